@@ -1,0 +1,32 @@
+"""tfbigbatch: large-batch training for Keras and TensorFlow.
+
+`tfbigbatch.LARS` and `tfbigbatch.LAMB` are optimizers for `model.compile`. Names are
+imported on first use, so that `import tfbigbatch` costs next to nothing by itself.
+"""
+
+import importlib
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "LAMB": "tfbigbatch.optimizers.tf_keras",
+    "LARS": "tfbigbatch.optimizers.tf_keras",
+    "Recipe": "tfbigbatch.scaling",
+}
+_SUBPACKAGES = ("optimizers", "scaling", "schedules")
+
+__all__ = [*_HOMES, "__version__"]
+
+
+def __getattr__(name):
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in _SUBPACKAGES:
+        return importlib.import_module(f"tfbigbatch.{name}")
+    raise AttributeError(
+        f"module 'tfbigbatch' has no attribute {name!r}; it has {', '.join([*_HOMES, *_SUBPACKAGES])}"
+    )
+
+
+def __dir__():
+    return sorted([*globals(), *_HOMES, *_SUBPACKAGES])

@@ -1,0 +1,29 @@
+"""The errors that a run ends with: each message is whole, and needs no traceback."""
+
+
+class InputError(ValueError):
+    """What the user gave cannot be used: says what came, what was expected and what to do.
+
+    The trainer prints it as one message and exits with code 1.
+    """
+
+
+class DivergedError(RuntimeError):
+    """Training left the finite numbers; the message names the metric and the window of steps."""
+
+
+def nearest(name, known):
+    """Words for an error about an unknown name: ' Did you mean ...?' or the list of known names."""
+    import difflib
+
+    close = difflib.get_close_matches(str(name), list(known), 1, 0.6)
+    if close:
+        return f"Did you mean {close[0]!r}?"
+    return f"Known: {', '.join(sorted(known))}."
+
+
+def missing_extra(package, extra):
+    """The error for an optional dependency that is not installed."""
+    return InputError(
+        f"This needs {package}, which is not installed. Install it with: pip install 'tfbigbatch[{extra}]'"
+    )

@@ -1,0 +1,1 @@
+"""Reference models, one a file, built of Keras layers."""

@@ -1,0 +1,59 @@
+"""Gradient accumulation: a large batch as a loop over micro-batches, with one update at its end."""
+
+import tensorflow as tf
+
+
+def split_micro_batches(data, accumulation_steps):
+    """Reshapes every tensor of a nest from [batch, ...] to [accumulation_steps, micro_batch, ...].
+
+    Raises:
+      ValueError: the batch does not divide into `accumulation_steps` equal parts.
+    """
+
+    def split(tensor):
+        batch = tensor.shape[0]
+        if batch is None or batch % accumulation_steps:
+            raise ValueError(
+                f"a replica's batch of {batch} does not divide into accumulation_steps={accumulation_steps} "
+                "equal micro-batches; use a static batch that is a multiple of it."
+            )
+        return tf.reshape(tensor, [accumulation_steps, batch // accumulation_steps, *tensor.shape[1:]])
+
+    return tf.nest.map_structure(split, data)
+
+
+def accumulate_gradients(gradients_of, data, variables, accumulation_steps):
+    """Mean gradient over the micro-batches of one batch, in a loop on the device.
+
+    No reduction over replicas happens here: the caller applies the result once, and the
+    optimizer reduces then.
+
+    Args:
+      gradients_of: function from one micro-batch (the nest of `data`, with a leading axis of
+        batch / accumulation_steps) to the list of gradients of its mean loss, one for each of
+        `variables`; None where a variable is unused.
+      data: nest of tensors, each [batch, ...] with a static batch.
+      variables: the list of variables.
+      accumulation_steps: int, at least 1.
+
+    Returns:
+      List of dense float32 gradients (the variable's dtype where that is wider).
+    """
+    micro_batches = split_micro_batches(data, accumulation_steps)
+
+    def wide(dtype):
+        return dtype if dtype.size >= 4 else tf.float32
+
+    def body(index, sums):
+        gradients = gradients_of(tf.nest.map_structure(lambda tensor: tensor[index], micro_batches))
+        sums = [
+            total if gradient is None else total + tf.cast(tf.convert_to_tensor(gradient), total.dtype)
+            for total, gradient in zip(sums, gradients)
+        ]
+        return index + 1, sums
+
+    zeros = [tf.zeros(variable.shape, wide(variable.dtype)) for variable in variables]
+    _, sums = tf.while_loop(
+        lambda index, sums: index < accumulation_steps, body, (tf.constant(0), zeros), parallel_iterations=1
+    )
+    return [total / accumulation_steps for total in sums]

@@ -1,0 +1,39 @@
+"""Durations such as '40 epochs', turned into optimizer updates."""
+
+import math
+import re
+
+from tfbigbatch.errors import InputError
+
+_FORM = re.compile(r"\s*([0-9][0-9_,]*\.?[0-9]*(?:e[0-9]+)?|\.[0-9]+)\s*(epochs?|steps?|examples?)\s*", re.IGNORECASE)
+
+
+def to_steps(duration, *, batch_size, dataset_size, name="duration"):
+    """The number of optimizer updates in a duration that names its unit.
+
+    Args:
+      duration: str, a number and 'epochs', 'steps' (optimizer updates) or 'examples':
+        '2.5 epochs', '100 steps', '1_281_167 examples'. A bare number is refused, since it does
+        not say what it counts.
+      batch_size: examples in one update (the global batch).
+      dataset_size: examples in one epoch.
+      name: what the duration is of, for the error.
+
+    Returns:
+      int, rounded to the nearest update; at least 1 where the duration is above 0.
+
+    Raises:
+      ValueError: the duration is not a number and one of the three units.
+    """
+    match = _FORM.fullmatch(duration) if isinstance(duration, str) else None
+    if not match:
+        raise InputError(
+            f"{name}={duration!r} does not say how long: expected a number and its unit, as '40 epochs', "
+            "'1000 steps' or '50000 examples'."
+        )
+    value = float(match[1].replace(",", "").replace("_", ""))
+    unit = match[2].lower().rstrip("s")
+    exact = {"epoch": value * dataset_size / batch_size, "step": value, "example": value / batch_size}[unit]
+    if math.isinf(exact):
+        raise InputError(f"{name}={duration!r} is not a finite number of updates.")
+    return max(1, round(exact)) if exact > 0 else 0

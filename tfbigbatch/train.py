@@ -1,0 +1,359 @@
+"""The reference trainer: one experiment file, one run directory.
+
+    python -m tfbigbatch.train --config=experiments/digits/lstm_legw.py --model_dir=DIR
+
+The same command on the same directory resumes, and says so when the run is finished.
+"""
+
+import os
+import sys
+import tempfile
+import time
+
+from absl import app, flags
+
+from tfbigbatch import experiment
+from tfbigbatch.errors import DivergedError, InputError
+
+MODES = ("train", "eval", "train_and_eval")
+PRECISIONS = ("float32", "bfloat16", "float16")
+PREEMPTED_EXIT_CODE = 42
+
+
+def run(
+    config,
+    *,
+    model_dir,
+    data_dir=None,
+    mode="train_and_eval",
+    strategy_name="auto",
+    tpu=None,
+    profile_steps=None,
+    use_fake_data=False,
+    stop_after=None,
+):
+    """Trains, evaluates or both, as `config` says; resumes what `model_dir` holds.
+
+    Args:
+      config: ml_collections.ConfigDict, from an experiment file.
+      model_dir: the run directory; made where it does not exist.
+      data_dir: where the task's data lies; None for tasks that bring or fetch their own.
+      mode: 'train', 'eval' (the newest checkpoint) or 'train_and_eval'.
+      strategy_name, tpu: see `training.strategy.choose`.
+      profile_steps: None, or (first, last) updates to profile.
+      use_fake_data: made-up examples of the right shapes in place of the task's data.
+      stop_after: None, or the update after which to return, with the run left to be resumed.
+
+    Returns:
+      Dictionary: status, step, seconds, and the metrics of the last evaluation.
+
+    Raises:
+      ValueError: something that the user gave cannot be used; nothing already written is harmed.
+      RuntimeError: the run diverged; the last good checkpoint stays.
+    """
+    import tensorflow as tf
+    import tf_keras
+
+    from tfbigbatch import optimizers, scaling, schedules, tasks
+    from tfbigbatch.training import callbacks as run_callbacks
+    from tfbigbatch.training import run_directory
+    from tfbigbatch.training.batches import BatchArithmetic
+    from tfbigbatch.training.checkpoints import Checkpoints
+    from tfbigbatch.training.metrics_log import MetricsLog
+    from tfbigbatch.training.model import TrainingModel
+    from tfbigbatch.training.segments import fit_segments
+    from tfbigbatch.training.strategy import choose, is_chief
+
+    # ---- The machine --------------------------------------------------------------------------
+    if mode not in MODES:
+        raise InputError(f"--mode={mode} is unknown; expected one of {', '.join(MODES)}.")
+    if config.mixed_precision not in PRECISIONS:
+        raise InputError(f"mixed_precision={config.mixed_precision!r}: expected one of {', '.join(PRECISIONS)}.")
+    strategy, chosen = choose(strategy_name, tpu)
+    chief = is_chief(strategy)
+    tf_keras.backend.clear_session()
+    # Dropout and initialisers then draw from generator variables, which a checkpoint holds.
+    tf_keras.backend.experimental.enable_tf_random_generator()
+    tf_keras.utils.set_random_seed(config.seed)
+    if config.deterministic:
+        tf.config.experimental.enable_op_determinism()
+    policy = config.mixed_precision if config.mixed_precision == "float32" else f"mixed_{config.mixed_precision}"
+    tf_keras.mixed_precision.set_global_policy(policy)
+
+    # ---- The run directory: is it ours? -------------------------------------------------------
+    directory = run_directory.RunDirectory(model_dir, chief)
+    directory.check(config.to_dict())
+    before = directory.status()
+    if before.get("status") == run_directory.DONE and mode != "eval":
+        _say(chief, f"{model_dir} holds a finished run ({before['step']:,} steps); nothing to do. {_shown(before)}")
+        return before
+
+    # ---- The task and its data ----------------------------------------------------------------
+    task = tasks.get(config.task)(model=config.model.to_dict(), data_dir=data_dir, use_fake_data=use_fake_data)
+
+    # ---- The batch arithmetic and the schedule ------------------------------------------------
+    arithmetic = BatchArithmetic(
+        config.batch_size, config.accumulation_steps, strategy.num_replicas_in_sync, len(task.train)
+    )
+
+    def steps(name):
+        return schedules.to_steps(config[name], name=name, batch_size=config.batch_size, dataset_size=len(task.train))
+
+    total_steps = steps("duration")
+    evaluate_every, checkpoint_every, log_every = steps("evaluate_every"), steps("checkpoint_every"), steps("log_every")
+    tuned = scaling.Recipe(config.schedule.batch_size, config.schedule.learning_rate, config.schedule.warmup_epochs)
+    scaled = tuned.at(config.batch_size, config.schedule.rule)
+    learning_rate = schedules.build(
+        scaled.learning_rate,
+        warmup_steps=round(scaled.warmup_epochs * len(task.train) / config.batch_size),
+        total_steps=total_steps,
+        decay=config.schedule.decay,
+        power=config.schedule.power,
+        end=config.schedule.end,
+    )
+    evaluation_batch = -(-config.evaluation_batch_size // strategy.num_replicas_in_sync) * strategy.num_replicas_in_sync
+    for line in (
+        f"task       {config.task}: {task.train.source}, {len(task.train):,} examples",
+        f"strategy   {chosen}",
+        *arithmetic.lines(total_steps),
+        f"schedule   {config.schedule.rule}, {tuned.arithmetic(scaled)}, then {config.schedule.decay}",
+        f"optimizer  {config.optimizer.name}, {config.mixed_precision}",
+    ):
+        _say(chief, line)
+
+    # ---- Model and optimizer ------------------------------------------------------------------
+    with strategy.scope():
+        network = task.network()
+        model = TrainingModel(network, config.accumulation_steps)
+        model.compile(
+            optimizer=_optimizer(optimizers, config.optimizer.to_dict(), learning_rate),
+            loss=task.loss(),
+            weighted_metrics=task.metrics(),
+            steps_per_execution=config.steps_per_execution,
+        )
+        model.optimizer.build(network.trainable_variables)
+
+    # ---- Resume: 1. weights, optimizer and generators  2. the step  3. the data's position  4. the metrics' rows
+    scratch = None if chief else os.path.join(model_dir, f".worker-{strategy.cluster_resolver.task_id}")
+    checkpoints = Checkpoints(
+        network, model.optimizer, directory.checkpoints, keep=config.keep_checkpoints, scratch=scratch
+    )
+    first_step = checkpoints.restore()
+    if mode == "eval" and first_step is None:
+        raise InputError(f"--mode=eval: {model_dir} holds no checkpoint. Train first, or give another --model_dir.")
+    resumed, first_step = first_step is not None, first_step or 0
+    if resumed:
+        _say(chief, f"resume     from the checkpoint of step {first_step:,}")
+    directory.open(config.to_dict(), [device.name for device in tf.config.list_logical_devices()])
+
+    # ---- Evaluate only ------------------------------------------------------------------------
+    test_steps = task.test.evaluation_steps(evaluation_batch)
+    test_set = strategy.distribute_datasets_from_function(
+        lambda context: task.test.evaluation_batches(context, batch_size=evaluation_batch)
+    )
+    if mode == "eval":
+        metrics = model.evaluate(test_set, steps=test_steps, verbose=0, return_dict=True)
+        result = {"status": before.get("status"), "step": first_step, "metrics": metrics}
+        _say(chief, f"step {first_step:,}: {_shown(result)}")
+        return result
+
+    # ---- Train --------------------------------------------------------------------------------
+    log = MetricsLog(directory, resume_step=first_step)
+    started, seconds_before = time.perf_counter(), before.get("seconds", 0.0) if resumed else 0.0
+
+    def status(name, step, **more):
+        seconds = seconds_before + time.perf_counter() - started
+        content = {"step": step, "total_steps": total_steps, "seconds": round(seconds, 3), **more}
+        log.flush()
+        directory.write_status(name, **content)
+        return {"status": name, **content}
+
+    status(run_directory.RUNNING, first_step)
+    evaluation = run_callbacks.Evaluation(
+        test_set, test_steps, log, every=evaluate_every, last_step=total_steps, histograms=config.histograms
+    )
+    stop = run_callbacks.StopOnSignal(checkpoints)
+    callbacks = [
+        run_callbacks.StepMetrics(
+            log, every=log_every, batch_size=config.batch_size, dataset_size=len(task.train)
+        ),
+        run_callbacks.StopOnNonFinite(log_every),
+        *([evaluation] if mode == "train_and_eval" else []),
+        run_callbacks.SaveCheckpoints(
+            checkpoints,
+            every=checkpoint_every,
+            last_step=total_steps,
+            saved=lambda step: status(run_directory.RUNNING, step),
+        ),
+        *([run_callbacks.Progress(total_steps, evaluation)] if chief else []),
+        *([run_callbacks.Profile(os.path.join(model_dir, "train"), *profile_steps)] if profile_steps and chief else []),
+    ]
+    if strategy.num_replicas_in_sync == 1 or not hasattr(strategy, "cluster_resolver"):
+        callbacks.append(stop)
+    last_step = min(total_steps, stop_after or total_steps)
+    try:
+        with stop:
+            for start, length, epochs in fit_segments(first_step, last_step, (evaluate_every, checkpoint_every)):
+                training_set = strategy.distribute_datasets_from_function(
+                    lambda context: task.train.training_batches(
+                        context,
+                        batch_size=config.batch_size,
+                        seed=config.seed,
+                        first_step=start,
+                        last_step=start + length * epochs,
+                    )
+                )
+                model.fit(training_set, epochs=epochs, steps_per_epoch=length, callbacks=callbacks, verbose=0)
+    except DivergedError as error:
+        step = int(model.optimizer.iterations)
+        status(run_directory.DIVERGED, step, reason=str(error))
+        last_good = checkpoints.latest() or "none yet"
+        raise DivergedError(
+            f"the run diverged: {error} The last good checkpoint: {last_good}. Lower schedule.learning_rate, warm up "
+            "longer (schedule.warmup_epochs), or clip the gradients (optimizer.global_clipnorm)."
+        ) from None
+    except run_callbacks.Preempted as error:
+        return status(run_directory.PREEMPTED, error.step)
+    finally:
+        log.close()
+        checkpoints.close()
+
+    # ---- The end ------------------------------------------------------------------------------
+    if last_step < total_steps:
+        return status(run_directory.RUNNING, last_step)
+    result = status(run_directory.DONE, total_steps, metrics=evaluation.latest)
+    _say(chief, f"done       {total_steps:,} steps in {result['seconds']:.1f} s. {_shown(result)}")
+    _say(chief, f"look       tensorboard --host=localhost --logdir={model_dir}")
+    return result
+
+
+def smoke(config, *, model_dir, **arguments):
+    """Runs an experiment without its data: two loops of steps, an evaluation, a checkpoint and a resume between."""
+    experiment.shrink(config)
+    run(config, model_dir=model_dir, use_fake_data=True, stop_after=4, **arguments)
+    return run(config, model_dir=model_dir, use_fake_data=True, **arguments)
+
+
+def _optimizer(optimizers, arguments, learning_rate):
+    name = arguments.pop("name", None)
+    for field, why in (
+        ("learning_rate", "the rate comes from the fields of schedule"),
+        ("use_ema", "the trainer calls fit once an interval, and Keras puts the averages into the model at each call's end"),
+    ):
+        if arguments.get(field):
+            raise InputError(f"optimizer.{field} cannot be set here: {why}. Remove it.")
+    return optimizers.get(name, learning_rate=learning_rate, **arguments)
+
+
+def _say(chief, line):
+    if chief:
+        print(line, flush=True)
+
+
+def _shown(result):
+    return "  ".join(f"test {name} {value:.4f}" for name, value in result.get("metrics", {}).items())
+
+
+# ---- The command line -------------------------------------------------------------------------
+
+
+def _define_flags():
+    from ml_collections import config_flags
+
+    config_flags.DEFINE_config_file("config", None, "The experiment file; --config.FIELD=VALUE overrides a field.")
+    flags.DEFINE_string("model_dir", None, "The run directory. A directory with a run in it is resumed.")
+    flags.DEFINE_string("data_dir", None, "Where the data lies; see the task's file for what it expects.")
+    flags.DEFINE_enum("mode", "train_and_eval", MODES, "What to do.")
+    # A plain string: the error for an unknown one then names the nearest, as all our errors do.
+    flags.DEFINE_string("strategy", "auto", "auto, one_device, mirrored, multi_worker or tpu.")
+    flags.DEFINE_string("tpu", None, "'local' on a TPU VM, the TPU's name, or its grpc:// address.")
+    flags.DEFINE_integer("seed", None, "Overrides --config.seed.")
+    flags.DEFINE_bool("smoke", False, "Run in seconds on fake data with a tiny model; --model_dir may be left out.")
+    flags.DEFINE_enum("mixed_precision", None, PRECISIONS, "Overrides --config.mixed_precision.")
+    flags.DEFINE_list("profile_steps", None, "FIRST,LAST: profile these updates for TensorBoard.")
+
+
+def _parse_flags(arguments):
+    try:
+        return flags.FLAGS(arguments)
+    except flags.Error as error:
+        raise InputError(f"{error}\nSee: python -m tfbigbatch.train --help") from None
+    except (AttributeError, KeyError, TypeError, ValueError, OSError) as error:
+        raise _config_error(arguments) or error from None
+
+
+def _config_error(arguments):
+    """The error for the first --config.FIELD that the experiment file does not have; or for the file itself."""
+    path = next((a.split("=", 1)[1] for a in arguments if a.startswith(("--config=", "-config="))), None)
+    if path is None:
+        return None
+    try:
+        config = experiment.load(path.partition(":")[0])
+    except InputError as error:
+        return error
+    for argument in arguments:
+        name = argument.lstrip("-").partition("=")[0]
+        if name.startswith("config."):
+            unknown = experiment.unknown_field(config, name[len("config.") :])
+            if unknown:
+                return unknown
+    return None
+
+
+def _profile_window(text):
+    if text is None:
+        return None
+    try:
+        first, last = (int(part) for part in text)
+    except ValueError:
+        first, last = 0, 0
+    if not 0 <= first < last:
+        raise InputError(f"--profile_steps={','.join(text)}: expected FIRST,LAST with 0 <= FIRST < LAST, as 10,20.")
+    return first, last
+
+
+def _main(arguments):
+    """Returns the exit code."""
+    rest = _parse_flags(arguments)
+    options = flags.FLAGS
+    if len(rest) > 1:
+        raise InputError(f"{rest[1]!r} is not a flag; flags begin with --, as --model_dir=DIR.")
+    if flags.FLAGS["config"].value is None:
+        raise InputError("--config is missing: give an experiment file, such as experiments/digits/lstm_legw.py.")
+    config = options.config
+    if options.seed is not None:
+        config.seed = options.seed
+    if options.mixed_precision is not None:
+        config.mixed_precision = options.mixed_precision
+    common = {
+        "mode": options.mode,
+        "strategy_name": options.strategy,
+        "tpu": options.tpu,
+        "profile_steps": _profile_window(options.profile_steps),
+    }
+    if options.smoke:
+        with tempfile.TemporaryDirectory() as temporary:
+            smoke(config, model_dir=options.model_dir or temporary, **common)
+        return 0
+    if options.model_dir is None:
+        raise InputError("--model_dir is missing: give a directory for the run, such as --model_dir=runs/digits.")
+    result = run(config, model_dir=options.model_dir, data_dir=options.data_dir, **common)
+    if result["status"] == "preempted":
+        print(f"stopped on request after step {result['step']:,}, saved; the same command goes on from there.")
+        return PREEMPTED_EXIT_CODE
+    return 0
+
+
+def main():
+    """The command's entry: prints an error as one message, and exits with code 1."""
+    _define_flags()
+    try:
+        code = _main(sys.argv)
+    except (InputError, DivergedError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        code = 1
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,20 @@
+"""Keras callbacks of a run; they work in anyone's `fit`, and all count in optimizer updates."""
+
+from tfbigbatch.training.callbacks.evaluation import Evaluation
+from tfbigbatch.training.callbacks.non_finite import StopOnNonFinite
+from tfbigbatch.training.callbacks.profile import Profile
+from tfbigbatch.training.callbacks.progress import Progress
+from tfbigbatch.training.callbacks.saving import SaveCheckpoints
+from tfbigbatch.training.callbacks.signals import Preempted, StopOnSignal
+from tfbigbatch.training.callbacks.step_metrics import StepMetrics
+
+__all__ = [
+    "Evaluation",
+    "Preempted",
+    "Profile",
+    "Progress",
+    "SaveCheckpoints",
+    "StepMetrics",
+    "StopOnNonFinite",
+    "StopOnSignal",
+]

@@ -1,0 +1,25 @@
+"""Checkpoints in the course of a run."""
+
+from tfbigbatch.training.callbacks.base import StepCallback, crosses
+
+
+class SaveCheckpoints(StepCallback):
+    """Saves at the end of `fit`'s epochs that reach a multiple of `every`, or the last update.
+
+    Args:
+      checkpoints: Checkpoints.
+      every, last_step: in updates.
+      saved: called with the step after each save.
+    """
+
+    def __init__(self, checkpoints, *, every, last_step, saved):
+        super().__init__()
+        self._checkpoints = checkpoints
+        self._every = every
+        self._last_step = last_step
+        self._saved = saved
+
+    def on_epoch_end(self, epoch, logs=None):
+        if crosses(self._epoch_start, self.step, self._every) or self.step == self._last_step:
+            self._checkpoints.save(self.step)
+            self._saved(self.step)

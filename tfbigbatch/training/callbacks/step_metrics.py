@@ -1,0 +1,62 @@
+"""Training scalars every so many updates."""
+
+import time
+
+import tensorflow as tf
+import tf_keras
+
+from tfbigbatch.training.callbacks.base import StepCallback, crosses
+
+
+class StepMetrics(StepCallback):
+    """Writes training scalars every so many updates: the mean of each metric over the window.
+
+    It resets the model's metrics after each window, so Keras' own epoch logs are of the last
+    window only. Also written: learning_rate, epoch and examples_per_second.
+
+    Args:
+      log: MetricsLog.
+      every: window in updates.
+      batch_size: examples in one update.
+      dataset_size: examples in one epoch.
+    """
+
+    def __init__(self, log, *, every, batch_size, dataset_size):
+        super().__init__()
+        self._log = log
+        self._every = every
+        self._batch_size = batch_size
+        self._dataset_size = dataset_size
+
+    def on_epoch_begin(self, epoch, logs=None):
+        super().on_epoch_begin(epoch, logs)
+        self._restart_window()
+
+    def on_steps(self, before, step, logs):
+        if crosses(before, step, self._every):
+            self._write(logs)
+
+    def on_epoch_end(self, epoch, logs=None):
+        if self.step > self._window_start:
+            self._write(logs)
+
+    def _restart_window(self):
+        self._window_start, self._window_time = self.step, time.perf_counter()
+
+    def _write(self, logs):
+        scalars = {name: float(value) for name, value in logs.items()}
+        examples = (self.step - self._window_start) * self._batch_size
+        scalars["examples_per_second"] = examples / (time.perf_counter() - self._window_time)
+        scalars["learning_rate"] = learning_rate_at(self.model.optimizer, self.step - 1)
+        scalars["epoch"] = self.step * self._batch_size / self._dataset_size
+        self._log.write("train", self.step, scalars)
+        self.model.reset_metrics()
+        self._restart_window()
+
+
+def learning_rate_at(optimizer, step):
+    """The rate that update number `step` (from 0) used."""
+    rate = getattr(optimizer, "_learning_rate", None)
+    if isinstance(rate, tf_keras.optimizers.schedules.LearningRateSchedule):
+        return float(rate(tf.constant(step, tf.int64)))
+    return float(optimizer.learning_rate)

@@ -1,0 +1,94 @@
+"""Checkpoints of a run: network, optimizer state and random generators."""
+
+import os
+import shutil
+
+import tensorflow as tf
+
+from tfbigbatch.errors import DivergedError, InputError
+
+
+class Checkpoints:
+    """Saves and restores a run's training state.
+
+    Args:
+      network: the Keras model.
+      optimizer: its optimizer, built.
+      directory: where the checkpoints lie.
+      keep: how many of the newest stay, at least 2.
+      scratch: None, or where a worker that is not the chief writes: in a cluster every worker
+        takes part in a save, but only the chief's files stay.
+    """
+
+    def __init__(self, network, optimizer, directory, *, keep=2, scratch=None):
+        if keep < 2:
+            raise InputError(f"keep_checkpoints={keep}: expected 2 or more, so that one stays if the newest is lost.")
+        self._network = network
+        self._optimizer = optimizer
+        self._directory = directory
+        # The network's layers hold their random generators (dropout's) themselves.
+        self._checkpoint = tf.train.Checkpoint(network=network, optimizer=optimizer)
+        self._scratch = scratch
+        self._manager = tf.train.CheckpointManager(
+            self._checkpoint, scratch or directory, max_to_keep=keep, checkpoint_name="step"
+        )
+
+    def latest(self):
+        """Path of the newest checkpoint, or None."""
+        return tf.train.latest_checkpoint(self._directory)
+
+    def restore(self):
+        """Restores the newest checkpoint and returns its step, or None where there is none.
+
+        Raises:
+          ValueError: the checkpoint is of another model or optimizer, or is damaged.
+        """
+        path = self.latest()
+        if path is None:
+            return None
+        try:
+            status = self._checkpoint.restore(path)
+            status.assert_existing_objects_matched()
+            status.assert_consumed()
+        except (AssertionError, ValueError) as error:
+            raise InputError(
+                f"checkpoint {path} is of another model or optimizer: {_first_line(error)} "
+                "Use the experiment file that wrote it, or another --model_dir."
+            ) from None
+        except tf.errors.OpError as error:
+            raise InputError(
+                f"checkpoint {path} is damaged ({_first_line(error)}). Remove its line from "
+                f"{os.path.join(self._directory, 'checkpoint')} to resume from the one before."
+            ) from None
+        return int(self._optimizer.iterations)
+
+    def save(self, step):
+        """Saves the state after update `step`; a state with NaN or infinity is not saved.
+
+        Raises:
+          RuntimeError: a variable is not finite; the checkpoints before stay.
+          ValueError: the files cannot be written; the checkpoints before stay.
+        """
+        if not self._is_finite():
+            raise DivergedError(f"the weights are not finite at step {step}.")
+        try:
+            self._manager.save(checkpoint_number=step)
+        except (tf.errors.OpError, OSError) as error:
+            raise InputError(
+                f"the checkpoint of step {step} cannot be written under {self._directory}: {_first_line(error)} "
+                "The checkpoints before it are whole; free or extend the disk and run the same command again."
+            ) from None
+
+    def close(self):
+        """Removes the scratch files of a worker that is not the chief."""
+        if self._scratch:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _is_finite(self):
+        floating = [variable for variable in self._network.variables if variable.dtype.is_floating]
+        return all(bool(tf.reduce_all(tf.math.is_finite(variable))) for variable in floating)
+
+
+def _first_line(error):
+    message = getattr(error, "message", None) or str(error) or type(error).__name__
+    return message.strip().splitlines()[0]

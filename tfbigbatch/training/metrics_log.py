@@ -1,0 +1,76 @@
+"""metrics.jsonl and TensorBoard scalars: one row, written to both."""
+
+import json
+import math
+import os
+
+import tensorflow as tf
+
+from tfbigbatch.training.run_directory import writing
+
+
+class MetricsLog:
+    """Writes rows of scalars for the splits 'train' and 'eval'.
+
+    Args:
+      directory: RunDirectory.
+      resume_step: rows past it are of updates that a resumed run makes again, and are dropped;
+        so is a last line that a crash cut short.
+    """
+
+    def __init__(self, directory, resume_step=0):
+        self._directory = directory
+        self._writers = {}
+        if directory.is_chief and os.path.exists(directory.metrics):
+            self._drop_after(resume_step)
+
+    def write(self, split, step, scalars):
+        """Appends a row; `scalars` maps names to numbers."""
+        if not self._directory.is_chief:
+            return
+        # JSON has no NaN or infinity: null stands for both.
+        values = {name: float(value) if math.isfinite(value) else None for name, value in scalars.items()}
+        row = {"step": step, "split": split, **values}
+        with writing(self._directory.metrics):
+            with open(self._directory.metrics, "a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+        with self.writer(split).as_default(step=step):
+            for name, value in scalars.items():
+                tf.summary.scalar(name, value)
+
+    def writer(self, split):
+        """The tf.summary writer of a split, made at its first use."""
+        if split not in self._writers:
+            self._writers[split] = tf.summary.create_file_writer(os.path.join(self._directory.path, split))
+        return self._writers[split]
+
+    def flush(self):
+        for writer in self._writers.values():
+            writer.flush()
+
+    def close(self):
+        for writer in self._writers.values():
+            writer.close()
+        self._writers = {}
+
+    def _drop_after(self, step):
+        kept = [row for row in read_rows(self._directory.metrics) if row["step"] <= step]
+        part = f"{self._directory.metrics}.part"
+        with writing(part):
+            with open(part, "w", encoding="utf-8") as file:
+                file.writelines(json.dumps(row) + "\n" for row in kept)
+            os.replace(part, self._directory.metrics)
+
+
+def read_rows(path):
+    """The rows of a metrics.jsonl; a line that a crash cut short is left out."""
+    rows = []
+    if not os.path.exists(path):
+        return rows
+    with open(path, encoding="utf-8", errors="replace") as file:
+        for line in file:
+            try:
+                rows.append(json.loads(line))
+            except ValueError:
+                continue
+    return rows

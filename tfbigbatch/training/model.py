@@ -1,0 +1,50 @@
+"""The Keras model that the trainer fits: a network, accumulation, and evaluation under a mask."""
+
+import tensorflow as tf
+import tf_keras
+
+from tfbigbatch.optimizers.accumulation import accumulate_gradients
+
+
+class TrainingModel(tf_keras.Model):
+    """Fits `network`, the Keras model of a task.
+
+    A training step may accumulate: it loops over micro-batches, then applies one update. An
+    evaluation step updates the compiled metrics only, each a sum and a count under the mask;
+    Keras' own loss would divide by the padded batch.
+    """
+
+    def __init__(self, network, accumulation_steps=1):
+        super().__init__(name="training")
+        self.network = network
+        self.accumulation_steps = accumulation_steps
+
+    def call(self, inputs, training=None):
+        return self.network(inputs, training=training)
+
+    def train_step(self, data):
+        if self.accumulation_steps == 1:
+            return super().train_step(data)
+        variables = self.trainable_variables
+        optimizer = self.optimizer
+        scales_loss = isinstance(optimizer, tf_keras.mixed_precision.LossScaleOptimizer)
+
+        def gradients_of(micro_batch):
+            x, y, sample_weight = tf_keras.utils.unpack_x_y_sample_weight(micro_batch)
+            with tf.GradientTape() as tape:
+                y_pred = self(x, training=True)
+                loss = self.compute_loss(x, y, y_pred, sample_weight)
+                scaled = optimizer.get_scaled_loss(loss) if scales_loss else loss
+            self.compute_metrics(x, y, y_pred, sample_weight)
+            return tape.gradient(scaled, variables)
+
+        gradients = accumulate_gradients(gradients_of, data, variables, self.accumulation_steps)
+        if scales_loss:
+            gradients = optimizer.get_unscaled_gradients(gradients)
+        optimizer.apply_gradients(zip(gradients, variables))
+        return self.get_metrics_result()
+
+    def test_step(self, data):
+        x, y, mask = tf_keras.utils.unpack_x_y_sample_weight(data)
+        self.compiled_metrics.update_state(y, self(x, training=False), sample_weight=mask)
+        return {metric.name: metric.result() for metric in self.compiled_metrics.metrics}

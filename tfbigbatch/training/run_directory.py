@@ -1,0 +1,141 @@
+"""The run directory: everything that happened in one run, in files that other tools read.
+
+config.json, status.json, metrics.jsonl, checkpoints/, and TensorBoard's train/ and eval/.
+"""
+
+import contextlib
+import json
+import os
+import platform
+import subprocess
+import time
+
+from tfbigbatch import __version__
+from tfbigbatch.errors import InputError
+from tfbigbatch.experiment import differences
+
+RUNNING, DONE, DIVERGED, PREEMPTED = "running", "done", "diverged", "preempted"
+
+
+@contextlib.contextmanager
+def writing(path):
+    """Turns a failure to write under `path` into an error for the user."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be written: {error.strerror or error}. Choose another --model_dir, or free the disk; "
+            "what was written before is unharmed."
+        ) from None
+
+
+def write_json(path, content):
+    """Replaces a JSON file as a whole: a reader, or a crash, never sees half of it."""
+    with writing(path):
+        part = f"{path}.part"
+        with open(part, "w", encoding="utf-8") as file:
+            json.dump(content, file, indent=2, sort_keys=True)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+
+
+def read_json(path):
+    """The content of a JSON file, or None where there is none.
+
+    Raises:
+      ValueError: the file is not JSON.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read ({error}); expected JSON that the trainer wrote.") from None
+
+
+class RunDirectory:
+    """Paths and small files of one run.
+
+    Args:
+      path: the directory; made by `open`.
+      is_chief: only the chief of a cluster writes.
+    """
+
+    def __init__(self, path, is_chief=True):
+        self.path = path
+        self.is_chief = is_chief
+        self.checkpoints = os.path.join(path, "checkpoints")
+        self.metrics = os.path.join(path, "metrics.jsonl")
+        self._config = os.path.join(path, "config.json")
+        self._status = os.path.join(path, "status.json")
+
+    def check(self, config):
+        """Raises ValueError, with the fields that differ, where the directory is of another config."""
+        if os.path.exists(self.path) and not os.path.isdir(self.path):
+            raise InputError(f"--model_dir={self.path} is a file; expected a directory, or a path that does not exist.")
+        before = read_json(self._config)
+        if before is None:
+            return
+        changed = differences(before.get("config", {}), json.loads(json.dumps(config)))
+        if changed:
+            raise InputError(
+                f"--model_dir={self.path} holds a run of another config; the fields that differ:\n  "
+                + "\n  ".join(changed)
+                + "\nRun it with the config that it was started with, or choose another --model_dir."
+            )
+
+    def open(self, config, devices):
+        """Makes the directory and writes config.json, if it is not there yet.
+
+        Args:
+          config: plain nested dictionary, resolved.
+          devices: list of the devices' names.
+        """
+        if not self.is_chief:
+            return
+        with writing(self.path):
+            os.makedirs(self.checkpoints, exist_ok=True)
+        if not os.path.exists(self._config):
+            content = {
+                "config": config,
+                "versions": _versions(),
+                "devices": devices,
+                "git_revision": _git_revision(),
+                "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            }
+            write_json(self._config, content)
+
+    def status(self):
+        """The content of status.json; empty before the first."""
+        return read_json(self._status) or {}
+
+    def write_status(self, status, **fields):
+        """Replaces status.json; `status` is running, done, diverged or preempted."""
+        if self.is_chief:
+            write_json(self._status, {"status": status, **fields})
+
+
+def _versions():
+    import keras
+    import numpy
+    import tensorflow
+    import tf_keras
+
+    packages = {module.__name__: module.__version__ for module in (keras, numpy, tensorflow, tf_keras)}
+    return {"tfbigbatch": __version__, "python": platform.python_version(), **packages}
+
+
+def _git_revision():
+    """The revision of the checkout that the package lies in, with '+changes'; None outside of one."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    try:
+        revision, changes = (
+            subprocess.run(["git", *arguments], cwd=here, capture_output=True, text=True, check=True, timeout=10).stdout
+            for arguments in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return revision.strip() + ("+changes" if changes.strip() else "")

@@ -1,0 +1,95 @@
+"""From the flags and the machine to a tf.distribute strategy."""
+
+import json
+import os
+
+import tensorflow as tf
+
+from tfbigbatch.errors import InputError, nearest
+
+STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
+
+
+def choose(name="auto", tpu=None):
+    """The strategy named by `--strategy`, or the one that suits the machine.
+
+    `auto`: a TPU if one is named, else several workers if TF_CONFIG is set, else all GPUs, else
+    the CPU.
+
+    Returns:
+      (strategy, what was chosen and why, for the banner).
+
+    Raises:
+      ValueError: the name is unknown, the TPU cannot be reached, TF_CONFIG does not parse, or the
+        choice and the environment contradict each other.
+    """
+    if name not in STRATEGIES:
+        raise InputError(f"--strategy={name} is unknown. {nearest(name, STRATEGIES)}")
+    if tpu is not None and name not in ("auto", "tpu"):
+        raise InputError(f"--tpu={tpu} contradicts --strategy={name}: leave one out.")
+    if name == "tpu" and tpu is None:
+        raise InputError("--strategy=tpu needs --tpu: 'local' on a TPU VM, the TPU's name, or its grpc:// address.")
+    if name == "multi_worker" and not os.environ.get("TF_CONFIG"):
+        raise InputError(
+            "--strategy=multi_worker needs TF_CONFIG in the environment of every worker, such as "
+            '{"cluster": {"worker": ["host0:12345", "host1:12345"]}, "task": {"type": "worker", "index": 0}}.'
+        )
+
+    if tpu is not None:
+        return _tpu(tpu), f"tpu {tpu}"
+    if name == "multi_worker" or (name == "auto" and os.environ.get("TF_CONFIG")):
+        workers, index = parse_tf_config(os.environ["TF_CONFIG"])
+        return tf.distribute.MultiWorkerMirroredStrategy(), f"multi_worker, worker {index} of {workers} in TF_CONFIG"
+    gpus = tf.config.list_logical_devices("GPU")
+    devices = gpus or tf.config.list_logical_devices("CPU")
+    kind = "GPU" if gpus else "CPU"
+    if name == "mirrored" or (name == "auto" and len(gpus) > 1):
+        strategy = tf.distribute.MirroredStrategy([device.name for device in devices])
+        return strategy, f"mirrored over {len(devices)} {kind}{'s' if len(devices) > 1 else ''}"
+    return tf.distribute.OneDeviceStrategy(devices[0].name), f"one_device, the first of {len(devices)} {kind}(s)"
+
+
+def parse_tf_config(text):
+    """(number of workers, this worker's index) in the TF_CONFIG `text`.
+
+    Raises:
+      ValueError: it is not JSON of the expected form, or the index is out of range.
+    """
+    form = 'expected {"cluster": {"worker": ["host:port", ...]}, "task": {"type": "worker", "index": 0}}'
+    try:
+        config = json.loads(text)
+    except ValueError as error:
+        raise InputError(f"TF_CONFIG is not JSON ({error}); {form}. It reads: {text[:200]}") from None
+    try:
+        cluster, kind, index = config["cluster"], config["task"]["type"], int(config["task"]["index"])
+        workers = [address for role in ("chief", "worker") for address in cluster.get(role, [])]
+        mine = cluster[kind]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"TF_CONFIG lacks or mistypes {error}; {form}. It reads: {text[:200]}") from None
+    if kind not in ("chief", "worker") or not 0 <= index < len(mine):
+        raise InputError(f"TF_CONFIG: task {kind} {index} is not in the cluster of {len(workers)} worker(s); {form}.")
+    return len(workers), index + (len(cluster.get("chief", [])) if kind == "worker" else 0)
+
+
+def is_chief(strategy):
+    """True in the one process that writes the run directory."""
+    resolver = getattr(strategy, "cluster_resolver", None)
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) or resolver is None:
+        return True
+    cluster = resolver.cluster_spec().as_dict()
+    return resolver.task_type == "chief" or ("chief" not in cluster and resolver.task_id == 0)
+
+
+def _tpu(name):
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=name)
+        if name != "local":
+            tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+    except Exception as error:  # The resolver raises whatever its cloud client raises.
+        first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise InputError(
+            f"--tpu={name}: no TPU answers under this name ({first_line}). Expected 'local' on a TPU VM with the "
+            "tensorflow-tpu package, the TPU's name in your project, or its grpc:// address."
+        ) from None
+    return tf.distribute.TPUStrategy(resolver)
