@@ -12,6 +12,12 @@ class DivergedError(RuntimeError):
     """Training left the finite numbers; the message names the metric and the window of steps."""
 
 
+class Preempted(Exception):
+    """A run was asked to stop, and was saved; the same command goes on from there."""
+
+    exit_code = 42
+
+
 def nearest(name, known):
     """Words for an error about an unknown name: ' Did you mean ...?' or the list of known names."""
     import difflib

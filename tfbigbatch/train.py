@@ -5,19 +5,20 @@
 The same command on the same directory resumes, and says so when the run is finished.
 """
 
+import contextlib
 import os
 import sys
 import tempfile
 import time
 
-from absl import app, flags
+import ml_collections
+from absl import flags
 
-from tfbigbatch import experiment
-from tfbigbatch.errors import DivergedError, InputError
+from tfbigbatch import command, experiment
+from tfbigbatch.errors import DivergedError, InputError, Preempted
 
 MODES = ("train", "eval", "train_and_eval")
 PRECISIONS = ("float32", "bfloat16", "float16")
-PREEMPTED_EXIT_CODE = 42
 
 
 def run(
@@ -50,6 +51,7 @@ def run(
     Raises:
       ValueError: something that the user gave cannot be used; nothing already written is harmed.
       RuntimeError: the run diverged; the last good checkpoint stays.
+      Preempted: SIGTERM or Ctrl-C came; the run was saved.
     """
     import tensorflow as tf
     import tf_keras
@@ -62,7 +64,7 @@ def run(
     from tfbigbatch.training.metrics_log import MetricsLog
     from tfbigbatch.training.model import TrainingModel
     from tfbigbatch.training.segments import fit_segments
-    from tfbigbatch.training.strategy import choose, is_chief
+    from tfbigbatch.training.strategy import barrier, choose, is_chief, is_multi_worker
 
     # ---- The machine --------------------------------------------------------------------------
     if mode not in MODES:
@@ -136,7 +138,12 @@ def run(
     # ---- Resume: 1. weights, optimizer and generators  2. the step  3. the data's position  4. the metrics' rows
     scratch = None if chief else os.path.join(model_dir, f".worker-{strategy.cluster_resolver.task_id}")
     checkpoints = Checkpoints(
-        network, model.optimizer, directory.checkpoints, keep=config.keep_checkpoints, scratch=scratch
+        network,
+        model.optimizer,
+        directory.checkpoints,
+        keep=config.keep_checkpoints,
+        scratch=scratch,
+        barrier=lambda: barrier(strategy),
     )
     first_step = checkpoints.restore()
     if mode == "eval" and first_step is None:
@@ -188,11 +195,11 @@ def run(
         *([run_callbacks.Progress(total_steps, evaluation)] if chief else []),
         *([run_callbacks.Profile(os.path.join(model_dir, "train"), *profile_steps)] if profile_steps and chief else []),
     ]
-    if strategy.num_replicas_in_sync == 1 or not hasattr(strategy, "cluster_resolver"):
+    if not is_multi_worker(strategy):
         callbacks.append(stop)
     last_step = min(total_steps, stop_after or total_steps)
     try:
-        with stop:
+        with contextlib.nullcontext() if is_multi_worker(strategy) else stop:
             for start, length, epochs in fit_segments(first_step, last_step, (evaluate_every, checkpoint_every)):
                 training_set = strategy.distribute_datasets_from_function(
                     lambda context: task.train.training_batches(
@@ -205,15 +212,16 @@ def run(
                 )
                 model.fit(training_set, epochs=epochs, steps_per_epoch=length, callbacks=callbacks, verbose=0)
     except DivergedError as error:
-        step = int(model.optimizer.iterations)
+        step = int(model.optimizer.iterations.numpy())
         status(run_directory.DIVERGED, step, reason=str(error))
         last_good = checkpoints.latest() or "none yet"
         raise DivergedError(
             f"the run diverged: {error} The last good checkpoint: {last_good}. Lower schedule.learning_rate, warm up "
             "longer (schedule.warmup_epochs), or clip the gradients (optimizer.global_clipnorm)."
         ) from None
-    except run_callbacks.Preempted as error:
-        return status(run_directory.PREEMPTED, error.step)
+    except Preempted:
+        status(run_directory.PREEMPTED, int(model.optimizer.iterations.numpy()))
+        raise
     finally:
         log.close()
         checkpoints.close()
@@ -223,7 +231,8 @@ def run(
         return status(run_directory.RUNNING, last_step)
     result = status(run_directory.DONE, total_steps, metrics=evaluation.latest)
     _say(chief, f"done       {total_steps:,} steps in {result['seconds']:.1f} s. {_shown(result)}")
-    _say(chief, f"look       tensorboard --host=localhost --logdir={model_dir}")
+    if not use_fake_data:
+        _say(chief, f"look       tensorboard --host=localhost --logdir={model_dir}")
     return result
 
 
@@ -312,15 +321,13 @@ def _profile_window(text):
     return first, last
 
 
-def _main(arguments):
-    """Returns the exit code."""
-    rest = _parse_flags(arguments)
+def _main(unused):
     options = flags.FLAGS
-    if len(rest) > 1:
-        raise InputError(f"{rest[1]!r} is not a flag; flags begin with --, as --model_dir=DIR.")
-    if flags.FLAGS["config"].value is None:
+    if options["config"].value is None:
         raise InputError("--config is missing: give an experiment file, such as experiments/digits/lstm_legw.py.")
     config = options.config
+    if not isinstance(config, ml_collections.ConfigDict):
+        raise _config_error(sys.argv) or InputError(f"--config={options['config'].value}: not an experiment file.")
     if options.seed is not None:
         config.seed = options.seed
     if options.mixed_precision is not None:
@@ -334,25 +341,16 @@ def _main(arguments):
     if options.smoke:
         with tempfile.TemporaryDirectory() as temporary:
             smoke(config, model_dir=options.model_dir or temporary, **common)
-        return 0
+        return
     if options.model_dir is None:
         raise InputError("--model_dir is missing: give a directory for the run, such as --model_dir=runs/digits.")
-    result = run(config, model_dir=options.model_dir, data_dir=options.data_dir, **common)
-    if result["status"] == "preempted":
-        print(f"stopped on request after step {result['step']:,}, saved; the same command goes on from there.")
-        return PREEMPTED_EXIT_CODE
-    return 0
+    run(config, model_dir=options.model_dir, data_dir=options.data_dir, **common)
 
 
 def main():
-    """The command's entry: prints an error as one message, and exits with code 1."""
+    """The command's entry."""
     _define_flags()
-    try:
-        code = _main(sys.argv)
-    except (InputError, DivergedError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        code = 1
-    sys.exit(code)
+    command.execute(_main, _parse_flags)
 
 
 if __name__ == "__main__":

@@ -18,9 +18,10 @@ class Checkpoints:
       keep: how many of the newest stay, at least 2.
       scratch: None, or where a worker that is not the chief writes: in a cluster every worker
         takes part in a save, but only the chief's files stay.
+      barrier: called after each save; no worker goes on before the chief's files are whole.
     """
 
-    def __init__(self, network, optimizer, directory, *, keep=2, scratch=None):
+    def __init__(self, network, optimizer, directory, *, keep=2, scratch=None, barrier=lambda: None):
         if keep < 2:
             raise InputError(f"keep_checkpoints={keep}: expected 2 or more, so that one stays if the newest is lost.")
         self._network = network
@@ -29,6 +30,7 @@ class Checkpoints:
         # The network's layers hold their random generators (dropout's) themselves.
         self._checkpoint = tf.train.Checkpoint(network=network, optimizer=optimizer)
         self._scratch = scratch
+        self._barrier = barrier
         self._manager = tf.train.CheckpointManager(
             self._checkpoint, scratch or directory, max_to_keep=keep, checkpoint_name="step"
         )
@@ -60,7 +62,7 @@ class Checkpoints:
                 f"checkpoint {path} is damaged ({_first_line(error)}). Remove its line from "
                 f"{os.path.join(self._directory, 'checkpoint')} to resume from the one before."
             ) from None
-        return int(self._optimizer.iterations)
+        return int(self._optimizer.iterations.numpy())
 
     def save(self, step):
         """Saves the state after update `step`; a state with NaN or infinity is not saved.
@@ -78,6 +80,7 @@ class Checkpoints:
                 f"the checkpoint of step {step} cannot be written under {self._directory}: {_first_line(error)} "
                 "The checkpoints before it are whole; free or extend the disk and run the same command again."
             ) from None
+        self._barrier()
 
     def close(self):
         """Removes the scratch files of a worker that is not the chief."""

@@ -18,6 +18,8 @@ class TrainingModel(tf_keras.Model):
         super().__init__(name="training")
         self.network = network
         self.accumulation_steps = accumulation_steps
+        # Each replica returns metrics that are already reduced; Keras' default would sum them over workers.
+        self.distribute_reduction_method = "first"
 
     def call(self, inputs, training=None):
         return self.network(inputs, training=training)
@@ -35,7 +37,7 @@ class TrainingModel(tf_keras.Model):
                 y_pred = self(x, training=True)
                 loss = self.compute_loss(x, y, y_pred, sample_weight)
                 scaled = optimizer.get_scaled_loss(loss) if scales_loss else loss
-            self.compute_metrics(x, y, y_pred, sample_weight)
+            self.compiled_metrics.update_state(y, y_pred, sample_weight)
             return tape.gradient(scaled, variables)
 
         gradients = accumulate_gradients(gradients_of, data, variables, self.accumulation_steps)

@@ -73,11 +73,24 @@ def parse_tf_config(text):
 
 def is_chief(strategy):
     """True in the one process that writes the run directory."""
-    resolver = getattr(strategy, "cluster_resolver", None)
-    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) or resolver is None:
+    if not is_multi_worker(strategy):
         return True
+    resolver = strategy.cluster_resolver
     cluster = resolver.cluster_spec().as_dict()
     return resolver.task_type == "chief" or ("chief" not in cluster and resolver.task_id == 0)
+
+
+def is_multi_worker(strategy):
+    """True where several processes train together."""
+    return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+
+
+def barrier(strategy):
+    """Returns once every worker of a cluster has called it; at once where there is one process."""
+    if is_multi_worker(strategy):
+        one = tf.constant(1.0)
+        arrived = tf.function(lambda: strategy.run(lambda: tf.distribute.get_replica_context().all_reduce("SUM", one)))
+        tf.nest.map_structure(lambda value: value.numpy(), strategy.experimental_local_results(arrived()))
 
 
 def _tpu(name):

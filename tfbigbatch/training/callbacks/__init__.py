@@ -5,12 +5,11 @@ from tfbigbatch.training.callbacks.non_finite import StopOnNonFinite
 from tfbigbatch.training.callbacks.profile import Profile
 from tfbigbatch.training.callbacks.progress import Progress
 from tfbigbatch.training.callbacks.saving import SaveCheckpoints
-from tfbigbatch.training.callbacks.signals import Preempted, StopOnSignal
+from tfbigbatch.training.callbacks.signals import StopOnSignal
 from tfbigbatch.training.callbacks.step_metrics import StepMetrics
 
 __all__ = [
     "Evaluation",
-    "Preempted",
     "Profile",
     "Progress",
     "SaveCheckpoints",

@@ -12,7 +12,7 @@ class StepCallback(tf_keras.callbacks.Callback):
     step = 0
 
     def on_train_begin(self, logs=None):
-        self._epoch_start = self.step = int(self.model.optimizer.iterations)
+        self._epoch_start = self.step = updates_done(self.model.optimizer)
 
     def on_epoch_begin(self, epoch, logs=None):
         self._epoch_start = self.step
@@ -28,3 +28,8 @@ class StepCallback(tf_keras.callbacks.Callback):
 def crosses(before, step, every):
     """True where a multiple of `every` lies in (before, step]."""
     return every > 0 and step // every > before // every
+
+
+def updates_done(optimizer):
+    """The number of updates that an optimizer has made, whatever the strategy."""
+    return int(optimizer.iterations.numpy())

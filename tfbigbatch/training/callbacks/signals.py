@@ -3,15 +3,8 @@
 import signal
 import threading
 
+from tfbigbatch.errors import Preempted
 from tfbigbatch.training.callbacks.base import StepCallback
-
-
-class Preempted(Exception):
-    """The run was asked to stop; `step` is the update after which it was saved."""
-
-    def __init__(self, step):
-        super().__init__(f"stopped on request after step {step}")
-        self.step = step
 
 
 class StopOnSignal(StepCallback):
@@ -45,4 +38,4 @@ class StopOnSignal(StepCallback):
     def on_steps(self, before, step, logs):
         if self._requested:
             self._checkpoints.save(step)
-            raise Preempted(step)
+            raise Preempted(f"stopped on request after step {step:,}, and saved; the same command goes on from there.")

@@ -56,7 +56,9 @@ class StepMetrics(StepCallback):
 
 def learning_rate_at(optimizer, step):
     """The rate that update number `step` (from 0) used."""
+    # Loss scaling wraps the optimizer that holds the schedule.
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     rate = getattr(optimizer, "_learning_rate", None)
     if isinstance(rate, tf_keras.optimizers.schedules.LearningRateSchedule):
         return float(rate(tf.constant(step, tf.int64)))
-    return float(optimizer.learning_rate)
+    return float(tf.convert_to_tensor(optimizer.learning_rate))

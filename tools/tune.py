@@ -1,0 +1,53 @@
+"""Tunes an experiment over a grid of learning rates and warm-up epochs, and shows every trial.
+
+    python tools/tune.py --config=experiments/digits/lstm_lamb.py --model_dir=runs/tune \\
+      --learning_rates=0.01,0.02,0.04 --warmup_epochs=1,5 --seeds=100,101,102
+
+The rates and the warm-up are at the experiment's own schedule.batch_size. The same command resumes.
+"""
+
+import copy
+import os
+import sys
+
+from absl import flags
+
+from tfbigbatch import command, experiment, tasks, train
+from tfbigbatch.training import report, series
+
+flags.DEFINE_string("config", None, "The experiment file.", required=True)
+flags.DEFINE_string("model_dir", None, "Where the run directories and tuning.json go.", required=True)
+flags.DEFINE_string("data_dir", None, "Where the task's data lies.")
+flags.DEFINE_list("learning_rates", None, "Values of schedule.learning_rate.", required=True)
+flags.DEFINE_list("warmup_epochs", None, "Values of schedule.warmup_epochs; the experiment's own where left out.")
+flags.DEFINE_list("seeds", ["0"], "Each trial is run at each of these seeds.")
+
+
+def _main(unused):
+    options = flags.FLAGS
+    base = experiment.load(options.config)
+    entries = []
+    for rate in options.learning_rates:
+        for warmup in options.warmup_epochs or [base.schedule.warmup_epochs]:
+            config = copy.deepcopy(base)
+            config.schedule.learning_rate = float(rate)
+            config.schedule.warmup_epochs = float(warmup)
+            entries.append((f"rate-{rate}-warmup-{warmup}", config))
+    rows = series.run_series(
+        entries,
+        seeds=[int(seed) for seed in options.seeds],
+        model_dir=options.model_dir,
+        data_dir=options.data_dir,
+        run=train.run,
+    )
+    summary = report.summarise(rows, tasks.get(base.task).target)
+    ranked = sorted(summary, key=lambda row: row["mean"] if row["mean"] is not None else float("-inf"), reverse=True)
+    print(f"\n{len(entries)} trials of {options.config}, best first\n")
+    print("\n".join(report.table(ranked)))
+    path = os.path.join(options.model_dir, "tuning.json")
+    report.write_results(path, rows, summary)
+    print(f"\nresults      {path}")
+
+
+if __name__ == "__main__":
+    command.execute(_main)
