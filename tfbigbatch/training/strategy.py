@@ -1,5 +1,6 @@
 """From the flags and the machine to a tf.distribute strategy."""
 
+import functools
 import json
 import os
 
@@ -39,12 +40,12 @@ def choose(name="auto", tpu=None):
         return _tpu(tpu), f"tpu {tpu}"
     if name == "multi_worker" or (name == "auto" and os.environ.get("TF_CONFIG")):
         workers, index = parse_tf_config(os.environ["TF_CONFIG"])
-        return tf.distribute.MultiWorkerMirroredStrategy(), f"multi_worker, worker {index} of {workers} in TF_CONFIG"
+        return _multi_worker_strategy(), f"multi_worker, worker {index} of {workers} in TF_CONFIG"
     gpus = tf.config.list_logical_devices("GPU")
     devices = gpus or tf.config.list_logical_devices("CPU")
     kind = "GPU" if gpus else "CPU"
     if name == "mirrored" or (name == "auto" and len(gpus) > 1):
-        strategy = tf.distribute.MirroredStrategy([device.name for device in devices])
+        strategy = _mirrored_strategy(tuple(device.name for device in devices))
         return strategy, f"mirrored over {len(devices)} {kind}{'s' if len(devices) > 1 else ''}"
     return tf.distribute.OneDeviceStrategy(devices[0].name), f"one_device, the first of {len(devices)} {kind}(s)"
 
@@ -88,9 +89,30 @@ def is_multi_worker(strategy):
 def barrier(strategy):
     """Returns once every worker of a cluster has called it; at once where there is one process."""
     if is_multi_worker(strategy):
-        one = tf.constant(1.0)
-        arrived = tf.function(lambda: strategy.run(lambda: tf.distribute.get_replica_context().all_reduce("SUM", one)))
-        tf.nest.map_structure(lambda value: value.numpy(), strategy.experimental_local_results(arrived()))
+
+        def arrive():
+            return tf.distribute.get_replica_context().all_reduce("SUM", tf.constant(1.0))
+
+        @tf.function
+        def arrive_everywhere():
+            return strategy.run(arrive)
+
+        for arrivals in strategy.experimental_local_results(arrive_everywhere()):
+            arrivals.numpy()
+
+
+# These strategies are made once a process. A second one would use the keys of the first one's collective
+# operations again, which fails on other shapes, or restart them under the feet of the other workers.
+
+
+@functools.lru_cache(maxsize=None)
+def _mirrored_strategy(devices):
+    return tf.distribute.MirroredStrategy(list(devices))
+
+
+@functools.lru_cache(maxsize=None)
+def _multi_worker_strategy():
+    return tf.distribute.MultiWorkerMirroredStrategy()
 
 
 def _tpu(name):

@@ -1,0 +1,67 @@
+"""What the tests share: four logical CPUs, and a clean Keras for each test."""
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# Tests in this process are of one machine; those of several start processes of their own.
+os.environ.pop("TF_CONFIG", None)
+
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from tfbigbatch.training.strategy import choose
+
+LOGICAL_CPUS = 4
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * LOGICAL_CPUS
+)
+
+
+@pytest.fixture(autouse=True)
+def clean_keras():
+    """The trainer sets the process's precision policy and seeds; each test starts from the defaults."""
+    tf_keras.backend.clear_session()
+    tf_keras.mixed_precision.set_global_policy("float32")
+    tf_keras.utils.set_random_seed(0)
+
+
+@pytest.fixture
+def quick_config():
+    """Returns a function that gives a digits experiment of seconds, with fields changed."""
+    from tfbigbatch import experiment
+
+    def make(**fields):
+        config = experiment.new("digits_lstm")
+        config.model.hidden_units = 8
+        config.batch_size = 48
+        config.duration = "24 steps"
+        config.evaluate_every = "12 steps"
+        config.checkpoint_every = "8 steps"
+        config.log_every = "4 steps"
+        for name, value in fields.items():
+            holder, _, last = name.rpartition("__")
+            (config[holder] if holder else config)[last] = value
+        return config
+
+    return make
+
+
+def mirrored(replicas):
+    """MirroredStrategy over the first logical CPUs.
+
+    TensorFlow keeps the groups of its collective operations for the life of a process, and devices
+    cannot join groups of different sizes: four replicas use them, other numbers reduce on one device.
+    """
+    if replicas == LOGICAL_CPUS:
+        return choose("mirrored")[0]
+    devices = [f"CPU:{i}" for i in range(replicas)]
+    return tf.distribute.MirroredStrategy(devices, cross_device_ops=tf.distribute.ReductionToOneDevice())
+
+
+def final_weights(model_dir):
+    """All values in the newest checkpoint of a run, by name."""
+    path = tf.train.latest_checkpoint(os.path.join(str(model_dir), "checkpoints"))
+    reader = tf.train.load_checkpoint(path)
+    names = [name for name in reader.get_variable_to_shape_map() if ".ATTRIBUTES" in name]
+    return {name: reader.get_tensor(name) for name in names}

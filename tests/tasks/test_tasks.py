@@ -1,0 +1,39 @@
+"""Walks the registry: a task that is left out, or lacks a part, fails."""
+
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfbigbatch import tasks
+
+SHARED = {"__init__", "row_classification"}
+
+
+def test_every_file_of_tasks_is_registered():
+    files = {name[:-3] for name in os.listdir(os.path.dirname(tasks.__file__)) if name.endswith(".py")}
+    assert files - SHARED == set(tasks.names())
+
+
+@pytest.mark.parametrize("name", tasks.names())
+def test_a_task_has_every_part_and_runs_on_fake_data(name):
+    cls = tasks.get(name)
+    model = {**cls.model_defaults, **cls.smoke_model}
+    task = cls(model=model, data_dir=None, use_fake_data=True)
+    network = task.network()
+    x, y = next(iter(task.train.training_batches(tf.distribute.InputContext(), batch_size=4, seed=0, first_step=0, last_step=1)))
+    assert x.dtype == network.input.dtype and x.shape[1:] == network.input.shape[1:]
+    predicted = network(x)
+    assert np.isfinite(task.loss()(y, predicted).numpy())
+    names = []
+    for metric in task.metrics():
+        metric.update_state(y, predicted, sample_weight=[1.0, 1.0, 0.0, 0.0])
+        assert np.isfinite(metric.result().numpy())
+        names.append(metric.name)
+    assert task.target in names
+
+
+def test_an_unknown_task_is_told_the_nearest():
+    with pytest.raises(ValueError, match="'mnist_lstn' is unknown. Did you mean 'mnist_lstm'"):
+        tasks.get("mnist_lstn")

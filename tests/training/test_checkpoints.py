@@ -1,0 +1,98 @@
+import os
+import subprocess
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+import tfbigbatch
+from tfbigbatch.errors import DivergedError
+from tfbigbatch.training.checkpoints import Checkpoints
+
+
+def trained(units=4, optimizer=None):
+    network = tf_keras.Sequential([tf_keras.layers.Dense(units, input_shape=(3,)), tf_keras.layers.Dense(1)])
+    optimizer = optimizer or tfbigbatch.LAMB(0.01)
+    optimizer.build(network.trainable_variables)
+    gradients = [tf.ones_like(variable) for variable in network.trainable_variables]
+    optimizer.apply_gradients(zip(gradients, network.trainable_variables))
+    return network, optimizer
+
+
+def test_weights_and_optimizer_state_come_back(tmp_path):
+    network, optimizer = trained()
+    Checkpoints(network, optimizer, str(tmp_path)).save(1)
+    other, other_optimizer = trained()
+    assert Checkpoints(other, other_optimizer, str(tmp_path)).restore() == 1
+    for a, b in zip(network.get_weights() + optimizer.variables, other.get_weights() + other_optimizer.variables):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_an_empty_directory_restores_nothing(tmp_path):
+    assert Checkpoints(*trained(), str(tmp_path)).restore() is None
+
+
+def test_the_newest_two_stay(tmp_path):
+    checkpoints = Checkpoints(*trained(), str(tmp_path), keep=2)
+    for step in range(1, 5):
+        checkpoints.save(step)
+    assert sorted(name for name in os.listdir(tmp_path) if name.endswith(".index")) == ["step-3.index", "step-4.index"]
+    with pytest.raises(ValueError, match="keep_checkpoints=1: expected 2 or more"):
+        Checkpoints(*trained(), str(tmp_path), keep=1)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda: trained(units=5),
+        lambda: trained(optimizer=tf_keras.optimizers.SGD(0.1)),
+        lambda: trained(optimizer=tfbigbatch.LARS(0.1)),
+    ],
+)
+def test_a_checkpoint_of_another_model_is_refused(tmp_path, other):
+    Checkpoints(*trained(), str(tmp_path)).save(1)
+    with pytest.raises(ValueError, match="step-1 is of another model or optimizer"):
+        Checkpoints(*other(), str(tmp_path)).restore()
+    assert Checkpoints(*trained(), str(tmp_path)).restore() == 1
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path):
+    Checkpoints(*trained(), str(tmp_path)).save(1)
+    (tmp_path / "step-1.index").write_bytes(b"garbage")
+    with pytest.raises(ValueError, match="step-1 is damaged"):
+        Checkpoints(*trained(), str(tmp_path)).restore()
+
+
+def test_weights_that_are_not_finite_are_not_saved(tmp_path):
+    network, optimizer = trained()
+    checkpoints = Checkpoints(network, optimizer, str(tmp_path))
+    checkpoints.save(1)
+    network.weights[0].assign(tf.fill(network.weights[0].shape, float("nan")))
+    with pytest.raises(DivergedError, match="not finite at step 2"):
+        checkpoints.save(2)
+    assert checkpoints.latest().endswith("step-1")
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 256 KiB."""
+    path = tmp_path / "disk"
+    path.mkdir()
+    try:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", path], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("mounting a small file system needs the right to mount")
+    yield path
+    subprocess.run(["umount", path], check=True)
+
+
+def test_a_full_disk_leaves_the_checkpoints_before_whole(small_disk):
+    network, optimizer = trained()
+    checkpoints = Checkpoints(network, optimizer, str(small_disk))
+    checkpoints.save(1)
+    (small_disk / "filler").write_bytes(b"x" * (256 * 1024 - sum(f.stat().st_size for f in small_disk.iterdir()) - 12 * 1024))
+    with pytest.raises(ValueError, match="checkpoint of step .* cannot be written"):
+        for step in range(2, 8):
+            checkpoints.save(step)
+    assert Checkpoints(*trained(), str(small_disk)).restore() == 1

@@ -1,0 +1,82 @@
+"""The training step with accumulation, and evaluation under a mask, under strategies."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+import tfbigbatch
+from tests.conftest import mirrored
+from tfbigbatch.data.arrays import Arrays
+from tfbigbatch.training.model import TrainingModel
+
+
+def data(size=30):
+    random = np.random.RandomState(0)
+    labels = random.randint(0, 3, size).astype(np.int32)
+    images = random.randint(0, 50, (size, 6)) + 60 * labels[:, None]
+    return Arrays(images.astype(np.uint8), labels, 3, "test")
+
+
+def compiled(strategy, accumulation_steps=1, optimizer=None):
+    tf_keras.utils.set_random_seed(1)
+    with strategy.scope():
+        images = tf_keras.Input((6,), dtype="uint8")
+        scaled = tf_keras.layers.Rescaling(1 / 255)(images)
+        network = tf_keras.Model(images, tf_keras.layers.Dense(3, dtype="float32")(scaled))
+        model = TrainingModel(network, accumulation_steps)
+        model.compile(
+            # Plain SGD shows a wrong scale of the gradient, which LAMB and Adam would hide.
+            optimizer=optimizer() if optimizer else tf_keras.optimizers.SGD(0.5),
+            loss=tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+            weighted_metrics=[
+                tf_keras.metrics.SparseCategoricalCrossentropy(name="cross_entropy", from_logits=True),
+                tf_keras.metrics.SparseCategoricalAccuracy(name="accuracy"),
+            ],
+        )
+    return model
+
+
+def fitted(strategy, accumulation_steps=1, optimizer=None):
+    model = compiled(strategy, accumulation_steps, optimizer)
+    batches = strategy.distribute_datasets_from_function(
+        lambda context: data().training_batches(context, batch_size=16, seed=0, first_step=0, last_step=10)
+    )
+    history = model.fit(batches, steps_per_epoch=10, verbose=0).history
+    return model, history
+
+
+STRATEGIES = {
+    "one": lambda: tf.distribute.OneDeviceStrategy("CPU:0"),
+    "two": lambda: mirrored(2),
+    "four": lambda: mirrored(4),
+}
+
+
+@pytest.mark.parametrize("optimizer", [None, lambda: tfbigbatch.LAMB(0.02, global_clipnorm=0.5)])
+@pytest.mark.parametrize("replicas, accumulation_steps", [("one", 4), ("two", 1), ("two", 2), ("four", 4)])
+def test_replicas_and_accumulation_do_not_change_the_result(replicas, accumulation_steps, optimizer):
+    reference, expected = fitted(STRATEGIES["one"](), 1, optimizer)
+    model, history = fitted(STRATEGIES[replicas](), accumulation_steps, optimizer)
+    for ours, theirs in zip(model.get_weights(), reference.get_weights()):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+    assert int(model.optimizer.iterations.numpy()) == 10
+    for name in ("loss", "cross_entropy", "accuracy"):
+        np.testing.assert_allclose(history[name], expected[name], rtol=1e-4)
+
+
+@pytest.mark.parametrize("replicas", STRATEGIES)
+@pytest.mark.parametrize("batch_size", [4, 12, 64])
+def test_evaluation_is_exact_at_any_batch_size(replicas, batch_size):
+    examples = data()
+    strategy = STRATEGIES[replicas]()
+    model = compiled(strategy)
+    logits = model.network.predict(examples.features, verbose=0)
+    right = np.argmax(logits, axis=1) == examples.labels
+    exact = tf_keras.losses.sparse_categorical_crossentropy(examples.labels, logits, from_logits=True).numpy().mean()
+    batches = strategy.distribute_datasets_from_function(
+        lambda context: examples.evaluation_batches(context, batch_size=batch_size)
+    )
+    result = model.evaluate(batches, steps=examples.evaluation_steps(batch_size), verbose=0, return_dict=True)
+    np.testing.assert_allclose(result["accuracy"], right.mean(), rtol=1e-6)
+    np.testing.assert_allclose(result["cross_entropy"], exact, rtol=1e-5)
