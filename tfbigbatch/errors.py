@@ -22,7 +22,7 @@ def nearest(name, known):
     """Words for an error about an unknown name: ' Did you mean ...?' or the list of known names."""
     import difflib
 
-    close = difflib.get_close_matches(str(name), list(known), 1, 0.6)
+    close = difflib.get_close_matches(str(name), list(known), 1, 0.5)
     if close:
         return f"Did you mean {close[0]!r}?"
     return f"Known: {', '.join(sorted(known))}."

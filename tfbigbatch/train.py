@@ -71,6 +71,8 @@ def run(
         raise InputError(f"--mode={mode} is unknown; expected one of {', '.join(MODES)}.")
     if config.mixed_precision not in PRECISIONS:
         raise InputError(f"mixed_precision={config.mixed_precision!r}: expected one of {', '.join(PRECISIONS)}.")
+    if config.steps_per_execution < 1:
+        raise InputError(f"steps_per_execution={config.steps_per_execution}: expected 1 or more.")
     strategy, chosen = choose(strategy_name, tpu)
     chief = is_chief(strategy)
     tf_keras.backend.clear_session()

@@ -27,8 +27,10 @@ class Checkpoints:
         self._network = network
         self._optimizer = optimizer
         self._directory = directory
-        # The network's layers hold their random generators (dropout's) themselves.
-        self._checkpoint = tf.train.Checkpoint(network=network, optimizer=optimizer)
+        # tf_keras leaves the random generators of its layers (dropout's) out of checkpoints.
+        self._checkpoint = tf.train.Checkpoint(
+            network=network, optimizer=optimizer, generators=_random_generators(network)
+        )
         self._scratch = scratch
         self._barrier = barrier
         self._manager = tf.train.CheckpointManager(
@@ -90,6 +92,18 @@ class Checkpoints:
     def _is_finite(self):
         floating = [variable for variable in self._network.variables if variable.dtype.is_floating]
         return all(bool(tf.reduce_all(tf.math.is_finite(variable))) for variable in floating)
+
+
+def _random_generators(network):
+    """The tf.random.Generators that the network's layers draw from, in the order of its modules."""
+    generators = []
+    for module in network.submodules:
+        source = getattr(module, "_random_generator", None)
+        if source is not None:
+            source._maybe_init()
+            if source._generator is not None:
+                generators.append(source._generator)
+    return generators
 
 
 def _first_line(error):

@@ -1,0 +1,64 @@
+"""Real processes on loopback under MultiWorkerMirroredStrategy."""
+
+import json
+import socket
+
+import numpy as np
+import pytest
+
+from tests.conftest import final_weights
+from tests.test_command_line import command, finish
+
+FLAGS = [
+    "--config=experiments/digits/lstm_lamb.py",
+    "--config.model.hidden_units=8",
+    "--config.batch_size=64",
+    "--config.duration=20 steps",
+    "--config.evaluate_every=10 steps",
+    "--config.checkpoint_every=10 steps",
+    "--config.evaluation_batch_size=50",
+]
+
+
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def cluster(workers, *flags):
+    """Runs the trainer in `workers` processes; returns (code, stdout, stderr) of each."""
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(workers)]
+    processes = [
+        command(*FLAGS, *flags, TF_CONFIG=json.dumps({"cluster": {"worker": addresses}, "task": {"type": "worker", "index": i}}))
+        for i in range(workers)
+    ]
+    return [finish(process) for process in processes]
+
+
+@pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_several_workers_end_where_one_does(workers, tmp_path):
+    code, _, err = finish(command(*FLAGS, f"--model_dir={tmp_path}/one"))
+    assert code == 0, err
+    outcomes = cluster(workers, f"--model_dir={tmp_path}/many")
+    assert [code for code, _, _ in outcomes] == [0] * workers, outcomes
+    assert f"worker 0 of {workers}" in outcomes[0][1] and "done       20 steps" in outcomes[0][1]
+    # Only the chief speaks and writes.
+    assert all(out == "" for _, out, _ in outcomes[1:])
+    assert not [path.name for path in (tmp_path / "many").iterdir() if path.name.startswith(".worker")]
+    one, many = final_weights(tmp_path / "one"), final_weights(tmp_path / "many")
+    for name, value in one.items():
+        np.testing.assert_allclose(many[name], value, rtol=1e-3, atol=1e-5, err_msg=name)
+    metrics = [json.loads((tmp_path / run / "status.json").read_text())["metrics"] for run in ("one", "many")]
+    assert metrics[1] == pytest.approx(metrics[0], rel=1e-3)
+
+
+def test_two_workers_resume_together(tmp_path):
+    for flag in ("--smoke", "--smoke"):
+        outcomes = cluster(2, flag, f"--model_dir={tmp_path}/run")
+        assert [code for code, _, _ in outcomes] == [0, 0], outcomes
+    assert "finished run (8 steps); nothing to do" in outcomes[0][1]

@@ -1,0 +1,156 @@
+"""The command as a user types it, in a process of its own: exit codes, messages, kills."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.test_train import assert_same_bits, files_of
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+LEGW = "experiments/digits/lstm_legw.py"
+# Small, with dropout, and with intervals that do not divide the length.
+QUICK = [
+    f"--config={LEGW}",
+    "--config.model.hidden_units=8",
+    "--config.model.dropout=0.2",
+    "--config.batch_size=32",
+    "--config.duration=400 steps",
+    "--config.evaluate_every=90 steps",
+    "--config.checkpoint_every=40 steps",
+    "--config.log_every=5 steps",
+]
+
+
+def command(*arguments, **environment):
+    return subprocess.Popen(
+        [sys.executable, "-m", "tfbigbatch.train", *arguments],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process):
+    out, err = process.communicate(timeout=240)
+    return process.returncode, out, err
+
+
+def wait_for_step(model_dir, step, process):
+    """Returns once metrics.jsonl shows `step` or more."""
+    path = os.path.join(model_dir, "metrics.jsonl")
+    for _ in range(2400):
+        if os.path.exists(path):
+            with open(path) as file:
+                lines = file.read().splitlines()
+            if any(json.loads(line)["step"] >= step for line in lines[-2:] if line.endswith("}")):
+                return
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    raise AssertionError(f"step {step} was not reached")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The directory of an undisturbed run."""
+    directory = str(tmp_path_factory.mktemp("whole"))
+    code, out, err = finish(command(*QUICK, f"--model_dir={directory}"))
+    assert code == 0, err
+    assert "done       400 steps" in out
+    return directory
+
+
+def test_killed_at_any_step_and_run_again_it_ends_in_the_same_bits(whole, tmp_path):
+    directory = str(tmp_path)
+    step = 0
+    for _ in range(3):
+        process = command(*QUICK, f"--model_dir={directory}")
+        # At least one checkpoint further each time, then anywhere.
+        wait_for_step(directory, min(step + 45 + random.randrange(40), 380), process)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
+        with open(os.path.join(directory, "status.json")) as file:
+            status = json.load(file)
+        assert status["status"] == "running"
+        step = status["step"]
+    code, out, err = finish(command(*QUICK, f"--model_dir={directory}"))
+    assert code == 0, err
+    assert "resume     from the checkpoint of step" in out
+    assert_same_bits(directory, whole)
+
+
+def test_sigterm_saves_at_once_and_the_same_command_goes_on(whole, tmp_path):
+    process = command(*QUICK, f"--model_dir={tmp_path}")
+    wait_for_step(str(tmp_path), 45, process)
+    process.send_signal(signal.SIGTERM)
+    code, out, err = finish(process)
+    assert code == 42, err
+    assert "stopped on request after step" in out
+    status = json.loads((tmp_path / "status.json").read_text())
+    assert status["status"] == "preempted" and status["step"] >= 45
+    code, out, err = finish(command(*QUICK, f"--model_dir={tmp_path}"))
+    assert code == 0 and f"resume     from the checkpoint of step {status['step']}" in out, err
+    assert_same_bits(str(tmp_path), whole)
+
+
+def test_the_finished_run_says_so(whole):
+    before = files_of(whole)
+    code, out, err = finish(command(*QUICK, f"--model_dir={whole}"))
+    assert code == 0 and "finished run (400 steps); nothing to do" in out, err
+    assert files_of(whole) == before
+
+
+CASES = {
+    "no config": ([], {}, "--config is missing"),
+    "no such config": (["--config=nowhere.py"], {}, "--config=nowhere.py: no such file"),
+    "no model_dir": ([f"--config={LEGW}"], {}, "--model_dir is missing"),
+    "unknown flag": ([f"--config={LEGW}", "--modeldir=x"], {}, "Did you mean: model_dir"),
+    "unknown field": ([f"--config={LEGW}", "--config.batchsize=3"], {}, "no field 'batchsize'. Did you mean 'batch_size'"),
+    "unknown inner field": ([f"--config={LEGW}", "--config.schedule.rle=a"], {}, "no field 'rle' in schedule. Did you mean 'rule'"),
+    "wrong type": ([f"--config={LEGW}", "--config.batch_size=many"], {}, "--config.batch_size=many"),
+    "not a flag": ([f"--config={LEGW}", "model_dir"], {}, "'model_dir' is not a flag"),
+    "unknown strategy": ([f"--config={LEGW}", "--model_dir=/proc/x", "--strategy=miror"], {}, "Did you mean 'mirrored'"),
+    "unknown tpu": ([f"--config={LEGW}", "--model_dir=/proc/x", "--tpu=nowhere"], {}, "--tpu=nowhere: no TPU answers"),
+    "bad TF_CONFIG": ([f"--config={LEGW}", "--model_dir=/proc/x"], {"TF_CONFIG": "{"}, "TF_CONFIG is not JSON"),
+    "unwritable": ([f"--config={LEGW}", "--model_dir=/proc/x"], {}, "/proc/x cannot be written"),
+    "bad profile": ([f"--config={LEGW}", "--model_dir=/proc/x", "--profile_steps=9,3"], {}, "expected FIRST,LAST"),
+    "no data": (["--config=experiments/mnist/lstm_legw.py", "--model_dir=/proc/x", "--data_dir=/nowhere"], {}, "is not a folder"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bad_input_ends_with_one_message_and_code_1(case):
+    arguments, environment, said = CASES[case]
+    code, out, err = finish(command(*arguments, **environment))
+    assert code == 1
+    assert said in err and "Traceback" not in err + out
+    assert err.count("error: ") == 1
+
+
+def test_smoke_needs_neither_data_nor_a_directory():
+    started = time.perf_counter()
+    code, out, err = finish(command("--config=experiments/mnist/lstm_legw.py", "--smoke"))
+    assert code == 0 and "done       8 steps" in out, err
+    assert time.perf_counter() - started < 60
+
+
+def test_a_full_disk_is_one_message_and_the_run_goes_on_elsewhere(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    try:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=192k", "tmpfs", disk], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("mounting a small file system needs the right to mount")
+    try:
+        code, out, err = finish(command(*QUICK, f"--model_dir={disk}/run", "--config.log_every=1 steps"))
+        assert code == 1 and "cannot be written" in err and "Traceback" not in err
+    finally:
+        subprocess.run(["umount", disk], check=True)

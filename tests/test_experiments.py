@@ -1,0 +1,68 @@
+"""Walks experiments/: every file smokes, and says what a reader needs to know."""
+
+import ast
+import glob
+import os
+
+import pytest
+
+from tfbigbatch import experiment, train
+from tfbigbatch.training.metrics_log import read_rows
+
+ROOT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "experiments")
+FILES = sorted(os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(ROOT, "*", "*.py")))
+
+
+def test_there_are_experiments():
+    assert {"digits/lstm_small_batch.py", "digits/lstm_legw.py", "mnist/lstm_legw.py"} <= set(FILES)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_it_smokes_and_resumes(file, tmp_path, capsys):
+    result = train.smoke(experiment.load(os.path.join(ROOT, file)), model_dir=str(tmp_path))
+    assert result["status"] == "done" and result["step"] == 8 and result["metrics"]
+    assert "resume     from the checkpoint of step 4" in capsys.readouterr().out
+    assert [row["step"] for row in read_rows(tmp_path / "metrics.jsonl") if row["split"] == "eval"] == [4, 8]
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_its_docstring_gives_the_command_and_the_measure(file):
+    with open(os.path.join(ROOT, file), encoding="utf-8") as source:
+        doc = ast.get_docstring(ast.parse(source.read()))
+    assert doc and f"--config=experiments/{file}" in doc
+    assert "Measured" in doc or "Expected" in doc
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_its_full_recipe_is_consistent(file):
+    config = experiment.load(os.path.join(ROOT, file))
+    assert config.batch_size % config.accumulation_steps == 0
+    assert config.schedule.warmup_epochs >= 0
+
+
+@pytest.mark.parametrize(
+    "source, said",
+    [
+        ("config.btach_size = 3", "Did you mean \"batch_size\""),
+        ("config.batch_size = 'many'", "batch_size"),
+        ("config.schedule.ruel = 'legw'", "Did you mean \"rule\""),
+        ("return 3", "returned int"),
+    ],
+)
+def test_a_mistake_in_a_file_is_an_error_where_it_stands(tmp_path, source, said):
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "from tfbigbatch import experiment\n\n\ndef get_config():\n"
+        f"    config = experiment.new('digits_lstm')\n    {source}\n    return config\n"
+    )
+    with pytest.raises(ValueError, match="mine.py") as caught:
+        experiment.load(str(path))
+    assert said in str(caught.value)
+
+
+def test_files_that_are_not_experiments_are_named(tmp_path):
+    (tmp_path / "empty.py").write_text("")
+    (tmp_path / "broken.py").write_text("def get_config(:\n")
+    for name, said in (("empty.py", "no function get_config"), ("broken.py", "not valid Python"), ("none.py", "no such file")):
+        with pytest.raises(ValueError, match=said):
+            experiment.load(str(tmp_path / name))

@@ -1,0 +1,68 @@
+"""Arrows point down only, and importing the package stays cheap."""
+
+import ast
+import glob
+import os
+import subprocess
+import sys
+
+import pytest
+
+import tfbigbatch
+
+PACKAGE = os.path.dirname(tfbigbatch.__file__)
+ANYWHERE = {"errors"}
+# People use these alone: they import nothing else of the package.
+ALONE = {"optimizers": set(), "schedules": set(), "scaling": set()}
+ALLOWED = {**ALONE, "data": set(), "models": set(), "tasks": {"data", "models", "optimizers", "schedules", "scaling"}}
+
+
+def imported(path):
+    """The subpackages of tfbigbatch that a file imports, anywhere in it."""
+    with open(path, encoding="utf-8") as file:
+        tree = ast.parse(file.read())
+    found = set()
+    for node in ast.walk(tree):
+        names = []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module] if node.module != "tfbigbatch" else [f"tfbigbatch.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        found.update(name.split(".")[1] for name in names if name.startswith("tfbigbatch."))
+    return found
+
+
+@pytest.mark.parametrize("subpackage", ALLOWED)
+def test_a_subpackage_imports_only_what_lies_below(subpackage):
+    for path in glob.glob(os.path.join(PACKAGE, subpackage, "**", "*.py"), recursive=True):
+        above = imported(path) - ALLOWED[subpackage] - ANYWHERE - {subpackage}
+        assert not above, f"{path} imports {above}"
+
+
+def test_only_the_command_is_above_training():
+    for path in glob.glob(os.path.join(PACKAGE, "training", "**", "*.py"), recursive=True):
+        assert "train" not in imported(path), path
+
+
+def modules_after(statement):
+    code = f"import sys; {statement}; print('\\n'.join(sys.modules))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    return set(out.split())
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    assert not {"tensorflow", "tf_keras", "keras", "numpy"} & modules_after("import tfbigbatch")
+
+
+def test_the_optimizers_need_tensorflow_and_keras_only():
+    loaded = modules_after("import tfbigbatch; tfbigbatch.LAMB; tfbigbatch.LARS; tfbigbatch.Recipe")
+    theirs = modules_after("import tensorflow, tf_keras; tf_keras.optimizers, tf_keras.saving")
+    assert "tf_keras" in loaded
+    added = {name.split(".")[0] for name in loaded - theirs}
+    assert added == {"tfbigbatch"}
+
+
+def test_an_unknown_name_is_told_what_there_is():
+    with pytest.raises(AttributeError, match="no attribute 'LAMBDA'; it has LAMB, LARS"):
+        tfbigbatch.LAMBDA
+    assert {"LAMB", "LARS", "optimizers"} <= set(dir(tfbigbatch))

@@ -1,0 +1,198 @@
+"""The trainer as a whole: a run, its directory, and resuming it in the same bits."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.conftest import final_weights
+from tfbigbatch import errors, experiment, train
+from tfbigbatch.training.metrics_log import read_rows
+
+
+def files_of(directory):
+    """Path to (size, modification time) of every file."""
+    found = {}
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            status = os.stat(os.path.join(folder, name))
+            found[os.path.join(folder, name)] = (status.st_size, status.st_mtime_ns)
+    return found
+
+
+def assert_same_bits(directory, other):
+    one, two = final_weights(directory), final_weights(other)
+    assert one.keys() == two.keys()
+    for name in one:
+        np.testing.assert_array_equal(one[name], two[name], err_msg=name)
+
+
+def test_a_run_directory_holds_all_that_happened(tmp_path, quick_config, capsys):
+    result = train.run(quick_config(histograms=True), model_dir=str(tmp_path), profile_steps=(4, 6))
+    assert result["status"] == "done" and result["step"] == 24
+    said = capsys.readouterr().out
+    assert "48 global = 48 per replica x 1 accumulation x 1 replica" in said and "tensorboard" in said
+
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config["config"]["batch_size"] == 48 and config["versions"]["tensorflow"] == tf.__version__
+    status = json.loads((tmp_path / "status.json").read_text())
+    assert (status["status"], status["step"], status["total_steps"]) == ("done", 24, 24)
+    assert status["metrics"] == result["metrics"] and status["seconds"] > 0
+
+    rows = read_rows(tmp_path / "metrics.jsonl")
+    training = [row for row in rows if row["split"] == "train"]
+    assert [row["step"] for row in training] == [4, 8, 12, 16, 20, 24]
+    assert {"loss", "accuracy", "learning_rate", "examples_per_second", "epoch"} <= set(training[0])
+    assert [row["step"] for row in rows if row["split"] == "eval"] == [12, 24]
+    assert sorted(n for n in os.listdir(tmp_path / "checkpoints") if n.endswith("index")) == ["step-16.index", "step-24.index"]
+
+    tags = set()
+    for split in ("train", "eval"):
+        for name in os.listdir(tmp_path / split):
+            if "tfevents" in name:
+                for event in tf.compat.v1.train.summary_iterator(str(tmp_path / split / name)):
+                    tags.update(f"{split}/{value.tag}" for value in event.summary.value)
+    assert {"train/loss", "train/learning_rate", "train/examples_per_second", "eval/accuracy"} <= tags
+    assert "train/lstm/lstm_cell/kernel" in tags
+    assert list((tmp_path / "train" / "plugins" / "profile").rglob("*.xplane.pb"))
+
+
+def test_a_finished_run_says_so_and_changes_nothing(tmp_path, quick_config, capsys):
+    config = quick_config()
+    first = train.run(config, model_dir=str(tmp_path))
+    before = files_of(tmp_path)
+    capsys.readouterr()
+    assert train.run(config, model_dir=str(tmp_path)) == first
+    assert "finished run (24 steps); nothing to do" in capsys.readouterr().out
+    assert files_of(tmp_path) == before
+
+
+def test_a_directory_of_another_config_is_refused_and_left_alone(tmp_path, quick_config):
+    train.run(quick_config(), model_dir=str(tmp_path))
+    before = files_of(tmp_path)
+    with pytest.raises(ValueError, match="(?s)another config.*batch_size: 48 -> 24.*schedule.learning_rate: 0.1 -> 0.2"):
+        train.run(quick_config(batch_size=24, schedule__learning_rate=0.2), model_dir=str(tmp_path))
+    assert files_of(tmp_path) == before
+
+
+def test_eval_mode_scores_the_newest_checkpoint_and_changes_nothing(tmp_path, quick_config):
+    done = train.run(quick_config(), model_dir=str(tmp_path))
+    before = files_of(tmp_path)
+    result = train.run(quick_config(), model_dir=str(tmp_path), mode="eval")
+    assert result["metrics"] == pytest.approx(done["metrics"]) and result["step"] == 24
+    assert files_of(tmp_path) == before
+    with pytest.raises(ValueError, match="holds no checkpoint. Train first"):
+        train.run(quick_config(), model_dir=str(tmp_path / "empty"), mode="eval")
+    assert not (tmp_path / "empty").exists()
+
+
+def test_train_mode_does_not_evaluate(tmp_path, quick_config):
+    result = train.run(quick_config(), model_dir=str(tmp_path), mode="train")
+    assert result["status"] == "done" and result["metrics"] == {}
+    assert {row["split"] for row in read_rows(tmp_path / "metrics.jsonl")} == {"train"}
+
+
+# Dropout draws from the generators that a checkpoint holds; intervals and windows straddle the stops.
+VARIANTS = {
+    "momentum": {},
+    "lamb, dropout": {"optimizer": {"name": "lamb", "weight_decay": 0.01}, "model__dropout": 0.3},
+    "lars, loop of five": {"optimizer": {"name": "lars", "eeta": 0.02}, "steps_per_execution": 5},
+    "adamw, accumulation": {"optimizer": {"name": "adamw"}, "accumulation_steps": 3, "model__dropout": 0.3},
+    "bfloat16": {"mixed_precision": "bfloat16", "model__dropout": 0.3},
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_stopped_anywhere_and_resumed_it_ends_in_the_same_bits(tmp_path, quick_config, variant):
+    fields = VARIANTS[variant]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    train.run(quick_config(**fields), model_dir=str(whole))
+    for stop in (3, 11, 19, None):
+        train.run(quick_config(**fields), model_dir=str(parts), stop_after=stop)
+    assert_same_bits(whole, parts)
+
+    def curve(directory):
+        timings = {"examples_per_second"}
+        return [{k: v for k, v in row.items() if k not in timings} for row in read_rows(directory / "metrics.jsonl")]
+
+    assert curve(parts) == curve(whole)
+
+
+def test_a_seed_is_another_run(tmp_path, quick_config):
+    train.run(quick_config(), model_dir=str(tmp_path / "a"))
+    train.run(quick_config(), model_dir=str(tmp_path / "b"))
+    train.run(quick_config(seed=1), model_dir=str(tmp_path / "c"))
+    assert_same_bits(tmp_path / "a", tmp_path / "b")
+    with pytest.raises(AssertionError):
+        assert_same_bits(tmp_path / "a", tmp_path / "c")
+
+
+def test_replicas_see_the_same_batches(tmp_path, quick_config):
+    one = train.run(quick_config(), model_dir=str(tmp_path / "one"))
+    four = train.run(quick_config(), model_dir=str(tmp_path / "four"), strategy_name="mirrored")
+    assert four["metrics"] == pytest.approx(one["metrics"], rel=1e-3)
+
+
+def test_divergence_names_metric_and_window_and_keeps_the_last_good_checkpoint(tmp_path, quick_config):
+    config = quick_config(schedule__learning_rate=1e38, schedule__warmup_epochs=0.5, schedule__decay="constant")
+    with pytest.raises(errors.DivergedError, match=r"loss became (nan|inf) between step \d+ and step \d+.*last good"):
+        train.run(config, model_dir=str(tmp_path))
+    status = json.loads((tmp_path / "status.json").read_text())
+    assert status["status"] == "diverged" and "became" in status["reason"]
+    path = tf.train.latest_checkpoint(str(tmp_path / "checkpoints"))
+    assert path is None or all(np.isfinite(value).all() for value in final_weights(tmp_path).values() if value.dtype.kind == "f")
+
+
+def test_divergence_after_a_checkpoint_leaves_it(tmp_path, quick_config):
+    fields = dict(schedule__warmup_epochs=0.0, schedule__decay="constant")
+    train.run(quick_config(**fields), model_dir=str(tmp_path), stop_after=8)
+    weights = final_weights(tmp_path)
+    # The same run, with a rate that no longer converges: as if it had been wrong from the start.
+    stored = json.loads((tmp_path / "config.json").read_text())
+    stored["config"]["schedule"]["learning_rate"] = 1e38
+    (tmp_path / "config.json").write_text(json.dumps(stored))
+    with pytest.raises(errors.DivergedError, match="last good checkpoint: .*step-8"):
+        train.run(quick_config(schedule__learning_rate=1e38, **fields), model_dir=str(tmp_path))
+    for name, value in final_weights(tmp_path).items():
+        np.testing.assert_array_equal(value, weights[name])
+
+
+@pytest.mark.parametrize(
+    "fields, said",
+    [
+        ({"batch_size": 2048}, "larger than the training set of 1437"),
+        ({"accumulation_steps": 5}, "does not divide by 5 accumulation steps"),
+        ({"duration": "40"}, "duration='40' does not say how long"),
+        ({"mixed_precision": "int8"}, "expected one of float32"),
+        ({"optimizer": {"name": "lamb", "beta1": 0.9}}, "no argument 'beta1'. Did you mean 'beta_1'"),
+        ({"optimizer": {"name": "lam"}}, "Did you mean 'lamb'"),
+        ({"optimizer": {"name": "lamb", "learning_rate": 0.1}}, "optimizer.learning_rate cannot be set here"),
+        ({"optimizer": {"name": "lamb", "use_ema": True}}, "optimizer.use_ema cannot be set here"),
+        ({"schedule__rule": "lgw"}, "Did you mean 'legw'"),
+        ({"schedule__warmup_epochs": 100.0}, "warm-up of .* is longer than the run"),
+        ({"keep_checkpoints": 1}, "expected 2 or more"),
+        ({"steps_per_execution": 0}, "steps_per_execution=0"),
+        ({"task": "digit_lstm"}, "Did you mean 'digits_lstm'"),
+    ],
+)
+def test_bad_fields_are_refused_before_anything_is_written(tmp_path, quick_config, fields, said):
+    with pytest.raises(ValueError, match=said):
+        train.run(quick_config(**fields), model_dir=str(tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_checkpoint_of_another_model_is_refused(tmp_path, quick_config):
+    train.run(quick_config(), model_dir=str(tmp_path), stop_after=8)
+    stored = json.loads((tmp_path / "config.json").read_text())
+    stored["config"]["model"]["hidden_units"] = 6
+    (tmp_path / "config.json").write_text(json.dumps(stored))
+    before = files_of(tmp_path)
+    with pytest.raises(ValueError, match="of another model or optimizer"):
+        train.run(quick_config(model__hidden_units=6), model_dir=str(tmp_path))
+    assert files_of(tmp_path) == before
+
+
+def test_experiment_differences_show_both_values():
+    assert experiment.differences({"a": 1, "b": {"c": 2}}, {"a": 1, "b": {"c": 3}, "d": 4}) == ["b.c: 2 -> 3", "d: (absent) -> 4"]
