@@ -8,7 +8,6 @@ The rates and the warm-up are at the experiment's own schedule.batch_size. The s
 
 import copy
 import os
-import sys
 
 from absl import flags
 
@@ -21,6 +20,7 @@ flags.DEFINE_string("data_dir", None, "Where the task's data lies.")
 flags.DEFINE_list("learning_rates", None, "Values of schedule.learning_rate.", required=True)
 flags.DEFINE_list("warmup_epochs", None, "Values of schedule.warmup_epochs; the experiment's own where left out.")
 flags.DEFINE_list("seeds", ["0"], "Each trial is run at each of these seeds.")
+flags.DEFINE_string("results", None, "Also write the results to this JSON file.")
 
 
 def _main(unused):
@@ -44,9 +44,10 @@ def _main(unused):
     ranked = sorted(summary, key=lambda row: row["mean"] if row["mean"] is not None else float("-inf"), reverse=True)
     print(f"\n{len(entries)} trials of {options.config}, best first\n")
     print("\n".join(report.table(ranked)))
-    path = os.path.join(options.model_dir, "tuning.json")
-    report.write_results(path, rows, summary)
-    print(f"\nresults      {path}")
+    print()
+    for path in (os.path.join(options.model_dir, "tuning.json"), *([options.results] if options.results else [])):
+        report.write_results(path, rows, summary)
+        print(f"results      {path}")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ FLAGS = [
     "--config.duration=20 steps",
     "--config.evaluate_every=10 steps",
     "--config.checkpoint_every=10 steps",
+    "--config.schedule.warmup_epochs=0.0",
     "--config.evaluation_batch_size=50",
 ]
 

@@ -34,24 +34,34 @@ class MetricsLog:
         with writing(self._directory.metrics):
             with open(self._directory.metrics, "a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
-        with self.writer(split).as_default(step=step):
+        with writing(self._directory.path), self._writer(split).as_default(step=step):
             for name, value in scalars.items():
                 tf.summary.scalar(name, value)
 
-    def writer(self, split):
+    def write_histograms(self, step, variables):
+        """Writes a histogram of each variable's values, to TensorBoard only."""
+        if not self._directory.is_chief:
+            return
+        with writing(self._directory.path), self._writer("train").as_default(step=step):
+            for variable in variables:
+                tf.summary.histogram(variable.name.split(":")[0], variable)
+
+    def _writer(self, split):
         """The tf.summary writer of a split, made at its first use."""
         if split not in self._writers:
             self._writers[split] = tf.summary.create_file_writer(os.path.join(self._directory.path, split))
         return self._writers[split]
 
     def flush(self):
-        for writer in self._writers.values():
-            writer.flush()
+        with writing(self._directory.path):
+            for writer in self._writers.values():
+                writer.flush()
 
     def close(self):
-        for writer in self._writers.values():
-            writer.close()
-        self._writers = {}
+        writers, self._writers = self._writers, {}
+        with writing(self._directory.path):
+            for writer in writers.values():
+                writer.close()
 
     def _drop_after(self, step):
         kept = [row for row in read_rows(self._directory.metrics) if row["step"] <= step]

@@ -10,6 +10,8 @@ import platform
 import subprocess
 import time
 
+import tensorflow as tf
+
 from tfbigbatch import __version__
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment import differences
@@ -22,9 +24,10 @@ def writing(path):
     """Turns a failure to write under `path` into an error for the user."""
     try:
         yield
-    except OSError as error:
+    except (OSError, tf.errors.OpError) as error:
+        reason = (getattr(error, "strerror", None) or getattr(error, "message", None) or str(error)).strip().splitlines()
         raise InputError(
-            f"{path} cannot be written: {error.strerror or error}. Choose another --model_dir, or free the disk; "
+            f"{path} cannot be written: {reason[0]}. Choose another --model_dir, or free the disk; "
             "what was written before is unharmed."
         ) from None
 
@@ -121,11 +124,10 @@ class RunDirectory:
 def _versions():
     import keras
     import numpy
-    import tensorflow
     import tf_keras
 
-    packages = {module.__name__: module.__version__ for module in (keras, numpy, tensorflow, tf_keras)}
-    return {"tfbigbatch": __version__, "python": platform.python_version(), **packages}
+    packages = {module.__name__: module.__version__ for module in (keras, numpy, tf_keras)}
+    return {"tfbigbatch": __version__, "python": platform.python_version(), "tensorflow": tf.__version__, **packages}
 
 
 def _git_revision():

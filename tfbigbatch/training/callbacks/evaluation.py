@@ -1,7 +1,5 @@
 """Evaluation in the course of a run."""
 
-import tensorflow as tf
-
 from tfbigbatch.training.callbacks.base import StepCallback, crosses
 
 
@@ -30,6 +28,4 @@ class Evaluation(StepCallback):
             self.latest = self.model.evaluate(self._dataset, steps=self._steps, verbose=0, return_dict=True)
             self._log.write("eval", self.step, self.latest)
             if self._histograms:
-                with self._log.writer("train").as_default(step=self.step):
-                    for variable in self.model.trainable_variables:
-                        tf.summary.histogram(variable.name.split(":")[0], variable)
+                self._log.write_histograms(self.step, self.model.trainable_variables)
