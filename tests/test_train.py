@@ -120,6 +120,38 @@ def test_stopped_anywhere_and_resumed_it_ends_in_the_same_bits(tmp_path, quick_c
     assert curve(parts) == curve(whole)
 
 
+def test_killed_just_before_the_end_it_still_ends_with_its_metrics(tmp_path, quick_config):
+    done = train.run(quick_config(), model_dir=str(tmp_path))
+    rows = read_rows(tmp_path / "metrics.jsonl")
+    status = {"status": "running", "step": 24, "total_steps": 24, "seconds": 1.0}
+    (tmp_path / "status.json").write_text(json.dumps(status))
+    again = train.run(quick_config(), model_dir=str(tmp_path))
+    assert again["status"] == "done" and again["metrics"] == pytest.approx(done["metrics"])
+    assert read_rows(tmp_path / "metrics.jsonl") == rows
+
+
+@pytest.mark.parametrize("stop_at", [5, 12])
+def test_a_signal_saves_and_the_resumed_run_lacks_nothing(tmp_path, quick_config, monkeypatch, stop_at):
+    from tfbigbatch.training import callbacks
+
+    def requested(self, before, step, logs):
+        self._requested = self._requested or step == stop_at
+        return original(self, before, step, logs)
+
+    original = callbacks.StopOnSignal.on_steps
+    monkeypatch.setattr(callbacks.StopOnSignal, "on_steps", requested)
+    with pytest.raises(errors.Preempted, match=f"after step {stop_at}, and saved"):
+        train.run(quick_config(), model_dir=str(tmp_path / "parts"))
+    monkeypatch.setattr(callbacks.StopOnSignal, "on_steps", original)
+    status = json.loads((tmp_path / "parts" / "status.json").read_text())
+    assert (status["status"], status["step"]) == ("preempted", stop_at)
+    train.run(quick_config(), model_dir=str(tmp_path / "parts"))
+    train.run(quick_config(), model_dir=str(tmp_path / "whole"))
+    assert_same_bits(tmp_path / "parts", tmp_path / "whole")
+    parts, whole = (read_rows(tmp_path / name / "metrics.jsonl") for name in ("parts", "whole"))
+    assert [row for row in parts if row["split"] == "eval"] == [row for row in whole if row["split"] == "eval"]
+
+
 def test_a_seed_is_another_run(tmp_path, quick_config):
     train.run(quick_config(), model_dir=str(tmp_path / "a"))
     train.run(quick_config(), model_dir=str(tmp_path / "b"))
@@ -174,6 +206,11 @@ def test_divergence_after_a_checkpoint_leaves_it(tmp_path, quick_config):
         ({"schedule__warmup_epochs": 100.0}, "warm-up of .* is longer than the run"),
         ({"keep_checkpoints": 1}, "expected 2 or more"),
         ({"steps_per_execution": 0}, "steps_per_execution=0"),
+        ({"seed": -1}, "seed=-1: expected 0 or more"),
+        ({"evaluation_batch_size": 0}, "evaluation_batch_size=0: expected 1 or more"),
+        ({"model__hidden_units": 0}, "hidden_units=0.*expected"),
+        ({"model": {"hiden_units": 8}}, "model.hiden_units.*Did you mean 'hidden_units'"),
+        ({"optimizer": {"momentum": 0.9}}, "optimizer None is unknown"),
         ({"task": "digit_lstm"}, "Did you mean 'digits_lstm'"),
     ],
 )

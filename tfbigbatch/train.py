@@ -6,6 +6,7 @@ The same command on the same directory resumes, and says so when the run is fini
 """
 
 import contextlib
+import dataclasses
 import os
 import sys
 import tempfile
@@ -15,7 +16,7 @@ import ml_collections
 from absl import flags
 
 from tfbigbatch import command, experiment
-from tfbigbatch.errors import DivergedError, InputError, Preempted
+from tfbigbatch.errors import DivergedError, InputError, Preempted, nearest
 
 MODES = ("train", "eval", "train_and_eval")
 PRECISIONS = ("float32", "bfloat16", "float16")
@@ -56,10 +57,9 @@ def run(
     import tensorflow as tf
     import tf_keras
 
-    from tfbigbatch import optimizers, scaling, schedules, tasks
+    from tfbigbatch import tasks
     from tfbigbatch.training import callbacks as run_callbacks
     from tfbigbatch.training import run_directory
-    from tfbigbatch.training.batches import BatchArithmetic
     from tfbigbatch.training.checkpoints import Checkpoints
     from tfbigbatch.training.metrics_log import MetricsLog
     from tfbigbatch.training.model import TrainingModel
@@ -71,8 +71,11 @@ def run(
         raise InputError(f"--mode={mode} is unknown; expected one of {', '.join(MODES)}.")
     if config.mixed_precision not in PRECISIONS:
         raise InputError(f"mixed_precision={config.mixed_precision!r}: expected one of {', '.join(PRECISIONS)}.")
-    if config.steps_per_execution < 1:
-        raise InputError(f"steps_per_execution={config.steps_per_execution}: expected 1 or more.")
+    for name, lowest in (("seed", 0), ("steps_per_execution", 1), ("evaluation_batch_size", 1)):
+        if config[name] < lowest:
+            raise InputError(f"{name}={config[name]}: expected {lowest} or more.")
+    for name in set(config.model) - set(tasks.get(config.task).model_defaults):
+        raise InputError(f"model.{name}: task {config.task} has no such field. {nearest(name, tasks.get(config.task).model_defaults)}")
     strategy, chosen = choose(strategy_name, tpu)
     chief = is_chief(strategy)
     tf_keras.backend.clear_session()
@@ -96,32 +99,12 @@ def run(
     task = tasks.get(config.task)(model=config.model.to_dict(), data_dir=data_dir, use_fake_data=use_fake_data)
 
     # ---- The batch arithmetic and the schedule ------------------------------------------------
-    arithmetic = BatchArithmetic(
-        config.batch_size, config.accumulation_steps, strategy.num_replicas_in_sync, len(task.train)
-    )
-
-    def steps(name):
-        return schedules.to_steps(config[name], name=name, batch_size=config.batch_size, dataset_size=len(task.train))
-
-    total_steps = steps("duration")
-    evaluate_every, checkpoint_every, log_every = steps("evaluate_every"), steps("checkpoint_every"), steps("log_every")
-    tuned = scaling.Recipe(config.schedule.batch_size, config.schedule.learning_rate, config.schedule.warmup_epochs)
-    scaled = tuned.at(config.batch_size, config.schedule.rule)
-    learning_rate = schedules.build(
-        scaled.learning_rate,
-        warmup_steps=round(scaled.warmup_epochs * len(task.train) / config.batch_size),
-        total_steps=total_steps,
-        decay=config.schedule.decay,
-        power=config.schedule.power,
-        end=config.schedule.end,
-    )
-    evaluation_batch = -(-config.evaluation_batch_size // strategy.num_replicas_in_sync) * strategy.num_replicas_in_sync
+    plan = _plan(config, len(task.train), strategy.num_replicas_in_sync)
     for line in (
         f"task       {config.task}: {task.train.source}, {len(task.train):,} examples",
         f"strategy   {chosen}",
-        *arithmetic.lines(total_steps),
-        f"schedule   {config.schedule.rule}, {tuned.arithmetic(scaled)}, then {config.schedule.decay}",
-        f"optimizer  {config.optimizer.name}, {config.mixed_precision}",
+        *plan.lines,
+        f"optimizer  {config.optimizer.get('name')}, {config.mixed_precision}",
     ):
         _say(chief, line)
 
@@ -130,7 +113,7 @@ def run(
         network = task.network()
         model = TrainingModel(network, config.accumulation_steps)
         model.compile(
-            optimizer=_optimizer(optimizers, config.optimizer.to_dict(), learning_rate),
+            optimizer=_optimizer(config.optimizer.to_dict(), plan.learning_rate),
             loss=task.loss(),
             weighted_metrics=task.metrics(),
             steps_per_execution=config.steps_per_execution,
@@ -153,12 +136,11 @@ def run(
     resumed, first_step = first_step is not None, first_step or 0
     if resumed:
         _say(chief, f"resume     from the checkpoint of step {first_step:,}")
-    directory.open(config.to_dict(), [device.name for device in tf.config.list_logical_devices()])
 
     # ---- Evaluate only ------------------------------------------------------------------------
-    test_steps = task.test.evaluation_steps(evaluation_batch)
+    test_steps = task.test.evaluation_steps(plan.evaluation_batch_size)
     test_set = strategy.distribute_datasets_from_function(
-        lambda context: task.test.evaluation_batches(context, batch_size=evaluation_batch)
+        lambda context: task.test.evaluation_batches(context, batch_size=plan.evaluation_batch_size)
     )
     if mode == "eval":
         metrics = model.evaluate(test_set, steps=test_steps, verbose=0, return_dict=True)
@@ -167,42 +149,49 @@ def run(
         return result
 
     # ---- Train --------------------------------------------------------------------------------
+    directory.open(config.to_dict(), [device.name for device in tf.config.list_logical_devices()])
     log = MetricsLog(directory, resume_step=first_step)
     started, seconds_before = time.perf_counter(), before.get("seconds", 0.0) if resumed else 0.0
 
     def status(name, step, **more):
         seconds = seconds_before + time.perf_counter() - started
-        content = {"step": step, "total_steps": total_steps, "seconds": round(seconds, 3), **more}
+        content = {"step": step, "total_steps": plan.total_steps, "seconds": round(seconds, 3), **more}
         log.flush()
         directory.write_status(name, **content)
         return {"status": name, **content}
 
     status(run_directory.RUNNING, first_step)
     evaluation = run_callbacks.Evaluation(
-        test_set, test_steps, log, every=evaluate_every, last_step=total_steps, histograms=config.histograms
+        model,
+        test_set,
+        test_steps,
+        log,
+        every=plan.evaluate_every,
+        last_step=plan.total_steps,
+        histograms=config.histograms,
     )
     stop = run_callbacks.StopOnSignal(checkpoints)
     callbacks = [
         run_callbacks.StepMetrics(
-            log, every=log_every, batch_size=config.batch_size, dataset_size=len(task.train)
+            log, every=plan.log_every, batch_size=config.batch_size, dataset_size=len(task.train)
         ),
-        run_callbacks.StopOnNonFinite(log_every),
+        run_callbacks.StopOnNonFinite(plan.log_every),
         *([evaluation] if mode == "train_and_eval" else []),
         run_callbacks.SaveCheckpoints(
             checkpoints,
-            every=checkpoint_every,
-            last_step=total_steps,
+            every=plan.checkpoint_every,
+            last_step=plan.total_steps,
             saved=lambda step: status(run_directory.RUNNING, step),
         ),
-        *([run_callbacks.Progress(total_steps, evaluation)] if chief else []),
+        *([run_callbacks.Progress(plan.total_steps, evaluation)] if chief else []),
         *([run_callbacks.Profile(os.path.join(model_dir, "train"), *profile_steps)] if profile_steps and chief else []),
     ]
     if not is_multi_worker(strategy):
         callbacks.append(stop)
-    last_step = min(total_steps, stop_after or total_steps)
+    last_step = min(plan.total_steps, stop_after or plan.total_steps)
     try:
         with contextlib.nullcontext() if is_multi_worker(strategy) else stop:
-            for start, length, epochs in fit_segments(first_step, last_step, (evaluate_every, checkpoint_every)):
+            for start, length, epochs in fit_segments(first_step, last_step, (plan.evaluate_every, plan.checkpoint_every)):
                 training_set = strategy.distribute_datasets_from_function(
                     lambda context: task.train.training_batches(
                         context,
@@ -229,10 +218,13 @@ def run(
         checkpoints.close()
 
     # ---- The end ------------------------------------------------------------------------------
-    if last_step < total_steps:
+    if last_step < plan.total_steps:
         return status(run_directory.RUNNING, last_step)
-    result = status(run_directory.DONE, total_steps, metrics=evaluation.latest)
-    _say(chief, f"done       {total_steps:,} steps in {result['seconds']:.1f} s. {_shown(result)}")
+    if mode == "train_and_eval" and not evaluation.latest:
+        # Killed between the last checkpoint and here: the rows are written, the status is not.
+        evaluation.measure()
+    result = status(run_directory.DONE, plan.total_steps, metrics=evaluation.latest)
+    _say(chief, f"done       {plan.total_steps:,} steps in {result['seconds']:.1f} s. {_shown(result)}")
     if not use_fake_data:
         _say(chief, f"look       tensorboard --host=localhost --logdir={model_dir}")
     return result
@@ -245,7 +237,57 @@ def smoke(config, *, model_dir, **arguments):
     return run(config, model_dir=model_dir, use_fake_data=True, **arguments)
 
 
-def _optimizer(optimizers, arguments, learning_rate):
+@dataclasses.dataclass(frozen=True)
+class _Plan:
+    """What follows from a config, a data set and a number of replicas; durations in updates."""
+
+    total_steps: int
+    evaluate_every: int
+    checkpoint_every: int
+    log_every: int
+    evaluation_batch_size: int
+    learning_rate: object
+    lines: list
+
+
+def _plan(config, dataset_size, replicas):
+    from tfbigbatch import scaling, schedules
+    from tfbigbatch.training.batches import BatchArithmetic
+
+    arithmetic = BatchArithmetic(config.batch_size, config.accumulation_steps, replicas, dataset_size)
+
+    def steps(name):
+        return schedules.to_steps(config[name], name=name, batch_size=config.batch_size, dataset_size=dataset_size)
+
+    schedule, total_steps = config.schedule, steps("duration")
+    tuned = scaling.Recipe(schedule.batch_size, schedule.learning_rate, schedule.warmup_epochs)
+    scaled = tuned.at(config.batch_size, schedule.rule)
+    learning_rate = schedules.build(
+        scaled.learning_rate,
+        warmup_steps=round(scaled.warmup_epochs * dataset_size / config.batch_size),
+        total_steps=total_steps,
+        decay=schedule.decay,
+        power=schedule.power,
+        end=schedule.end,
+    )
+    return _Plan(
+        total_steps=total_steps,
+        evaluate_every=steps("evaluate_every"),
+        checkpoint_every=steps("checkpoint_every"),
+        log_every=steps("log_every"),
+        # Whole replicas; the mask leaves the padding out.
+        evaluation_batch_size=-(-config.evaluation_batch_size // replicas) * replicas,
+        learning_rate=learning_rate,
+        lines=[
+            *arithmetic.lines(total_steps),
+            f"schedule   {schedule.rule}, {tuned.arithmetic(scaled)}, then {schedule.decay}",
+        ],
+    )
+
+
+def _optimizer(arguments, learning_rate):
+    from tfbigbatch import optimizers
+
     name = arguments.pop("name", None)
     for field, why in (
         ("learning_rate", "the rate comes from the fields of schedule"),

@@ -2,6 +2,8 @@
 
 import tf_keras
 
+from tfbigbatch.errors import InputError
+
 
 def row_classifier(*, shape, classes, brightest, hidden_units, projection_units=0, dropout=0.0):
     """A classifier that reads an image as a sequence of its rows.
@@ -16,7 +18,15 @@ def row_classifier(*, shape, classes, brightest, hidden_units, projection_units=
 
     Returns:
       tf_keras.Model from uint8 [batch, rows, columns] to float32 logits [batch, classes].
+
+    Raises:
+      ValueError: a size or share is out of its range.
     """
+    if hidden_units < 1 or projection_units < 0 or not 0.0 <= dropout < 1.0:
+        raise InputError(
+            f"hidden_units={hidden_units}, projection_units={projection_units}, dropout={dropout}: expected "
+            "hidden_units of 1 or more, projection_units of 0 or more, and 0 <= dropout < 1."
+        )
     images = tf_keras.Input(shape, dtype="uint8", name="images")
     rows = tf_keras.layers.Rescaling(1.0 / brightest, name="rescaling")(images)
     if projection_units:

@@ -10,7 +10,7 @@ from tfbigbatch.training.callbacks.base import StepCallback
 class StopOnSignal(StepCallback):
     """On SIGTERM or Ctrl-C: finishes the update in flight, saves, and raises Preempted.
 
-    For one process; a cluster's workers would stop at different updates.
+    A second signal interrupts at once. For one process; a cluster's workers would stop at different updates.
 
     Args:
       checkpoints: Checkpoints.
@@ -33,9 +33,19 @@ class StopOnSignal(StepCallback):
             signal.signal(number, handler)
 
     def _request(self, number, frame):
+        if self._requested:
+            raise KeyboardInterrupt
         self._requested = True
 
     def on_steps(self, before, step, logs):
+        # At the end of an interval its evaluation comes first: nobody would make up for it later.
+        if self._requested and step - self._epoch_start < self.params["steps"]:
+            self._stop()
+
+    def on_epoch_end(self, epoch, logs=None):
         if self._requested:
-            self._checkpoints.save(step)
-            raise Preempted(f"stopped on request after step {step:,}, and saved; the same command goes on from there.")
+            self._stop()
+
+    def _stop(self):
+        self._checkpoints.save(self.step)
+        raise Preempted(f"stopped on request after step {self.step:,}, and saved; the same command goes on from there.")
