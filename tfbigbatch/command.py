@@ -3,7 +3,7 @@
 import os
 import sys
 
-from absl import flags, logging
+from absl import app, flags, logging
 
 from tfbigbatch.errors import DivergedError, InputError, Preempted
 
@@ -22,6 +22,7 @@ def execute(main, parse=None):
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     logging.set_verbosity(logging.WARNING)
     logging.use_absl_handler()
+    app.define_help_flags()
     try:
         rest = (parse or _parse)(sys.argv)
         if len(rest) > 1:

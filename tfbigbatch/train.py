@@ -111,11 +111,12 @@ def run(
     # ---- Model and optimizer ------------------------------------------------------------------
     with strategy.scope():
         network = task.network()
+        metrics = task.metrics()
         model = TrainingModel(network, config.accumulation_steps)
         model.compile(
             optimizer=_optimizer(config.optimizer.to_dict(), plan.learning_rate),
             loss=task.loss(),
-            weighted_metrics=task.metrics(),
+            weighted_metrics=metrics,
             steps_per_execution=config.steps_per_execution,
         )
         model.optimizer.build(network.trainable_variables)
@@ -143,8 +144,8 @@ def run(
         lambda context: task.test.evaluation_batches(context, batch_size=plan.evaluation_batch_size)
     )
     if mode == "eval":
-        metrics = model.evaluate(test_set, steps=test_steps, verbose=0, return_dict=True)
-        result = {"status": before.get("status"), "step": first_step, "metrics": metrics}
+        measured = model.evaluate(test_set, steps=test_steps, verbose=0, return_dict=True)
+        result = {"status": before.get("status"), "step": first_step, "metrics": measured}
         _say(chief, f"step {first_step:,}: {_shown(result)}")
         return result
 
@@ -183,7 +184,7 @@ def run(
             last_step=plan.total_steps,
             saved=lambda step: status(run_directory.RUNNING, step),
         ),
-        *([run_callbacks.Progress(plan.total_steps, evaluation)] if chief else []),
+        *([run_callbacks.Progress(plan.total_steps, evaluation, [metric.name for metric in metrics])] if chief else []),
         *([run_callbacks.Profile(os.path.join(model_dir, "train"), *profile_steps)] if profile_steps and chief else []),
     ]
     if not is_multi_worker(strategy):

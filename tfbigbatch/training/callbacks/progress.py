@@ -8,30 +8,22 @@ import tf_keras
 from tfbigbatch.training.callbacks.base import StepCallback, crosses
 
 
-class _Everything:
-    """Contains any name: the bar shows each value as it is, without averaging."""
-
-    def __contains__(self, name):
-        return True
-
-    def __iter__(self):
-        return iter(())
-
-
 class Progress(StepCallback):
     """A progress bar over the whole run on a terminal; elsewhere a line at each tenth of it.
 
     Args:
       last_step: updates of the whole run.
-      evaluation: the Evaluation whose latest result is shown beside the loss; None shows the loss.
+      evaluation: the Evaluation whose latest result is shown beside the loss.
+      metric_names: names of the evaluation's metrics.
     """
 
     _BETWEEN_DRAWINGS = 0.2  # seconds
 
-    def __init__(self, last_step, evaluation=None):
+    def __init__(self, last_step, evaluation, metric_names):
         super().__init__()
         self._last_step = last_step
         self._evaluation = evaluation
+        self._names = ["loss", *(f"test_{name}" for name in metric_names)]
         self._bar = None
         self._drawn = 0.0
         self._logs = {}
@@ -39,7 +31,8 @@ class Progress(StepCallback):
     def on_train_begin(self, logs=None):
         super().on_train_begin(logs)
         if self._bar is None and sys.stdout.isatty():
-            self._bar = tf_keras.utils.Progbar(self._last_step, unit_name="step", stateful_metrics=_Everything())
+            # Stateful: shown as they are, not averaged.
+            self._bar = tf_keras.utils.Progbar(self._last_step, unit_name="step", stateful_metrics=self._names)
 
     def on_steps(self, before, step, logs):
         self._logs = logs
@@ -58,6 +51,5 @@ class Progress(StepCallback):
 
     def _shown(self):
         shown = {name: float(value) for name, value in self._logs.items() if name == "loss"}
-        if self._evaluation is not None:
-            shown.update({f"test_{name}": value for name, value in self._evaluation.latest.items()})
+        shown.update({f"test_{name}": value for name, value in self._evaluation.latest.items()})
         return list(shown.items())

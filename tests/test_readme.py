@@ -1,0 +1,40 @@
+"""What the READMEs say, works: their Python runs, their links lead somewhere, their commands exist."""
+
+import doctest
+import glob
+import os
+import re
+
+import pytest
+import tf_keras
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PAGES = [os.path.relpath(p, ROOT) for p in glob.glob(os.path.join(ROOT, "*.md")) + glob.glob(os.path.join(ROOT, "*", "*.md"))]
+
+
+def read(name):
+    with open(os.path.join(ROOT, name), encoding="utf-8") as file:
+        return file.read()
+
+
+def test_the_first_snippet_compiles_and_fits_a_model():
+    snippet = re.search(r"```python\n(import tf_keras.*?)```", read("README.md"), re.DOTALL)[1]
+    model = tf_keras.Sequential([tf_keras.layers.Dense(3, activation="softmax", input_shape=(4,))])
+    exec(snippet, {"model": model})
+    model.fit([[0.1, 0.2, 0.3, 0.4]] * 8, [1] * 8, verbose=0)
+
+
+def test_the_sessions_print_what_they_show():
+    assert doctest.testfile(os.path.join(ROOT, "README.md"), module_relative=False).failed == 0
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_and_commands_lead_somewhere(page):
+    text = read(page)
+    for target in re.findall(r"\]\((?!http|#)([^)#]+)", text):
+        assert os.path.exists(os.path.join(ROOT, os.path.dirname(page), target)), target
+    for target in re.findall(r"(?:python |--config=)((?:tools|experiments)/\S+?\.py)", text):
+        assert os.path.exists(os.path.join(ROOT, target)), target
+    made = set(re.findall(r"^([a-z-]+):", read("Makefile"), re.MULTILINE))
+    for target in re.findall(r"`make ([a-z-]+)`", text):
+        assert target in made, target

@@ -1,0 +1,79 @@
+"""The callbacks in a user's own `fit`, with a model of Keras' own."""
+
+import numpy as np
+import pytest
+import tf_keras
+
+import tfbigbatch
+from tfbigbatch.errors import DivergedError
+from tfbigbatch.training import callbacks
+from tfbigbatch.training.callbacks.base import crosses
+from tfbigbatch.training.callbacks.step_metrics import learning_rate_at
+from tfbigbatch.training.metrics_log import MetricsLog, read_rows
+from tfbigbatch.training.run_directory import RunDirectory
+
+
+def compiled(learning_rate=0.1):
+    model = tf_keras.Sequential([tf_keras.layers.Dense(1, input_shape=(4,))])
+    model.compile(tf_keras.optimizers.SGD(learning_rate), "mse", metrics=["mae"])
+    return model
+
+
+def data(examples=96):
+    random = np.random.RandomState(0)
+    x = random.normal(size=(examples, 4)).astype("float32")
+    return x, x.sum(axis=1, keepdims=True)
+
+
+def test_rows_are_the_means_of_their_windows(tmp_path):
+    directory = RunDirectory(str(tmp_path))
+    log = MetricsLog(directory)
+    model = compiled(learning_rate=0.0)
+    x, y = data()
+    metrics = callbacks.StepMetrics(log, every=4, batch_size=8, dataset_size=96)
+    # 12 steps an epoch; two calls of fit go on counting.
+    for _ in range(2):
+        model.fit(x, y, batch_size=8, shuffle=False, verbose=0, callbacks=[metrics])
+    rows = read_rows(directory.metrics)
+    assert [row["step"] for row in rows] == [4, 8, 12, 16, 20, 24]
+    errors = np.square(model.predict(x, verbose=0) - y).reshape(3, 32).mean(axis=1)
+    np.testing.assert_allclose([row["loss"] for row in rows], [*errors, *errors], rtol=1e-5)
+    assert rows[2]["epoch"] == 1.0 and rows[0]["learning_rate"] == 0.0 and rows[0]["examples_per_second"] > 0
+
+
+def test_a_window_that_an_epoch_cuts_short_is_written_too(tmp_path):
+    directory = RunDirectory(str(tmp_path))
+    metrics = callbacks.StepMetrics(MetricsLog(directory), every=5, batch_size=8, dataset_size=96)
+    compiled().fit(*data(), batch_size=8, verbose=0, callbacks=[metrics])
+    assert [row["step"] for row in read_rows(directory.metrics)] == [5, 10, 12]
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_metric_that_is_not_finite_is_named_with_its_window(bad):
+    x, y = data()
+    x[50] = bad  # in step 7 of 12
+    with pytest.raises(DivergedError, match=r"became (nan|inf) between step 6 and step 9\."):
+        compiled().fit(x, y, batch_size=8, shuffle=False, verbose=0, callbacks=[callbacks.StopOnNonFinite(3)])
+
+
+def test_the_rate_is_that_of_the_update():
+    schedule = tf_keras.optimizers.schedules.PolynomialDecay(1.0, 10, 0.0)
+    assert learning_rate_at(tfbigbatch.LAMB(schedule), 5) == pytest.approx(0.5)
+    assert learning_rate_at(tfbigbatch.LAMB(0.25), 5) == pytest.approx(0.25)
+    scaled = tf_keras.mixed_precision.LossScaleOptimizer(tfbigbatch.LAMB(schedule))
+    assert learning_rate_at(scaled, 5) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    "before, step, every, expected", [(0, 4, 4, True), (4, 7, 4, False), (3, 9, 4, True), (0, 1, 0, False), (4, 5, 1, True)]
+)
+def test_crosses(before, step, every, expected):
+    assert crosses(before, step, every) is expected
+
+
+def test_progress_without_a_terminal_is_a_line_at_each_tenth(tmp_path, capsys):
+    evaluation = callbacks.Evaluation(None, None, None, None, every=0, last_step=0)
+    progress = callbacks.Progress(120, evaluation, ["mae"])
+    compiled().fit(*data(), batch_size=8, epochs=10, verbose=0, callbacks=[progress])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 10 and lines[0].startswith("step 12/120  loss ")
