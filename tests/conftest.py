@@ -1,6 +1,7 @@
 """What the tests share: four logical CPUs, and a clean Keras for each test."""
 
 import os
+import subprocess
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # Tests in this process are of one machine; those of several start processes of their own.
@@ -45,6 +46,19 @@ def quick_config():
         return config
 
     return make
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 256 KiB."""
+    path = tmp_path / "disk"
+    path.mkdir()
+    try:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", path], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("mounting a small file system needs the right to mount")
+    yield path
+    subprocess.run(["umount", path], check=True)
 
 
 def mirrored(replicas):

@@ -1,5 +1,4 @@
 import os
-import subprocess
 
 import numpy as np
 import pytest
@@ -72,19 +71,6 @@ def test_weights_that_are_not_finite_are_not_saved(tmp_path):
     with pytest.raises(DivergedError, match="not finite at step 2"):
         checkpoints.save(2)
     assert checkpoints.latest().endswith("step-1")
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    """A file system of 256 KiB."""
-    path = tmp_path / "disk"
-    path.mkdir()
-    try:
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", path], check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip("mounting a small file system needs the right to mount")
-    yield path
-    subprocess.run(["umount", path], check=True)
 
 
 def test_a_full_disk_leaves_the_checkpoints_before_whole(small_disk):

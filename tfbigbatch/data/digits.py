@@ -11,8 +11,11 @@ BRIGHTEST = 16
 _TRAIN_SIZE = 1437
 
 
-def load():
+def load(data_dir=None):
     """(train, test) of 1,437 and 360 images, uint8 in [0, 16]; a fixed shuffle, the same in every run.
+
+    Args:
+      data_dir: not needed; the images come with scikit-learn.
 
     Raises:
       ValueError: scikit-learn is not installed.

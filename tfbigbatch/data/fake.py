@@ -4,11 +4,22 @@ import numpy as np
 
 from tfbigbatch.data.arrays import Arrays
 
+_TRAIN_SIZE, _TEST_SIZE = 64, 20
 
-def images(*, shape, classes, brightest, examples, name):
-    """`examples` random uint8 images in [0, brightest], with labels that their mean brightness tells."""
+
+def train_and_test(images):
+    """(train, test) of 64 and 20 random images whose brightness tells their label.
+
+    Args:
+      images: the module of an image data set, with SHAPE, CLASSES and BRIGHTEST.
+    """
+    name = images.__name__.rpartition(".")[2]
+    return _made_up(images, _TRAIN_SIZE, f"fake {name}, train"), _made_up(images, _TEST_SIZE, f"fake {name}, test")
+
+
+def _made_up(images, size, source):
     random = np.random.RandomState(0)
-    labels = (np.arange(examples) % classes).astype(np.int32)
-    noise = random.randint(0, brightest + 1, size=(examples, *shape))
-    level = labels.reshape(-1, *[1] * len(shape)) * brightest // classes
-    return Arrays(((noise + level) // 2).astype(np.uint8), labels, classes, f"fake {name}")
+    labels = (np.arange(size) % images.CLASSES).astype(np.int32)
+    noise = random.randint(0, images.BRIGHTEST + 1, size=(size, *images.SHAPE))
+    level = labels.reshape(-1, *[1] * len(images.SHAPE)) * images.BRIGHTEST // images.CLASSES
+    return Arrays(((noise + level) // 2).astype(np.uint8), labels, images.CLASSES, source)

@@ -1,35 +1,45 @@
-"""What the row-by-row image classifiers share: the LSTM, its loss and its metrics."""
+"""What the row-by-row image classifiers share: the LSTM, its data, its loss and its metrics."""
 
 import tf_keras
 
+from tfbigbatch.data import fake
 from tfbigbatch.models import lstm
 
 
 class RowClassification:
-    """A task: model, data, loss, metrics and target. Subclasses name their images.
+    """A task: model, data, loss, metrics and target. A subclass names its images and model.
 
     Attributes:
-      train, test: `Arrays`.
+      images: the module of the data set: SHAPE, CLASSES, BRIGHTEST and load(data_dir).
+      model_defaults: the fields of the model that an experiment may set.
+      smoke_model: those that a smoke run sets, for a tiny model of the same structure.
       target: the metric that tells the quality of a run.
+      train, test: `Arrays`.
+
+    Args:
+      model: dictionary of the model's fields.
+      data_dir: where the data lies, or None.
+      use_fake_data: made-up images of the right shape in place of the data.
     """
 
-    target = "accuracy"
+    images = None
+    model_defaults = {}
     smoke_model = {"hidden_units": 4, "projection_units": 0}
+    target = "accuracy"
 
-    def __init__(self, images, train, test, model):
-        self._images = images
+    def __init__(self, *, model, data_dir, use_fake_data):
         self._model = model
-        self.train = train
-        self.test = test
+        self.train, self.test = fake.train_and_test(self.images) if use_fake_data else self.images.load(data_dir)
 
     def network(self):
         """The Keras model, from uint8 images to logits."""
-        images = self._images
+        images = self.images
         return lstm.row_classifier(
             shape=images.SHAPE, classes=images.CLASSES, brightest=images.BRIGHTEST, **self._model
         )
 
     def loss(self):
+        """The loss that is trained, of logits."""
         return tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
     def metrics(self):
