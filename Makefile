@@ -2,8 +2,6 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# TensorFlow's own chatter at start-up; errors still show.
-export TF_CPP_MIN_LOG_LEVEL ?= 2
 
 .PHONY: setup train results tune test test-slow clean
 

@@ -18,8 +18,9 @@ def execute(main, parse=None):
       main: function of the arguments that are not flags; returns the exit code, None as 0.
       parse: function of sys.argv that parses the flags; None for the usual one.
     """
-    # Before TensorFlow is imported: its chatter at start-up would bury our own lines. Errors still show.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    # Before TensorFlow is imported: its chatter at start-up would bury our own lines. Errors still show,
+    # but where there is no NVIDIA driver: there it reports just that as an error, in every run.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if os.path.exists("/dev/nvidiactl") else "3")
     logging.set_verbosity(logging.WARNING)
     logging.use_absl_handler()
     app.define_help_flags()

@@ -76,6 +76,13 @@ def test_no_adaptation_list_means_as_decay_and_an_empty_one_means_none(given, ex
     assert optimizer._adapts == expected_adapts
 
 
+def test_keras_own_method_of_exclusion_counts_too():
+    optimizer = tfbigbatch.LAMB(weight_decay=0.1)
+    optimizer.exclude_from_weight_decay(var_names=["bias"])
+    optimizer.build([tf.Variable([1.0], name="kernel"), tf.Variable([1.0], name="bias")])
+    assert optimizer._decays == optimizer._adapts == [True, False]
+
+
 @pytest.mark.parametrize("name, arguments", OPTIMIZERS)
 def test_config_round_trip_keeps_everything(name, arguments):
     schedule = tf_keras.optimizers.schedules.CosineDecay(0.1, 100)

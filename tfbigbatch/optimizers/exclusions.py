@@ -24,10 +24,3 @@ def check_patterns(name, patterns):
 def is_excluded(path, patterns):
     """True where any of `patterns` is found in the variable's path, such as 'lstm/bias'."""
     return any(re.search(pattern, path) for pattern in patterns or ())
-
-
-def adaptation_patterns(exclude_from_layer_adaptation, exclude_from_weight_decay):
-    """None for layer adaptation means 'as weight decay'; an empty list means that nothing is left out."""
-    if exclude_from_layer_adaptation is None:
-        return exclude_from_weight_decay
-    return exclude_from_layer_adaptation

@@ -40,10 +40,16 @@ class LayerwiseOptimizer(tf_keras.optimizers.Optimizer):
         if getattr(self, "_built", False):
             return
         self._slots = [[self._add_slot(variable, name) for name in self.slot_names] for variable in var_list]
-        left_out = exclusions.adaptation_patterns(self._adaptation_patterns, self._decay_patterns)
         paths = [variable.name.split(":")[0] for variable in var_list]
-        self._decays = [not exclusions.is_excluded(path, self._decay_patterns) for path in paths]
-        self._adapts = [not exclusions.is_excluded(path, left_out) for path in paths]
+        self._decays = [
+            # The base class keeps what its own method exclude_from_weight_decay() was told.
+            self._use_weight_decay(variable) and not exclusions.is_excluded(path, self._decay_patterns)
+            for variable, path in zip(var_list, paths)
+        ]
+        # None means as weight decay; an empty list means that nothing is left out.
+        self._adapts = self._decays
+        if self._adaptation_patterns is not None:
+            self._adapts = [not exclusions.is_excluded(path, self._adaptation_patterns) for path in paths]
         self._built = True
 
     def _add_slot(self, variable, slot_name):
