@@ -63,6 +63,16 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
         Checkpoints(*trained(), str(tmp_path)).restore()
 
 
+@pytest.mark.parametrize("lost", ["step-2.index", "checkpoint"])
+def test_lost_files_are_not_taken_for_a_fresh_start(tmp_path, lost):
+    checkpoints = Checkpoints(*trained(), str(tmp_path))
+    checkpoints.save(1)
+    checkpoints.save(2)
+    (tmp_path / lost).unlink()
+    with pytest.raises(ValueError, match="is not whole. Put the missing files back"):
+        Checkpoints(*trained(), str(tmp_path)).restore()
+
+
 def test_weights_that_are_not_finite_are_not_saved(tmp_path):
     network, optimizer = trained()
     checkpoints = Checkpoints(network, optimizer, str(tmp_path))

@@ -49,6 +49,7 @@ class Checkpoints:
         """
         path = self.latest()
         if path is None:
+            self._check_for_lost_files()
             return None
         try:
             status = self._checkpoint.restore(path)
@@ -88,6 +89,15 @@ class Checkpoints:
         """Removes the scratch files of a worker that is not the chief."""
         if self._scratch:
             shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _check_for_lost_files(self):
+        # Starting afresh would drop the metrics of a run whose checkpoints can still be mended.
+        left = sorted(os.listdir(self._directory)) if os.path.isdir(self._directory) else []
+        if left:
+            raise InputError(
+                f"{self._directory} holds {', '.join(left[:6])}, but the newest checkpoint that its file 'checkpoint' "
+                "names is not whole. Put the missing files back, or remove the directory to start afresh."
+            )
 
     def _is_finite(self):
         floating = [variable for variable in self._network.variables if variable.dtype.is_floating]
