@@ -69,8 +69,15 @@ def test_lost_files_are_not_taken_for_a_fresh_start(tmp_path, lost):
     checkpoints.save(1)
     checkpoints.save(2)
     (tmp_path / lost).unlink()
-    with pytest.raises(ValueError, match="is not whole. Put the missing files back"):
+    with pytest.raises(ValueError, match="no whole checkpoint.*Put the missing files back"):
         Checkpoints(*trained(), str(tmp_path)).restore()
+
+
+def test_a_first_save_that_was_cut_short_is_a_fresh_start(tmp_path):
+    Checkpoints(*trained(), str(tmp_path)).save(1)
+    (tmp_path / "checkpoint").unlink()
+    (tmp_path / "step-1.data-00000-of-00001").unlink()
+    assert Checkpoints(*trained(), str(tmp_path)).restore() is None
 
 
 def test_weights_that_are_not_finite_are_not_saved(tmp_path):

@@ -91,12 +91,13 @@ class Checkpoints:
             shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _check_for_lost_files(self):
-        # Starting afresh would drop the metrics of a run whose checkpoints can still be mended.
+        # Starting afresh would drop the metrics of a run whose checkpoints can still be mended. A first save
+        # that a kill cut short is nothing lost: it leaves no file 'checkpoint', and at most one index.
         left = sorted(os.listdir(self._directory)) if os.path.isdir(self._directory) else []
-        if left:
+        if "checkpoint" in left or sum(name.endswith(".index") for name in left) > 1:
             raise InputError(
-                f"{self._directory} holds {', '.join(left[:6])}, but the newest checkpoint that its file 'checkpoint' "
-                "names is not whole. Put the missing files back, or remove the directory to start afresh."
+                f"{self._directory} holds {', '.join(left[:6])}, but no whole checkpoint that its file 'checkpoint' "
+                "names as the newest. Put the missing files back, or remove the directory to start afresh."
             )
 
     def _is_finite(self):
