@@ -20,7 +20,7 @@ QUICK = [
     "--config.model.hidden_units=8",
     "--config.model.dropout=0.2",
     "--config.batch_size=32",
-    "--config.duration=400 steps",
+    "--config.duration=600 steps",
     "--config.evaluate_every=90 steps",
     "--config.checkpoint_every=40 steps",
     "--config.log_every=5 steps",
@@ -63,7 +63,7 @@ def whole(tmp_path_factory):
     directory = str(tmp_path_factory.mktemp("whole"))
     code, out, err = finish(command(*QUICK, f"--model_dir={directory}"))
     assert code == 0, err
-    assert "done       400 steps" in out
+    assert "done       600 steps" in out
     return directory
 
 
@@ -104,7 +104,7 @@ def test_sigterm_saves_at_once_and_the_same_command_goes_on(whole, tmp_path):
 def test_the_finished_run_says_so(whole):
     before = files_of(whole)
     code, out, err = finish(command(*QUICK, f"--model_dir={whole}"))
-    assert code == 0 and "finished run (400 steps); nothing to do" in out, err
+    assert code == 0 and "finished run (600 steps); nothing to do" in out, err
     assert files_of(whole) == before
 
 

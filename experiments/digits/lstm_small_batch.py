@@ -3,7 +3,7 @@
     python -m tfbigbatch.train --config=experiments/digits/lstm_small_batch.py --model_dir=runs/small_batch
 
 Two CPU cores, about 10 seconds. Measured: see the table in README.md (`make results`).
-Tuned over 5 rates x 2 warm-ups, seeds 100 to 102 (`tools/tune.py`; docs/results/tuning).
+Tuned over 10 rates x 2 warm-ups, seeds 100 to 102 (`tools/tune.py`; docs/results/tuning).
 """
 
 from tfbigbatch import experiment
@@ -18,8 +18,8 @@ def get_config():
     config.duration = "40 epochs"
     config.optimizer = {"name": "momentum", "momentum": 0.9, "global_clipnorm": 1.0}
     config.schedule.batch_size = 32
-    config.schedule.learning_rate = 0.2
-    config.schedule.warmup_epochs = 0.3125  # 14 updates; 5 epochs at batch 512
+    config.schedule.learning_rate = 0.3
+    config.schedule.warmup_epochs = 0.0625  # 3 updates; 1 epoch at batch 512
     config.schedule.decay = "linear"
 
     config.evaluate_every = "1 epochs"
