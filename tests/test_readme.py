@@ -6,7 +6,6 @@ import os
 import re
 
 import pytest
-import tf_keras
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAGES = [os.path.relpath(p, ROOT) for p in glob.glob(os.path.join(ROOT, "*.md")) + glob.glob(os.path.join(ROOT, "*", "*.md"))]
@@ -17,11 +16,11 @@ def read(name):
         return file.read()
 
 
-def test_the_first_snippet_compiles_and_fits_a_model():
+def test_the_first_snippet_trains():
     snippet = re.search(r"```python\n(import tf_keras.*?)```", read("README.md"), re.DOTALL)[1]
-    model = tf_keras.Sequential([tf_keras.layers.Dense(3, activation="softmax", input_shape=(4,))])
-    exec(snippet, {"model": model})
-    model.fit([[0.1, 0.2, 0.3, 0.4]] * 8, [1] * 8, verbose=0)
+    names = {}
+    exec(snippet, names)
+    assert names["model"].history.history["val_accuracy"][-1] > 0.85
 
 
 def test_the_sessions_print_what_they_show():

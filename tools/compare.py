@@ -47,7 +47,8 @@ def _main(unused):
         report.plot(f"{path}.png", rows, metric, f"{entries[0][1].task}: {metric} against steps")
     print(f"\nplot         {written[-1]}.png")
     print(f"results      {written[-1]}.json")
-    print(f"TensorBoard  {os.path.join(os.path.dirname(sys.executable), 'tensorboard')} --host=localhost --logdir={options.model_dir}")
+    tensorboard = os.path.relpath(os.path.join(os.path.dirname(sys.executable), "tensorboard"))
+    print(f"TensorBoard  {tensorboard} --host=localhost --logdir={options.model_dir}")
     print("             then open http://localhost:6006")
 
 
