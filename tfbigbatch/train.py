@@ -185,8 +185,10 @@ def run(
             saved=lambda step: status(run_directory.RUNNING, step),
         ),
         *([run_callbacks.Progress(plan.total_steps, evaluation, [metric.name for metric in metrics])] if chief else []),
-        *([run_callbacks.Profile(os.path.join(model_dir, "train"), *profile_steps)] if profile_steps and chief else []),
     ]
+    if profile_steps and chief:
+        profiles = os.path.join(model_dir, "train")
+        callbacks.append(run_callbacks.Profile(profiles, *profile_steps, config.steps_per_execution))
     if not is_multi_worker(strategy):
         callbacks.append(stop)
     last_step = min(plan.total_steps, stop_after or plan.total_steps)

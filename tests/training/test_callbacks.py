@@ -77,3 +77,12 @@ def test_progress_without_a_terminal_is_a_line_at_each_tenth(tmp_path, capsys):
     compiled().fit(*data(), batch_size=8, epochs=10, verbose=0, callbacks=[progress])
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 10 and lines[0].startswith("step 12/120  loss ")
+
+
+@pytest.mark.parametrize("steps_per_execution, window", [(1, (3, 5)), (5, (6, 8)), (5, (5, 6))])
+def test_a_profile_is_recorded_whatever_the_length_of_an_execution(tmp_path, steps_per_execution, window):
+    model = compiled()
+    model.compile("sgd", "mse", steps_per_execution=steps_per_execution)
+    profile = callbacks.Profile(str(tmp_path), *window, steps_per_execution)
+    model.fit(*data(), batch_size=8, verbose=0, callbacks=[profile])
+    assert len(list(tmp_path.rglob("*.xplane.pb"))) == 1

@@ -112,9 +112,16 @@ def _mirrored_strategy(devices):
 
 @functools.lru_cache(maxsize=None)
 def _multi_worker_strategy():
-    return tf.distribute.MultiWorkerMirroredStrategy()
+    try:
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    except (tf.errors.OpError, RuntimeError, ValueError) as error:
+        raise InputError(
+            f"the cluster of TF_CONFIG cannot be joined: {str(error).strip().splitlines()[0]}. Expected this process's "
+            "own address to be free and the other workers to be started."
+        ) from None
 
 
+@functools.lru_cache(maxsize=None)
 def _tpu(name):
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=name)

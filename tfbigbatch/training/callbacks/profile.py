@@ -10,18 +10,21 @@ class Profile(StepCallback):
 
     Args:
       directory: where the profile goes.
-      first, last: in updates; widened to whole executions of steps_per_execution.
+      first, last: in updates; widened to whole executions of `steps_per_execution`.
+      steps_per_execution: updates in one call of the device's loop.
     """
 
-    def __init__(self, directory, first, last):
+    def __init__(self, directory, first, last, steps_per_execution=1):
         super().__init__()
         self._directory = directory
         self._first = first
         self._last = last
+        self._steps_per_execution = steps_per_execution
         self._running = False
 
     def on_train_batch_begin(self, batch, logs=None):
-        if not self._running and self._first <= self._epoch_start + batch < self._last:
+        start = self._epoch_start + batch
+        if not self._running and start < self._last and start + self._steps_per_execution > self._first:
             tf.profiler.experimental.start(self._directory)
             self._running = True
 
