@@ -77,5 +77,7 @@ def final_weights(model_dir):
     """All values in the newest checkpoint of a run, by name; how many saves there were does not count."""
     path = tf.train.latest_checkpoint(os.path.join(str(model_dir), "checkpoints"))
     reader = tf.train.load_checkpoint(path)
-    names = [name for name in reader.get_variable_to_shape_map() if ".ATTRIBUTES" in name and "save_counter" not in name]
+    names = [
+        name for name in reader.get_variable_to_shape_map() if ".ATTRIBUTES" in name and "save_counter" not in name
+    ]
     return {name: reader.get_tensor(name) for name in names}

@@ -113,16 +113,32 @@ CASES = {
     "no such config": (["--config=nowhere.py"], {}, "--config=nowhere.py: no such file"),
     "no model_dir": ([f"--config={LEGW}"], {}, "--model_dir is missing"),
     "unknown flag": ([f"--config={LEGW}", "--modeldir=x"], {}, "Did you mean: model_dir"),
-    "unknown field": ([f"--config={LEGW}", "--config.batchsize=3"], {}, "no field 'batchsize'. Did you mean 'batch_size'"),
-    "unknown inner field": ([f"--config={LEGW}", "--config.schedule.rle=a"], {}, "no field 'rle' in schedule. Did you mean 'rule'"),
+    "unknown field": (
+        [f"--config={LEGW}", "--config.batchsize=3"],
+        {},
+        "no field 'batchsize'. Did you mean 'batch_size'",
+    ),
+    "unknown inner field": (
+        [f"--config={LEGW}", "--config.schedule.rle=a"],
+        {},
+        "no field 'rle' in schedule. Did you mean 'rule'",
+    ),
     "wrong type": ([f"--config={LEGW}", "--config.batch_size=many"], {}, "--config.batch_size=many"),
     "not a flag": ([f"--config={LEGW}", "model_dir"], {}, "'model_dir' is not a flag"),
-    "unknown strategy": ([f"--config={LEGW}", "--model_dir=/proc/x", "--strategy=miror"], {}, "Did you mean 'mirrored'"),
+    "unknown strategy": (
+        [f"--config={LEGW}", "--model_dir=/proc/x", "--strategy=miror"],
+        {},
+        "Did you mean 'mirrored'",
+    ),
     "unknown tpu": ([f"--config={LEGW}", "--model_dir=/proc/x", "--tpu=nowhere"], {}, "--tpu=nowhere: no TPU answers"),
     "bad TF_CONFIG": ([f"--config={LEGW}", "--model_dir=/proc/x"], {"TF_CONFIG": "{"}, "TF_CONFIG is not JSON"),
     "unwritable": ([f"--config={LEGW}", "--model_dir=/proc/x"], {}, "/proc/x cannot be written"),
     "bad profile": ([f"--config={LEGW}", "--model_dir=/proc/x", "--profile_steps=9,3"], {}, "expected FIRST,LAST"),
-    "no data": (["--config=experiments/mnist/lstm_legw.py", "--model_dir=/proc/x", "--data_dir=/nowhere"], {}, "is not a folder"),
+    "no data": (
+        ["--config=experiments/mnist/lstm_legw.py", "--model_dir=/proc/x", "--data_dir=/nowhere"],
+        {},
+        "is not a folder",
+    ),
 }
 
 

@@ -43,9 +43,9 @@ def test_its_full_recipe_is_consistent(file):
 @pytest.mark.parametrize(
     "source, said",
     [
-        ("config.btach_size = 3", "Did you mean \"batch_size\""),
+        ("config.btach_size = 3", 'Did you mean "batch_size"'),
         ("config.batch_size = 'many'", "batch_size"),
-        ("config.schedule.ruel = 'legw'", "Did you mean \"rule\""),
+        ("config.schedule.ruel = 'legw'", 'Did you mean "rule"'),
         ("return 3", "returned int"),
     ],
 )
@@ -63,6 +63,10 @@ def test_a_mistake_in_a_file_is_an_error_where_it_stands(tmp_path, source, said)
 def test_files_that_are_not_experiments_are_named(tmp_path):
     (tmp_path / "empty.py").write_text("")
     (tmp_path / "broken.py").write_text("def get_config(:\n")
-    for name, said in (("empty.py", "no function get_config"), ("broken.py", "not valid Python"), ("none.py", "no such file")):
+    for name, said in (
+        ("empty.py", "no function get_config"),
+        ("broken.py", "not valid Python"),
+        ("none.py", "no such file"),
+    ):
         with pytest.raises(ValueError, match=said):
             experiment.load(str(tmp_path / name))

@@ -25,7 +25,9 @@ def imported(path):
     for node in ast.walk(tree):
         names = []
         if isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module] if node.module != "tfbigbatch" else [f"tfbigbatch.{alias.name}" for alias in node.names]
+            names = (
+                [node.module] if node.module != "tfbigbatch" else [f"tfbigbatch.{alias.name}" for alias in node.names]
+            )
         elif isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         found.update(name.split(".")[1] for name in names if name.startswith("tfbigbatch."))
@@ -64,5 +66,5 @@ def test_the_optimizers_need_tensorflow_and_keras_only():
 
 def test_an_unknown_name_is_told_what_there_is():
     with pytest.raises(AttributeError, match="no attribute 'LAMBDA'; it has LAMB, LARS"):
-        tfbigbatch.LAMBDA
+        _ = tfbigbatch.LAMBDA
     assert {"LAMB", "LARS", "optimizers"} <= set(dir(tfbigbatch))

@@ -46,7 +46,10 @@ def test_a_run_directory_holds_all_that_happened(tmp_path, quick_config, capsys)
     assert [row["step"] for row in training] == [4, 8, 12, 16, 20, 24]
     assert {"loss", "accuracy", "learning_rate", "examples_per_second", "epoch"} <= set(training[0])
     assert [row["step"] for row in rows if row["split"] == "eval"] == [12, 24]
-    assert sorted(n for n in os.listdir(tmp_path / "checkpoints") if n.endswith("index")) == ["step-16.index", "step-24.index"]
+    assert sorted(n for n in os.listdir(tmp_path / "checkpoints") if n.endswith("index")) == [
+        "step-16.index",
+        "step-24.index",
+    ]
 
     tags = set()
     for split in ("train", "eval"):
@@ -72,7 +75,9 @@ def test_a_finished_run_says_so_and_changes_nothing(tmp_path, quick_config, caps
 def test_a_directory_of_another_config_is_refused_and_left_alone(tmp_path, quick_config):
     train.run(quick_config(), model_dir=str(tmp_path))
     before = files_of(tmp_path)
-    with pytest.raises(ValueError, match="(?s)another config.*batch_size: 48 -> 24.*schedule.learning_rate: 0.1 -> 0.2"):
+    with pytest.raises(
+        ValueError, match="(?s)another config.*batch_size: 48 -> 24.*schedule.learning_rate: 0.1 -> 0.2"
+    ):
         train.run(quick_config(batch_size=24, schedule__learning_rate=0.2), model_dir=str(tmp_path))
     assert files_of(tmp_path) == before
 
@@ -174,7 +179,9 @@ def test_divergence_names_metric_and_window_and_keeps_the_last_good_checkpoint(t
     status = json.loads((tmp_path / "status.json").read_text())
     assert status["status"] == "diverged" and "became" in status["reason"]
     path = tf.train.latest_checkpoint(str(tmp_path / "checkpoints"))
-    assert path is None or all(np.isfinite(value).all() for value in final_weights(tmp_path).values() if value.dtype.kind == "f")
+    assert path is None or all(
+        np.isfinite(value).all() for value in final_weights(tmp_path).values() if value.dtype.kind == "f"
+    )
 
 
 def test_divergence_after_a_checkpoint_leaves_it(tmp_path, quick_config):
@@ -232,4 +239,7 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path, quick_config):
 
 
 def test_experiment_differences_show_both_values():
-    assert experiment.differences({"a": 1, "b": {"c": 2}}, {"a": 1, "b": {"c": 3}, "d": 4}) == ["b.c: 2 -> 3", "d: (absent) -> 4"]
+    assert experiment.differences({"a": 1, "b": {"c": 2}}, {"a": 1, "b": {"c": 3}, "d": 4}) == [
+        "b.c: 2 -> 3",
+        "d: (absent) -> 4",
+    ]

@@ -23,9 +23,7 @@ def __getattr__(name):
         return getattr(importlib.import_module(_HOMES[name]), name)
     if name in _SUBPACKAGES:
         return importlib.import_module(f"tfbigbatch.{name}")
-    raise AttributeError(
-        f"module 'tfbigbatch' has no attribute {name!r}; it has {', '.join([*_HOMES, *_SUBPACKAGES])}"
-    )
+    raise AttributeError(f"module 'tfbigbatch' has no attribute {name!r}; it has {', '.join([*_HOMES, *_SUBPACKAGES])}")
 
 
 def __dir__():

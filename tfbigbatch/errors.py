@@ -1,5 +1,7 @@
 """The errors that a run ends with: each message is whole, and needs no traceback."""
 
+import difflib
+
 
 class InputError(ValueError):
     """What the user gave cannot be used: says what came, what was expected and what to do.
@@ -20,8 +22,6 @@ class Preempted(Exception):
 
 def nearest(name, known):
     """Words for an error about an unknown name: ' Did you mean ...?' or the list of known names."""
-    import difflib
-
     close = difflib.get_close_matches(str(name), list(known), 1, 0.5)
     if close:
         return f"Did you mean {close[0]!r}?"

@@ -72,7 +72,9 @@ def load(path):
         or it has no `get_config`.
     """
     if not os.path.isfile(path):
-        raise InputError(f"--config={path}: no such file. Give an experiment file, such as experiments/digits/lstm_legw.py.")
+        raise InputError(
+            f"--config={path}: no such file. Give an experiment file, such as experiments/digits/lstm_legw.py."
+        )
     spec = importlib.util.spec_from_file_location("tfbigbatch_experiment", path)
     if spec is None:
         raise InputError(f"--config={path} is not a Python file.")
@@ -88,7 +90,9 @@ def load(path):
     except (AttributeError, KeyError, TypeError) as error:
         raise InputError(f"--config={path}: {_first_and_last_line(error)}") from None
     if not isinstance(config, ml_collections.ConfigDict):
-        raise InputError(f"--config={path}: get_config() returned {type(config).__name__}; expected what experiment.new gave.")
+        raise InputError(
+            f"--config={path}: get_config() returned {type(config).__name__}; expected what experiment.new gave."
+        )
     return config.lock()
 
 

@@ -74,12 +74,13 @@ def run(
     for name, lowest in (("seed", 0), ("steps_per_execution", 1), ("evaluation_batch_size", 1)):
         if config[name] < lowest:
             raise InputError(f"{name}={config[name]}: expected {lowest} or more.")
-    for name in set(config.model) - set(tasks.get(config.task).model_defaults):
-        raise InputError(f"model.{name}: task {config.task} has no such field. {nearest(name, tasks.get(config.task).model_defaults)}")
+    known = tasks.get(config.task).model_defaults
+    for name in set(config.model) - set(known):
+        raise InputError(f"model.{name}: task {config.task} has no such field. {nearest(name, known)}")
     strategy, chosen = choose(strategy_name, tpu)
     chief = is_chief(strategy)
     tf_keras.backend.clear_session()
-    # Dropout and initialisers then draw from generator variables, which a checkpoint holds.
+    # Dropout and initialisers then draw from generator variables, which our checkpoints hold.
     tf_keras.backend.experimental.enable_tf_random_generator()
     tf_keras.utils.set_random_seed(config.seed)
     if config.deterministic:
@@ -161,6 +162,13 @@ def run(
         directory.write_status(name, **content)
         return {"status": name, **content}
 
+    def batches(first, last):
+        return strategy.distribute_datasets_from_function(
+            lambda context: task.train.training_batches(
+                context, batch_size=config.batch_size, seed=config.seed, first_step=first, last_step=last
+            )
+        )
+
     status(run_directory.RUNNING, first_step)
     evaluation = run_callbacks.Evaluation(
         model,
@@ -194,16 +202,10 @@ def run(
     last_step = min(plan.total_steps, stop_after or plan.total_steps)
     try:
         with contextlib.nullcontext() if is_multi_worker(strategy) else stop:
-            for start, length, epochs in fit_segments(first_step, last_step, (plan.evaluate_every, plan.checkpoint_every)):
-                training_set = strategy.distribute_datasets_from_function(
-                    lambda context: task.train.training_batches(
-                        context,
-                        batch_size=config.batch_size,
-                        seed=config.seed,
-                        first_step=start,
-                        last_step=start + length * epochs,
-                    )
-                )
+            for start, length, epochs in fit_segments(
+                first_step, last_step, (plan.evaluate_every, plan.checkpoint_every)
+            ):
+                training_set = batches(start, start + length * epochs)
                 model.fit(training_set, epochs=epochs, steps_per_epoch=length, callbacks=callbacks, verbose=0)
     except DivergedError as error:
         step = int(model.optimizer.iterations.numpy())
@@ -294,7 +296,10 @@ def _optimizer(arguments, learning_rate):
     name = arguments.pop("name", None)
     for field, why in (
         ("learning_rate", "the rate comes from the fields of schedule"),
-        ("use_ema", "the trainer calls fit once an interval, and Keras puts the averages into the model at each call's end"),
+        (
+            "use_ema",
+            "the trainer calls fit once an interval, and Keras puts the averages into the model at each call's end",
+        ),
     ):
         if arguments.get(field):
             raise InputError(f"optimizer.{field} cannot be set here: {why}. Remove it.")

@@ -35,7 +35,11 @@ def cluster(workers, *flags):
     """Runs the trainer in `workers` processes; returns (code, stdout, stderr) of each."""
     addresses = [f"127.0.0.1:{port}" for port in free_ports(workers)]
     processes = [
-        command(*FLAGS, *flags, TF_CONFIG=json.dumps({"cluster": {"worker": addresses}, "task": {"type": "worker", "index": i}}))
+        command(
+            *FLAGS,
+            *flags,
+            TF_CONFIG=json.dumps({"cluster": {"worker": addresses}, "task": {"type": "worker", "index": i}}),
+        )
         for i in range(workers)
     ]
     return [finish(process) for process in processes]

@@ -13,9 +13,7 @@ RATES = [1.0, 0.5, 0.25]
 
 
 def run_lars(weight, gradients, rates, **options):
-    settings = dict(
-        momentum=0.9, weight_decay=0.01, eeta=0.001, epsilon=0.0, nesterov=False, adapt=True, form="paper"
-    )
+    settings = dict(momentum=0.9, weight_decay=0.01, eeta=0.001, epsilon=0.0, nesterov=False, adapt=True, form="paper")
     settings.update(options)
     w, v = tf.constant(weight, tf.float32), tf.zeros(len(weight))
     for gradient, rate in zip(gradients, rates):
@@ -49,7 +47,9 @@ def test_lars_golden_numbers(form, first, last):
     np.testing.assert_allclose([weight[0], weight[3]], [first, last], rtol=2e-7)
 
 
-@pytest.mark.parametrize("bias_correction, first, last", [(True, 0.98146333, 3.94239667), (False, 0.98194086, 3.94313360)])
+@pytest.mark.parametrize(
+    "bias_correction, first, last", [(True, 0.98146333, 3.94239667), (False, 0.98194086, 3.94313360)]
+)
 def test_lamb_golden_numbers(bias_correction, first, last):
     weight = run_lamb(WEIGHT, GRADIENTS, [rate * 0.01 for rate in RATES], bias_correction=bias_correction)
     np.testing.assert_allclose([weight[0], weight[3]], [first, last], rtol=2e-7)

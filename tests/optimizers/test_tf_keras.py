@@ -86,8 +86,13 @@ def test_keras_own_method_of_exclusion_counts_too():
 @pytest.mark.parametrize("name, arguments", OPTIMIZERS)
 def test_config_round_trip_keeps_everything(name, arguments):
     schedule = tf_keras.optimizers.schedules.CosineDecay(0.1, 100)
-    optimizer = make(name, **{**arguments, "learning_rate": schedule}, exclude_from_weight_decay=["bias"],
-                     exclude_from_layer_adaptation=[], global_clipnorm=1.0)
+    optimizer = make(
+        name,
+        **{**arguments, "learning_rate": schedule},
+        exclude_from_weight_decay=["bias"],
+        exclude_from_layer_adaptation=[],
+        global_clipnorm=1.0,
+    )
     stored = tf_keras.optimizers.serialize(optimizer)
     assert stored["registered_name"] == f"tfbigbatch>{name}"
     restored = tf_keras.optimizers.deserialize(stored)

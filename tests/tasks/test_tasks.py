@@ -22,7 +22,9 @@ def test_a_task_has_every_part_and_runs_on_fake_data(name):
     model = {**cls.model_defaults, **cls.smoke_model}
     task = cls(model=model, data_dir=None, use_fake_data=True)
     network = task.network()
-    x, y = next(iter(task.train.training_batches(tf.distribute.InputContext(), batch_size=4, seed=0, first_step=0, last_step=1)))
+    x, y = next(
+        iter(task.train.training_batches(tf.distribute.InputContext(), batch_size=4, seed=0, first_step=0, last_step=1))
+    )
     assert x.dtype == network.input.dtype and x.shape[1:] == network.input.shape[1:]
     predicted = network(x)
     assert np.isfinite(task.loss()(y, predicted).numpy())

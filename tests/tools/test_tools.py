@@ -9,9 +9,11 @@ import sys
 import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-TOOLS = sorted(os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(ROOT, "tools", "**", "*.py"), recursive=True))
+TOOLS = sorted(
+    os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(ROOT, "tools", "**", "*.py"), recursive=True)
+)
 
-TINY = '''
+TINY = """
 from tfbigbatch import experiment
 
 
@@ -23,7 +25,7 @@ def get_config():
     config.evaluate_every = "4 steps"
     config.checkpoint_every = "6 steps"
     return config
-'''
+"""
 
 
 def tool(name, *arguments):

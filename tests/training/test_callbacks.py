@@ -65,7 +65,8 @@ def test_the_rate_is_that_of_the_update():
 
 
 @pytest.mark.parametrize(
-    "before, step, every, expected", [(0, 4, 4, True), (4, 7, 4, False), (3, 9, 4, True), (0, 1, 0, False), (4, 5, 1, True)]
+    "before, step, every, expected",
+    [(0, 4, 4, True), (4, 7, 4, False), (3, 9, 4, True), (0, 1, 0, False), (4, 5, 1, True)],
 )
 def test_crosses(before, step, every, expected):
     assert crosses(before, step, every) is expected

@@ -94,7 +94,9 @@ def test_a_full_disk_leaves_the_checkpoints_before_whole(small_disk):
     network, optimizer = trained()
     checkpoints = Checkpoints(network, optimizer, str(small_disk))
     checkpoints.save(1)
-    (small_disk / "filler").write_bytes(b"x" * (256 * 1024 - sum(f.stat().st_size for f in small_disk.iterdir()) - 12 * 1024))
+    (small_disk / "filler").write_bytes(
+        b"x" * (256 * 1024 - sum(f.stat().st_size for f in small_disk.iterdir()) - 12 * 1024)
+    )
     with pytest.raises(ValueError, match="checkpoint of step .* cannot be written"):
         for step in range(2, 8):
             checkpoints.save(step)

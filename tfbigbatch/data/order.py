@@ -8,7 +8,6 @@ straddle its end. Nothing is stored: any position is found in constant time.
 
 import tensorflow as tf
 
-
 # Four rounds, the op's default, leave neighbouring seeds visibly alike on 60,000 indices; sixteen do not.
 _ROUNDS = 16
 

@@ -26,7 +26,9 @@ def trust_ratio(numerator, denominator, weight_norm, update_norm):
     return tf.where(both, tf.math.divide_no_nan(numerator, denominator), 1.0)
 
 
-def lars(gradient, weight, momentum_slot, *, learning_rate, momentum, weight_decay, eeta, epsilon, nesterov, adapt, form):
+def lars(
+    gradient, weight, momentum_slot, *, learning_rate, momentum, weight_decay, eeta, epsilon, nesterov, adapt, form
+):
     """One LARS update.
 
     Forms (the names of what each reproduces):

@@ -28,9 +28,10 @@ class BatchArithmetic:
             )
         parts = self.accumulation_steps * self.replicas
         if self.batch_size % parts:
+            nearest = max(1, round(self.batch_size / parts)) * parts
             raise InputError(
                 f"batch_size={self.batch_size} does not divide by {self.accumulation_steps} accumulation steps x "
-                f"{self.replicas} replicas = {parts}. The nearest that does: {max(1, round(self.batch_size / parts)) * parts}."
+                f"{self.replicas} replicas = {parts}. The nearest that does: {nearest}."
             )
         if self.batch_size > self.dataset_size:
             raise InputError(

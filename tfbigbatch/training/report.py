@@ -86,7 +86,9 @@ def plot(path, rows, metric, title):
         label = f"{row['name']} (batch {row['config'].batch_size:,})"
         (line,) = axes.plot(steps, [statistics.fmean(v) for v in values], label=label, linewidth=1.8)
         if len(curves) > 1:
-            axes.fill_between(steps, [min(v) for v in values], [max(v) for v in values], color=line.get_color(), alpha=0.15)
+            axes.fill_between(
+                steps, [min(v) for v in values], [max(v) for v in values], color=line.get_color(), alpha=0.15
+            )
     axes.set_xscale("log")
     axes.set_xlabel("optimizer steps (log scale)")
     axes.set_ylabel(f"test {metric}")

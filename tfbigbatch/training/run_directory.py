@@ -25,7 +25,9 @@ def writing(path):
     try:
         yield
     except (OSError, tf.errors.OpError) as error:
-        reason = (getattr(error, "strerror", None) or getattr(error, "message", None) or str(error)).strip().splitlines()
+        reason = (
+            (getattr(error, "strerror", None) or getattr(error, "message", None) or str(error)).strip().splitlines()
+        )
         raise InputError(
             f"{path} cannot be written: {reason[0]}. Choose another --model_dir, or free the disk; "
             "what was written before is unharmed."

@@ -105,12 +105,12 @@ def barrier(strategy):
 # operations again, which fails on other shapes, or restart them under the feet of the other workers.
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _mirrored_strategy(devices):
     return tf.distribute.MirroredStrategy(list(devices))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _multi_worker_strategy():
     try:
         return tf.distribute.MultiWorkerMirroredStrategy()
@@ -121,7 +121,7 @@ def _multi_worker_strategy():
         ) from None
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _tpu(name):
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=name)

@@ -34,5 +34,7 @@ class StopOnNonFinite(StepCallback):
     def _check(self, logs):
         for name, value in (logs or {}).items():
             if not math.isfinite(float(value)):
-                raise DivergedError(f"{name} became {float(value)} between step {self._finite_at} and step {self.step}.")
+                raise DivergedError(
+                    f"{name} became {float(value)} between step {self._finite_at} and step {self.step}."
+                )
         self._finite_at = self.step
