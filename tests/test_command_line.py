@@ -123,6 +123,7 @@ CASES = {
         {},
         "no field 'rle' in schedule. Did you mean 'rule'",
     ),
+    "unknown field, with spaces": (["--config", LEGW, "--config.batchsize", "3"], {}, "Did you mean 'batch_size'"),
     "wrong type": ([f"--config={LEGW}", "--config.batch_size=many"], {}, "--config.batch_size=many"),
     "not a flag": ([f"--config={LEGW}", "model_dir"], {}, "'model_dir' is not a flag"),
     "unknown strategy": (

@@ -39,6 +39,19 @@ def execute(main, parse=None):
     sys.exit(code)
 
 
+def numbers(flag, texts, kind):
+    """The entries of a list flag as numbers of `kind`, int or float.
+
+    Raises:
+      ValueError: an entry is not one.
+    """
+    try:
+        return [kind(text) for text in texts]
+    except ValueError:
+        words = {int: "whole numbers, as 0,1,2", float: "numbers, as 0.1,0.2"}[kind]
+        raise InputError(f"--{flag}={','.join(texts)}: expected {words}.") from None
+
+
 def _parse(arguments):
     try:
         return flags.FLAGS(arguments)

@@ -60,6 +60,7 @@ def run(
     from tfbigbatch import tasks
     from tfbigbatch.training import callbacks as run_callbacks
     from tfbigbatch.training import run_directory
+    from tfbigbatch.training.callbacks.base import updates_done
     from tfbigbatch.training.checkpoints import Checkpoints
     from tfbigbatch.training.metrics_log import MetricsLog
     from tfbigbatch.training.model import TrainingModel
@@ -208,15 +209,14 @@ def run(
                 training_set = batches(start, start + length * epochs)
                 model.fit(training_set, epochs=epochs, steps_per_epoch=length, callbacks=callbacks, verbose=0)
     except DivergedError as error:
-        step = int(model.optimizer.iterations.numpy())
-        status(run_directory.DIVERGED, step, reason=str(error))
+        status(run_directory.DIVERGED, updates_done(model.optimizer), reason=str(error))
         last_good = checkpoints.latest() or "none yet"
         raise DivergedError(
             f"the run diverged: {error} The last good checkpoint: {last_good}. Lower schedule.learning_rate, warm up "
             "longer (schedule.warmup_epochs), or clip the gradients (optimizer.global_clipnorm)."
         ) from None
     except Preempted:
-        status(run_directory.PREEMPTED, int(model.optimizer.iterations.numpy()))
+        status(run_directory.PREEMPTED, updates_done(model.optimizer))
         raise
     finally:
         log.close()
@@ -345,7 +345,11 @@ def _parse_flags(arguments):
 
 def _config_error(arguments):
     """The error for the first --config.FIELD that the experiment file does not have; or for the file itself."""
-    path = next((a.split("=", 1)[1] for a in arguments if a.startswith(("--config=", "-config="))), None)
+    path = None
+    for argument, following in zip(arguments, [*arguments[1:], None]):
+        name, given, value = argument.partition("=")
+        if name in ("--config", "-config"):
+            path = value if given else following
     if path is None:
         return None
     try:
@@ -364,13 +368,10 @@ def _config_error(arguments):
 def _profile_window(text):
     if text is None:
         return None
-    try:
-        first, last = (int(part) for part in text)
-    except ValueError:
-        first, last = 0, 0
-    if not 0 <= first < last:
+    window = command.numbers("profile_steps", text, int)
+    if len(window) != 2 or not 0 <= window[0] < window[1]:
         raise InputError(f"--profile_steps={','.join(text)}: expected FIRST,LAST with 0 <= FIRST < LAST, as 10,20.")
-    return first, last
+    return tuple(window)
 
 
 def _main(unused):

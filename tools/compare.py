@@ -32,7 +32,7 @@ def _main(unused):
     entries = [(os.path.splitext(os.path.basename(path))[0], experiment.load(path)) for path in options.configs]
     rows = series.run_series(
         entries,
-        seeds=[int(seed) for seed in options.seeds],
+        seeds=command.numbers("seeds", options.seeds, int),
         model_dir=options.model_dir,
         data_dir=options.data_dir,
         run=train.run,

@@ -27,15 +27,18 @@ def _main(unused):
     options = flags.FLAGS
     base = experiment.load(options.config)
     entries = []
-    for rate in options.learning_rates:
-        for warmup in options.warmup_epochs or [base.schedule.warmup_epochs]:
+    warmups = options.warmup_epochs or [str(base.schedule.warmup_epochs)]
+    for rate, learning_rate in zip(
+        options.learning_rates, command.numbers("learning_rates", options.learning_rates, float)
+    ):
+        for warmup, warmup_epochs in zip(warmups, command.numbers("warmup_epochs", warmups, float)):
             config = copy.deepcopy(base)
-            config.schedule.learning_rate = float(rate)
-            config.schedule.warmup_epochs = float(warmup)
+            config.schedule.learning_rate = learning_rate
+            config.schedule.warmup_epochs = warmup_epochs
             entries.append((f"rate-{rate}-warmup-{warmup}", config))
     rows = series.run_series(
         entries,
-        seeds=[int(seed) for seed in options.seeds],
+        seeds=command.numbers("seeds", options.seeds, int),
         model_dir=options.model_dir,
         data_dir=options.data_dir,
         run=train.run,

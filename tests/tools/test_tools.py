@@ -78,7 +78,20 @@ def test_tune_tries_the_grid_and_ranks_it(tmp_path):
     assert [run["config"]["schedule"]["learning_rate"] for run in stored] == [0.01, 0.01, 0.5, 0.5]
 
 
-@pytest.mark.parametrize("name, arguments", [("tools/compare.py", []), ("tools/tune.py", ["--model_dir=x"])])
-def test_a_missing_flag_is_one_message(name, arguments):
+@pytest.mark.parametrize(
+    "name, arguments, said",
+    [
+        ("tools/compare.py", [], "model_dir"),
+        ("tools/compare.py", ["--model_dir=x", "--seeds=one"], "--seeds=one: expected whole numbers"),
+        ("tools/tune.py", ["--model_dir=x"], "config"),
+        (
+            "tools/tune.py",
+            ["--model_dir=x", "--config=experiments/digits/lstm_lamb.py", "--learning_rates=fast"],
+            "--learning_rates=fast: expected numbers",
+        ),
+    ],
+)
+def test_a_bad_flag_is_one_message(name, arguments, said):
     outcome = tool(name, *arguments)
     assert outcome.returncode == 1 and "error: " in outcome.stderr and "Traceback" not in outcome.stderr
+    assert said in outcome.stderr

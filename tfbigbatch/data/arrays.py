@@ -56,16 +56,13 @@ class Arrays:
           tf.data.Dataset of (features, labels), each of batch_size / replicas examples; the
           replicas of this worker take turns.
         """
-        example_of = _turns(context, batch_size)
-        replicas = context.num_replicas_in_sync // context.num_input_pipelines
         features, labels = tf.constant(self.features), tf.constant(self.labels)
 
-        def batch(turn):
-            indices = order.examples_at(example_of(turn), seed=seed, dataset_size=len(self))
+        def batch_of(positions):
+            indices = order.examples_at(positions, seed=seed, dataset_size=len(self))
             return tf.gather(features, indices), tf.gather(labels, indices)
 
-        turns = tf.data.Dataset.range(first_step * replicas, last_step * replicas)
-        return turns.map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(tf.data.AUTOTUNE)
+        return _batches(batch_of, context, batch_size, first_step, last_step)
 
     def evaluation_batches(self, context, *, batch_size):
         """Every example once, in order, padded to whole batches.
@@ -74,32 +71,33 @@ class Arrays:
           tf.data.Dataset of (features, labels, mask): the float32 mask is 1 for an example and 0
           for padding. It covers `evaluation_steps(batch_size)` updates.
         """
-        example_of = _turns(context, batch_size)
-        replicas = context.num_replicas_in_sync // context.num_input_pipelines
         features, labels = tf.constant(self.features), tf.constant(self.labels)
 
-        def batch(turn):
-            positions = example_of(turn)
+        def batch_of(positions):
             indices = tf.minimum(positions, len(self) - 1)
             mask = tf.cast(positions < len(self), tf.float32)
             return tf.gather(features, indices), tf.gather(labels, indices), mask
 
-        turns = tf.data.Dataset.range(self.evaluation_steps(batch_size) * replicas)
-        return turns.map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(tf.data.AUTOTUNE)
+        return _batches(batch_of, context, batch_size, 0, self.evaluation_steps(batch_size))
 
     def evaluation_steps(self, batch_size):
         """The number of batches that hold every example once."""
         return -(-len(self) // batch_size)
 
 
-def _turns(context, batch_size):
-    """Function from a turn (step * local replicas + local replica) to int64 positions of that replica's batch."""
-    local = context.num_replicas_in_sync // context.num_input_pipelines
+def _batches(batch_of, context, batch_size, first_step, last_step):
+    """Data set of `batch_of(positions)` for each step and each replica of this worker, which take turns.
+
+    Positions are int64, [batch_size / replicas]: a global batch is batch_size of them in a row, and
+    the replicas of all workers share it in their order.
+    """
+    replicas = context.num_replicas_in_sync // context.num_input_pipelines
+    first_replica = context.input_pipeline_id * replicas
     per_replica = batch_size // context.num_replicas_in_sync
-    first_replica = context.input_pipeline_id * local
 
-    def positions(turn):
-        step, replica = turn // local, turn % local + first_replica
-        return step * batch_size + replica * per_replica + tf.range(per_replica, dtype=tf.int64)
+    def batch(turn):
+        step, replica = turn // replicas, turn % replicas + first_replica
+        return batch_of(step * batch_size + replica * per_replica + tf.range(per_replica, dtype=tf.int64))
 
-    return positions
+    turns = tf.data.Dataset.range(first_step * replicas, last_step * replicas)
+    return turns.map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(tf.data.AUTOTUNE)

@@ -6,6 +6,7 @@ import shutil
 import tensorflow as tf
 
 from tfbigbatch.errors import DivergedError, InputError
+from tfbigbatch.training.callbacks.base import updates_done
 
 
 class Checkpoints:
@@ -65,7 +66,7 @@ class Checkpoints:
                 f"checkpoint {path} is damaged ({_first_line(error)}). Remove its line from "
                 f"{os.path.join(self._directory, 'checkpoint')} to resume from the one before."
             ) from None
-        return int(self._optimizer.iterations.numpy())
+        return updates_done(self._optimizer)
 
     def save(self, step):
         """Saves the state after update `step`; a state with NaN or infinity is not saved.
