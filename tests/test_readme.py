@@ -19,7 +19,7 @@ def read(name):
 
 
 def test_the_first_snippet_trains():
-    snippet = re.search(r"```python\n(import tf_keras.*?)```", read("README.md"), re.DOTALL)[1]
+    snippet = re.search(r"```python\n(import tensorflow.*?)```", read("README.md"), re.DOTALL)[1]
     names = {}
     exec(snippet, names)
     assert names["model"].history.history["val_accuracy"][-1] > 0.85

@@ -1,7 +1,7 @@
 """tfbigbatch: large-batch training for Keras and TensorFlow.
 
-`tfbigbatch.LARS` and `tfbigbatch.LAMB` are optimizers for `model.compile`. Names are
-imported on first use, so that `import tfbigbatch` costs next to nothing by itself.
+`tfbigbatch.LARS` and `tfbigbatch.LAMB` are optimizers for `model.compile` of the `tf.keras` in use.
+Names are imported on first use, so that `import tfbigbatch` costs next to nothing by itself.
 """
 
 import importlib
@@ -9,8 +9,8 @@ import importlib
 __version__ = "0.1.0"
 
 _HOMES = {
-    "LAMB": "tfbigbatch.optimizers.tf_keras",
-    "LARS": "tfbigbatch.optimizers.tf_keras",
+    "LAMB": "tfbigbatch.optimizers",
+    "LARS": "tfbigbatch.optimizers",
     "Recipe": "tfbigbatch.scaling",
 }
 _SUBPACKAGES = ("optimizers", "scaling", "schedules")

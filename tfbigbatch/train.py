@@ -303,7 +303,7 @@ def _optimizer(arguments, learning_rate):
     ):
         if arguments.get(field):
             raise InputError(f"optimizer.{field} cannot be set here: {why}. Remove it.")
-    return optimizers.get(name, learning_rate=learning_rate, **arguments)
+    return optimizers.get(name, keras="tf_keras", learning_rate=learning_rate, **arguments)
 
 
 def _say(chief, line):

@@ -25,15 +25,19 @@ def lars_run(w, gradients, rates, *, wd=0.01, eeta=0.001, mu=0.9, eps=0.0, form=
     return w
 
 
-def lamb_run(w, gradients, rates, *, wd=0.01, b1=0.9, b2=0.999, eps=1e-6, bias_correction=True, adapt=True):
+def lamb_run(
+    w, gradients, rates, *, wd=0.01, b1=0.9, b2=0.999, eps=1e-6, bias_correction=True, adapt=True, bounds=(0.0, np.inf)
+):
+    """`wd` is a number, or one for each step."""
+    decays = np.broadcast_to(wd, len(rates))
     w = np.array(w, np.float64)
     m, s = np.zeros_like(w), np.zeros_like(w)
     for t, (g, lr) in enumerate(zip(np.array(gradients, np.float64), rates), start=1):
         m = b1 * m + (1 - b1) * g
         s = b2 * s + (1 - b2) * g * g
         first, second = (m / (1 - b1**t), s / (1 - b2**t)) if bias_correction else (m, s)
-        u = first / (np.sqrt(second) + eps) + wd * w
+        u = first / (np.sqrt(second) + eps) + decays[t - 1] * w
         long_w, long_u = np.linalg.norm(w), np.linalg.norm(u)
-        r = long_w / long_u if adapt and long_w > 0 and long_u > 0 else 1.0
+        r = np.clip(long_w / long_u, *bounds) if adapt and long_w > 0 and long_u > 0 else 1.0
         w = w - lr * r * u
     return w

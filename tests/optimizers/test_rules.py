@@ -17,7 +17,7 @@ def run_lars(weight, gradients, rates, **options):
     settings.update(options)
     w, v = tf.constant(weight, tf.float32), tf.zeros(len(weight))
     for gradient, rate in zip(gradients, rates):
-        w, v = rules.lars(tf.constant(gradient, tf.float32), w, v, learning_rate=rate, **settings)
+        w, v, _ = rules.lars(tf.constant(gradient, tf.float32), w, v, learning_rate=rate, **settings)
     return w.numpy()
 
 
@@ -27,7 +27,7 @@ def run_lamb(weight, gradients, rates, **options):
     w = tf.constant(weight, tf.float32)
     m = v = tf.zeros(len(weight))
     for step, (gradient, rate) in enumerate(zip(gradients, rates), start=1):
-        w, m, v = rules.lamb(
+        w, m, v, _ = rules.lamb(
             tf.constant(gradient, tf.float32), w, m, v, learning_rate=rate, step=tf.constant(float(step)), **settings
         )
     return w.numpy()
@@ -53,6 +53,11 @@ def test_lars_golden_numbers(form, first, last):
 def test_lamb_golden_numbers(bias_correction, first, last):
     weight = run_lamb(WEIGHT, GRADIENTS, [rate * 0.01 for rate in RATES], bias_correction=bias_correction)
     np.testing.assert_allclose([weight[0], weight[3]], [first, last], rtol=2e-7)
+
+
+def test_lamb_golden_numbers_with_a_bounded_ratio():
+    weight = run_lamb(WEIGHT, GRADIENTS, [rate * 0.01 for rate in RATES], bounds=(None, 1.0))
+    np.testing.assert_allclose([weight[0], weight[3]], [0.99199804, 3.98291025], rtol=2e-7)
 
 
 def long_run(seed=0, size=50, steps=12):
@@ -85,6 +90,10 @@ def test_trust_ratio_is_one_where_a_norm_is_zero():
     assert rules.trust_ratio(one, one, zero, one) == 1.0
     assert rules.trust_ratio(one, zero, one, zero) == 1.0
     assert rules.trust_ratio(tf.constant(3.0), one, one, one) == 1.5
+    assert rules.trust_ratio(tf.constant(3.0), one, one, one, (None, 1.25)) == 1.25
+    assert rules.trust_ratio(tf.constant(3.0), one, one, one, (2.0, None)) == 2.0
+    # A layer without a norm is not bounded: it keeps the plain rate.
+    assert rules.trust_ratio(one, one, zero, one, (2.0, 3.0)) == 1.0
 
 
 def test_a_zero_gradient_with_epsilon_zero_stays_finite():

@@ -1,18 +1,31 @@
 """Which variables weight decay and layer adaptation leave out, by patterns on their paths."""
 
+import difflib
 import re
+import warnings
+
+from tfbigbatch.errors import nearest
+
+# The usual recipe: biases, and whatever a normalisation layer owns.
+NORM_AND_BIAS = (r"(^|[/_.])(bias|gamma|beta)(_\d+)?$", r"(?i)(batch|layer|group|instance|rms)_?norm")
+SETS = {"norm_and_bias": NORM_AND_BIAS}
 
 
 def check_patterns(name, patterns):
-    """Validates a list of regular expressions and returns it as a list, None as None.
+    """Validates regular expressions, or the name of one of `SETS`; returns a list, the name, or None.
 
     Raises:
-      ValueError: `patterns` is a bare string, or one of them does not compile.
+      ValueError: `patterns` is a string that names no set, or a pattern does not compile.
     """
     if patterns is None:
         return None
     if isinstance(patterns, str):
-        raise ValueError(f"{name} takes a list of regular expressions, not one string: write [{patterns!r}].")
+        if patterns in SETS:
+            return patterns
+        raise ValueError(
+            f"{name} takes a list of regular expressions or the name of a set, not {patterns!r}: write "
+            f"[{patterns!r}], or one of the sets {', '.join(map(repr, SETS))}. {nearest(patterns, SETS)}"
+        )
     for pattern in patterns:
         try:
             re.compile(pattern)
@@ -22,5 +35,30 @@ def check_patterns(name, patterns):
 
 
 def is_excluded(path, patterns):
-    """True where any of `patterns` is found in the variable's path, such as 'lstm/bias'."""
+    """True where any of `patterns` (a list, a set's name or None) is found in a path such as 'lstm/bias'."""
+    patterns = SETS[patterns] if isinstance(patterns, str) else patterns
     return any(re.search(pattern, path) for pattern in patterns or ())
+
+
+def warn_of_idle(name, patterns, paths):
+    """Warns of each pattern that none of `paths` contains, with the paths it could have meant."""
+    groups = [SETS[patterns]] if isinstance(patterns, str) else [[pattern] for pattern in patterns or ()]
+    for group in groups:
+        if any(is_excluded(path, group) for path in paths):
+            continue
+        given = patterns if isinstance(patterns, str) else group[0]
+        warnings.warn(
+            f"{name}: {given!r} matches none of the {len(paths)} variables, so it excludes nothing. "
+            f"Paths it could have meant: {', '.join(_likely(given, paths))}.",
+            stacklevel=2,
+        )
+
+
+def _likely(pattern, paths, count=5):
+    """The paths most like a pattern: by their whole, and by any part between slashes."""
+
+    def likeness(path):
+        parts = [path, *path.split("/")]
+        return max(difflib.SequenceMatcher(None, pattern.lower(), part.lower()).ratio() for part in parts)
+
+    return sorted(paths, key=likeness, reverse=True)[:count]

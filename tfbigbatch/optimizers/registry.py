@@ -1,26 +1,45 @@
 """Optimizers by name: ours, and the baselines that a claim for ours must face."""
 
+import importlib
 import inspect
+import os
 
 from tfbigbatch.errors import InputError, nearest
 
+_FACES = {"tf_keras": "tf_keras", "keras3": "keras"}
 
-def _makers():
-    import tf_keras
 
-    from tfbigbatch.optimizers import tf_keras as face
+def face(keras=None):
+    """The module of our optimizers for one Keras.
 
-    return {
-        "adamw": tf_keras.optimizers.AdamW,
-        "lamb": face.LAMB,
-        "lars": face.LARS,
-        "momentum": tf_keras.optimizers.SGD,
-    }
+    Args:
+      keras: 'tf_keras', 'keras3', or None for the Keras that `tf.keras` is: Keras 3, unless
+        TF_USE_LEGACY_KERAS is set.
+
+    Raises:
+      ValueError: `keras` is neither.
+    """
+    if keras is None:
+        # The values that TensorFlow itself takes for yes.
+        keras = "tf_keras" if os.environ.get("TF_USE_LEGACY_KERAS") in ("true", "True", "1") else "keras3"
+    if keras not in _FACES:
+        raise InputError(f"keras={keras!r} is unknown. {nearest(keras, _FACES)}")
+    return importlib.import_module(f"tfbigbatch.optimizers.{keras}")
+
+
+def _keras_optimizers(keras):
+    """Keras' own module of optimizers that belongs to a face."""
+    return importlib.import_module(_FACES[face(keras).__name__.rpartition(".")[2]]).optimizers
+
+
+def _makers(keras):
+    ours, theirs = face(keras), _keras_optimizers(keras)
+    return {"adamw": theirs.AdamW, "lamb": ours.LAMB, "lars": ours.LARS, "momentum": theirs.SGD}
 
 
 def names():
     """The registered names, sorted."""
-    return sorted(_makers())
+    return ["adamw", "lamb", "lars", "momentum"]
 
 
 def accepted_arguments(maker):
@@ -35,20 +54,48 @@ def accepted_arguments(maker):
     return accepted - {"self", "mesh"}
 
 
-def get(name, **arguments):
-    """Makes the optimizer registered under `name` with its constructor's keyword arguments.
+def get(name_or_config, keras=None, **arguments):
+    """Makes the optimizer registered under a name.
+
+    Args:
+      name_or_config: a name; or a dictionary of its constructor's arguments, with the name under
+        'name'; or what Keras' `optimizers.serialize` gave; or an optimizer, returned as it is.
+      keras: 'tf_keras', 'keras3', or None for the `tf.keras` in use.
+      **arguments: the constructor's keyword arguments; they replace those of a dictionary.
+
+    'momentum' is Keras' SGD, with momentum=0.9 where nothing else is said.
 
     Raises:
       ValueError: the name, or an argument's name, is unknown; the nearest valid one is told.
     """
-    makers = _makers()
+    makers = _makers(keras)
+    if not isinstance(name_or_config, (str, dict)):
+        return _made(name_or_config, makers, arguments)
+    if isinstance(name_or_config, dict):
+        if "class_name" in name_or_config:
+            return _keras_optimizers(keras).deserialize(name_or_config)
+        arguments = {**name_or_config, **arguments}
+        name_or_config = arguments.pop("name", None)
+    name = name_or_config.lower() if isinstance(name_or_config, str) else name_or_config
     if name not in makers:
-        raise InputError(f"optimizer {name!r} is unknown. {nearest(name, makers)}")
+        raise InputError(f"optimizer {name_or_config!r} is unknown. {nearest(name_or_config, makers)}")
     accepted = accepted_arguments(makers[name])
     for argument in arguments:
         if argument not in accepted:
             raise InputError(f"optimizer {name!r} takes no argument {argument!r}. {nearest(argument, accepted)}")
+    if name == "momentum":
+        arguments.setdefault("momentum", 0.9)
     try:
         return makers[name](**arguments)
     except (TypeError, ValueError) as error:
         raise InputError(f"optimizer {name!r}: {error}") from None
+
+
+def _made(optimizer, makers, arguments):
+    if not hasattr(optimizer, "apply_gradients"):
+        raise InputError(
+            f"{optimizer!r} is neither a name ({', '.join(sorted(makers))}), nor a dictionary with one, nor an optimizer."
+        )
+    if arguments:
+        raise InputError(f"an optimizer that is made already takes no arguments: {', '.join(arguments)}.")
+    return optimizer

@@ -1,34 +1,49 @@
 """The maths of layer-wise adaptive updates, as pure functions on tensors.
 
-Every function takes and returns float32 tensors and keeps no state; the Keras faces hold the
-variables. `weight` is one layer's variable, `gradient` its gradient after reduction and clipping.
+Every function takes and returns float32 tensors (float64 for float64 variables) and keeps no
+state; the Keras faces hold the variables. `weight` is one layer's variable, `gradient` its gradient
+after reduction and clipping. `cpu_kernels.py` has the same updates through TensorFlow's in-place
+kernels; tests hold the two together.
 
 Sources: LARS, You et al. 2017, arXiv:1708.03888 (Algorithm 1); LAMB, You et al. 2020,
 arXiv:1904.00962 (Algorithm 2).
 """
 
+import math
+
 import tensorflow as tf
 
 
 def norm(tensor):
-    """Euclidean norm of all entries, a float32 scalar."""
+    """Euclidean norm of all entries, a scalar.
+
+    The squares are summed in the tensor's own dtype: in float32 a norm above 1.8e19 is infinite,
+    and entries below 1e-23 count as zero.
+    """
     return tf.sqrt(tf.reduce_sum(tf.square(tensor)))
 
 
-def trust_ratio(numerator, denominator, weight_norm, update_norm):
+def trust_ratio(numerator, denominator, weight_norm, update_norm, bounds=None):
     """`numerator / denominator`, or 1 where `weight_norm` or `update_norm` is zero.
 
     A layer that starts at zero (a bias, the last gamma of a residual block) would never move if
     its ratio were zero, and one with a zero update has no direction to scale: both are left to
     the plain learning rate.
+
+    Args:
+      bounds: None, or (low, high) for the ratio; either may be None.
     """
+    ratio = tf.math.divide_no_nan(numerator, denominator)
+    low, high = bounds or (None, None)
+    if low is not None:
+        ratio = tf.maximum(ratio, low)
+    if high is not None:
+        ratio = tf.minimum(ratio, high)
     both = tf.logical_and(weight_norm > 0.0, update_norm > 0.0)
-    return tf.where(both, tf.math.divide_no_nan(numerator, denominator), 1.0)
+    return tf.where(both, ratio, tf.ones_like(ratio))
 
 
-def lars(
-    gradient, weight, momentum_slot, *, learning_rate, momentum, weight_decay, eeta, epsilon, nesterov, adapt, form
-):
+def lars(gradient, weight, velocity, *, learning_rate, momentum, weight_decay, eeta, epsilon, nesterov, adapt, form):
     """One LARS update.
 
     Forms (the names of what each reproduces):
@@ -38,58 +53,86 @@ def lars(
         outside. tf-models-official with `classic_momentum=False`.
 
     Args:
+      velocity: the momentum, with the sign of the step that is added to the weight, as Keras' SGD
+        keeps it.
+      learning_rate, weight_decay: scalars of the weight's dtype, or Python numbers.
       adapt: False leaves the trust ratio at 1 (a layer excluded from layer adaptation).
 
     Returns:
-      (weight, momentum_slot) after the update.
+      (weight, velocity, ratio) after the update.
     """
     decayed = gradient + weight_decay * weight
+    ratio = tf.ones([], weight.dtype)
     if form == "momentum_ratio":
-        momentum_slot = momentum * momentum_slot + decayed
-        update = momentum * momentum_slot + decayed if nesterov else momentum_slot
-        ratio = 1.0
+        velocity = momentum * velocity - decayed
+        update = momentum * velocity - decayed if nesterov else velocity
         if adapt:
             weight_norm, update_norm = norm(weight), norm(update)
             ratio = trust_ratio(eeta * weight_norm, update_norm + epsilon, weight_norm, update_norm)
-        return weight - learning_rate * ratio * update, momentum_slot
+        return weight + learning_rate * ratio * update, velocity, ratio
 
-    ratio = 1.0
     if adapt:
-        weight_norm = norm(weight)
-        if form == "paper":
-            gradient_norm = norm(gradient)
-            denominator = gradient_norm + weight_decay * weight_norm + epsilon
-            ratio = trust_ratio(eeta * weight_norm, denominator, weight_norm, gradient_norm)
-        else:
-            decayed_norm = norm(decayed)
-            ratio = trust_ratio(eeta * weight_norm, decayed_norm + epsilon, weight_norm, decayed_norm)
-    scaled = learning_rate * ratio * decayed
-    momentum_slot = momentum * momentum_slot + scaled
-    update = momentum * momentum_slot + scaled if nesterov else momentum_slot
-    return weight - update, momentum_slot
+        weight_norm, gradient_norm = norm(weight), norm(gradient if form == "paper" else decayed)
+        ratio = lars_ratio(weight_norm, gradient_norm, weight_decay, eeta, epsilon, form)
+    step = learning_rate * ratio * decayed
+    velocity = momentum * velocity - step
+    update = momentum * velocity - step if nesterov else velocity
+    return weight + update, velocity, ratio
 
 
-def lamb(gradient, weight, m, v, *, learning_rate, step, beta_1, beta_2, epsilon, weight_decay, bias_correction, adapt):
+def lars_ratio(weight_norm, gradient_norm, weight_decay, eeta, epsilon, form):
+    """LARS's trust ratio; `gradient_norm` is |g| for the form 'paper', |g + wd w| for 'tfm'."""
+    denominator = gradient_norm + epsilon
+    if form == "paper":
+        denominator += weight_decay * weight_norm
+    return trust_ratio(eeta * weight_norm, denominator, weight_norm, gradient_norm)
+
+
+def lamb_corrections(step, beta_1, beta_2, bias_correction):
+    """What the moments are divided by at update `step` (from 1): 1 - beta^step, or 1 without correction."""
+
+    def correction(beta):
+        # By expm1: 1 - 0.999 is off by 1e-5 of itself in float32.
+        return -tf.math.expm1(step * math.log(beta)) if bias_correction and beta > 0.0 else tf.ones_like(step)
+
+    return correction(beta_1), correction(beta_2)
+
+
+def lamb(
+    gradient,
+    weight,
+    m,
+    v,
+    *,
+    learning_rate,
+    step,
+    beta_1,
+    beta_2,
+    epsilon,
+    weight_decay,
+    bias_correction,
+    adapt,
+    bounds=None,
+):
     """One LAMB update: an Adam direction plus decay, rescaled to the norm of the weights.
 
     Args:
       m, v: first and second moment of the gradient.
-      step: float32 scalar, the number of this update, from 1.
+      step: scalar of the weight's dtype, the number of this update, from 1.
+      learning_rate, weight_decay: scalars of the weight's dtype, or Python numbers.
       adapt: False leaves the trust ratio at 1 (a layer excluded from layer adaptation).
+      bounds: None, or (low, high) for the trust ratio; either may be None.
 
     Returns:
-      (weight, m, v) after the update.
+      (weight, m, v, ratio) after the update.
     """
     m = beta_1 * m + (1.0 - beta_1) * gradient
     v = beta_2 * v + (1.0 - beta_2) * tf.square(gradient)
-    m_hat, v_hat = m, v
-    if bias_correction:
-        m_hat = m / (1.0 - tf.pow(beta_1, step))
-        v_hat = v / (1.0 - tf.pow(beta_2, step))
+    first, second = lamb_corrections(step, beta_1, beta_2, bias_correction)
     # divide_no_nan: with epsilon 0 an entry that never had a gradient is 0 / 0, and stays where it is.
-    update = tf.math.divide_no_nan(m_hat, tf.sqrt(v_hat) + epsilon) + weight_decay * weight
-    ratio = 1.0
+    update = tf.math.divide_no_nan(m / first, tf.sqrt(v / second) + epsilon) + weight_decay * weight
+    ratio = tf.ones([], weight.dtype)
     if adapt:
         weight_norm, update_norm = norm(weight), norm(update)
-        ratio = trust_ratio(weight_norm, update_norm, weight_norm, update_norm)
-    return weight - learning_rate * ratio * update, m, v
+        ratio = trust_ratio(weight_norm, update_norm, weight_norm, update_norm, bounds)
+    return weight - learning_rate * ratio * update, m, v, ratio

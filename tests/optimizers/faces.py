@@ -1,0 +1,57 @@
+"""The two Kerases, for tests that walk both: `KERAS[name]` is Keras itself, `FACE[name]` our optimizers for it."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+import tf_keras
+
+from tfbigbatch.optimizers import keras3 as keras3_face
+from tfbigbatch.optimizers import tf_keras as tf_keras_face
+
+KERAS = {"tf_keras": tf_keras, "keras3": keras}
+FACE = {"tf_keras": tf_keras_face, "keras3": keras3_face}
+FACES = sorted(KERAS)
+
+
+def make(face, name, **arguments):
+    return getattr(FACE[face], name)(**arguments)
+
+
+def variables(face, values):
+    """Variables of one Keras: dictionary of name to value, in its order."""
+    if face == "tf_keras":
+        return [tf.Variable(np.asarray(value), name=name, dtype="float32") for name, value in values.items()]
+    return [KERAS[face].Variable(np.asarray(value, "float32"), name=name) for name, value in values.items()]
+
+
+def small_model(face, units=4, outputs=1):
+    keras = KERAS[face]
+    keras.utils.set_random_seed(0)
+    layers = keras.layers
+    return keras.Sequential(
+        [layers.Input((4,)), layers.Dense(units, activation="tanh", name="hidden"), layers.Dense(outputs, name="head")]
+    )
+
+
+def small_data(examples=128, outputs=1):
+    random = np.random.RandomState(0)
+    return random.normal(size=(examples, 4)).astype("float32"), random.normal(size=(examples, outputs)).astype("float32")
+
+
+def fitted(face, optimizer, strategy=None, steps=20, batch_size=32, initial=None, **compile_arguments):
+    """A small model after `steps` batches of `fit`; `optimizer` is a function that makes it, in the scope."""
+    strategy = strategy or tf.distribute.get_strategy()
+    with strategy.scope():
+        model = small_model(face)
+        # Compiling a whole model by XLA, Keras 3's own choice, is not for several CPU replicas.
+        model.compile(optimizer=optimizer(), loss="mse", **{"jit_compile": False, **compile_arguments})
+    if initial is not None:
+        model.set_weights(initial)
+    x, y = small_data(batch_size * steps)
+    model.fit(x, y, batch_size=batch_size, shuffle=False, verbose=0)
+    return model
+
+
+def assert_same_weights(actual, expected, rtol=1e-4, atol=1e-6):
+    for one, other in zip(actual.get_weights(), expected.get_weights()):
+        np.testing.assert_allclose(one, other, rtol=rtol, atol=atol)

@@ -1,0 +1,350 @@
+"""LARS and LAMB as a user of either Keras meets them: made, in compile, in fit, saved and loaded."""
+
+import os
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tfbigbatch
+from tests.optimizers.faces import FACE, FACES, KERAS, fitted, make, small_model, variables
+from tests.optimizers.numpy_rules import lamb_run, lars_run
+
+OPTIMIZERS = [
+    ("LARS", dict(learning_rate=0.5, weight_decay=0.01, eeta=0.05)),
+    ("LAMB", dict(learning_rate=0.02, weight_decay=0.01)),
+]
+both_faces = pytest.mark.parametrize("face", FACES)
+both_optimizers = pytest.mark.parametrize("name, arguments", OPTIMIZERS)
+
+
+def applied(optimizer, gradients, variables, dtype="float32"):
+    """One update for each row of gradients: lists of arrays, one for each variable."""
+    for row in gradients:
+        optimizer.apply_gradients([(tf.constant(g, dtype), variable) for g, variable in zip(row, variables)])
+
+
+@both_faces
+@both_optimizers
+def test_compile_and_fit_learns(face, name, arguments):
+    random = np.random.RandomState(0)
+    x = random.normal(size=(256, 4)).astype("float32")
+    model = small_model(face, units=16, outputs=3)
+    loss = KERAS[face].losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(optimizer=make(face, name, **arguments), loss=loss, metrics=["accuracy"])
+    history = model.fit(x, np.argmax(x[:, :3], axis=1), batch_size=64, epochs=25, verbose=0).history
+    assert history["accuracy"][-1] > 0.8 > history["accuracy"][0]
+
+
+# Every form, through the plain operations (eager or not) and through XLA, in both Kerases.
+FORMS = [
+    ("LAMB", dict(), lamb_run, dict()),
+    ("LAMB", dict(bias_correction=False), lamb_run, dict(bias_correction=False)),
+    ("LAMB", dict(trust_ratio_bounds=(0.5, 1.0)), lamb_run, dict(bounds=(0.5, 1.0))),
+    ("LAMB", dict(epsilon=0.0), lamb_run, dict(eps=0.0)),
+] + [
+    ("LARS", dict(form=form, nesterov=nesterov), lars_run, dict(form=form, nesterov=nesterov))
+    for form in ("paper", "tfm", "momentum_ratio")
+    for nesterov in (False, True)
+]
+
+
+@both_faces
+@pytest.mark.parametrize("compiled", [None, "graph", "xla"])
+def test_twelve_updates_with_a_changing_rate_follow_numpy(face, compiled):
+    random = np.random.RandomState(1)
+    weight, gradients = random.normal(size=(5, 4)), random.normal(size=(12, 5, 4))
+    rates = [0.05 + (0.01 - 0.05) * step / 12 for step in range(12)]
+    for name, options, reference, reference_options in FORMS:
+        schedule = KERAS[face].optimizers.schedules.PolynomialDecay(0.05, 12, 0.01)
+        [variable] = variables(face, {"kernel": weight})
+        optimizer = make(
+            face, name, learning_rate=schedule, weight_decay=0.01, jit_compile=compiled == "xla", **options
+        )
+
+        def update(gradient):
+            optimizer.apply_gradients([(gradient, variable)])
+
+        update = tf.function(update) if compiled else update
+        for gradient in gradients:
+            update(tf.constant(gradient, tf.float32))
+        expected = reference(weight, gradients, rates, **reference_options)
+        np.testing.assert_allclose(variable.numpy(), expected, rtol=1e-5, atol=2e-6, err_msg=f"{name} {options}")
+
+
+@both_faces
+def test_pre_normalised_gradients_are_of_global_norm_one(face):
+    random = np.random.RandomState(5)
+    weights = {"a": random.normal(size=6), "b": random.normal(size=(2, 3))}
+    gradients = [[10 * random.normal(size=6), 10 * random.normal(size=(2, 3))] for _ in range(4)]
+    ours = variables(face, weights)
+    applied(make(face, "LAMB", learning_rate=0.1, pre_normalize=True), gradients, ours)
+    scaled = [[g / np.sqrt(sum((h**2).sum() for h in row)) for g in row] for row in gradients]
+    for i, (variable, weight) in enumerate(zip(ours, weights.values())):
+        expected = lamb_run(weight, [row[i] for row in scaled], [0.1] * 4, wd=0.0)
+        np.testing.assert_allclose(variable.numpy(), expected, rtol=1e-5, atol=1e-6)
+
+
+@both_faces
+def test_exclusions_act_on_decay_and_on_the_ratio_apart(face):
+    random = np.random.RandomState(2)
+    weights = {name: random.normal(size=6) for name in ("kernel", "bias", "gamma")}
+    gradients = [[random.normal(size=6) for _ in weights] for _ in range(3)]
+    optimizer = make(
+        face,
+        "LAMB",
+        learning_rate=0.01,
+        weight_decay=0.1,
+        exclude_from_weight_decay=["bias", "gamma"],
+        exclude_from_layer_adaptation=["gamma$"],
+    )
+    ours = variables(face, weights)
+    applied(optimizer, gradients, ours)
+    for i, (name, decay, adapt) in enumerate((("kernel", 0.1, True), ("bias", 0.0, True), ("gamma", 0.0, False))):
+        expected = lamb_run(weights[name], [row[i] for row in gradients], [0.01] * 3, wd=decay, adapt=adapt)
+        np.testing.assert_allclose(ours[i].numpy(), expected, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+@both_faces
+@pytest.mark.parametrize("given, expected_adapts", [(None, [True, False]), ([], [True, True])])
+def test_no_adaptation_list_means_as_decay_and_an_empty_one_means_none(face, given, expected_adapts):
+    optimizer = make(face, "LARS", exclude_from_weight_decay=["bias"], exclude_from_layer_adaptation=given)
+    optimizer.build(variables(face, {"kernel": [1.0], "bias": [1.0]}))
+    assert optimizer._adapts == expected_adapts
+
+
+@both_faces
+def test_keras_own_method_of_exclusion_counts_too(face):
+    optimizer = make(face, "LAMB", weight_decay=0.1)
+    optimizer.exclude_from_weight_decay(var_names=["bias"])
+    optimizer.build(variables(face, {"kernel": [1.0], "bias": [1.0]}))
+    assert list(optimizer._decays) == list(optimizer._adapts) == [True, False]
+
+
+@both_faces
+def test_the_usual_set_excludes_norms_and_biases_by_name(face):
+    layers = KERAS[face].layers
+    model = KERAS[face].Sequential(
+        [layers.Input((8, 8, 3)), layers.Conv2D(4, 3), layers.BatchNormalization(), layers.LayerNormalization()]
+        + [layers.Flatten(), layers.Dense(2)]
+    )
+    optimizer = make(face, "LAMB", exclude_from_weight_decay="norm_and_bias")
+    optimizer.build(model.trainable_variables)
+    decayed = [path for path, decays in zip(optimizer._paths, optimizer._decays) if decays]
+    assert len(decayed) == 2 and all(path.endswith("kernel") for path in decayed)
+    assert optimizer.get_config()["exclude_from_weight_decay"] == "norm_and_bias"
+
+
+@both_faces
+def test_a_pattern_without_a_match_warns_once_with_likely_paths(face):
+    model = small_model(face)
+    optimizer = make(face, "LAMB", exclude_from_weight_decay=["biass", "kernel"])
+    with pytest.warns(UserWarning, match="'biass' matches none of the 4 variables.*could have meant: .*bias") as caught:
+        optimizer.build(model.trainable_variables)
+    assert len([each for each in caught if "matches none" in str(each.message)]) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        optimizer.build(model.trainable_variables)
+
+
+@both_faces
+@both_optimizers
+def test_config_round_trip_keeps_everything(face, name, arguments):
+    schedules = KERAS[face].optimizers.schedules
+    options = dict(
+        learning_rate=schedules.CosineDecay(0.1, 100),
+        weight_decay=schedules.PolynomialDecay(0.1, 10, 0.01),
+        exclude_from_weight_decay=["bias"],
+        exclude_from_layer_adaptation=[],
+        accumulation_steps=4,
+        layer_statistics=True,
+        jit_compile=True,
+        global_clipnorm=1.0,
+        use_ema=True,
+    )
+    if name == "LAMB":
+        options.update(trust_ratio_bounds=(None, 10.0), pre_normalize=True, bias_correction=False)
+    optimizer = make(face, name, **options)
+    serializer = KERAS[face].optimizers
+    stored = serializer.serialize(optimizer)
+    assert stored["registered_name"] == f"tfbigbatch>{name}"
+    restored = serializer.deserialize(stored)
+    assert type(restored) is type(optimizer)
+    config = restored.get_config()
+    assert config == optimizer.get_config()
+    assert config["exclude_from_layer_adaptation"] == []
+    assert {key: config[key] for key in options if key not in ("learning_rate", "weight_decay", "trust_ratio_bounds")} == {
+        key: value for key, value in options.items() if key not in ("learning_rate", "weight_decay", "trust_ratio_bounds")
+    }
+
+
+@both_faces
+def test_a_callable_rate_and_a_scheduled_decay_follow_numpy(face):
+    random = np.random.RandomState(3)
+    weight, gradients = random.normal(size=6), random.normal(size=(5, 6))
+    rate = tf.Variable(0.1)
+    decay = KERAS[face].optimizers.schedules.PolynomialDecay(0.2, 5, 0.0)
+    [variable] = variables(face, {"kernel": weight})
+    optimizer = make(face, "LAMB", learning_rate=lambda: rate * 0.5, weight_decay=decay)
+    update = tf.function(lambda gradient: optimizer.apply_gradients([(gradient, variable)]) is None)
+    rates, decays = [0.05, 0.04, 0.03, 0.02, 0.01], [0.2, 0.16, 0.12, 0.08, 0.04]
+    for value, gradient in zip(rates, gradients):
+        rate.assign(2 * value)
+        update(tf.constant(gradient, tf.float32))
+    expected = lamb_run(weight, gradients, rates, wd=decays)
+    np.testing.assert_allclose(variable.numpy(), expected, rtol=1e-5, atol=1e-6)
+    assert optimizer.get_config()["learning_rate"] == pytest.approx(0.01)
+
+
+@both_faces
+@both_optimizers
+def test_a_saved_model_goes_on_as_if_never_stopped(face, name, arguments, tmp_path):
+    model = fitted(face, lambda: make(face, name, **arguments, exclude_from_weight_decay=["bias"]), steps=5)
+    formats = [tmp_path / "model.keras"] + ([tmp_path / "saved_model"] if face == "tf_keras" else [])
+    for path in formats:
+        model.save(path)
+    loaded = [KERAS[face].models.load_model(path) for path in formats]
+    for each, path in zip(loaded[1:], formats[1:]):
+        tfbigbatch.optimizers.restore_from_saved_model(each, str(path))
+    x, y = np.ones([32, 4], "float32"), np.ones([32, 1], "float32")
+    for each in (model, *loaded):
+        each.fit(x, y, batch_size=8, epochs=1, shuffle=False, verbose=0)
+    for each in loaded:
+        assert type(each.optimizer) is FACE[face].__dict__[name]
+        assert each.optimizer.get_config()["exclude_from_weight_decay"] == ["bias"]
+        for ours, theirs in zip(model.get_weights(), each.get_weights()):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-7)
+
+
+@both_faces
+@both_optimizers
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_narrow_variables_keep_float32_state(face, name, arguments, dtype):
+    variable = tf.Variable(tf.cast([1.0, -2.0, 3.0], dtype), name="kernel")
+    optimizer = make(face, name, **arguments)
+    applied(optimizer, [[[0.1, 0.2, -0.3]]] * 3, [variable], dtype)
+    assert {slot.dtype for slot in optimizer._slots[0]} == {tf.float32}
+    assert variable.dtype == dtype and np.isfinite(tf.cast(variable, tf.float32).numpy()).all()
+    assert not np.array_equal(tf.cast(variable, tf.float32).numpy(), [1.0, -2.0, 3.0])
+
+
+@both_faces
+@both_optimizers
+def test_float64_variables_are_updated_in_float64(face, name, arguments):
+    variable = tf.Variable(np.array([1.0, -2.0, 3.0]), name="kernel")
+    gradients = [[0.1, 0.2, -0.3]] * 3
+    applied(make(face, name, learning_rate=0.125, weight_decay=0.01), [[g] for g in gradients], [variable], "float64")
+    expected = (lars_run if name == "LARS" else lamb_run)([1.0, -2.0, 3.0], gradients, [0.125] * 3)
+    np.testing.assert_allclose(variable.numpy(), expected, rtol=1e-9)
+
+
+@both_faces
+@both_optimizers
+@pytest.mark.parametrize("clipping", [{}, dict(global_clipnorm=0.5), dict(clipnorm=0.5), dict(clipvalue=0.1)])
+def test_sparse_gradients_give_the_dense_result(face, name, arguments, clipping):
+    # Row 0 comes twice: its two parts add up before anything is measured or clipped.
+    sparse = tf.IndexedSlices(tf.constant([[1.0, 2.0], [3.0, 4.0], [0.5, 0.5]]), tf.constant([0, 2, 0]), (3, 2))
+    results = []
+    for gradient in (sparse, tf.convert_to_tensor(sparse)):
+        variable = tf.Variable([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]], name="table")
+        optimizer = make(face, name, **arguments, **clipping)
+        for _ in range(3):
+            optimizer.apply_gradients([(gradient, variable)])
+        results.append(variable.numpy())
+    np.testing.assert_array_equal(*results)
+
+
+@both_faces
+def test_layer_statistics_tell_the_last_update(face):
+    [kernel, bias] = variables(face, {"kernel": [3.0, 4.0], "bias": [0.0, 0.0]})
+    optimizer = make(face, "LAMB", learning_rate=0.1, exclude_from_layer_adaptation=["bias"], layer_statistics=True)
+    with pytest.raises(ValueError, match="has made no update yet"):
+        optimizer.layer_statistics()
+    applied(optimizer, [[[1.0, 1.0], [1.0, 1.0]]], [kernel, bias])
+    statistics = optimizer.layer_statistics()
+    assert list(statistics) == ["kernel", "bias"]
+    # The first direction is of ones: its norm is sqrt 2, and the ratio brings the step to 0.1 |w|.
+    assert statistics["kernel"] == pytest.approx((5 / np.sqrt(2), 5.0, 0.5), rel=1e-5)
+    assert statistics["bias"] == pytest.approx((1.0, 0.0, 0.1 * np.sqrt(2)), rel=1e-5)
+    with pytest.raises(ValueError, match="layer_statistics=True"):
+        make(face, "LAMB").layer_statistics()
+
+
+@both_faces
+@pytest.mark.parametrize("jit_compile", [True, None])
+def test_a_schedule_that_moves_is_traced_once(face, jit_compile, monkeypatch):
+    from tfbigbatch.optimizers import cpu_kernels, rules
+
+    module, calls = rules if jit_compile else cpu_kernels, []
+    original = module.lamb
+    monkeypatch.setattr(module, "lamb", lambda *args, **options: calls.append(1) or original(*args, **options))
+    schedule = KERAS[face].optimizers.schedules.PolynomialDecay(0.05, 12, 0.01)
+    model = fitted(face, lambda: make(face, "LAMB", learning_rate=schedule, jit_compile=jit_compile), steps=2)
+    # A function that makes variables is traced twice: 4 variables, at most 2 traces of each.
+    assert len(calls) in (4, 8)
+    calls.clear()
+    x, y = np.ones([64, 4], "float32"), np.ones([64, 1], "float32")
+    model.fit(x, y, batch_size=32, epochs=10, verbose=0)
+    assert calls == []
+
+
+@both_faces
+def test_a_model_of_the_other_keras_is_told_what_to_use(face):
+    other = {"tf_keras": "keras3", "keras3": "tf_keras"}[face]
+    with pytest.raises(ValueError, match=rf"optimizers.{other}.LAMB; a model of the other Keras .*{face}.LAMB"):
+        small_model(face).compile(optimizer=make(other, "LAMB"))
+
+
+def test_variables_of_keras_3_are_refused_by_the_other_face():
+    with pytest.raises(ValueError, match="use tfbigbatch.optimizers.keras3"):
+        make("tf_keras", "LAMB").build(variables("keras3", {"kernel": [1.0]}))
+
+
+@pytest.mark.parametrize("legacy, expected", [("1", "tf_keras"), ("", "keras3")])
+def test_the_package_gives_the_face_of_the_tf_keras_in_use(legacy, expected):
+    code = (
+        "import tensorflow as tf, tfbigbatch; m = tf.keras.Sequential([tf.keras.layers.Dense(1)]); "
+        "m.compile(tfbigbatch.LARS(0.1), 'mse'); m.fit(tf.ones([4, 2]), tf.ones([4, 1]), verbose=0); "
+        "print(type(m.optimizer).__module__)"
+    )
+    environment = {**os.environ, "TF_USE_LEGACY_KERAS": legacy}
+    out = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert out.stdout.split()[-1] == f"tfbigbatch.optimizers.{expected}"
+
+
+def test_keras_accumulation_is_refused_with_our_word_for_it():
+    with pytest.raises(ValueError, match="Write accumulation_steps=4"):
+        make("keras3", "LAMB", gradient_accumulation_steps=4)
+
+
+@both_faces
+@pytest.mark.parametrize(
+    "name, arguments, said",
+    [
+        ("LARS", dict(momentum=1.0), "momentum=1.0 is out of range"),
+        ("LARS", dict(eeta=0.0), "eeta=0.0 is out of range"),
+        ("LARS", dict(form="papr"), "form='papr' is unknown"),
+        ("LAMB", dict(beta_2=1.5), "beta_2=1.5 is out of range"),
+        ("LAMB", dict(epsilon=-1.0), "epsilon=-1.0 is out of range"),
+        ("LAMB", dict(weight_decay=-0.1), "weight_decay=-0.1 is out of range"),
+        ("LAMB", dict(weight_decay=float("nan")), "weight_decay=nan is out of range"),
+        ("LAMB", dict(trust_ratio_bounds=(2.0, 1.0)), r"trust_ratio_bounds=\(2.0, 1.0\) is not a pair of bounds"),
+        ("LAMB", dict(trust_ratio_bounds=10.0), "expected \\(low, high\\)"),
+        ("LAMB", dict(accumulation_steps=0), "accumulation_steps=0 is not a number of micro-batches"),
+        ("LAMB", dict(exclude_from_weight_decay="bias"), r"write \['bias'\], or one of the sets 'norm_and_bias'"),
+        ("LAMB", dict(exclude_from_weight_decay=["("]), "is not a regular expression"),
+    ],
+)
+def test_bad_arguments_say_what_was_expected(face, name, arguments, said):
+    with pytest.raises(ValueError, match=said):
+        make(face, name, **arguments)
+
+
+def test_the_package_names_the_optimizers():
+    assert tfbigbatch.LAMB is tfbigbatch.optimizers.LAMB
+    assert tfbigbatch.optimizers.NORM_AND_BIAS
+    with pytest.raises(AttributeError, match="no attribute 'LAMBDA'; it has"):
+        _ = tfbigbatch.optimizers.LAMBDA

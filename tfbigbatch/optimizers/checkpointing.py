@@ -1,0 +1,144 @@
+"""An optimizer's state in a `tf.train.Checkpoint`: by name, and checked when it is restored."""
+
+import json
+import os
+import re
+
+import tensorflow as tf
+
+from tfbigbatch.errors import InputError
+
+
+def restore_from_saved_model(model, path):
+    """Gives a model that `tf_keras.models.load_model` read from a SavedModel its optimizer's state too.
+
+    tf_keras restores the weights, and leaves any optimizer fresh. (A `.keras` file needs no second
+    call: its optimizer is restored with it.)
+
+    Args:
+      model: the compiled model, of our optimizers or Keras' own.
+      path: the folder of the SavedModel.
+
+    Raises:
+      ValueError: there is no SavedModel in `path`, or its optimizer is not that of `model`.
+    """
+    prefix = os.path.join(path, "variables", "variables")
+    if not tf.io.gfile.exists(f"{prefix}.index"):
+        raise InputError(f"{path} holds no SavedModel: {prefix}.index is missing. Give the folder of model.save().")
+    optimizer = model.optimizer
+    optimizer.build(model.trainable_variables)
+    if hasattr(optimizer, "named_state"):
+        optimizer.named_state.has_layout = False
+    try:
+        status = tf.train.Checkpoint(optimizer=optimizer).read(prefix)
+        status.assert_existing_objects_matched()
+    except AssertionError as error:
+        raise InputError(f"{path} was saved with another optimizer than the model has: {error}") from None
+    finally:
+        if hasattr(optimizer, "named_state"):
+            optimizer.named_state.has_layout = True
+    status.expect_partial()
+
+
+class NamedState(tf.Module):
+    """The variables of an optimizer under the names they have in a checkpoint.
+
+    A layer's variables are named after its path. Keras numbers layers over the life of a process
+    (dense_7); here they are numbered within the model, so that the same model made twice has the
+    same names.
+    """
+
+    def __init__(self, optimizer, **variables):
+        super().__init__(name="state")
+        self.layout = _Layout(optimizer)
+        self.has_layout = True
+        for name, variable in variables.items():
+            setattr(self, name, variable)
+
+    def _trackable_children(self, save_type="checkpoint", **kwargs):
+        children = super()._trackable_children(save_type, **kwargs)
+        if save_type != "checkpoint" or not self.has_layout:
+            # A SavedModel holds variables only.
+            children.pop("layout", None)
+        return children
+
+    def add_layers(self, paths, state):
+        """Adds the state of each layer: dictionary of name to a list of variables, one for each path.
+
+        Raises:
+          ValueError: what was restored before is of other layers.
+        """
+        names = canonical(paths)
+        layers = {f"{kind}/{name}": variable for kind in state for name, variable in zip(names, state[kind])}
+        self.layout.shapes = {name: variable.shape.as_list() for name, variable in layers.items()}
+        self.layout.check()
+        for name, variable in layers.items():
+            setattr(self, name, variable)
+
+    def add_averages(self, paths, averages):
+        """Adds the moving averages of the layers' weights."""
+        for name, variable in zip(canonical(paths), averages):
+            setattr(self, f"average/{name}", variable)
+
+
+class _Layout(tf.train.experimental.PythonState):
+    """Names and shapes of a checkpoint's layers: a restore of others is an error, not a fresh start."""
+
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+        self.shapes = {}
+        self.restored = {}
+
+    def serialize(self):
+        return json.dumps(self.shapes)
+
+    def deserialize(self, string):
+        self.restored = json.loads(string)
+        self.check()
+
+    def check(self):
+        if not self.shapes or not self.restored or self.shapes == self.restored:
+            return
+        missing = [name for name in self.shapes if name not in self.restored]
+        unknown = [name for name in self.restored if name not in self.shapes]
+        differing = [
+            f"{name} {self.restored[name]} is here {shape}"
+            for name, shape in self.shapes.items()
+            if self.restored.get(name, shape) != shape
+        ]
+        differences = [
+            f"{label}: {', '.join(items[:5])}{', ...' if len(items) > 5 else ''}"
+            for label, items in (("not in it", missing), ("only in it", unknown), ("shapes", differing))
+            if items
+        ]
+        raise InputError(
+            f"The checkpoint holds another state than this {self.optimizer} has. {'; '.join(differences)}. Restore it into "
+            "the model and optimizer that wrote it, or leave the optimizer out: tf.train.Checkpoint(model=model)."
+        )
+
+
+def canonical(paths):
+    """Names for variables' paths, without Keras' running numbers: unique, and equal for equal models.
+
+    ['dense_7/kernel', 'dense_9/kernel'] gives ['dense/kernel', 'dense#1/kernel'].
+    """
+    split = [[_numbered(part) for part in path.split("/")] for path in paths]
+    ranks = {}
+    for parts in split:
+        for depth, (stem, number) in enumerate(parts):
+            ranks.setdefault((tuple(parts[:depth]), stem), set()).add(number)
+    names, seen = [], {}
+    for parts in split:
+        pieces = []
+        for depth, (stem, number) in enumerate(parts):
+            rank = sorted(ranks[tuple(parts[:depth]), stem]).index(number)
+            pieces.append(f"{stem}#{rank}" if rank else stem)
+        name = "/".join(pieces)
+        seen[name] = seen.get(name, -1) + 1
+        names.append(f"{name}~{seen[name]}" if seen[name] else name)
+    return names
+
+
+def _numbered(part):
+    match = re.fullmatch(r"(.*?)(?:_(\d+))?", part)
+    return match[1], int(match[2] or 0)

@@ -1,0 +1,80 @@
+"""LARS and LAMB on a CPU, in place, through TensorFlow's fused training kernels.
+
+On a CPU the plain formulas of `rules.py` are bound by memory: each operation streams a whole layer
+through it. Here the same update takes the fewest passes that TensorFlow's own kernels allow, and at
+most one temporary of the layer's size. All variables are float32.
+"""
+
+import numpy as np
+import tensorflow as tf
+
+from tfbigbatch.optimizers import rules
+
+# The name that TensorFlow gives to resources without one: the resource lives as long as its handle.
+_ANONYMOUS = "cd2c89b7-88b7-44c8-ad83-06c2a9158347"
+
+
+def norm(tensor):
+    """Euclidean norm, by the one-pass kernel behind `tf.nn.l2_loss` (half the sum of squares)."""
+    return tf.sqrt(2.0 * tf.nn.l2_loss(tensor))
+
+
+def lamb(gradient, weight, m, v, *, learning_rate, step, beta_1, beta_2, epsilon, weight_decay, bias_correction, adapt,
+         bounds=None):
+    """As `rules.lamb`, on variables; `epsilon` must be above 0. Returns the last operation.
+
+    Adam's kernel with rate 1 subtracts m sqrt(1 - b2^t) / (1 - b1^t) / (sqrt(v) + eps'), which for
+    eps' = eps sqrt(1 - b2^t) is LAMB's bias-corrected direction. It is given a temporary that
+    already holds minus the decay, so that one kernel leaves minus the whole update there.
+    """
+    # The kernel's moments decay by the betas as float32 has them.
+    beta_1, beta_2 = float(np.float32(beta_1)), float(np.float32(beta_2))
+    first, second = rules.lamb_corrections(step, beta_1, beta_2, bias_correction)
+    adam = dict(
+        m=m.handle,
+        v=v.handle,
+        beta1_power=1.0 - first,
+        beta2_power=1.0 - second,
+        beta1=beta_1,
+        beta2=beta_2,
+        epsilon=epsilon * tf.sqrt(second),
+        grad=gradient,
+    )
+    no_decay = isinstance(weight_decay, float) and weight_decay == 0.0
+    if no_decay and not adapt:
+        return tf.raw_ops.ResourceApplyAdam(var=weight.handle, lr=learning_rate, **adam)
+
+    update = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=weight.shape, shared_name=_ANONYMOUS)
+    start = tf.zeros(weight.shape) if no_decay else -weight_decay * weight
+    tf.raw_ops.AssignVariableOp(resource=update, value=start)
+    tf.raw_ops.ResourceApplyAdam(var=update, lr=1.0, **adam)
+    update = tf.ensure_shape(tf.raw_ops.ReadVariableOp(resource=update, dtype=tf.float32), weight.shape)
+    rate = learning_rate
+    if adapt:
+        weight_norm, update_norm = norm(weight), norm(update)
+        rate *= rules.trust_ratio(weight_norm, update_norm, weight_norm, update_norm, bounds)
+    return tf.raw_ops.ResourceApplyGradientDescent(var=weight.handle, alpha=-rate, delta=update)
+
+
+def lars(gradient, weight, velocity, *, learning_rate, momentum, weight_decay, eeta, epsilon, nesterov, adapt, form):
+    """As `rules.lars`, on variables, for the forms 'paper' and 'tfm'. Returns the last operation."""
+    no_decay = isinstance(weight_decay, float) and weight_decay == 0.0
+    # The decay joins the velocity on its own where nobody needs the sum with the gradient.
+    apart = form == "paper" and not nesterov and momentum > 0.0
+    decayed = gradient if no_decay or apart else gradient + weight_decay * weight
+    rate = learning_rate
+    if adapt:
+        weight_norm, gradient_norm = norm(weight), norm(gradient if form == "paper" else decayed)
+        rate *= rules.lars_ratio(weight_norm, gradient_norm, weight_decay, eeta, epsilon, form)
+    if apart and not no_decay:
+        tf.raw_ops.ResourceApplyGradientDescent(
+            var=velocity.handle, alpha=rate * weight_decay / momentum, delta=tf.convert_to_tensor(weight)
+        )
+    return tf.raw_ops.ResourceApplyKerasMomentum(
+        var=weight.handle,
+        accum=velocity.handle,
+        lr=rate,
+        grad=decayed,
+        momentum=momentum,
+        use_nesterov=nesterov,
+    )
