@@ -1,0 +1,66 @@
+"""The same variables, gradients and learning rates for any optimizer, and what it makes of them."""
+
+import numpy as np
+import tensorflow as tf
+import tf_keras
+
+UPDATES = 12
+LARS_RATE, LAMB_RATE = 1.0, 0.05
+# Large enough that a layer moves by percents in an update, so that a wrong ratio shows.
+EETA, WEIGHT_DECAY = 0.05, 0.1
+
+_random = np.random.RandomState(0)
+WEIGHTS = {
+    "dense/kernel": _random.normal(size=(7, 5)).astype("float32"),
+    "dense/scale": _random.normal(size=6).astype("float32"),
+    "dense/bias": _random.normal(size=5).astype("float32"),
+    "norm/gamma": np.zeros(4, "float32"),
+}
+GRADIENTS = [
+    {name: _random.normal(size=weight.shape).astype("float32") for name, weight in WEIGHTS.items()}
+    for _ in range(UPDATES)
+]
+# Together with no decay, the zero norm of an update.
+GRADIENTS[0]["dense/bias"][:] = 0.0
+
+# Patterns that every peer with patterns of its own reads alike; the tests of each peer name the others.
+EXCLUSIONS = [
+    {},
+    dict(exclude_from_weight_decay=["bias", "gamma"]),
+    dict(exclude_from_weight_decay=["bias"], exclude_from_layer_adaptation=["scale", "gam+a"]),
+]
+
+
+def decayed_from(rate):
+    """A schedule that falls in a line to a tenth of `rate` over the updates."""
+    return tf_keras.optimizers.schedules.PolynomialDecay(rate, UPDATES, 0.1 * rate)
+
+
+def sparse(gradients):
+    """The gradients, the matrix's as slices of its rows 0, 3 and 0 again."""
+
+    def slices(matrix):
+        return tf.IndexedSlices(tf.constant(matrix[:3]), tf.constant([0, 3, 0]), tf.constant(matrix.shape))
+
+    return [{**each, "dense/kernel": slices(each["dense/kernel"])} for each in gradients]
+
+
+def run(optimizer, gradients=GRADIENTS):
+    """The weights by name after a Keras optimizer, of any generation, has applied the gradients."""
+    variables = {name: tf.Variable(weight, name=name) for name, weight in WEIGHTS.items()}
+    for each in gradients:
+        pairs = [(each[name], variable) for name, variable in variables.items()]
+        optimizer.apply_gradients([(tf.constant(g) if isinstance(g, np.ndarray) else g, v) for g, v in pairs])
+    return {name: variable.numpy() for name, variable in variables.items()}
+
+
+def assert_same(ours, theirs):
+    for name, weight in WEIGHTS.items():
+        assert np.abs(ours[name] - weight).max() > 0.02, f"{name} hardly moved: the comparison would show nothing"
+        np.testing.assert_allclose(ours[name], theirs[name], rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def assert_differ(ours, theirs, names):
+    """The weights differ by more than rounding in `names` and nowhere else."""
+    found = {name for name in WEIGHTS if not np.allclose(ours[name], theirs[name], rtol=1e-4, atol=1e-5)}
+    assert found == set(names)

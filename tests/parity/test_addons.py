@@ -1,0 +1,78 @@
+"""LAMB beside tensorflow-addons' last release: the same weights, and where the two part by design."""
+
+import importlib
+import sys
+
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from tests.parity.runs import (
+    EXCLUSIONS,
+    GRADIENTS,
+    LAMB_RATE,
+    WEIGHT_DECAY,
+    assert_differ,
+    assert_same,
+    decayed_from,
+    run,
+    sparse,
+)
+from tfbigbatch.optimizers.tf_keras import LAMB
+
+REASON = "tensorflow-addons is not installed; below Python 3.12: pip install -c constraints.txt '.[addons]'"
+# What addons imports of Keras, under names that hold Keras 3 today.
+KERAS_2 = {
+    "keras.src.engine": "tf_keras.src.engine",
+    "keras.src.engine.keras_tensor": "tf_keras.src.engine.keras_tensor",
+    "tensorflow.keras": "tf_keras",
+    "tensorflow.keras.backend": "tf_keras.backend",
+    "tensorflow.keras.metrics": "tf_keras.metrics",
+    "tensorflow.keras.optimizers": "tf_keras.optimizers",
+}
+
+
+def import_addons():
+    """Imports addons on tf_keras; the names are as before afterwards."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tf, "keras", tf_keras)
+        for name, stand_in in KERAS_2.items():
+            patch.setitem(sys.modules, name, importlib.import_module(stand_in))
+        return pytest.importorskip("tensorflow_addons", reason=REASON)
+
+
+tfa = import_addons()
+
+
+def our_lamb(**arguments):
+    return LAMB(decayed_from(LAMB_RATE), weight_decay=WEIGHT_DECAY, **arguments)
+
+
+def their_lamb(**arguments):
+    return tfa.optimizers.LAMB(decayed_from(LAMB_RATE), weight_decay=WEIGHT_DECAY, **arguments)
+
+
+@pytest.mark.parametrize("exclusions", EXCLUSIONS)
+def test_lamb(exclusions):
+    assert_same(run(our_lamb(**exclusions)), run(their_lamb(**exclusions)))
+
+
+def test_a_large_epsilon_is_outside_the_root():
+    assert_same(run(our_lamb(epsilon=0.5)), run(their_lamb(epsilon=0.5)))
+
+
+def test_sparse_gradients():
+    gradients = sparse(GRADIENTS)
+    assert_same(run(our_lamb(), gradients), run(their_lamb(), gradients))
+
+
+def test_an_empty_adaptation_list_means_as_decay_there_and_nobody_here():
+    lists = dict(exclude_from_weight_decay=["bias"], exclude_from_layer_adaptation=[])
+    assert_same(run(our_lamb(exclude_from_weight_decay=["bias"])), run(their_lamb(**lists)))
+    assert_differ(run(our_lamb(**lists)), run(their_lamb(**lists)), ["dense/bias"])
+
+
+def test_names_are_matched_with_the_tensor_number_there():
+    ends = dict(exclude_from_weight_decay=["bias$"])
+    assert_same(run(our_lamb()), run(their_lamb(**ends)))
+    assert_differ(run(our_lamb(**ends)), run(their_lamb(**ends)), ["dense/bias"])
