@@ -1,0 +1,165 @@
+"""The optimizers that `optimizers.py` times: ours and its peers, all with the same settings.
+
+    python tools/bench/contenders.py
+
+Lists their names. A package is imported only when an optimizer of it is made.
+"""
+
+import dataclasses
+import importlib
+import sys
+from collections.abc import Callable
+
+from tfbigbatch import command
+from tfbigbatch.errors import InputError, nearest
+
+RATE = 1e-3
+DECAY = 0.01
+EXCLUDED = ["bias", "gamma", "beta"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """What an update rule keeps and must at least move, for each float32 parameter."""
+
+    slots: int
+    floor_bytes: int
+    passes: str
+    ours: str
+
+
+RULES = {
+    "lamb": Rule(2, 40, "reads g, m, v, w, writes m, v; then reads m, v, w, writes w", "tfbigbatch_lamb"),
+    "lars": Rule(1, 28, "reads g, w; then reads g, w, v, writes w, v", "tfbigbatch_lars"),
+    "adam": Rule(2, 28, "reads g, m, v, w, writes m, v, w", "tfbigbatch_lamb"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Contender:
+    """An optimizer to time.
+
+    Attributes:
+      title: how the tables call it.
+      rule: key of RULES.
+      make: makes the optimizer; ImportError where its package is missing.
+      keras3: it takes Keras 3's variables; TensorFlow's otherwise.
+    """
+
+    title: str
+    rule: str
+    make: Callable
+    keras3: bool = False
+
+
+def _ours(face, name):
+    def make():
+        module = importlib.import_module(f"tfbigbatch.optimizers.{face}")
+        return getattr(module, name)(RATE, weight_decay=DECAY, exclude_from_weight_decay=EXCLUDED)
+
+    return make
+
+
+def _tfm(file, name):
+    def make():
+        module = importlib.import_module(f"official.modeling.optimization.{file}")
+        return getattr(module, name)(RATE, weight_decay_rate=DECAY, exclude_from_weight_decay=EXCLUDED)
+
+    return make
+
+
+def _tfa_lamb():
+    # Addons looks for Keras 2 under names that Keras 3 has taken; it must find `tf_keras` there.
+    for module in ("engine", "engine.keras_tensor"):
+        sys.modules.setdefault(f"keras.src.{module}", importlib.import_module(f"tf_keras.src.{module}"))
+    import tensorflow_addons
+
+    return tensorflow_addons.optimizers.LAMB(RATE, weight_decay=DECAY, exclude_from_weight_decay=EXCLUDED)
+
+
+def _keras_lamb():
+    import keras
+
+    optimizer = keras.optimizers.Lamb(RATE, weight_decay=DECAY, epsilon=1e-6)
+    # It knows no exclusion from the layer adaptation.
+    optimizer.exclude_from_weight_decay(var_names=EXCLUDED)
+    return optimizer
+
+
+def _keras_adam():
+    import keras
+
+    return keras.optimizers.Adam(RATE)
+
+
+def _tf_keras_adam():
+    import tf_keras
+
+    return tf_keras.optimizers.Adam(RATE)
+
+
+def _legacy_adam():
+    import tf_keras
+
+    return tf_keras.optimizers.legacy.Adam(RATE)
+
+
+CONTENDERS = {
+    "tfbigbatch_lamb": Contender("tfbigbatch LAMB", "lamb", _ours("tf_keras", "LAMB")),
+    "tfbigbatch_lars": Contender("tfbigbatch LARS", "lars", _ours("tf_keras", "LARS")),
+    "tfbigbatch_keras3_lamb": Contender("tfbigbatch LAMB, Keras 3", "lamb", _ours("keras3", "LAMB"), keras3=True),
+    "tfbigbatch_keras3_lars": Contender("tfbigbatch LARS, Keras 3", "lars", _ours("keras3", "LARS"), keras3=True),
+    "tfm_lamb": Contender("tf-models-official LAMB", "lamb", _tfm("lamb", "LAMB")),
+    "tfm_lars": Contender("tf-models-official LARS", "lars", _tfm("lars", "LARS")),
+    "tfa_lamb": Contender("tensorflow-addons LAMB", "lamb", _tfa_lamb),
+    "keras_lamb": Contender("Keras 3 Lamb", "lamb", _keras_lamb, keras3=True),
+    "keras_adam": Contender("Keras 3 Adam", "adam", _keras_adam, keras3=True),
+    "tf_keras_adam": Contender("tf_keras Adam", "adam", _tf_keras_adam),
+    "legacy_adam": Contender("tf_keras legacy Adam", "adam", _legacy_adam),
+}
+
+
+def get(name):
+    """The contender of that name.
+
+    Raises:
+      InputError: the name is unknown; the nearest known one is told.
+    """
+    if name not in CONTENDERS:
+        raise InputError(f"--optimizers={name}: unknown. {nearest(name, CONTENDERS)}")
+    return CONTENDERS[name]
+
+
+def rule(name):
+    """The Rule of the contender of that name."""
+    return RULES[get(name).rule]
+
+
+def make_variable(contender, path, value):
+    """A variable of the kind that the contender takes, named `path`."""
+    if not contender.keras3:
+        import tensorflow as tf
+
+        return tf.Variable(value, name=path)
+    import keras
+
+    scope, name = path.rsplit("/", 1)
+    with keras.name_scope(scope.replace("/", "_")):
+        return keras.Variable(value, name=name)
+
+
+def build(optimizer, variables):
+    """Makes the optimizer's slots, whatever generation it is of."""
+    if hasattr(optimizer, "_create_all_weights"):  # tf_keras' legacy base class
+        optimizer._create_all_weights(variables)
+    else:
+        optimizer.build(variables)
+
+
+def _main(unused):
+    for name, contender in CONTENDERS.items():
+        print(f"{name}: {contender.title}")
+
+
+if __name__ == "__main__":
+    command.execute(_main)

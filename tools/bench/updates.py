@@ -1,0 +1,171 @@
+"""Measures updates of some optimizers in this process; `optimizers.py` starts it and sets its environment.
+
+    python tools/bench/updates.py --model=tiny --optimizers=tfbigbatch_lamb --results=measured.json
+
+With --repeats, the optimizers side by side; without, the first call and the memory of a single one.
+"""
+
+import concurrent.futures
+import gc
+import json
+import os
+import resource
+import time
+
+import contenders
+import numpy as np
+import tensorflow as tf
+import variables
+from absl import flags
+
+from tfbigbatch import command
+
+_WARM_UPS = 2
+_STREAM_MIB = 256
+
+flags.DEFINE_enum("model", None, variables.models(), "Whose variables are updated.", required=True)
+flags.DEFINE_list("optimizers", None, "Names of contenders.", required=True)
+flags.DEFINE_integer("repeats", 0, "Timed rounds; 0 for the first call and the memory.", lower_bound=0)
+flags.DEFINE_string("results", None, "Where the JSON goes.", required=True)
+
+
+class Update:
+    """A contender on variables of its own; calling it runs one update and returns the seconds."""
+
+    def __init__(self, name, table):
+        contender = contenders.get(name)
+        self.optimizer = contender.make()
+        self.variables = [
+            contenders.make_variable(contender, path, _noise(shape, index, 0.05))
+            for index, (path, shape) in enumerate(table)
+        ]
+        contenders.build(self.optimizer, self.variables)
+        self._done = 0
+        self._function = tf.function(self._apply)
+
+    def _apply(self, gradients):
+        self.optimizer.apply_gradients(zip(gradients, self.variables))
+        return tf.convert_to_tensor(self.optimizer.iterations)
+
+    def __call__(self, gradients):
+        start = time.perf_counter()
+        # On the CPU the call returns when all ops of the function have run; the count says that they did.
+        iterations = int(self._function(gradients))
+        seconds = time.perf_counter() - start
+        self._done += 1
+        if iterations != self._done:
+            raise RuntimeError(f"{self.optimizer.name} counts {iterations} updates after {self._done}.")
+        return seconds
+
+    def checksum(self):
+        """Sum of all absolute weights: optimizers of one rule must agree on it after as many updates."""
+        return float(sum(tf.reduce_sum(tf.abs(tf.convert_to_tensor(variable))) for variable in self.variables))
+
+
+def _noise(shape, seed, scale):
+    return tf.random.stateless_uniform(shape, seed=(seed, 0), minval=-scale, maxval=scale)
+
+
+def _gradients(table):
+    """One gradient for each variable: arguments of every update, so that nothing folds them away."""
+    return [_noise(shape, len(table) + index, 0.01) for index, (_, shape) in enumerate(table)]
+
+
+class Stream:
+    """Streams through memory; calling it returns the bytes per second of TensorFlow and of NumPy."""
+
+    def __init__(self, mib):
+        elements = mib * 2**20 // 4
+        self._total = tf.Variable(tf.ones([elements]))
+        self._delta = tf.fill([elements], 1e-9)
+        self._source, self._target = np.ones(elements, np.float32), np.zeros(elements, np.float32)
+        self._pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count())
+
+        parts = [np.array_split(array, os.cpu_count()) for array in (self._target, self._source)]
+        self._parts = list(zip(*parts))
+
+    def __call__(self):
+        start = time.perf_counter()
+        self._total.assign_add(self._delta, read_value=False)
+        added = time.perf_counter()
+        list(self._pool.map(lambda part: np.copyto(*part), self._parts))
+        copied = time.perf_counter()
+        # The addition reads two arrays and writes one, in place; the copy reads one and writes one.
+        return 3 * self._source.nbytes / (added - start), 2 * self._source.nbytes / (copied - added)
+
+
+def _peak_growth(action):
+    """Bytes that TensorFlow's allocator held at its highest during `action`, above what it held before.
+
+    The process' resident memory would not tell: the allocator keeps what is freed. Returns None where
+    TensorFlow does not count, as without oneDNN.
+    """
+    gc.collect()
+    try:
+        tf.config.experimental.reset_memory_stats("CPU:0")
+        before = tf.config.experimental.get_memory_info("CPU:0")["current"]
+        action()
+        return tf.config.experimental.get_memory_info("CPU:0")["peak"] - before
+    except ValueError:
+        return None
+
+
+def _first_call(name, table):
+    """Seconds of the first call (trace and compile included) and the memory of the later ones."""
+    update, gradients = Update(name, table), _gradients(table)
+    first = update(gradients)
+    growth = _peak_growth(lambda: [update(gradients) for _ in range(3)])
+    return {"first_call_s": first, "peak_growth_bytes": growth}
+
+
+def _side_by_side(updates, table, repeats):
+    """Times one update of each in turn, round after round, with the memory's bandwidth between."""
+    gradients, stream = _gradients(table), Stream(_STREAM_MIB)
+    seconds, bandwidth = {name: [] for name in updates}, []
+    order = list(updates)
+    print("  round ", end="", flush=True)
+    for number in range(1 - _WARM_UPS, repeats + 1):
+        timed = {name: updates[name](gradients) for name in order}
+        streamed = stream()
+        order.append(order.pop(0))  # nobody is always the one after the stream
+        if number < 1:
+            continue
+        print(f"{number} ", end="", flush=True)
+        bandwidth.append(streamed)
+        for name in updates:
+            seconds[name].append(timed[name])
+    print(flush=True)
+    added, copied = zip(*bandwidth)
+    return {
+        "seconds": seconds,
+        "assign_add_bytes_per_s": added,
+        "numpy_copy_bytes_per_s": copied,
+        "checksums": {name: update.checksum() for name, update in updates.items()},
+        "threads": {
+            "intra_op": tf.config.threading.get_intra_op_parallelism_threads() or "default",
+            "inter_op": tf.config.threading.get_inter_op_parallelism_threads() or "default",
+        },
+    }
+
+
+def _main(unused):
+    options = flags.FLAGS
+    table = variables.shapes(options.model)
+    measured, updates = {"left_out": {}}, {}
+    for name in options.optimizers:
+        try:
+            if options.repeats:
+                updates[name] = Update(name, table)
+            else:
+                measured[name] = _first_call(name, table)
+        except ImportError as error:
+            measured["left_out"][name] = str(error)
+    if updates:
+        measured.update(_side_by_side(updates, table, options.repeats))
+    measured["process_bytes"] = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with open(options.results, "w", encoding="utf-8") as file:
+        json.dump(measured, file)
+
+
+if __name__ == "__main__":
+    command.execute(_main)
