@@ -11,6 +11,14 @@ from tfbigbatch.optimizers import cpu_kernels, rules
 SHAPE = (9, 7)
 
 
+def lamb(gradient, *variables, step, beta_1, beta_2, epsilon, bias_correction, **options):
+    """The kernel with the signature of `rules.lamb`."""
+    scalars = cpu_kernels.adam_scalars(
+        step, beta_1=beta_1, beta_2=beta_2, epsilon=epsilon, bias_correction=bias_correction
+    )
+    return cpu_kernels.lamb(gradient, *variables, scalars=scalars, **options)
+
+
 def compared(kernel, rule, slots, steps=6, tolerance=1e-5, **options):
     random = np.random.RandomState(0)
     weight = tf.Variable(random.normal(size=SHAPE), dtype=tf.float32)
@@ -20,7 +28,7 @@ def compared(kernel, rule, slots, steps=6, tolerance=1e-5, **options):
     for step in range(1, steps + 1):
         gradient = tf.constant(random.normal(size=SHAPE), tf.float32)
         moving = {"learning_rate": tf.constant(0.3 / step)}
-        if kernel is cpu_kernels.lamb:
+        if kernel is lamb:
             moving["step"] = tf.constant(float(step))
         *plain, _ = rule(gradient, *plain, **options, **moving)
         in_graph(gradient, **moving)
@@ -33,7 +41,7 @@ def compared(kernel, rule, slots, steps=6, tolerance=1e-5, **options):
 @pytest.mark.parametrize("bias_correction, bounds", [(True, None), (False, (0.1, 0.5))])
 def test_lamb(weight_decay, adapt, bias_correction, bounds):
     compared(
-        cpu_kernels.lamb, rules.lamb, 2, beta_1=0.9, beta_2=0.999, epsilon=1e-6, weight_decay=weight_decay,
+        lamb, rules.lamb, 2, beta_1=0.9, beta_2=0.999, epsilon=1e-6, weight_decay=weight_decay,
         bias_correction=bias_correction, adapt=adapt, bounds=bounds,
     )  # fmt: skip
 
@@ -49,7 +57,7 @@ def test_lars(form):
 
 def test_a_decay_that_is_a_tensor_counts():
     compared(
-        cpu_kernels.lamb, rules.lamb, 2, beta_1=0.9, beta_2=0.999, epsilon=1e-6, weight_decay=tf.constant(0.1),
+        lamb, rules.lamb, 2, beta_1=0.9, beta_2=0.999, epsilon=1e-6, weight_decay=tf.constant(0.1),
         bias_correction=True, adapt=True,
     )  # fmt: skip
 

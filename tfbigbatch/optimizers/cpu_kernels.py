@@ -19,27 +19,34 @@ def norm(tensor):
     return tf.sqrt(2.0 * tf.nn.l2_loss(tensor))
 
 
-def lamb(gradient, weight, m, v, *, learning_rate, step, beta_1, beta_2, epsilon, weight_decay, bias_correction, adapt,
-         bounds=None):
-    """As `rules.lamb`, on variables; `epsilon` must be above 0. Returns the last operation.
+def adam_scalars(step, *, beta_1, beta_2, epsilon, bias_correction):
+    """What Adam's kernel takes besides the tensors and the rate, for update `step`: the same for all layers.
 
-    Adam's kernel with rate 1 subtracts m sqrt(1 - b2^t) / (1 - b1^t) / (sqrt(v) + eps'), which for
-    eps' = eps sqrt(1 - b2^t) is LAMB's bias-corrected direction. It is given a temporary that
-    already holds minus the decay, so that one kernel leaves minus the whole update there.
+    With rate 1 the kernel subtracts m sqrt(1 - b2^t) / (1 - b1^t) / (sqrt(v) + eps'), which for
+    eps' = eps sqrt(1 - b2^t) is LAMB's bias-corrected direction.
     """
     # The kernel's moments decay by the betas as float32 has them.
     beta_1, beta_2 = float(np.float32(beta_1)), float(np.float32(beta_2))
     first, second = rules.lamb_corrections(step, beta_1, beta_2, bias_correction)
-    adam = dict(
-        m=m.handle,
-        v=v.handle,
+    return dict(
         beta1_power=1.0 - first,
         beta2_power=1.0 - second,
         beta1=beta_1,
         beta2=beta_2,
         epsilon=epsilon * tf.sqrt(second),
-        grad=gradient,
     )
+
+
+def lamb(gradient, weight, m, v, *, scalars, learning_rate, weight_decay, adapt, bounds=None):
+    """As `rules.lamb`, on variables. Returns the last operation.
+
+    Adam's kernel is given a temporary that already holds minus the decay, so that one kernel leaves
+    minus the whole update there.
+
+    Args:
+      scalars: from `adam_scalars`, with an epsilon above 0.
+    """
+    adam = dict(m=m.handle, v=v.handle, grad=gradient, **scalars)
     no_decay = isinstance(weight_decay, float) and weight_decay == 0.0
     if no_decay and not adapt:
         return tf.raw_ops.ResourceApplyAdam(var=weight.handle, lr=learning_rate, **adam)

@@ -55,25 +55,29 @@ class LAMBMixin(Layerwise):
         self.pre_normalize = pre_normalize
 
     def _updated(self, gradient, weight, slots, **options):
-        return rules.lamb(gradient, weight, *slots, **self._hyperparameters(), **options)
+        return rules.lamb(
+            gradient, weight, *slots, **self._hyperparameters(), bounds=self.trust_ratio_bounds, **options
+        )
 
     def _has_kernels(self):
         # Adam's kernel divides by sqrt(v) + epsilon, and 0 / 0 has no guard there.
         return self.epsilon > 0.0
 
+    def _kernel_scalars(self, number):
+        return cpu_kernels.adam_scalars(number, **self._hyperparameters())
+
     def _update_in_place(self, gradient, weight, slots, **options):
-        return cpu_kernels.lamb(gradient, weight, *slots, **self._hyperparameters(), **options)
+        return cpu_kernels.lamb(gradient, weight, *slots, bounds=self.trust_ratio_bounds, **options)
 
     def _hyperparameters(self):
         names = ("beta_1", "beta_2", "epsilon", "bias_correction")
-        return {**{name: getattr(self, name) for name in names}, "bounds": self.trust_ratio_bounds}
+        return {name: getattr(self, name) for name in names}
 
     def get_config(self):
-        hyperparameters = self._hyperparameters()
-        bounds = hyperparameters.pop("bounds")
+        bounds = self.trust_ratio_bounds
         return {
             **super().get_config(),
-            **hyperparameters,
+            **self._hyperparameters(),
             "trust_ratio_bounds": list(bounds) if bounds else None,
             "pre_normalize": self.pre_normalize,
         }

@@ -64,7 +64,7 @@ class LARSMixin(Layerwise):
     def _has_kernels(self):
         return self.form != "momentum_ratio"
 
-    def _update_in_place(self, gradient, weight, slots, *, step, **options):
+    def _update_in_place(self, gradient, weight, slots, *, scalars, **options):
         return cpu_kernels.lars(gradient, weight, *slots, **self._hyperparameters(), **options)
 
     def _hyperparameters(self):

@@ -31,8 +31,8 @@ _SHARED_ARGUMENTS = """exclude_from_weight_decay: regular expressions, found in 
       clipnorm, clipvalue, global_clipnorm, use_ema, ema_momentum, ema_overwrite_frequency, name:
         Keras' own. Clipping follows the sum over micro-batches and replicas."""
 
-# Layers of 1 MB and more are updated in place one after the other on a CPU: one temporary at a time.
-_LARGE = 2**18
+# Layers of 256 KB and more are updated in place one after the other on a CPU: one temporary at a time.
+_LARGE = 2**16
 
 
 class LayerStatistics(typing.NamedTuple):
@@ -49,6 +49,7 @@ class _Step(typing.NamedTuple):
     learning_rate: tf.Tensor
     number: tf.Tensor
     weight_decay: object
+    kernel_scalars: object
     last_operation: dict
 
 
@@ -65,6 +66,14 @@ class Layerwise:
 
     slot_names = ()
     pre_normalize = False
+
+    def _has_kernels(self):
+        """True where `_update_in_place` covers the options."""
+        return False
+
+    def _kernel_scalars(self, number):
+        """What `_update_in_place` needs of update `number` for all layers alike."""
+        return None
 
     # ---- Options ------------------------------------------------------------------------------
 
@@ -213,10 +222,12 @@ class Layerwise:
         decay = self.weight_decay
         if callable(decay):
             decay = tf.cast(decay(iterations) if self._is_schedule(decay) else decay(), tf.float32)
+        number = tf.cast(iterations + 1, tf.float32)
         return _Step(
             learning_rate=tf.cast(tf.convert_to_tensor(self.learning_rate), tf.float32),
-            number=tf.cast(iterations + 1, tf.float32),
+            number=number,
             weight_decay=decay,
+            kernel_scalars=self._kernel_scalars(number),
             last_operation={},
         )
 
@@ -249,13 +260,16 @@ class Layerwise:
         large = in_place and variable.shape.num_elements() >= _LARGE and not tf.executing_eagerly()
         with tf.control_dependencies([step.last_operation[device]] if large and device in step.last_operation else []):
             gradient = self._clipped(tf.cast(gradient, _wide(variable)), factor)
-            options = dict(step=step, decay=self._decays[index], adapt=self._adapts[index])
+            options = _scalars(gradient.dtype, step, decay=self._decays[index], adapt=self._adapts[index])
             if in_place:
-                operation = self._update_in_place(gradient, variable, self._slots[index], **_scalars(tf.float32, **options))
+                operation = self._update_in_place(
+                    gradient, variable, self._slots[index], scalars=step.kernel_scalars, **options
+                )
                 if large:
                     step.last_operation[device] = operation
             else:
-                self._assign_updated(gradient, variable, index, _scalars(gradient.dtype, **options))
+                number = tf.cast(step.number, gradient.dtype)
+                self._assign_updated(gradient, variable, index, dict(step=number, **options))
 
     def _assign_updated(self, gradient, variable, index, options):
         weight = tf.cast(tf.convert_to_tensor(variable), gradient.dtype)
@@ -317,7 +331,6 @@ def _scalars(dtype, step, decay, adapt):
     weight_decay = step.weight_decay if decay else 0.0
     return dict(
         learning_rate=tf.cast(step.learning_rate, dtype),
-        step=tf.cast(step.number, dtype),
         weight_decay=tf.cast(weight_decay, dtype) if tf.is_tensor(weight_decay) else weight_decay,
         adapt=adapt,
     )
