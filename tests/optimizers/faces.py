@@ -35,7 +35,9 @@ def small_model(face, units=4, outputs=1):
 
 def small_data(examples=128, outputs=1):
     random = np.random.RandomState(0)
-    return random.normal(size=(examples, 4)).astype("float32"), random.normal(size=(examples, outputs)).astype("float32")
+    return random.normal(size=(examples, 4)).astype("float32"), random.normal(size=(examples, outputs)).astype(
+        "float32"
+    )
 
 
 def fitted(face, optimizer, strategy=None, steps=20, batch_size=32, initial=None, **compile_arguments):

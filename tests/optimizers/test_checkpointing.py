@@ -103,7 +103,9 @@ def test_a_model_made_twice_has_the_same_names(face, tmp_path):
 
 @both_faces
 def test_a_saved_file_of_another_model_is_an_error(face):
-    store = {str(i): variable.numpy() for i, variable in enumerate(fitted(face, lamb(face), steps=1).optimizer.variables)}
+    store = {
+        str(i): variable.numpy() for i, variable in enumerate(fitted(face, lamb(face), steps=1).optimizer.variables)
+    }
     other = lamb(face)()
     other.build(small_model(face, units=5).trainable_variables)
     with pytest.raises(ValueError, match="The saved state is not that of this LAMB"):

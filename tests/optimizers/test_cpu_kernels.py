@@ -48,7 +48,9 @@ def test_lamb(weight_decay, adapt, bias_correction, bounds):
 
 @pytest.mark.parametrize("form", ["paper", "tfm"])
 def test_lars(form):
-    for weight_decay, adapt, nesterov, momentum in itertools.product([0.0, 0.1], [True, False], [True, False], [0.9, 0.0]):
+    for weight_decay, adapt, nesterov, momentum in itertools.product(
+        [0.0, 0.1], [True, False], [True, False], [0.9, 0.0]
+    ):
         compared(
             cpu_kernels.lars, rules.lars, 1, momentum=momentum, weight_decay=weight_decay, eeta=0.1, epsilon=0.01,
             nesterov=nesterov, adapt=adapt, form=form,

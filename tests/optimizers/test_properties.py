@@ -27,7 +27,9 @@ def test_a_lars_step_does_not_depend_on_the_gradients_scale(gradient, scale, for
     options = dict(learning_rate=0.5, momentum=0.9, weight_decay=0.0, eeta=0.1, epsilon=0.0, adapt=True)
     weight = started(gradient)
     steps = [
-        rules.lars(tf.constant(g, tf.float32), weight, tf.zeros_like(weight), form=form, nesterov=nesterov, **options)[0]
+        rules.lars(tf.constant(g, tf.float32), weight, tf.zeros_like(weight), form=form, nesterov=nesterov, **options)[
+            0
+        ]
         for g in (gradient, gradient * np.float32(scale))
     ]
     np.testing.assert_allclose(*steps, rtol=1e-4, atol=1e-5)
@@ -56,7 +58,8 @@ def test_a_lamb_step_has_the_length_of_the_rate_times_the_weight(gradient, rate)
     weight = started(gradient)
     end, *_ = rules.lamb(
         tf.constant(gradient), weight, tf.zeros_like(weight), tf.zeros_like(weight), learning_rate=rate,
-        step=tf.constant(1.0), beta_1=0.9, beta_2=0.999, epsilon=1e-6, weight_decay=0.1, bias_correction=True, adapt=True,
+        step=tf.constant(1.0), beta_1=0.9, beta_2=0.999, epsilon=1e-6, weight_decay=0.1, bias_correction=True,
+        adapt=True,
     )  # fmt: skip
     np.testing.assert_allclose(rules.norm(end - weight), rate * rules.norm(weight), rtol=1e-3)
 

@@ -47,7 +47,9 @@ def minimised(face, name, start, loss, steps, rate=None, **arguments):
     def update():
         with tf.GradientTape() as tape:
             value = loss(tf.convert_to_tensor(variable))
-        optimizer.apply_gradients([(tape.gradient(value, variable if face == "tf_keras" else variable.value), variable)])
+        optimizer.apply_gradients(
+            [(tape.gradient(value, variable if face == "tf_keras" else variable.value), variable)]
+        )
 
     for _ in range(steps):
         update()

@@ -5,14 +5,14 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-import tfbigbatch
 from tfbigbatch.errors import DivergedError
+from tfbigbatch.optimizers import tf_keras as tf_keras_face
 from tfbigbatch.training.checkpoints import Checkpoints
 
 
 def trained(units=4, optimizer=None):
     network = tf_keras.Sequential([tf_keras.layers.Dense(units, input_shape=(3,)), tf_keras.layers.Dense(1)])
-    optimizer = optimizer or tfbigbatch.LAMB(0.01)
+    optimizer = optimizer or tf_keras_face.LAMB(0.01)
     optimizer.build(network.trainable_variables)
     gradients = [tf.ones_like(variable) for variable in network.trainable_variables]
     optimizer.apply_gradients(zip(gradients, network.trainable_variables))
@@ -46,7 +46,7 @@ def test_the_newest_two_stay(tmp_path):
     [
         lambda: trained(units=5),
         lambda: trained(optimizer=tf_keras.optimizers.SGD(0.1)),
-        lambda: trained(optimizer=tfbigbatch.LARS(0.1)),
+        lambda: trained(optimizer=tf_keras_face.LARS(0.1)),
     ],
 )
 def test_a_checkpoint_of_another_model_is_refused(tmp_path, other):

@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-import tfbigbatch
 from tests.conftest import mirrored
 from tfbigbatch.data.arrays import Arrays
+from tfbigbatch.optimizers import tf_keras as tf_keras_face
 from tfbigbatch.training.model import TrainingModel
 
 
@@ -18,7 +18,7 @@ def data(size=30):
     return Arrays(images.astype(np.uint8), labels, 3, "test")
 
 
-def compiled(strategy, accumulation_steps=1, optimizer=None):
+def compiled(strategy, accumulation_steps=1, optimizer=None, jit_compile=False):
     tf_keras.utils.set_random_seed(1)
     with strategy.scope():
         images = tf_keras.Input((6,), dtype="uint8")
@@ -26,6 +26,7 @@ def compiled(strategy, accumulation_steps=1, optimizer=None):
         network = tf_keras.Model(images, tf_keras.layers.Dense(3, dtype="float32")(scaled))
         model = TrainingModel(network, accumulation_steps)
         model.compile(
+            jit_compile=jit_compile,
             # Plain SGD shows a wrong scale of the gradient, which LAMB and Adam would hide.
             optimizer=optimizer() if optimizer else tf_keras.optimizers.SGD(0.5),
             loss=tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True),
@@ -37,8 +38,8 @@ def compiled(strategy, accumulation_steps=1, optimizer=None):
     return model
 
 
-def fitted(strategy, accumulation_steps=1, optimizer=None):
-    model = compiled(strategy, accumulation_steps, optimizer)
+def fitted(strategy, accumulation_steps=1, optimizer=None, jit_compile=False):
+    model = compiled(strategy, accumulation_steps, optimizer, jit_compile)
     batches = strategy.distribute_datasets_from_function(
         lambda context: data().training_batches(context, batch_size=16, seed=0, first_step=0, last_step=10)
     )
@@ -53,11 +54,14 @@ STRATEGIES = {
 }
 
 
-@pytest.mark.parametrize("optimizer", [None, lambda: tfbigbatch.LAMB(0.02, global_clipnorm=0.5)])
-@pytest.mark.parametrize("replicas, accumulation_steps", [("one", 4), ("two", 1), ("two", 2), ("four", 4)])
-def test_replicas_and_accumulation_do_not_change_the_result(replicas, accumulation_steps, optimizer):
+@pytest.mark.parametrize("optimizer", [None, lambda: tf_keras_face.LAMB(0.02, global_clipnorm=0.5)])
+@pytest.mark.parametrize(
+    "replicas, accumulation_steps, jit_compile",
+    [("one", 4, False), ("one", 4, True), ("two", 1, False), ("two", 2, False), ("four", 4, False)],
+)
+def test_replicas_and_accumulation_do_not_change_the_result(replicas, accumulation_steps, jit_compile, optimizer):
     reference, expected = fitted(STRATEGIES["one"](), 1, optimizer)
-    model, history = fitted(STRATEGIES[replicas](), accumulation_steps, optimizer)
+    model, history = fitted(STRATEGIES[replicas](), accumulation_steps, optimizer, jit_compile)
     for ours, theirs in zip(model.get_weights(), reference.get_weights()):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
     assert int(model.optimizer.iterations.numpy()) == 10

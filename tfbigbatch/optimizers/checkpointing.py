@@ -112,8 +112,8 @@ class _Layout(tf.train.experimental.PythonState):
             if items
         ]
         raise InputError(
-            f"The checkpoint holds another state than this {self.optimizer} has. {'; '.join(differences)}. Restore it into "
-            "the model and optimizer that wrote it, or leave the optimizer out: tf.train.Checkpoint(model=model)."
+            f"The checkpoint holds another state than this {self.optimizer} has. {'; '.join(differences)}. Restore it "
+            "into the model and optimizer that wrote it, or leave the optimizer out: tf.train.Checkpoint(model=model)."
         )
 
 

@@ -69,7 +69,7 @@ def get(name_or_config, keras=None, **arguments):
       ValueError: the name, or an argument's name, is unknown; the nearest valid one is told.
     """
     makers = _makers(keras)
-    if not isinstance(name_or_config, (str, dict)):
+    if name_or_config is not None and not isinstance(name_or_config, (str, dict)):
         return _made(name_or_config, makers, arguments)
     if isinstance(name_or_config, dict):
         if "class_name" in name_or_config:
@@ -94,7 +94,8 @@ def get(name_or_config, keras=None, **arguments):
 def _made(optimizer, makers, arguments):
     if not hasattr(optimizer, "apply_gradients"):
         raise InputError(
-            f"{optimizer!r} is neither a name ({', '.join(sorted(makers))}), nor a dictionary with one, nor an optimizer."
+            f"{optimizer!r} is neither a name ({', '.join(sorted(makers))}), nor a dictionary with one, nor an "
+            "optimizer."
         )
     if arguments:
         raise InputError(f"an optimizer that is made already takes no arguments: {', '.join(arguments)}.")

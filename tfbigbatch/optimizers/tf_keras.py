@@ -63,7 +63,9 @@ class LayerwiseOptimizer(tf_keras.optimizers.Optimizer):
         keras = sys.modules.get("keras")
         for variable in var_list:
             if keras is not None and hasattr(keras, "Variable") and isinstance(variable, keras.Variable):
-                raise InputError(layerwise.WRONG_FACE.format(type(self).__name__, other="keras3", variable=variable.path))
+                raise InputError(
+                    layerwise.WRONG_FACE.format(type(self).__name__, other="keras3", variable=variable.path)
+                )
         super().build(var_list)
         self._layer_indices = self._no_dependency({self._key(variable): i for i, variable in enumerate(var_list)})
         self._build_layers(var_list, [variable.name.split(":")[0] for variable in var_list])
