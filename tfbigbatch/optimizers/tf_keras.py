@@ -89,7 +89,10 @@ class LayerwiseOptimizer(tf_keras.optimizers.Optimizer):
     def _trackable_children(self, save_type="checkpoint", **kwargs):
         if save_type == "checkpoint":
             return {"named_state": self.named_state}
-        return super()._trackable_children(save_type, **kwargs)
+        children = super()._trackable_children(save_type, **kwargs)
+        # A SavedModel would trace the compiled update anew, for variables that are not those of the model.
+        children.pop("_layer_update_xla", None)
+        return children
 
     # ---- The learning rate --------------------------------------------------------------------
 
