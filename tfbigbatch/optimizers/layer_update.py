@@ -109,14 +109,18 @@ class LayerUpdate:
     def _layer_update(self, variable, gradient, step, factor):
         """Updates one replica's copy of a layer, on its device."""
         if self.jit_compile:
-            self._layer_update_xla(variable, gradient, factor, self._layer_index(variable))
+            self._compiled_update(variable, gradient, factor, self._layer_index(variable))
         else:
             self._update_layer(variable, gradient, step, factor)
 
-    # `index` is a Python number: it makes a trace of each layer, also of two that are alike in shape.
-    @tf.function(jit_compile=True)
-    def _layer_update_xla(self, variable, gradient, factor, index):
-        self._update_layer(variable, gradient, self._step(), factor)
+    def _make_compiled_update(self):
+        # `index` is a Python number: it makes a trace of each layer, also of two that are alike in shape.
+        @tf.function(jit_compile=True)
+        def compiled(variable, gradient, factor, index):
+            self._update_layer(variable, gradient, self._step(), factor)
+
+        # A tf.function as an attribute would be traced anew for a SavedModel, for variables not the model's.
+        self._compiled_update = lambda *arguments: compiled(*arguments)
 
     def _update_layer(self, variable, gradient, step, factor):
         index = self._layer_index(variable)

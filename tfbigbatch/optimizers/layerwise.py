@@ -73,6 +73,7 @@ class Layerwise(LayerUpdate):
         self.accumulation_steps = accumulation_steps
         self._records_statistics = layer_statistics
         self._jit_compile_asked = jit_compile
+        self._make_compiled_update()
         self._decay_patterns = exclusions.check_patterns("exclude_from_weight_decay", exclude_from_weight_decay)
         self._adaptation_patterns = exclusions.check_patterns(
             "exclude_from_layer_adaptation", exclude_from_layer_adaptation

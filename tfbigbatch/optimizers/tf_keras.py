@@ -89,10 +89,7 @@ class LayerwiseOptimizer(tf_keras.optimizers.Optimizer):
     def _trackable_children(self, save_type="checkpoint", **kwargs):
         if save_type == "checkpoint":
             return {"named_state": self.named_state}
-        children = super()._trackable_children(save_type, **kwargs)
-        # A SavedModel would trace the compiled update anew, for variables that are not those of the model.
-        children.pop("_layer_update_xla", None)
-        return children
+        return super()._trackable_children(save_type, **kwargs)
 
     # ---- The learning rate --------------------------------------------------------------------
 
