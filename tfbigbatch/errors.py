@@ -6,7 +6,8 @@ import difflib
 class InputError(ValueError):
     """What the user gave cannot be used: says what came, what was expected and what to do.
 
-    The trainer prints it as one message and exits with code 1.
+    The trainer prints it as one message and exits with code 1. Code that may run while TensorFlow
+    traces a function raises ValueError itself: AutoGraph passes on Python's own types alone.
     """
 
 

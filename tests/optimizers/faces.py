@@ -45,7 +45,7 @@ def fitted(face, optimizer, strategy=None, steps=20, batch_size=32, initial=None
     strategy = strategy or tf.distribute.get_strategy()
     with strategy.scope():
         model = small_model(face)
-        # Compiling a whole model by XLA, Keras 3's own choice, is not for several CPU replicas.
+        # A whole model compiled by XLA is not for several CPU replicas.
         model.compile(optimizer=optimizer(), loss="mse", **{"jit_compile": False, **compile_arguments})
     if initial is not None:
         model.set_weights(initial)

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.conftest import mirrored
+from tests.optimizers.faces import FACES, KERAS, assert_same_weights, small_data, small_model
 from tfbigbatch.optimizers.accumulation import accumulate_gradients, split_micro_batches
 
 
@@ -26,6 +28,45 @@ def test_the_mean_gradient_is_that_of_the_whole_batch(accumulation_steps, in_gra
     actual = (tf.function(accumulated) if in_graph else accumulated)()
     np.testing.assert_allclose(actual[0], gradients_of((x, y))[0], rtol=1e-5)
     np.testing.assert_array_equal(actual[1], [0.0])
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_training_step_of_either_keras_on_any_replicas(face, replicas):
+    """The loop and one update, in a custom training step, against one step of the whole batch."""
+    keras = KERAS[face]
+    x, y = small_data(32)
+    ends = []
+    for accumulation_steps, strategy in ((1, mirrored(1)), (4, mirrored(replicas))):
+        with strategy.scope():
+            model = small_model(face)
+            optimizer = keras.optimizers.SGD(0.5)
+            optimizer.build(model.trainable_variables)
+
+        def gradients_of(batch, model=model):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(tf.square(model(batch[0], training=True) - batch[1]))
+            return tape.gradient(loss, model.trainable_weights)
+
+        def replica(batch, model=model, optimizer=optimizer, steps=accumulation_steps, strategy=strategy):
+            variables = model.trainable_variables
+            gradients = accumulate_gradients(gradients_of, batch, variables, steps)
+            shares = [gradient / strategy.num_replicas_in_sync for gradient in gradients]
+            optimizer.apply_gradients(zip(shares, variables))
+
+        batches = strategy.experimental_distribute_dataset(
+            tf.data.Dataset.from_tensors((x, y)).unbatch().batch(32, drop_remainder=True)
+        )
+        step = tf.function(lambda batch, run=strategy.run, replica=replica: run(replica, args=(batch,)))
+        for batch in batches:
+            step(batch)
+        ends.append(model)
+    assert_same_weights(*ends, rtol=1e-5)
+
+
+def test_a_model_without_variables_is_told_to_build():
+    with pytest.raises(ValueError, match="was given no variables. Build the model first"):
+        accumulate_gradients(lambda batch: [], tf.zeros([4, 2]), [], 2)
 
 
 def test_a_batch_that_does_not_divide_is_refused():

@@ -73,6 +73,17 @@ def test_other_shapes_and_another_optimizer_are_errors(face, tmp_path):
 
 
 @both_faces
+@pytest.mark.parametrize("other", FACES)
+def test_the_checkpoint_of_keras_own_optimizer_is_an_error(face, other, tmp_path):
+    path = saved(fitted(other, lambda: KERAS[other].optimizers.Adam(0.01), steps=1), tmp_path)
+    model = small_model(face)
+    model.compile(optimizer=lamb(face)(), loss="mse", jit_compile=False)
+    tf.train.Checkpoint(optimizer=model.optimizer).restore(path).expect_partial()
+    with pytest.raises(ValueError, match="holds the state of another optimizer"):
+        continued(model)
+
+
+@both_faces
 def test_the_order_of_the_variables_does_not_matter(face, tmp_path):
     model = fitted(face, lamb(face), steps=3)
     path = saved(model, tmp_path)

@@ -320,6 +320,21 @@ def test_the_package_gives_the_face_of_the_tf_keras_in_use(legacy, expected):
     assert out.stdout.split()[-1] == f"tfbigbatch.optimizers.{expected}"
 
 
+def test_the_old_word_for_the_rate_is_refused():
+    for face in FACES:
+        with pytest.raises(ValueError, match="write learning_rate=0.1|not recognized"):
+            make(face, "LAMB", lr=0.1)
+
+
+@both_faces
+@pytest.mark.parametrize("argument", ["learning_rate", "weight_decay"])
+def test_a_schedule_of_the_other_keras_is_told(face, argument):
+    other = {"tf_keras": "keras3", "keras3": "tf_keras"}[face]
+    schedule = KERAS[other].optimizers.schedules.CosineDecay(0.1, 10)
+    with pytest.raises(ValueError, match=f"LAMB: {argument} is a schedule of the other Keras"):
+        make(face, "LAMB", **{argument: schedule})
+
+
 def test_keras_accumulation_is_refused_with_our_word_for_it():
     with pytest.raises(ValueError, match="Write accumulation_steps=4"):
         make("keras3", "LAMB", gradient_accumulation_steps=4)

@@ -33,15 +33,24 @@ def accumulate_gradients(gradients_of, data, variables, accumulation_steps):
         batch / accumulation_steps) to the list of gradients of its mean loss, one for each of
         `variables`; None where a variable is unused.
       data: nest of tensors, each [batch, ...] with a static batch.
-      variables: the list of variables.
+      variables: the list of variables, of either Keras.
       accumulation_steps: int, at least 1.
+
+    Raises:
+      ValueError: `variables` is empty, or the batch does not divide into equal parts.
 
     Returns:
       List of dense float32 gradients (the variable's dtype where that is wider).
     """
+    if not variables:
+        raise ValueError(
+            "accumulate_gradients was given no variables. Build the model first (an Input layer, or model.build): "
+            "variables cannot be made inside the loop."
+        )
     micro_batches = split_micro_batches(data, accumulation_steps)
 
     def wide(dtype):
+        dtype = tf.as_dtype(dtype)
         return dtype if dtype.size >= 4 else tf.float32
 
     def body(index, sums):

@@ -6,8 +6,6 @@ import re
 
 import tensorflow as tf
 
-from tfbigbatch.errors import InputError
-
 
 def restore_from_saved_model(model, path):
     """Gives a model that `tf_keras.models.load_model` read from a SavedModel its optimizer's state too.
@@ -24,7 +22,7 @@ def restore_from_saved_model(model, path):
     """
     prefix = os.path.join(path, "variables", "variables")
     if not tf.io.gfile.exists(f"{prefix}.index"):
-        raise InputError(f"{path} holds no SavedModel: {prefix}.index is missing. Give the folder of model.save().")
+        raise ValueError(f"{path} holds no SavedModel: {prefix}.index is missing. Give the folder of model.save().")
     optimizer = model.optimizer
     optimizer.build(model.trainable_variables)
     if hasattr(optimizer, "named_state"):
@@ -33,7 +31,7 @@ def restore_from_saved_model(model, path):
         status = tf.train.Checkpoint(optimizer=optimizer).read(prefix)
         status.assert_existing_objects_matched()
     except AssertionError as error:
-        raise InputError(f"{path} was saved with another optimizer than the model has: {error}") from None
+        raise ValueError(f"{path} was saved with another optimizer than the model has: {error}") from None
     finally:
         if hasattr(optimizer, "named_state"):
             optimizer.named_state.has_layout = True
@@ -111,7 +109,7 @@ class _Layout(tf.train.experimental.PythonState):
             for label, items in (("not in it", missing), ("only in it", unknown), ("shapes", differing))
             if items
         ]
-        raise InputError(
+        raise ValueError(
             f"The checkpoint holds another state than this {self.optimizer} has. {'; '.join(differences)}. Restore it "
             "into the model and optimizer that wrote it, or leave the optimizer out: tf.train.Checkpoint(model=model)."
         )

@@ -5,7 +5,6 @@ import warnings
 import keras
 import tensorflow as tf
 
-from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers import layerwise
 from tfbigbatch.optimizers.checkpointing import NamedState
 from tfbigbatch.optimizers.lamb import LAMBMixin
@@ -32,12 +31,12 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         **kwargs,
     ):
         if keras.backend.backend() != "tensorflow":
-            raise InputError(
+            raise ValueError(
                 f"{name}: Keras runs on {keras.backend.backend()}, these optimizers on TensorFlow. Set "
                 "KERAS_BACKEND=tensorflow before Keras is imported."
             )
         if gradient_accumulation_steps is not None:
-            raise InputError(
+            raise ValueError(
                 f"{name}: gradient_accumulation_steps={gradient_accumulation_steps} is Keras' own, which clips before "
                 f"the replicas are added up and fails under MirroredStrategy. Write "
                 f"accumulation_steps={gradient_accumulation_steps}."
@@ -50,6 +49,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         # As tf_keras does: XLA for each variable where a GPU is visible.
         self.jit_compile = bool(tf.config.list_physical_devices("GPU")) if jit_compile is None else jit_compile
         self._set_options(
+            learning_rate=learning_rate,
             weight_decay=weight_decay,
             exclude_from_weight_decay=exclude_from_weight_decay,
             exclude_from_layer_adaptation=exclude_from_layer_adaptation,
@@ -190,7 +190,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
 
     def __init__(self, inner_optimizer, **kwargs):
         if not isinstance(inner_optimizer, LayerwiseOptimizer):
-            raise InputError(
+            raise ValueError(
                 f"LossScaleOptimizer is for LARS and LAMB of tfbigbatch.optimizers.keras3, not {inner_optimizer!r}: "
                 "take keras.optimizers.LossScaleOptimizer."
             )

@@ -9,7 +9,6 @@ import typing
 
 import tensorflow as tf
 
-from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers import rules
 
 # Layers of 256 KB and more are updated in place one after the other on a CPU: one temporary at a time.
@@ -47,6 +46,7 @@ class LayerUpdate:
 
     def _update_all(self, strategy, gradients, variables):
         """Takes the gradients of one batch, dense and summed over replicas, in cross-replica context."""
+        self._check_restored()
         if self.accumulation_steps == 1:
             self._update_layers(strategy, variables, gradients, self._layer_update)
             return
@@ -175,7 +175,7 @@ class LayerUpdate:
     def _layer_index(self, variable):
         key = self._key(variable)
         if key not in self._layer_indices:
-            raise InputError(
+            raise ValueError(
                 f"{type(self).__name__} was built for other variables than {variable.name}. Call build() with all "
                 "variables before the first update, or make one optimizer for each part of the model."
             )

@@ -4,7 +4,6 @@ import typing
 
 import tensorflow as tf
 
-from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers import exclusions
 from tfbigbatch.optimizers.layer_update import LayerUpdate
 
@@ -50,6 +49,7 @@ class Layerwise(LayerUpdate):
     def _set_options(
         self,
         *,
+        learning_rate,
         weight_decay,
         exclude_from_weight_decay,
         exclude_from_layer_adaptation,
@@ -69,10 +69,17 @@ class Layerwise(LayerUpdate):
                 f"{label}: accumulation_steps={accumulation_steps!r} is not a number of micro-batches; expected an "
                 "integer of 1 or more."
             )
+        for argument, value in (("learning_rate", learning_rate), ("weight_decay", weight_decay)):
+            if not self._is_schedule(value) and "LearningRateSchedule" in [cls.__name__ for cls in type(value).__mro__]:
+                raise ValueError(
+                    f"{label}: {argument} is a schedule of the other Keras, {type(value).__module__}."
+                    f"{type(value).__name__}; take one of the Keras that the optimizer is for."
+                )
         self.weight_decay = weight_decay
         self.accumulation_steps = accumulation_steps
         self._records_statistics = layer_statistics
         self._jit_compile_asked = jit_compile
+        self._holds_foreign_state = False
         self._make_compiled_update()
         self._decay_patterns = exclusions.check_patterns("exclude_from_weight_decay", exclude_from_weight_decay)
         self._adaptation_patterns = exclusions.check_patterns(
@@ -126,11 +133,25 @@ class Layerwise(LayerUpdate):
         """
         label = type(self).__name__
         if not self._records_statistics:
-            raise InputError(f"{label} keeps no statistics: make it with {label}(..., layer_statistics=True).")
+            raise ValueError(f"{label} keeps no statistics: make it with {label}(..., layer_statistics=True).")
         if getattr(self, "_statistics", None) is None:
-            raise InputError(f"{label} has made no update yet: there are no statistics to read.")
+            raise ValueError(f"{label} has made no update yet: there are no statistics to read.")
         rows = [values.numpy().tolist() for values in self._statistics]
         return {path: LayerStatistics(*row) for path, row in zip(self._paths, rows)}
+
+    def _lookup_dependency(self, name, *args, **kwargs):
+        """What a checkpoint's entry is here; Keras' own optimizers keep their state under another name than ours."""
+        if name in ("_variables", "named_state"):
+            self._holds_foreign_state = name == "_variables"
+        return super()._lookup_dependency(name, *args, **kwargs)
+
+    def _check_restored(self):
+        if self._holds_foreign_state:
+            raise ValueError(
+                f"The checkpoint that was restored into this {type(self).__name__} holds the state of another "
+                "optimizer: nothing of it was taken. To start afresh, leave the optimizer out: "
+                "tf.train.Checkpoint(model=model)."
+            )
 
     def load_own_variables(self, store):
         """Takes the state that a saved model holds for this optimizer, by position.
@@ -143,7 +164,7 @@ class Layerwise(LayerUpdate):
         if saved == own:
             super().load_own_variables(store)
         elif any(shape for shape in saved):
-            raise InputError(
+            raise ValueError(
                 f"The saved state is not that of this {type(self).__name__}: {len(saved)} variables of shapes "
                 f"{_few(saved)} were saved, {len(own)} of shapes {_few(own)} are expected. Make the optimizer as it "
                 "was (same options, same model), or load the model with compile=False and compile it anew."

@@ -5,7 +5,6 @@ import sys
 import tensorflow as tf
 import tf_keras
 
-from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers import layerwise
 from tfbigbatch.optimizers.checkpointing import NamedState
 from tfbigbatch.optimizers.lamb import LAMBMixin
@@ -30,12 +29,15 @@ class LayerwiseOptimizer(tf_keras.optimizers.Optimizer):
         name,
         **kwargs,
     ):
+        if "lr" in kwargs:
+            raise ValueError(f"{name}: lr={kwargs['lr']} is not an argument; write learning_rate={kwargs['lr']}.")
         # The base class would apply the decay by itself, outside the trust ratio.
         super().__init__(name=name, weight_decay=None, jit_compile=jit_compile is not False, **kwargs)
         # None leaves the base class' choice: XLA where a GPU is visible.
         if jit_compile is not None:
             self.jit_compile = jit_compile
         self._set_options(
+            learning_rate=learning_rate,
             weight_decay=weight_decay,
             exclude_from_weight_decay=exclude_from_weight_decay,
             exclude_from_layer_adaptation=exclude_from_layer_adaptation,
@@ -63,7 +65,7 @@ class LayerwiseOptimizer(tf_keras.optimizers.Optimizer):
         keras = sys.modules.get("keras")
         for variable in var_list:
             if keras is not None and hasattr(keras, "Variable") and isinstance(variable, keras.Variable):
-                raise InputError(
+                raise ValueError(
                     layerwise.WRONG_FACE.format(type(self).__name__, other="keras3", variable=variable.path)
                 )
         super().build(var_list)

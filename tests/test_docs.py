@@ -1,0 +1,110 @@
+"""The Python on the pages of docs/ runs, top to bottom, in both Kerases."""
+
+import doctest
+import functools
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PAGES = ("docs/optimizers.md", "docs/migration.md")
+
+
+def blocks(page):
+    """(info, line, code) of each fenced block of Python: 'python', or 'python before' for another package's code."""
+    with open(os.path.join(ROOT, page), encoding="utf-8") as file:
+        text = file.read()
+    for match in re.finditer(r"^```(python[^\n]*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
+        yield match[1], text.count("\n", 0, match.start(2)), match[2]
+
+
+@functools.cache
+def run(page):
+    """Runs a page as one session; gives its names. Code of other packages is compiled only."""
+    names, failed = {"__name__": page}, 0
+    for info, line, code in blocks(page):
+        if ">>>" in code:
+            test = doctest.DocTestParser().get_doctest(code, names, page, page, line)
+            failed += doctest.DocTestRunner().run(test, clear_globs=False).failed
+            names = test.globs
+        else:
+            # The empty lines make a traceback's line that of the page.
+            compiled = compile("\n" * line + code, page, "exec")
+            if info == "python":
+                exec(compiled, names)
+    assert not failed, f"{failed} examples of {page} print something else"
+    return names
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_page_runs(page):
+    run(page)
+
+
+def small_model(normalised=False):
+    layers = tf_keras.layers
+    tf_keras.utils.set_random_seed(0)
+    middle = [layers.BatchNormalization()] if normalised else []
+    return tf_keras.Sequential([layers.Input((4,)), layers.Dense(3), *middle, layers.Dense(1)])
+
+
+@pytest.mark.filterwarnings("error:exclude_from")
+def test_the_presets_train_and_peak_where_their_sources_say():
+    names = run("docs/optimizers.md")
+    presets = [names["resnet50_lars"](batch) for batch in names["MLPERF_LARS"]] + [names["resnet50_lamb_32k"]()]
+    presets += [names["bert_large_lamb"](phase) for phase in (1, 2)]
+    peaks = {10.0: 1564, 17.0: 782, 21.2: 626, 24.699: 606, 0.04: 782, 6e-3: 2133, 4e-3: 213}
+    for preset, (peak, step) in zip(presets, peaks.items(), strict=True):
+        schedule = tf_keras.optimizers.schedules.deserialize(preset.get_config()["learning_rate"])
+        before, at, after = (float(schedule(step + offset)) for offset in (-1, 0, 1))
+        assert before < at > after and at == pytest.approx(peak, rel=1e-5)
+        model = small_model(normalised=True)
+        model.compile(preset, "mse")
+        model.fit(np.ones([8, 4], "float32"), np.ones([8, 1], "float32"), verbose=0)
+        assert np.isfinite(model.get_weights()[0]).all()
+
+
+LEGACY = [
+    ("official.modeling.optimization.lamb", "LAMB", "LAMB", {}),
+    ("official.modeling.optimization.lars", "LARS", "LARS", dict(form="tfm")),
+]
+
+
+@pytest.mark.parametrize("module, theirs, ours, options", LEGACY)
+def test_a_peers_checkpoint_goes_on_in_ours(module, theirs, ours, options, tmp_path):
+    peer = getattr(pytest.importorskip(module, reason="tf-models-official is not installed"), theirs)
+    names = run("docs/migration.md")
+    x = np.random.RandomState(0).normal(size=(64, 4)).astype("float32")
+    fit = dict(x=x, y=x[:, :1], batch_size=16, shuffle=False, verbose=0)
+    old, new = small_model(), small_model()
+    old.compile(peer(0.05, weight_decay_rate=0.1), "mse")
+    old.fit(epochs=2, **fit)
+    path = tf.train.Checkpoint(model=old, optimizer=old.optimizer).write(str(tmp_path / "old"))
+    optimizer = names[ours](0.05, weight_decay=0.1, **options)
+    names["continue_from"](path, new, optimizer)
+    new.compile(optimizer, "mse")
+    for model in (old, new):
+        model.fit(epochs=2, **fit)
+    assert int(optimizer.iterations) == 16
+    for one, other in zip(old.get_weights(), new.get_weights()):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_the_pages_run_in_the_other_keras():
+    legacy = os.environ.get("TF_USE_LEGACY_KERAS") in ("true", "True", "1")
+    environment = {**os.environ, "TF_USE_LEGACY_KERAS": "" if legacy else "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.test_docs"], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+if __name__ == "__main__":
+    for each in PAGES:
+        run(each)
