@@ -126,7 +126,7 @@ class LayerUpdate:
         index = self._layer_index(variable)
         in_place = self._updates_in_place(variable)
         device = variable.device
-        large = in_place and variable.shape.num_elements() >= _LARGE and not tf.executing_eagerly()
+        large = in_place and (variable.shape.num_elements() or 0) >= _LARGE and not tf.executing_eagerly()
         with tf.control_dependencies([step.last_operation[device]] if large and device in step.last_operation else []):
             gradient = self._clipped(tf.cast(gradient, _wide(variable)), factor)
             options = _scalars(gradient.dtype, step, decay=self._decays[index], adapt=self._adapts[index])
