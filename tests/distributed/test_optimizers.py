@@ -1,0 +1,101 @@
+"""Both faces' optimizers in real processes on loopback: the end does not depend on the number of workers."""
+
+import functools
+import json
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.distributed.optimizer_worker import CASES, UPDATES, batches, small_model, trained
+from tests.distributed.test_multi_worker import free_ports
+from tests.optimizers.faces import FACES
+from tests.test_command_line import ROOT
+
+LIMIT_SECONDS = 300
+
+
+def run_together(workers, directory):
+    """Runs the worker script in `workers` processes; none of them outlives this call."""
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(workers)]
+    logs = [directory / f"worker{i}.log" for i in range(workers)]
+    processes = []
+    try:
+        for i, log in enumerate(logs):
+            config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": i}}
+            with open(log, "w") as file:
+                processes.append(
+                    subprocess.Popen(
+                        [sys.executable, "-m", "tests.distributed.optimizer_worker", str(directory)],
+                        cwd=ROOT,
+                        env={**os.environ, "TF_CONFIG": json.dumps(config)},
+                        stdout=file,
+                        stderr=subprocess.STDOUT,
+                    )
+                )
+        end = time.monotonic() + LIMIT_SECONDS
+        # The first that fails ends the wait: the others would wait for it.
+        while None in (codes := [process.poll() for process in processes]) and not any(codes):
+            if time.monotonic() > end:
+                break
+            time.sleep(0.1)
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    assert codes == [0] * workers, "\n".join(f"{log.name}: {log.read_text()[-3000:]}" for log in logs)
+
+
+@pytest.fixture(scope="module", params=[2, pytest.param(4, marks=pytest.mark.slow)])
+def workers_ends(request, tmp_path_factory):
+    """What each worker of a cluster ended with: a list of dictionaries of arrays."""
+    directory = tmp_path_factory.mktemp("cluster")
+    run_together(request.param, directory)
+    return [dict(np.load(directory / f"worker{i}.npz")) for i in range(request.param)]
+
+
+@functools.cache
+def alone(face, rule, **options):
+    """The weights after the same updates in this process, on one device."""
+    return trained(face, tf.distribute.get_strategy(), **{**CASES[rule], **options})[0].get_weights()
+
+
+def test_all_workers_end_in_the_same_bits(workers_ends):
+    first, *others = workers_ends
+    assert first["replicas"] == len(workers_ends)
+    assert {name.rpartition("/")[0] for name in first if name.endswith("/0")} == {
+        f"{face}/{case}/{kind}" for face in FACES for case in CASES for kind in ("weights", "state")
+    }
+    for other in others:
+        assert list(other) == list(first)
+        for name, value in first.items():
+            np.testing.assert_array_equal(other[name], value, err_msg=name)
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("case", list(CASES))
+def test_several_workers_end_where_one_process_does(workers_ends, face, case):
+    """Micro-batches and XLA end where the same rule ends without them, on the whole batch."""
+    expected = alone(face, case.partition(".")[0])
+    for i, weight in enumerate(expected):
+        actual = workers_ends[0][f"{face}/{case}/weights/{i}"]
+        np.testing.assert_allclose(actual, weight, rtol=1e-4, atol=1e-6, err_msg=f"weight {i}")
+    assert workers_ends[0][f"{face}/{case}/iterations"] == UPDATES
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("rule", ["lars", "lamb"])
+def test_clipping_moving_and_sparse_gradients_are_really_there(face, rule):
+    clipped, free = alone(face, rule), alone(face, rule, global_clipnorm=None)
+    model = small_model(face)
+    for start, one, other in zip(model.get_weights(), clipped, free):
+        assert np.abs(one - start).max() > 1e-3 and np.abs(one - other).max() > 1e-3
+    x, y = next(iter(batches(8)))
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(tf.square(model(x) - y))
+    table = model.trainable_variables[0]
+    assert isinstance(tape.gradient(loss, table.value if face == "keras3" else table), tf.IndexedSlices)
