@@ -44,6 +44,8 @@ class LayerUpdate:
         """What `_update_in_place` needs of update `number` for all layers alike."""
         return None
 
+    # AutoGraph has nothing to rewrite here, and would take a third of the time of a first step to find out.
+    @tf.autograph.experimental.do_not_convert
     def _update_all(self, strategy, gradients, variables):
         """Takes the gradients of one batch, dense and summed over replicas, in cross-replica context."""
         self._check_restored()
@@ -115,7 +117,7 @@ class LayerUpdate:
 
     def _make_compiled_update(self):
         # `index` is a Python number: it makes a trace of each layer, also of two that are alike in shape.
-        @tf.function(jit_compile=True)
+        @tf.function(jit_compile=True, autograph=False)
         def compiled(variable, gradient, factor, index):
             self._update_layer(variable, gradient, self._step(), factor)
 

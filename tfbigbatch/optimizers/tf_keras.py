@@ -125,6 +125,7 @@ class LayerwiseOptimizer(tf_keras.optimizers.Optimizer):
     def _apply_weight_decay(self, variables):
         """Does nothing: the decay is part of the update."""
 
+    @tf.autograph.experimental.do_not_convert
     def _distributed_apply_gradients_fn(self, distribution, grads_and_vars, **kwargs):
         gradients, variables = zip(*grads_and_vars)
         self._update_all(distribution, gradients, variables)
