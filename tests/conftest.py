@@ -77,7 +77,10 @@ def final_weights(model_dir):
     """All values in the newest checkpoint of a run, by name; how many saves there were does not count."""
     path = tf.train.latest_checkpoint(os.path.join(str(model_dir), "checkpoints"))
     reader = tf.train.load_checkpoint(path)
+    dtypes = reader.get_variable_to_dtype_map()
     names = [
-        name for name in reader.get_variable_to_shape_map() if ".ATTRIBUTES" in name and "save_counter" not in name
+        name
+        for name, dtype in dtypes.items()
+        if ".ATTRIBUTES" in name and "save_counter" not in name and dtype != tf.string
     ]
     return {name: reader.get_tensor(name) for name in names}
