@@ -186,6 +186,12 @@ def test_config_round_trip_keeps_everything(face, name, arguments):
 
 
 @both_faces
+@pytest.mark.parametrize("rate", [1, np.float32(1.0), np.int64(1)])
+def test_any_number_is_a_rate(face, rate):
+    assert float(make(face, "LAMB", learning_rate=rate).learning_rate.numpy()) == 1.0
+
+
+@both_faces
 def test_a_callable_rate_and_a_scheduled_decay_follow_numpy(face):
     random = np.random.RandomState(3)
     weight, gradients = random.normal(size=6), random.normal(size=(5, 6))

@@ -1,5 +1,6 @@
 """The face of the optimizers for Keras 3 on TensorFlow: variables, distribution, serialisation."""
 
+import numbers
 import warnings
 
 import keras
@@ -41,7 +42,8 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
                 f"the replicas are added up and fails under MirroredStrategy. Write "
                 f"accumulation_steps={gradient_accumulation_steps}."
             )
-        if isinstance(learning_rate, int):
+        if isinstance(learning_rate, numbers.Real):
+            # The base class takes Python's float alone.
             learning_rate = float(learning_rate)
         # The base class would apply the decay by itself, outside the trust ratio.
         super().__init__(learning_rate=learning_rate, name=name, weight_decay=None, **kwargs)
