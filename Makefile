@@ -43,8 +43,9 @@ tune-%: setup
 	$(BIN)/python tools/tune.py --config=$(DIGITS)_$*.py --model_dir=runs/tune/$* --seeds=100,101,102 \
 	  --learning_rates=$(RATES) --warmup_epochs=$(WARMUPS) --results=docs/results/tuning/$*.json
 
+# A process for each of two cores; the tests of one file stay together.
 test: $(VENV)/.installed-parity
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-slow: $(VENV)/.installed-parity
 	$(BIN)/python -m pytest -m slow
