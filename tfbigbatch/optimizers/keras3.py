@@ -17,6 +17,8 @@ _Schedule = keras.optimizers.schedules.LearningRateSchedule
 class LayerwiseOptimizer(keras.optimizers.Optimizer):
     """The variables behind a layer-wise optimizer in Keras 3."""
 
+    face, other_face = "keras3", "tf_keras"
+
     def __init__(
         self,
         learning_rate,
@@ -72,7 +74,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         super().build(variables)
         paths = [getattr(variable, "path", variable.name.split(":")[0]) for variable in variables]
         variables = [_tensor_variable(variable) for variable in variables]
-        self._layer_indices = {self._key(variable): i for i, variable in enumerate(variables)}
+        self._layer_indices = {self._var_key(variable): i for i, variable in enumerate(variables)}
         self._build_layers(variables, paths)
         if self.use_ema:
             averages = [_tensor_variable(average) for average in self._model_variables_moving_average]
@@ -84,14 +86,6 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
             dtype = "float64" if variable.dtype == tf.float64 else "float32"
             label = variable.name.split(":")[0].replace("/", "_")
             return _tensor_variable(self.add_variable(variable.shape, dtype=dtype, name=f"{label}_{name}"))
-
-    def _key(self, variable):
-        return self._var_key(variable)
-
-    def _trackable_children(self, save_type="checkpoint", **kwargs):
-        if save_type == "checkpoint":
-            return {"named_state": self.named_state}
-        return super()._trackable_children(save_type, **kwargs)
 
     def _is_schedule(self, value):
         return isinstance(value, _Schedule)
@@ -157,10 +151,6 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
             if isinstance(config.get(name), dict):
                 config[name] = keras.optimizers.schedules.deserialize(config[name], custom_objects=custom_objects)
         return cls(**config)
-
-    def __str__(self):
-        # Keras' error for an optimizer that it does not know prints the object: this is what to do then.
-        return layerwise.DESCRIPTION.format(type(self).__name__, face="keras3", other="tf_keras")
 
 
 def _tensor_variable(variable):

@@ -28,7 +28,7 @@ class _Step(typing.NamedTuple):
 class LayerUpdate:
     """The part of a layer-wise optimizer that updates; `Layerwise` adds its options and state.
 
-    A face provides `_key(variable)`, `_end_update()`, `_skip_update()`, `_is_schedule(value)` and
+    A face provides `_end_update()`, `_skip_update()`, `_is_schedule(value)` and
     `_update_averages(variables)`. LARSMixin and LAMBMixin provide `slot_names`, `_updated` and, for
     CPUs, `_update_in_place` with `_has_kernels`.
     """
@@ -175,7 +175,7 @@ class LayerUpdate:
         )
 
     def _layer_index(self, variable):
-        key = self._key(variable)
+        key = self._var_key(variable)
         if key not in self._layer_indices:
             raise ValueError(
                 f"{type(self).__name__} was built for other variables than {variable.name}. Call build() with all "

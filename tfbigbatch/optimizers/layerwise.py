@@ -41,7 +41,8 @@ class Layerwise(LayerUpdate):
     """Mixed into a Keras optimizer by a face, which provides the variables.
 
     The face calls `_set_options` and `_build_layers`, and hands the reduced gradients to
-    `_update_all`; it provides `_new_state(variable, name)`, and what `LayerUpdate` asks for.
+    `_update_all`; it provides `face` and `other_face`, `_new_state(variable, name)`, and what
+    `LayerUpdate` asks for.
     """
 
     # ---- Options ------------------------------------------------------------------------------
@@ -96,6 +97,10 @@ class Layerwise(LayerUpdate):
             "jit_compile": self._jit_compile_asked,
         }
 
+    def __str__(self):
+        # Keras' error for an optimizer that it does not know prints the object: this is what to do then.
+        return DESCRIPTION.format(type(self).__name__, face=self.face, other=self.other_face)
+
     # ---- State --------------------------------------------------------------------------------
 
     def _build_layers(self, variables, paths):
@@ -138,6 +143,11 @@ class Layerwise(LayerUpdate):
             raise ValueError(f"{label} has made no update yet: there are no statistics to read.")
         rows = [values.numpy().tolist() for values in self._statistics]
         return {path: LayerStatistics(*row) for path, row in zip(self._paths, rows)}
+
+    def _trackable_children(self, save_type="checkpoint", **kwargs):
+        if save_type == "checkpoint":
+            return {"named_state": self.named_state}
+        return super()._trackable_children(save_type, **kwargs)
 
     def _lookup_dependency(self, name, *args, **kwargs):
         """What a checkpoint's entry is here; Keras' own optimizers keep their state under another name than ours."""

@@ -16,6 +16,8 @@ _Schedule = tf_keras.optimizers.schedules.LearningRateSchedule
 class LayerwiseOptimizer(tf_keras.optimizers.Optimizer):
     """The variables behind a layer-wise optimizer in tf_keras."""
 
+    face, other_face = "tf_keras", "keras3"
+
     def __init__(
         self,
         learning_rate,
@@ -66,10 +68,10 @@ class LayerwiseOptimizer(tf_keras.optimizers.Optimizer):
         for variable in var_list:
             if keras is not None and hasattr(keras, "Variable") and isinstance(variable, keras.Variable):
                 raise ValueError(
-                    layerwise.WRONG_FACE.format(type(self).__name__, other="keras3", variable=variable.path)
+                    layerwise.WRONG_FACE.format(type(self).__name__, other=self.other_face, variable=variable.path)
                 )
         super().build(var_list)
-        self._layer_indices = self._no_dependency({self._key(variable): i for i, variable in enumerate(var_list)})
+        self._layer_indices = self._no_dependency({self._var_key(variable): i for i, variable in enumerate(var_list)})
         self._build_layers(var_list, [variable.name.split(":")[0] for variable in var_list])
         if self.use_ema:
             self.named_state.add_averages(self._paths, self._model_variables_moving_average)
@@ -84,14 +86,6 @@ class LayerwiseOptimizer(tf_keras.optimizers.Optimizer):
             )
         self._variables.append(state)
         return state
-
-    def _key(self, variable):
-        return self._var_key(variable)
-
-    def _trackable_children(self, save_type="checkpoint", **kwargs):
-        if save_type == "checkpoint":
-            return {"named_state": self.named_state}
-        return super()._trackable_children(save_type, **kwargs)
 
     # ---- The learning rate --------------------------------------------------------------------
 
@@ -171,10 +165,6 @@ class LayerwiseOptimizer(tf_keras.optimizers.Optimizer):
                 config[name] = tf_keras.optimizers.schedules.deserialize(config[name], custom_objects=custom_objects)
         config.pop("is_legacy_optimizer", None)
         return cls(**config)
-
-    def __str__(self):
-        # Keras' error for an optimizer that it does not know prints the object: this is what to do then.
-        return layerwise.DESCRIPTION.format(type(self).__name__, face="tf_keras", other="keras3")
 
 
 @tf_keras.saving.register_keras_serializable(package="tfbigbatch")
