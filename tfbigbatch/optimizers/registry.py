@@ -19,17 +19,21 @@ def face(keras=None):
     Raises:
       ValueError: `keras` is neither.
     """
+    return importlib.import_module(f"tfbigbatch.optimizers.{_chosen(keras)}")
+
+
+def _chosen(keras):
     if keras is None:
         # The values that TensorFlow itself takes for yes.
         keras = "tf_keras" if os.environ.get("TF_USE_LEGACY_KERAS") in ("true", "True", "1") else "keras3"
     if keras not in _FACES:
         raise InputError(f"keras={keras!r} is unknown. {nearest(keras, _FACES)}")
-    return importlib.import_module(f"tfbigbatch.optimizers.{keras}")
+    return keras
 
 
 def _keras_optimizers(keras):
     """Keras' own module of optimizers that belongs to a face."""
-    return importlib.import_module(_FACES[face(keras).__name__.rpartition(".")[2]]).optimizers
+    return importlib.import_module(_FACES[_chosen(keras)]).optimizers
 
 
 def _makers(keras):
