@@ -256,25 +256,27 @@ class _Plan:
 
 
 def _plan(config, dataset_size, replicas):
-    from tfbigbatch import scaling, schedules
+    from tfbigbatch import scaling
+    from tfbigbatch.schedules import DECAYS, to_steps
     from tfbigbatch.training.batches import BatchArithmetic
 
     arithmetic = BatchArithmetic(config.batch_size, config.accumulation_steps, replicas, dataset_size)
 
     def steps(name):
-        return schedules.to_steps(config[name], name=name, batch_size=config.batch_size, dataset_size=dataset_size)
+        return to_steps(config[name], name=name, batch_size=config.batch_size, dataset_size=dataset_size)
 
     schedule, total_steps = config.schedule, steps("duration")
-    tuned = scaling.Recipe(schedule.batch_size, schedule.learning_rate, schedule.warmup_epochs)
-    scaled = tuned.at(config.batch_size, schedule.rule)
-    learning_rate = schedules.build(
-        scaled.learning_rate,
-        warmup_steps=round(scaled.warmup_epochs * dataset_size / config.batch_size),
-        total_steps=total_steps,
-        decay=schedule.decay,
-        power=schedule.power,
-        end=schedule.end,
+    if schedule.decay not in DECAYS:
+        raise InputError(f"schedule.decay={schedule.decay!r} is unknown. {nearest(schedule.decay, DECAYS)}")
+    fields = {name: schedule[name] for names in DECAYS[schedule.decay] for name in names}
+    tuned = scaling.Recipe(
+        schedule.batch_size,
+        schedule.learning_rate,
+        schedule.warmup_epochs,
+        epochs=total_steps * config.batch_size / dataset_size,
+        decay={"name": schedule.decay, **fields},
     )
+    scaled = tuned.at(config.batch_size, schedule.rule)
     return _Plan(
         total_steps=total_steps,
         evaluate_every=steps("evaluate_every"),
@@ -282,7 +284,7 @@ def _plan(config, dataset_size, replicas):
         log_every=steps("log_every"),
         # Whole replicas; the mask leaves the padding out.
         evaluation_batch_size=-(-config.evaluation_batch_size // replicas) * replicas,
-        learning_rate=learning_rate,
+        learning_rate=scaled.schedule(dataset_size, keras="tf_keras"),
         lines=[
             *arithmetic.lines(total_steps),
             f"schedule   {schedule.rule}, {tuned.arithmetic(scaled)}, then {schedule.decay}",

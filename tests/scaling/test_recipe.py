@@ -1,5 +1,6 @@
 import pytest
 
+from tests.optimizers.faces import FACES, KERAS
 from tfbigbatch.scaling import RULES, Recipe
 
 BASE = Recipe(batch_size=32, learning_rate=0.1, warmup_epochs=0.3125)
@@ -41,3 +42,46 @@ def test_bad_recipes_are_refused():
         Recipe(0, 0.1)
     with pytest.raises(ValueError, match="warmup_epochs is 0 or more"):
         Recipe(32, 0.1, -1)
+
+
+def test_accumulation_is_part_of_the_global_batch():
+    assert BASE.at(64, "legw", accumulation_steps=8) == BASE.at(512, "legw")
+    with pytest.raises(ValueError, match="accumulation_steps=0: both are at least 1"):
+        BASE.at(64, accumulation_steps=0)
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_the_schedule_of_a_carried_recipe(face):
+    base = Recipe(128, 0.1, warmup_epochs=0.0390625, epochs=25, decay="linear")
+    scaled = base.at(8192, "legw")
+    schedule = scaled.schedule(60_000, keras=face)
+    assert isinstance(schedule, KERAS[face].optimizers.schedules.LearningRateSchedule)
+    assert (scaled.warmup_steps(60_000), scaled.total_steps(60_000)) == (18, 183)
+    assert [float(schedule(step)) for step in (0, 9, 18, 183)] == pytest.approx([0.0, 0.4, 0.8, 0.0])
+    assert scaled.lines(60_000) == [
+        "batch      8,192: 7.324 updates an epoch of 60,000 examples",
+        "rate       0.8 at its peak",
+        "warm-up    2.5 epochs = 18 updates",
+        "length     25 epochs = 183 updates",
+        "decay      linear",
+    ]
+
+
+def test_a_decay_with_durations_is_carried_in_epochs():
+    decay = {"name": "multi_step", "factor": 0.1, "boundaries": ("2 epochs", "3 epochs")}
+    for batch_size, first, second in ((10, 200, 300), (20, 100, 150)):
+        schedule = Recipe(10, 1.0, epochs=4, decay=decay).at(batch_size, "none").schedule(1000, keras="tf_keras")
+        steps = (first - 1, first, second - 1, second)
+        assert [float(schedule(step)) for step in steps] == pytest.approx([1.0, 0.1, 0.1, 0.01])
+
+
+def test_a_recipe_without_a_length_has_a_schedule_where_none_is_needed():
+    assert float(Recipe(10, 1.0, warmup_epochs=1).schedule(1000, keras="tf_keras")(50)) == pytest.approx(0.5)
+    with pytest.raises(ValueError, match="no length: give it epochs"):
+        Recipe(10, 1.0, decay="cosine").schedule(1000, keras="tf_keras")
+    with pytest.raises(ValueError, match="takes no field 'facctor'"):
+        Recipe(10, 1.0, epochs=1, decay={"name": "exponential", "facctor": 2}).schedule(1000, keras="tf_keras")
+    with pytest.raises(ValueError, match="epochs is a finite number above 0"):
+        Recipe(10, 1.0, epochs=0)
+    with pytest.raises(ValueError, match="learning_rate is a finite number"):
+        Recipe(10, float("nan"))

@@ -1,40 +1,121 @@
+import math
+
 import numpy as np
 import pytest
-import tf_keras
+import tensorflow as tf
 
+from tests.optimizers.faces import FACES, KERAS
 from tfbigbatch import schedules
-from tfbigbatch.schedules import GradualWarmup
+from tfbigbatch.schedules import DECAYS
+
+# Each decay by a formula of its own, from the update t, for a peak of 0.4, 10 updates of warm-up and 110 in all.
+PEAK, WARMUP, TOTAL = 0.4, 10, 110
+EXPECTED = {
+    "constant": ({}, lambda t: PEAK),
+    "linear": ({"end": 0.1}, lambda t: 0.1 + 0.3 * (TOTAL - t) / 100),
+    "polynomial": ({"power": 2.0, "end": 0.1}, lambda t: 0.1 + 0.3 * ((TOTAL - t) / 100) ** 2),
+    "cosine": ({"end": 0.1}, lambda t: 0.1 + 0.3 * 0.5 * (1 + math.cos(math.pi * (t - WARMUP) / 100))),
+    "exponential": (
+        {"factor": 0.5, "every": 20, "start": 30, "staircase": True},
+        lambda t: PEAK * 0.5 ** max(0, (t - 30) // 20),
+    ),
+    "multi_step": (
+        {"factor": 0.1, "boundaries": (40, 80)},
+        lambda t: PEAK * 0.1 ** ((t >= 40) + (t >= 80)),
+    ),
+    "mlperf_lars": ({}, lambda t: 1e-4 + (PEAK - 1e-4) * (1 - (t - WARMUP) / (TOTAL - WARMUP + 1)) ** 2),
+}
+
+
+def made(decay, face="tf_keras", **more):
+    return schedules.build(
+        PEAK, warmup_steps=WARMUP, total_steps=TOTAL, decay=decay, keras=face, **{**EXPECTED[decay][0], **more}
+    )
 
 
 def rates(schedule, steps):
-    return [float(schedule(step)) for step in steps]
+    return [float(schedule(tf.constant(step, tf.int64))) for step in steps]
 
 
-def test_warm_up_rises_from_zero_then_decays_linearly_to_zero():
-    schedule = schedules.build(0.4, warmup_steps=10, total_steps=110, decay="linear")
-    np.testing.assert_allclose(rates(schedule, [0, 5, 10, 60, 110]), [0.0, 0.2, 0.4, 0.2, 0.0], atol=1e-7)
+def test_every_decay_has_its_formula_here():
+    assert set(EXPECTED) == set(DECAYS)
 
 
-def test_polynomial_decay_follows_its_formula():
-    schedule = schedules.build(1.0, warmup_steps=0, total_steps=100, decay="polynomial", power=2.0, end=0.1)
-    np.testing.assert_allclose(rates(schedule, [0, 50, 100]), [1.0, 0.9 * 0.25 + 0.1, 0.1], rtol=1e-6)
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("decay", DECAYS)
+def test_each_decay_follows_its_formula_after_the_warm_up(decay, face):
+    steps = [0, 1, 9, 10, 11, 29, 30, 39, 40, 49, 50, 79, 80, 109, 110]
+    expected = [PEAK * t / WARMUP if t < WARMUP else EXPECTED[decay][1](t) for t in steps]
+    np.testing.assert_allclose(rates(made(decay, face), steps), expected, rtol=2e-5, atol=1e-7)
 
 
-def test_constant_keeps_the_peak():
-    schedule = schedules.build(0.3, warmup_steps=2, total_steps=10, decay="constant")
-    np.testing.assert_allclose(rates(schedule, [0, 1, 2, 9]), [0.0, 0.15, 0.3, 0.3], rtol=1e-6)
-
-
-def test_serialises_with_the_schedule_that_follows():
-    schedule = schedules.build(0.4, warmup_steps=10, total_steps=110, decay="linear")
-    stored = tf_keras.optimizers.schedules.serialize(schedule)
-    restored = tf_keras.optimizers.schedules.deserialize(stored)
-    assert isinstance(restored, GradualWarmup)
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("decay", DECAYS)
+def test_each_decay_serialises_with_its_warm_up(decay, face):
+    schedule, keras_schedules = made(decay, face), KERAS[face].optimizers.schedules
+    restored = keras_schedules.deserialize(keras_schedules.serialize(schedule))
+    assert type(restored) is type(schedule)
+    assert restored.get_config() == schedule.get_config()
     assert rates(restored, [3, 30, 90]) == rates(schedule, [3, 30, 90])
 
 
-def test_bad_schedules_are_refused():
-    with pytest.raises(ValueError, match="decay 'linaer' is unknown. Did you mean 'linear'"):
-        schedules.build(0.4, warmup_steps=0, total_steps=10, decay="linaer")
-    with pytest.raises(ValueError, match="warm-up of 20 updates is longer than the run of 10"):
-        schedules.build(0.4, warmup_steps=20, total_steps=10)
+@pytest.mark.parametrize("decay", DECAYS)
+def test_each_decay_compiles_under_xla_with_a_static_shape(decay):
+    schedule = made(decay)
+    compiled = tf.function(schedule, jit_compile=True, input_signature=[tf.TensorSpec((), tf.int64)])
+    for step in (0, 5, 40, 110):
+        assert float(compiled(tf.constant(step, tf.int64))) == pytest.approx(rates(schedule, [step])[0], rel=1e-5)
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_an_optimizer_takes_the_rate_of_its_own_updates(face):
+    keras = KERAS[face]
+    optimizer = keras.optimizers.SGD(made("linear", face))
+    if face == "tf_keras":
+        variable = tf.Variable([0.0])
+        step = lambda: optimizer.apply_gradients([(tf.constant([1.0]), variable)])  # noqa: E731
+    else:
+        variable = keras.Variable(np.zeros(1, "float32"))
+        step = lambda: optimizer.apply([tf.constant([1.0])], [variable])  # noqa: E731
+    for _ in range(20):
+        step()
+    assert float(tf.convert_to_tensor(variable)[0]) == pytest.approx(-sum(rates(made("linear"), range(20))), rel=1e-5)
+
+
+def test_no_warm_up_starts_at_the_peak():
+    schedule = schedules.build(1.0, warmup_steps=0, total_steps=100, decay="polynomial", power=2.0, keras="tf_keras")
+    np.testing.assert_allclose(rates(schedule, [0, 50, 100]), [1.0, 0.25, 0.0], atol=1e-6)
+
+
+def test_the_decays_of_mlperf_and_zaremba():
+    # MLPerf's ResNet-50 at 4,096: rate 10, 5 of 40 epochs of warm-up, 313 updates an epoch.
+    mlperf = schedules.build(
+        10.0, warmup_steps=5 * 313, total_steps=40 * 313, decay="mlperf_lars", keras="tf_keras"
+    )
+    last = 40 * 313 - 1
+    expected = (10.0 - 1e-4) * (1 - (last - 1565) / (35 * 313 + 1)) ** 2 + 1e-4
+    assert rates(mlperf, [0, last]) == pytest.approx([0.0, expected], rel=1e-3)
+    # Zaremba et al. 2014, small: rate 1 for four epochs, then halved at each; 13 epochs.
+    zaremba = schedules.build(
+        1.0, warmup_steps=0, total_steps=1300, decay="exponential", factor=0.5, every=100, start=300,
+        staircase=True, keras="tf_keras",
+    )  # fmt: skip
+    assert rates(zaremba, [0, 399, 400, 499, 500, 1299]) == [1.0, 1.0, 0.5, 0.5, 0.25, 0.5**9]
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"decay": "linaer"}, "decay 'linaer' is unknown. Did you mean 'linear'"),
+        ({"warmup_steps": 20}, "warm-up of 20 updates is longer than the run of 10"),
+        ({"decay": "multi_step", "factor": 0.1}, "decay 'multi_step' needs boundaries"),
+        ({"decay": "exponential", "every": 3}, "decay 'exponential' needs factor"),
+        ({"decay": "multi_step", "factor": 0.1, "boundaries": (6, 4)}, "expected them increasing"),
+        ({"decay": "multi_step", "factor": 0.1, "boundaries": (2, 4), "warmup_steps": 2}, "lies inside the warm-up"),
+        ({"decay": "cosine", "start": 11}, "the decay starts at update 11, past the run's end at 10"),
+        ({"keras": "keras4"}, "keras='keras4' is unknown"),
+    ],
+)
+def test_bad_schedules_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        schedules.build(0.4, **{"warmup_steps": 0, "total_steps": 10, "keras": "tf_keras", **arguments})

@@ -2,38 +2,26 @@
 
 import importlib
 import inspect
-import os
 
+from tfbigbatch import faces
 from tfbigbatch.errors import InputError, nearest
-
-_FACES = {"tf_keras": "tf_keras", "keras3": "keras"}
 
 
 def face(keras=None):
     """The module of our optimizers for one Keras.
 
     Args:
-      keras: 'tf_keras', 'keras3', or None for the Keras that `tf.keras` is: Keras 3, unless
-        TF_USE_LEGACY_KERAS is set.
+      keras: 'tf_keras', 'keras3', or None for the `tf.keras` in use.
 
     Raises:
       ValueError: `keras` is neither.
     """
-    return importlib.import_module(f"tfbigbatch.optimizers.{_chosen(keras)}")
-
-
-def _chosen(keras):
-    if keras is None:
-        # The values that TensorFlow itself takes for yes.
-        keras = "tf_keras" if os.environ.get("TF_USE_LEGACY_KERAS") in ("true", "True", "1") else "keras3"
-    if keras not in _FACES:
-        raise InputError(f"keras={keras!r} is unknown. {nearest(keras, _FACES)}")
-    return keras
+    return faces.face_of("tfbigbatch.optimizers", keras)
 
 
 def _keras_optimizers(keras):
     """Keras' own module of optimizers that belongs to a face."""
-    return importlib.import_module(_FACES[_chosen(keras)]).optimizers
+    return importlib.import_module(faces.KERAS[faces.chosen(keras)]).optimizers
 
 
 def _makers(keras):

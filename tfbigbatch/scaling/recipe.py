@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from typing import Optional, Union
 
 from tfbigbatch.errors import InputError, nearest
 
@@ -16,34 +17,61 @@ RULES = {
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """A learning rate and its warm-up, with the batch size that they were tuned at.
+    """A learning rate and its schedule, with the batch size that they were tuned at.
 
     Attributes:
-      batch_size: examples in one update (the global batch).
+      batch_size: examples in one update (the global batch: replicas and accumulation included).
       learning_rate: the peak rate, at the warm-up's end.
       warmup_epochs: length of the warm-up from zero; a fraction is fine.
+      epochs: length of the whole run, the same at every batch size; None where no schedule is asked
+        for, or for a constant rate without an end.
+      decay: what follows the warm-up: a name of `schedules.DECAYS`, or a dictionary of 'name' and
+        the decay's fields, with durations such as '30 epochs':
+        {'name': 'multi_step', 'factor': 0.1, 'boundaries': ('30 epochs', '60 epochs')}.
     """
 
     batch_size: int
     learning_rate: float
     warmup_epochs: float = 0.0
+    epochs: Optional[float] = None
+    decay: Union[str, dict] = "constant"
 
     def __post_init__(self):
         if self.batch_size < 1:
             raise InputError(f"a recipe's batch_size is at least 1; got {self.batch_size}.")
-        if self.warmup_epochs < 0:
+        if not math.isfinite(self.learning_rate) or self.learning_rate < 0:
+            raise InputError(f"a recipe's learning_rate is a finite number of 0 or more; got {self.learning_rate}.")
+        if not math.isfinite(self.warmup_epochs) or self.warmup_epochs < 0:
             raise InputError(f"a recipe's warmup_epochs is 0 or more; got {self.warmup_epochs}.")
+        if self.epochs is not None and not 0 < self.epochs < math.inf:
+            raise InputError(f"a recipe's epochs is a finite number above 0; got {self.epochs}.")
 
-    def at(self, batch_size, rule="legw"):
+    def at(self, batch_size, rule="legw", *, accumulation_steps=1):
         """The recipe carried to `batch_size` by a rule of `RULES`.
 
+        Args:
+          batch_size: examples in one pass forward and backward, over all replicas.
+          rule: 'none', 'linear', 'sqrt' or 'legw'.
+          accumulation_steps: passes whose gradients make one update; the recipe is of the global
+            batch, batch_size * accumulation_steps.
+
         Raises:
-          ValueError: the rule is unknown, or the batch size is below 1.
+          ValueError: the rule is unknown, or a size is below 1.
         """
         if rule not in RULES:
             raise InputError(f"scaling rule {rule!r} is unknown. {nearest(rule, RULES)}")
-        rate_factor, warmup_factor = RULES[rule](batch_size / self.batch_size)
-        return Recipe(batch_size, self.learning_rate * rate_factor, self.warmup_epochs * warmup_factor)
+        if batch_size < 1 or accumulation_steps < 1:
+            raise InputError(
+                f"batch_size={batch_size}, accumulation_steps={accumulation_steps}: both are at least 1."
+            )
+        global_batch_size = batch_size * accumulation_steps
+        rate_factor, warmup_factor = RULES[rule](global_batch_size / self.batch_size)
+        return dataclasses.replace(
+            self,
+            batch_size=global_batch_size,
+            learning_rate=self.learning_rate * rate_factor,
+            warmup_epochs=self.warmup_epochs * warmup_factor,
+        )
 
     def arithmetic(self, scaled):
         """The numbers behind `scaled`, as 'x16 batch: rate 0.1 -> 0.4 (x4), warm-up 0.3125 -> 5 epochs'."""
@@ -56,3 +84,68 @@ class Recipe:
         if scaled.learning_rate != self.learning_rate:
             rate += f" (x{scaled.learning_rate / self.learning_rate:.4g})"
         return f"x{factor:.4g} batch: rate {rate}, warm-up {change(self.warmup_epochs, scaled.warmup_epochs)} epochs"
+
+    def warmup_steps(self, dataset_size):
+        """The warm-up in optimizer updates, for `dataset_size` examples in an epoch."""
+        return round(self.warmup_epochs * dataset_size / self.batch_size)
+
+    def total_steps(self, dataset_size):
+        """The whole run in optimizer updates, to the nearest; at least 1.
+
+        Raises:
+          ValueError: the recipe has no `epochs`.
+        """
+        if self.epochs is None:
+            raise InputError("this recipe has no length: give it epochs, as Recipe(..., epochs=90).")
+        return max(1, round(self.epochs * dataset_size / self.batch_size))
+
+    def schedule(self, dataset_size, keras=None):
+        """The Keras schedule of this recipe, in optimizer updates.
+
+        Our optimizers count updates, not micro-batches, whatever their accumulation_steps.
+
+        Args:
+          dataset_size: examples in an epoch.
+          keras: 'tf_keras', 'keras3', or None for the `tf.keras` in use.
+
+        Raises:
+          ValueError: the decay is unknown or lacks a field, the warm-up is longer than the run, or a
+            decay that ends with the run has no `epochs`.
+        """
+        from tfbigbatch import schedules
+
+        fields = dict(self.decay) if isinstance(self.decay, dict) else {"name": self.decay}
+        name = fields.pop("name", None)
+
+        def steps(field, duration):
+            return schedules.to_steps(duration, name=field, batch_size=self.batch_size, dataset_size=dataset_size)
+
+        for field in ("every", "start"):
+            if field in fields:
+                fields[field] = steps(field, fields[field])
+        if "boundaries" in fields:
+            fields["boundaries"] = [steps("boundaries", duration) for duration in fields["boundaries"]]
+        unknown = set(fields) - {"power", "end", "factor", "every", "start", "staircase", "boundaries"}
+        if unknown:
+            raise InputError(f"decay {name!r} takes no field {sorted(unknown)[0]!r}.")
+        warmup_steps = self.warmup_steps(dataset_size)
+        # A rate that is constant from the warm-up on needs no length.
+        endless = self.epochs is None and name in ("constant", "exponential", "multi_step")
+        total_steps = max(warmup_steps, fields.get("start", 0)) if endless else self.total_steps(dataset_size)
+        return schedules.build(
+            self.learning_rate, warmup_steps=warmup_steps, total_steps=total_steps, decay=name, keras=keras, **fields
+        )
+
+    def lines(self, dataset_size):
+        """The recipe in words, one line an item, for `dataset_size` examples in an epoch."""
+        updates_an_epoch = dataset_size / self.batch_size
+        lines = [
+            f"batch      {self.batch_size:,}: {updates_an_epoch:,.4g} updates an epoch of {dataset_size:,} examples",
+            f"rate       {self.learning_rate:.4g} at its peak",
+            f"warm-up    {self.warmup_epochs:.4g} epochs = {self.warmup_steps(dataset_size):,} updates",
+        ]
+        if self.epochs is not None:
+            total = self.total_steps(dataset_size)
+            lines.append(f"length     {self.epochs:.4g} epochs = {total:,} updates")
+        name = self.decay["name"] if isinstance(self.decay, dict) else self.decay
+        return [*lines, f"decay      {name}"]

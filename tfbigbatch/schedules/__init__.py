@@ -1,32 +1,23 @@
-"""Learning-rate schedules in optimizer updates: a warm-up, then a decay by name."""
+"""Learning-rate schedules in optimizer updates: a gradual warm-up, then a decay by name.
 
-from tfbigbatch.errors import InputError, nearest
-from tfbigbatch.schedules.durations import to_steps
-from tfbigbatch.schedules.polynomial import polynomial
-from tfbigbatch.schedules.warmup import GradualWarmup
+`build` makes a whole run's schedule for either Keras; `GradualWarmup` is the class of the
+`tf.keras` in use. Durations such as '40 epochs' become updates through `to_steps`.
+"""
 
-__all__ = ["DECAYS", "GradualWarmup", "build", "polynomial", "to_steps"]
+import importlib
 
-DECAYS = ("constant", "linear", "polynomial")
+from tfbigbatch import faces
+
+_HOMES = {"DECAYS": "by_name", "build": "by_name", "to_steps": "durations"}
+
+__all__ = [*_HOMES, "GradualWarmup"]
 
 
-def build(peak, *, warmup_steps, total_steps, decay="constant", power=2.0, end=0.0):
-    """The schedule of a whole run: warm-up to `peak`, then `decay` until `total_steps`.
-
-    Args:
-      decay: 'constant', 'linear' (to `end`) or 'polynomial' (to `end`, with `power`).
-
-    Raises:
-      ValueError: the decay is unknown, or the warm-up is longer than the run.
-    """
-    if decay not in DECAYS:
-        raise InputError(f"decay {decay!r} is unknown. {nearest(decay, DECAYS)}")
-    if warmup_steps > total_steps:
-        raise InputError(
-            f"the warm-up of {warmup_steps} updates is longer than the run of {total_steps}: "
-            "lower schedule.warmup_epochs, train longer, or use a smaller batch."
-        )
-    after = None
-    if decay != "constant":
-        after = polynomial(peak, total_steps - warmup_steps, power=1.0 if decay == "linear" else power, end=end)
-    return GradualWarmup(peak, warmup_steps, after)
+def __getattr__(name):
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    if name == "GradualWarmup":
+        return faces.face_of(__name__).GradualWarmup
+    if name in faces.KERAS:
+        return faces.face_of(__name__, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__all__)}")

@@ -1,43 +1,56 @@
-"""Gradual warm-up: from zero to the peak rate, then whatever schedule follows."""
+"""Gradual warm-up: from zero to the peak rate, then whatever schedule follows. The maths of both Kerases."""
 
 import tensorflow as tf
-import tf_keras
 
 
-@tf_keras.saving.register_keras_serializable(package="tfbigbatch")
-class GradualWarmup(tf_keras.optimizers.schedules.LearningRateSchedule):
-    """Raises the rate linearly from 0 over `warmup_steps` updates, then hands over to `after`.
+def warmup_rate(step, peak, warmup_steps):
+    """The rate of update `step` (float32, from 0) on the straight line from 0 to `peak` at `warmup_steps`."""
+    return peak * step / warmup_steps
 
-    Goyal et al. 2017 (arXiv:1706.02677), section 2.2.
+
+class WarmupSchedule:
+    """What `GradualWarmup` is in both Kerases; each mixes it with its own LearningRateSchedule.
+
+    Raises the rate linearly from 0 over `warmup_steps` updates (Goyal et al. 2017, arXiv:1706.02677,
+    section 2.2), keeps the peak for `hold_steps` updates, then hands over to `after`.
 
     Args:
       peak: the rate at the end of the warm-up.
       warmup_steps: int, in optimizer updates; 0 means none.
-      after: the schedule that follows, counted from the warm-up's end; None keeps the peak.
+      after: the Keras schedule that follows, counted from the end of the hold; None keeps the peak.
+      hold_steps: int, in optimizer updates.
     """
 
-    def __init__(self, peak, warmup_steps, after=None):
+    # Keras' module of schedules, set by each face.
+    keras_schedules = None
+
+    def __init__(self, peak, warmup_steps, after=None, hold_steps=0):
         super().__init__()
         self.peak = peak
         self.warmup_steps = warmup_steps
         self.after = after
+        self.hold_steps = hold_steps
 
     def __call__(self, step):
         step = tf.cast(step, tf.float32)
-        since = tf.maximum(step - self.warmup_steps, 0.0)
-        following = self.after(since) if self.after is not None else tf.constant(self.peak, tf.float32)
+        following = self.after_warmup(tf.maximum(step - self.warmup_steps, 0.0))
         if self.warmup_steps == 0:
             return following
-        return tf.where(step < self.warmup_steps, self.peak * step / self.warmup_steps, following)
+        return tf.where(step < self.warmup_steps, warmup_rate(step, self.peak, self.warmup_steps), following)
+
+    def after_warmup(self, since):
+        """The rate `since` updates (float32, 0 or more) after the warm-up's end."""
+        if self.after is None:
+            return tf.constant(self.peak, tf.float32)
+        return tf.cast(self.after(tf.maximum(since - self.hold_steps, 0.0)), tf.float32)
 
     def get_config(self):
-        schedules = tf_keras.optimizers.schedules
-        after = None if self.after is None else schedules.serialize(self.after)
-        return {"peak": self.peak, "warmup_steps": self.warmup_steps, "after": after}
+        after = None if self.after is None else self.keras_schedules.serialize(self.after)
+        return {"peak": self.peak, "warmup_steps": self.warmup_steps, "after": after, "hold_steps": self.hold_steps}
 
     @classmethod
     def from_config(cls, config):
         after = config["after"]
         if isinstance(after, dict):
-            after = tf_keras.optimizers.schedules.deserialize(after)
-        return cls(config["peak"], config["warmup_steps"], after)
+            config = {**config, "after": cls.keras_schedules.deserialize(after)}
+        return cls(**config)

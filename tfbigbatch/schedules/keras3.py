@@ -1,0 +1,13 @@
+"""Our schedules for Keras 3 on TensorFlow."""
+
+import keras
+
+from tfbigbatch.schedules.warmup import WarmupSchedule
+
+keras_schedules = keras.optimizers.schedules
+
+
+@keras.saving.register_keras_serializable(package="tfbigbatch")
+class GradualWarmup(WarmupSchedule, keras_schedules.LearningRateSchedule):
+    __doc__ = WarmupSchedule.__doc__
+    keras_schedules = keras_schedules

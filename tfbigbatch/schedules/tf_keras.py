@@ -1,0 +1,13 @@
+"""Our schedules for tf_keras (Keras 2)."""
+
+import tf_keras
+
+from tfbigbatch.schedules.warmup import WarmupSchedule
+
+keras_schedules = tf_keras.optimizers.schedules
+
+
+@tf_keras.saving.register_keras_serializable(package="tfbigbatch")
+class GradualWarmup(WarmupSchedule, keras_schedules.LearningRateSchedule):
+    __doc__ = WarmupSchedule.__doc__
+    keras_schedules = keras_schedules
