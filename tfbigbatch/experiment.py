@@ -9,7 +9,7 @@ import os
 
 import ml_collections
 
-from tfbigbatch import tasks
+from tfbigbatch import scaling, schedules, tasks
 from tfbigbatch.errors import InputError, nearest
 
 
@@ -100,6 +100,31 @@ def load(path):
             f"--config={path}: get_config() returned {type(config).__name__}; expected what experiment.new gave."
         )
     return config.lock()
+
+
+def tuned_recipe(config, dataset_size):
+    """The recipe of a config's schedule, at the batch size that it was tuned at.
+
+    Args:
+      dataset_size: examples in an epoch.
+
+    Raises:
+      ValueError: the schedule or the duration says something impossible.
+    """
+    schedule = config.schedule
+    if schedule.decay not in schedules.DECAYS:
+        raise InputError(f"schedule.decay={schedule.decay!r} is unknown. {nearest(schedule.decay, schedules.DECAYS)}")
+    total_steps = schedules.to_steps(
+        config.duration, name="duration", batch_size=config.batch_size, dataset_size=dataset_size
+    )
+    fields = {name: schedule[name] for names in schedules.DECAYS[schedule.decay] for name in names}
+    return scaling.Recipe(
+        schedule.batch_size,
+        schedule.learning_rate,
+        schedule.warmup_epochs,
+        epochs=total_steps * config.batch_size / dataset_size,
+        decay={"name": schedule.decay, **fields},
+    )
 
 
 def unknown_field(config, path):

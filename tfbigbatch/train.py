@@ -256,8 +256,7 @@ class _Plan:
 
 
 def _plan(config, dataset_size, replicas):
-    from tfbigbatch import scaling
-    from tfbigbatch.schedules import DECAYS, to_steps
+    from tfbigbatch.schedules import to_steps
     from tfbigbatch.training.batches import BatchArithmetic
 
     arithmetic = BatchArithmetic(config.batch_size, config.accumulation_steps, replicas, dataset_size)
@@ -265,18 +264,9 @@ def _plan(config, dataset_size, replicas):
     def steps(name):
         return to_steps(config[name], name=name, batch_size=config.batch_size, dataset_size=dataset_size)
 
-    schedule, total_steps = config.schedule, steps("duration")
-    if schedule.decay not in DECAYS:
-        raise InputError(f"schedule.decay={schedule.decay!r} is unknown. {nearest(schedule.decay, DECAYS)}")
-    fields = {name: schedule[name] for names in DECAYS[schedule.decay] for name in names}
-    tuned = scaling.Recipe(
-        schedule.batch_size,
-        schedule.learning_rate,
-        schedule.warmup_epochs,
-        epochs=total_steps * config.batch_size / dataset_size,
-        decay={"name": schedule.decay, **fields},
-    )
-    scaled = tuned.at(config.batch_size, schedule.rule)
+    total_steps = steps("duration")
+    tuned = experiment.tuned_recipe(config, dataset_size)
+    scaled = tuned.at(config.batch_size, config.schedule.rule)
     return _Plan(
         total_steps=total_steps,
         evaluate_every=steps("evaluate_every"),
@@ -287,7 +277,7 @@ def _plan(config, dataset_size, replicas):
         learning_rate=scaled.schedule(dataset_size, keras="tf_keras"),
         lines=[
             *arithmetic.lines(total_steps),
-            f"schedule   {schedule.rule}, {tuned.arithmetic(scaled)}, then {schedule.decay}",
+            f"schedule   {config.schedule.rule}, {tuned.arithmetic(scaled)}, then {config.schedule.decay}",
         ],
     )
 

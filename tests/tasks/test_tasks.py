@@ -34,6 +34,7 @@ def test_a_task_has_every_part_and_runs_on_fake_data(name):
         assert np.isfinite(metric.result().numpy())
         names.append(metric.name)
     assert task.target in names
+    assert cls.training_examples is None or cls.training_examples >= 1
 
 
 def test_an_unknown_task_is_told_the_nearest():

@@ -95,3 +95,13 @@ def test_a_bad_flag_is_one_message(name, arguments, said):
     outcome = tool(name, *arguments)
     assert outcome.returncode == 1 and "error: " in outcome.stderr and "Traceback" not in outcome.stderr
     assert said in outcome.stderr
+
+
+def test_scale_shows_and_draws_a_recipe_at_other_batch_sizes(tmp_path):
+    arguments = ["tools/scale.py", "--config=experiments/mnist/lstm_small_batch.py", "--batch_size=1024,8192"]
+    outcome = tool(*arguments, "--rule=legw,linear", f"--plot={tmp_path}/scale.png")
+    assert outcome.returncode == 0, outcome.stderr
+    assert "carried by legw: x64 batch: rate" in outcome.stdout and "8,192" in outcome.stdout
+    assert {path.name for path in tmp_path.iterdir()} == {"scale_legw.png", "scale_linear.png"}
+    refused = tool(*arguments, "--rule=lgew")
+    assert refused.returncode == 1 and "Did you mean 'legw'" in refused.stderr

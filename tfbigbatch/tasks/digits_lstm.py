@@ -7,3 +7,4 @@ from tfbigbatch.tasks.row_classification import RowClassification
 class DigitsLSTM(RowClassification):
     images = digits
     model_defaults = {"hidden_units": 64, "projection_units": 0, "dropout": 0.0, "unroll": False}
+    training_examples = 1_437

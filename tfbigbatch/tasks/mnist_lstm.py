@@ -10,3 +10,4 @@ from tfbigbatch.tasks.row_classification import RowClassification
 class MnistLSTM(RowClassification):
     images = mnist
     model_defaults = {"hidden_units": 128, "projection_units": 128, "dropout": 0.0, "unroll": False}
+    training_examples = 60_000

@@ -14,6 +14,7 @@ class RowClassification:
       model_defaults: the fields of the model that an experiment may set.
       smoke_model: those that a smoke run sets, for a tiny model of the same structure.
       target: the metric that tells the quality of a run.
+      training_examples: examples in an epoch, known without the data.
       train, test: `Arrays`.
 
     Args:
@@ -26,6 +27,7 @@ class RowClassification:
     model_defaults = {}
     smoke_model = {"hidden_units": 4, "projection_units": 0}
     target = "accuracy"
+    training_examples = None
 
     def __init__(self, *, model, data_dir, use_fake_data):
         self._model = model
