@@ -89,9 +89,7 @@ def test_no_warm_up_starts_at_the_peak():
 
 def test_the_decays_of_mlperf_and_zaremba():
     # MLPerf's ResNet-50 at 4,096: rate 10, 5 of 40 epochs of warm-up, 313 updates an epoch.
-    mlperf = schedules.build(
-        10.0, warmup_steps=5 * 313, total_steps=40 * 313, decay="mlperf_lars", keras="tf_keras"
-    )
+    mlperf = schedules.build(10.0, warmup_steps=5 * 313, total_steps=40 * 313, decay="mlperf_lars", keras="tf_keras")
     last = 40 * 313 - 1
     expected = (10.0 - 1e-4) * (1 - (last - 1565) / (35 * 313 + 1)) ** 2 + 1e-4
     assert rates(mlperf, [0, last]) == pytest.approx([0.0, expected], rel=1e-3)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from typing import Optional, Union
 
 from tfbigbatch.errors import InputError, nearest
 
@@ -33,8 +32,8 @@ class Recipe:
     batch_size: int
     learning_rate: float
     warmup_epochs: float = 0.0
-    epochs: Optional[float] = None
-    decay: Union[str, dict] = "constant"
+    epochs: float | None = None
+    decay: str | dict = "constant"
 
     def __post_init__(self):
         if self.batch_size < 1:
@@ -61,9 +60,7 @@ class Recipe:
         if rule not in RULES:
             raise InputError(f"scaling rule {rule!r} is unknown. {nearest(rule, RULES)}")
         if batch_size < 1 or accumulation_steps < 1:
-            raise InputError(
-                f"batch_size={batch_size}, accumulation_steps={accumulation_steps}: both are at least 1."
-            )
+            raise InputError(f"batch_size={batch_size}, accumulation_steps={accumulation_steps}: both are at least 1.")
         global_batch_size = batch_size * accumulation_steps
         rate_factor, warmup_factor = RULES[rule](global_batch_size / self.batch_size)
         return dataclasses.replace(
