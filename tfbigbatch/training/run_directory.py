@@ -35,12 +35,16 @@ def writing(path):
 
 
 def write_json(path, content):
-    """Replaces a JSON file as a whole: a reader, or a crash, never sees half of it."""
+    """Replaces a JSON file as a whole."""
+    write_text(path, json.dumps(content, indent=2, sort_keys=True) + "\n")
+
+
+def write_text(path, content):
+    """Replaces a file as a whole: a reader, or a crash, never sees half of it."""
     with writing(path):
         part = f"{path}.part"
         with open(part, "w", encoding="utf-8") as file:
-            json.dump(content, file, indent=2, sort_keys=True)
-            file.write("\n")
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
