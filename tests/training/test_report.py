@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from tests.training import made_runs
+from tests.training import made_rows, made_runs
 from tfbigbatch import experiment, study, tasks
 from tfbigbatch.training import runs
 from tfbigbatch.training.report import Report
@@ -65,14 +65,14 @@ def test_plots_are_drawn_with_nothing_to_show(tmp_path):
 
 
 def test_the_best_comes_first_whichever_way_is_better(monkeypatch):
-    rows = [made_runs.row("a", 0.5), made_runs.row("b", 0.9), made_runs.row("c", "diverged")]
+    rows = [made_rows.row("a", 0.5), made_rows.row("b", 0.9), made_rows.row("c", "diverged")]
     assert [row["name"] for row in Report(rows).ranked().summary] == ["b", "a", "c"]
     monkeypatch.setattr(tasks.get("digits_lstm"), "higher_is_better", False, raising=False)
     assert [row["name"] for row in Report(rows).ranked().summary] == ["a", "b", "c"]
 
 
 def test_other_versions_are_told(tmp_path):
-    rows = [made_runs.row("a", 0.5), made_runs.row("b", 0.9)]
+    rows = [made_rows.row("a", 0.5), made_rows.row("b", 0.9)]
     changed = runs.Run("", 0, rows[1].config, {"tensorflow": "2.21.0"}, rows[1].runs[0].status)
     rows[1] = runs.Row("b", rows[1].config, [changed])
     Report(rows).write_results(str(tmp_path / "results.json"))

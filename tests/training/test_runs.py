@@ -9,7 +9,8 @@ from tfbigbatch.training.entry import Entry
 
 
 def config(**fields):
-    return {"task": "digits_lstm", "batch_size": 32, "seed": 0, "log_every": "1 steps", "optimizer": {"name": "lamb"}, **fields}
+    made = {"task": "digits_lstm", "batch_size": 32, "seed": 0, "log_every": "1 steps", "optimizer": {"name": "lamb"}}
+    return {**made, **fields}
 
 
 def test_runs_are_grouped_apart_from_the_seed_and_named_by_what_differs(tmp_path):

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.training import made_runs
+from tests.training import made_rows, made_runs
 from tfbigbatch.training import runs
 from tfbigbatch.training.metric import Metric
 from tfbigbatch.training.summary import summarise
@@ -9,7 +9,7 @@ ACCURACY = Metric("accuracy")
 
 
 def numbers(*states, **fields):
-    return summarise([made_runs.row("a", *states, **fields)], ACCURACY)[0]
+    return summarise([made_rows.row("a", *states, **fields)], ACCURACY)[0]
 
 
 def test_mean_and_spread():
@@ -31,14 +31,21 @@ def test_the_mean_is_of_the_runs_that_have_finished():
     assert numbers("preempted", step=5)["progress"] == 0.25
 
 
-@pytest.mark.parametrize("higher, values, target", [(True, (0.9, 0.97, 0.99), 0.96), (False, (200.0, 130.0, 110.0), 140.0)])
+@pytest.mark.parametrize(
+    "higher, values, target", [(True, (0.9, 0.97, 0.99), 0.96), (False, (200.0, 130.0, 110.0), 140.0)]
+)
 def test_updates_and_seconds_to_the_target(tmp_path, higher, values, target):
     metric = Metric("accuracy" if higher else "perplexity", higher)
     config = {"task": "digits_lstm", "batch_size": 32, "seed": 0}
     for seed, steps in enumerate(((10, 20, 40), (10, 30, 40))):
         made_runs.write(
-            tmp_path / f"{seed}", {**config, "seed": seed}, values[-1], curve=dict(zip(steps, values)), steps=40,
-            seconds=8.0, metric=metric.name,
+            tmp_path / f"{seed}",
+            {**config, "seed": seed},
+            values[-1],
+            curve=dict(zip(steps, values)),
+            steps=40,
+            seconds=8.0,
+            metric=metric.name,
         )
     rows = runs.found_in([str(tmp_path)])
     (reached,) = summarise(rows, metric, target)

@@ -1,4 +1,4 @@
-from tests.training.made_runs import row
+from tests.training.made_rows import row
 from tfbigbatch.training.metric import Metric
 from tfbigbatch.training.summary import summarise
 from tfbigbatch.training.table import table
