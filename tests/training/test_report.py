@@ -64,6 +64,11 @@ def test_plots_are_drawn_with_nothing_to_show(tmp_path):
     assert len(Report.of_study(made, str(tmp_path)).write_plots(str(tmp_path / "plot"))) == 4
 
 
+def test_plots_are_drawn_where_no_row_reaches_the_target(tmp_path):
+    rows = [made_rows.row("a", 0.5), made_rows.row("b", 0.6, batch_size=1024)]
+    assert len(Report(rows, target=0.9, baseline="a").write_plots(str(tmp_path / "plot"))) == 4
+
+
 def test_the_best_comes_first_whichever_way_is_better(monkeypatch):
     rows = [made_rows.row("a", 0.5), made_rows.row("b", 0.9), made_rows.row("c", "diverged")]
     assert [row["name"] for row in Report(rows).ranked().summary] == ["b", "a", "c"]

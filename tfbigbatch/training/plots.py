@@ -110,7 +110,8 @@ def updates_to_target(path, summary, metric, title, target, baseline=None):
             values = [row["updates_to_target"] for row in rows]
             axes.plot([places[id(row)] for row in rows], values, label=label, **styles[name])
         _batch_axis(axes, batches)
-        axes.set_yscale("log", base=2)
+        if shown:  # An axis without values cannot be logarithmic.
+            axes.set_yscale("log", base=2)
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         axes.set_ylabel(f"updates to {metric.shown_target(target)} test {metric.name}")
         _legend_beside(axes)
