@@ -54,6 +54,7 @@ def series_flags():
         1,
         "Runs at once, each in a process with its share of the cores; its output goes to a .log beside its run "
         "directory. 1: in this process, one after the other.",
+        lower_bound=1,
     )
     flags.DEFINE_string("results", None, "Also write the results to this path; the command adds the endings.")
 

@@ -94,7 +94,7 @@ def get_study():
     table = study.new("Digits", baseline="small", target=0.99)
     config = experiment.new("digits_lstm")
     config.model.hidden_units = 4
-    config.duration = "1500 steps"
+    config.duration = "1000 steps"
     config.evaluate_every = config.checkpoint_every = "100 steps"
     table.add("small", config)
     config.batch_size = 64
@@ -129,8 +129,6 @@ def test_a_study_in_two_processes_is_stopped_and_goes_on(tmp_path):
     report = tool("tools/report.py", *arguments, f"--results={tmp_path}/new/folder")
     assert report.returncode == 0, report.stderr
     assert json.loads((tmp_path / "new" / "folder.json").read_text()) == results
-    folders = tool("tools/report.py", f"{tmp_path}/runs")
-    assert folders.returncode == 0 and folders.stdout.count("| digits_lstm") == 2, folders.stderr
 
 
 @pytest.mark.parametrize(
