@@ -41,7 +41,7 @@ tune: setup
 
 tune-%: setup
 	$(BIN)/python tools/tune.py --config=$(DIGITS)_$*.py --model_dir=runs/tune/$* --seeds=100,101,102 \
-	  --learning_rates=$(RATES) --warmup_epochs=$(WARMUPS) --results=docs/results/tuning/$*.json
+	  --learning_rates=$(RATES) --warmup_epochs=$(WARMUPS) --results=docs/results/tuning/$*
 
 # A process for each of two cores; the tests of one file stay together.
 test: $(VENV)/.installed-parity

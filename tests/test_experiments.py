@@ -10,7 +10,12 @@ from tfbigbatch import experiment, train
 from tfbigbatch.training.metrics_log import read_rows
 
 ROOT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "experiments")
-FILES = sorted(os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(ROOT, "*", "*.py")))
+# Study files hold many experiments; tests/test_study.py walks them.
+FILES = sorted(
+    os.path.relpath(path, ROOT)
+    for path in glob.glob(os.path.join(ROOT, "*", "*.py"))
+    if not os.path.basename(path).startswith("study")
+)
 
 
 def test_there_are_experiments():
@@ -58,6 +63,21 @@ def test_a_mistake_in_a_file_is_an_error_where_it_stands(tmp_path, source, said)
     with pytest.raises(ValueError, match="mine.py") as caught:
         experiment.load(str(path))
     assert said in str(caught.value)
+
+
+def test_fields_are_overridden_by_text():
+    config = experiment.new("digits_lstm")
+    experiment.override(config, ["batch_size=64", "schedule.rule=legw", "schedule.end=1", "deterministic=false"])
+    assert (config.batch_size, config.deterministic) == (64, False)
+    assert (config.schedule.rule, config.schedule.end) == ("legw", 1.0)
+    for assignment, said in (
+        ("batch_size", "expected FIELD=VALUE"),
+        ("batchsize=3", "Did you mean 'batch_size'"),
+        ("batch_size=many", "batch_size is 64; expected another int"),
+        ("schedule=3", "expected another ConfigDict"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            experiment.override(config, [assignment])
 
 
 def test_files_that_are_not_experiments_are_named(tmp_path):

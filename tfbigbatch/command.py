@@ -7,8 +7,16 @@ from absl import app, flags, logging
 
 from tfbigbatch.errors import DivergedError, InputError, Preempted
 
+# Here, so that a command that imports this module before TensorFlow has it set: TensorFlow's chatter at its
+# import would bury our own lines. Errors still show, but where there is no NVIDIA driver: there it reports
+# just that as an error, in every run.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if os.path.exists("/dev/nvidiactl") else "3")
 
-def execute(main, parse=None):
+# The flags that `series_flags` defines then count as those of the command that calls it, as its --help shows.
+flags.disclaim_key_flags()
+
+
+def execute(main, parse=None, takes_arguments=False):
     """Parses the flags, runs `main` and exits the process.
 
     An InputError or DivergedError is printed as one message, with exit code 1; Preempted exits with
@@ -17,16 +25,14 @@ def execute(main, parse=None):
     Args:
       main: function of the arguments that are not flags; returns the exit code, None as 0.
       parse: function of sys.argv that parses the flags; None for the usual one.
+      takes_arguments: whether `main` takes arguments that are not flags.
     """
-    # Before TensorFlow is imported: its chatter at start-up would bury our own lines. Errors still show,
-    # but where there is no NVIDIA driver: there it reports just that as an error, in every run.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if os.path.exists("/dev/nvidiactl") else "3")
     logging.set_verbosity(logging.WARNING)
     logging.use_absl_handler()
     app.define_help_flags()
     try:
         rest = (parse or _parse)(sys.argv)
-        if len(rest) > 1:
+        if len(rest) > 1 and not takes_arguments:
             raise InputError(f"{rest[1]!r} is not a flag; flags begin with --, as --model_dir=DIR.")
         code = main(rest[1:]) or 0
     except (InputError, DivergedError) as error:
@@ -37,6 +43,20 @@ def execute(main, parse=None):
         print(stopped, flush=True)
         code = Preempted.exit_code
     sys.exit(code)
+
+
+def series_flags():
+    """Defines the flags of the commands that run several experiments."""
+    flags.DEFINE_string("model_dir", None, "Where the run directories go, and the results beside them.", required=True)
+    flags.DEFINE_string("data_dir", None, "Where the task's data lies.")
+    flags.DEFINE_integer(
+        "processes",
+        1,
+        "Runs at once, each in a process with its share of the cores; its output goes to a .log beside its run "
+        "directory. 1: in this process, one after the other.",
+        lower_bound=1,
+    )
+    flags.DEFINE_string("results", None, "Also write the results to this path; the command adds the endings.")
 
 
 def numbers(flag, texts, kind):

@@ -77,24 +77,7 @@ def load(path):
       ValueError: there is no such file, it sets a field that does not exist or with a wrong type,
         or it has no `get_config`.
     """
-    if not os.path.isfile(path):
-        raise InputError(
-            f"--config={path}: no such file. Give an experiment file, such as experiments/digits/lstm_legw.py."
-        )
-    spec = importlib.util.spec_from_file_location("tfbigbatch_experiment", path)
-    if spec is None:
-        raise InputError(f"--config={path} is not a Python file.")
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except SyntaxError as error:
-        raise InputError(f"--config={path} is not valid Python: {error}.") from None
-    if not hasattr(module, "get_config"):
-        raise InputError(f"--config={path} has no function get_config(); see experiments/README.md.")
-    try:
-        config = module.get_config()
-    except (AttributeError, KeyError, TypeError) as error:
-        raise InputError(f"--config={path}: {_first_and_last_line(error)}") from None
+    config = call(path, "get_config", flag="config", example="experiments/digits/lstm_legw.py")
     if not isinstance(config, ml_collections.ConfigDict):
         raise InputError(
             f"--config={path}: get_config() returned {type(config).__name__}; expected what experiment.new gave."
@@ -127,6 +110,30 @@ def tuned_recipe(config, dataset_size):
     )
 
 
+def call(path, function, *, flag, example):
+    """What a function of a Python file returns; `flag` and `example` are for the errors.
+
+    Raises:
+      ValueError: there is no such file or function, or the function trips over a config's field.
+    """
+    if not os.path.isfile(path):
+        raise InputError(f"--{flag}={path}: no such file. Give a file such as {example}.")
+    spec = importlib.util.spec_from_file_location("tfbigbatch_experiment", path)
+    if spec is None:
+        raise InputError(f"--{flag}={path} is not a Python file.")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        raise InputError(f"--{flag}={path} is not valid Python: {error}.") from None
+    if not hasattr(module, function):
+        raise InputError(f"--{flag}={path} has no function {function}(); see experiments/README.md.")
+    try:
+        return getattr(module, function)()
+    except (AttributeError, KeyError, TypeError) as error:
+        raise InputError(f"--{flag}={path}: {_first_and_last_line(error)}") from None
+
+
 def unknown_field(config, path):
     """The error for a dotted `path` that `config` does not have, with the nearest that it has; or None."""
     here, names = config, path.split(".")
@@ -139,15 +146,50 @@ def unknown_field(config, path):
     return None
 
 
+def override(config, assignments):
+    """Sets fields of `config` from texts 'field=value', with a dot before an inner field; types are kept.
+
+    Raises:
+      ValueError: a text is of another form, there is no such field, or the value is not of its type.
+    """
+    for assignment in assignments:
+        name, given, text = assignment.partition("=")
+        if not given:
+            raise InputError(f"--override={assignment}: expected FIELD=VALUE, as batch_size=1024.")
+        unknown = unknown_field(config, name)
+        if unknown:
+            raise unknown
+        holder, _, last = name.rpartition(".")
+        fields = config[holder] if holder else config
+        kind = type(fields[last])
+        try:
+            fields[last] = _TYPES[kind](text)
+        except (KeyError, ValueError):
+            raise InputError(
+                f"--override={assignment}: {name} is {fields[last]!r}; expected another {kind.__name__}."
+            ) from None
+
+
+_TYPES = {str: str, int: int, float: float, bool: lambda text: {"true": True, "false": False}[text.lower()]}
+
+
 def differences(config, other):
     """Lines 'field: a -> b' for each field that differs between two plain nested dictionaries."""
-    one, two = dict(_flat(config)), dict(_flat(other))
+    one, two = flat(config), flat(other)
     missing = "(absent)"
     return [
         f"{name}: {one.get(name, missing)} -> {two.get(name, missing)}"
         for name in sorted({*one, *two})
         if one.get(name, missing) != two.get(name, missing)
     ]
+
+
+def flat(nested, prefix=""):
+    """A plain nested dictionary as one of dotted names to values."""
+    found = {}
+    for name, value in nested.items():
+        found.update(flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value})
+    return found
 
 
 def shrink(config):
@@ -163,14 +205,6 @@ def shrink(config):
     config.evaluate_every = config.checkpoint_every = "4 steps"
     config.log_every = "2 steps"
     return config
-
-
-def _flat(nested, prefix=""):
-    for name, value in nested.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
 
 
 def _first_and_last_line(error):

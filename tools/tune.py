@@ -1,7 +1,7 @@
 """Tunes an experiment over a grid of learning rates and warm-up epochs, and shows every trial.
 
     python tools/tune.py --config=experiments/digits/lstm_lamb.py --model_dir=runs/tune \\
-      --learning_rates=0.01,0.02,0.04 --warmup_epochs=1,5 --seeds=100,101,102
+      --learning_rates=0.01,0.02,0.04 --warmup_epochs=1,5 --seeds=100,101,102 --processes=2
 
 The rates and the warm-up are at the experiment's own schedule.batch_size. The same command resumes.
 """
@@ -11,21 +11,24 @@ import os
 
 from absl import flags
 
-from tfbigbatch import command, experiment, tasks, train
-from tfbigbatch.training import report, series
+from tfbigbatch import command, experiment, train
+from tfbigbatch.training import runs, series
+from tfbigbatch.training.entry import Entry
+from tfbigbatch.training.report import Report, make_folder
 
 flags.DEFINE_string("config", None, "The experiment file.", required=True)
-flags.DEFINE_string("model_dir", None, "Where the run directories and tuning.json go.", required=True)
-flags.DEFINE_string("data_dir", None, "Where the task's data lies.")
+flags.DEFINE_list("override", [], "Changes to it for all trials: FIELD=VALUE, as batch_size=1024.")
 flags.DEFINE_list("learning_rates", None, "Values of schedule.learning_rate.", required=True)
 flags.DEFINE_list("warmup_epochs", None, "Values of schedule.warmup_epochs; the experiment's own where left out.")
 flags.DEFINE_list("seeds", ["0"], "Each trial is run at each of these seeds.")
-flags.DEFINE_string("results", None, "Also write the results to this JSON file.")
+command.series_flags()
 
 
 def _main(unused):
     options = flags.FLAGS
     base = experiment.load(options.config)
+    experiment.override(base, options.override)
+    seeds = tuple(command.numbers("seeds", options.seeds, int))
     entries = []
     warmups = options.warmup_epochs or [str(base.schedule.warmup_epochs)]
     for rate, learning_rate in zip(
@@ -35,22 +38,25 @@ def _main(unused):
             config = copy.deepcopy(base)
             config.schedule.learning_rate = learning_rate
             config.schedule.warmup_epochs = warmup_epochs
-            entries.append((f"rate-{rate}-warmup-{warmup}", config))
-    rows = series.run_series(
+            name = f"rate-{rate}-warmup-{warmup}"
+            entries.append(Entry(name, config, seeds, name))
+    written = [os.path.join(options.model_dir, "tuning"), *([options.results] if options.results else [])]
+    for path in written:
+        make_folder(path)
+    series.run_series(
         entries,
-        seeds=command.numbers("seeds", options.seeds, int),
         model_dir=options.model_dir,
         data_dir=options.data_dir,
         run=train.run,
+        processes=options.processes,
     )
-    summary = report.summarise(rows, tasks.get(base.task).target)
-    ranked = sorted(summary, key=lambda row: row["mean"] if row["mean"] is not None else float("-inf"), reverse=True)
+    report = Report(runs.of_entries(entries, options.model_dir))
     print(f"\n{len(entries)} trials of {options.config}, best first\n")
-    print("\n".join(report.table(ranked)))
+    print("\n".join(report.ranked().table()))
     print()
-    for path in (os.path.join(options.model_dir, "tuning.json"), *([options.results] if options.results else [])):
-        report.write_results(path, rows, summary)
-        print(f"results      {path}")
+    for path in written:
+        report.write_results(f"{path}.json")
+        print(f"results      {path}.json")
 
 
 if __name__ == "__main__":

@@ -3,10 +3,14 @@
 import glob
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
+
+from tfbigbatch.training.metrics_log import read_rows
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TOOLS = sorted(
@@ -51,7 +55,7 @@ def test_compare_trains_shows_and_does_not_repeat(tmp_path):
     ]
     first = tool("tools/compare.py", *arguments)
     assert first.returncode == 0, first.stderr
-    assert "[4/4] batch_64, seed 1" in first.stdout and "| batch_32 |" in first.stdout
+    assert "[4/4] batch_64 at 64, seed 1: test accuracy" in first.stdout and "| batch_32 |" in first.stdout
     assert "tensorboard --host=localhost" in first.stdout and f"{tmp_path}/results.png" in first.stdout
     runs = json.loads((tmp_path / "results.json").read_text())["runs"]
     assert [len(run["values"]) for run in runs] == [2, 2]
@@ -71,11 +75,60 @@ def test_tune_tries_the_grid_and_ranks_it(tmp_path):
         f"--model_dir={tmp_path}/tune",
         "--learning_rates=0.01,0.5",
         "--warmup_epochs=0,0.1",
+        "--override=model.hidden_units=3,duration=4 steps",
+        f"--results={tmp_path}/tuned/digits",
     )
     assert outcome.returncode == 0, outcome.stderr
     assert "4 trials" in outcome.stdout and "rate-0.5-warmup-0.1" in outcome.stdout
     stored = json.loads((tmp_path / "tune" / "tuning.json").read_text())["runs"]
+    assert json.loads((tmp_path / "tuned" / "digits.json").read_text())["runs"] == stored
+    assert [run["steps"] for run in stored] == [4] * 4 and stored[0]["config"]["model"]["hidden_units"] == 3
     assert [run["config"]["schedule"]["learning_rate"] for run in stored] == [0.01, 0.01, 0.5, 0.5]
+
+
+STUDY = """
+from tfbigbatch import experiment, study
+
+
+def get_study():
+    table = study.new("Digits", baseline="small", target=0.99)
+    config = experiment.new("digits_lstm")
+    config.model.hidden_units = 4
+    config.duration = "1000 steps"
+    config.evaluate_every = config.checkpoint_every = "100 steps"
+    table.add("small", config)
+    config.batch_size = 64
+    table.add("large", config)
+    return table
+"""
+
+
+def test_a_study_in_two_processes_is_stopped_and_goes_on(tmp_path):
+    (tmp_path / "study.py").write_text(STUDY)
+    arguments = [f"--study={tmp_path}/study.py", f"--model_dir={tmp_path}/runs"]
+    command = [sys.executable, "tools/study.py", *arguments, "--processes=2"]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    logs = [tmp_path / "runs" / name / "seed-0" / "metrics.jsonl" for name in ("small/batch-32", "large/batch-64")]
+    while not all(any(row["step"] >= 100 for row in read_rows(log)) for log in logs):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 42, err
+    assert out.count("stopped; it goes on") == 2 and "| stopped at" in out and "same command goes on" in out
+    assert "0 of 1" in (tmp_path / "runs" / "report.md").read_text()
+
+    again = tool("tools/study.py", *arguments, "--processes=2")
+    assert again.returncode == 0, again.stderr
+    assert "[2/2]" in again.stdout and "stopped" not in again.stdout
+    assert f"{tmp_path}/runs/report_batch.png" in again.stdout
+    assert "resume     from the checkpoint of step" in (tmp_path / "runs/small/batch-32/seed-0.log").read_text()
+    results = json.loads((tmp_path / "runs" / "report.json").read_text())
+    assert [run["status"] for run in results["runs"]] == [["done"], ["done"]]
+
+    report = tool("tools/report.py", *arguments, f"--results={tmp_path}/new/folder")
+    assert report.returncode == 0, report.stderr
+    assert json.loads((tmp_path / "new" / "folder.json").read_text()) == results
 
 
 @pytest.mark.parametrize(
@@ -89,6 +142,14 @@ def test_tune_tries_the_grid_and_ranks_it(tmp_path):
             ["--model_dir=x", "--config=experiments/digits/lstm_lamb.py", "--learning_rates=fast"],
             "--learning_rates=fast: expected numbers",
         ),
+        ("tools/study.py", ["--model_dir=x", "--study=nowhere.py"], "--study=nowhere.py: no such file"),
+        (
+            "tools/study.py",
+            ["--model_dir=x", "--study=experiments/mnist/study.py", "--only=LEGV"],
+            "--only=LEGV: the study has no such row",
+        ),
+        ("tools/report.py", [], "expected either RUN_DIR... or --study=FILE"),
+        ("tools/report.py", ["tests"], "tests holds no run directory"),
     ],
 )
 def test_a_bad_flag_is_one_message(name, arguments, said):

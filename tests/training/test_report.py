@@ -2,53 +2,84 @@ import json
 
 import pytest
 
-from tfbigbatch.training import report, run_directory
-from tfbigbatch.training.metrics_log import MetricsLog
-
-
-class Config:
-    batch_size = 512
+from tests.training import made_rows, made_runs
+from tfbigbatch import experiment, study, tasks
+from tfbigbatch.training import runs
+from tfbigbatch.training.report import Report
 
 
 @pytest.fixture
-def rows(tmp_path):
-    """Two runs at two seeds, and one that diverged."""
-    made = []
-    for name, values in (("small", (0.98, 0.96)), ("naive", (0.80, None))):
-        directories, results = [], []
-        for seed, value in enumerate(values):
-            path = str(tmp_path / name / str(seed))
-            directory = run_directory.RunDirectory(path)
-            directory.open({"batch_size": 512}, [])
-            log = MetricsLog(directory)
-            for step in (10, 20):
-                log.write("eval", step, {"accuracy": (value or 0.1) * step / 20})
-            log.close()
-            directories.append(path)
-            results.append({"step": 20, "seconds": 3.0 + seed, "metrics": {} if value is None else {"accuracy": value}})
-        made.append({"name": name, "config": Config, "directories": directories, "results": results})
+def made_study(tmp_path):
+    """A study under way: a baseline, a method at two batches, one that collapsed, one running, one not begun."""
+    made = study.new("Digits", baseline="baseline", target=0.9)
+    config = experiment.new("digits_lstm")
+    made.add("baseline", config, seeds=(0, 1))
+    for batch_size in (512, 1024):
+        config.batch_size = batch_size
+        for method in ("LEGW + LAMB", "naive", "going"):
+            made.add(method, config, seeds=(0, 1))
+    values = {"baseline": 0.98, "LEGW + LAMB": 0.97, "naive": 0.2}
+    for entry in made.entries:
+        for seed in entry.seeds:
+            directory, config = entry.directory(str(tmp_path), seed), entry.config_at(seed).to_dict()
+            if entry.name in values:
+                made_runs.write(directory, config, values[entry.name] + seed / 100)
+            elif config["batch_size"] == 512:
+                made_runs.write(directory, config, status="running", step=5, curve={5: 0.5})
     return made
 
 
-def test_mean_and_spread(rows):
-    small, naive = report.summarise(rows, "accuracy")
-    assert small["mean"] == pytest.approx(0.97) and small["standard_deviation"] == pytest.approx(0.01414, rel=1e-3)
-    assert small["steps"] == 20 and small["seconds"] == 3.5
-    assert naive["mean"] is None and naive["values"] == [0.80, None]
+def test_results_hold_all_rows_and_no_path(made_study, tmp_path):
+    report = Report.of_study(made_study, str(tmp_path))
+    path = tmp_path / "results.json"
+    report.write_results(str(path))
+    stored = json.loads(path.read_text())
+    assert stored["target"] == 0.9 and stored["versions"] == made_runs.VERSIONS and len(stored["runs"]) == 7
+    first = stored["runs"][0]
+    assert first["values"] == [0.98, 0.99] and first["updates_to_target"] == 20 and first["name"] == "baseline"
+    assert stored["runs"][3]["values"] == [None, None] and stored["runs"][3]["status"] == ["running", "running"]
+    assert stored["runs"][6]["config"]["batch_size"] == 1024 and "other_versions" not in first
+    assert str(tmp_path) not in path.read_text()
 
 
-def test_the_table_is_markdown_and_shows_divergence(rows):
-    lines = report.table(report.summarise(rows, "accuracy"))
-    assert len({len(line) for line in lines}) == 1
-    assert "97.00% ± 1.41%" in lines[2] and "diverged" in lines[3]
-    assert "mean ± s.d. of 2 seeds" in lines[0]
+def test_the_table_says_how_far_each_row_is(made_study, tmp_path):
+    report = Report.of_study(made_study, str(tmp_path))
+    report.write_table(str(tmp_path / "results.md"))
+    text = (tmp_path / "results.md").read_text()
+    assert text.startswith("Digits\n\n| method") and "running at 25%" in text and "not started" in text
+    assert "98.50% ± 0.71%" in text and "steps to 90%" in text
 
 
-def test_results_and_plot_are_written(rows, tmp_path):
-    summary = report.summarise(rows, "accuracy")
-    report.write_results(str(tmp_path / "results.json"), rows, summary)
-    stored = json.loads((tmp_path / "results.json").read_text())
-    assert stored["runs"][0]["values"] == [0.98, 0.96] and stored["runs"][0]["config"] == {"batch_size": 512}
-    assert str(tmp_path) not in (tmp_path / "results.json").read_text()
-    report.plot(str(tmp_path / "plot.png"), rows, "accuracy", "title")
-    assert (tmp_path / "plot.png").read_bytes()[:4] == b"\x89PNG"
+def test_every_plot_is_drawn(made_study, tmp_path):
+    written = Report.of_study(made_study, str(tmp_path)).write_plots(str(tmp_path / "plot"))
+    assert [path.rpartition("_")[2] for path in written] == ["batch.png", "curves.png", "seconds.png", "updates.png"]
+    for path in written:
+        with open(path, "rb") as file:
+            assert file.read(4) == b"\x89PNG"
+
+
+def test_plots_are_drawn_with_nothing_to_show(tmp_path):
+    made = study.new("Digits", baseline="baseline", target=0.9)
+    made.add("baseline", experiment.new("digits_lstm"))
+    assert len(Report.of_study(made, str(tmp_path)).write_plots(str(tmp_path / "plot"))) == 4
+
+
+def test_plots_are_drawn_where_no_row_reaches_the_target(tmp_path):
+    rows = [made_rows.row("a", 0.5), made_rows.row("b", 0.6, batch_size=1024)]
+    assert len(Report(rows, target=0.9, baseline="a").write_plots(str(tmp_path / "plot"))) == 4
+
+
+def test_the_best_comes_first_whichever_way_is_better(monkeypatch):
+    rows = [made_rows.row("a", 0.5), made_rows.row("b", 0.9), made_rows.row("c", "diverged")]
+    assert [row["name"] for row in Report(rows).ranked().summary] == ["b", "a", "c"]
+    monkeypatch.setattr(tasks.get("digits_lstm"), "higher_is_better", False, raising=False)
+    assert [row["name"] for row in Report(rows).ranked().summary] == ["a", "b", "c"]
+
+
+def test_other_versions_are_told(tmp_path):
+    rows = [made_rows.row("a", 0.5), made_rows.row("b", 0.9)]
+    changed = runs.Run("", 0, rows[1].config, {"tensorflow": "2.21.0"}, rows[1].runs[0].status)
+    rows[1] = runs.Row("b", rows[1].config, [changed])
+    Report(rows).write_results(str(tmp_path / "results.json"))
+    stored = json.loads((tmp_path / "results.json").read_text())["runs"]
+    assert stored[1]["other_versions"] == [{"tensorflow": "2.21.0"}] and "other_versions" not in stored[0]

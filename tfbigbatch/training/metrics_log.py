@@ -4,8 +4,6 @@ import json
 import math
 import os
 
-import tensorflow as tf
-
 from tfbigbatch.training.run_directory import writing
 
 
@@ -19,6 +17,10 @@ class MetricsLog:
     """
 
     def __init__(self, directory, resume_step=0):
+        # Not at the top: `read_rows` serves commands that do without TensorFlow.
+        import tensorflow as tf
+
+        self._summary = tf.summary
         self._directory = directory
         self._writers = {}
         if directory.is_chief and os.path.exists(directory.metrics):
@@ -36,7 +38,7 @@ class MetricsLog:
                 file.write(json.dumps(row) + "\n")
         with writing(self._directory.path), self._writer(split).as_default(step=step):
             for name, value in scalars.items():
-                tf.summary.scalar(name, value)
+                self._summary.scalar(name, value)
 
     def write_histograms(self, step, variables):
         """Writes a histogram of each variable's values, to TensorBoard only."""
@@ -44,12 +46,12 @@ class MetricsLog:
             return
         with writing(self._directory.path), self._writer("train").as_default(step=step):
             for variable in variables:
-                tf.summary.histogram(variable.name.split(":")[0], variable)
+                self._summary.histogram(variable.name.split(":")[0], variable)
 
     def _writer(self, split):
         """The tf.summary writer of a split, made at its first use."""
         if split not in self._writers:
-            self._writers[split] = tf.summary.create_file_writer(os.path.join(self._directory.path, split))
+            self._writers[split] = self._summary.create_file_writer(os.path.join(self._directory.path, split))
         return self._writers[split]
 
     def flush(self):

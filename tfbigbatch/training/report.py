@@ -1,105 +1,105 @@
-"""What a series of runs gave: a table, a results file and a plot."""
+"""What runs gave, written to files: table, results and plots, from their directories alone."""
 
 import os
-import statistics
 
-from tfbigbatch.errors import missing_extra
-from tfbigbatch.training.metrics_log import read_rows
-from tfbigbatch.training.run_directory import read_json, write_json, writing
+from tfbigbatch.training import plots, runs
+from tfbigbatch.training.metric import Metric
+from tfbigbatch.training.run_directory import write_json, write_text, writing
+from tfbigbatch.training.summary import summarise
+from tfbigbatch.training.table import table
 
 
-def summarise(rows, metric):
-    """One dictionary a row of `series.run_series`: the metric at the end at each seed, its mean and spread.
+def make_folder(path):
+    """Makes the folder that files named `path` plus an ending go to.
 
-    A run that diverged counts as None, and leaves the mean of its row None.
+    For commands to call before their runs: what cannot be written is then an error now, and not in an hour.
     """
-    summary = []
-    for row in rows:
-        values = [result.get("metrics", {}).get(metric) for result in row["results"]]
-        whole = None not in values
-        summary.append(
-            {
-                "name": row["name"],
-                "batch_size": row["config"].batch_size,
-                "metric": metric,
-                "values": values,
-                "mean": statistics.fmean(values) if whole else None,
-                "standard_deviation": statistics.stdev(values) if whole and len(values) > 1 else None,
-                "steps": row["results"][0]["step"],
-                "seconds": statistics.median(result["seconds"] for result in row["results"]),
-            }
+    folder = os.path.dirname(path) or "."
+    with writing(folder):
+        os.makedirs(folder, exist_ok=True)
+
+
+class Report:
+    """The numbers of rows of one task, as they are now; reads the run directories at once.
+
+    Args:
+      rows: list of `runs.Row`.
+      target: value of the task's metric; how soon the rows reach it is shown. None for not.
+      title: of the plots; None for the task's name.
+      baseline: name of the row that the others are held against; None for none.
+      heading: of the table's first column.
+    """
+
+    def __init__(self, rows, *, target=None, title=None, baseline=None, heading="run"):
+        task = runs.only_task(rows)
+        self.metric = Metric.of_task(task)
+        self.summary = summarise(rows, self.metric, target)
+        self.title = title or task
+        self._rows = rows
+        self._target = target
+        self._baseline = baseline
+        self._heading = heading
+
+    @classmethod
+    def of_study(cls, study, model_dir):
+        """The report of a `tfbigbatch.study.Study` whose runs lie under `model_dir`."""
+        rows = runs.of_entries(study.entries, model_dir)
+        return cls(rows, target=study.target, title=study.title, baseline=study.baseline, heading="method")
+
+    def ranked(self):
+        """The same rows, the best first."""
+        rows = list(zip(self.summary, self._rows))
+        rows.sort(key=lambda pair: self.metric.order(pair[0]["mean"]))
+        return Report(
+            [row for _, row in rows],
+            target=self._target,
+            title=self.title,
+            baseline=self._baseline,
+            heading=self._heading,
         )
-    return summary
 
+    def table(self):
+        """The lines of a Markdown table."""
+        return table(self.summary, self.metric, self._target, self._heading)
 
-def table(summary):
-    """The summary as lines of a Markdown table."""
-    metric = summary[0]["metric"]
-    seeds = len(summary[0]["values"])
-    heading = f"test {metric}" + (f", mean ± s.d. of {seeds} seeds" if seeds > 1 else "")
-    cells = [["run", "batch", heading, "steps", "seconds"]]
-    for row in summary:
-        value = "diverged" if row["mean"] is None else f"{row['mean']:.2%}"
-        if row["standard_deviation"] is not None:
-            value += f" ± {row['standard_deviation']:.2%}"
-        cells.append([row["name"], f"{row['batch_size']:,}", value, f"{row['steps']:,}", f"{row['seconds']:.1f}"])
-    widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
-    lines = []
-    for number, line in enumerate(cells):
-        padded = (cell.ljust(w) if column < 1 else cell.rjust(w) for column, (cell, w) in enumerate(zip(line, widths)))
-        lines.append("| " + " | ".join(padded) + " |")
-        if number == 0:
-            rules = ("-" * w if column < 1 else "-" * (w - 1) + ":" for column, w in enumerate(widths))
-            lines.append("| " + " | ".join(rules) + " |")
-    return lines
+    def write_table(self, path):
+        write_text(path, f"{self.title}\n\n" + "\n".join(self.table()) + "\n")
 
+    def write_results(self, path):
+        """The summary as JSON, with the configs and versions that gave it, and no path of the machine."""
+        started = [[run.versions for run in row.runs if run.versions] for row in self._rows]
+        versions = next((found[0] for found in started if found), {})
+        listed = []
+        for numbers, found in zip(self.summary, started):
+            # One set of versions for all; a row that also ran under another says so.
+            others = [other for other in found if other != versions]
+            listed.append({**numbers, **({"other_versions": others} if others else {})})
+        content = {
+            "title": self.title,
+            "higher_is_better": self.metric.higher_is_better,
+            "target": self._target,
+            "runs": listed,
+            "versions": versions,
+        }
+        write_json(path, content)
 
-def write_results(path, rows, summary):
-    """The summary as JSON, with the configs and versions that gave it, and no path of the machine."""
-    runs = []
-    for row, numbers in zip(rows, summary):
-        stored = read_json(os.path.join(row["directories"][0], "config.json"))
-        runs.append({**numbers, "config": stored["config"]})
-    write_json(path, {"runs": runs, "versions": stored["versions"]})
+    def write_curves(self, path):
+        """A PNG of the metric against updates, all rows in one plot."""
+        plots.curves(path, self._rows, self.metric, f"{self.title}: {self.metric.name} against updates")
 
+    def write_plots(self, path):
+        """PATH_batch.png, PATH_curves.png, PATH_seconds.png, and PATH_updates.png where there is a target.
 
-def plot(path, rows, metric, title):
-    """The metric against steps, one curve a row: the mean over its seeds, the spread shaded.
-
-    Raises:
-      ValueError: matplotlib is not installed.
-    """
-    try:
-        import matplotlib
-
-        matplotlib.use("Agg")
-        from matplotlib import pyplot
-    except ImportError:
-        raise missing_extra("matplotlib", "plot") from None
-    figure, axes = pyplot.subplots(figsize=(8, 4.5), constrained_layout=True)
-    for row in rows:
-        curves = [_curve(directory, metric) for directory in row["directories"]]
-        steps = sorted(set.intersection(*(set(curve) for curve in curves)))
-        if not steps:
-            continue
-        values = [[curve[step] for curve in curves] for step in steps]
-        label = f"{row['name']} (batch {row['config'].batch_size:,})"
-        (line,) = axes.plot(steps, [statistics.fmean(v) for v in values], label=label, linewidth=1.8)
-        if len(curves) > 1:
-            axes.fill_between(
-                steps, [min(v) for v in values], [max(v) for v in values], color=line.get_color(), alpha=0.15
-            )
-    axes.set_xscale("log")
-    axes.set_xlabel("optimizer steps (log scale)")
-    axes.set_ylabel(f"test {metric}")
-    axes.set_title(title)
-    axes.grid(alpha=0.3)
-    axes.legend(loc="lower right", frameon=False)
-    with writing(path):
-        figure.savefig(path, dpi=120)
-    pyplot.close(figure)
-
-
-def _curve(directory, metric):
-    rows = read_rows(os.path.join(directory, "metrics.jsonl"))
-    return {row["step"]: row[metric] for row in rows if row["split"] == "eval" and row.get(metric) is not None}
+        Returns:
+          The paths.
+        """
+        name, title, baseline = self.metric.name, self.title, self._baseline
+        written = [f"{path}_{plot}.png" for plot in ("batch", "curves", "seconds")]
+        plots.against_batch(written[0], self.summary, self.metric, f"{title}: {name} against batch", baseline)
+        plots.curves_by_batch(written[1], self._rows, self.metric, f"{title}: {name} against updates", baseline)
+        plots.seconds(written[2], self.summary, f"{title}: time against batch", baseline)
+        if self._target is not None:
+            written.append(f"{path}_updates.png")
+            goal = f"{title}: updates to {self.metric.shown_target(self._target)}"
+            plots.updates_to_target(written[3], self.summary, self.metric, goal, self._target, baseline)
+        return written

@@ -8,9 +8,8 @@ import json
 import os
 import platform
 import subprocess
+import sys
 import time
-
-import tensorflow as tf
 
 from tfbigbatch import __version__
 from tfbigbatch.errors import InputError
@@ -24,7 +23,7 @@ def writing(path):
     """Turns a failure to write under `path` into an error for the user."""
     try:
         yield
-    except (OSError, tf.errors.OpError) as error:
+    except _write_errors() as error:
         reason = (
             (getattr(error, "strerror", None) or getattr(error, "message", None) or str(error)).strip().splitlines()
         )
@@ -34,13 +33,23 @@ def writing(path):
         ) from None
 
 
+def _write_errors():
+    # TensorFlow's can come only where it is imported; commands that read run directories do without it.
+    tensorflow = sys.modules.get("tensorflow")
+    return (OSError, tensorflow.errors.OpError) if tensorflow else OSError
+
+
 def write_json(path, content):
-    """Replaces a JSON file as a whole: a reader, or a crash, never sees half of it."""
+    """Replaces a JSON file as a whole."""
+    write_text(path, json.dumps(content, indent=2, sort_keys=True) + "\n")
+
+
+def write_text(path, content):
+    """Replaces a file as a whole: a reader, or a crash, never sees half of it."""
     with writing(path):
         part = f"{path}.part"
         with open(part, "w", encoding="utf-8") as file:
-            json.dump(content, file, indent=2, sort_keys=True)
-            file.write("\n")
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
@@ -126,10 +135,11 @@ class RunDirectory:
 def _versions():
     import keras
     import numpy
+    import tensorflow
     import tf_keras
 
-    packages = {module.__name__: module.__version__ for module in (keras, numpy, tf_keras)}
-    return {"tfbigbatch": __version__, "python": platform.python_version(), "tensorflow": tf.__version__, **packages}
+    packages = {module.__name__: module.__version__ for module in (keras, numpy, tensorflow, tf_keras)}
+    return {"tfbigbatch": __version__, "python": platform.python_version(), **packages}
 
 
 def _git_revision():

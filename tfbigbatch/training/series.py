@@ -1,40 +1,157 @@
-"""Several experiments at several seeds, one after the other in one process; resumable."""
+"""Several experiments at several seeds, in this process or in several at once; resumable."""
 
-import copy
-import os
+import dataclasses
+import signal
+import statistics
 
-from tfbigbatch.errors import DivergedError
-from tfbigbatch.training import run_directory
+from tfbigbatch.errors import DivergedError, InputError, Preempted
+from tfbigbatch.training import processes as jobs_in_processes
+from tfbigbatch.training.metric import Metric
+from tfbigbatch.training.run_directory import DIVERGED, DONE, RunDirectory
+
+_ENDED = (DONE, DIVERGED)
+_LOG_LINES = 8
 
 
-def run_series(entries, *, seeds, model_dir, data_dir=None, run):
-    """Runs every entry at every seed, each in its own run directory; finished ones are not run again.
+def run_series(entries, *, model_dir, data_dir=None, run, processes=1, ended=None):
+    """Runs every entry at every seed, each in its own run directory; those that have ended are not run again.
+
+    A run that diverged has ended as well: it would diverge again. Two single-threaded processes train more
+    images a second than one with two threads, which is what `processes` is for. In a process of its own, a
+    run's output goes to the file seed-SEED.log beside its run directory.
 
     Args:
-      entries: list of (name, config).
-      seeds: list of ints.
-      model_dir: run directories are model_dir/NAME/seed-SEED.
+      entries: list of `entry.Entry`.
+      model_dir: run directories are MODEL_DIR/FOLDER/seed-SEED.
+      data_dir: where the task's data lies.
       run: `tfbigbatch.train.run`.
+      processes: how many runs at once; 1 runs them in this process, one after the other.
+      ended: function without arguments, called after each run that ends.
 
-    Returns:
-      List of rows, one an entry: name, config, directories and results, one result a seed.
+    Raises:
+      ValueError: a directory holds a run of another config (nothing is run), or runs failed; the message
+        names them all. With several processes, the others are run first.
+      Preempted: Ctrl-C or SIGTERM came; the runs were saved.
     """
-    rows = []
-    total = len(entries) * len(seeds)
-    for name, config in entries:
-        directories, results = [], []
-        for seed in seeds:
-            seeded = copy.deepcopy(config)
-            seeded.seed = seed
-            directory = os.path.join(model_dir, name, f"seed-{seed}")
-            number = len(rows) * len(seeds) + len(results) + 1
-            print(f"\n[{number}/{total}] {name}, seed {seed}", flush=True)
-            try:
-                result = run(seeded, model_dir=directory, data_dir=data_dir)
-            except DivergedError as error:
-                print(f"{error}", flush=True)
-                result = run_directory.RunDirectory(directory).status()
-            directories.append(directory)
-            results.append(result)
-        rows.append({"name": name, "config": config, "directories": directories, "results": results})
-    return rows
+    if processes < 1:
+        raise InputError(f"--processes={processes}: expected 1 or more.")
+    planned = [
+        _Planned(entry, seed, entry.directory(model_dir, seed), entry.config_at(seed))
+        for entry in entries
+        for seed in entry.seeds
+    ]
+    for each in planned:
+        RunDirectory(each.directory).check(each.config.to_dict())
+    progress = _Progress(planned, processes)
+    for each in planned:
+        if each.state() in _ENDED:
+            progress.ended(each, "ended before; nothing to do.")
+    waiting = [each for each in planned if each.state() not in _ENDED]
+    ended = ended or (lambda: None)
+    if processes == 1:
+        _in_this_process(waiting, data_dir, run, progress, ended)
+    else:
+        _in_processes(waiting, data_dir, run, processes, progress, ended)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Planned:
+    """One run of the series."""
+
+    entry: object
+    seed: int
+    directory: str
+    config: object
+
+    @property
+    def name(self):
+        return f"{self.entry.name} at {self.config.batch_size:,}, seed {self.seed}"
+
+    def status(self):
+        return RunDirectory(self.directory).status()
+
+    def state(self):
+        return self.status().get("status")
+
+
+def _in_this_process(waiting, data_dir, run, progress, ended):
+    for each in waiting:
+        progress.started(each)
+        try:
+            run(each.config, model_dir=each.directory, data_dir=data_dir)
+        except DivergedError as error:
+            print(error, flush=True)
+        progress.ended(each)
+        ended()
+
+
+def _in_processes(waiting, data_dir, run, processes, progress, ended):
+    runs = {}
+    for each in waiting:
+        arguments = {"config": each.config, "model_dir": each.directory, "data_dir": data_dir}
+        runs[jobs_in_processes.Job(each.name, run, arguments, f"{each.directory}.log")] = each
+    failed = []
+
+    def one_ended(job, code, logged):
+        each = runs[job]
+        if each.state() in _ENDED:
+            progress.ended(each)
+            ended()
+        elif code == Preempted.exit_code or code == -signal.SIGTERM:
+            progress.say(each, "stopped; it goes on from its checkpoint.")
+        else:
+            failed.append(job)
+            progress.say(each, f"FAILED with exit code {code}; the end of {job.log}:")
+            for line in logged.rstrip().splitlines()[-_LOG_LINES:]:
+                print(f"    {line}", flush=True)
+
+    jobs_in_processes.run_jobs(list(runs), processes, one_ended)
+    if failed:
+        logs = "\n  ".join(f"{job.name}: see {job.log}" for job in failed)
+        raise InputError(f"{len(failed)} of {len(waiting)} runs failed, and the others ended:\n  {logs}")
+
+
+class _Progress:
+    """What a person at the terminal sees of a series."""
+
+    def __init__(self, planned, processes):
+        self._planned = planned
+        self._processes = processes
+        self._done = set()
+        self._metric = Metric.of_task(planned[0].config.task)
+
+    def started(self, each):
+        print(f"\n[{len(self._done) + 1}/{len(self._planned)}] {each.name}", flush=True)
+
+    def ended(self, each, words=None):
+        """Shows a run that has ended, with its metric, its seconds and the time left; or with other words."""
+        self._done.add(each)
+        status = each.status()
+        value = status.get("metrics", {}).get(self._metric.name)
+        shown = status["status"] if value is None else f"test {self._metric.name} {self._metric.shown(value)}"
+        if words is None:
+            left = self._seconds_left()
+            words = f"{status['seconds']:.0f} s; " + (f"about {_duration(left)} left" if left else "the last")
+        self.say(each, f"{shown}, {words}")
+
+    def say(self, each, words):
+        print(f"[{len(self._done)}/{len(self._planned)}] {each.name}: {words}", flush=True)
+
+    def _seconds_left(self):
+        """From the mean of the ended runs of the same entry, or of all where there is none."""
+        seconds = {each: each.status()["seconds"] for each in self._done}
+        if not seconds:
+            return 0.0
+        total = 0.0
+        for each in set(self._planned) - self._done:
+            alike = [value for other, value in seconds.items() if other.entry is each.entry]
+            expected = statistics.fmean(alike or seconds.values())
+            total += max(0.0, expected - each.status().get("seconds", 0.0))
+        return total / self._processes
+
+
+def _duration(seconds):
+    for size, unit, enough in ((3600, "h", 7200), (60, "min", 120)):
+        if seconds >= enough:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} s"

@@ -1,0 +1,75 @@
+"""MNIST-LSTM at 8 to 128 times the batch of its recipe, 25 epochs each: how well each method carries it.
+
+    python tools/study.py --study=experiments/mnist/study.py --model_dir=runs/mnist_study \\
+      --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES --processes=2 --results=docs/results/mnist
+
+Three seeds at 8,192, one at 1,024 and 16,384. Nesterov and AdamW, in common use, are tuned at each batch; the
+methods with a rule are tuned at 128 alone, and carried.
+"""
+
+from tfbigbatch import experiment, study
+
+# To be tuned; these are first guesses. At each batch: (learning rate, warm-up epochs).
+NESTEROV = {1024: (0.4, 1.0), 8192: (0.8, 2.5), 16384: (0.8, 5.0)}
+ADAMW = {1024: (0.004, 1.0), 8192: (0.01, 2.5), 16384: (0.01, 5.0)}
+# To be tuned at 128 with that optimizer; first guesses.
+LAMB_RATE, LARS_RATE = 0.01, 1.0
+
+WARMUP_EPOCHS = 5.0  # of the rules with a fixed warm-up
+SEEDS = {1024: (0,), 8192: (0, 1, 2), 16384: (0,)}
+
+CLIPPED = {"global_clipnorm": 1.0}
+LAMB = {"name": "lamb", "weight_decay": 0.01, "exclude_from_weight_decay": ["bias"], **CLIPPED}
+LARS = {"name": "lars", "weight_decay": 0.0001, "exclude_from_weight_decay": ["bias"], **CLIPPED}
+
+
+def get_study():
+    table = study.new("MNIST-LSTM, 25 epochs", baseline="baseline", target=0.98)
+    table.add("baseline", _base(), seeds=(0, 1, 2), tuned="at 128")
+    for batch_size, seeds in SEEDS.items():
+
+        def add(method, config, tuned):
+            config.batch_size = batch_size
+            # An epoch is down to 4 updates here: the baseline's 50 and 10 would be longer.
+            config.log_every = "1 epochs"
+            config.steps_per_execution = 1
+            table.add(method, config, seeds=seeds, tuned=tuned)
+
+        add("naive", _base(), "not")
+        add("linear", _carried("linear", WARMUP_EPOCHS), "at 128")
+        add("sqrt", _carried("sqrt", WARMUP_EPOCHS), "at 128")
+        add("LEGW", _carried("legw"), "at 128")
+        add("LEGW + LAMB", _carried("legw", optimizer=LAMB, rate=LAMB_RATE), "at 128")
+        add("LEGW + LARS", _carried("legw", optimizer=LARS, rate=LARS_RATE), "at 128")
+        nesterov = {"name": "momentum", "momentum": 0.9, "nesterov": True, **CLIPPED}
+        add("Nesterov", _tuned_at(batch_size, nesterov, *NESTEROV[batch_size]), "at this batch")
+        adamw = {"name": "adamw", "weight_decay": 0.01, **CLIPPED}
+        add("AdamW", _tuned_at(batch_size, adamw, *ADAMW[batch_size]), "at this batch")
+    return table
+
+
+def _base():
+    config = experiment.variant_of(__file__, "lstm_small_batch.py")
+    config.model.unroll = True  # Faster on a CPU.
+    return config
+
+
+def _carried(rule, warmup_epochs=None, optimizer=None, rate=None):
+    """The small batch's recipe, for a rule to carry; with another optimizer at its own rate."""
+    config = _base()
+    config.schedule.rule = rule
+    if warmup_epochs is not None:
+        config.schedule.warmup_epochs = warmup_epochs
+    if optimizer is not None:
+        config.optimizer = optimizer
+        config.schedule.learning_rate = rate
+    return config
+
+
+def _tuned_at(batch_size, optimizer, learning_rate, warmup_epochs):
+    config = _base()
+    config.optimizer = optimizer
+    config.schedule.batch_size = batch_size
+    config.schedule.learning_rate = learning_rate
+    config.schedule.warmup_epochs = warmup_epochs
+    return config

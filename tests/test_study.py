@@ -1,0 +1,109 @@
+"""Study files: what one may say, and every one of experiments/ is whole."""
+
+import glob
+import os
+
+import pytest
+
+from tfbigbatch import experiment, optimizers, scaling, schedules, study, tasks
+from tfbigbatch.training.batches import BatchArithmetic
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+FILES = sorted(os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(ROOT, "experiments", "*", "study*.py")))
+TRAINING_SET = {"digits_lstm": 1437, "mnist_lstm": 60_000}
+
+
+@pytest.fixture
+def config():
+    return experiment.new("digits_lstm")
+
+
+def test_there_is_a_study():
+    assert "experiments/mnist/study.py" in FILES
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_every_row_of_a_study_file_can_be_run(file):
+    made = study.load(os.path.join(ROOT, file))
+    for entry in made.entries:
+        config, size = entry.config, TRAINING_SET[entry.config.task]
+        BatchArithmetic(config.batch_size, config.accumulation_steps, 1, size)
+        assert set(config.model) <= set(tasks.get(config.task).model_defaults)
+        arguments = config.optimizer.to_dict()
+        optimizers.get(arguments.pop("name"), keras="tf_keras", learning_rate=0.1, **arguments)
+        total = schedules.to_steps(config.duration, name="duration", batch_size=config.batch_size, dataset_size=size)
+        schedule = config.schedule
+        recipe = scaling.Recipe(schedule.batch_size, schedule.learning_rate, schedule.warmup_epochs)
+        scaled = recipe.at(config.batch_size, schedule.rule)
+        assert scaled.warmup_epochs * size / config.batch_size < total, entry.folder
+
+
+def test_rows_are_copies_with_folders_of_their_own(config):
+    made = study.new("Digits", baseline="baseline")
+    made.add("baseline", config, seeds=[0, 1])
+    config.batch_size = 512
+    made.add("LEGW + LAMB", config, tuned="10 rates")
+    first, second = made.entries
+    assert (first.config.batch_size, first.seeds) == (32, (0, 1))
+    assert second.directory("runs", 3) == "runs/LEGW-LAMB/batch-512/seed-3" and second.tuned == "10 rates"
+
+
+@pytest.mark.parametrize(
+    "method, seeds, said",
+    [
+        ("a", (0,), "row 'a' at batch 32: there is such a row already"),
+        ("A!", (0,), "there is such a row already"),
+        ("b", (), "expected at least one"),
+        ("b", (1, 1), "each once"),
+        ("+", (0,), "no letter or digit"),
+    ],
+)
+def test_a_bad_row_is_refused(config, method, seeds, said):
+    made = study.new("Digits")
+    made.add("a", config)
+    with pytest.raises(ValueError, match=said):
+        made.add(method, config, seeds=seeds)
+
+
+def test_one_study_has_one_task(config):
+    made = study.new("Digits")
+    made.add("a", config)
+    with pytest.raises(ValueError, match="task mnist_lstm, but the rows before are of digits_lstm"):
+        made.add("b", experiment.new("mnist_lstm"))
+
+
+def test_rows_are_selected_by_name_and_batch(config):
+    made = study.new("Digits")
+    made.add("baseline", config)
+    for batch_size in (512, 1024):
+        config.batch_size = batch_size
+        made.add("LEGW + LAMB", config)
+
+    def folders(*names):
+        return [entry.folder for entry in made.selected(list(names))]
+
+    assert folders() == ["baseline/batch-32", "LEGW-LAMB/batch-512", "LEGW-LAMB/batch-1024"]
+    assert folders("legw-lamb@512", "Baseline") == folders()[:2] and folders("LEGW + LAMB") == folders()[1:]
+    with pytest.raises(ValueError, match="--only=LEGW-LAMB@64.*Did you mean 'LEGW"):
+        folders("LEGW-LAMB@64")
+
+
+@pytest.mark.parametrize(
+    "source, said",
+    [
+        ("", "no function get_study"),
+        ("def get_study():\n    return 3", "returned int"),
+        ("from tfbigbatch import study\n\ndef get_study():\n    return study.new('x')", "has no rows"),
+        (
+            "from tfbigbatch import study, experiment\n\ndef get_study():\n    made = study.new('x', baseline='smal')\n"
+            "    made.add('small', experiment.new('digits_lstm'))\n    return made",
+            "Did you mean 'small'",
+        ),
+    ],
+)
+def test_a_mistake_in_a_study_file_is_an_error(tmp_path, source, said):
+    path = tmp_path / "study.py"
+    path.write_text(source)
+    with pytest.raises(ValueError, match=said) as caught:
+        study.load(str(path))
+    assert "--study=" in str(caught.value)

@@ -1,0 +1,120 @@
+"""Study files: the rows of one table, methods at batch sizes, each at several seeds.
+
+A study file is Python with a function `get_study()`:
+
+    def get_study():
+        table = study.new("Digits-LSTM, 40 epochs", baseline="baseline", target=0.95)
+        config = experiment.variant_of(__file__, "lstm_small_batch.py")
+        table.add("baseline", config, seeds=(0, 1, 2))
+        config.batch_size = 512
+        table.add("naive", config, seeds=(0, 1, 2))
+        return table
+
+It is executed: run only files that you trust.
+"""
+
+import copy
+import re
+
+from tfbigbatch import experiment
+from tfbigbatch.errors import InputError, nearest
+from tfbigbatch.training.entry import Entry
+
+
+def new(title, *, baseline=None, target=None):
+    """An empty Study.
+
+    Args:
+      title: what is compared, for the plots.
+      baseline: the method that the others are held against; added as any other.
+      target: value of the task's metric; the table shows how soon each row reaches it.
+    """
+    return Study(title, baseline, target)
+
+
+class Study:
+    """Rows of one table; see `new`.
+
+    Attributes:
+      title, baseline, target: as given to `new`.
+      entries: list of `training.entry.Entry`, in the order of the table.
+    """
+
+    def __init__(self, title, baseline=None, target=None):
+        self.title = title
+        self.baseline = baseline
+        self.target = target
+        self.entries = []
+
+    def add(self, method, config, *, seeds=(0,), tuned=""):
+        """Adds a row: `method` at the config's batch size. The config is copied, and may be changed further.
+
+        Args:
+          method: name of the row, as "LEGW"; with the batch size it is the row's key.
+          config: from `experiment.new`, `load` or `variant_of`.
+          seeds: whole numbers, each once.
+          tuned: words on how the recipe was found, as "10 rates x 2 warm-ups at this batch".
+
+        Raises:
+          ValueError: the row is there already, is of another task, or has no seed.
+        """
+        seeds = tuple(seeds)
+        here = f"study {self.title!r}, row {method!r} at batch {config.batch_size:,}"
+        if not seeds or len(set(seeds)) < len(seeds):
+            raise InputError(f"{here}: seeds={seeds}; expected at least one, and each once, as (0, 1, 2).")
+        if not _slug(method):
+            raise InputError(f"{here}: the name holds no letter or digit; expected a method's name, as 'LEGW'.")
+        folder = f"{_slug(method)}/batch-{config.batch_size}"
+        for entry in self.entries:
+            if entry.config.task != config.task:
+                raise InputError(f"{here}: task {config.task}, but the rows before are of {entry.config.task}.")
+            if entry.folder.lower() == folder.lower():
+                raise InputError(f"{here}: there is such a row already. Give it another name or batch size.")
+        self.entries.append(Entry(method, copy.deepcopy(config), seeds, folder, tuned))
+
+    def selected(self, names):
+        """The entries of some rows.
+
+        Args:
+          names: list of METHOD or METHOD@BATCH, in any case; empty for all.
+
+        Raises:
+          ValueError: there is no such row.
+        """
+        chosen = []
+        for name in names:
+            found = [entry for entry in self.entries if name.lower() in _names(entry)]
+            if not found:
+                known = [f"{entry.name}@{entry.config.batch_size}" for entry in self.entries]
+                raise InputError(f"--only={name}: the study has no such row. {nearest(name, known)}")
+            chosen.extend(found)
+        return [entry for entry in self.entries if entry in chosen] if names else list(self.entries)
+
+
+def load(path):
+    """The study that a study file gives.
+
+    Raises:
+      ValueError: there is no such file, it has no `get_study`, or its study has no rows or no baseline.
+    """
+    study = experiment.call(path, "get_study", flag="study", example="experiments/mnist/study.py")
+    if not isinstance(study, Study):
+        raise InputError(f"--study={path}: get_study() returned {type(study).__name__}; expected what study.new gave.")
+    if not study.entries:
+        raise InputError(f"--study={path}: the study has no rows; add some with its add().")
+    methods = [entry.name for entry in study.entries]
+    if study.baseline is not None and study.baseline not in methods:
+        raise InputError(
+            f"--study={path}: the baseline {study.baseline!r} is not among its rows. {nearest(study.baseline, methods)}"
+        )
+    return study
+
+
+def _slug(method):
+    """A name for a folder that no shell trips over."""
+    return re.sub(r"[^A-Za-z0-9.]+", "-", method).strip("-.")
+
+
+def _names(entry):
+    names = {entry.name.lower(), _slug(entry.name).lower()}
+    return names | {f"{name}@{entry.config.batch_size}" for name in names}

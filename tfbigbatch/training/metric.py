@@ -1,0 +1,48 @@
+"""The metric that tells the quality of a run: how it is shown, and which way is better."""
+
+import dataclasses
+
+from tfbigbatch import tasks
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric:
+    """A metric by name.
+
+    Attributes:
+      name: as in metrics.jsonl.
+      higher_is_better: True for accuracy, False for perplexity.
+    """
+
+    name: str
+    higher_is_better: bool = True
+
+    @classmethod
+    def of_task(cls, task):
+        """The target of the task registered under a name."""
+        found = tasks.get(task)
+        return cls(found.target, getattr(found, "higher_is_better", True))
+
+    @property
+    def is_share(self):
+        """True where the values are shares of 1, and are shown in percent."""
+        return "accuracy" in self.name
+
+    def shown(self, value):
+        return f"{value:.2%}" if self.is_share else f"{value:.2f}"
+
+    def shown_target(self, value):
+        """A round number as people say it: 98%, not 98.00%."""
+        return f"{value * 100:g}%" if self.is_share else f"{value:g}"
+
+    def reaches(self, value, target):
+        return value >= target if self.higher_is_better else value <= target
+
+    def best(self, values):
+        return max(values) if self.higher_is_better else min(values)
+
+    def order(self, value):
+        """Key to sort by, best first; None comes last."""
+        if value is None:
+            return float("inf")
+        return -value if self.higher_is_better else value
