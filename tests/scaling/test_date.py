@@ -5,12 +5,14 @@ import math
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras
 
 from tests.conftest import mirrored
 from tests.optimizers.faces import FACES, KERAS, make
 from tfbigbatch import scaling
 from tfbigbatch.schedules import governed_keras3, governed_tf_keras
 from tfbigbatch.schedules.governed import govern
+from tfbigbatch.training.model import TrainingModel
 
 GOVERNED = {"tf_keras": governed_tf_keras.GovernedWarmup, "keras3": governed_keras3.GovernedWarmup}
 DATE = {"tf_keras": scaling.tf_keras.DATE, "keras3": scaling.keras3.DATE}
@@ -184,6 +186,34 @@ def test_looks_follow_the_updates_of_several_steps_an_execution_and_of_an_accumu
     )
     train(accumulating, [date], epochs=2)
     assert steps == list(range(4, 81, 4))
+
+
+def test_the_probe_runs_in_training_mode_where_batches_are_normalised():
+    def mode(*layers, **options):
+        model = tf_keras.Sequential([tf_keras.layers.Input((FEATURES,)), *layers, tf_keras.layers.Dense(1)])
+        model.compile(tf_keras.optimizers.SGD(GOVERNED["tf_keras"](0.1, WARMUP)), "mse")
+        date = callback("tf_keras", **options)
+        date.set_model(model)
+        date.on_train_begin()
+        return date._gradients._training
+
+    nested = tf_keras.Sequential([tf_keras.layers.BatchNormalization()])
+    assert mode(nested) is True and mode(nested, training=False) is False
+    assert mode(tf_keras.layers.Dropout(0.5)) is False and mode(training=True) is True
+
+
+def test_the_trainers_model_with_accumulation_and_loss_scaling():
+    network = tf_keras.Sequential([tf_keras.layers.Input((FEATURES,)), tf_keras.layers.Dense(1)])
+    schedule = GOVERNED["tf_keras"](4.0, WARMUP)
+    scaled = tf_keras.mixed_precision.LossScaleOptimizer(tf_keras.optimizers.SGD(schedule), initial_scale=8.0)
+    model = TrainingModel(network, accumulation_steps=2)
+    model.compile(scaled, tf_keras.losses.MeanSquaredError())
+    date = callback("tf_keras")
+    data = tf.data.Dataset.from_tensor_slices(examples()).batch(BATCH, drop_remainder=True)
+    for part in range(STEPS // 10):
+        model.fit(data.skip(10 * part), steps_per_epoch=10, callbacks=[date], verbose=0)
+    assert date.decisions and date.decisions[0]["step"] % 4 == 0
+    np.testing.assert_allclose(network.get_weights()[0].ravel(), np.arange(1, FEATURES + 1), atol=0.2)
 
 
 def test_lost_weights_are_told_once():

@@ -165,25 +165,28 @@ class DATEMixin:
         state = self.state
         before = state.value("last_look")
         measured = self._gradients()
-        self._average(measured)
         if not before and math.isfinite(measured.loss):
             state.first_loss.assign(measured.loss)
+        update = largest_relative_update(self._optimizer)
+        reason = self._stability_reason(measured.loss, update)
+        if not reason and all(map(math.isfinite, measured)):
+            # An exploding gradient says nothing of the noise.
+            self._average(measured)
+        best = best_loss(measured.loss, best=state.value("best_loss"), blew_up=bool(reason))
+        state.best_loss.assign(best)
         seen = {
             "rate": float(self._schedule(tf.constant(step - 1))),
             "loss": measured.loss,
             "noise_scale": self._noise_scale(),
-            "largest_update": largest_relative_update(self._optimizer),
+            "largest_update": update,
         }
-        reason = self._stability_reason(seen)
-        best = best_loss(measured.loss, best=state.value("best_loss"), blew_up=bool(reason))
-        state.best_loss.assign(best)
         if reason:
             gain = lowered_gain(
                 state.value("gain"), step=step, warmup_steps=self._schedule.warmup_steps, safety=self._safety
             )
             state.ended.assign(True)
         else:
-            gain, reason = self._noise_decision(before, step, seen["noise_scale"])
+            gain, reason = self._noise_decision(before, step, seen)
         state.last_look.assign(step)
         if reason:
             state.gain.assign(gain)
@@ -191,8 +194,6 @@ class DATEMixin:
         self._tell(step, reason, {**seen, "gain": state.value("gain")})
 
     def _average(self, measured):
-        if not all(map(math.isfinite, measured)):
-            return
         state, (count, examples) = self.state, probe_sizes(self._probe)
         moments = noise.unbiased_moments(
             measured.small_squared_norm,
@@ -211,19 +212,20 @@ class DATEMixin:
         averages = (noise.corrected(self.state.value(name), count, _SMOOTHING) for name in ("squared_norm", "trace"))
         return noise.noise_scale(*averages)
 
-    def _stability_reason(self, seen):
-        best, loss, update = self.state.value("best_loss"), seen["loss"], seen["largest_update"]
+    def _stability_reason(self, loss, update):
+        best = self.state.value("best_loss")
         if loss_blew_up(loss, best=best, first=self.state.value("first_loss"), factor=self._blow_up):
             return f"the loss on the probe is {loss:.4g}, the best before was {best:.4g}"
         if None not in (update, self._largest_update) and not update <= self._largest_update:
             return f"a layer changed by {update:.3g} of its norm in one update"
         return None
 
-    def _noise_decision(self, before, step, noise_scale):
+    def _noise_decision(self, before, step, seen):
         """(gain, reason), or (the gain as it is, None) between the decisions."""
         gain, warmup_steps = self.state.value("gain"), self._schedule.warmup_steps
         due = any(before < part * warmup_steps <= step for part in _NOISE_AT)
-        if self._recipe is None or not due or math.isnan(noise_scale):
+        noise_scale = seen["noise_scale"]
+        if self._recipe is None or not due or math.isnan(noise_scale) or not math.isfinite(seen["loss"]):
             return gain, None
         allowed = noise_gain(
             noise_scale,
