@@ -265,3 +265,11 @@ def test_the_names_of_the_package():
     assert issubclass(scaling.DATE, (DATE["tf_keras"], DATE["keras3"]))
     with pytest.raises(AttributeError, match="it has RULES, Recipe, DATE, govern"):
         _ = scaling.DATES
+
+
+@both_faces
+def test_a_step_compiled_by_xla_reads_the_gain(face):
+    date = callback(face)
+    model = train(regression(face, 4.0, jit_compile=True), [date])
+    assert date.decisions
+    np.testing.assert_allclose(model.get_weights()[0].ravel(), np.arange(1, FEATURES + 1), atol=0.2)
