@@ -19,8 +19,8 @@ from tests.test_command_line import ROOT
 LIMIT_SECONDS = 300
 
 
-def run_together(workers, directory):
-    """Runs the worker script in `workers` processes; none of them outlives this call."""
+def run_together(workers, directory, script="tests.distributed.optimizer_worker"):
+    """Runs a worker script in `workers` processes; none of them outlives this call."""
     addresses = [f"127.0.0.1:{port}" for port in free_ports(workers)]
     logs = [directory / f"worker{i}.log" for i in range(workers)]
     processes = []
@@ -30,7 +30,7 @@ def run_together(workers, directory):
             with open(log, "w") as file:
                 processes.append(
                     subprocess.Popen(
-                        [sys.executable, "-m", "tests.distributed.optimizer_worker", str(directory)],
+                        [sys.executable, "-m", script, str(directory)],
                         cwd=ROOT,
                         env={**os.environ, "TF_CONFIG": json.dumps(config)},
                         stdout=file,

@@ -2,6 +2,7 @@
 
 import keras
 
+from tfbigbatch.schedules.governed import GovernedSchedule
 from tfbigbatch.schedules.warmup import WarmupSchedule
 
 keras_schedules = keras.optimizers.schedules
@@ -10,4 +11,10 @@ keras_schedules = keras.optimizers.schedules
 @keras.saving.register_keras_serializable(package="tfbigbatch")
 class GradualWarmup(WarmupSchedule, keras_schedules.LearningRateSchedule):
     __doc__ = WarmupSchedule.__doc__
+    keras_schedules = keras_schedules
+
+
+@keras.saving.register_keras_serializable(package="tfbigbatch")
+class GovernedWarmup(GovernedSchedule, keras_schedules.LearningRateSchedule):
+    __doc__ = GovernedSchedule.__doc__
     keras_schedules = keras_schedules

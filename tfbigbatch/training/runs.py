@@ -45,9 +45,7 @@ class Run:
         """Update to value, at each evaluation."""
         rows = read_rows(os.path.join(self.directory, "metrics.jsonl"))
         return {
-            row["step"]: row[metric.name]
-            for row in rows
-            if row["split"] == "eval" and row.get(metric.name) is not None
+            row["step"]: row[metric.name] for row in rows if row["split"] == "eval" and row.get(metric.name) is not None
         }
 
 

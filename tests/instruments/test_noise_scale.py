@@ -1,0 +1,52 @@
+import math
+
+import numpy as np
+import pytest
+
+from tfbigbatch.instruments import noise_scale as noise
+
+
+def expected_squared_norm(squared_norm, trace, batch):
+    return squared_norm + trace / batch
+
+
+@pytest.mark.parametrize("small, large", [(1, 2), (4, 32), (64, 4096)])
+@pytest.mark.parametrize("squared_norm, trace", [(2.0, 5.0), (0.0, 1.0), (3.0, 0.0)])
+def test_expected_norms_give_the_moments_back(small, large, squared_norm, trace):
+    norms = [expected_squared_norm(squared_norm, trace, batch) for batch in (small, large)]
+    assert noise.unbiased_moments(*norms, small_batch=small, large_batch=large) == pytest.approx((squared_norm, trace))
+
+
+def test_the_estimates_are_unbiased_though_the_large_batch_is_made_of_the_small_ones():
+    """Gradients of known mean and covariance: the mean over many probes is the truth within its error."""
+    random = np.random.RandomState(0)
+    dimension, count, examples, probes = 5, 4, 3, 40_000
+    mean = np.linspace(0.1, 0.5, dimension)
+    spread = np.linspace(0.5, 2.0, dimension)
+    per_example = mean + spread * random.normal(size=(probes, count, examples, dimension))
+    small = per_example.mean(axis=2)
+    small_norms = (small**2).sum(-1).mean(-1)
+    large_norms = (small.mean(axis=1) ** 2).sum(-1)
+    estimates = noise.unbiased_moments(small_norms, large_norms, small_batch=examples, large_batch=count * examples)
+    for estimate, truth in zip(estimates, ((mean**2).sum(), (spread**2).sum())):
+        error = estimate.std() / math.sqrt(probes)
+        assert abs(estimate.mean() - truth) < 4 * error < 0.05 * truth
+
+
+def test_the_scale_is_the_ratio_with_its_limits():
+    assert noise.noise_scale(2.0, 6.0) == 3.0
+    assert noise.noise_scale(-1.0, 6.0) == noise.noise_scale(0.0, 6.0) == math.inf
+    assert noise.noise_scale(2.0, -1.0) == noise.noise_scale(-1.0, -1.0) == 0.0
+
+
+def test_the_corrected_average_of_a_constant_is_the_constant():
+    average = 0.0
+    for count in range(1, 6):
+        average = noise.smoothed(average, 7.0, 0.5)
+        assert noise.corrected(average, count, 0.5) == pytest.approx(7.0)
+    assert average != pytest.approx(7.0, rel=1e-2)
+
+
+def test_batches_must_differ():
+    with pytest.raises(ValueError, match="small_batch=8 and large_batch=8: expected two sizes with 0 < small < large"):
+        noise.unbiased_moments(1.0, 1.0, small_batch=8, large_batch=8)

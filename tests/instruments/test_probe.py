@@ -1,0 +1,46 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfbigbatch.instruments.probe import micro_batches_of, probe_sizes
+
+X = np.arange(24.0, dtype="float32").reshape(12, 2)
+Y = np.arange(12, dtype="int32")
+
+
+@pytest.mark.parametrize(
+    "probe",
+    [
+        (X, Y),
+        [(X[i : i + 3], Y[i : i + 3]) for i in range(0, 12, 3)],
+        tf.data.Dataset.from_tensor_slices((X, Y)).batch(3),
+        ((X[i : i + 3], Y[i : i + 3]) for i in range(0, 12, 3)),
+    ],
+    ids=["arrays", "list", "dataset", "generator"],
+)
+def test_every_form_gives_the_same_micro_batches(probe):
+    x, y = micro_batches_of(probe, 4)
+    np.testing.assert_array_equal(x, X.reshape(4, 3, 2))
+    np.testing.assert_array_equal(y, Y.reshape(4, 3))
+    assert probe_sizes((x, y)) == (4, 3)
+
+
+def test_nests_are_cut_leaf_by_leaf():
+    inputs, labels, weights = micro_batches_of(({"ids": X, "mask": X[:, 0]}, Y, Y), 2)
+    assert inputs["ids"].shape == (2, 6, 2) and inputs["mask"].shape == labels.shape == weights.shape == (2, 6)
+
+
+@pytest.mark.parametrize(
+    "probe, count, message",
+    [
+        ((X, Y), 5, "12 examples cannot be cut in 5 equal micro-batches"),
+        ((X, Y), 1, "which is 2 or more"),
+        ((X, Y[:6]), 2, "6, 12 examples cannot be cut"),
+        ([(X, Y)], 8, r"the probe has 1 micro-batch\(es\)"),
+        (tf.data.Dataset.from_tensor_slices((X, Y)).batch(5), 8, "micro-batches are not alike"),
+        (tf.data.Dataset.from_tensor_slices((X, Y)).batch(3).repeat(), 8, "without end: take some of it"),
+    ],
+)
+def test_a_bad_probe_is_refused(probe, count, message):
+    with pytest.raises(ValueError, match=message):
+        micro_batches_of(probe, count)

@@ -1,0 +1,108 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.conftest import mirrored
+from tests.optimizers.faces import FACES, KERAS
+from tfbigbatch.instruments.probe import micro_batches_of
+from tfbigbatch.instruments.probe_gradients import ProbeGradients
+
+COUNT, EXAMPLES, FEATURES = 4, 3, 5
+both_faces = pytest.mark.parametrize("face", FACES)
+
+
+def data(examples=COUNT * EXAMPLES):
+    random = np.random.RandomState(1)
+    return random.normal(size=(examples, FEATURES)).astype("float32"), random.normal(size=(examples, 1)).astype(
+        "float32"
+    )
+
+
+def regression(face, *more, strategy=None):
+    """A linear model of which one step is trained."""
+    keras = KERAS[face]
+    keras.utils.set_random_seed(0)
+    with (strategy or tf.distribute.get_strategy()).scope():
+        layers = [keras.layers.Input((FEATURES,)), *more, keras.layers.Dense(1, use_bias=False)]
+        model = keras.Sequential(layers)
+        model.compile("sgd", "mse", metrics=["mae"], jit_compile=False)
+    x, y = data(16)
+    model.fit(x, y, batch_size=16, verbose=0)
+    return model
+
+
+def by_hand(weights, x, y):
+    """Mean squared error, and the squared norms of its gradient, in float64."""
+    residuals = x.astype("float64") @ weights - y
+    gradients = 2 * residuals * x
+    small = gradients.reshape(COUNT, EXAMPLES, -1).mean(axis=1)
+    return (residuals**2).mean(), (small**2).sum(axis=1).mean(), (gradients.mean(axis=0) ** 2).sum()
+
+
+@both_faces
+@pytest.mark.parametrize("replicas", [1, 2, 4])
+def test_linear_regression_by_hand(face, replicas):
+    model = regression(face, strategy=mirrored(replicas) if replicas > 1 else None)
+    x, y = data()
+    measured = ProbeGradients(model, micro_batches_of((x, y), COUNT), training=False)()
+    np.testing.assert_allclose(measured, by_hand(model.get_weights()[0], x, y), rtol=1e-5)
+
+
+def everything(model):
+    """All that a look could change: weights, metrics, generators, optimizer."""
+    found = list(model.variables) + [variable for metric in model.metrics for variable in metric.variables]
+    optimizer = model.optimizer.variables
+    found += optimizer() if callable(optimizer) else optimizer
+    strategy = model.distribute_strategy
+    for module in getattr(model, "submodules", ()):
+        generator = getattr(getattr(module, "_random_generator", None), "_generator", None)
+        if generator is not None:
+            found.append(generator._state_var)
+    tensors = [getattr(variable, "value", variable) if hasattr(variable, "path") else variable for variable in found]
+    return [copy.numpy() for each in tensors for copy in strategy.experimental_local_results(each)]
+
+
+@both_faces
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_look_leaves_no_trace(face, training, replicas):
+    keras = KERAS[face]
+    if face == "tf_keras":
+        keras.backend.experimental.enable_tf_random_generator()
+    random_layers = (keras.layers.BatchNormalization(), keras.layers.Dropout(0.5))
+    model = regression(face, *random_layers, strategy=mirrored(replicas) if replicas > 1 else None)
+    gradients = ProbeGradients(model, micro_batches_of(data(), COUNT), training)
+    before = everything(model)
+    first, second = gradients(), gradients()
+    for one, other in zip(everything(model), before, strict=True):
+        np.testing.assert_array_equal(one, other)
+    # The generators are where they were: dropout drops the same.
+    assert first == second and np.isfinite(first).all()
+    other_mode = ProbeGradients(model, micro_batches_of(data(), COUNT), not training)()
+    assert abs(other_mode.loss - first.loss) > 1e-3
+
+
+@both_faces
+def test_a_model_without_a_loss_on_the_probe_is_told(face):
+    model = regression(face)
+    model.compute_loss = lambda **_: tf.constant(0.0)
+    with pytest.raises(ValueError, match="depends on none of its variables: compile the model with a loss"):
+        ProbeGradients(model, micro_batches_of(data(), COUNT), training=False)()
+
+
+@both_faces
+def test_sparse_gradients_count_as_dense_ones(face):
+    keras = KERAS[face]
+    model = keras.Sequential(
+        [keras.layers.Input((2,), dtype="int32"), keras.layers.Embedding(7, 3), keras.layers.Flatten()]
+        + [keras.layers.Dense(1)]
+    )
+    model.compile("sgd", "mse")
+    x, y = np.arange(24).reshape(12, 2) % 7, np.ones([12, 1], "float32")
+    model.fit(x, y, verbose=0)
+    measured = ProbeGradients(model, micro_batches_of((x, y), COUNT), training=False)()
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(tf.square(model(x) - y))
+    variables = [getattr(v, "value", v) if face == "keras3" else v for v in model.trainable_variables]
+    squares = [float(tf.reduce_sum(tf.convert_to_tensor(g) ** 2)) for g in tape.gradient(loss, variables)]
+    assert measured.large_squared_norm == pytest.approx(sum(squares), rel=1e-5)

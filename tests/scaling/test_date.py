@@ -1,0 +1,274 @@
+"""DATE in the `fit` of both Kerases."""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from tests.conftest import mirrored
+from tests.optimizers.faces import FACES, KERAS, make
+from tfbigbatch import scaling, schedules
+from tfbigbatch.schedules.governed import govern
+from tfbigbatch.training.model import TrainingModel
+
+GOVERNED = {"tf_keras": schedules.tf_keras.GovernedWarmup, "keras3": schedules.keras3.GovernedWarmup}
+DATE = {"tf_keras": scaling.tf_keras.DATE, "keras3": scaling.keras3.DATE}
+WARMUP, BATCH, FEATURES = 40, 16, 4
+STEPS = 3 * WARMUP
+both_faces = pytest.mark.parametrize("face", FACES)
+
+
+def examples(count=STEPS * BATCH, noise=0.1):
+    random = np.random.RandomState(3)
+    x = random.normal(size=(count, FEATURES)).astype("float32")
+    y = x @ np.arange(1, FEATURES + 1, dtype="float32")[:, None] + noise * random.normal(size=(count, 1))
+    return x, y.astype("float32")
+
+
+def regression(face, peak, *, optimizer=None, strategy=None, governed=True, **compile_arguments):
+    """Linear regression: plain descent on its quadratic is stable below a rate of about 1."""
+    keras = KERAS[face]
+    keras.utils.set_random_seed(0)
+    with (strategy or tf.distribute.get_strategy()).scope():
+        model = keras.Sequential([keras.layers.Input((FEATURES,)), keras.layers.Dense(1, name="dense")])
+        schedule = GOVERNED[face](peak, WARMUP)
+        rule = optimizer(schedule) if optimizer else keras.optimizers.SGD(schedule)
+        model.compile(rule, "mse", **{"jit_compile": False, **compile_arguments})
+    return model
+
+
+def callback(face, **options):
+    x, y = examples(64)
+    return DATE[face](**{"probe": (x, y), "micro_batches": 4, "verbose": False, **options})
+
+
+def train(model, callbacks=(), first=0, last=STEPS, epochs=1):
+    x, y = examples()
+    part = slice(first * BATCH, last * BATCH)
+    model.fit(x[part], y[part], batch_size=BATCH, shuffle=False, verbose=0, callbacks=list(callbacks), epochs=epochs)
+    return model
+
+
+def same_bits(one, other):
+    for left, right in zip(one.get_weights(), other.get_weights(), strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+@both_faces
+def test_a_blow_up_is_stopped_where_the_plan_diverges(face):
+    diverged = train(regression(face, peak=4.0))
+    assert not np.isfinite(diverged.get_weights()[0]).all() or np.abs(diverged.get_weights()[0]).max() > 1e6
+    date = callback(face)
+    saved = train(regression(face, peak=4.0), [date])
+    np.testing.assert_allclose(saved.get_weights()[0].ravel(), np.arange(1, FEATURES + 1), atol=0.2)
+    assert date.decisions and all("loss on the probe" in decision["reason"] for decision in date.decisions)
+    first = date.decisions[0]
+    assert first["step"] % (WARMUP // 10) == 0 and first["step"] < WARMUP
+    # Half of the rate that it blew up at, and never up again.
+    assert first["gain"] == pytest.approx(0.5 * first["step"] / WARMUP)
+    gains = [decision["gain"] for decision in date.decisions]
+    assert gains == sorted(gains, reverse=True) and date.state.value("ended")
+    assert float(saved.optimizer._learning_rate.gain) == pytest.approx(gains[-1])
+
+
+@both_faces
+@pytest.mark.parametrize("rule, rate", [("sgd", 0.1), ("LAMB", 0.01)])
+def test_a_stable_run_is_left_alone_bit_by_bit(face, rule, rate):
+    def optimizer(schedule):
+        return KERAS[face].optimizers.SGD(schedule) if rule == "sgd" else make(face, rule, learning_rate=schedule)
+
+    recipe = scaling.Recipe(BATCH, rate, 1.0)
+    date = callback(face, recipe=recipe, batch_size=BATCH)
+    with_date = train(regression(face, rate, optimizer=optimizer), [date])
+    same_bits(with_date, train(regression(face, rate, optimizer=optimizer)))
+    # Both noise decisions are told, and change nothing at the tuned batch.
+    assert [(decision["step"], decision["gain"]) for decision in date.decisions] == [(20, 1.0), (40, 1.0)]
+    assert "the peak stays at 1 of the plan" in date.decisions[0]["reason"]
+
+
+def test_looks_are_at_the_tenths_until_twice_the_warm_up():
+    seen = []
+    date = callback("tf_keras", log=lambda step, values: seen.append((step, values)))
+    train(regression("tf_keras", 0.1), [date])
+    assert [step for step, _ in seen] == list(range(4, 81, 4))
+    assert set(seen[0][1]) == {"date/rate", "date/loss", "date/noise_scale", "date/gain"}
+    assert seen[0][1]["date/rate"] == pytest.approx(0.1 * 3 / 40)
+
+
+@both_faces
+def test_little_noise_lowers_the_peak_to_what_it_allows(face):
+    date = callback(face, recipe=scaling.Recipe(1, 0.1), batch_size=BATCH)
+    model = train(regression(face, 0.4), [date])
+    half = date.decisions[0]
+    allowed = 0.1 * (1 + half["noise_scale"]) / (1 + half["noise_scale"] / BATCH)
+    assert half["step"] == WARMUP // 2 and half["gain"] == pytest.approx(min(1.0, allowed / 0.4), rel=1e-5)
+    quiet = callback(face, recipe=scaling.Recipe(1, 1e-3), batch_size=BATCH)
+    model = train(regression(face, 0.4), [quiet])
+    assert float(model.optimizer._learning_rate(STEPS)) == pytest.approx(0.4 * quiet.decisions[-1]["gain"])
+    assert quiet.decisions[-1]["gain"] <= 16 * 1e-3 / 0.4
+
+
+def test_the_peak_rises_only_where_it_is_allowed_to():
+    recipe = scaling.Recipe(1, 0.1)
+    options = dict(recipe=recipe, batch_size=BATCH)
+    raised = callback("tf_keras", highest_gain=1.5, **options)
+    model = train(regression("tf_keras", 0.02), [raised])
+    assert [decision["gain"] for decision in raised.decisions] == [1.5, 1.5]
+    assert float(model.optimizer._learning_rate(50)) == pytest.approx(0.02 * 50 / WARMUP)
+    kept = callback("tf_keras", **options)
+    train(regression("tf_keras", 0.02), [kept])
+    assert {decision["gain"] for decision in kept.decisions} == {1.0}
+
+
+@both_faces
+@pytest.mark.parametrize("stop", [14, 16, 37])
+def test_a_run_resumed_in_the_warm_up_decides_and_ends_the_same(face, stop, tmp_path):
+    options = dict(recipe=scaling.Recipe(1, 1e-2), batch_size=BATCH)
+
+    def parts():
+        model, date = regression(face, 4.0), callback(face, **options)
+        model.optimizer.build(model.trainable_variables)
+        return model, date, tf.train.Checkpoint(model=model, optimizer=model.optimizer, date=date.state)
+
+    whole, date, _ = parts()
+    train(whole, [date])
+    before, early, checkpoint = parts()
+    train(before, [early], last=stop)
+    path = checkpoint.save(str(tmp_path / "stopped"))
+    after, late, checkpoint = parts()
+    checkpoint.restore(path).assert_consumed()
+    train(after, [late], first=stop)
+    same_bits(after, whole)
+    assert early.decisions + late.decisions == date.decisions and len(date.decisions) > 1
+    for one, other in zip(late.state.variables, date.state.variables, strict=True):
+        np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 4])
+@both_faces
+def test_the_decisions_do_not_depend_on_the_replicas(face, replicas):
+    options = dict(recipe=scaling.Recipe(1, 1e-2), batch_size=BATCH)
+    alone, many = callback(face, **options), callback(face, **options)
+    train(regression(face, 4.0), [alone])
+    train(regression(face, 4.0, strategy=mirrored(replicas)), [many])
+    assert len(many.decisions) == len(alone.decisions) > 0
+    for one, other in zip(many.decisions, alone.decisions):
+        assert one["step"] == other["step"] and one["gain"] == pytest.approx(other["gain"], rel=1e-3)
+
+
+@both_faces
+def test_a_layer_that_is_replaced_in_one_update_is_a_blow_up(face):
+    def lamb(schedule):
+        return make(face, "LAMB", learning_rate=schedule, layer_statistics=True)
+
+    # LAMB changes a layer by exactly the rate.
+    date = callback(face, largest_update=0.1, blow_up=1e9)
+    train(regression(face, 0.2, optimizer=lamb), [date])
+    first = date.decisions[0]
+    assert first["step"] == 24 and first["largest_update"] == pytest.approx(first["rate"], rel=1e-4)
+    assert "a layer changed by 0.115 of its norm" in first["reason"] and first["gain"] == pytest.approx(0.3)
+    assert len(date.decisions) == 1
+
+
+@both_faces
+def test_looks_follow_the_updates_of_several_steps_an_execution_and_of_an_accumulating_optimizer(face):
+    steps = []
+    date = callback(face, measure_every=6, log=lambda step, _: steps.append(step))
+    train(regression(face, 0.1, steps_per_execution=4), [date])
+    assert steps == [8, 12, 20, 24, 32, 36, 44, 48, 56, 60, 68, 72, 80]
+    steps.clear()
+    date = callback(face, log=lambda step, _: steps.append(step))
+    accumulating = regression(
+        face, 0.1, optimizer=lambda schedule: make(face, "LAMB", learning_rate=schedule, accumulation_steps=3)
+    )
+    train(accumulating, [date], epochs=2)
+    assert steps == list(range(4, 81, 4))
+
+
+def test_the_probe_runs_in_training_mode_where_batches_are_normalised():
+    def mode(*layers, **options):
+        model = tf_keras.Sequential([tf_keras.layers.Input((FEATURES,)), *layers, tf_keras.layers.Dense(1)])
+        model.compile(tf_keras.optimizers.SGD(GOVERNED["tf_keras"](0.1, WARMUP)), "mse")
+        date = callback("tf_keras", **options)
+        date.set_model(model)
+        date.on_train_begin()
+        return date._gradients._training
+
+    nested = tf_keras.Sequential([tf_keras.layers.BatchNormalization()])
+    assert mode(nested) is True and mode(nested, training=False) is False
+    assert mode(tf_keras.layers.Dropout(0.5)) is False and mode(training=True) is True
+
+
+def test_the_trainers_model_with_accumulation_and_loss_scaling():
+    network = tf_keras.Sequential([tf_keras.layers.Input((FEATURES,)), tf_keras.layers.Dense(1)])
+    schedule = GOVERNED["tf_keras"](4.0, WARMUP)
+    scaled = tf_keras.mixed_precision.LossScaleOptimizer(tf_keras.optimizers.SGD(schedule), initial_scale=8.0)
+    model = TrainingModel(network, accumulation_steps=2)
+    model.compile(scaled, tf_keras.losses.MeanSquaredError())
+    date = callback("tf_keras")
+    data = tf.data.Dataset.from_tensor_slices(examples()).batch(BATCH, drop_remainder=True)
+    for part in range(STEPS // 10):
+        model.fit(data.skip(10 * part), steps_per_epoch=10, callbacks=[date], verbose=0)
+    assert date.decisions and date.decisions[0]["step"] % 4 == 0
+    np.testing.assert_allclose(network.get_weights()[0].ravel(), np.arange(1, FEATURES + 1), atol=0.2)
+
+
+def test_lost_weights_are_told_once():
+    date = callback("tf_keras")
+    train(regression("tf_keras", 1e12), [date])
+    reasons = [decision["reason"].partition(",")[0] for decision in date.decisions]
+    assert reasons in (["the loss on the probe is nan"], ["the loss on the probe is inf"])
+
+
+def test_a_decision_is_printed(capsys):
+    train(regression("tf_keras", 4.0), [callback("tf_keras", verbose=True)])
+    assert "DATE at step" in capsys.readouterr().out
+
+
+@both_faces
+def test_what_cannot_be_governed_is_told_what_to_do(face):
+    keras = KERAS[face]
+    model = regression(face, 0.1, optimizer=lambda schedule: keras.optimizers.SGD(0.1))
+    with pytest.raises(ValueError, match=r"cannot change the rate of this SGD.*scaling.govern\(schedule\)"):
+        train(model, [callback(face)])
+    model = regression(face, 0.1, optimizer=lambda schedule: keras.optimizers.SGD(GOVERNED[face](0.1, 0)))
+    with pytest.raises(ValueError, match="measures during the warm-up, and the schedule has none"):
+        train(model, [callback(face)])
+    outside = GOVERNED[face](0.1, WARMUP)
+    model = regression(face, 0.1, optimizer=lambda _: keras.optimizers.SGD(outside), strategy=mirrored(2))
+    with pytest.raises(ValueError, match="was made outside the model's strategy"):
+        train(model, [callback(face)])
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (dict(blow_up=1.0), "blow_up=1.0 is out of range; expected a factor above 1"),
+        (dict(safety=1.0), "safety=1.0 is out of range"),
+        (dict(highest_gain=0.9), "highest_gain=0.9 is out of range"),
+        (dict(highest_gain=math.inf), "highest_gain=inf is out of range"),
+        (dict(measure_every=0), "measure_every=0 is out of range"),
+        (dict(largest_update=0.0), "largest_update=0.0 is out of range"),
+        (dict(recipe=scaling.Recipe(1, 0.1)), "give batch_size, the run's global batch"),
+    ],
+)
+def test_options_out_of_range_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        callback("tf_keras", **options)
+
+
+def test_the_names_of_the_package():
+    assert scaling.govern is govern
+    assert issubclass(scaling.DATE, (DATE["tf_keras"], DATE["keras3"]))
+    with pytest.raises(AttributeError, match="it has RULES, Recipe, DATE, govern"):
+        _ = scaling.DATES
+
+
+@both_faces
+def test_a_step_compiled_by_xla_reads_the_gain(face):
+    date = callback(face)
+    model = train(regression(face, 4.0, jit_compile=True), [date])
+    assert date.decisions
+    np.testing.assert_allclose(model.get_weights()[0].ravel(), np.arange(1, FEATURES + 1), atol=0.2)

@@ -1,0 +1,1 @@
+"""Instruments: what tells why and when a large batch loses accuracy."""

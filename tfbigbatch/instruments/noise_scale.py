@@ -1,0 +1,61 @@
+"""The gradient noise scale, from the gradients' norms at two batch sizes.
+
+McCandlish et al. 2018, "An Empirical Model of Large-Batch Training" (arXiv:1812.06162), section 2.2
+and appendix A. G is the gradient over all data, Sigma the covariance of one example's gradient; the
+gradient of a batch of b examples has the expected squared norm |G|^2 + tr(Sigma) / b.
+"""
+
+import math
+
+
+def unbiased_moments(small_squared_norm, large_squared_norm, *, small_batch, large_batch):
+    """Estimates of |G|^2 and tr(Sigma); unbiased, and so below zero at times.
+
+        |G|^2     = (B |G_B|^2 - b |G_b|^2) / (B - b)
+        tr(Sigma) = (|G_b|^2 - |G_B|^2) / (1/b - 1/B)
+
+    Args:
+      small_squared_norm: |G_b|^2, or its mean over several batches of b examples.
+      large_squared_norm: |G_B|^2, of a batch of B examples; it may be made of those b.
+      small_batch, large_batch: b and B, in examples.
+
+    Returns:
+      (|G|^2, tr(Sigma)), of the norms' type.
+
+    Raises:
+      ValueError: the batches are not 0 < b < B.
+    """
+    if not 0 < small_batch < large_batch:
+        raise ValueError(
+            f"small_batch={small_batch} and large_batch={large_batch}: expected two sizes with 0 < small < large."
+        )
+    squared_norm = (large_batch * large_squared_norm - small_batch * small_squared_norm) / (large_batch - small_batch)
+    trace = (small_squared_norm - large_squared_norm) / (1 / small_batch - 1 / large_batch)
+    return squared_norm, trace
+
+
+def noise_scale(squared_norm, trace):
+    """tr(Sigma) / |G|^2, in examples: the paper's "simple" noise scale (equation 2.9).
+
+    A ratio of noisy estimates is biased: average each first, then divide.
+
+    Args:
+      squared_norm, trace: floats, estimates of |G|^2 and tr(Sigma).
+
+    Returns:
+      float of 0 or more; infinity where the gradient drowns in its noise (|G|^2 estimated at 0 or
+      below), 0 where there is no noise (tr(Sigma) at 0 or below).
+    """
+    if trace <= 0.0:
+        return 0.0
+    return trace / squared_norm if squared_norm > 0.0 else math.inf
+
+
+def smoothed(average, value, decay):
+    """The exponential average after one more value; it begins at 0, see `corrected`."""
+    return decay * average + (1.0 - decay) * value
+
+
+def corrected(average, count, decay):
+    """An exponential average over `count` values without its bias to the 0 that it began at."""
+    return average / (1.0 - decay**count)

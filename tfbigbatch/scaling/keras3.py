@@ -1,0 +1,11 @@
+"""DATE as a callback of Keras 3."""
+
+import keras
+
+from tfbigbatch.scaling.date import DATEMixin
+
+
+class DATE(DATEMixin, keras.callbacks.Callback):
+    __doc__ = DATEMixin.__doc__
+
+    batch_normalization = keras.layers.BatchNormalization

@@ -1,0 +1,11 @@
+"""DATE as a callback of tf_keras (Keras 2)."""
+
+import tf_keras
+
+from tfbigbatch.scaling.date import DATEMixin
+
+
+class DATE(DATEMixin, tf_keras.callbacks.Callback):
+    __doc__ = DATEMixin.__doc__
+
+    batch_normalization = tf_keras.layers.BatchNormalization
