@@ -43,6 +43,19 @@ def new(task):
                 "boundaries": (),
             },
             "optimizer": {"name": "momentum", "momentum": 0.9},
+            # Watches the warm-up, and lowers the peak rate where it must; see docs/date.md.
+            "date": {
+                "enabled": False,
+                # Of training examples; at most the examples of a replica's pass fit in its memory.
+                "micro_batch_size": 64,
+                "micro_batches": 8,
+                # Whether the gradient noise may lower the peak, beside a blow-up.
+                "use_noise": True,
+                "highest_gain": 1.0,
+                "blow_up": 1.5,
+                "largest_update": 1.0,
+                "safety": 0.5,
+            },
             "model": dict(tasks.get(task).model_defaults),
             "evaluation_batch_size": 256,
             "evaluate_every": "1 epochs",

@@ -57,7 +57,7 @@ def run(
     import tensorflow as tf
     import tf_keras
 
-    from tfbigbatch import tasks
+    from tfbigbatch import scaling, tasks
     from tfbigbatch.training import callbacks as run_callbacks
     from tfbigbatch.training import run_directory
     from tfbigbatch.training.callbacks.base import updates_done
@@ -116,12 +116,20 @@ def run(
         metrics = task.metrics()
         model = TrainingModel(network, config.accumulation_steps)
         model.compile(
-            optimizer=_optimizer(config.optimizer.to_dict(), plan.learning_rate),
+            optimizer=_optimizer(
+                config.optimizer.to_dict(),
+                scaling.govern(plan.learning_rate) if config.date.enabled else plan.learning_rate,
+            ),
             loss=task.loss(),
             weighted_metrics=metrics,
             steps_per_execution=config.steps_per_execution,
         )
         model.optimizer.build(network.trainable_variables)
+    date = None
+    if config.date.enabled:
+        date = _date(
+            config, plan, task, lambda step, scalars: log.write("train", step, scalars)
+        )
 
     # ---- Resume: 1. weights, optimizer and generators  2. the step  3. the data's position  4. the metrics' rows
     scratch = None if chief else os.path.join(model_dir, f".worker-{strategy.cluster_resolver.task_id}")
@@ -132,6 +140,7 @@ def run(
         keep=config.keep_checkpoints,
         scratch=scratch,
         barrier=lambda: barrier(strategy),
+        more={"date": date.state} if date else {},
     )
     first_step = checkpoints.restore()
     if mode == "eval" and first_step is None:
@@ -185,6 +194,7 @@ def run(
         run_callbacks.StepMetrics(
             log, every=plan.log_every, batch_size=config.batch_size, dataset_size=len(task.train)
         ),
+        *([date] if date else []),
         run_callbacks.StopOnNonFinite(plan.log_every),
         *([evaluation] if mode == "train_and_eval" else []),
         run_callbacks.SaveCheckpoints(
@@ -251,6 +261,7 @@ class _Plan:
     checkpoint_every: int
     log_every: int
     evaluation_batch_size: int
+    tuned: object
     learning_rate: object
     lines: list
 
@@ -274,6 +285,7 @@ def _plan(config, dataset_size, replicas):
         log_every=steps("log_every"),
         # Whole replicas; the mask leaves the padding out.
         evaluation_batch_size=-(-config.evaluation_batch_size // replicas) * replicas,
+        tuned=tuned,
         learning_rate=scaled.schedule(dataset_size, keras="tf_keras"),
         lines=[
             *arithmetic.lines(total_steps),
@@ -296,6 +308,28 @@ def _optimizer(arguments, learning_rate):
         if arguments.get(field):
             raise InputError(f"optimizer.{field} cannot be set here: {why}. Remove it.")
     return optimizers.get(name, keras="tf_keras", learning_rate=learning_rate, **arguments)
+
+
+def _date(config, plan, task, log):
+    """The callback DATE, on a probe of the run's first training examples."""
+    import tensorflow as tf
+
+    from tfbigbatch import scaling
+
+    fields = config.date.to_dict()
+    micro_batch_size, micro_batches = fields.pop("micro_batch_size"), fields.pop("micro_batches")
+    use_noise, _ = fields.pop("use_noise"), fields.pop("enabled")
+    probe = task.train.training_batches(
+        # Every worker measures the same probe.
+        tf.distribute.InputContext(),
+        batch_size=micro_batch_size,
+        seed=config.seed,
+        first_step=0,
+        last_step=micro_batches,
+    )
+    return scaling.tf_keras.DATE(
+        probe=probe, recipe=plan.tuned if use_noise else None, batch_size=config.batch_size, log=log, **fields
+    )
 
 
 def _say(chief, line):

@@ -55,8 +55,8 @@ class GovernedSchedule(WarmupSchedule):
             kind = self.keras_schedules.LearningRateSchedule
             if not isinstance(after, kind):
                 raise InputError(
-                    f"after={after!r} is not a {kind.__module__}.{kind.__name__}: take a schedule of the Keras that the "
-                    "optimizer is for, or None."
+                    f"after={after!r} is not a {kind.__module__}.{kind.__name__}: take a schedule of the Keras that "
+                    "the optimizer is for, or None."
                 )
             first = float(after(tf.constant(0.0)))
             if abs(first - peak) > 1e-5 * abs(peak):
