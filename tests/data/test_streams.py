@@ -111,6 +111,7 @@ def test_bad_texts_are_refused(tokens, window, said):
         Streams(np.array(tokens, np.int32), 5, window, "test")
 
 
-def test_more_streams_than_predictions_are_refused():
-    with pytest.raises(ValueError, match="104 streams of 102 predictions would be empty"):
-        streams().examples_in_epoch(104)
+@pytest.mark.parametrize("batch_size", [0, 104])
+def test_streams_that_would_be_empty_are_refused(batch_size):
+    with pytest.raises(ValueError, match=f"102 predictions cannot be cut into {batch_size} streams"):
+        streams().examples_in_epoch(batch_size)

@@ -123,10 +123,10 @@ class Streams:
 
     def _length(self, batch_size):
         """L, the predictions of one stream; the last streams may have fewer."""
-        if batch_size > self.predictions:
+        if not 1 <= batch_size <= self.predictions:
             raise InputError(
-                f"{self.source}: {batch_size} streams of {self.predictions} predictions would be empty. "
-                "Use a batch_size and an evaluation_batch_size of at most that."
+                f"{self.source}: {self.predictions} predictions cannot be cut into {batch_size} streams. "
+                "Use a batch_size and an evaluation_batch_size from 1 to that many."
             )
         return -(-self.predictions // batch_size)
 
