@@ -10,8 +10,6 @@ from tfbigbatch.training.batches import BatchArithmetic
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FILES = sorted(os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(ROOT, "experiments", "*", "study*.py")))
-TRAINING_SET = {"digits_lstm": 1437, "mnist_lstm": 60_000}
-
 
 @pytest.fixture
 def config():
@@ -26,7 +24,7 @@ def test_there_is_a_study():
 def test_every_row_of_a_study_file_can_be_run(file):
     made = study.load(os.path.join(ROOT, file))
     for entry in made.entries:
-        config, size = entry.config, TRAINING_SET[entry.config.task]
+        config, size = entry.config, tasks.get(entry.config.task).training_examples or 1_000_000
         BatchArithmetic(config.batch_size, config.accumulation_steps, 1, size)
         assert set(config.model) <= set(tasks.get(config.task).model_defaults)
         arguments = config.optimizer.to_dict()

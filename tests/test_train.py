@@ -125,6 +125,58 @@ def test_stopped_anywhere_and_resumed_it_ends_in_the_same_bits(tmp_path, quick_c
     assert curve(parts) == curve(whole)
 
 
+def language_config(**fields):
+    """A language model of seconds; an epoch is 32 updates."""
+    config = experiment.new("lstm_language_model")
+    config.model.update({"window": 2, "hidden_units": 6, "embedding_units": 5, "layers": 1})
+    config.batch_size = config.evaluation_batch_size = 32
+    config.duration = "40 steps"
+    config.evaluate_every = "20 steps"
+    config.checkpoint_every = "12 steps"
+    config.log_every = "4 steps"
+    config.schedule.learning_rate = 1.0
+    config.update(fields)
+    return config
+
+
+def run_language(config, model_dir, **arguments):
+    return train.run(config, model_dir=str(model_dir), use_fake_data=True, **arguments)
+
+
+@pytest.mark.parametrize("strategy", ["one_device", pytest.param("mirrored", marks=pytest.mark.slow)])
+def test_a_language_model_resumes_within_an_epoch_in_the_same_bits(tmp_path, strategy):
+    config = language_config(accumulation_steps=2)
+    config.model.dropout = 0.2
+    for name, stops in (("whole", [None]), ("parts", [5, 34, None])):
+        for stop in stops:
+            done = run_language(config, tmp_path / name, strategy_name=strategy, stop_after=stop)
+    assert_same_bits(tmp_path / "whole", tmp_path / "parts")
+    rows = read_rows(tmp_path / "parts" / "metrics.jsonl")
+    assert done["metrics"]["perplexity"] == pytest.approx(np.exp(done["metrics"]["cross_entropy"]))
+    assert all(row["tokens_per_second"] == 2 * row["examples_per_second"] for row in rows if row["split"] == "train")
+
+
+def test_a_language_model_goes_on_with_another_number_of_replicas(tmp_path):
+    whole = run_language(language_config(), tmp_path / "whole")
+    run_language(language_config(), tmp_path / "parts", stop_after=13)
+    parts = run_language(language_config(), tmp_path / "parts", strategy_name="mirrored")
+    assert parts["metrics"] == pytest.approx(whole["metrics"], rel=1e-5)
+    one, two = final_weights(tmp_path / "whole"), final_weights(tmp_path / "parts")
+    assert any("carried_state" in name for name in one)
+    for name in one:
+        np.testing.assert_allclose(two[name], one[name], rtol=1e-3, atol=1e-5, err_msg=name)
+
+
+def test_chosen_on_the_valid_set_a_run_is_scored_on_the_test_set(tmp_path, capsys):
+    valid = run_language(language_config(evaluate_on="valid"), tmp_path)
+    assert "valid perplexity" in capsys.readouterr().out
+    test = run_language(language_config(evaluate_on="test"), tmp_path, mode="eval")
+    assert "test perplexity" in capsys.readouterr().out
+    assert test["metrics"]["perplexity"] != valid["metrics"]["perplexity"]
+    with pytest.raises(ValueError, match="evaluate_on: valid -> test"):
+        run_language(language_config(evaluate_on="test"), tmp_path)
+
+
 def test_killed_just_before_the_end_it_still_ends_with_its_metrics(tmp_path, quick_config):
     done = train.run(quick_config(), model_dir=str(tmp_path))
     rows = read_rows(tmp_path / "metrics.jsonl")
@@ -214,6 +266,7 @@ def test_divergence_after_a_checkpoint_leaves_it(tmp_path, quick_config):
         ({"keep_checkpoints": 1}, "expected 2 or more"),
         ({"steps_per_execution": 0}, "steps_per_execution=0"),
         ({"seed": -1}, "seed=-1: expected 0 or more"),
+        ({"evaluate_on": "valid"}, "evaluate_on='valid': task digits_lstm is evaluated on one of test"),
         ({"evaluation_batch_size": 0}, "evaluation_batch_size=0: expected 1 or more"),
         ({"model__hidden_units": 0}, "hidden_units=0.*expected"),
         ({"model": {"hiden_units": 8}}, "model.hiden_units.*Did you mean 'hidden_units'"),

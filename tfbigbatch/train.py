@@ -61,6 +61,7 @@ def run(
     from tfbigbatch.training import callbacks as run_callbacks
     from tfbigbatch.training import run_directory
     from tfbigbatch.training.callbacks.base import updates_done
+    from tfbigbatch.training.carried_state import StatefulTrainingModel
     from tfbigbatch.training.checkpoints import Checkpoints
     from tfbigbatch.training.metrics_log import MetricsLog
     from tfbigbatch.training.model import TrainingModel
@@ -75,6 +76,14 @@ def run(
     for name, lowest in (("seed", 0), ("steps_per_execution", 1), ("evaluation_batch_size", 1)):
         if config[name] < lowest:
             raise InputError(f"{name}={config[name]}: expected {lowest} or more.")
+    if config.evaluate_on not in tasks.get(config.task).evaluates_on:
+        has = ", ".join(tasks.get(config.task).evaluates_on)
+        raise InputError(f"evaluate_on={config.evaluate_on!r}: task {config.task} is evaluated on one of {has}.")
+    if config.date.enabled and tasks.get(config.task).carries_state:
+        raise InputError(
+            f"date.enabled: DATE's probe begins anywhere, and the streams of task {config.task} carry state from one "
+            "update to the next. Set date.enabled=False."
+        )
     known = tasks.get(config.task).model_defaults
     for name in set(config.model) - set(known):
         raise InputError(f"model.{name}: task {config.task} has no such field. {nearest(name, known)}")
@@ -91,19 +100,22 @@ def run(
 
     # ---- The run directory: is it ours? -------------------------------------------------------
     directory = run_directory.RunDirectory(model_dir, chief)
-    directory.check(config.to_dict())
+    # A finished run may be scored on the set that it was not chosen by.
+    directory.check(config.to_dict(), but=("evaluate_on",) if mode == "eval" else ())
     before = directory.status()
     if before.get("status") == run_directory.DONE and mode != "eval":
-        _say(chief, f"{model_dir} holds a finished run ({before['step']:,} steps); nothing to do. {_shown(before)}")
+        shown = _shown(before, config)
+        _say(chief, f"{model_dir} holds a finished run ({before['step']:,} steps); nothing to do. {shown}")
         return before
 
     # ---- The task and its data ----------------------------------------------------------------
     task = tasks.get(config.task)(model=config.model.to_dict(), data_dir=data_dir, use_fake_data=use_fake_data)
 
     # ---- The batch arithmetic and the schedule ------------------------------------------------
-    plan = _plan(config, len(task.train), strategy.num_replicas_in_sync)
+    examples_in_epoch = task.train.examples_in_epoch(config.batch_size)
+    plan = _plan(config, examples_in_epoch, strategy.num_replicas_in_sync)
     for line in (
-        f"task       {config.task}: {task.train.source}, {len(task.train):,} examples",
+        f"task       {config.task}: {task.train.source}, {task.train.contents}",
         f"strategy   {chosen}",
         *plan.lines,
         f"optimizer  {config.optimizer.get('name')}, {config.mixed_precision}",
@@ -114,7 +126,15 @@ def run(
     with strategy.scope():
         network = task.network()
         metrics = task.metrics()
-        model = TrainingModel(network, config.accumulation_steps)
+        if task.carries_state:
+            model = StatefulTrainingModel(
+                network,
+                config.accumulation_steps,
+                batch_size=config.batch_size,
+                evaluation_batch_size=plan.evaluation_batch_size,
+            )
+        else:
+            model = TrainingModel(network, config.accumulation_steps)
         model.compile(
             optimizer=_optimizer(
                 config.optimizer.to_dict(),
@@ -140,7 +160,7 @@ def run(
         keep=config.keep_checkpoints,
         scratch=scratch,
         barrier=lambda: barrier(strategy),
-        more={"date": date.state} if date else {},
+        **_checkpointing(model, date),
     )
     first_step = checkpoints.restore()
     if mode == "eval" and first_step is None:
@@ -150,14 +170,15 @@ def run(
         _say(chief, f"resume     from the checkpoint of step {first_step:,}")
 
     # ---- Evaluate only ------------------------------------------------------------------------
-    test_steps = task.test.evaluation_steps(plan.evaluation_batch_size)
-    test_set = strategy.distribute_datasets_from_function(
-        lambda context: task.test.evaluation_batches(context, batch_size=plan.evaluation_batch_size)
+    held_out = getattr(task, config.evaluate_on)
+    evaluation_steps = held_out.evaluation_steps(plan.evaluation_batch_size)
+    evaluation_set = strategy.distribute_datasets_from_function(
+        lambda context: held_out.evaluation_batches(context, batch_size=plan.evaluation_batch_size)
     )
     if mode == "eval":
-        measured = model.evaluate(test_set, steps=test_steps, verbose=0, return_dict=True)
+        measured = model.evaluate(evaluation_set, steps=evaluation_steps, verbose=0, return_dict=True)
         result = {"status": before.get("status"), "step": first_step, "metrics": measured}
-        _say(chief, f"step {first_step:,}: {_shown(result)}")
+        _say(chief, f"step {first_step:,}: {_shown(result, config)}")
         return result
 
     # ---- Train --------------------------------------------------------------------------------
@@ -182,17 +203,24 @@ def run(
     status(run_directory.RUNNING, first_step)
     evaluation = run_callbacks.Evaluation(
         model,
-        test_set,
-        test_steps,
+        evaluation_set,
+        evaluation_steps,
         log,
         every=plan.evaluate_every,
         last_step=plan.total_steps,
         histograms=config.histograms,
     )
+    progress = run_callbacks.Progress(
+        plan.total_steps, evaluation, [metric.name for metric in metrics], config.evaluate_on
+    )
     stop = run_callbacks.StopOnSignal(checkpoints)
     callbacks = [
         run_callbacks.StepMetrics(
-            log, every=plan.log_every, batch_size=config.batch_size, dataset_size=len(task.train)
+            log,
+            every=plan.log_every,
+            batch_size=config.batch_size,
+            dataset_size=examples_in_epoch,
+            tokens_per_example=task.train.tokens_per_example,
         ),
         *([date] if date else []),
         run_callbacks.StopOnNonFinite(plan.log_every),
@@ -203,7 +231,7 @@ def run(
             last_step=plan.total_steps,
             saved=lambda step: status(run_directory.RUNNING, step),
         ),
-        *([run_callbacks.Progress(plan.total_steps, evaluation, [metric.name for metric in metrics])] if chief else []),
+        *([progress] if chief else []),
     ]
     if profile_steps and chief:
         profiles = os.path.join(model_dir, "train")
@@ -239,7 +267,7 @@ def run(
         # Killed between the last checkpoint and here: the rows are written, the status is not.
         evaluation.measure()
     result = status(run_directory.DONE, plan.total_steps, metrics=evaluation.latest)
-    _say(chief, f"done       {plan.total_steps:,} steps in {result['seconds']:.1f} s. {_shown(result)}")
+    _say(chief, f"done       {plan.total_steps:,} steps in {result['seconds']:.1f} s. {_shown(result, config)}")
     if not use_fake_data:
         _say(chief, f"look       tensorboard --host=localhost --logdir={model_dir}")
     return result
@@ -332,13 +360,19 @@ def _date(config, plan, task, log):
     )
 
 
+def _checkpointing(model, date):
+    """What a checkpoint holds beside network and optimizer: the model's carried state, and DATE's."""
+    arguments = model.checkpointing()
+    return {**arguments, "more": {**arguments.get("more", {}), **({"date": date.state} if date else {})}}
+
+
 def _say(chief, line):
     if chief:
         print(line, flush=True)
 
 
-def _shown(result):
-    return "  ".join(f"test {name} {value:.4f}" for name, value in result.get("metrics", {}).items())
+def _shown(result, config):
+    return "  ".join(f"{config.evaluate_on} {name} {value:.4f}" for name, value in result.get("metrics", {}).items())
 
 
 # ---- The command line -------------------------------------------------------------------------

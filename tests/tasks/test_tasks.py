@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tfbigbatch import tasks
 
-SHARED = {"__init__", "row_classification"}
+SHARED = {"__init__", "perplexity", "row_classification"}
 
 
 def test_every_file_of_tasks_is_registered():
@@ -22,19 +22,28 @@ def test_a_task_has_every_part_and_runs_on_fake_data(name):
     model = {**cls.model_defaults, **cls.smoke_model}
     task = cls(model=model, data_dir=None, use_fake_data=True)
     network = task.network()
-    x, y = next(
+    x, y, *_ = next(
         iter(task.train.training_batches(tf.distribute.InputContext(), batch_size=4, seed=0, first_step=0, last_step=1))
     )
-    assert x.dtype == network.input.dtype and x.shape[1:] == network.input.shape[1:]
-    predicted = network(x)
+    if cls.carries_state:
+        states = [tf.zeros([4, *state.shape[1:]]) for state in network.inputs[1:]]
+        predicted, *after = network([x["tokens"], *states])
+        assert [state.shape for state in after] == [state.shape for state in states]
+    else:
+        assert x.dtype == network.input.dtype and x.shape[1:] == network.input.shape[1:]
+        predicted = network(x)
     assert np.isfinite(task.loss()(y, predicted).numpy())
+    mask = np.ones(y.shape, np.float32)
+    mask[2:] = 0
     names = []
     for metric in task.metrics():
-        metric.update_state(y, predicted, sample_weight=[1.0, 1.0, 0.0, 0.0])
+        metric.update_state(y, predicted, sample_weight=mask)
         assert np.isfinite(metric.result().numpy())
         names.append(metric.name)
-    assert task.target in names
+    assert task.target in names and task.higher_is_better in (True, False)
     assert cls.training_examples is None or cls.training_examples >= 1
+    for split in ("train", *cls.evaluates_on):
+        assert getattr(task, split).contents
 
 
 def test_an_unknown_task_is_told_the_nearest():

@@ -84,3 +84,13 @@ def test_evaluation_is_exact_at_any_batch_size(replicas, batch_size):
     result = model.evaluate(batches, steps=examples.evaluation_steps(batch_size), verbose=0, return_dict=True)
     np.testing.assert_allclose(result["accuracy"], right.mean(), rtol=1e-6)
     np.testing.assert_allclose(result["cross_entropy"], exact, rtol=1e-5)
+
+
+def test_an_embedding_is_clipped_by_the_norm_of_its_whole_gradient():
+    # One word eight times: its eight rows sum to a norm of 8 times, not root 8 times, each one's.
+    words = tf_keras.Input((8,), dtype="int32")
+    out = tf_keras.layers.Embedding(3, 2, embeddings_initializer="zeros")(words)
+    model = TrainingModel(tf_keras.Model(words, out))
+    model.compile(tf_keras.optimizers.SGD(1.0, global_clipnorm=0.5), loss=lambda y, y_pred: tf.reduce_sum(y_pred))
+    model.fit(np.ones((1, 8), np.int32), np.zeros((1, 8)), verbose=0)
+    np.testing.assert_allclose(model.get_weights()[0][1], [-0.5 / np.sqrt(2)] * 2, rtol=1e-5)

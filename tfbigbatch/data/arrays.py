@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from tfbigbatch.data import order
+from tfbigbatch.data import order, replica_batches
 from tfbigbatch.errors import InputError
 
 
@@ -44,6 +44,21 @@ class Arrays:
     def __len__(self):
         return len(self.labels)
 
+    @property
+    def contents(self):
+        """What there is, in words, for the run's banner."""
+        return f"{len(self):,} examples"
+
+    @property
+    def tokens_per_example(self):
+        """None: an example is not a text."""
+        return None
+
+    def examples_in_epoch(self, batch_size):
+        """The examples in an epoch, whatever the batch: an epoch need not be whole batches."""
+        del batch_size
+        return len(self)
+
     def training_batches(self, context, *, batch_size, seed, first_step, last_step):
         """Batches for this worker's replicas, in the order of `order.examples_at`.
 
@@ -62,7 +77,9 @@ class Arrays:
             indices = order.examples_at(positions, seed=seed, dataset_size=len(self))
             return tf.gather(features, indices), tf.gather(labels, indices)
 
-        return _batches(batch_of, context, batch_size, first_step, last_step)
+        return replica_batches.of_positions(
+            batch_of, context, batch_size=batch_size, first_step=first_step, last_step=last_step
+        )
 
     def evaluation_batches(self, context, *, batch_size):
         """Every example once, in order, padded to whole batches.
@@ -78,26 +95,10 @@ class Arrays:
             mask = tf.cast(positions < len(self), tf.float32)
             return tf.gather(features, indices), tf.gather(labels, indices), mask
 
-        return _batches(batch_of, context, batch_size, 0, self.evaluation_steps(batch_size))
+        return replica_batches.of_positions(
+            batch_of, context, batch_size=batch_size, first_step=0, last_step=self.evaluation_steps(batch_size)
+        )
 
     def evaluation_steps(self, batch_size):
         """The number of batches that hold every example once."""
         return -(-len(self) // batch_size)
-
-
-def _batches(batch_of, context, batch_size, first_step, last_step):
-    """Data set of `batch_of(positions)` for each step and each replica of this worker, which take turns.
-
-    Positions are int64, [batch_size / replicas]: a global batch is batch_size of them in a row, and
-    the replicas of all workers share it in their order.
-    """
-    replicas = context.num_replicas_in_sync // context.num_input_pipelines
-    first_replica = context.input_pipeline_id * replicas
-    per_replica = batch_size // context.num_replicas_in_sync
-
-    def batch(turn):
-        step, replica = turn // replicas, turn % replicas + first_replica
-        return batch_of(step * batch_size + replica * per_replica + tf.range(per_replica, dtype=tf.int64))
-
-    turns = tf.data.Dataset.range(first_step * replicas, last_step * replicas)
-    return turns.map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(tf.data.AUTOTUNE)

@@ -7,6 +7,7 @@ from tfbigbatch.errors import InputError, nearest
 # Named here, imported when asked for: a task's data or model may need an optional package.
 _TASKS = {
     "digits_lstm": "DigitsLSTM",
+    "lstm_language_model": "LSTMLanguageModel",
     "mnist_lstm": "MnistLSTM",
 }
 

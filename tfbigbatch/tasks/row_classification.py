@@ -13,7 +13,9 @@ class RowClassification:
       images: the module of the data set: SHAPE, CLASSES, BRIGHTEST and load(data_dir).
       model_defaults: the fields of the model that an experiment may set.
       smoke_model: those that a smoke run sets, for a tiny model of the same structure.
-      target: the metric that tells the quality of a run.
+      target, higher_is_better: the metric that tells the quality of a run, and its direction.
+      evaluates_on: the held-out sets, of which a config names one.
+      carries_state: no state goes on from one update to the next.
       training_examples: examples in an epoch, known without the data.
       train, test: `Arrays`.
 
@@ -27,6 +29,9 @@ class RowClassification:
     model_defaults = {}
     smoke_model = {"hidden_units": 4, "projection_units": 0}
     target = "accuracy"
+    higher_is_better = True
+    evaluates_on = ("test",)
+    carries_state = False
     training_examples = None
 
     def __init__(self, *, model, data_dir, use_fake_data):

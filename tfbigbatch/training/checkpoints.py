@@ -1,4 +1,4 @@
-"""Checkpoints of a run: network, optimizer state and random generators."""
+"""Checkpoints of a run: network, optimizer state, random generators, and whatever else the model keeps."""
 
 import os
 import shutil
@@ -20,9 +20,23 @@ class Checkpoints:
       scratch: None, or where a worker that is not the chief writes: in a cluster every worker
         takes part in a save, but only the chief's files stay.
       barrier: called after each save; no worker goes on before the chief's files are whole.
+      more: dictionary of further trackables to save.
+      before_save, after_restore: called, on every worker, before `more` is written and after it is read.
     """
 
-    def __init__(self, network, optimizer, directory, *, keep=2, scratch=None, barrier=lambda: None):
+    def __init__(
+        self,
+        network,
+        optimizer,
+        directory,
+        *,
+        keep=2,
+        scratch=None,
+        barrier=lambda: None,
+        more=None,
+        before_save=lambda: None,
+        after_restore=lambda: None,
+    ):
         if keep < 2:
             raise InputError(f"keep_checkpoints={keep}: expected 2 or more, so that one stays if the newest is lost.")
         self._network = network
@@ -30,8 +44,10 @@ class Checkpoints:
         self._directory = directory
         # tf_keras leaves the random generators of its layers (dropout's) out of checkpoints.
         self._checkpoint = tf.train.Checkpoint(
-            network=network, optimizer=optimizer, generators=_random_generators(network)
+            network=network, optimizer=optimizer, generators=_random_generators(network), **(more or {})
         )
+        self._before_save = before_save
+        self._after_restore = after_restore
         self._scratch = scratch
         self._barrier = barrier
         self._manager = tf.train.CheckpointManager(
@@ -66,6 +82,7 @@ class Checkpoints:
                 f"checkpoint {path} is damaged ({_first_line(error)}). Remove its line from "
                 f"{os.path.join(self._directory, 'checkpoint')} to resume from the one before."
             ) from None
+        self._after_restore()
         return updates_done(self._optimizer)
 
     def save(self, step):
@@ -77,6 +94,7 @@ class Checkpoints:
         """
         if not self._is_finite():
             raise DivergedError(f"the weights are not finite at step {step}.")
+        self._before_save()
         try:
             self._manager.save(checkpoint_number=step)
         except (tf.errors.OpError, OSError) as error:

@@ -25,8 +25,6 @@ class TrainingModel(tf_keras.Model):
         return self.network(inputs, training=training)
 
     def train_step(self, data):
-        if self.accumulation_steps == 1:
-            return super().train_step(data)
         variables = self.trainable_variables
         optimizer = self.optimizer
         scales_loss = isinstance(optimizer, tf_keras.mixed_precision.LossScaleOptimizer)
@@ -40,7 +38,12 @@ class TrainingModel(tf_keras.Model):
             self.compiled_metrics.update_state(y, y_pred, sample_weight)
             return tape.gradient(scaled, variables)
 
-        gradients = accumulate_gradients(gradients_of, data, variables, self.accumulation_steps)
+        if self.accumulation_steps == 1:
+            # An embedding's gradient comes as rows, one for each token, and Keras clips by their norm before it
+            # sums those of the same word: too large a norm, by up to the root of the tokens in a batch.
+            gradients = [None if each is None else tf.convert_to_tensor(each) for each in gradients_of(data)]
+        else:
+            gradients = accumulate_gradients(gradients_of, data, variables, self.accumulation_steps)
         if scales_loss:
             gradients = optimizer.get_unscaled_gradients(gradients)
         optimizer.apply_gradients(zip(gradients, variables))
@@ -50,3 +53,7 @@ class TrainingModel(tf_keras.Model):
         x, y, mask = tf_keras.utils.unpack_x_y_sample_weight(data)
         self.compiled_metrics.update_state(y, self(x, training=False), sample_weight=mask)
         return {metric.name: metric.result() for metric in self.compiled_metrics.metrics}
+
+    def checkpointing(self):
+        """What `Checkpoints` needs for the model's own state, as its arguments; there is none."""
+        return {}

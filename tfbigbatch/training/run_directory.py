@@ -86,14 +86,23 @@ class RunDirectory:
         self._config = os.path.join(path, "config.json")
         self._status = os.path.join(path, "status.json")
 
-    def check(self, config):
-        """Raises ValueError, with the fields that differ, where the directory is of another config."""
+    def check(self, config, but=()):
+        """Raises ValueError, with the fields that differ, where the directory is of another config.
+
+        Args:
+          config: plain nested dictionary, resolved.
+          but: names of top-level fields that may differ.
+        """
         if os.path.exists(self.path) and not os.path.isdir(self.path):
             raise InputError(f"--model_dir={self.path} is a file; expected a directory, or a path that does not exist.")
         before = read_json(self._config)
         if before is None:
             return
-        changed = differences(before.get("config", {}), json.loads(json.dumps(config)))
+        one, two = (
+            {name: value for name, value in given.items() if name not in but}
+            for given in (before.get("config", {}), json.loads(json.dumps(config)))
+        )
+        changed = differences(one, two)
         if changed:
             raise InputError(
                 f"--model_dir={self.path} holds a run of another config; the fields that differ:\n  "

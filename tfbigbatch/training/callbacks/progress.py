@@ -15,15 +15,17 @@ class Progress(StepCallback):
       last_step: updates of the whole run.
       evaluation: the Evaluation whose latest result is shown beside the loss.
       metric_names: names of the evaluation's metrics.
+      split: the held-out set that it measures.
     """
 
     _BETWEEN_DRAWINGS = 0.2  # seconds
 
-    def __init__(self, last_step, evaluation, metric_names):
+    def __init__(self, last_step, evaluation, metric_names, split="test"):
         super().__init__()
         self._last_step = last_step
         self._evaluation = evaluation
-        self._names = ["loss", *(f"test_{name}" for name in metric_names)]
+        self._split = split
+        self._names = ["loss", *(f"{split}_{name}" for name in metric_names)]
         self._bar = None
         self._drawn = 0.0
         self._logs = {}
@@ -51,5 +53,5 @@ class Progress(StepCallback):
 
     def _shown(self):
         shown = {name: float(value) for name, value in self._logs.items() if name == "loss"}
-        shown.update({f"test_{name}": value for name, value in self._evaluation.latest.items()})
+        shown.update({f"{self._split}_{name}": value for name, value in self._evaluation.latest.items()})
         return list(shown.items())

@@ -12,21 +12,24 @@ class StepMetrics(StepCallback):
     """Writes training scalars every so many updates: the mean of each metric over the window.
 
     It resets the model's metrics after each window, so Keras' own epoch logs are of the last
-    window only. Also written: learning_rate, epoch and examples_per_second.
+    window only. Also written: learning_rate, epoch and examples_per_second, and for texts
+    tokens_per_second.
 
     Args:
       log: MetricsLog.
       every: window in updates.
       batch_size: examples in one update.
       dataset_size: examples in one epoch.
+      tokens_per_example: None where an example is not of tokens.
     """
 
-    def __init__(self, log, *, every, batch_size, dataset_size):
+    def __init__(self, log, *, every, batch_size, dataset_size, tokens_per_example=None):
         super().__init__()
         self._log = log
         self._every = every
         self._batch_size = batch_size
         self._dataset_size = dataset_size
+        self._tokens_per_example = tokens_per_example
 
     def on_epoch_begin(self, epoch, logs=None):
         super().on_epoch_begin(epoch, logs)
@@ -47,6 +50,8 @@ class StepMetrics(StepCallback):
         scalars = {name: float(value) for name, value in logs.items()}
         examples = (self.step - self._window_start) * self._batch_size
         scalars["examples_per_second"] = examples / (time.perf_counter() - self._window_time)
+        if self._tokens_per_example:
+            scalars["tokens_per_second"] = scalars["examples_per_second"] * self._tokens_per_example
         scalars["learning_rate"] = learning_rate_at(self.model.optimizer, self.step - 1)
         scalars["epoch"] = self.step * self._batch_size / self._dataset_size
         self._log.write("train", self.step, scalars)

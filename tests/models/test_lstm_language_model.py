@@ -1,0 +1,89 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from tests.models.numpy_lstm import cross_entropies
+from tfbigbatch.models.lstm_language_model import lstm_language_model
+
+FIELDS = {"vocabulary_size": 11, "window": 6, "hidden_units": 5, "embedding_units": 3, "layers": 2}
+
+
+def zero_states(batch):
+    return [tf.zeros([batch, 5])] * 4
+
+
+def tokens(batch, length=6, seed=0):
+    return np.random.RandomState(seed).randint(0, 11, (batch, length)).astype(np.int32)
+
+
+def test_windows_with_carried_state_are_one_unbroken_sequence():
+    model = lstm_language_model(**FIELDS, initial_scale=0.5)
+    text = tokens(3, 19)
+    states, logits = zero_states(3), []
+    for start in range(0, 18, 6):
+        out, *states = model([text[:, start : start + 6], *states])
+        logits.append(out)
+    nats = tf_keras.losses.sparse_categorical_crossentropy(text[:, 1:], tf.concat(logits, axis=1), from_logits=True)
+    for row, line in zip(nats.numpy(), text):
+        np.testing.assert_allclose(row, cross_entropies(model.get_weights(), line), rtol=1e-5)
+
+
+def test_weights_begin_as_the_paper_says():
+    weights = lstm_language_model(**{**FIELDS, "hidden_units": 50}, initial_scale=0.04).get_weights()
+    assert all(np.abs(weight).max() <= 0.04 for weight in weights)
+    assert all(np.abs(weight).max() > 0.03 for weight in weights if weight.size > 50)
+    np.testing.assert_allclose([weight.mean() for weight in weights if weight.size > 1000], 0, atol=3e-3)
+    biases = lstm_language_model(**FIELDS, unit_forget_bias=True).get_layer("lstm_1").cell.bias.numpy()
+    np.testing.assert_array_equal(biases[5:10], 1)
+
+
+def test_dropout_is_in_training_only_and_the_logits_stay_float32():
+    tf_keras.mixed_precision.set_global_policy("mixed_bfloat16")
+    model = lstm_language_model(**FIELDS, dropout=0.5)
+    inputs = [tokens(2), *zero_states(2)]
+    first, *states = model(inputs, training=True)
+    assert first.dtype == tf.float32 and states[0].dtype == tf.bfloat16
+    assert np.abs(first - model(inputs, training=True)[0]).max() > 0
+    np.testing.assert_array_equal(model(inputs)[0], model(inputs)[0])
+
+
+def test_cudnn_can_take_it_but_unrolled():
+    # Private to tf_keras, and the one place where it says so.
+    for unroll in (False, True):
+        model = lstm_language_model(**FIELDS, dropout=0.5, unroll=unroll)
+        for layer in range(2):
+            assert model.get_layer(f"lstm_{layer}")._could_use_gpu_kernel is not unroll
+
+
+@pytest.mark.parametrize("unroll", [False, True])
+def test_xla_compiles_a_training_pass_to_the_same_numbers(unroll):
+    model = lstm_language_model(**FIELDS, unroll=unroll, initial_scale=0.5)
+    text = tokens(4, 7)
+
+    def forward_and_backward(states):
+        with tf.GradientTape() as tape:
+            logits, *after = model([tf.constant(text[:, :-1]), *states], training=True)
+            loss = tf.reduce_mean(
+                tf.nn.sparse_softmax_cross_entropy_with_logits(labels=text[:, 1:], logits=logits)
+            )
+        gradients = tape.gradient(loss, model.trainable_variables)
+        return loss, after, [tf.convert_to_tensor(gradient) for gradient in gradients]
+
+    states = [tf.random.stateless_normal([4, 5], [seed, 0]) for seed in range(4)]
+    plain = tf.function(forward_and_backward)(states)
+    fused = tf.function(forward_and_backward, jit_compile=True)(states)
+    tf.nest.map_structure(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6), plain, fused)
+
+
+def test_unrolled_it_is_the_same_model():
+    plain, unrolled = lstm_language_model(**FIELDS), lstm_language_model(**FIELDS, unroll=True)
+    unrolled.set_weights(plain.get_weights())
+    for a, b in zip(plain([tokens(3), *zero_states(3)]), unrolled([tokens(3), *zero_states(3)])):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("field, value", [("layers", 0), ("window", 0), ("dropout", 1.0), ("initial_scale", 0.0)])
+def test_sizes_out_of_range_are_refused(field, value):
+    with pytest.raises(ValueError, match=f"{field}={value}.*expected"):
+        lstm_language_model(**{**FIELDS, field: value})

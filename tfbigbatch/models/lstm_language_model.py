@@ -1,0 +1,92 @@
+"""LSTM language models whose state goes in and comes out, so that a text may be read window by window."""
+
+import tf_keras
+
+from tfbigbatch.errors import InputError
+
+
+def lstm_language_model(
+    *,
+    vocabulary_size,
+    window,
+    hidden_units,
+    embedding_units,
+    layers,
+    dropout=0.0,
+    initial_scale=0.1,
+    unit_forget_bias=False,
+    unroll=False,
+):
+    """The language model of Zaremba et al. 2014 (arXiv:1409.2329).
+
+    Dropout is on what goes into each layer and out of the last, not from step to step. The LSTMs keep
+    to the arguments that cuDNN's kernel takes, and Keras uses it on a GPU.
+
+    Args:
+      vocabulary_size: words.
+      window: tokens of a stream in one pass.
+      hidden_units: units of each LSTM.
+      embedding_units: width of the words' embeddings.
+      layers: LSTMs, one upon the other.
+      dropout: share dropped in training.
+      initial_scale: all weights begin uniform in [-initial_scale, initial_scale].
+      unit_forget_bias: the LSTMs' biases begin at 0, and at 1 for the forget gates; the paper's begin as
+        all weights do.
+      unroll: the steps of the LSTMs written out in the graph: longer to trace; on a GPU it rules out
+        cuDNN's kernel.
+
+    Returns:
+      tf_keras.Model from [tokens, *states] to [logits, *states]. Tokens are int32 [batch, window], logits
+      float32 [batch, window, vocabulary_size]; two states for each layer, its output and its cell,
+      float32 [batch, hidden_units] as they go in.
+
+    Raises:
+      ValueError: a size or share is out of its range.
+    """
+    sizes = {"window": window, "hidden_units": hidden_units, "embedding_units": embedding_units, "layers": layers}
+    if min(sizes.values()) < 1 or not 0.0 <= dropout < 1.0 or initial_scale <= 0:
+        given = ", ".join(f"{name}={size}" for name, size in sizes.items())
+        raise InputError(
+            f"{given}, dropout={dropout}, initial_scale={initial_scale}: expected sizes of 1 or more, "
+            "0 <= dropout < 1, and initial_scale above 0."
+        )
+
+    def uniform():
+        # One for each weight: an initializer that is used twice gives the same numbers twice.
+        return tf_keras.initializers.RandomUniform(-initial_scale, initial_scale)
+
+    def dropped(tensor, name):
+        return tf_keras.layers.Dropout(dropout, name=name)(tensor) if dropout else tensor
+
+    tokens = tf_keras.Input((window,), dtype="int32", name="tokens")
+    states = [
+        tf_keras.Input((hidden_units,), dtype="float32", name=f"{kind}_{layer}")
+        for layer in range(layers)
+        for kind in ("output", "cell")
+    ]
+    embedding = tf_keras.layers.Embedding(
+        vocabulary_size, embedding_units, embeddings_initializer=uniform(), name="embedding"
+    )
+    values, new_states = embedding(tokens), []
+    for layer in range(layers):
+        lstm = tf_keras.layers.LSTM(
+            hidden_units,
+            return_sequences=True,
+            return_state=True,
+            unroll=unroll,
+            unit_forget_bias=unit_forget_bias,
+            kernel_initializer=uniform(),
+            recurrent_initializer=uniform(),
+            bias_initializer="zeros" if unit_forget_bias else uniform(),
+            name=f"lstm_{layer}",
+        )
+        # Under mixed precision Keras casts a layer's inputs, but not the LSTM's initial state.
+        pair = states[2 * layer : 2 * layer + 2]
+        initial = [tf_keras.layers.Identity(name=f"cast_{state.name}")(state) for state in pair]
+        values, *mine = lstm(dropped(values, f"dropout_{layer}"), initial_state=initial)
+        new_states.extend(mine)
+    # The logits stay float32 under mixed precision: their softmax needs the digits.
+    logits = tf_keras.layers.Dense(
+        vocabulary_size, kernel_initializer=uniform(), bias_initializer=uniform(), dtype="float32", name="logits"
+    )(dropped(values, f"dropout_{layers}"))
+    return tf_keras.Model([tokens, *states], [logits, *new_states], name="lstm_language_model")
