@@ -11,6 +11,7 @@ from tfbigbatch.training.batches import BatchArithmetic
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FILES = sorted(os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(ROOT, "experiments", "*", "study*.py")))
 
+
 @pytest.fixture
 def config():
     return experiment.new("digits_lstm")

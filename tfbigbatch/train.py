@@ -147,9 +147,7 @@ def run(
         model.optimizer.build(network.trainable_variables)
     date = None
     if config.date.enabled:
-        date = _date(
-            config, plan, task, lambda step, scalars: log.write("train", step, scalars)
-        )
+        date = _date(config, plan, task, lambda step, scalars: log.write("train", step, scalars))
 
     # ---- Resume: 1. weights, optimizer and generators  2. the step  3. the data's position  4. the metrics' rows
     scratch = None if chief else os.path.join(model_dir, f".worker-{strategy.cluster_resolver.task_id}")

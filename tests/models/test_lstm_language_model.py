@@ -64,9 +64,7 @@ def test_xla_compiles_a_training_pass_to_the_same_numbers(unroll):
     def forward_and_backward(states):
         with tf.GradientTape() as tape:
             logits, *after = model([tf.constant(text[:, :-1]), *states], training=True)
-            loss = tf.reduce_mean(
-                tf.nn.sparse_softmax_cross_entropy_with_logits(labels=text[:, 1:], logits=logits)
-            )
+            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=text[:, 1:], logits=logits))
         gradients = tape.gradient(loss, model.trainable_variables)
         return loss, after, [tf.convert_to_tensor(gradient) for gradient in gradients]
 

@@ -44,9 +44,7 @@ class CarriedState:
           List of float32 [b, size].
         """
         # A choice and not a product: a state that left the finite numbers must not outlive its stream.
-        return [
-            tf.where(fresh[:, tf.newaxis], 0.0, tf.gather(variable, stream)) for variable in self._variables
-        ]
+        return [tf.where(fresh[:, tf.newaxis], 0.0, tf.gather(variable, stream)) for variable in self._variables]
 
     def write(self, stream, states):
         """In a replica: replaces the states of some of its streams, float32 whatever `states` are."""

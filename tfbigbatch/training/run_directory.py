@@ -124,7 +124,7 @@ class RunDirectory:
         if not os.path.exists(self._config):
             content = {
                 "config": config,
-                "versions": _versions(),
+                "versions": versions(),
                 "devices": devices,
                 "git_revision": _git_revision(),
                 "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
@@ -141,7 +141,7 @@ class RunDirectory:
             write_json(self._status, {"status": status, **fields})
 
 
-def _versions():
+def versions():
     import keras
     import numpy
     import tensorflow

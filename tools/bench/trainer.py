@@ -1,58 +1,42 @@
-"""Times the trainer beside plain Keras `fit` of the same model, side by side, and over batch sizes.
+"""Times the trainer beside plain Keras `fit` of the same model, at several batch sizes.
 
     python tools/bench/trainer.py --config=experiments/mnist/lstm_small_batch.py --data_dir=FOLDER \\
       --batch_size=128,1024,8192 --results=docs/results/throughput/mnist_lstm.json
 
-At each batch size the two take turns, `--rounds` times; each figure is the median of all windows but a
-round's first, which holds the tracing. Plain Keras gets what a user would write: the same network, loss and metric,
-compiled with the same optimizer, fed from arrays in memory.
+The two take turns, each turn in a process of its own; a figure is the median of all windows of all
+turns, but for each turn's first window, which holds the tracing. Plain Keras is what a user would
+write: the same layers, loss, metrics and optimizer, and `fit` on arrays, or on windows of a text.
 """
 
+import contextlib
+import io
+import multiprocessing
 import os
 import statistics
 import tempfile
 import time
 
-import tf_keras
 from absl import flags
 
-from tfbigbatch import command, experiment, optimizers, tasks, train
-from tfbigbatch.training.metrics_log import read_rows
-from tfbigbatch.training.run_directory import versions, write_json
+from tfbigbatch import command, experiment
 
 flags.DEFINE_string("config", None, "The experiment file.", required=True)
 flags.DEFINE_string("data_dir", None, "Where the task's data lies.")
 flags.DEFINE_list("batch_size", None, "Batch sizes; the experiment's own where left out.")
-flags.DEFINE_integer("rounds", 5, "Turns of each contender at each batch size.", lower_bound=1)
-flags.DEFINE_integer("windows", 3, "Timed windows in a round, after one that is not timed.", lower_bound=1)
+flags.DEFINE_integer("turns", 5, "Turns of each contender at each batch size.", lower_bound=1)
+flags.DEFINE_integer("windows", 3, "Timed windows in a turn, after one that is not timed.", lower_bound=1)
 flags.DEFINE_integer("window_examples", 20_000, "Examples in a window, to whole updates.", lower_bound=1)
 flags.DEFINE_string("results", None, "Also write the figures to this JSON file.")
 
 
-class _Windows(tf_keras.callbacks.Callback):
-    """Examples a second of each window of `steps` batches."""
-
-    def __init__(self, steps, batch_size):
-        super().__init__()
-        self._steps, self._batch_size = steps, batch_size
-        self.speeds = []
-
-    def on_train_begin(self, logs=None):
-        self._started = time.perf_counter()
-
-    def on_train_batch_end(self, batch, logs=None):
-        if (batch + 1) % self._steps == 0:
-            now = time.perf_counter()
-            self.speeds.append(self._steps * self._batch_size / (now - self._started))
-            self._started = now
-
-
 def trainer(config, data_dir, steps, windows):
-    """Examples a second of each window of the reference trainer's own log."""
+    """Examples a second of each window, from the reference trainer's own log."""
+    from tfbigbatch import train
+    from tfbigbatch.training.metrics_log import read_rows
+
+    config.log_every = f"{steps} steps"
+    config.duration = config.evaluate_every = config.checkpoint_every = f"{steps * windows} steps"
     with tempfile.TemporaryDirectory() as directory:
-        config.log_every = f"{steps} steps"
-        config.duration = f"{steps * windows} steps"
-        config.evaluate_every = config.checkpoint_every = config.duration
         train.run(config, model_dir=directory, data_dir=data_dir, mode="train")
         rows = read_rows(os.path.join(directory, "metrics.jsonl"))
     return [row["examples_per_second"] for row in rows if row["split"] == "train"]
@@ -60,37 +44,97 @@ def trainer(config, data_dir, steps, windows):
 
 def plain_keras(config, data_dir, steps, windows):
     """The same of `fit` on a plain Keras model."""
-    tf_keras.backend.clear_session()
+    import tensorflow as tf
+    import tf_keras
+
+    from tfbigbatch import optimizers, tasks
+
+    class Windows(tf_keras.callbacks.Callback):
+        speeds = []
+
+        def on_train_begin(self, logs=None):
+            self.started = time.perf_counter()
+
+        def on_train_batch_end(self, batch, logs=None):
+            if (batch + 1) % steps == 0:
+                now = time.perf_counter()
+                self.speeds.append(steps * config.batch_size / (now - self.started))
+                self.started = now
+
     task = tasks.get(config.task)(model=config.model.to_dict(), data_dir=data_dir, use_fake_data=False)
-    model, fitted = task.plain_keras(config.batch_size)
+    if task.carries_state:
+        model = _stateful(task.network(), config.batch_size)
+        batches = task.train.training_batches(
+            tf.distribute.InputContext(), batch_size=config.batch_size, seed=0, first_step=0, last_step=steps * windows
+        )
+        fed = {"x": batches.map(lambda inputs, labels, mask: (inputs["tokens"], labels))}
+    else:
+        model = task.network()
+        enough = steps * windows * config.batch_size
+        repeats = -(-enough // len(task.train.labels))
+        fed = {
+            "x": tf.repeat(task.train.features, repeats, axis=0).numpy()[:enough],
+            "y": tf.repeat(task.train.labels, repeats, axis=0).numpy()[:enough],
+            "batch_size": config.batch_size,
+        }
     model.compile(
         optimizer=optimizers.get(config.optimizer.to_dict(), keras="tf_keras", learning_rate=0.01),
         loss=task.loss(),
         metrics=task.metrics(),
     )
-    measured = _Windows(steps, config.batch_size)
-    model.fit(**fitted, epochs=1, steps_per_epoch=steps * windows, callbacks=[measured], verbose=0)
+    measured = Windows()
+    model.fit(**fed, epochs=1, callbacks=[measured], verbose=0)
     return measured.speeds
 
 
+CONTENDERS = {"trainer": trainer, "plain_keras": plain_keras}
+
+
+def _stateful(network, batch_size):
+    """The language model as Keras users write it: stateful layers in a row."""
+    import tf_keras
+
+    model = tf_keras.Sequential([tf_keras.Input(batch_shape=(batch_size, network.inputs[0].shape[1]))])
+    for layer in network.layers:
+        if isinstance(layer, tf_keras.layers.LSTM):
+            fields = {**layer.get_config(), "stateful": True, "return_state": False}
+            model.add(tf_keras.layers.LSTM.from_config(fields))
+        elif isinstance(layer, (tf_keras.layers.Embedding, tf_keras.layers.Dense, tf_keras.layers.Dropout)):
+            model.add(layer.from_config(layer.get_config()))
+    return model
+
+
+def turn(name, path, batch_size, data_dir, steps, windows):
+    """One contender's examples a second in its timed windows; called in a process of its own."""
+    config = experiment.load(path)
+    config.batch_size = batch_size
+    config.schedule.decay, config.schedule.warmup_epochs = "constant", 0.0
+    # The trainer tells its user much that nobody asked for here.
+    with contextlib.redirect_stdout(io.StringIO()):
+        return CONTENDERS[name](config, data_dir, steps, windows + 1)[1:]
+
+
 def _main(unused):
+    from tfbigbatch.training.run_directory import versions, write_json
+
     options = flags.FLAGS
     base = experiment.load(options.config)
-    sizes = command.numbers("batch_size", options.batch_size or [str(base.batch_size)], int)
     measured = []
-    for batch_size in sizes:
-        speeds = {"trainer": [], "plain_keras": []}
+    for batch_size in command.numbers("batch_size", options.batch_size or [str(base.batch_size)], int):
         steps = max(1, options.window_examples // batch_size)
-        for _ in range(options.rounds):
-            for name, contender in (("trainer", trainer), ("plain_keras", plain_keras)):
-                config = experiment.load(options.config)
-                config.batch_size = batch_size
-                speeds[name] += contender(config, options.data_dir, steps, options.windows + 1)[1:]
+        # A multiple of the trainer's inner loop, so that its windows end where it reports.
+        steps = -(-steps // base.steps_per_execution) * base.steps_per_execution
+        speeds = {name: [] for name in CONTENDERS}
+        for _ in range(options.turns):
+            for name in CONTENDERS:
+                arguments = (name, options.config, batch_size, options.data_dir, steps, options.windows)
+                with multiprocessing.get_context("spawn").Pool(1) as fresh:
+                    speeds[name] += fresh.apply(turn, arguments)
         medians = {name: statistics.median(values) for name, values in speeds.items()}
         ratio = medians["trainer"] / medians["plain_keras"]
         measured.append({"batch_size": batch_size, **medians, "ratio": ratio, "windows": speeds})
         print(
-            f"batch {batch_size:>6,}: trainer {medians['trainer']:8,.0f}, plain Keras {medians['plain_keras']:8,.0f} "
+            f"batch {batch_size:,}: trainer {medians['trainer']:,.0f}, plain Keras {medians['plain_keras']:,.0f} "
             f"examples a second, ratio {ratio:.2f}",
             flush=True,
         )
