@@ -3,7 +3,7 @@
     python -m tfbigbatch.train --config=experiments/ptb/small_legw.py --model_dir=runs/ptb_small_640 \\
       --data_dir=data/ptb_prepared
 
-Expected: the perplexity of small.py. Not yet measured.
+One CPU core, about an hour and a half. Expected: the perplexity of small.py. Not yet measured.
 """
 
 from tfbigbatch import experiment
