@@ -106,6 +106,16 @@ VARIANTS = {
     "lars, loop of five": {"optimizer": {"name": "lars", "eeta": 0.02}, "steps_per_execution": 5},
     "adamw, accumulation": {"optimizer": {"name": "adamw"}, "accumulation_steps": 3, "model__dropout": 0.3},
     "bfloat16": {"mixed_precision": "bfloat16", "model__dropout": 0.3},
+    # The peak is too high, on purpose: what DATE does about it is part of what is resumed.
+    "date": {
+        "date__enabled": True,
+        "date__micro_batch_size": 16,
+        "date__micro_batches": 4,
+        "schedule__batch_size": 8,
+        "schedule__learning_rate": 1.0,
+        "schedule__warmup_epochs": 0.3,
+        "schedule__rule": "linear",
+    },
 }
 
 
@@ -123,6 +133,22 @@ def test_stopped_anywhere_and_resumed_it_ends_in_the_same_bits(tmp_path, quick_c
         return [{k: v for k, v in row.items() if k not in timings} for row in read_rows(directory / "metrics.jsonl")]
 
     assert curve(parts) == curve(whole)
+
+
+def test_date_writes_what_it_sees_and_lowers_the_peak(tmp_path, quick_config):
+    fields = VARIANTS["date"]
+    for name, enabled in (("without", False), ("with", True)):
+        train.run(
+            quick_config(**{**fields, "date__enabled": enabled, "log_every": "1 steps"}), model_dir=str(tmp_path / name)
+        )
+    rates = {}
+    for name in ("without", "with"):
+        rows = [row for row in read_rows(tmp_path / name / "metrics.jsonl") if row["split"] == "train"]
+        rates[name] = [row["learning_rate"] for row in rows if "learning_rate" in row]
+    gains = [row["date/gain"] for row in rows if "date/gain" in row]
+    assert len(gains) >= 10 and gains == sorted(gains, reverse=True) and gains[-1] < 1.0
+    assert max(rates["with"]) < max(rates["without"]) == pytest.approx(6.0)
+    assert len(rates["with"]) == len(rates["without"]) == 24
 
 
 def language_config(**fields):
@@ -268,6 +294,8 @@ def test_divergence_after_a_checkpoint_leaves_it(tmp_path, quick_config):
         ({"seed": -1}, "seed=-1: expected 0 or more"),
         ({"evaluate_on": "valid"}, "evaluate_on='valid': task digits_lstm is evaluated on one of test"),
         ({"evaluation_batch_size": 0}, "evaluation_batch_size=0: expected 1 or more"),
+        ({"date__safety": 2.0, "date__enabled": True, "schedule__warmup_epochs": 0.1}, "DATE: safety=2.0 is out of range"),
+        ({"task": "lstm_language_model", "date__enabled": True}, "date.enabled: DATE's probe begins anywhere"),
         ({"model__hidden_units": 0}, "hidden_units=0.*expected"),
         ({"model": {"hiden_units": 8}}, "model.hiden_units.*Did you mean 'hidden_units'"),
         ({"optimizer": {"momentum": 0.9}}, "optimizer None is unknown"),
