@@ -1,6 +1,8 @@
+import numpy as np
 import pytest
 
-from tests.optimizers.faces import FACES, KERAS
+from tests.optimizers.faces import FACES, KERAS, fitted
+from tfbigbatch import optimizers
 from tfbigbatch.scaling import RULES, Recipe
 
 BASE = Recipe(batch_size=32, learning_rate=0.1, warmup_epochs=0.3125)
@@ -85,3 +87,12 @@ def test_a_recipe_without_a_length_has_a_schedule_where_none_is_needed():
         Recipe(10, 1.0, epochs=0)
     with pytest.raises(ValueError, match="learning_rate is a finite number"):
         Recipe(10, float("nan"))
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("name", optimizers.names())
+def test_a_carried_recipe_drives_every_optimizer(name, face):
+    schedule = Recipe(8, 0.1, warmup_epochs=1, epochs=4).at(32, "legw").schedule(320, keras=face)
+    model = fitted(face, lambda: optimizers.get(name, keras=face, learning_rate=schedule), steps=3)
+    assert int(model.optimizer.iterations) == 3
+    assert all(np.isfinite(weights).all() for weights in model.get_weights())
