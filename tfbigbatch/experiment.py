@@ -188,6 +188,25 @@ def override(config, assignments):
 _TYPES = {str: str, int: int, float: float, bool: lambda text: {"true": True, "false": False}[text.lower()]}
 
 
+def completed(stored):
+    """A stored plain config with the fields that came into being after it was written, at their defaults."""
+    if stored.get("task") not in tasks.names():
+        return stored
+    # The arguments of an optimizer are its own: those of the default one say nothing of it.
+    defaults = {name: value for name, value in new(stored["task"]).to_dict().items() if name != "optimizer"}
+
+    def filled(given, known):
+        missing = {name: value for name, value in known.items() if name not in given}
+        inner = {
+            name: filled(given[name], value)
+            for name, value in known.items()
+            if isinstance(value, dict) and isinstance(given.get(name), dict)
+        }
+        return {**given, **missing, **inner}
+
+    return filled(stored, defaults)
+
+
 def differences(config, other):
     """Lines 'field: a -> b' for each field that differs between two plain nested dictionaries."""
     one, two = flat(config), flat(other)

@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from tfbigbatch import experiment
 from tfbigbatch.training.metrics_log import MetricsLog, read_rows
 from tfbigbatch.training.run_directory import RunDirectory, read_json, write_json
 
@@ -75,3 +76,15 @@ def test_only_the_chief_writes(tmp_path):
     directory.write_status("running", step=1)
     MetricsLog(directory).write("train", 1, {"loss": 1.0})
     assert not (tmp_path / "run").exists()
+
+
+def test_a_run_from_before_a_field_existed_goes_on_where_the_field_is_at_its_default(tmp_path):
+    config = experiment.new("digits_lstm")
+    config.optimizer = {"name": "lamb"}
+    stored = config.to_dict()
+    del stored["schedule"]["staircase"], stored["date"], stored["evaluate_on"]
+    RunDirectory(str(tmp_path)).open(stored, [])
+    RunDirectory(str(tmp_path)).check(config.to_dict())
+    config.schedule.staircase = False
+    with pytest.raises(ValueError, match="schedule.staircase: True -> False"):
+        RunDirectory(str(tmp_path)).check(config.to_dict())

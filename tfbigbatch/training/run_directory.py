@@ -13,7 +13,7 @@ import time
 
 from tfbigbatch import __version__
 from tfbigbatch.errors import InputError
-from tfbigbatch.experiment import differences
+from tfbigbatch.experiment import completed, differences
 
 RUNNING, DONE, DIVERGED, PREEMPTED = "running", "done", "diverged", "preempted"
 
@@ -100,7 +100,7 @@ class RunDirectory:
             return
         one, two = (
             {name: value for name, value in given.items() if name not in but}
-            for given in (before.get("config", {}), json.loads(json.dumps(config)))
+            for given in map(json.loads, map(json.dumps, (completed(before.get("config", {})), config)))
         )
         changed = differences(one, two)
         if changed:
