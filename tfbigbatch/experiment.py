@@ -233,6 +233,8 @@ def shrink(config):
     config.batch_size = 16 * config.accumulation_steps
     config.schedule.batch_size = config.batch_size
     config.schedule.warmup_epochs = min(config.schedule.warmup_epochs, 0.1)
+    config.schedule.start, config.schedule.every = "3 steps", "1 steps"
+    config.schedule.boundaries = tuple(f"{number + 3} steps" for number in range(len(config.schedule.boundaries)))
     config.evaluation_batch_size = 16
     config.steps_per_execution = 2
     config.duration = "8 steps"

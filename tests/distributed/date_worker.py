@@ -27,7 +27,7 @@ def trained(strategy):
     """(model, DATE) after two warm-ups of updates; batch normalisation keeps statistics that a look must not change."""
     tf_keras.utils.set_random_seed(0)
     with strategy.scope():
-        plan = schedules.build(3.0, warmup_steps=WARMUP, total_steps=4 * WARMUP)
+        plan = schedules.build(3.0, warmup_steps=WARMUP, total_steps=4 * WARMUP, keras="tf_keras")
         # Without its scale, so that the loss stays a quadratic, whose blow-up DATE has time to stop.
         normalisation = tf_keras.layers.BatchNormalization(center=False, scale=False)
         model = tf_keras.Sequential([tf_keras.layers.Input((FEATURES,)), normalisation, tf_keras.layers.Dense(1)])
