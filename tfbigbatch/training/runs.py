@@ -128,7 +128,8 @@ def _read(path, seed=None):
     if not isinstance(stored, dict) or not isinstance(stored.get("config"), dict):
         raise InputError(f"{path}/config.json is not of a run directory. Name the folders that the trainer made.")
     status = RunDirectory(path).status()
-    return Run(path, stored["config"].get("seed", seed), stored["config"], stored.get("versions"), status)
+    config = experiment.completed(stored["config"])
+    return Run(path, config.get("seed", seed), config, stored.get("versions"), status)
 
 
 # Fields that change what a run writes and how fast it is, and not what it gives.
