@@ -5,6 +5,7 @@ An experiment file is Python with a function `get_config()` that returns what `n
 """
 
 import importlib.util
+import json
 import os
 
 import ml_collections
@@ -192,8 +193,10 @@ def completed(stored):
     """A stored plain config with the fields that came into being after it was written, at their defaults."""
     if stored.get("task") not in tasks.names():
         return stored
-    # The arguments of an optimizer are its own: those of the default one say nothing of it.
-    defaults = {name: value for name, value in new(stored["task"]).to_dict().items() if name != "optimizer"}
+    # As JSON has them, with lists for tuples. The arguments of an optimizer are its own: those of the default one
+    # say nothing of it.
+    defaults = json.loads(json.dumps(new(stored["task"]).to_dict()))
+    del defaults["optimizer"]
 
     def filled(given, known):
         missing = {name: value for name, value in known.items() if name not in given}

@@ -4,7 +4,7 @@
       --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES --processes=2 --results=docs/results/mnist
 
 Three seeds at 8,192, one at 1,024 and 16,384. Nesterov and AdamW, in common use, are tuned at each batch; the
-methods with a rule are tuned at 128 alone, and carried.
+methods with a rule carry the recipe of lstm_small_batch.py, unchanged.
 """
 
 from tfbigbatch import experiment, study

@@ -100,7 +100,7 @@ class RunDirectory:
             return
         one, two = (
             {name: value for name, value in given.items() if name not in but}
-            for given in map(json.loads, map(json.dumps, (completed(before.get("config", {})), config)))
+            for given in (completed(before.get("config", {})), json.loads(json.dumps(config)))
         )
         changed = differences(one, two)
         if changed:
