@@ -294,7 +294,10 @@ def test_divergence_after_a_checkpoint_leaves_it(tmp_path, quick_config):
         ({"seed": -1}, "seed=-1: expected 0 or more"),
         ({"evaluate_on": "valid"}, "evaluate_on='valid': task digits_lstm is evaluated on one of test"),
         ({"evaluation_batch_size": 0}, "evaluation_batch_size=0: expected 1 or more"),
-        ({"date__safety": 2.0, "date__enabled": True, "schedule__warmup_epochs": 0.1}, "DATE: safety=2.0 is out of range"),
+        (
+            {"date__safety": 2.0, "date__enabled": True, "schedule__warmup_epochs": 0.1},
+            "DATE: safety=2.0 is out of range",
+        ),
         ({"task": "lstm_language_model", "date__enabled": True}, "date.enabled: DATE's probe begins anywhere"),
         ({"model__hidden_units": 0}, "hidden_units=0.*expected"),
         ({"model": {"hiden_units": 8}}, "model.hiden_units.*Did you mean 'hidden_units'"),
