@@ -69,7 +69,5 @@ class LSTMLanguageModel:
 
     def metrics(self):
         """Weighted metrics, each a sum and a count, so that a mask leaves padding out."""
-        return [
-            tf_keras.metrics.SparseCategoricalCrossentropy(name="cross_entropy", from_logits=True),
-            Perplexity(),
-        ]
+        cross_entropy = tf_keras.metrics.SparseCategoricalCrossentropy(name="cross_entropy", from_logits=True)
+        return [cross_entropy, Perplexity(cross_entropy)]

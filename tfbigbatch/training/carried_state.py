@@ -109,7 +109,8 @@ class StatefulTrainingModel(TrainingModel):
     """
 
     def __init__(self, network, accumulation_steps=1, *, batch_size, evaluation_batch_size):
-        super().__init__(network, accumulation_steps)
+        # Over a vocabulary of thousands a metric costs as much as the loss, and says the same.
+        super().__init__(network, accumulation_steps, metrics_in_training=False)
         sizes = [state.shape[-1] for state in network.inputs[1:]]
         self._carried = CarriedState(sizes, batch_size)
         self._carried_in_evaluation = CarriedState(sizes, evaluation_batch_size)

@@ -12,12 +12,18 @@ class TrainingModel(tf_keras.Model):
     A training step may accumulate: it loops over micro-batches, then applies one update. An
     evaluation step updates the compiled metrics only, each a sum and a count under the mask;
     Keras' own loss would divide by the padded batch.
+
+    Args:
+      network: the Keras model.
+      accumulation_steps: micro-batches in one update of a replica.
+      metrics_in_training: whether training steps update the metrics too, and not the loss alone.
     """
 
-    def __init__(self, network, accumulation_steps=1):
+    def __init__(self, network, accumulation_steps=1, metrics_in_training=True):
         super().__init__(name="training")
         self.network = network
         self.accumulation_steps = accumulation_steps
+        self.metrics_in_training = metrics_in_training
         # Each replica returns metrics that are already reduced; Keras' default would sum them over workers.
         self.distribute_reduction_method = "first"
 
@@ -35,7 +41,8 @@ class TrainingModel(tf_keras.Model):
                 y_pred = self(x, training=True)
                 loss = self.compute_loss(x, y, y_pred, sample_weight)
                 scaled = optimizer.get_scaled_loss(loss) if scales_loss else loss
-            self.compiled_metrics.update_state(y, y_pred, sample_weight)
+            if self.metrics_in_training:
+                self.compiled_metrics.update_state(y, y_pred, sample_weight)
             return tape.gradient(scaled, variables)
 
         if self.accumulation_steps == 1:
@@ -47,7 +54,8 @@ class TrainingModel(tf_keras.Model):
         if scales_loss:
             gradients = optimizer.get_unscaled_gradients(gradients)
         optimizer.apply_gradients(zip(gradients, variables))
-        return self.get_metrics_result()
+        measured = self.metrics if self.metrics_in_training else self.compiled_loss.metrics
+        return {metric.name: metric.result() for metric in measured}
 
     def test_step(self, data):
         x, y, mask = tf_keras.utils.unpack_x_y_sample_weight(data)
