@@ -28,7 +28,7 @@ def examples_at(positions, *, seed, dataset_size):
     Args:
       positions: int64 tensor of any shape.
       seed: int, the run's seed.
-      dataset_size: N, at least 1.
+      dataset_size: N, at least 1; an int or an int64 scalar.
 
     Returns:
       int64 tensor of the same shape, values in [0, N).
@@ -40,7 +40,7 @@ def examples_at(positions, *, seed, dataset_size):
     shuffled = tf.raw_ops.RandomIndexShuffle(
         index=flat % dataset_size,
         seed=tf.stack([tf.fill(tf.shape(flat), run_key), epoch_key, _mixed(epoch_key + run_key)], axis=-1),
-        max_index=tf.fill(tf.shape(flat), tf.constant(dataset_size - 1, tf.int64)),
+        max_index=tf.fill(tf.shape(flat), tf.cast(dataset_size - 1, tf.int64)),
         rounds=_ROUNDS,
     )
     return tf.reshape(shuffled, tf.shape(positions))
