@@ -1,0 +1,78 @@
+"""One JPEG to one image of a fixed size: a random crop for training, the centre for evaluation."""
+
+import tensorflow as tf
+
+# The IDCT that every published ImageNet pipeline takes.
+_DCT_METHOD = "INTEGER_FAST"
+
+
+def random_crop(encoded, seed, *, image_size, min_area=0.08, reduced_decoding=False):
+    """A crop of random area and shape, flipped at random (Szegedy et al. 2015, arXiv:1409.4842, section 6).
+
+    Args:
+      encoded: string scalar, a JPEG.
+      seed: int64 [2]; the crop and the flip are a pure function of it.
+      image_size: pixels of a side of the result.
+      min_area: the smallest share of the picture that is kept; the largest is 1. The crop's width is 3/4 to
+        4/3 of its height.
+      reduced_decoding: where the crop is at least twice `image_size` in both sides, decode it at a half, a
+        quarter or an eighth of its size, by its low frequencies alone.
+
+    Returns:
+      uint8 [image_size, image_size, 3].
+
+    Raises:
+      tf.errors.InvalidArgumentError: `encoded` is not a JPEG, or a damaged one.
+    """
+    shape = tf.io.extract_jpeg_shape(encoded)
+    begin, size, _ = tf.image.stateless_sample_distorted_bounding_box(
+        shape,
+        bounding_boxes=tf.zeros([1, 0, 4]),
+        seed=seed,
+        aspect_ratio_range=(3 / 4, 4 / 3),
+        area_range=(min_area, 1.0),
+        max_attempts=100,
+        min_object_covered=0.1,
+        use_image_if_no_bounding_boxes=True,
+    )
+    image = _decoded(encoded, begin[:2], size[:2], image_size, reduced_decoding)
+    # Flipped after it is resized, when it is small.
+    image = _resized(image, image_size)
+    flip = tf.random.stateless_uniform([], seed + 1, maxval=2, dtype=tf.int32) == 1
+    return tf.cond(flip, lambda: tf.reverse(image, [1]), lambda: image)
+
+
+def centre_crop(encoded, *, image_size, central_share=0.875):
+    """The centre of the picture: a square of `central_share` of its shorter side.
+
+    The same pixels, but for rounding, as to resize the shorter side to image_size / central_share (224 / 0.875 = 256)
+    and cut the centre out.
+
+    Returns:
+      uint8 [image_size, image_size, 3].
+
+    Raises:
+      tf.errors.InvalidArgumentError: `encoded` is not a JPEG, or a damaged one.
+    """
+    sides = tf.io.extract_jpeg_shape(encoded)[:2]
+    square = tf.cast(tf.round(tf.cast(tf.reduce_min(sides), tf.float32) * central_share), tf.int32)
+    square = tf.fill([2], tf.maximum(square, 1))
+    return _resized(_decoded(encoded, (sides - square) // 2, square, image_size, False), image_size)
+
+
+def _decoded(encoded, begin, size, image_size, reduced_decoding):
+    def at(ratio):
+        # The window is in pixels of the reduced picture.
+        window = tf.concat([begin // ratio, size // ratio], axis=0)
+        return tf.image.decode_and_crop_jpeg(encoded, window, channels=3, ratio=ratio, dct_method=_DCT_METHOD)
+
+    if not reduced_decoding:
+        return at(1)
+    times = tf.reduce_min(size) // image_size
+    halvings = tf.reduce_sum(tf.cast(times >= [2, 4, 8], tf.int32))
+    return tf.switch_case(halvings, [lambda ratio=ratio: at(ratio) for ratio in (1, 2, 4, 8)])
+
+
+def _resized(image, image_size):
+    image = tf.image.resize(image, [image_size, image_size])
+    return tf.cast(tf.round(image), tf.uint8)
