@@ -93,11 +93,7 @@ class HostShare:
         """How many of the first `position` places are the host's; integers or int64 tensors."""
         host = self.host if host is None else host
         within = position % self.batch_size - host * self.part
-        rest = (
-            tf.clip_by_value(within, 0, self.part)
-            if tf.is_tensor(within)
-            else min(max(within, 0), self.part)
-        )
+        rest = tf.clip_by_value(within, 0, self.part) if tf.is_tensor(within) else min(max(within, 0), self.part)
         return position // self.batch_size * self.part + rest
 
     def of_epoch(self, epoch, size):
@@ -157,6 +153,4 @@ class RecordOrder:
         """The order of the `size` records within a window: int64 [size]."""
         # A key of its own for each window of each epoch: no epoch has more windows than records.
         key = epoch * self.chunks.records + window
-        return order.examples_at(
-            key * size + tf.range(size, dtype=tf.int64), seed=2 * self.seed + 1, dataset_size=size
-        )
+        return order.examples_at(key * size + tf.range(size, dtype=tf.int64), seed=2 * self.seed + 1, dataset_size=size)
