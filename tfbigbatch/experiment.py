@@ -14,10 +14,10 @@ from tfbigbatch import scaling, schedules, tasks
 from tfbigbatch.errors import InputError, nearest
 
 
-def new(task):
+def new(task, *, model=None):
     """The fields of an experiment on `task`, at their defaults; fields cannot be added.
 
-    Durations are strings that name their unit: '40 epochs', '1000 steps', '50000 examples'.
+    `model` names the model, where the task has several. Durations are strings that name their unit: '40 epochs', '1000 steps', '50000 examples'.
     """
     config = ml_collections.ConfigDict(
         {
@@ -57,10 +57,12 @@ def new(task):
                 "largest_update": 1.0,
                 "safety": 0.5,
             },
-            "model": dict(tasks.get(task).model_defaults),
+            "model": tasks.model_defaults(task, model),
+            # The input pipeline's.
+            "data": dict(tasks.get(task).data_defaults),
             "evaluation_batch_size": 256,
             # The held-out set that is measured: choose a recipe on 'valid' where the task has one.
-            "evaluate_on": "test",
+            "evaluate_on": tasks.get(task).evaluates_on[0],
             "evaluate_every": "1 epochs",
             "checkpoint_every": "1 epochs",
             "log_every": "10 steps",
@@ -195,7 +197,8 @@ def completed(stored):
         return stored
     # As JSON has them, with lists for tuples. The arguments of an optimizer are its own: those of the default one
     # say nothing of it.
-    defaults = json.loads(json.dumps(new(stored["task"]).to_dict()))
+    named = stored["model"].get("name") if tasks.get(stored["task"]).models else None
+    defaults = json.loads(json.dumps(new(stored["task"], model=named).to_dict()))
     del defaults["optimizer"]
 
     def filled(given, known):

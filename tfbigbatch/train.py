@@ -84,9 +84,13 @@ def run(
             f"date.enabled: DATE's probe begins anywhere, and the streams of task {config.task} carry state from one "
             "update to the next. Set date.enabled=False."
         )
-    known = tasks.get(config.task).model_defaults
-    for name in set(config.model) - set(known):
-        raise InputError(f"model.{name}: task {config.task} has no such field. {nearest(name, known)}")
+    known = {
+        "model": tasks.model_defaults(config.task, config.model.get("name")),
+        "data": tasks.get(config.task).data_defaults,
+    }
+    for section, fields in known.items():
+        for name in set(config[section]) - set(fields):
+            raise InputError(f"{section}.{name}: task {config.task} has no such field. {nearest(name, fields)}")
     strategy, chosen = choose(strategy_name, tpu)
     chief = is_chief(strategy)
     tf_keras.backend.clear_session()
@@ -109,7 +113,9 @@ def run(
         return before
 
     # ---- The task and its data ----------------------------------------------------------------
-    task = tasks.get(config.task)(model=config.model.to_dict(), data_dir=data_dir, use_fake_data=use_fake_data)
+    task = tasks.get(config.task)(
+        model=config.model.to_dict(), data=config.data.to_dict(), data_dir=data_dir, use_fake_data=use_fake_data
+    )
 
     # ---- The batch arithmetic and the schedule ------------------------------------------------
     examples_in_epoch = task.train.examples_in_epoch(config.batch_size)

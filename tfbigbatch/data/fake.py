@@ -6,6 +6,7 @@ from tfbigbatch.data.arrays import Arrays
 from tfbigbatch.data.corpus import Corpus
 
 _TRAIN_SIZE, _TEST_SIZE = 64, 20
+_PICTURE_CLASSES = 5
 _WORDS, _TEXT_SIZES = 12, (2000, 300, 250)
 
 
@@ -16,15 +17,27 @@ def train_and_test(images):
       images: the module of an image data set, with SHAPE, CLASSES and BRIGHTEST.
     """
     name = images.__name__.rpartition(".")[2]
-    return _made_up(images, _TRAIN_SIZE, f"fake {name}, train"), _made_up(images, _TEST_SIZE, f"fake {name}, test")
+    return _made_up(images.SHAPE, images.CLASSES, images.BRIGHTEST, name)
 
 
-def _made_up(images, size, source):
+def pictures(image_size):
+    """The same of [image_size, image_size, 3], in five classes."""
+    return _made_up((image_size, image_size, 3), _PICTURE_CLASSES, 255, "pictures")
+
+
+def _made_up(shape, classes, brightest, name):
+    return tuple(
+        _images(shape, classes, brightest, size, f"fake {name}, {split}")
+        for split, size in (("train", _TRAIN_SIZE), ("test", _TEST_SIZE))
+    )
+
+
+def _images(shape, classes, brightest, size, source):
     random = np.random.RandomState(0)
-    labels = (np.arange(size) % images.CLASSES).astype(np.int32)
-    noise = random.randint(0, images.BRIGHTEST + 1, size=(size, *images.SHAPE))
-    level = labels.reshape(-1, *[1] * len(images.SHAPE)) * images.BRIGHTEST // images.CLASSES
-    return Arrays(((noise + level) // 2).astype(np.uint8), labels, images.CLASSES, source)
+    labels = (np.arange(size) % classes).astype(np.int32)
+    noise = random.randint(0, brightest + 1, size=(size, *shape))
+    level = labels.reshape(-1, *[1] * len(shape)) * brightest // classes
+    return Arrays(((noise + level) // 2).astype(np.uint8), labels, classes, source)
 
 
 def text():

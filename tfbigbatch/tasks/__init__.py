@@ -7,6 +7,7 @@ from tfbigbatch.errors import InputError, nearest
 # Named here, imported when asked for: a task's data or model may need an optional package.
 _TASKS = {
     "digits_lstm": "DigitsLSTM",
+    "image_classification": "ImageClassification",
     "lstm_language_model": "LSTMLanguageModel",
     "mnist_lstm": "MnistLSTM",
 }
@@ -26,3 +27,24 @@ def get(name):
     if name not in _TASKS:
         raise InputError(f"task {name!r} is unknown. {nearest(name, _TASKS)}")
     return getattr(importlib.import_module(f"tfbigbatch.tasks.{name}"), _TASKS[name])
+
+
+def model_defaults(name, model=None):
+    """The fields of a task's model that an experiment may set, at their defaults.
+
+    Args:
+      name: of the task.
+      model: name of the model, where the task has several.
+
+    Raises:
+      ValueError: the task is unknown; it has several models and none or an unknown one is named; or it
+        has one, and a name is given.
+    """
+    task = get(name)
+    if not task.models:
+        if model is not None:
+            raise InputError(f"task {name} has one model; leave model={model!r} out.")
+        return dict(task.model_defaults)
+    if model is None:
+        raise InputError(f"task {name} has several models. Name one: model='...', of {', '.join(task.models)}.")
+    return task.model_defaults_of(model)

@@ -18,7 +18,9 @@ class LSTMLanguageModel:
     over the streams' windows; where a text ends within a window, what is past its end counts as zero.
 
     Attributes:
+      models: no names; there is one model.
       model_defaults: the fields of the model that an experiment may set: those of PTB-small.
+      data_defaults: those of the pipeline; it has none.
       smoke_model: those that a smoke run sets, for a tiny model of the same structure.
       target, higher_is_better: the metric that tells the quality of a run, and its direction.
       evaluates_on: the held-out sets, of which a config names one.
@@ -28,10 +30,13 @@ class LSTMLanguageModel:
 
     Args:
       model: dictionary of the model's fields.
+      data: dictionary of the pipeline's; it has none.
       data_dir: a prepared corpus.
       use_fake_data: a small made-up text in its place.
     """
 
+    models = ()
+    data_defaults = {}
     model_defaults = {
         "window": 20,
         "hidden_units": 200,
@@ -49,7 +54,7 @@ class LSTMLanguageModel:
     evaluates_on = ("test", "valid")
     carries_state = True
 
-    def __init__(self, *, model, data_dir, use_fake_data):
+    def __init__(self, *, model, data, data_dir, use_fake_data):
         self._model = model
         texts = fake.text() if use_fake_data else corpus.load(data_dir)
         self._vocabulary_size = len(texts.vocabulary)

@@ -1,17 +1,17 @@
 """What the row-by-row image classifiers share: the LSTM, its data, its loss and its metrics."""
 
-import tf_keras
-
 from tfbigbatch.data import fake
 from tfbigbatch.models import lstm
+from tfbigbatch.tasks import classification
 
 
 class RowClassification:
     """A task: model, data, loss, metrics and target. A subclass names its images and model.
 
     Attributes:
+      models: no names; there is one model.
       images: the module of the data set: SHAPE, CLASSES, BRIGHTEST and load(data_dir).
-      model_defaults: the fields of the model that an experiment may set.
+      model_defaults, data_defaults: the fields of the model and of the pipeline that an experiment may set.
       smoke_model: those that a smoke run sets, for a tiny model of the same structure.
       target, higher_is_better: the metric that tells the quality of a run, and its direction.
       evaluates_on: the held-out sets, of which a config names one.
@@ -21,12 +21,15 @@ class RowClassification:
 
     Args:
       model: dictionary of the model's fields.
+      data: dictionary of the pipeline's; it has none.
       data_dir: where the data lies, or None.
       use_fake_data: made-up images of the right shape in place of the data.
     """
 
     images = None
+    models = ()
     model_defaults = {}
+    data_defaults = {}
     smoke_model = {"hidden_units": 4, "projection_units": 0}
     target = "accuracy"
     higher_is_better = True
@@ -34,7 +37,7 @@ class RowClassification:
     carries_state = False
     training_examples = None
 
-    def __init__(self, *, model, data_dir, use_fake_data):
+    def __init__(self, *, model, data, data_dir, use_fake_data):
         self._model = model
         self.train, self.test = fake.train_and_test(self.images) if use_fake_data else self.images.load(data_dir)
 
@@ -47,11 +50,8 @@ class RowClassification:
 
     def loss(self):
         """The loss that is trained, of logits."""
-        return tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        return classification.loss()
 
     def metrics(self):
         """Weighted metrics, each a sum and a count, so that a mask leaves padding out."""
-        return [
-            tf_keras.metrics.SparseCategoricalCrossentropy(name="cross_entropy", from_logits=True),
-            tf_keras.metrics.SparseCategoricalAccuracy(name="accuracy"),
-        ]
+        return classification.metrics()

@@ -61,7 +61,9 @@ def plain_keras(config, data_dir, steps, windows):
                 self.speeds.append(steps * config.batch_size / (now - self.started))
                 self.started = now
 
-    task = tasks.get(config.task)(model=config.model.to_dict(), data_dir=data_dir, use_fake_data=False)
+    task = tasks.get(config.task)(
+        model=config.model.to_dict(), data=config.data.to_dict(), data_dir=data_dir, use_fake_data=False
+    )
     if task.carries_state:
         model = _stateful(task.network(), config.batch_size)
         batches = task.train.training_batches(

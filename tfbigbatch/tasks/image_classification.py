@@ -1,0 +1,89 @@
+"""Pictures to classes: ImageNet, tiny-imagenet, or any folder of JPEGs that tools/prepare_imagenet.py prepared.
+
+The model is one of `models.image_models`, by name.
+"""
+
+from tfbigbatch.data import fake, image_manifest
+from tfbigbatch.data.image_records import ImageRecords
+from tfbigbatch.errors import InputError
+from tfbigbatch.models import image_models
+from tfbigbatch.tasks import classification
+
+
+class ImageClassification:
+    """A task: model, data, loss, metrics and target.
+
+    Attributes:
+      models: the names of the models, of which a config names one.
+      data_defaults: those of the pipeline; see `ImageRecords`.
+      smoke_model: those that a smoke run sets, for a tiny model of the same structure.
+      target, higher_is_better: the metric that tells the quality of a run, and its direction.
+      evaluates_on: the held-out sets, of which a config names one.
+      carries_state: no state goes on from one update to the next.
+      training_examples: None; known from the data.
+      train, validation: `ImageRecords`.
+
+    Args:
+      model: dictionary of the model's fields: its name, its image_size, and its own.
+      data: dictionary of the pipeline's.
+      data_dir: a prepared folder.
+      use_fake_data: a few made-up images in its place.
+    """
+
+    # Whatever the model: pixels of a side, the loss's label smoothing, and batch normalisation over all replicas.
+    _SHARED = {"image_size": 224, "label_smoothing": 0.0, "cross_replica_norm": False}
+    data_defaults = {
+        "min_area": 0.08,
+        "reduced_decoding": False,
+        "central_share": 0.875,
+        "shuffle_window": 8192,
+        "max_bad_share": 0.0001,
+    }
+    models = tuple(image_models.names())
+    smoke_model = {"image_size": 32}
+    target = "accuracy"
+    higher_is_better = True
+    evaluates_on = ("validation",)
+    carries_state = False
+    training_examples = None
+
+    @classmethod
+    def model_defaults_of(cls, name):
+        """The fields of the model `name` that an experiment may set.
+
+        Raises:
+          ValueError: the name is unknown.
+        """
+        return {"name": name, **cls._SHARED, **image_models.defaults(name)}
+
+    def __init__(self, *, model, data, data_dir, use_fake_data):
+        self._model = dict(model)
+        self._label_smoothing = self._model.pop("label_smoothing")
+        if use_fake_data:
+            self.train, self.validation = fake.pictures(self._model["image_size"])
+            self._classes = self.train.classes
+            return
+        manifest = image_manifest.load(data_dir)
+        missing = [name for name in ("train", "validation") if name not in manifest.splits]
+        if missing:
+            raise InputError(
+                f"--data_dir={data_dir} has no {missing[0]} split. Prepare it with both; tools/prepare_imagenet.py "
+                "holds out a share where a source has none (--validation_share)."
+            )
+        self._classes = len(manifest.classes)
+        self.train, self.validation = (
+            ImageRecords(manifest.splits[name], manifest, image_size=self._model["image_size"], **data)
+            for name in ("train", "validation")
+        )
+
+    def network(self):
+        """The Keras model, from uint8 images to logits."""
+        return image_models.build(classes=self._classes, **self._model)
+
+    def loss(self):
+        """The loss that is trained, of logits."""
+        return classification.loss(self._label_smoothing)
+
+    def metrics(self):
+        """Weighted metrics, each a sum and a count, so that a mask leaves padding out."""
+        return classification.metrics()
