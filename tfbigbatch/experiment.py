@@ -17,7 +17,8 @@ from tfbigbatch.errors import InputError, nearest
 def new(task, *, model=None):
     """The fields of an experiment on `task`, at their defaults; fields cannot be added.
 
-    `model` names the model, where the task has several. Durations are strings that name their unit: '40 epochs', '1000 steps', '50000 examples'.
+    `model` names the model, where the task has several. Durations are strings that name their unit:
+    '40 epochs', '1000 steps', '50000 examples'.
     """
     config = ml_collections.ConfigDict(
         {

@@ -227,6 +227,7 @@ def run(
             tokens_per_example=task.train.tokens_per_example,
         ),
         *([date] if date else []),
+        run_callbacks.Checks(task.checks),
         run_callbacks.StopOnNonFinite(plan.log_every),
         *([evaluation] if mode == "train_and_eval" else []),
         run_callbacks.SaveCheckpoints(

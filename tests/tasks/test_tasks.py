@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tfbigbatch import tasks
 
-SHARED = {"__init__", "perplexity", "row_classification"}
+SHARED = {"__init__", "classification", "perplexity", "row_classification"}
 
 
 def test_every_file_of_tasks_is_registered():
@@ -19,8 +19,8 @@ def test_every_file_of_tasks_is_registered():
 @pytest.mark.parametrize("name", tasks.names())
 def test_a_task_has_every_part_and_runs_on_fake_data(name):
     cls = tasks.get(name)
-    model = {**cls.model_defaults, **cls.smoke_model}
-    task = cls(model=model, data_dir=None, use_fake_data=True)
+    model = {**tasks.model_defaults(name, "resnet" if cls.models else None), **cls.smoke_model}
+    task = cls(model=model, data=cls.data_defaults, data_dir=None, use_fake_data=True)
     network = task.network()
     x, y, *_ = next(
         iter(task.train.training_batches(tf.distribute.InputContext(), batch_size=4, seed=0, first_step=0, last_step=1))
@@ -41,6 +41,8 @@ def test_a_task_has_every_part_and_runs_on_fake_data(name):
         assert np.isfinite(metric.result().numpy())
         names.append(metric.name)
     assert task.target in names and task.higher_is_better in (True, False)
+    for check in task.checks:
+        check()
     assert cls.training_examples is None or cls.training_examples >= 1
     for split in ("train", *cls.evaluates_on):
         assert getattr(task, split).contents
@@ -49,3 +51,14 @@ def test_a_task_has_every_part_and_runs_on_fake_data(name):
 def test_an_unknown_task_is_told_the_nearest():
     with pytest.raises(ValueError, match="'mnist_lstn' is unknown. Did you mean 'mnist_lstm'"):
         tasks.get("mnist_lstn")
+
+
+def test_the_model_of_a_task_is_named_where_it_has_several():
+    fields = tasks.model_defaults("image_classification", "resnet50")
+    assert (fields["name"], fields["image_size"]) == ("resnet50", 224)
+    with pytest.raises(ValueError, match="several models. Name one: model='...', of .*resnet50"):
+        tasks.model_defaults("image_classification")
+    with pytest.raises(ValueError, match="model 'resnet5' is unknown"):
+        tasks.model_defaults("image_classification", "resnet5")
+    with pytest.raises(ValueError, match="mnist_lstm has one model; leave model='resnet50' out"):
+        tasks.model_defaults("mnist_lstm", "resnet50")

@@ -21,7 +21,8 @@ class ImageClassification:
       evaluates_on: the held-out sets, of which a config names one.
       carries_state: no state goes on from one update to the next.
       training_examples: None; known from the data.
-      train, validation: `ImageRecords`.
+      train, validation: `ImageRecords`, or `Arrays` of made-up images.
+      checks: functions that raise where too many of their records are bad.
 
     Args:
       model: dictionary of the model's fields: its name, its image_size, and its own.
@@ -61,7 +62,7 @@ class ImageClassification:
         self._label_smoothing = self._model.pop("label_smoothing")
         if use_fake_data:
             self.train, self.validation = fake.pictures(self._model["image_size"])
-            self._classes = self.train.classes
+            self._classes, self.checks = self.train.classes, ()
             return
         manifest = image_manifest.load(data_dir)
         missing = [name for name in ("train", "validation") if name not in manifest.splits]
@@ -75,6 +76,7 @@ class ImageClassification:
             ImageRecords(manifest.splits[name], manifest, image_size=self._model["image_size"], **data)
             for name in ("train", "validation")
         )
+        self.checks = (self.train.bad.check, self.validation.bad.check)
 
     def network(self):
         """The Keras model, from uint8 images to logits."""

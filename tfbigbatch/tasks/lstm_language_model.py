@@ -18,7 +18,7 @@ class LSTMLanguageModel:
     over the streams' windows; where a text ends within a window, what is past its end counts as zero.
 
     Attributes:
-      models: no names; there is one model.
+      models, checks: none; there is one model, and nothing to check as a run goes on.
       model_defaults: the fields of the model that an experiment may set: those of PTB-small.
       data_defaults: those of the pipeline; it has none.
       smoke_model: those that a smoke run sets, for a tiny model of the same structure.
@@ -35,7 +35,7 @@ class LSTMLanguageModel:
       use_fake_data: a small made-up text in its place.
     """
 
-    models = ()
+    models = checks = ()
     data_defaults = {}
     model_defaults = {
         "window": 20,

@@ -9,7 +9,7 @@ class RowClassification:
     """A task: model, data, loss, metrics and target. A subclass names its images and model.
 
     Attributes:
-      models: no names; there is one model.
+      models, checks: none; there is one model, and nothing to check as a run goes on.
       images: the module of the data set: SHAPE, CLASSES, BRIGHTEST and load(data_dir).
       model_defaults, data_defaults: the fields of the model and of the pipeline that an experiment may set.
       smoke_model: those that a smoke run sets, for a tiny model of the same structure.
@@ -27,7 +27,7 @@ class RowClassification:
     """
 
     images = None
-    models = ()
+    models = checks = ()
     model_defaults = {}
     data_defaults = {}
     smoke_model = {"hidden_units": 4, "projection_units": 0}

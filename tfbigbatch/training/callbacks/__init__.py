@@ -1,5 +1,6 @@
 """Keras callbacks of a run; they work in anyone's `fit`, and all count in optimizer updates."""
 
+from tfbigbatch.training.callbacks.checks import Checks
 from tfbigbatch.training.callbacks.evaluation import Evaluation
 from tfbigbatch.training.callbacks.non_finite import StopOnNonFinite
 from tfbigbatch.training.callbacks.profile import Profile
@@ -9,6 +10,7 @@ from tfbigbatch.training.callbacks.signals import StopOnSignal
 from tfbigbatch.training.callbacks.step_metrics import StepMetrics
 
 __all__ = [
+    "Checks",
     "Evaluation",
     "Profile",
     "Progress",

@@ -1,0 +1,39 @@
+"""ResNet-50 with LAMB at batch 32,768, 90 epochs: You et al. 2020 (arXiv:1904.00962).
+
+    python -m tfbigbatch.train --config=experiments/imagenet/resnet50_lamb_32k.py --model_dir=runs/resnet50_lamb_32k \\
+      --data_dir=data/imagenet_prepared
+
+Hardware: 256 TPU v3 chips or more. Expected: 76.3% top-1 (76.337% in a log of its authors). Not measured here.
+"""
+
+from tfbigbatch import experiment
+
+
+def get_config():
+    config = experiment.new("image_classification", model="resnet50")
+
+    config.model.label_smoothing = 0.1
+    config.batch_size = 32768
+    # 90 epochs, of which 20 are warm-up.
+    config.duration = "3519 steps"
+    config.optimizer = {
+        "name": "lamb",
+        "weight_decay": 1.5,
+        # The authors decay biases too, and adapt them.
+        "exclude_from_weight_decay": ["(batch|/)norm", "_bn", "gamma", "beta"],
+        "global_clipnorm": 1.0,
+    }
+    config.schedule.batch_size = 32768
+    config.schedule.learning_rate = 0.04
+    config.schedule.warmup_epochs = 20.0
+    config.schedule.decay = "linear"
+
+    config.mixed_precision = "bfloat16"
+    config.evaluation_batch_size = 8192
+    config.evaluate_every = "4 epochs"
+    config.checkpoint_every = "4 epochs"
+    config.log_every = "10 steps"
+    config.steps_per_execution = 10
+    # Bitwise repeatable kernels are slow, and missing for some, on accelerators.
+    config.deterministic = False
+    return config

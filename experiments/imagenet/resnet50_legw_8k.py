@@ -1,0 +1,18 @@
+"""ResNet-50 with LARS at batch 8,192, 90 epochs, by LEGW: You et al. 2019 (arXiv:1901.08256).
+
+    python -m tfbigbatch.train --config=experiments/imagenet/resnet50_legw_8k.py --model_dir=runs/resnet50_legw_8k \\
+      --data_dir=data/imagenet_prepared
+
+Hardware: 64 TPU v3 chips. The rule gives rate 16 and 2.5 epochs of warm-up.
+Expected: 77.14% top-1 (its authors' repository). Not measured here.
+"""
+
+from tfbigbatch import experiment
+
+
+def get_config():
+    config = experiment.variant_of(__file__, "resnet50_legw_1k.py")
+    config.batch_size = 8192
+    config.log_every = "10 steps"
+    config.steps_per_execution = 10
+    return config
