@@ -235,7 +235,8 @@ def flat(nested, prefix=""):
 
 def shrink(config):
     """Changes `config` to a run of seconds on fake data: a tiny model of the same structure."""
-    config.model.update({k: v for k, v in tasks.get(config.task).smoke_model.items() if k in config.model})
+    smaller = tasks.get(config.task).smoke_model(config.model.to_dict())
+    config.model.update({name: value for name, value in smaller.items() if name in config.model})
     config.accumulation_steps = min(config.accumulation_steps, 2)
     config.batch_size = 16 * config.accumulation_steps
     config.schedule.batch_size = config.batch_size

@@ -19,7 +19,8 @@ def test_every_file_of_tasks_is_registered():
 @pytest.mark.parametrize("name", tasks.names())
 def test_a_task_has_every_part_and_runs_on_fake_data(name):
     cls = tasks.get(name)
-    model = {**tasks.model_defaults(name, "resnet" if cls.models else None), **cls.smoke_model}
+    model = tasks.model_defaults(name, "resnet" if cls.models else None)
+    model.update(cls.smoke_model(model))
     task = cls(model=model, data=cls.data_defaults, data_dir=None, use_fake_data=True)
     network = task.network()
     x, y, *_ = next(

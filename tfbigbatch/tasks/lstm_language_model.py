@@ -21,7 +21,6 @@ class LSTMLanguageModel:
       models, checks: none; there is one model, and nothing to check as a run goes on.
       model_defaults: the fields of the model that an experiment may set: those of PTB-small.
       data_defaults: those of the pipeline; it has none.
-      smoke_model: those that a smoke run sets, for a tiny model of the same structure.
       target, higher_is_better: the metric that tells the quality of a run, and its direction.
       evaluates_on: the held-out sets, of which a config names one.
       training_examples: None; the windows of an epoch depend on the corpus and on the batch.
@@ -47,7 +46,6 @@ class LSTMLanguageModel:
         "unit_forget_bias": False,
         "unroll": False,
     }
-    smoke_model = {"window": 4, "hidden_units": 4, "embedding_units": 3}
     target = "perplexity"
     higher_is_better = False
     training_examples = None
@@ -63,6 +61,12 @@ class LSTMLanguageModel:
             Streams(getattr(texts, split), self._vocabulary_size, model["window"], f"{source}, {split}")
             for split in ("train", "valid", "test")
         )
+
+    @staticmethod
+    def smoke_model(model):
+        """The fields that a smoke run sets, for a tiny model of the same structure."""
+        del model
+        return {"window": 4, "hidden_units": 4, "embedding_units": 3}
 
     def network(self):
         """The Keras model, from tokens and states to logits and states."""

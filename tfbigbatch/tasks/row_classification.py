@@ -12,7 +12,6 @@ class RowClassification:
       models, checks: none; there is one model, and nothing to check as a run goes on.
       images: the module of the data set: SHAPE, CLASSES, BRIGHTEST and load(data_dir).
       model_defaults, data_defaults: the fields of the model and of the pipeline that an experiment may set.
-      smoke_model: those that a smoke run sets, for a tiny model of the same structure.
       target, higher_is_better: the metric that tells the quality of a run, and its direction.
       evaluates_on: the held-out sets, of which a config names one.
       carries_state: no state goes on from one update to the next.
@@ -30,7 +29,6 @@ class RowClassification:
     models = checks = ()
     model_defaults = {}
     data_defaults = {}
-    smoke_model = {"hidden_units": 4, "projection_units": 0}
     target = "accuracy"
     higher_is_better = True
     evaluates_on = ("test",)
@@ -40,6 +38,12 @@ class RowClassification:
     def __init__(self, *, model, data, data_dir, use_fake_data):
         self._model = model
         self.train, self.test = fake.train_and_test(self.images) if use_fake_data else self.images.load(data_dir)
+
+    @staticmethod
+    def smoke_model(model):
+        """The fields that a smoke run sets, for a tiny model of the same structure."""
+        del model
+        return {"hidden_units": 4, "projection_units": 0}
 
     def network(self):
         """The Keras model, from uint8 images to logits."""
