@@ -55,9 +55,10 @@ def _main(unused):
     flag = flags.FLAGS
     options = prepare.Options(
         shards=_shards(flag.shards),
-        processes=flag.processes or len(os.sched_getaffinity(0)),
+        processes=flag.processes or _cores(),
         **{name: flag[name].value for name in _AS_GIVEN},
     )
+    print(f"looking through {flag.source}", flush=True)
     content, already = prepare.prepare(flag.source, flag.output_dir, options, say=lambda line: print(line, flush=True))
     for image in content["left_out"]:
         print(f"left out  {image['name']}: {image['reason']}")
@@ -72,6 +73,10 @@ def _main(unused):
         size = sum(file["bytes"] for file in split["files"])
         print(f"  {name:10s}  {split['examples']:>9,} images, {len(split['files']):,} files, {size / 1e6:,.1f} MB")
     print(f"  classes     {len(content['classes']):>9,}")
+
+
+def _cores():
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
 def _shards(entries):

@@ -165,6 +165,9 @@ def _folders(source, unpacked, labels_given):
     if "train" in tops:
         found.layout, found.train = "train/ by class", whole.below("train")
         _find_validation(found, whole, tops, labels_given)
+        ours = ("train", *_VALIDATION_FOLDERS)
+        others = [name for name in whole.names if name.split("/")[0] not in ours and _is_image(name)]
+        found.leave("an image, but not in train/ or a validation folder", others)
     elif tops & set(_VALIDATION_FOLDERS):
         raise InputError(f"--source={source} has {', '.join(sorted(tops))}, but no train/. {UNDERSTOOD}")
     return found
@@ -197,24 +200,24 @@ def _without_outer_folders(whole):
     """The Tree below folders that have but one thing in them, as an archive's outermost often does."""
     while True:
         tops = {name.split("/")[0] for name in whole.names}
-        if len(tops) != 1 or "train" in tops or not all("/" in name for name in whole.names):
+        if len(tops) != 1 or tops & {"train", *_VALIDATION_FOLDERS} or not all("/" in name for name in whole.names):
             return whole
         whole = whole.below(*tops)
 
 
 def _images(found, part):
     """The Tree of the images by their names; what else there is, is left."""
-    images = [
-        index
-        for index, name in enumerate(part.names)
-        if name.lower().endswith(_ENDINGS) and not name.rpartition("/")[2].startswith(".")
-    ]
+    images = [index for index, name in enumerate(part.names) if _is_image(name)]
     kept = set(images)
     found.leave(
         f"not an image by its name ({', '.join(_ENDINGS)})",
         [part.prefix + name for index, name in enumerate(part.names) if index not in kept],
     )
     return part.only(images)
+
+
+def _is_image(name):
+    return name.lower().endswith(_ENDINGS) and not name.rpartition("/")[2].startswith(".")
 
 
 def _class(name):

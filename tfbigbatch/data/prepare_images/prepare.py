@@ -1,6 +1,7 @@
 """From images as they come to a prepared folder: found, checked and written, and gone on with after a stop."""
 
 import dataclasses
+import os
 
 from tfbigbatch.data import image_manifest
 from tfbigbatch.data.prepare_images import claim, existing, workers
@@ -64,8 +65,14 @@ def prepare(source, output_dir, options, say=lambda line: None):
         something else, or another command is at work in it; or it cannot be written.
       Preempted: SIGINT or SIGTERM came; the same call goes on from there.
     """
+    records = existing.find(source)
+    outer, inner = os.path.realpath(source), os.path.realpath(output_dir)
+    if records is None and os.path.commonpath([outer, inner]) == outer:
+        raise InputError(
+            f"--output_dir={output_dir} lies in --source={source}: what is prepared would be taken for a part of the "
+            "source the next time. Choose a folder outside of it."
+        )
     with claim.alone(output_dir) as work:
-        records = existing.find(source)
         if records is not None:
             return _carry_out(Indexing(source, records, output_dir, options), output_dir, options, say)
         with Conversion(source, work, output_dir, options) as conversion:
