@@ -3,9 +3,12 @@
 import io
 import os
 import tarfile
+import time
 
 import numpy as np
 import PIL.Image
+
+from tfbigbatch.errors import InputError
 
 CLASSES = ("n01440764", "n01443537", "n02084071")
 BAD = b"\xff\xd8\xff\xe0 no JPEG at all"
@@ -87,3 +90,17 @@ def ilsvrc(each=3, val=6):
         "ILSVRC2012_img_val.tar": tar_of(images),
         "labels.txt": labels.encode(),
     }
+
+
+def dies(task, tick):
+    """A task for a worker that does not survive it."""
+    os._exit(9)
+
+
+def fails(task, tick):
+    """A task that cannot be done; the others go on until they are told to stop."""
+    if task == 0:
+        raise InputError("task 0 cannot be done")
+    while True:
+        tick()
+        time.sleep(0.01)

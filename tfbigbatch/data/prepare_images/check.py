@@ -83,7 +83,7 @@ def check(data):
         raise BadImage(f"not an image that is understood ({', '.join(_FORMATS)})") from None
     except MemoryError:
         raise
-    except Exception as error:  # noqa: BLE001 - a decoder meets damage with any error at all
+    except Exception as error:  # a decoder meets damage with any error at all
         raise BadImage(f"cannot be decoded: {type(error).__name__}: {error}") from None
     return Image(encoded, picture.height, picture.width, _COLORSPACES[picture.mode], reason)
 

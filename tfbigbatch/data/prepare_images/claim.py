@@ -26,7 +26,7 @@ def alone(folder):
     work = os.path.join(folder, PROGRESS)
     try:
         os.makedirs(work, exist_ok=True)
-        lock = open(os.path.join(work, _LOCK), "w")  # noqa: SIM115 - closed below, however this ends
+        lock = open(os.path.join(work, _LOCK), "w")
     except OSError as error:
         raise InputError(f"--output_dir={folder} cannot be written: {error.strerror}.") from None
     with lock:

@@ -107,7 +107,7 @@ def _in_processes(function, tasks, processes, ended, progress, received):
 
 def _started(count, stop):
     """What a worker does first."""
-    global _tick  # noqa: PLW0603 - a worker is a process of its own, and its tasks come later
+    global _tick  # a worker is a process of its own, and its tasks come later
     # Ctrl-C in a terminal goes to all processes; the first one tells the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Where the first process is killed, nothing else would end this one.
