@@ -67,6 +67,12 @@ class Split:
                 "and end within the file."
             )
 
+    @classmethod
+    def of_files(cls, name, files, offsets, sizes):
+        """The Split of files, of a list of the offsets in each and of their sizes."""
+        joined = np.concatenate([np.zeros(0, np.int64), *offsets])
+        return cls(name, tuple(files), [len(part) for part in offsets], joined, sizes)
+
     @property
     def examples(self):
         """How many records the split has."""
@@ -191,6 +197,11 @@ def read(folder):
 def index_path(folder, split):
     """Where a split's index lies."""
     return os.path.join(folder, f"{split}.index.npz")
+
+
+def paths(folder, splits):
+    """What `save` writes for some splits."""
+    return [os.path.join(folder, MANIFEST), *(index_path(folder, split) for split in splits)]
 
 
 def replace(path, write):

@@ -1,0 +1,56 @@
+"""Our frames and examples against TensorFlow's."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfbigbatch.data import tfrecord
+
+
+def test_the_checksum_of_known_bytes():
+    # From RFC 3720, B.4, and the customary check value.
+    assert tfrecord.crc32c(b"123456789") == 0xE3069283
+    assert tfrecord.crc32c(bytes(32)) == 0x8A9136AA
+    assert tfrecord.crc32c(b"\xff" * 32) == 0x62A8AB43
+    assert tfrecord.crc32c(b"") == 0
+
+
+def test_tensorflow_reads_the_frames_of_records_of_any_length(tmp_path):
+    generator = np.random.default_rng(0)
+    # Around the lengths at which the checksum is computed another way, and at which its blocks end.
+    records = [generator.bytes(size) for size in (*range(70), *range(508, 520), 1023, 1024, 1025, 100000)]
+    path = tmp_path / "records"
+    path.write_bytes(b"".join(map(tfrecord.framed, records)))
+    assert [record.numpy() for record in tf.data.TFRecordDataset(str(path))] == records
+
+
+FEATURES = {"image/encoded": b"\xff\xd8" * 5000, "empty": b"", "zero": 0, "one": 1, "large": 2**62, "minus": -1}
+
+
+def test_tensorflow_reads_the_examples():
+    read = tf.train.Example.FromString(tfrecord.example(FEATURES)).features.feature
+    assert set(read) == set(FEATURES)
+    for name, value in FEATURES.items():
+        kind = "bytes_list" if isinstance(value, bytes) else "int64_list"
+        assert list(getattr(read[name], kind).value) == [value]
+
+
+def plain(record):
+    parsed = dict(tfrecord.parsed(memoryview(record)))
+    return {name: bytes(value) if isinstance(value, memoryview) else value for name, value in parsed.items()}
+
+
+def test_examples_are_parsed_as_we_and_as_tensorflow_write_them():
+    ours = tfrecord.example(FEATURES)
+    assert plain(ours) == FEATURES
+    example = tf.train.Example.FromString(ours)
+    example.features.feature["floats"].float_list.value.extend([1.0, 2.0])
+    example.features.feature["none"].CopyFrom(tf.train.Feature())
+    example.features.feature["many"].int64_list.value.extend([300, 2])
+    assert plain(example.SerializeToString()) == {**FEATURES, "floats": None, "none": None, "many": 300}
+
+
+@pytest.mark.parametrize("record", [b"hello, this is no example", tfrecord.example(FEATURES)[:-3], b"\x0a\xff"])
+def test_what_is_no_example_is_refused(record):
+    with pytest.raises(ValueError, match="no tf.train.Example"):
+        plain(record)

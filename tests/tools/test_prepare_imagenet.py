@@ -1,0 +1,68 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from tests.data.image_sets import BAD, CLASSES, encoded, files_of, write_folder
+from tests.tools.test_tools import ROOT, tool
+from tfbigbatch.data import image_manifest
+
+TOOL = "tools/prepare_imagenet.py"
+
+
+def test_it_prepares_says_so_and_does_not_repeat(tmp_path):
+    bad, png = f"train/{CLASSES[0]}/bad.jpg", f"val/{CLASSES[0]}/png.jpg"
+    files = {**files_of("train", 10), **files_of("val", 2), bad: BAD, png: encoded(kind="PNG"), "train/notes.txt": b""}
+    source = write_folder(tmp_path / "set", files)
+    arguments = [TOOL, f"--source={source}", f"--output_dir={tmp_path}/out", "--shards=train:2", "--processes=2"]
+    failed = tool(*arguments)
+    assert failed.returncode == 1 and "1 of 38 images cannot be used" in failed.stderr and bad in failed.stderr
+    first = tool(*arguments, "--max_bad_share=0.1")
+    assert first.returncode == 0, first.stderr
+    assert (
+        "train/ by class, val/: 3 classes, 31 train images in 2 shards, 7 validation images in 1 shard" in first.stdout
+    )
+    for said in (
+        f"left out  {bad}: ",
+        f"fixed     {png}: PNG",
+        "not used  1 files, such as train/notes.txt: ",
+        "prepared:",
+    ):
+        assert said in first.stdout
+    again = tool(*arguments, "--max_bad_share=0.1")
+    assert again.returncode == 0 and "holds these images already" in again.stdout
+    other = tool(*arguments, "--max_bad_share=0.1", "--seed=3")
+    assert other.returncode == 1 and "--overwrite" in other.stderr
+    assert image_manifest.load(f"{tmp_path}/out").splits["train"].examples == 30
+
+
+def test_wrong_flags_are_explained(tmp_path):
+    shards = tool(TOOL, f"--source={tmp_path}", f"--output_dir={tmp_path}/../out", "--shards=train=3")
+    assert shards.returncode == 1 and "--shards=train=3: expected such as train:1024,validation:128" in shards.stderr
+    source = tool(TOOL, f"--source={tmp_path}/nowhere", f"--output_dir={tmp_path}/out")
+    assert source.returncode == 1 and "does not exist. Understood are" in source.stderr
+
+
+def test_workers_stop_with_the_command_and_it_goes_on_from_there(tmp_path):
+    source = write_folder(tmp_path / "set", files_of("train", 700))
+    arguments = [sys.executable, TOOL, f"--source={source}", f"--output_dir={tmp_path}/out", "--processes=2"]
+    arguments += ["--shards=train:40,validation:2"]
+    finished = tmp_path / "out" / ".progress" / "train-00002-of-00040.json"
+    for number, code in ((signal.SIGTERM, 42), (signal.SIGKILL, -signal.SIGKILL)):
+        process = subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        while not finished.exists() and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(number)
+        said = process.communicate(timeout=120)[0]
+        assert process.returncode == code, said
+        # The pipe closed, so no worker is left that held it; what it was at is not there under its name.
+        shards = set((tmp_path / "out").glob("train-*"))
+        records = {path.name.removesuffix(".json") for path in finished.parent.glob("train-*.json")}
+        assert 0 < len(records) <= len(shards) < 40 and records <= {path.name for path in shards}
+        assert not os.path.exists(tmp_path / "out" / "manifest.json")
+        finished = tmp_path / "out" / ".progress" / "train-00006-of-00040.json"
+    ended = tool(*arguments[1:])
+    assert ended.returncode == 0, ended.stderr
+    manifest = image_manifest.load(f"{tmp_path}/out")
+    assert [split.examples for split in manifest.splits.values()] == [1890, 210]

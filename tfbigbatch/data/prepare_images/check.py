@@ -1,0 +1,143 @@
+"""Decodes an encoded image fully and puts right what a training pipeline could not read. Needs Pillow alone.
+
+What comes out is a JPEG, RGB or grayscale, that TensorFlow's decoder takes as well. EXIF orientation is
+not applied: neither the standard TFRecords of ImageNet nor the models published on them apply it.
+"""
+
+import dataclasses
+import io
+import re
+import struct
+import warnings
+
+from tfbigbatch.errors import missing_extra
+
+# Pillow opens more; some of those run other programs or read other files.
+_FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")
+_QUALITY = 95
+# How the reason begins where a file could not even be read: another time it may be.
+UNREADABLE = "cannot be read"
+_COLORSPACES = {"L": "Grayscale", "RGB": "RGB"}
+# What ends a run of entropy-coded bytes: 0xFF and neither a stuffed zero, a restart marker nor a fill byte.
+_MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")
+_START_OF_SCAN, _END_OF_IMAGE = 0xDA, 0xD9
+# Markers without a length: TEM, the restart markers, the start of an image.
+_BARE = {0x01, *range(0xD0, 0xD9)}
+
+
+class BadImage(Exception):
+    """An image cannot be used; the message is the reason."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Image:
+    """An image that can be used.
+
+    Attributes:
+      encoded: the JPEG, bytes; the very ones that came unless something was fixed.
+      height, width: in pixels.
+      colorspace: 'RGB' or 'Grayscale'.
+      fixed: what was put right, in words; None where nothing was.
+    """
+
+    encoded: bytes
+    height: int
+    width: int
+    colorspace: str
+    fixed: str | None
+
+    @property
+    def channels(self):
+        """1 for grayscale, 3 for RGB."""
+        return 1 if self.colorspace == "Grayscale" else 3
+
+
+def check(data):
+    """The Image in the encoded bytes, decoded to its last pixel on the way.
+
+    A CMYK or YCCK JPEG becomes RGB, and a PNG, GIF, BMP or WebP a JPEG of quality 95 without chroma
+    subsampling, of the same size; transparency is dropped, and an animation is its first picture.
+
+    Raises:
+      BadImage: it is empty, truncated, not an image of those kinds, or too large for Pillow.
+      ValueError: Pillow is not installed.
+    """
+    if not data:
+        raise BadImage("empty: 0 bytes")
+    try:
+        import PIL.Image
+    except ImportError:
+        raise missing_extra("Pillow", "models") from None
+    try:
+        with warnings.catch_warnings():
+            # Of damaged EXIF data and of large sizes; what counts is whether the pixels decode.
+            warnings.simplefilter("ignore")
+            picture = PIL.Image.open(io.BytesIO(data), formats=_FORMATS)
+            picture.load()
+            reason = _reason_to_encode(picture, data)
+            encoded = data if reason is None else None
+            if reason is not None:
+                picture = _plain(picture)
+                encoded = _as_jpeg(picture)
+    except PIL.UnidentifiedImageError:
+        raise BadImage(f"not an image that is understood ({', '.join(_FORMATS)})") from None
+    except MemoryError:
+        raise
+    except Exception as error:  # a decoder meets damage with any error at all
+        raise BadImage(f"cannot be decoded: {type(error).__name__}: {error}") from None
+    return Image(encoded, picture.height, picture.width, _COLORSPACES[picture.mode], reason)
+
+
+def _reason_to_encode(picture, data):
+    """Why the bytes cannot stay as they are, or None."""
+    # MPO is a JPEG with further pictures behind it, which decoders ignore.
+    if picture.format not in ("JPEG", "MPO"):
+        return f"{picture.format} in disguise, encoded as JPEG"
+    if picture.mode not in _COLORSPACES:
+        return f"{picture.mode} converted to RGB"
+    if not reaches_its_end(data):
+        return "encoded anew: no end-of-image marker where its segments lead"
+    return None
+
+
+def _plain(picture):
+    """The picture in 8-bit grayscale or RGB."""
+    if picture.mode in _COLORSPACES:
+        return picture
+    if picture.mode.startswith("I"):
+        # 16-bit gray; a plain conversion would cut off at 255 instead of scaling.
+        picture = picture.point(lambda value: value / 256)
+        return picture.convert("L")
+    return picture.convert("L" if picture.mode in ("1", "LA") else "RGB")
+
+
+def _as_jpeg(picture):
+    file = io.BytesIO()
+    # Without its EXIF, profile and comments: the pixels are all that training reads.
+    picture.info = {}
+    picture.save(file, "JPEG", quality=_QUALITY, subsampling=0)
+    return file.getvalue()
+
+
+def reaches_its_end(data):
+    """Whether a JPEG's segments lead from one to the next to its end-of-image marker.
+
+    Pillow stops at the last pixel; TensorFlow reads on to this marker, and refuses the image without it.
+
+    Args:
+      data: bytes that begin with a start-of-image marker.
+    """
+    position = 2
+    while True:
+        # Bytes before the marker are skipped, as decoders do; in a scan they are its entropy-coded data.
+        found = _MARKER.search(data, position)
+        if found is None:
+            return False
+        marker, position = data[found.end() - 1], found.end()
+        if marker == _END_OF_IMAGE:
+            return True
+        if marker in _BARE:
+            continue
+        if position + 2 > len(data):
+            return False
+        position += struct.unpack_from(">H", data, position)[0]

@@ -1,0 +1,74 @@
+"""Text files about images: which class each is of, and what the classes are called."""
+
+import numpy as np
+
+from tfbigbatch.errors import InputError, nearest
+
+# The names under which lists of classes and their words lie beside images.
+WORDS = ("words.txt", "synset_words.txt", "LOC_synset_mapping.txt", "imagenet_metadata.txt")
+
+
+def text_of(path, flag):
+    """The text of a file that a flag named.
+
+    Raises:
+      ValueError: it cannot be read, or is not UTF-8.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except OSError as error:
+        raise InputError(f"--{flag}={path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"--{flag}={path} is not UTF-8 ({error.reason}, byte {error.start}).") from None
+
+
+def words(text):
+    """Dictionary from classes to their words, of lines of a class and its words; None gives an empty one."""
+    lines = (line.split(None, 1) for line in (text or "").splitlines())
+    return {line[0]: line[1].strip() for line in lines if len(line) == 2}
+
+
+def of_files(text, names, numbers, where):
+    """The label of each file.
+
+    Args:
+      text: one class a line, in the sorted order of the files' names; or lines of a file's name and its
+        class, with anything behind, in any order and of more files too.
+      names: the files' names, with or without folders; sorted.
+      numbers: dictionary from classes to their labels.
+      where: where the text is from, for errors.
+
+    Returns:
+      int64 array of [files].
+
+    Raises:
+      ValueError: the lines do not match the files, or a class is not one of `numbers`.
+    """
+    rows = [line.split("\t") if "\t" in line else line.split() for line in text.splitlines() if line.strip()]
+    if all(len(row) == 1 for row in rows):
+        if len(rows) != len(names):
+            raise InputError(
+                f"{where} has {len(rows):,} lines of one class, but there are {len(names):,} validation images; "
+                "expected a line for each, in the order of their names, or lines of NAME CLASS."
+            )
+        classes = [row[0].strip() for row in rows]
+    else:
+        by_name = {row[0].strip(): row[1].strip() for row in rows if len(row) > 1}
+        classes = [by_name.get(name.rpartition("/")[2], by_name.get(name)) for name in names]
+        missing = [name for name, found in zip(names, classes) if found is None]
+        if missing:
+            raise InputError(
+                f"{where} has no line for {len(missing):,} of {len(names):,} validation images, such as {missing[0]}."
+            )
+    strange = [(name, found) for name, found in zip(names, classes) if found not in numbers]
+    if strange:
+        name, found = strange[0]
+        hint = nearest(found, numbers) if len(numbers) <= 20 else f"They are names such as {next(iter(numbers))!r}."
+        if found.isdigit():
+            hint = "ImageNet's numbered ground truth counts in an order of its own: give the synsets (n01440764)."
+        raise InputError(
+            f"{where} gives {name} the class {found!r}, which no training image is of ({len(strange):,} such "
+            f"images). {hint}"
+        )
+    return np.array([numbers[found] for found in classes], np.int64)
