@@ -65,6 +65,8 @@ def new(task, *, model=None):
             # The held-out set that is measured: choose a recipe on 'valid' where the task has one.
             "evaluate_on": tasks.get(task).evaluates_on[0],
             "evaluate_every": "1 epochs",
+            # The run ends with the first evaluation whose metric, the task's target, reaches this; 0.0: never.
+            "stop_at_target": 0.0,
             "checkpoint_every": "1 epochs",
             "log_every": "10 steps",
             "keep_checkpoints": 2,
@@ -74,6 +76,13 @@ def new(task, *, model=None):
             "steps_per_execution": 1,
             # float32, bfloat16 or float16 (with loss scaling); variables stay float32.
             "mixed_precision": "float32",
+            # What --mlperf_log says of the submission.
+            "mlperf": {
+                "org": "tfbigbatch",
+                "platform": "unnamed",
+                "division": "closed",
+                "status": "research",
+            },
             # Operations with bitwise repeatable results; a resumed run ends in the same bits only with it.
             "deterministic": True,
         }

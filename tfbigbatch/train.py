@@ -33,6 +33,7 @@ def run(
     profile_steps=None,
     use_fake_data=False,
     stop_after=None,
+    mlperf_log=None,
 ):
     """Trains, evaluates or both, as `config` says; resumes what `model_dir` holds.
 
@@ -45,6 +46,7 @@ def run(
       profile_steps: None, or (first, last) updates to profile.
       use_fake_data: made-up examples of the right shapes in place of the task's data.
       stop_after: None, or the update after which to return, with the run left to be resumed.
+      mlperf_log: None, or the file for a log by MLPerf's rules; see `training.mlperf_log`.
 
     Returns:
       Dictionary: status, step, seconds, and the metrics of the last evaluation.
@@ -59,10 +61,12 @@ def run(
 
     from tfbigbatch import scaling, tasks
     from tfbigbatch.training import callbacks as run_callbacks
+    from tfbigbatch.training import mlperf_log as mlperf_rules
     from tfbigbatch.training import run_directory
     from tfbigbatch.training.callbacks.base import updates_done
     from tfbigbatch.training.carried_state import StatefulTrainingModel
     from tfbigbatch.training.checkpoints import Checkpoints
+    from tfbigbatch.training.metric import Metric
     from tfbigbatch.training.metrics_log import MetricsLog
     from tfbigbatch.training.model import TrainingModel
     from tfbigbatch.training.segments import fit_segments
@@ -91,6 +95,12 @@ def run(
     for section, fields in known.items():
         for name in set(config[section]) - set(fields):
             raise InputError(f"{section}.{name}: task {config.task} has no such field. {nearest(name, fields)}")
+    if mlperf_log:
+        mlperf_rules.check(config)
+        if mode != "train_and_eval":
+            raise InputError(
+                f"--mlperf_log: its rules ask for evaluations; expected --mode=train_and_eval, not {mode}."
+            )
     strategy, chosen = choose(strategy_name, tpu)
     chief = is_chief(strategy)
     tf_keras.backend.clear_session()
@@ -111,6 +121,11 @@ def run(
         shown = _shown(before, config)
         _say(chief, f"{model_dir} holds a finished run ({before['step']:,} steps); nothing to do. {shown}")
         return before
+    target = Metric.of_task(config.task)
+    mlperf = None
+    if mlperf_log and chief:
+        mlperf = mlperf_rules.MLPerfLog(mlperf_log, target.name)
+        mlperf.init()
 
     # ---- The task and its data ----------------------------------------------------------------
     task = tasks.get(config.task)(
@@ -213,6 +228,12 @@ def run(
         every=plan.evaluate_every,
         last_step=plan.total_steps,
         histograms=config.histograms,
+        is_enough=(
+            (lambda metrics: target.reaches(metrics[target.name], config.stop_at_target))
+            if config.stop_at_target
+            else None
+        ),
+        mlperf=mlperf,
     )
     progress = run_callbacks.Progress(
         plan.total_steps, evaluation, [metric.name for metric in metrics], config.evaluate_on
@@ -244,6 +265,13 @@ def run(
     if not is_multi_worker(strategy):
         callbacks.append(stop)
     last_step = min(plan.total_steps, stop_after or plan.total_steps)
+    if mlperf:
+        mlperf.start(
+            mlperf_rules.settings(config, plan.scaled, task, held_out, strategy.num_replicas_in_sync),
+            step=first_step,
+            steps_in_epoch=examples_in_epoch / config.batch_size,
+            evaluate_every=plan.evaluate_every,
+        )
     try:
         with contextlib.nullcontext() if is_multi_worker(strategy) else stop:
             for start, length, epochs in fit_segments(
@@ -251,6 +279,9 @@ def run(
             ):
                 training_set = batches(start, start + length * epochs)
                 model.fit(training_set, epochs=epochs, steps_per_epoch=length, callbacks=callbacks, verbose=0)
+                if evaluation.reached:
+                    last_step = updates_done(model.optimizer)
+                    break
     except DivergedError as error:
         status(run_directory.DIVERGED, updates_done(model.optimizer), reason=str(error))
         last_good = checkpoints.latest() or "none yet"
@@ -264,15 +295,18 @@ def run(
     finally:
         log.close()
         checkpoints.close()
+        if mlperf:
+            mlperf.stop(evaluation.reached)
 
     # ---- The end ------------------------------------------------------------------------------
-    if last_step < plan.total_steps:
+    if last_step < plan.total_steps and not evaluation.reached:
         return status(run_directory.RUNNING, last_step)
     if mode == "train_and_eval" and not evaluation.latest:
         # Killed between the last checkpoint and here: the rows are written, the status is not.
         evaluation.measure()
-    result = status(run_directory.DONE, plan.total_steps, metrics=evaluation.latest)
-    _say(chief, f"done       {plan.total_steps:,} steps in {result['seconds']:.1f} s. {_shown(result, config)}")
+    result = status(run_directory.DONE, last_step, metrics=evaluation.latest)
+    reached = ", stopped at its target" if evaluation.reached else ""
+    _say(chief, f"done       {last_step:,} steps in {result['seconds']:.1f} s{reached}. {_shown(result, config)}")
     if not use_fake_data:
         _say(chief, f"look       tensorboard --host=localhost --logdir={model_dir}")
     return result
@@ -295,6 +329,7 @@ class _Plan:
     log_every: int
     evaluation_batch_size: int
     tuned: object
+    scaled: object
     learning_rate: object
     lines: list
 
@@ -319,6 +354,7 @@ def _plan(config, dataset_size, replicas):
         # Whole replicas; the mask leaves the padding out.
         evaluation_batch_size=-(-config.evaluation_batch_size // replicas) * replicas,
         tuned=tuned,
+        scaled=scaled,
         learning_rate=scaled.schedule(dataset_size, keras="tf_keras"),
         lines=[
             *arithmetic.lines(total_steps),
@@ -396,6 +432,7 @@ def _define_flags():
     flags.DEFINE_integer("seed", None, "Overrides --config.seed.")
     flags.DEFINE_bool("smoke", False, "Run in seconds on fake data with a tiny model; --model_dir may be left out.")
     flags.DEFINE_enum("mixed_precision", None, PRECISIONS, "Overrides --config.mixed_precision.")
+    flags.DEFINE_string("mlperf_log", None, "Also write a log by MLPerf's rules to this file (ResNet with LARS).")
     flags.DEFINE_list("profile_steps", None, "FIRST,LAST: profile these updates for TensorBoard.")
 
 
@@ -455,6 +492,7 @@ def _main(unused):
         "strategy_name": options.strategy,
         "tpu": options.tpu,
         "profile_steps": _profile_window(options.profile_steps),
+        "mlperf_log": options.mlperf_log,
     }
     if options.smoke:
         with tempfile.TemporaryDirectory() as temporary:

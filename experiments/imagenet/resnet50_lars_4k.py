@@ -26,6 +26,7 @@ def get_config():
     config.schedule.learning_rate = 10.0
     config.schedule.warmup_epochs = 5.0
     config.schedule.decay = "mlperf_lars"
+    config.stop_at_target = 0.759  # the rules' quality target
 
     config.mixed_precision = "bfloat16"
     config.evaluation_batch_size = 4096

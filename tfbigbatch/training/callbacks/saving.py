@@ -4,7 +4,7 @@ from tfbigbatch.training.callbacks.base import StepCallback, crosses
 
 
 class SaveCheckpoints(StepCallback):
-    """Saves at the end of `fit`'s epochs that reach a multiple of `every`, or the last update.
+    """Saves at the end of `fit`'s epochs that reach a multiple of `every`, or are the run's last.
 
     Args:
       checkpoints: Checkpoints.
@@ -20,6 +20,7 @@ class SaveCheckpoints(StepCallback):
         self._saved = saved
 
     def on_epoch_end(self, epoch, logs=None):
-        if crosses(self._epoch_start, self.step, self._every) or self.step == self._last_step:
+        last = self.step == self._last_step or self.model.stop_training
+        if last or crosses(self._epoch_start, self.step, self._every):
             self._checkpoints.save(self.step)
             self._saved(self.step)
