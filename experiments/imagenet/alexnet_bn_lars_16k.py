@@ -1,7 +1,7 @@
 """AlexNet-BN with LARS at batch 16,384, 100 epochs: You et al. 2017 (arXiv:1708.03888).
 
-    python -m tfbigbatch.train --config=experiments/imagenet/alexnet_bn_lars_16k.py --model_dir=runs/alexnet_bn_lars_16k \\
-      --data_dir=data/imagenet_prepared
+    python -m tfbigbatch.train --config=experiments/imagenet/alexnet_bn_lars_16k.py \\
+      --model_dir=runs/alexnet_bn_lars_16k --data_dir=data/imagenet_prepared
 
 Hardware: 32 GPUs or TPU chips. Expected: 59.3% top-1 (the paper). Not measured here.
 """

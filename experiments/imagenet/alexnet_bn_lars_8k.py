@@ -1,7 +1,7 @@
 """AlexNet-BN with LARS at batch 8,192, 100 epochs: You et al. 2017 (arXiv:1708.03888).
 
-    python -m tfbigbatch.train --config=experiments/imagenet/alexnet_bn_lars_8k.py --model_dir=runs/alexnet_bn_lars_8k \\
-      --data_dir=data/imagenet_prepared
+    python -m tfbigbatch.train --config=experiments/imagenet/alexnet_bn_lars_8k.py \\
+      --model_dir=runs/alexnet_bn_lars_8k --data_dir=data/imagenet_prepared
 
 Hardware: 16 GPUs or TPU chips. Expected: 60.1% top-1 (the paper). Not measured here.
 """

@@ -1,0 +1,149 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from tfbigbatch.models.alexnet import LocalResponseNormalization, alexnet
+from tfbigbatch.models.images import CHANNEL_DEVIATIONS, CHANNEL_MEANS
+from tfbigbatch.optimizers.exclusions import is_excluded
+
+IMAGENET = {"image_size": 227, "classes": 1000}
+SMALL = {"image_size": 32, "classes": 10, "stem": "5x5", "width": 12, "fc_units": 64}
+
+
+@pytest.fixture(scope="module")
+def published():
+    return alexnet(**IMAGENET)
+
+
+def trainable(model):
+    return sum(int(np.prod(variable.shape)) for variable in model.trainable_variables)
+
+
+def test_the_parameter_counts_are_those_of_caffes_model(published):
+    assert trainable(published) == 60_965_224
+    # In a graph no weight gets its value, which takes seconds.
+    with tf.Graph().as_default():
+        assert trainable(alexnet(**IMAGENET, groups=1)) == 62_378_344
+        # Less a bias, more a gamma and a beta for each of the 1,376 channels.
+        assert trainable(alexnet(**IMAGENET, norm="batch")) == 60_965_224 + 1_376
+
+
+def test_shapes_are_those_of_the_paper(published):
+    shapes = {1: (55, 96), 2: (27, 256), 3: (13, 384), 4: (13, 384), 5: (13, 256)}
+    for model in (published, alexnet(image_size=224, classes=10, fc_units=8)):
+        for number, (size, filters) in shapes.items():
+            assert model.get_layer(f"conv{number}").output_shape == (None, size, size, filters)
+        assert model.get_layer("pool5").output_shape == (None, 6, 6, 256)
+    assert published.get_layer("conv2").kernel.shape == (5, 5, 48, 256)
+    names = [layer.name for layer in published.layers]
+    assert names[3:7] == ["conv1", "relu1", "lrn1", "pool1"]
+    assert "lrn2" in names and "lrn3" not in names and "pool3" not in names
+
+
+@pytest.mark.parametrize(
+    "stem, size, after", [("5x5", 32, 32), ("5x5_stride2", 64, 32), ("5x5", 15, 15), ("11x11_stride4", 64, 15)]
+)
+def test_stems_for_small_images(stem, size, after):
+    model = alexnet(**{**SMALL, "stem": stem, "image_size": size, "groups": 1})
+    assert model.get_layer("conv1").output_shape == (None, after, after, 12)
+    assert model.get_layer("pool5").output_shape[1] == (3 if after == 32 else 1)
+    assert model.output_shape == (None, 10)
+
+
+def test_weights_begin_as_caffes(published):
+    biases = {"conv1": 0, "conv2": 0.1, "conv3": 0, "conv4": 0.1, "conv5": 0.1, "fc6": 0.1, "fc7": 0.1, "logits": 0}
+    for name, constant in biases.items():
+        kernel, bias = published.get_layer(name).get_weights()
+        assert kernel.std() == pytest.approx(0.005 if name in ("fc6", "fc7") else 0.01, rel=0.02)
+        np.testing.assert_array_equal(bias, np.float32(constant))
+
+
+def test_a_narrower_network_has_the_same_gain():
+    model = alexnet(**{**SMALL, "width": 24, "fc_units": 256}, groups=1)
+    for name, deviation, inputs in (("conv3", 0.01, 9 * 256), ("conv5", 0.01, 9 * 192), ("fc7", 0.005, 4096)):
+        kernel = model.get_layer(name).get_weights()[0]
+        mine = np.prod(kernel.shape[:-1])
+        assert kernel.std() * mine**0.5 == pytest.approx(deviation * inputs**0.5, rel=0.03)
+
+
+def numpy_lrn(values, k, n, alpha, beta):
+    """Equation of section 3.3, channel by channel."""
+    values = values.astype(np.float64)
+    channels = values.shape[-1]
+    result = np.empty_like(values)
+    for i in range(channels):
+        neighbours = values[..., max(0, i - n // 2) : min(channels - 1, i + n // 2) + 1]
+        result[..., i] = values[..., i] / (k + alpha * np.sum(neighbours**2, axis=-1)) ** beta
+    return result
+
+
+def test_local_response_normalization_is_that_of_the_paper():
+    values = np.random.RandomState(0).normal(0, 100, (2, 3, 3, 9)).astype(np.float32)
+    layer = LocalResponseNormalization()
+    assert layer.get_config().items() >= {"k": 2.0, "n": 5, "alpha": 1e-4, "beta": 0.75}.items()
+    expected = numpy_lrn(values, k=2, n=5, alpha=1e-4, beta=0.75)
+    np.testing.assert_allclose(layer(values), expected, rtol=1e-5)
+    # The constants do something to such values, and almost nothing to values of about 1.
+    assert np.std(expected / values) > 0.02
+    assert np.std(numpy_lrn(values / 100, k=2, n=5, alpha=1e-4, beta=0.75) / values * 100) < 1e-4
+    other = LocalResponseNormalization(k=1.0, n=3, alpha=1e-3, beta=0.5)
+    again = LocalResponseNormalization.from_config(other.get_config())
+    np.testing.assert_allclose(again(values), numpy_lrn(values, k=1, n=3, alpha=1e-3, beta=0.5), rtol=1e-5)
+
+
+def test_local_response_normalization_in_half_precision_is_rounded_once():
+    values = tf.cast(np.random.RandomState(0).normal(0, 100, (2, 3, 3, 9)), tf.bfloat16)
+    result = LocalResponseNormalization(dtype="mixed_bfloat16")(values)
+    exact = numpy_lrn(tf.cast(values, tf.float32).numpy(), k=2, n=5, alpha=1e-4, beta=0.75)
+    assert result.dtype == tf.bfloat16
+    np.testing.assert_allclose(tf.cast(result, tf.float32), exact, rtol=2**-8)
+
+
+def test_batch_normalization_follows_each_convolution():
+    model = alexnet(**SMALL, norm="batch")
+    for number in range(1, 6):
+        convolution, norm = model.get_layer(f"conv{number}"), model.get_layer(f"bn{number}")
+        assert not convolution.use_bias and norm.input is convolution.output
+        assert model.get_layer(f"relu{number}").input is norm.output
+        assert (norm.momentum, norm.epsilon) == (0.9, 1e-4)
+        assert not norm.synchronized
+    shared = alexnet(**SMALL, norm="batch", cross_replica_norm=True)
+    assert all(shared.get_layer(f"bn{number}").synchronized for number in range(1, 6))
+    for variable in model.trainable_variables:
+        assert is_excluded(variable.name.split(":")[0], "norm_and_bias") == (len(variable.shape) == 1)
+
+
+def test_pixels_are_divided_for_batch_normalization_only():
+    pixels = np.random.RandomState(0).randint(0, 256, (2, 32, 32, 3)).astype(np.uint8)
+    for norm, deviations in (("local_response", 1.0), ("batch", np.array(CHANNEL_DEVIATIONS))):
+        model = alexnet(**SMALL, norm=norm)
+        values = tf_keras.Model(model.input, model.get_layer("normalization").output)(pixels)
+        np.testing.assert_allclose(values, (pixels - np.array(CHANNEL_MEANS)) / deviations, rtol=1e-4, atol=1e-4)
+
+
+def test_dropout_is_in_training_only():
+    model = alexnet(**SMALL)
+    assert [model.get_layer(f"dropout_{name}").rate for name in ("fc6", "fc7")] == [0.5, 0.5]
+    pixels = np.random.RandomState(0).randint(0, 256, (2, 32, 32, 3)).astype(np.uint8)
+    np.testing.assert_array_equal(model(pixels), model(pixels))
+    assert np.abs(model(pixels, training=True) - model(pixels, training=True)).max() > 0
+
+
+@pytest.mark.parametrize(
+    "fields, message",
+    [
+        ({"width": 16}, "width=16, groups=2.*expected a width that 3 x groups divides"),
+        ({"dropout": 1.0}, "dropout=1.0: expected.*0 <= dropout < 1"),
+        ({"groups": 0}, "groups=0: expected a whole number of 1 or more"),
+        ({"norm": "layer"}, "norm='layer': expected one of 'local_response', 'batch'"),
+        ({"stem": "7x7"}, "stem='7x7': expected one of '11x11_stride4', '5x5_stride2', '5x5'"),
+        ({"image_size": 14}, "image_size=14: three poolings.*expected 15 pixels or more"),
+        ({"stem": "11x11_stride4"}, "image_size=32: .*expected 64 pixels or more"),
+        ({"stem": "5x5_stride2", "image_size": 28}, "image_size=28: .*expected 29 pixels or more"),
+        ({"cross_replica_norm": True}, "cross_replica_norm=True, norm='local_response': expected norm='batch'"),
+    ],
+)
+def test_what_cannot_be_built_is_refused(fields, message):
+    with pytest.raises(ValueError, match=message):
+        alexnet(**{**SMALL, **fields})

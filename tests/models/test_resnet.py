@@ -1,0 +1,192 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from tfbigbatch.models import resnet
+from tfbigbatch.models.images import CHANNEL_DEVIATIONS, CHANNEL_MEANS
+from tfbigbatch.optimizers.exclusions import is_excluded
+
+IMAGENET = {"image_size": 224, "classes": 1000}
+SMALL = {"image_size": 32, "classes": 10}
+
+
+@pytest.fixture(scope="module")
+def resnet50():
+    return resnet.imagenet_resnet(depth=50, **IMAGENET)
+
+
+@pytest.fixture(scope="module")
+def resnet50_v2():
+    return resnet.imagenet_resnet(depth=50, version=2, **IMAGENET)
+
+
+def trainable(model):
+    return sum(int(np.prod(variable.shape)) for variable in model.trainable_variables)
+
+
+def counted(depth, version=1, classes=1000):
+    """The trainable parameters of an ImageNet depth: convolutions, two a normalised channel, the logits."""
+    blocks, bottleneck = resnet.DEPTHS[depth]
+    filters, normalized, channels = [(7, 3, 64)], [64], 64
+    for stage, count in enumerate(blocks):
+        narrow = 64 * 2**stage
+        wide = 4 * narrow if bottleneck else narrow
+        for block in range(count):
+            sizes = (1, 3, 1) if bottleneck else (3, 3)
+            ways = [channels] + [narrow] * (len(sizes) - 1) + [wide]
+            filters += list(zip(sizes, ways[:-1], ways[1:]))
+            normalized += ways[1:] if version == 1 else ways[:-1]
+            if block == 0 and channels != wide:
+                filters.append((1, channels, wide))
+                normalized += [wide] if version == 1 else []
+            channels = wide
+    if version == 2:
+        # The stem has no normalisation, and there is one after the last block.
+        normalized = normalized[1:] + [channels]
+    return sum(size**2 * into * out for size, into, out in filters) + 2 * sum(normalized) + (channels + 1) * classes
+
+
+def test_the_published_parameter_counts(resnet50, resnet50_v2):
+    assert trainable(resnet50) == counted(50) == 25_557_032
+    assert trainable(resnet50_v2) == counted(50, 2) == 25_549_352
+    assert trainable(resnet.imagenet_resnet(depth=18, **IMAGENET)) == counted(18) == 11_689_512
+    published = {34: 21_797_672, 101: 44_549_160, 152: 60_192_808}
+    assert {depth: counted(depth) for depth in published} == published
+    # With projections; the paper's zero-padded shortcuts would be 2,752 fewer, the 0.27 million of its table.
+    assert trainable(resnet.cifar_resnet(depth=20, **SMALL)) == 272_474
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("depth", resnet.DEPTHS)
+def test_the_parameter_count_of_each_depth(depth, version):
+    # In a graph no weight gets its value, which takes seconds.
+    with tf.Graph().as_default():
+        model = resnet.imagenet_resnet(depth=depth, version=version, **IMAGENET)
+    assert trainable(model) == counted(depth, version)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_shapes_per_stage(version, resnet50, resnet50_v2):
+    model = (resnet50, resnet50_v2)[version - 1]
+    assert model.get_layer("stem_conv").output_shape == (None, 112, 112, 64)
+    assert model.get_layer("stem_pool").output_shape == (None, 56, 56, 64)
+    last = "relu" if version == 1 else "add"
+    for stage, (blocks, size) in enumerate([(3, 56), (4, 28), (6, 14), (3, 7)], start=1):
+        layer = model.get_layer(f"stage{stage}_block{blocks}_{last}")
+        assert layer.output_shape == (None, size, size, 128 * 2**stage)
+    # v1.5: the first 1x1 convolution of a stage keeps the size, the 3x3 halves it.
+    assert model.get_layer("stage2_block1_conv1").output_shape == (None, 56, 56, 128)
+    assert model.get_layer("stage2_block1_conv2").output_shape == (None, 28, 28, 128)
+
+
+@pytest.mark.parametrize("stem, size", [("7x7_pool", 8), ("3x3", 32), ("3x3_stride2", 16)])
+def test_stems(stem, size):
+    model = resnet.resnet(**SMALL, blocks=(1, 1), width=8, stem=stem)
+    assert model.get_layer("stage1_block1_relu").output_shape == (None, size, size, 8)
+    assert model.get_layer("stage2_block1_relu").output_shape == (None, size // 2, size // 2, 16)
+
+
+def test_layers_begin_as_documented(resnet50, resnet50_v2):
+    for model in (resnet50, resnet50_v2):
+        norms = [layer for layer in model.layers if isinstance(layer, tf_keras.layers.BatchNormalization)]
+        assert {(norm.momentum, norm.epsilon) for norm in norms} == {(0.9, 1e-5)}
+        zeros = [norm.name for norm in norms if not norm.gamma.numpy().any()]
+        ones = [norm for norm in norms if (norm.gamma.numpy() == 1).all()]
+        assert len(zeros) + len(ones) == len(norms)
+        assert len(zeros) == (16 if model is resnet50 else 0) and all(name.endswith("_bn3") for name in zeros)
+        kernel, bias = model.get_layer("logits").get_weights()
+        assert kernel.std() == pytest.approx(0.01, rel=0.01) and abs(kernel.mean()) < 1e-4 and not bias.any()
+        for name in ("stem_conv", "stage3_block2_conv2", "stage4_block1_shortcut_conv"):
+            [kernel] = model.get_layer(name).get_weights()
+            deviation = np.prod(kernel.shape[:3]) ** -0.5
+            assert kernel.std() == pytest.approx(deviation, rel=0.03)
+            # Cut off at two deviations of the uncut normal.
+            assert np.abs(kernel).max() < 2.3 * deviation
+
+
+def test_an_exclusion_leaves_out_every_norm_and_bias_and_nothing_else(resnet50):
+    for variable in resnet50.trainable_variables:
+        excluded = is_excluded(variable.name.split(":")[0], "norm_and_bias")
+        assert excluded == (len(variable.shape) == 1), variable.name
+        assert not excluded or variable.name.endswith(("gamma:0", "beta:0", "bias:0"))
+    names = {variable.name for variable in resnet50.trainable_variables}
+    assert {"stage2_block1_conv2/kernel:0", "stage2_block1_bn2/gamma:0", "logits/bias:0"} <= names
+
+
+def outputs(model, names, images):
+    return tf_keras.Model(model.input, [model.get_layer(name).output for name in names])(images, training=True)
+
+
+def images_of(size, batch=2):
+    return np.random.RandomState(0).randint(0, 256, (batch, size, size, 3)).astype(np.uint8)
+
+
+@pytest.mark.parametrize("bottleneck", [False, True])
+def test_blocks_of_version_1_begin_as_the_identity(bottleneck):
+    model = resnet.resnet(**SMALL, blocks=(3, 2), width=16, bottleneck=bottleneck, stem="3x3")
+    names = ["stage1_block1_relu", "stage1_block2_relu", "stage1_block3_relu", "stage2_block1_relu"]
+    first, second, third, projected, shortcut, last = outputs(
+        model, [*names, "stage2_block1_shortcut_bn", "stage2_block2_relu"], images_of(32)
+    )
+    np.testing.assert_array_equal(first, second)
+    np.testing.assert_array_equal(second, third)
+    np.testing.assert_array_equal(projected, np.maximum(shortcut, 0))
+    np.testing.assert_array_equal(last, projected)
+
+
+@pytest.mark.parametrize("bottleneck", [False, True])
+def test_version_2_gives_every_weight_a_gradient_at_once(bottleneck):
+    model = resnet.resnet(**SMALL, blocks=(2, 2), width=16, bottleneck=bottleneck, version=2, stem="3x3")
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(tf.square(model(images_of(32), training=True)))
+    for gradient, variable in zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables):
+        assert np.abs(gradient).max() > 0, variable.name
+
+
+def test_strided_convolutions_are_padded_alike_on_both_sides():
+    model = resnet.resnet(**SMALL, blocks=(1, 1), width=8)
+    normalized, stem, before, after = outputs(
+        model, ["normalization", "stem_conv", "stage1_block1_relu", "stage2_block1_conv1"], images_of(32)
+    )
+    expected = (images_of(32) - np.array(CHANNEL_MEANS)) / np.array(CHANNEL_DEVIATIONS)
+    np.testing.assert_allclose(normalized, expected, atol=1e-5)
+    for values, result, name, pad in ((normalized, stem, "stem_conv", 3), (before, after, "stage2_block1_conv1", 1)):
+        padding = [[0, 0], [pad, pad], [pad, pad], [0, 0]]
+        direct = tf.nn.conv2d(values, model.get_layer(name).kernel, 2, padding)
+        np.testing.assert_allclose(result, direct, atol=1e-5)
+
+
+def test_a_projection_reads_every_other_pixel():
+    model = resnet.resnet(**SMALL, blocks=(1, 1), width=16, stem="3x3")
+    before, after = outputs(model, ["stage1_block1_relu", "stage2_block1_shortcut_conv"], images_of(32))
+    direct = tf.nn.conv2d(before, model.get_layer("stage2_block1_shortcut_conv").kernel, 2, "VALID")
+    np.testing.assert_allclose(after, direct, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "fields, message",
+    [
+        ({"blocks": ()}, r"blocks=\(\): expected the number of blocks in each stage"),
+        ({"blocks": 2}, "blocks=2: expected the number"),
+        ({"blocks": (2, 0)}, r"blocks\[1\]=0: expected a whole number of 1 or more"),
+        ({"width": 0}, "width=0: expected a whole number"),
+        ({"classes": 1.5}, "classes=1.5: expected a whole number"),
+        ({"version": 3}, "version=3: expected one of 1, 2"),
+        ({"stem": "5x5"}, "stem='5x5': expected one of '7x7_pool', '3x3', '3x3_stride2'"),
+        ({"image_size": 16}, "image_size=16: the stem '7x7_pool' and 4 stages divide the image by 32; expected 32"),
+    ],
+)
+def test_what_cannot_be_built_is_refused(fields, message):
+    with pytest.raises(ValueError, match=message):
+        resnet.resnet(**{**SMALL, "blocks": (2, 2, 2, 2), **fields})
+
+
+def test_unknown_depths_are_refused():
+    with pytest.raises(ValueError, match="depth=51: expected one of 18, 34, 50, 101, 152"):
+        resnet.imagenet_resnet(depth=51, **IMAGENET)
+    with pytest.raises(ValueError, match=r"depth=18: expected 6n \+ 2 layers; the nearest are 14 and 20"):
+        resnet.cifar_resnet(depth=18, **SMALL)
+    with pytest.raises(ValueError, match="the nearest are 8 and 14"):
+        resnet.cifar_resnet(depth=2, **SMALL)

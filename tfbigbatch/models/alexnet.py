@@ -1,0 +1,182 @@
+"""AlexNet, with local response normalisation as published or with batch normalisation in its place."""
+
+import math
+import typing
+
+import tensorflow as tf
+import tf_keras
+
+from tfbigbatch.errors import InputError
+from tfbigbatch.models import images
+
+# Filter and stride of the first convolution, and its padding in all; None pads until the filters fit the image.
+STEMS = {"11x11_stride4": (11, 4, None), "5x5_stride2": (5, 2, 4), "5x5": (5, 1, 4)}
+NORMS = {"local_response": "as published", "batch": "AlexNet-BN"}
+
+
+class _Published(typing.NamedTuple):
+    """A convolution of the published network."""
+
+    filters: int
+    size: int
+    grouped: bool
+    pooled: bool
+    # Where the bias begins.
+    bias: float
+    # What one filter sees.
+    inputs: int
+
+
+_CONVOLUTIONS = (
+    _Published(96, 11, False, True, 0.0, 11 * 11 * 3),
+    _Published(256, 5, True, True, 0.1, 5 * 5 * 48),
+    _Published(384, 3, False, False, 0.0, 3 * 3 * 256),
+    _Published(384, 3, True, False, 0.1, 3 * 3 * 192),
+    _Published(256, 3, True, True, 0.1, 3 * 3 * 192),
+)
+
+
+def alexnet(
+    *,
+    image_size,
+    classes,
+    norm="local_response",
+    stem="11x11_stride4",
+    width=96,
+    fc_units=4096,
+    groups=2,
+    dropout=0.5,
+    cross_replica_norm=False,
+    name="alexnet",
+):
+    """AlexNet (Krizhevsky et al. 2012), in the single tower that Caffe's model made of it; and AlexNet-BN.
+
+    Weights and biases begin as Caffe's: normal with deviation 0.01 (0.005 in fc6 and fc7), and constants
+    of 0 and 0.1. In a network of other widths the deviations are such that a layer has the gain that it
+    has in the published one. The pixels are not divided by their standard deviations: the constants of
+    local response normalisation are for 0..255, and do next to nothing to values of about 1.
+
+    AlexNet-BN (You et al. 2017, arXiv:1708.03888) has batch normalisation in place of the other. As in
+    the model that an author published (borisgin/nvcaffe-0.16, models/alexnet_bn/train_val.prototxt), it
+    follows each of the five convolutions, not only the first two, which have no biases then; momentum 0.9,
+    epsilon 1e-4, and the dropout stays. (The solvers beside it for batches of 8K and more name another
+    file, train_val2, with batch normalisation of what goes into conv2 to conv5 and without gamma and
+    beta.) Its pixels are divided by their standard deviations.
+
+    For 1,000 classes, of 224 or 227 pixels: 60,965,224 parameters as published, 62,378,344 with groups=1,
+    60,966,600 with batch normalisation.
+
+    Args:
+      image_size: pixels on a side.
+      classes: number of classes.
+      norm: 'local_response' or 'batch'.
+      stem: the first convolution. '11x11_stride4' for ImageNet; '5x5_stride2' and '5x5' for images of
+        about 64 and 32 pixels. The three max poolings of stride 2 stay.
+      width: filters of the first convolution; those of the others keep the published proportion.
+      fc_units: units of each of the two dense layers before the logits.
+      groups: groups of filters in the second, fourth and fifth convolution: the published two, or 1 for
+        none. TensorFlow's kernels for CPUs take 4 to 10 times as long with groups.
+      dropout: share of fc6's and fc7's outputs dropped in training.
+      cross_replica_norm: batch normalisation over the batch of all replicas.
+      name: of the model.
+
+    Returns:
+      tf_keras.Model from uint8 [batch, image_size, image_size, 3] to float32 logits [batch, classes].
+
+    Raises:
+      ValueError: a size is out of its range, or the image ends before the layers do.
+    """
+    images.check_sizes(image_size=image_size, classes=classes, width=width, fc_units=fc_units, groups=groups)
+    if width % (3 * groups) or not 0.0 <= dropout < 1.0:
+        raise InputError(
+            f"width={width}, groups={groups}, dropout={dropout}: expected a width that 3 x groups divides, as 96, and "
+            "0 <= dropout < 1."
+        )
+    images.one_of("norm", norm, NORMS)
+    if cross_replica_norm and norm != "batch":
+        raise InputError(f"cross_replica_norm=True, norm={norm!r}: expected norm='batch'; there is nothing to share.")
+    _check_image(image_size, stem)
+    pixels, x = images.normalized_input(image_size, divide=norm == "batch")
+    x = _padded(x, stem)
+    for number, published in enumerate(_CONVOLUTIONS, start=1):
+        x = _convolution(number, stem, width, groups if published.grouped else 1, x.shape[-1], norm)(x)
+        x = _normalized(x, number, norm, cross_replica_norm)
+        if published.pooled:
+            x = tf_keras.layers.MaxPooling2D(3, 2, name=f"pool{number}")(x)
+    x = tf_keras.layers.Flatten(name="flatten")(x)
+    for layer, inputs in (("fc6", 6 * 6 * 256), ("fc7", 4096)):
+        kernel, bias = _normal(0.005, inputs, x.shape[-1]), tf_keras.initializers.Constant(0.1)
+        x = tf_keras.layers.Dense(fc_units, "relu", kernel_initializer=kernel, bias_initializer=bias, name=layer)(x)
+        x = tf_keras.layers.Dropout(dropout, name=f"dropout_{layer}")(x)
+    return tf_keras.Model(pixels, images.logits(x, classes, _normal(0.01, 4096, fc_units)), name=name)
+
+
+@tf_keras.saving.register_keras_serializable(package="tfbigbatch")
+class LocalResponseNormalization(tf_keras.layers.Layer):
+    """Divides each value by what it and its neighbours among the channels amount to.
+
+    Krizhevsky et al. 2012, section 3.3: a / (k + alpha * sum of a^2 over n channels)^beta with k=2, n=5,
+    alpha=1e-4 and beta=0.75. (Caffe's has k=1, and divides alpha by n.) From and to [batch, height, width,
+    channels] of the compute dtype; float32 in between, for which alone TensorFlow has kernels everywhere.
+    """
+
+    def __init__(self, k=2.0, n=5, alpha=1e-4, beta=0.75, **kwargs):
+        super().__init__(**kwargs)
+        self._constants = {"k": k, "n": n, "alpha": alpha, "beta": beta}
+
+    def call(self, inputs):
+        k, n, alpha, beta = self._constants.values()
+        normalized = tf.nn.local_response_normalization(tf.cast(inputs, tf.float32), n // 2, k, alpha, beta)
+        return tf.cast(normalized, inputs.dtype)
+
+    def get_config(self):
+        return {**super().get_config(), **self._constants}
+
+
+def _check_image(image_size, stem):
+    size, stride, padding = images.one_of("stem", stem, STEMS)
+    # Three poolings leave one pixel of 15.
+    smallest = 14 * stride + size - (stride - 1 if padding is None else padding)
+    if image_size < smallest:
+        raise InputError(
+            f"image_size={image_size}: three poolings after the stem {stem!r} leave no pixel of it; expected "
+            f"{smallest} pixels or more, or another stem of {', '.join(map(repr, STEMS))}."
+        )
+
+
+def _padded(x, stem):
+    size, stride, padding = STEMS[stem]
+    if padding is None:
+        padding = (size - x.shape[1]) % stride
+    before = padding // 2
+    return tf_keras.layers.ZeroPadding2D(((before, padding - before),) * 2, name="conv1_pad")(x)
+
+
+def _convolution(number, stem, width, groups, channels, norm):
+    published = _CONVOLUTIONS[number - 1]
+    size, stride, _ = STEMS[stem] if number == 1 else (published.size, 1, None)
+    return tf_keras.layers.Conv2D(
+        published.filters * width // _CONVOLUTIONS[0].filters,
+        size,
+        stride,
+        padding="valid" if number == 1 else "same",
+        groups=groups,
+        use_bias=norm != "batch",
+        kernel_initializer=_normal(0.01, published.inputs, size * size * channels // groups),
+        bias_initializer=tf_keras.initializers.Constant(published.bias),
+        name=f"conv{number}",
+    )
+
+
+def _normalized(x, number, norm, cross_replica_norm):
+    """The convolution's output, normalised before its ReLU (batch) or, the first two, after it."""
+    if norm == "batch":
+        layer = images.batch_normalization(epsilon=1e-4, cross_replica=cross_replica_norm, name=f"bn{number}")
+        return tf_keras.layers.ReLU(name=f"relu{number}")(layer(x))
+    x = tf_keras.layers.ReLU(name=f"relu{number}")(x)
+    return LocalResponseNormalization(name=f"lrn{number}")(x) if number <= 2 else x
+
+
+def _normal(deviation, published_inputs, inputs):
+    """Numbers that make of `inputs` values what the published deviation makes of the published network's."""
+    return tf_keras.initializers.RandomNormal(stddev=deviation * math.sqrt(published_inputs / inputs))

@@ -1,0 +1,82 @@
+"""Image classifiers by name, each with the fields that an experiment may set."""
+
+import functools
+
+from tfbigbatch.errors import InputError, nearest
+from tfbigbatch.models import alexnet, resnet
+
+_ALEXNET = {"stem": "11x11_stride4", "width": 96, "fc_units": 4096, "groups": 2, "dropout": 0.5}
+_RESNET = {"stem": "7x7_pool", "width": 64}
+# The function that builds each, and the default fields.
+_MODELS = {
+    "alexnet": (functools.partial(alexnet.alexnet, norm="local_response"), _ALEXNET),
+    "alexnet_bn": (functools.partial(alexnet.alexnet, norm="batch"), _ALEXNET),
+    # Small images, and any number of blocks.
+    "resnet": (
+        resnet.resnet,
+        {"blocks": (2, 2, 2, 2), "width": 16, "bottleneck": False, "version": 1, "stem": "3x3"},
+    ),
+    "resnet_cifar": (resnet.cifar_resnet, {"depth": 20, "version": 1, "stem": "3x3", "width": 16}),
+}
+for _depth in resnet.DEPTHS:
+    for _version, _suffix in ((1, ""), (2, "_v2")):
+        _build = functools.partial(resnet.imagenet_resnet, depth=_depth, version=_version)
+        _MODELS[f"resnet{_depth}{_suffix}"] = (_build, _RESNET)
+
+
+def names():
+    """The registered names, sorted."""
+    return sorted(_MODELS)
+
+
+def builder(name):
+    """The function that `build` calls for a name, with what the name fixes.
+
+    Raises:
+      ValueError: the name is unknown.
+    """
+    return _entry(name)[0]
+
+
+def defaults(name):
+    """The fields of a model that an experiment may set, with their defaults.
+
+    Raises:
+      ValueError: the name is unknown.
+    """
+    return dict(_entry(name)[1])
+
+
+def build(name, *, image_size, classes, cross_replica_norm=False, **fields):
+    """The Keras model registered under `name`.
+
+    Args:
+      name: one of `names()`.
+      image_size: pixels on a side.
+      classes: number of classes.
+      cross_replica_norm: batch normalisation over the batch of all replicas.
+      **fields: those of `defaults(name)` that are to differ.
+
+    Returns:
+      tf_keras.Model from uint8 [batch, image_size, image_size, 3] to float32 logits [batch, classes].
+
+    Raises:
+      ValueError: the name or a field is unknown, or a field is out of its range.
+    """
+    function, known = _entry(name)
+    for field in fields:
+        if field not in known:
+            raise InputError(f"model {name!r} has no field {field!r}. {nearest(field, known)}")
+    return function(
+        image_size=image_size,
+        classes=classes,
+        cross_replica_norm=cross_replica_norm,
+        name=name,
+        **{**known, **fields},
+    )
+
+
+def _entry(name):
+    if name not in _MODELS:
+        raise InputError(f"model {name!r} is unknown. {nearest(name, _MODELS)}")
+    return _MODELS[name]
