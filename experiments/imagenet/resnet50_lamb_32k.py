@@ -20,7 +20,7 @@ def get_config():
         "name": "lamb",
         "weight_decay": 1.5,
         # The authors decay biases too, and adapt them.
-        "exclude_from_weight_decay": ["(batch|/)norm", "_bn", "gamma", "beta"],
+        "exclude_from_weight_decay": ["_bn/"],
         "global_clipnorm": 1.0,
     }
     config.schedule.batch_size = 32768

@@ -184,7 +184,7 @@ def test_what_cannot_be_built_is_refused(fields, message):
 
 
 def test_unknown_depths_are_refused():
-    with pytest.raises(ValueError, match="depth=51: expected one of 18, 34, 50, 101, 152"):
+    with pytest.raises(ValueError, match="depth=51: expected one of 14, 18, 34, 50, 101, 152"):
         resnet.imagenet_resnet(depth=51, **IMAGENET)
     with pytest.raises(ValueError, match=r"depth=18: expected 6n \+ 2 layers; the nearest are 14 and 20"):
         resnet.cifar_resnet(depth=18, **SMALL)
