@@ -76,6 +76,10 @@ def test_crops_differ_from_image_to_image_and_from_epoch_to_epoch(bands):
     assert not np.array_equal(train(images_of(bands), 0, 1, seed=1)[0][0], images[:BATCH])
 
 
+def test_a_cache_changes_nothing(bands):
+    equal(train(images_of(bands, cache_records=True)), train(images_of(bands)))
+
+
 @pytest.mark.parametrize("hosts, replicas", [(1, 2), (2, 2), (2, 4)])
 def test_hosts_and_replicas_share_each_batch(split, hosts, replicas):
     parts = [train(images_of(split), hosts=hosts, host=host, replicas=replicas) for host in range(hosts)]

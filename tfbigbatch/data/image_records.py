@@ -31,6 +31,7 @@ class ImageRecords:
       min_area, reduced_decoding: see `jpeg.random_crop`.
       central_share: see `jpeg.centre_crop`.
       shuffle_window: records that are shuffled together, and held in memory.
+      cache_records: keep the records in memory, and read each once; they are not decoded.
       max_bad_share: the share of the split's records that may be bad.
       threads: of the private pool that decodes; None for as many as the machine has cores.
     """
@@ -45,6 +46,7 @@ class ImageRecords:
         reduced_decoding=False,
         central_share=0.875,
         shuffle_window=8192,
+        cache_records=False,
         max_bad_share=0.0001,
         threads=None,
     ):
@@ -53,7 +55,7 @@ class ImageRecords:
         self._crop = {"min_area": min_area, "reduced_decoding": reduced_decoding}
         self._shuffle_window = shuffle_window
         self._threads = threads or os.cpu_count()
-        self._reader = RecordReader(split.files, split.counts, split.offsets)
+        self._reader = RecordReader(split.files, split.counts, split.offsets, cache_records)
         self.bad = BadRecords(split, max_share=max_bad_share)
         self.source = f"{os.path.dirname(split.files[0])}, {split.name}"
 

@@ -42,12 +42,14 @@ class RecordReader:
       files: paths, in their order.
       counts: int64 [files], the records of each.
       offsets: int64 [records], the byte in its file where each record's frame begins.
+      cache: keep in memory what was read, and read it once.
     """
 
-    def __init__(self, files, counts, offsets):
+    def __init__(self, files, counts, offsets, cache=False):
         self._files = tf.constant(list(files))
         self._ends = tf.constant(np.cumsum(counts), tf.int64)
         self._offsets = tf.constant(offsets, tf.int64)
+        self._cache = tf.lookup.experimental.MutableHashTable(tf.int64, tf.string, "") if cache else None
         self.chunks = Chunks.of_files(counts, CHUNK_SIZE)
 
     def records(self, pieces):
@@ -61,11 +63,26 @@ class RecordReader:
           tf.data.Dataset of (record, number): string and int64 scalars.
         """
         found = tf.data.Dataset.from_tensor_slices(pieces).map(
-            lambda first, size: (self._piece(first, size), first + tf.range(size)),
+            lambda first, size: (self._cached(first, size), first + tf.range(size)),
             num_parallel_calls=_PARALLEL_READS,
             deterministic=True,
         )
         return found.unbatch()
+
+    def _cached(self, first, size):
+        if self._cache is None:
+            return self._piece(first, size)
+        numbers = first + tf.range(size)
+        known = self._cache.lookup(numbers)
+
+        def read():
+            found = self._piece(first, size)
+            # A record that could not be read now may be there when it is asked for again.
+            there = tf.where(tf.strings.length(found) > 0)[:, 0]
+            with tf.control_dependencies([self._cache.insert(tf.gather(numbers, there), tf.gather(found, there))]):
+                return tf.identity(found)
+
+        return tf.cond(tf.reduce_any(tf.strings.length(known) == 0), read, lambda: known)
 
     def _piece(self, first, size):
         file = tf.gather(self._files, tf.searchsorted(self._ends, first[None], side="right")[0])

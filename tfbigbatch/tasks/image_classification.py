@@ -37,6 +37,7 @@ class ImageClassification:
         "reduced_decoding": False,
         "central_share": 0.875,
         "shuffle_window": 8192,
+        "cache_records": False,
         "max_bad_share": 0.0001,
     }
     models = tuple(image_models.names())
