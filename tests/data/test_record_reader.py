@@ -40,7 +40,7 @@ def damage(path, byte):
 
 def read(reader, first, size):
     pieces = np.array(first, np.int64), np.array(size, np.int64)
-    return [(int(number), record.numpy()) for record, number in reader.records(pieces)]
+    return [(int(number), record.numpy()) for record, number in reader.records(pieces).unbatch()]
 
 
 def read_all(reader):

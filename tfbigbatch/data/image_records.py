@@ -93,29 +93,28 @@ class ImageRecords:
         """
         share = HostShare(batch_size, context.num_input_pipelines, context.input_pipeline_id)
         order = RecordOrder(self._reader.chunks, share, seed, self._shuffle_window)
-        epoch, window, skip = order.place(first_step)
+        first_epoch, first_window, taken = order.place(first_step)
 
         def read_window(epoch, window):
             first, size = order.pieces(epoch, window)
             total = tf.reduce_sum(size)
-            records, numbers = self._reader.records((first, size)).batch(total).get_single_element()
+            records, numbers = self._reader.records((first, size)).rebatch(total).get_single_element()
             shuffled = order.shuffled(epoch, window, total)
-            return tf.gather(records, shuffled), tf.gather(numbers, shuffled), tf.fill(total[None], epoch)
-
-        def seeded(record, number, epoch):
+            numbers = tf.gather(numbers, shuffled)
             # The crop of a record in an epoch is the same on any number of hosts.
-            return record, number, tf.stack([tf.constant(seed, tf.int64), epoch * len(self) + number])
+            seeds = tf.stack([tf.fill(total[None], tf.constant(seed, tf.int64)), epoch * len(self) + numbers], axis=-1)
+            skipped = tf.where((epoch == first_epoch) & (window == first_window), taken, 0)
+            return tf.gather(records, shuffled)[skipped:], numbers[skipped:], seeds[skipped:]
 
-        windows = tf.data.Dataset.range(epoch, tf.int64.max).flat_map(
+        windows = tf.data.Dataset.range(first_epoch, tf.int64.max).flat_map(
             lambda epoch: tf.data.Dataset.range(order.windows(epoch)).map(lambda window: (epoch, window))
         )
-        # One window is read while another is taken from.
-        windows = windows.skip(window).map(read_window).prefetch(1)
-        records = windows.unbatch().map(seeded).skip(skip).take((last_step - first_step) * share.part)
         return self._batches(
-            records,
+            # One window is read while another is taken from.
+            windows.skip(first_window).map(read_window).prefetch(1),
             lambda record, seed: jpeg.random_crop(record, seed, image_size=self._image_size, **self._crop),
-            batch_size // context.num_replicas_in_sync,
+            size=batch_size // context.num_replicas_in_sync,
+            count=(last_step - first_step) * (context.num_replicas_in_sync // context.num_input_pipelines),
         )
 
     def evaluation_batches(self, context, *, batch_size):
@@ -132,33 +131,44 @@ class ImageRecords:
         def of_step(step):
             start = tf.minimum(step * batch_size + share.host * share.part, size)
             stop = tf.minimum(start + share.part, size)
-            padding = tf.data.Dataset.from_tensors(("", tf.constant(_PADDING, tf.int64)))
-            records = self._reader.records(chunks.pieces(in_order, start, stop))
-            return records.concatenate(padding.repeat(share.part - (stop - start)))
+            padding = (share.part - (stop - start))[None]
+            nothing = tf.data.Dataset.from_tensors(
+                (tf.fill(padding, ""), tf.fill(padding, tf.constant(_PADDING, tf.int64)))
+            )
+            return self._reader.records(chunks.pieces(in_order, start, stop)).concatenate(nothing)
 
-        records = tf.data.Dataset.range(self.evaluation_steps(batch_size)).flat_map(of_step)
+        steps = self.evaluation_steps(batch_size)
         return self._batches(
-            records.map(lambda record, number: (record, number, tf.zeros([2], tf.int64))),
+            tf.data.Dataset.range(steps)
+            .flat_map(of_step)
+            .map(lambda records, numbers: (records, numbers, tf.zeros([tf.size(numbers), 2], tf.int64))),
             lambda record, seed: jpeg.centre_crop(
                 record, image_size=self._image_size, central_share=self._central_share
             ),
-            batch_size // context.num_replicas_in_sync,
+            size=batch_size // context.num_replicas_in_sync,
+            count=steps * (context.num_replicas_in_sync // context.num_input_pipelines),
         )
 
     def evaluation_steps(self, batch_size):
         """The number of batches that hold every image once."""
         return -(-len(self) // batch_size)
 
-    def _batches(self, records, decode, size):
-        """Batches of `size` from (record, number, seed), decoded in parallel, in order."""
+    def _batches(self, records, decode, *, size, count):
+        """`count` batches of `size` from runs of (records, numbers, seeds), decoded in parallel, in order."""
         group = math.gcd(size, _GROUP)
         options = tf.data.Options()
         options.threading.private_threadpool_size = self._threads
+        # The images are what runs side by side, not the parts of one.
+        options.threading.max_intra_op_parallelism = 1
         options.deterministic = True
-        groups = records.batch(group, drop_remainder=True).map(
-            lambda records, numbers, seeds: self._decoded(records, numbers, seeds, decode, group),
-            num_parallel_calls=self._threads,
-            deterministic=True,
+        groups = (
+            records.rebatch(group, drop_remainder=True)
+            .take(count * (size // group))
+            .map(
+                lambda records, numbers, seeds: self._decoded(records, numbers, seeds, decode, group),
+                num_parallel_calls=self._threads,
+                deterministic=True,
+            )
         )
         batches = groups.batch(size // group, drop_remainder=True).map(
             lambda images, labels, weights: (
@@ -190,8 +200,17 @@ class ImageRecords:
 
         def attempt(records, seeds, count):
             """The images of all `count` records, or none where one of them is bad."""
-            found = tf.data.Dataset.from_tensor_slices((records, seeds)).map(parsed).batch(count, drop_remainder=True)
-            found = found.map(lambda images, labels: (images, labels, True)).ignore_errors()
+
+            def all_of_them(records, seeds):
+                images, labels = tf.map_fn(
+                    lambda one: parsed(*one),
+                    (records, seeds),
+                    fn_output_signature=(tf.TensorSpec([size, size, 3], tf.uint8), tf.TensorSpec([], tf.int32)),
+                )
+                return tf.ensure_shape(images, [count, size, size, 3]), tf.ensure_shape(labels, [count]), True
+
+            # A data set in this function: nothing else in a graph goes on after an error.
+            found = tf.data.Dataset.from_tensors((records, seeds)).map(all_of_them).ignore_errors()
             blank = tf.zeros([count, size, size, 3], tf.uint8), tf.zeros([count], tf.int32), False
             return found.concatenate(tf.data.Dataset.from_tensors(blank)).take(1).get_single_element()
 

@@ -74,5 +74,9 @@ def _decoded(encoded, begin, size, image_size, reduced_decoding):
 
 
 def _resized(image, image_size):
-    image = tf.image.resize(image, [image_size, image_size])
-    return tf.cast(tf.round(image), tf.uint8)
+    # tf.image.resize is this op behind a dozen small ones, which take as long as a tenth of the decoding.
+    image = tf.raw_ops.ResizeBilinear(
+        images=tf.cast(image, tf.float32)[None], size=[image_size, image_size], half_pixel_centers=True
+    )[0]
+    # To the nearest: the cast cuts off.
+    return tf.cast(image + 0.5, tf.uint8)

@@ -53,21 +53,20 @@ class RecordReader:
         self.chunks = Chunks.of_files(counts, CHUNK_SIZE)
 
     def records(self, pieces):
-        """The records of some pieces, one after the other.
+        """The records of some pieces, an element for each piece.
 
         Args:
           pieces: (first, size), int64 [pieces] each: numbers of the first records, and how many, at most
             CHUNK_SIZE; a piece lies within a file.
 
         Returns:
-          tf.data.Dataset of (record, number): string and int64 scalars.
+          tf.data.Dataset of (records, numbers): string and int64, [size of the piece].
         """
-        found = tf.data.Dataset.from_tensor_slices(pieces).map(
+        return tf.data.Dataset.from_tensor_slices(pieces).map(
             lambda first, size: (self._cached(first, size), first + tf.range(size)),
             num_parallel_calls=_PARALLEL_READS,
             deterministic=True,
         )
-        return found.unbatch()
 
     def _cached(self, first, size):
         if self._cache is None:
