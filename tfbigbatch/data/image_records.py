@@ -10,7 +10,7 @@ import os
 
 import tensorflow as tf
 
-from tfbigbatch.data import jpeg
+from tfbigbatch.data import fail_safe, jpeg
 from tfbigbatch.data.bad_records import BadRecords
 from tfbigbatch.data.record_order import HostShare, RecordOrder
 from tfbigbatch.data.record_reader import RecordReader
@@ -181,9 +181,8 @@ class ImageRecords:
 
     def _decoded(self, records, numbers, seeds, decode, group):
         """(images, labels, weights) of a group of records."""
-        size = self._image_size
 
-        def parsed(record, seed):
+        def example(record, seed):
             features = tf.io.parse_single_example(
                 record,
                 {
@@ -195,42 +194,13 @@ class ImageRecords:
             in_range = tf.debugging.Assert((label >= 0) & (label < len(self._manifest.classes)), [label])
             with tf.control_dependencies([in_range]):
                 label = tf.cast(label, tf.int32)
-            image = decode(features[self._manifest.image_key], seed)
-            return tf.ensure_shape(image, [size, size, 3]), label
+            return decode(features[self._manifest.image_key], seed), label
 
-        def attempt(records, seeds, count):
-            """The images of all `count` records, or none where one of them is bad."""
-
-            def all_of_them(records, seeds):
-                images, labels = tf.map_fn(
-                    lambda one: parsed(*one),
-                    (records, seeds),
-                    fn_output_signature=(tf.TensorSpec([size, size, 3], tf.uint8), tf.TensorSpec([], tf.int32)),
-                )
-                return tf.ensure_shape(images, [count, size, size, 3]), tf.ensure_shape(labels, [count]), True
-
-            # A data set in this function: nothing else in a graph goes on after an error.
-            found = tf.data.Dataset.from_tensors((records, seeds)).map(all_of_them).ignore_errors()
-            blank = tf.zeros([count, size, size, 3], tf.uint8), tf.zeros([count], tf.int32), False
-            return found.concatenate(tf.data.Dataset.from_tensors(blank)).take(1).get_single_element()
-
-        def one_by_one():
-            def one(at):
-                image, label, fine = attempt(records[at : at + 1], seeds[at : at + 1], 1)
-                return image[0], label[0], fine
-
-            images, labels, fine = tf.map_fn(
-                one,
-                tf.range(group),
-                fn_output_signature=(tf.TensorSpec([size, size, 3], tf.uint8), tf.int32, tf.bool),
-            )
+        def report(fine):
             bad = tf.boolean_mask(numbers, ~fine & (numbers != _PADDING))
             tf.numpy_function(self.bad.found, [bad], [])
-            return images, labels, tf.cast(fine, tf.float32)
 
-        images, labels, fine = attempt(records, seeds, group)
-        images, labels, weights = tf.cond(fine, lambda: (images, labels, tf.ones([group])), one_by_one)
-        images.set_shape([group, size, size, 3])
-        labels.set_shape([group])
-        weights.set_shape([group])
-        return images, labels, weights
+        size = self._image_size
+        signature = tf.TensorSpec([size, size, 3], tf.uint8), tf.TensorSpec([], tf.int32)
+        (images, labels), fine = fail_safe.mapped(example, (records, seeds), group, signature, report)
+        return images, labels, tf.cast(fine, tf.float32)
