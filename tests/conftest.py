@@ -10,6 +10,7 @@ os.environ.pop("TF_CONFIG", None)
 import pytest
 import tensorflow as tf
 import tf_keras
+from tensorflow.python.framework.config import disable_op_determinism
 
 from tfbigbatch.training.strategy import choose
 
@@ -21,7 +22,9 @@ tf.config.set_logical_device_configuration(
 
 @pytest.fixture(autouse=True)
 def clean_keras():
-    """The trainer sets the process's precision policy and seeds; each test starts from the defaults."""
+    """The trainer sets the process's precision policy, seeds and determinism; each test starts from the defaults."""
+    # tf.config turns it on only.
+    disable_op_determinism()
     tf_keras.backend.clear_session()
     tf_keras.mixed_precision.set_global_policy("float32")
     tf_keras.utils.set_random_seed(0)

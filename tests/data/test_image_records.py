@@ -59,7 +59,7 @@ def bands(tmp_path_factory):
     )
 
 
-@pytest.mark.parametrize("step", [1, 3, 7, 8, 13])
+@pytest.mark.parametrize("step", [3, 13])
 def test_a_resumed_run_sees_the_same_bits(bands, step):
     whole = train(images_of(bands))
     equal(train(images_of(bands), step, 16), whole[step:])
@@ -80,7 +80,7 @@ def test_a_cache_changes_nothing(bands):
     equal(train(images_of(bands, cache_records=True)), train(images_of(bands)))
 
 
-@pytest.mark.parametrize("hosts, replicas", [(1, 2), (2, 2), (2, 4)])
+@pytest.mark.parametrize("hosts, replicas", [(1, 2), (2, 4)])
 def test_hosts_and_replicas_share_each_batch(split, hosts, replicas):
     parts = [train(images_of(split), hosts=hosts, host=host, replicas=replicas) for host in range(hosts)]
     assert all(len(images) == BATCH // replicas for part in parts for images, _, _ in part)
@@ -89,7 +89,7 @@ def test_hosts_and_replicas_share_each_batch(split, hosts, replicas):
         assert sorted(numbers[epoch * SIZE : (epoch + 1) * SIZE]) == list(range(SIZE))
 
 
-@pytest.mark.parametrize("hosts, batch_size", [(1, 16), (2, 16), (1, 200), (3, 60), (4, 96)])
+@pytest.mark.parametrize("hosts, batch_size", [(1, 16), (1, 200), (3, 60)])
 def test_evaluation_sees_every_image_once_in_order(split, hosts, batch_size):
     images = images_of(split)
     found = []

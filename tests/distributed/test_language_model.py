@@ -13,6 +13,7 @@ from tests.test_command_line import command, finish
 FLAGS = ["--config=experiments/ptb/small.py", "--config.model.layers=1", "--smoke"]
 
 
+@pytest.mark.slow
 def test_two_workers_resume_with_their_states_and_end_where_one_does(tmp_path):
     addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
     processes = [
