@@ -3,7 +3,7 @@
     python -m tfbigbatch.train --config=experiments/imagenet/alexnet_512.py --model_dir=runs/alexnet_512 \\
       --data_dir=data/imagenet_prepared
 
-Hardware: one GPU, a day or two. Expected: 58.7% top-1 (the paper, with crops of one size; ours are Inception's).
+Hardware: one GPU, a day or two. Expected: about 58% top-1 (theirs with crops of one size; ours are Inception's).
 Not measured here.
 """
 

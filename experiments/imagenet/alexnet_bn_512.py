@@ -3,7 +3,7 @@
     python -m tfbigbatch.train --config=experiments/imagenet/alexnet_bn_512.py --model_dir=runs/alexnet_bn_512 \\
       --data_dir=data/imagenet_prepared
 
-Hardware: one GPU, a day or two. Expected: 60.2% top-1 (the paper, with crops of one size; ours are Inception's).
+Hardware: one GPU, a day or two. Expected: about 60% top-1 (theirs with crops of one size; ours are Inception's).
 Not measured here.
 """
 
