@@ -4,17 +4,17 @@
       --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES --processes=2 --results=docs/results/mnist
 
 Three seeds at 8,192, one at 1,024 and 16,384. The methods with a rule carry the recipe of lstm_small_batch.py,
-unchanged; LAMB and LARS have a rate of their own, the best of three tried at 128. Nesterov and AdamW, in common use,
-are tuned at 8,192, three rates each, and the best is carried to the other two batches by LEGW. Every
-trial: docs/results/tuning/mnist_*.md.
+unchanged; LAMB and LARS have a rate of their own, the best of three and four tried at 128. Nesterov and AdamW, in
+common use, are tuned at 8,192, three and four rates, and the best is carried to the other two batches by LEGW.
+Every trial: docs/results/tuning/mnist_*.md.
 """
 
 from tfbigbatch import experiment, study
 
-# The best of three rates at 8,192, with the warm-up there.
-NESTEROV_RATE, ADAMW_RATE, TUNED_WARMUP_EPOCHS = 12.8, 0.008, 2.5
+# The best of three and of four rates at 8,192, with the warm-up there.
+NESTEROV_RATE, ADAMW_RATE, TUNED_WARMUP_EPOCHS = 12.8, 0.016, 2.5
 # The best of three and of four rates at 128.
-LAMB_RATE, LARS_RATE = 0.005, 4.0
+LAMB_RATE, LARS_RATE = 0.005, 8.0
 
 WARMUP_EPOCHS = 5.0  # of the rules with a fixed warm-up: Goyal et al.
 SEEDS = {1024: (0,), 8192: (0, 1, 2), 16384: (0,)}
