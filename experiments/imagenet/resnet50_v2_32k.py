@@ -11,28 +11,16 @@ from tfbigbatch import experiment
 
 
 def get_config():
-    config = experiment.new("image_classification", model="resnet50_v2")
-
-    config.model.label_smoothing = 0.1
-    config.batch_size = 32768
+    config = experiment.variant_of(__file__, "resnet50_lars_4k.py")
+    config.model.name = "resnet50_v2"
+    config.batch_size = config.schedule.batch_size = 32768
     config.duration = "64 epochs"
-    config.optimizer = {
-        "name": "lars",
-        "momentum": 0.929,
-        "weight_decay": 1e-4,
-        "exclude_from_weight_decay": "norm_and_bias",
-    }
-    config.schedule.batch_size = 32768
     config.schedule.learning_rate = 29.0
     config.schedule.warmup_epochs = 18.0
-    config.schedule.decay = "mlperf_lars"
-
-    config.mixed_precision = "bfloat16"
+    config.stop_at_target = 0.0
+    config.optimizer.momentum = 0.929
+    config.optimizer.weight_decay = 1e-4
     config.evaluation_batch_size = 8192
-    config.evaluate_every = "4 epochs"
-    config.checkpoint_every = "4 epochs"
     config.log_every = "10 steps"
     config.steps_per_execution = 10
-    # Bitwise repeatable kernels are slow, and missing for some, on accelerators.
-    config.deterministic = False
     return config
