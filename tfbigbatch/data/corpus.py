@@ -14,6 +14,7 @@ import os
 
 import numpy as np
 
+from tfbigbatch.data.whole_file import replace
 from tfbigbatch.errors import InputError
 
 SPLITS = ("train", "valid", "test")
@@ -151,10 +152,10 @@ def prepare(texts, output_dir, *, vocabulary_size=None, overwrite=False):
             # A crash from here on leaves no folder that is half of one corpus and half of another.
             os.remove(os.path.join(output_dir, _MANIFEST))
         for split, (tokens, _) in encoded.items():
-            _replace(os.path.join(output_dir, f"{split}.npy"), lambda file, tokens=tokens: np.save(file, tokens))
-        _replace(os.path.join(output_dir, _VOCABULARY), lambda file: file.writelines(f"{w}\n".encode() for w in words))
+            replace(os.path.join(output_dir, f"{split}.npy"), lambda file, tokens=tokens: np.save(file, tokens))
+        replace(os.path.join(output_dir, _VOCABULARY), lambda file: file.writelines(f"{w}\n".encode() for w in words))
         content = json.dumps(manifest, indent=2, sort_keys=True) + "\n"
-        _replace(os.path.join(output_dir, _MANIFEST), lambda file: file.write(content.encode()))
+        replace(os.path.join(output_dir, _MANIFEST), lambda file: file.write(content.encode()))
     except OSError as error:
         raise InputError(f"--output_dir={output_dir} cannot be written: {error.strerror or error}.") from None
     return manifest, False
@@ -227,13 +228,3 @@ def _manifest(folder):
         raise InputError(
             f"{path} cannot be read ({error}). Remove the folder and prepare it again: {_COMMAND}"
         ) from None
-
-
-def _replace(path, write):
-    """Writes a file as a whole: a reader, or a crash, never sees half of it."""
-    part = f"{path}.part"
-    with open(part, "wb") as file:
-        write(file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)

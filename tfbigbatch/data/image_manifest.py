@@ -14,6 +14,7 @@ import zipfile
 
 import numpy as np
 
+from tfbigbatch.data.whole_file import replace
 from tfbigbatch.errors import InputError
 
 MANIFEST = "manifest.json"
@@ -202,16 +203,6 @@ def index_path(folder, split):
 def paths(folder, splits):
     """What `save` writes for some splits."""
     return [os.path.join(folder, MANIFEST), *(index_path(folder, split) for split in splits)]
-
-
-def replace(path, write):
-    """Writes a file as a whole: a reader, or a crash, never sees half of it."""
-    part = f"{path}.part"
-    with open(part, "wb") as file:
-        write(file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
 
 
 def _split(folder, name, entry):

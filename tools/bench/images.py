@@ -35,34 +35,18 @@ _UNTIMED = 2
 
 def write_records(pictures, folder, records, files):
     """An `image_manifest.Split` of the pictures, repeated to `records` records in `files` files."""
-    import numpy as np
-    import tensorflow as tf
-
+    from tfbigbatch.data import record_index, tfrecord
     from tfbigbatch.data.image_manifest import Split
 
-    paths, counts, offsets, sizes = [], [], [], []
-    for file in range(files):
-        numbers = range(file, records, files)
-        paths.append(os.path.join(folder, f"train-{file:05d}"))
-        counts.append(len(numbers))
-        offset = 0
-        with tf.io.TFRecordWriter(paths[-1]) as writer:
-            for number in numbers:
-                features = {
-                    "image/encoded": tf.train.Feature(
-                        bytes_list=tf.train.BytesList(value=[pictures[number % len(pictures)]])
-                    ),
-                    "image/class/label": tf.train.Feature(
-                        int64_list=tf.train.Int64List(value=[number % len(pictures) + 1])
-                    ),
-                }
-                content = tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
-                writer.write(content)
-                offsets.append(offset)
-                # Length, its checksum, and the checksum of the content.
-                offset += 8 + 4 + len(content) + 4
-        sizes.append(offset)
-    return Split("train", tuple(paths), np.array(counts), np.array(offsets), np.array(sizes))
+    paths = [os.path.join(folder, f"train-{file:05d}") for file in range(files)]
+    for first, path in enumerate(paths):
+        with open(path, "wb") as file:
+            for number in range(first, records, files):
+                picture = number % len(pictures)
+                features = {"image/encoded": pictures[picture], "image/class/label": picture + 1}
+                file.write(tfrecord.framed(tfrecord.example(features)))
+    offsets = [record_index.offsets(path) for path in paths]
+    return Split.of_files("train", paths, offsets, [os.path.getsize(path) for path in paths])
 
 
 def bare_decode(pictures, split, options, kept_in=False):

@@ -9,6 +9,7 @@ import os
 
 from tfbigbatch.data import image_manifest
 from tfbigbatch.data.prepare_images.shards import PROGRESS
+from tfbigbatch.data.whole_file import replace
 from tfbigbatch.errors import InputError
 
 _PLAN, _LOCK = "plan.json", "lock"
@@ -85,7 +86,7 @@ def take(folder, plan, writes, overwrite):
                 f"--output_dir={folder} holds files that this command did not make, such as {strange[0]}. Choose "
                 "another folder."
             )
-        image_manifest.replace(path, lambda file: file.write((json.dumps(plan, indent=1) + "\n").encode()))
+        replace(path, lambda file: file.write((json.dumps(plan, indent=1) + "\n").encode()))
     except OSError as error:
         raise InputError(f"--output_dir={folder} cannot be written: {error.strerror or error}.") from None
 

@@ -5,6 +5,7 @@ import os
 
 from tfbigbatch.data import image_manifest, record_index
 from tfbigbatch.data.prepare_images import check, claim, layouts, shards
+from tfbigbatch.data.whole_file import replace
 from tfbigbatch.errors import InputError
 
 _NAMED = 20
@@ -126,7 +127,7 @@ class Conversion:
             return
         lines = [f"{bad['name']}: {bad['reason']}" for bad in left_out]
         text = "".join(f"{line}\n" for line in lines)
-        image_manifest.replace(self._report, lambda file: file.write(text.encode(errors="surrogateescape")))
+        replace(self._report, lambda file: file.write(text.encode(errors="surrogateescape")))
         shown = "\n".join(f"  {line}" for line in lines[:_NAMED])
         raise InputError(
             f"{len(lines):,} of {self.total:,} images cannot be used, more than --max_bad_share="

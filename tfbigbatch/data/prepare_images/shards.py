@@ -9,8 +9,8 @@ import os
 import numpy as np
 
 from tfbigbatch.data import tfrecord
-from tfbigbatch.data.image_manifest import replace
 from tfbigbatch.data.prepare_images import check, layouts, tree
+from tfbigbatch.data.whole_file import replace
 from tfbigbatch.errors import InputError
 
 IMAGE_KEY, LABEL_KEY, LABEL_OFFSET = "image/encoded", "image/class/label", 1

@@ -11,7 +11,7 @@ import zlib
 
 import numpy as np
 
-from tfbigbatch.data.image_manifest import replace
+from tfbigbatch.data.whole_file import replace
 from tfbigbatch.errors import InputError
 
 # train/<class>/images/<file>, and two folders around it.
