@@ -27,7 +27,7 @@ def test_every_row_of_a_study_file_can_be_run(file):
     for entry in made.entries:
         config, size = entry.config, tasks.get(entry.config.task).training_examples or 1_000_000
         BatchArithmetic(config.batch_size, config.accumulation_steps, 1, size)
-        assert set(config.model) <= set(tasks.get(config.task).model_defaults)
+        assert set(config.model) <= set(tasks.model_defaults(config.task, config.model.get("name")))
         arguments = config.optimizer.to_dict()
         optimizers.get(arguments.pop("name"), keras="tf_keras", learning_rate=0.1, **arguments)
         total = schedules.to_steps(config.duration, name="duration", batch_size=config.batch_size, dataset_size=size)
@@ -45,6 +45,19 @@ def test_rows_are_copies_with_folders_of_their_own(config):
     first, second = made.entries
     assert (first.config.batch_size, first.seeds) == (32, (0, 1))
     assert second.directory("runs", 3) == "runs/LEGW-LAMB/batch-512/seed-3" and second.tuned == "10 rates"
+
+
+def test_a_carried_copy_holds_what_is_given_and_else_the_recipe(config):
+    plain = study.carried(config, 256, "legw")
+    assert (plain.batch_size, plain.schedule.rule, config.batch_size) == (256, "legw", 32)
+    plain.batch_size, plain.schedule.rule = 32, "none"
+    assert plain.to_dict() == config.to_dict()
+    other = study.carried(
+        config, 64, "sqrt", tuned_at=512, optimizer={"name": "lamb"}, learning_rate=3.0, warmup_epochs=2.0
+    )
+    schedule = other.schedule
+    assert (schedule.batch_size, schedule.learning_rate, schedule.warmup_epochs) == (512, 3.0, 2.0)
+    assert other.optimizer.to_dict() == {"name": "lamb"} and config.optimizer.name == "momentum"
 
 
 @pytest.mark.parametrize(

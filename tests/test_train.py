@@ -93,6 +93,20 @@ def test_eval_mode_scores_the_newest_checkpoint_and_changes_nothing(tmp_path, qu
     assert not (tmp_path / "empty").exists()
 
 
+@pytest.mark.slow
+def test_a_compiled_step_trains_alike(tmp_path, quick_config):
+    fields = {"duration": "4 steps", "evaluate_every": "4 steps"}
+    plain = train.run(quick_config(**fields), model_dir=str(tmp_path / "plain"))
+    compiled = train.run(quick_config(**fields, jit_compile=True), model_dir=str(tmp_path / "compiled"))
+    assert compiled["metrics"] == pytest.approx(plain["metrics"], rel=1e-4)
+
+
+def test_a_compiled_step_is_refused_over_replicas(tmp_path, quick_config):
+    with pytest.raises(ValueError, match="jit_compile=True: .*--strategy=mirrored has 4 replicas"):
+        train.run(quick_config(jit_compile=True), model_dir=str(tmp_path / "run"), strategy_name="mirrored")
+    assert not (tmp_path / "run").exists()
+
+
 def test_train_mode_does_not_evaluate(tmp_path, quick_config):
     result = train.run(quick_config(), model_dir=str(tmp_path), mode="train")
     assert result["status"] == "done" and result["metrics"] == {}

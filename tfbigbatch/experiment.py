@@ -13,6 +13,8 @@ import ml_collections
 from tfbigbatch import scaling, schedules, tasks
 from tfbigbatch.errors import InputError, nearest
 
+PRECISIONS = ("float32", "bfloat16", "float16")
+
 
 def new(task, *, model=None):
     """The fields of an experiment on `task`, at their defaults; fields cannot be added.
@@ -74,6 +76,8 @@ def new(task, *, model=None):
             "histograms": False,
             # Updates in one call of the device's loop (Keras' steps_per_execution).
             "steps_per_execution": 1,
+            # The whole step as one XLA computation: on one device; a TPU's always is.
+            "jit_compile": False,
             # float32, bfloat16 or float16 (with loss scaling); variables stay float32.
             "mixed_precision": "float32",
             # What --mlperf_log says of the submission.

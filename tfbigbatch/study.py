@@ -32,6 +32,32 @@ def new(title, *, baseline=None, target=None):
     return Study(title, baseline, target)
 
 
+def carried(config, batch_size, rule, *, tuned_at=None, optimizer=None, learning_rate=None, warmup_epochs=None):
+    """A copy of an experiment whose recipe `rule` carries to another batch size.
+
+    Args:
+      config: the experiment.
+      batch_size: of the copy.
+      rule: of `schedule.rule`.
+      tuned_at: None, or the batch size at which `learning_rate` and `warmup_epochs` were found, where it is not the
+        experiment's.
+      optimizer: None, or the fields of another one.
+      learning_rate, warmup_epochs: None, or others than the experiment's.
+    """
+    config = copy.deepcopy(config)
+    config.batch_size = batch_size
+    config.schedule.rule = rule
+    if tuned_at is not None:
+        config.schedule.batch_size = tuned_at
+    if optimizer is not None:
+        config.optimizer = optimizer
+    if learning_rate is not None:
+        config.schedule.learning_rate = learning_rate
+    if warmup_epochs is not None:
+        config.schedule.warmup_epochs = warmup_epochs
+    return config
+
+
 class Study:
     """Rows of one table; see `new`.
 

@@ -6,7 +6,6 @@ The same command on the same directory resumes, and says so when the run is fini
 """
 
 import contextlib
-import dataclasses
 import os
 import sys
 import tempfile
@@ -16,10 +15,9 @@ import ml_collections
 from absl import flags
 
 from tfbigbatch import command, experiment
-from tfbigbatch.errors import DivergedError, InputError, Preempted, nearest
+from tfbigbatch.errors import DivergedError, InputError, Preempted
 
 MODES = ("train", "eval", "train_and_eval")
-PRECISIONS = ("float32", "bfloat16", "float16")
 
 
 def run(
@@ -66,35 +64,18 @@ def run(
     from tfbigbatch.training.callbacks.base import updates_done
     from tfbigbatch.training.carried_state import StatefulTrainingModel
     from tfbigbatch.training.checkpoints import Checkpoints
+    from tfbigbatch.training.config_checks import check_fields
     from tfbigbatch.training.metric import Metric
     from tfbigbatch.training.metrics_log import MetricsLog
     from tfbigbatch.training.model import TrainingModel
+    from tfbigbatch.training.plan import plan_of
     from tfbigbatch.training.segments import fit_segments
-    from tfbigbatch.training.strategy import barrier, choose, is_chief, is_multi_worker
+    from tfbigbatch.training.strategy import barrier, choose, is_chief, is_multi_worker, is_tpu
 
     # ---- The machine --------------------------------------------------------------------------
     if mode not in MODES:
         raise InputError(f"--mode={mode} is unknown; expected one of {', '.join(MODES)}.")
-    if config.mixed_precision not in PRECISIONS:
-        raise InputError(f"mixed_precision={config.mixed_precision!r}: expected one of {', '.join(PRECISIONS)}.")
-    for name, lowest in (("seed", 0), ("steps_per_execution", 1), ("evaluation_batch_size", 1)):
-        if config[name] < lowest:
-            raise InputError(f"{name}={config[name]}: expected {lowest} or more.")
-    if config.evaluate_on not in tasks.get(config.task).evaluates_on:
-        has = ", ".join(tasks.get(config.task).evaluates_on)
-        raise InputError(f"evaluate_on={config.evaluate_on!r}: task {config.task} is evaluated on one of {has}.")
-    if config.date.enabled and tasks.get(config.task).carries_state:
-        raise InputError(
-            f"date.enabled: DATE's probe begins anywhere, and the streams of task {config.task} carry state from one "
-            "update to the next. Set date.enabled=False."
-        )
-    known = {
-        "model": tasks.model_defaults(config.task, config.model.get("name")),
-        "data": tasks.get(config.task).data_defaults,
-    }
-    for section, fields in known.items():
-        for name in set(config[section]) - set(fields):
-            raise InputError(f"{section}.{name}: task {config.task} has no such field. {nearest(name, fields)}")
+    check_fields(config)
     if mlperf_log:
         mlperf_rules.check(config)
         if mode != "train_and_eval":
@@ -102,6 +83,12 @@ def run(
                 f"--mlperf_log: its rules ask for evaluations; expected --mode=train_and_eval, not {mode}."
             )
     strategy, chosen = choose(strategy_name, tpu)
+    compiled = config.jit_compile and not is_tpu(strategy)
+    if compiled and strategy.num_replicas_in_sync > 1:
+        raise InputError(
+            f"jit_compile=True: TensorFlow compiles a training step on one device only, and --strategy={strategy_name} "
+            f"has {strategy.num_replicas_in_sync} replicas. Leave it False; optimizer.jit_compile works anywhere."
+        )
     chief = is_chief(strategy)
     tf_keras.backend.clear_session()
     # Dropout and initialisers then draw from generator variables, which our checkpoints hold.
@@ -134,7 +121,7 @@ def run(
 
     # ---- The batch arithmetic and the schedule ------------------------------------------------
     examples_in_epoch = task.train.examples_in_epoch(config.batch_size)
-    plan = _plan(config, examples_in_epoch, strategy.num_replicas_in_sync)
+    plan = plan_of(config, examples_in_epoch, strategy.num_replicas_in_sync)
     for line in (
         f"task       {config.task}: {task.train.source}, {task.train.contents}",
         f"strategy   {chosen}",
@@ -164,6 +151,7 @@ def run(
             loss=task.loss(),
             weighted_metrics=metrics,
             steps_per_execution=config.steps_per_execution,
+            jit_compile=compiled,
         )
         model.optimizer.build(network.trainable_variables)
     date = None
@@ -196,6 +184,8 @@ def run(
     )
     if mode == "eval":
         measured = model.evaluate(evaluation_set, steps=evaluation_steps, verbose=0, return_dict=True)
+        for check in task.checks:
+            check()
         result = {"status": before.get("status"), "step": first_step, "metrics": measured}
         _say(chief, f"step {first_step:,}: {_shown(result, config)}")
         return result
@@ -234,6 +224,7 @@ def run(
             else None
         ),
         mlperf=mlperf,
+        checks=task.checks,
     )
     progress = run_callbacks.Progress(
         plan.total_steps, evaluation, [metric.name for metric in metrics], config.evaluate_on
@@ -319,50 +310,6 @@ def smoke(config, *, model_dir, **arguments):
     return run(config, model_dir=model_dir, use_fake_data=True, **arguments)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Plan:
-    """What follows from a config, a data set and a number of replicas; durations in updates."""
-
-    total_steps: int
-    evaluate_every: int
-    checkpoint_every: int
-    log_every: int
-    evaluation_batch_size: int
-    tuned: object
-    scaled: object
-    learning_rate: object
-    lines: list
-
-
-def _plan(config, dataset_size, replicas):
-    from tfbigbatch.schedules import to_steps
-    from tfbigbatch.training.batches import BatchArithmetic
-
-    arithmetic = BatchArithmetic(config.batch_size, config.accumulation_steps, replicas, dataset_size)
-
-    def steps(name):
-        return to_steps(config[name], name=name, batch_size=config.batch_size, dataset_size=dataset_size)
-
-    total_steps = steps("duration")
-    tuned = experiment.tuned_recipe(config, dataset_size)
-    scaled = tuned.at(config.batch_size, config.schedule.rule)
-    return _Plan(
-        total_steps=total_steps,
-        evaluate_every=steps("evaluate_every"),
-        checkpoint_every=steps("checkpoint_every"),
-        log_every=steps("log_every"),
-        # Whole replicas; the mask leaves the padding out.
-        evaluation_batch_size=-(-config.evaluation_batch_size // replicas) * replicas,
-        tuned=tuned,
-        scaled=scaled,
-        learning_rate=scaled.schedule(dataset_size, keras="tf_keras"),
-        lines=[
-            *arithmetic.lines(total_steps),
-            f"schedule   {config.schedule.rule}, {tuned.arithmetic(scaled)}, then {config.schedule.decay}",
-        ],
-    )
-
-
 def _optimizer(arguments, learning_rate):
     from tfbigbatch import optimizers
 
@@ -431,7 +378,7 @@ def _define_flags():
     flags.DEFINE_string("tpu", None, "'local' on a TPU VM, the TPU's name, or its grpc:// address.")
     flags.DEFINE_integer("seed", None, "Overrides --config.seed.")
     flags.DEFINE_bool("smoke", False, "Run in seconds on fake data with a tiny model; --model_dir may be left out.")
-    flags.DEFINE_enum("mixed_precision", None, PRECISIONS, "Overrides --config.mixed_precision.")
+    flags.DEFINE_enum("mixed_precision", None, experiment.PRECISIONS, "Overrides --config.mixed_precision.")
     flags.DEFINE_string("mlperf_log", None, "Also write a log by MLPerf's rules to this file (ResNet with LARS).")
     flags.DEFINE_list("profile_steps", None, "FIRST,LAST: profile these updates for TensorBoard.")
 

@@ -9,6 +9,8 @@ common use, are tuned at 8,192, three and four rates, and the best is carried to
 Every trial: docs/results/tuning/mnist_*.md.
 """
 
+import functools
+
 from tfbigbatch import experiment, study
 
 # The best of three and of four rates at 8,192, with the warm-up there.
@@ -30,45 +32,27 @@ def get_study():
     table = study.new("MNIST-LSTM, 25 epochs", baseline="baseline", target=0.98)
     table.add("baseline", _base(128), seeds=(0, 1, 2), tuned="at 128")
     for batch_size, seeds in SEEDS.items():
+        carried = functools.partial(study.carried, _base(batch_size), batch_size)
+        tuned = functools.partial(carried, "legw", tuned_at=8192, warmup_epochs=TUNED_WARMUP_EPOCHS)
         rows = {
-            "naive": (_base(batch_size), "not"),
-            "linear": (_carried(batch_size, "linear", WARMUP_EPOCHS), "at 128"),
-            "sqrt": (_carried(batch_size, "sqrt", WARMUP_EPOCHS), "at 128"),
-            "LEGW": (_carried(batch_size, "legw"), "at 128"),
-            "LEGW + LAMB": (_carried(batch_size, "legw", optimizer=LAMB, rate=LAMB_RATE), "at 128"),
-            "LEGW + LARS": (_carried(batch_size, "legw", optimizer=LARS, rate=LARS_RATE), "at 128"),
-            "Nesterov": (_tuned_at_8192(batch_size, NESTEROV, NESTEROV_RATE), "at 8,192"),
-            "AdamW": (_tuned_at_8192(batch_size, ADAMW, ADAMW_RATE), "at 8,192"),
+            "naive": (carried("none"), "not"),
+            "linear": (carried("linear", warmup_epochs=WARMUP_EPOCHS), "at 128"),
+            "sqrt": (carried("sqrt", warmup_epochs=WARMUP_EPOCHS), "at 128"),
+            "LEGW": (carried("legw"), "at 128"),
+            "LEGW + LAMB": (carried("legw", optimizer=LAMB, learning_rate=LAMB_RATE), "at 128"),
+            "LEGW + LARS": (carried("legw", optimizer=LARS, learning_rate=LARS_RATE), "at 128"),
+            "Nesterov": (tuned(optimizer=NESTEROV, learning_rate=NESTEROV_RATE), "at 8,192"),
+            "AdamW": (tuned(optimizer=ADAMW, learning_rate=ADAMW_RATE), "at 8,192"),
         }
-        for method, (config, tuned) in rows.items():
-            table.add(method, config, seeds=seeds, tuned=tuned)
+        for method, (config, where) in rows.items():
+            table.add(method, config, seeds=seeds, tuned=where)
     return table
 
 
 def _base(batch_size):
     config = experiment.variant_of(__file__, "lstm_small_batch.py")
-    config.batch_size = batch_size
     if batch_size > 128:
         # An epoch is down to 4 updates here: the small batch's 50 and 10 would be longer.
         config.log_every = "1 epochs"
         config.steps_per_execution = 1
-    return config
-
-
-def _carried(batch_size, rule, warmup_epochs=None, optimizer=None, rate=None):
-    """The small batch's recipe, for a rule to carry; with another optimizer at its own rate."""
-    config = _base(batch_size)
-    config.schedule.rule = rule
-    if warmup_epochs is not None:
-        config.schedule.warmup_epochs = warmup_epochs
-    if optimizer is not None:
-        config.optimizer = optimizer
-        config.schedule.learning_rate = rate
-    return config
-
-
-def _tuned_at_8192(batch_size, optimizer, learning_rate):
-    """Another optimizer's own recipe, carried from 8,192 by LEGW."""
-    config = _carried(batch_size, "legw", TUNED_WARMUP_EPOCHS, optimizer, learning_rate)
-    config.schedule.batch_size = 8192
     return config

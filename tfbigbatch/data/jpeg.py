@@ -24,20 +24,9 @@ def random_crop(encoded, seed, *, image_size, min_area=0.08, reduced_decoding=Fa
     Raises:
       tf.errors.InvalidArgumentError: `encoded` is not a JPEG, or a damaged one.
     """
-    shape = tf.io.extract_jpeg_shape(encoded)
-    begin, size, _ = tf.image.stateless_sample_distorted_bounding_box(
-        shape,
-        bounding_boxes=tf.zeros([1, 0, 4]),
-        seed=seed,
-        aspect_ratio_range=(3 / 4, 4 / 3),
-        area_range=(min_area, 1.0),
-        max_attempts=100,
-        min_object_covered=0.1,
-        use_image_if_no_bounding_boxes=True,
-    )
-    image = _decoded(encoded, begin[:2], size[:2], image_size, reduced_decoding)
+    begin, size = random_window(encoded, seed, min_area)
     # Flipped after it is resized, when it is small.
-    image = _resized(image, image_size)
+    image = resized_window(encoded, begin, size, image_size, reduced_decoding=reduced_decoding)
     flip = tf.random.stateless_uniform([], seed + 1, maxval=2, dtype=tf.int32) == 1
     return tf.cond(flip, lambda: tf.reverse(image, [1]), lambda: image)
 
@@ -57,23 +46,38 @@ def centre_crop(encoded, *, image_size, central_share=0.875):
     sides = tf.io.extract_jpeg_shape(encoded)[:2]
     square = tf.cast(tf.round(tf.cast(tf.reduce_min(sides), tf.float32) * central_share), tf.int32)
     square = tf.fill([2], tf.maximum(square, 1))
-    return _resized(_decoded(encoded, (sides - square) // 2, square, image_size, False), image_size)
+    return resized_window(encoded, (sides - square) // 2, square, image_size)
 
 
-def _decoded(encoded, begin, size, image_size, reduced_decoding):
-    def at(ratio):
+def random_window(encoded, seed, min_area):
+    """What `random_crop` keeps: (begin, size), each int32 [2], rows and columns of the picture."""
+    begin, size, _ = tf.image.stateless_sample_distorted_bounding_box(
+        tf.io.extract_jpeg_shape(encoded),
+        bounding_boxes=tf.zeros([1, 0, 4]),
+        seed=seed,
+        aspect_ratio_range=(3 / 4, 4 / 3),
+        area_range=(min_area, 1.0),
+        max_attempts=100,
+        min_object_covered=0.1,
+        use_image_if_no_bounding_boxes=True,
+    )
+    return begin[:2], size[:2]
+
+
+def resized_window(encoded, begin, size, image_size, *, reduced_decoding=False):
+    """uint8 [image_size, image_size, 3]: a window of a JPEG, all that is decoded of it, resized bilinearly."""
+
+    def decoded(ratio):
         # The window is in pixels of the reduced picture.
         window = tf.concat([begin // ratio, size // ratio], axis=0)
         return tf.image.decode_and_crop_jpeg(encoded, window, channels=3, ratio=ratio, dct_method=_DCT_METHOD)
 
-    if not reduced_decoding:
-        return at(1)
-    times = tf.reduce_min(size) // image_size
-    halvings = tf.reduce_sum(tf.cast(times >= [2, 4, 8], tf.int32))
-    return tf.switch_case(halvings, [lambda ratio=ratio: at(ratio) for ratio in (1, 2, 4, 8)])
-
-
-def _resized(image, image_size):
+    if reduced_decoding:
+        times = tf.reduce_min(size) // image_size
+        halvings = tf.reduce_sum(tf.cast(times >= [2, 4, 8], tf.int32))
+        image = tf.switch_case(halvings, [lambda ratio=ratio: decoded(ratio) for ratio in (1, 2, 4, 8)])
+    else:
+        image = decoded(1)
     # tf.image.resize is this op behind a dozen small ones, which take as long as a tenth of the decoding.
     image = tf.raw_ops.ResizeBilinear(
         images=tf.cast(image, tf.float32)[None], size=[image_size, image_size], half_pixel_centers=True

@@ -3,6 +3,8 @@
 The model is one of `models.image_models`, by name.
 """
 
+import tf_keras
+
 from tfbigbatch.data import fake, image_manifest
 from tfbigbatch.data.image_records import ImageRecords
 from tfbigbatch.errors import InputError
@@ -96,4 +98,4 @@ class ImageClassification:
 
     def metrics(self):
         """Weighted metrics, each a sum and a count, so that a mask leaves padding out."""
-        return classification.metrics()
+        return [*classification.metrics(), tf_keras.metrics.SparseTopKCategoricalAccuracy(5, name="top_5_accuracy")]

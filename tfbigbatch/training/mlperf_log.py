@@ -93,6 +93,8 @@ class MLPerfLog:
         # The file names of the callers, without this machine's folders before the package.
         self._log = MLLogger(logger, root_dir=os.path.dirname(os.path.dirname(os.path.dirname(__file__))))
         self._metric = metric
+        # Known once the run begins.
+        self._steps_in_epoch = self._evaluate_every = self._block = None
 
     def init(self):
         """The preparations of the run begin."""

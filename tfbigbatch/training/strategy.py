@@ -86,6 +86,11 @@ def is_multi_worker(strategy):
     return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
 
 
+def is_tpu(strategy):
+    """True on a TPU, whose steps are always compiled."""
+    return isinstance(strategy, tf.distribute.TPUStrategy)
+
+
 def barrier(strategy):
     """Returns once every worker of a cluster has called it; at once where there is one process."""
     if is_multi_worker(strategy):

@@ -5,19 +5,19 @@
 The JPEGs are repeated to a few thousand records. The contenders take turns in one process; a figure is the
 median of all turns. Bare decode: parse the header, draw a crop, `decode_and_crop_jpeg`, nothing more, of
 bytes in memory; once with each crop handed to a Python loop, once with nothing let out of tf.data. All others
-end in batches of images of one size.
+end in batches of images of one size. At last, the seconds to the first batch of a run that begins, and of one
+that is resumed in mid-epoch.
 """
 
-import glob
 import os
 import statistics
 import tempfile
 import time
 
+import pictures
 from absl import flags
 
 from tfbigbatch import command
-from tfbigbatch.errors import InputError
 
 flags.DEFINE_string("source", None, "A folder of JPEGs, at any depth.", required=True)
 flags.DEFINE_integer("records", 4000, "The JPEGs are repeated to this many.", lower_bound=1)
@@ -33,8 +33,8 @@ flags.DEFINE_string("results", None, "Also write the figures to this JSON file."
 _UNTIMED = 2
 
 
-def write_records(pictures, folder, records, files):
-    """An `image_manifest.Split` of the pictures, repeated to `records` records in `files` files."""
+def write_records(jpegs, folder, records, files):
+    """An `image_manifest.Split` of the JPEGs, repeated to `records` records in `files` files."""
     from tfbigbatch.data import record_index, tfrecord
     from tfbigbatch.data.image_manifest import Split
 
@@ -42,15 +42,15 @@ def write_records(pictures, folder, records, files):
     for first, path in enumerate(paths):
         with open(path, "wb") as file:
             for number in range(first, records, files):
-                picture = number % len(pictures)
-                features = {"image/encoded": pictures[picture], "image/class/label": picture + 1}
+                picture = number % len(jpegs)
+                features = {"image/encoded": jpegs[picture], "image/class/label": picture + 1}
                 file.write(tfrecord.framed(tfrecord.example(features)))
     offsets = [record_index.offsets(path) for path in paths]
     return Split.of_files("train", paths, offsets, [os.path.getsize(path) for path in paths])
 
 
-def bare_decode(pictures, split, options, kept_in=False):
-    """Random crops of pictures in memory, decoded and no more, one by one."""
+def bare_decode(jpegs, split, options, kept_in=False):
+    """Random crops of JPEGs in memory, decoded and no more, one by one."""
     import tensorflow as tf
 
     def crop(encoded, number):
@@ -67,23 +67,23 @@ def bare_decode(pictures, split, options, kept_in=False):
         return tf.image.decode_and_crop_jpeg(encoded, window, channels=3, dct_method="INTEGER_FAST")
 
     numbers = tf.data.Dataset.range(tf.int64.max)
-    repeated = tf.data.Dataset.from_tensor_slices(pictures).repeat()
+    repeated = tf.data.Dataset.from_tensor_slices(jpegs).repeat()
     crops = tf.data.Dataset.zip(repeated, numbers).map(crop, num_parallel_calls=options.threads)
     return crops.map(lambda image: image[0, 0]).batch(options.batch_size) if kept_in else crops.prefetch(16)
 
 
-def bare_decode_kept_in(pictures, split, options):
+def bare_decode_kept_in(jpegs, split, options):
     """The same, of which a pixel each leaves tf.data, in batches."""
-    return bare_decode(pictures, split, options, kept_in=True)
+    return bare_decode(jpegs, split, options, kept_in=True)
 
 
-def tf_models_official(pictures, split, options):
+def tf_models_official(jpegs, split, options):
     """Its classification decoder and parser, in its order: read, shuffle, parse and decode, batch, prefetch."""
     import tensorflow as tf
     from official.vision.dataloaders import classification_input
 
     decoder = classification_input.Decoder()
-    parser = classification_input.Parser([options.image_size] * 2, len(pictures)).parse_fn(is_training=True)
+    parser = classification_input.Parser([options.image_size] * 2, len(jpegs)).parse_fn(is_training=True)
     records = tf.data.Dataset.from_tensor_slices(list(split.files)).interleave(
         tf.data.TFRecordDataset, cycle_length=options.files, num_parallel_calls=options.threads
     )
@@ -92,14 +92,14 @@ def tf_models_official(pictures, split, options):
     return examples.batch(options.batch_size, drop_remainder=True).prefetch(2)
 
 
-def ours(pictures, split, options, reduced_decoding=False):
+def ours(jpegs, split, options, reduced_decoding=False, first_step=0):
     """The project's training batches."""
     import tensorflow as tf
 
     from tfbigbatch.data.image_manifest import Manifest
     from tfbigbatch.data.image_records import ImageRecords
 
-    manifest = Manifest(tuple(map(str, range(len(pictures)))), "image/encoded", "image/class/label", 1, {})
+    manifest = Manifest(tuple(map(str, range(len(jpegs)))), "image/encoded", "image/class/label", 1, {})
     images = ImageRecords(
         split,
         manifest,
@@ -109,13 +109,17 @@ def ours(pictures, split, options, reduced_decoding=False):
         reduced_decoding=reduced_decoding,
     )
     return images.training_batches(
-        tf.distribute.InputContext(1, 0, 1), batch_size=options.batch_size, seed=0, first_step=0, last_step=1_000_000
+        tf.distribute.InputContext(1, 0, 1),
+        batch_size=options.batch_size,
+        seed=0,
+        first_step=first_step,
+        last_step=1_000_000,
     )
 
 
-def ours_reduced(pictures, split, options):
+def ours_reduced(jpegs, split, options):
     """The same, with reduced decoding."""
-    return ours(pictures, split, options, reduced_decoding=True)
+    return ours(jpegs, split, options, reduced_decoding=True)
 
 
 CONTENDERS = {
@@ -138,36 +142,42 @@ def speed(elements, in_batch, options):
     return options.batches * options.batch_size / (time.perf_counter() - started)
 
 
+def seconds_to_first_batch(jpegs, split, options):
+    """Of a run's start and of a resume in mid-epoch: each the median of as many turns as the speeds."""
+    steps = {"start": 0, "middle_of_epoch": options.records // options.batch_size // 2}
+    seconds = {name: [] for name in steps}
+    for _ in range(options.turns):
+        for name, step in steps.items():
+            started = time.perf_counter()
+            next(iter(ours(jpegs, split, options, first_step=step)))
+            seconds[name].append(time.perf_counter() - started)
+    return {name: statistics.median(values) for name, values in seconds.items()}
+
+
 def _main(unused):
     from tfbigbatch.training.run_directory import versions, write_json
 
     options = flags.FLAGS
-    paths = [
-        path
-        for path in sorted(glob.glob(os.path.join(options.source, "**"), recursive=True))
-        if path.lower().endswith((".jpg", ".jpeg"))
-    ]
-    if not paths:
-        raise InputError(f"--source={options.source} holds no JPEG. Give a folder of .jpg or .jpeg files.")
-    pictures = []
-    for path in paths:
-        with open(path, "rb") as file:
-            pictures.append(file.read())
+    jpegs = pictures.read(options.source)
     names = options.only or list(CONTENDERS)
     with tempfile.TemporaryDirectory() as folder:
-        split = write_records(pictures, folder, options.records, options.files)
+        split = write_records(jpegs, folder, options.records, options.files)
         speeds = {name: [] for name in names}
         for turn in range(options.turns):
             for name in names:
                 in_batch = options.batch_size if name == "bare_decode" else 1
-                speeds[name].append(speed(CONTENDERS[name](pictures, split, options), in_batch, options))
+                speeds[name].append(speed(CONTENDERS[name](jpegs, split, options), in_batch, options))
             print(f"turn {turn + 1}: " + ", ".join(f"{name} {speeds[name][-1]:,.0f}" for name in names), flush=True)
+        first_batch = seconds_to_first_batch(jpegs, split, options)
     medians = {name: statistics.median(values) for name, values in speeds.items()}
     for name, median in medians.items():
         print(f"{name:20s} {median:>7,.0f} images a second")
+    for name, seconds in first_batch.items():
+        print(f"{name:20s} {seconds:7.2f} s to the first batch")
     if options.results:
         setting = {name: options[name].value for name in ("records", "image_size", "batch_size", "threads", "turns")}
-        write_json(options.results, {"setting": setting, "median": medians, "turns": speeds, "versions": versions()})
+        figures = {"median": medians, "turns": speeds, "seconds_to_first_batch": first_batch}
+        write_json(options.results, {"setting": setting, **figures, "versions": versions()})
         print(f"results      {options.results}")
 
 

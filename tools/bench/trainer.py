@@ -3,9 +3,10 @@
     python tools/bench/trainer.py --config=experiments/mnist/lstm_small_batch.py --data_dir=FOLDER \\
       --batch_size=128,1024,8192 --results=docs/results/throughput/mnist_lstm.json
 
-The two take turns, each turn in a process of its own; a figure is the median of all windows of all
+The contenders take turns, each turn in a process of its own; a figure is the median of all windows of all
 turns, but for each turn's first window, which holds the tracing. Plain Keras is what a user would
-write: the same layers, loss, metrics and optimizer, and `fit` on arrays, or on windows of a text.
+write: the same layers, loss, metrics and optimizer, and `fit` on arrays, on windows of a text, or on TFRecords of
+pictures. ResNet-50 is timed beside tf-models-official's trainer too.
 """
 
 import contextlib
@@ -16,6 +17,7 @@ import statistics
 import tempfile
 import time
 
+import image_contenders
 from absl import flags
 
 from tfbigbatch import command, experiment
@@ -26,6 +28,7 @@ flags.DEFINE_list("batch_size", None, "Batch sizes; the experiment's own where l
 flags.DEFINE_integer("turns", 5, "Turns of each contender at each batch size.", lower_bound=1)
 flags.DEFINE_integer("windows", 3, "Timed windows in a turn, after one that is not timed.", lower_bound=1)
 flags.DEFINE_integer("window_examples", 20_000, "Examples in a window, to whole updates.", lower_bound=1)
+flags.DEFINE_bool("jit_compile", False, "The training step compiled by XLA, each contender in its own way.")
 flags.DEFINE_string("results", None, "Also write the figures to this JSON file.")
 
 
@@ -48,6 +51,7 @@ def plain_keras(config, data_dir, steps, windows):
     import tf_keras
 
     from tfbigbatch import optimizers, tasks
+    from tfbigbatch.data import image_manifest
 
     class Windows(tf_keras.callbacks.Callback):
         speeds = []
@@ -70,6 +74,15 @@ def plain_keras(config, data_dir, steps, windows):
             tf.distribute.InputContext(), batch_size=config.batch_size, seed=0, first_step=0, last_step=steps * windows
         )
         fed = {"x": batches.map(lambda inputs, labels, mask: (inputs["tokens"], labels))}
+    elif config.task == "image_classification":
+        model = task.network()
+        manifest = image_manifest.load(data_dir)
+        fed = {
+            "x": image_contenders.plain_batches(
+                manifest.splits["train"], manifest, config.model.image_size, config.batch_size
+            ),
+            "steps_per_epoch": steps * windows,
+        }
     else:
         model = task.network()
         enough = steps * windows * config.batch_size
@@ -83,13 +96,24 @@ def plain_keras(config, data_dir, steps, windows):
         optimizer=optimizers.get(config.optimizer.to_dict(), keras="tf_keras", learning_rate=0.01),
         loss=task.loss(),
         metrics=task.metrics(),
+        jit_compile=config.jit_compile,
     )
     measured = Windows()
     model.fit(**fed, epochs=1, callbacks=[measured], verbose=0)
     return measured.speeds
 
 
-CONTENDERS = {"trainer": trainer, "plain_keras": plain_keras}
+CONTENDERS = {
+    "trainer": trainer,
+    "plain_keras": plain_keras,
+    "tf_models_official": image_contenders.tf_models_official,
+}
+
+
+def contenders_of(config):
+    """The names of those that train the config's model."""
+    is_resnet50 = config.task == "image_classification" and config.model.name == "resnet50"
+    return [name for name in CONTENDERS if is_resnet50 or name != "tf_models_official"]
 
 
 def _stateful(network, batch_size):
@@ -106,10 +130,10 @@ def _stateful(network, batch_size):
     return model
 
 
-def turn(name, path, batch_size, data_dir, steps, windows):
+def turn(name, path, fields, data_dir, steps, windows):
     """One contender's examples a second in its timed windows; called in a process of its own."""
     config = experiment.load(path)
-    config.batch_size = batch_size
+    config.update(fields)
     config.schedule.decay, config.schedule.warmup_epochs = "constant", 0.0
     # The trainer tells its user much that nobody asked for here.
     with contextlib.redirect_stdout(io.StringIO()):
@@ -124,24 +148,31 @@ def _main(unused):
     measured = []
     for batch_size in command.numbers("batch_size", options.batch_size or [str(base.batch_size)], int):
         steps = max(1, options.window_examples // batch_size)
+        inner = min(steps, base.steps_per_execution)
         # A multiple of the trainer's inner loop, so that its windows end where it reports.
-        steps = -(-steps // base.steps_per_execution) * base.steps_per_execution
-        speeds = {name: [] for name in CONTENDERS}
+        steps = -(-steps // inner) * inner
+        fields = {
+            "batch_size": batch_size,
+            "steps_per_execution": inner,
+            "jit_compile": options.jit_compile,
+            # For all alike; and most processors have nothing faster.
+            "mixed_precision": "float32",
+        }
+        speeds = {name: [] for name in contenders_of(base)}
         for _ in range(options.turns):
-            for name in CONTENDERS:
-                arguments = (name, options.config, batch_size, options.data_dir, steps, options.windows)
+            for name in speeds:
+                arguments = (name, options.config, fields, options.data_dir, steps, options.windows)
                 with multiprocessing.get_context("spawn").Pool(1) as fresh:
                     speeds[name] += fresh.apply(turn, arguments)
         medians = {name: statistics.median(values) for name, values in speeds.items()}
-        ratio = medians["trainer"] / medians["plain_keras"]
-        measured.append({"batch_size": batch_size, **medians, "ratio": ratio, "windows": speeds})
-        print(
-            f"batch {batch_size:,}: trainer {medians['trainer']:,.0f}, plain Keras {medians['plain_keras']:,.0f} "
-            f"examples a second, ratio {ratio:.2f}",
-            flush=True,
-        )
+        ratios = {name: medians["trainer"] / median for name, median in medians.items() if name != "trainer"}
+        measured.append({"batch_size": batch_size, "median": medians, "ratio": ratios, "windows": speeds})
+        shown = ", ".join(f"{name} {median:,.1f}" for name, median in medians.items())
+        beside = ", ".join(f"{ratio:.2f} of {name}" for name, ratio in ratios.items())
+        print(f"batch {batch_size:,}: {shown} examples a second; the trainer {beside}", flush=True)
     if options.results:
-        write_json(options.results, {"task": base.task, "measured": measured, "versions": versions()})
+        setting = {"task": base.task, "jit_compile": options.jit_compile, "turns": options.turns}
+        write_json(options.results, {"setting": setting, "measured": measured, "versions": versions()})
         print(f"results      {options.results}")
 
 

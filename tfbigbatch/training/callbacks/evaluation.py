@@ -14,9 +14,23 @@ class Evaluation(StepCallback):
       histograms: also write histograms of the weights to TensorBoard.
       is_enough: None, or a function of the measured metrics; the first for which it is true end the run.
       mlperf: None, or a MLPerfLog to tell of each evaluation.
+      checks: called after each evaluation; one that finds something wrong with its data raises.
     """
 
-    def __init__(self, model, dataset, steps, log, *, every, last_step, histograms=False, is_enough=None, mlperf=None):
+    def __init__(
+        self,
+        model,
+        dataset,
+        steps,
+        log,
+        *,
+        every,
+        last_step,
+        histograms=False,
+        is_enough=None,
+        mlperf=None,
+        checks=(),
+    ):
         super().__init__()
         self._model = model
         self._dataset = dataset
@@ -27,6 +41,7 @@ class Evaluation(StepCallback):
         self._histograms = histograms
         self._is_enough = is_enough
         self._mlperf = mlperf
+        self._checks = checks
         self.latest = {}
 
     def on_epoch_end(self, epoch, logs=None):
@@ -50,4 +65,7 @@ class Evaluation(StepCallback):
 
     def measure(self):
         """Evaluates now, into `latest`."""
-        self.latest = self._model.evaluate(self._dataset, steps=self._steps, verbose=0, return_dict=True)
+        measured = self._model.evaluate(self._dataset, steps=self._steps, verbose=0, return_dict=True)
+        for check in self._checks:
+            check()
+        self.latest = measured

@@ -1,0 +1,45 @@
+"""A small AlexNet-BN on tiny-imagenet at 4 to 32 times the batch of its recipe, 20 epochs each.
+
+    python tools/study.py --study=experiments/tiny_imagenet/study_alexnet_bn.py --data_dir=data/tiny_imagenet_prepared \
+      --model_dir=runs/tiny_imagenet_alexnet_bn --processes=2 --results=docs/results/tiny_imagenet_alexnet_bn
+
+One seed. The rates of naive, linear and LEGW + LARS are the best at 128; LARS and LAMB are tuned at 2,048, and carried to
+the other batches by LEGW. Every trial: docs/results/tuning/tiny_imagenet_*.md.
+"""
+
+import functools
+
+from tfbigbatch import experiment, study
+
+BATCH_SIZES = (512, 2048, 4096)
+WARMUP_EPOCHS = 5.0  # of the linear rule: Goyal et al.
+# LARS's best rate at 128; and the best rates at 2,048, with the warm-up there.
+LARS_SMALL_RATE = 2.0
+LARS_RATE, LAMB_RATE, TUNED_WARMUP_EPOCHS = 8.0, 0.02, 2.5
+
+EXCLUDED = {"exclude_from_weight_decay": "norm_and_bias", "exclude_from_layer_adaptation": "norm_and_bias"}
+LARS = {"name": "lars", "momentum": 0.9, "weight_decay": 5e-4, **EXCLUDED}
+LAMB = {"name": "lamb", "weight_decay": 0.05, **EXCLUDED}
+
+
+def get_study():
+    table = study.new("tiny-imagenet, AlexNet-BN, 20 epochs", baseline="baseline")
+    table.add("baseline", _base(128), seeds=(0,), tuned="at 128")
+    for batch_size in BATCH_SIZES:
+        carried = functools.partial(study.carried, _base(batch_size), batch_size)
+        tuned = functools.partial(carried, "legw", tuned_at=2048, warmup_epochs=TUNED_WARMUP_EPOCHS)
+        table.add("naive", carried("none"), tuned="not")
+        table.add("linear", carried("linear", warmup_epochs=WARMUP_EPOCHS), tuned="at 128")
+        table.add("LEGW + LARS", carried("legw", optimizer=LARS, learning_rate=LARS_SMALL_RATE), tuned="at 128")
+        table.add("LARS", tuned(optimizer=LARS, learning_rate=LARS_RATE), tuned="at 2,048")
+        table.add("LAMB", tuned(optimizer=LAMB, learning_rate=LAMB_RATE), tuned="at 2,048")
+    return table
+
+
+def _base(batch_size):
+    config = experiment.variant_of(__file__, "alexnet_bn_small_batch.py")
+    if batch_size > 128:
+        # An epoch is down to 6 updates here: the small batch's 50 and 10 would be longer.
+        config.log_every = "1 epochs"
+        config.steps_per_execution = 1
+    return config

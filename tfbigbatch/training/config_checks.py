@@ -1,0 +1,34 @@
+"""Fields of a config that no type can check."""
+
+from tfbigbatch import experiment, tasks
+from tfbigbatch.errors import InputError, nearest
+
+
+def check_fields(config):
+    """Checks what can be checked before a device or a folder is touched.
+
+    Raises:
+      ValueError: a field has a value that the trainer or the task does not know.
+    """
+    if config.mixed_precision not in experiment.PRECISIONS:
+        raise InputError(
+            f"mixed_precision={config.mixed_precision!r}: expected one of {', '.join(experiment.PRECISIONS)}."
+        )
+    for name, lowest in (("seed", 0), ("steps_per_execution", 1), ("evaluation_batch_size", 1)):
+        if config[name] < lowest:
+            raise InputError(f"{name}={config[name]}: expected {lowest} or more.")
+    if config.evaluate_on not in tasks.get(config.task).evaluates_on:
+        has = ", ".join(tasks.get(config.task).evaluates_on)
+        raise InputError(f"evaluate_on={config.evaluate_on!r}: task {config.task} is evaluated on one of {has}.")
+    if config.date.enabled and tasks.get(config.task).carries_state:
+        raise InputError(
+            f"date.enabled: DATE's probe begins anywhere, and the streams of task {config.task} carry state from one "
+            "update to the next. Set date.enabled=False."
+        )
+    known = {
+        "model": tasks.model_defaults(config.task, config.model.get("name")),
+        "data": tasks.get(config.task).data_defaults,
+    }
+    for section, fields in known.items():
+        for name in set(config[section]) - set(fields):
+            raise InputError(f"{section}.{name}: task {config.task} has no such field. {nearest(name, fields)}")
