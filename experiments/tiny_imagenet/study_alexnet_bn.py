@@ -1,10 +1,11 @@
 """A small AlexNet-BN on tiny-imagenet at 4 to 32 times the batch of its recipe, 20 epochs each.
 
-    python tools/study.py --study=experiments/tiny_imagenet/study_alexnet_bn.py --data_dir=data/tiny_imagenet_prepared \
-      --model_dir=runs/tiny_imagenet_alexnet_bn --processes=2 --results=docs/results/tiny_imagenet_alexnet_bn
+    python tools/study.py --study=experiments/tiny_imagenet/study_alexnet_bn.py \
+      --model_dir=runs/tiny_imagenet_alexnet_bn --data_dir=data/tiny_imagenet_prepared --processes=2 \
+      --results=docs/results/tiny_imagenet_alexnet_bn
 
-One seed. The rates of naive, linear and LEGW + LARS are the best at 128; LARS and LAMB are tuned at 2,048, and carried to
-the other batches by LEGW. Every trial: docs/results/tuning/tiny_imagenet_*.md.
+One seed. The rates of naive, linear and LEGW + LARS are the best at 128; LARS and LAMB are tuned at 2,048, and
+carried to the other batches by LEGW. Every trial: docs/results/tuning/tiny_imagenet_*.md.
 """
 
 import functools
