@@ -13,22 +13,26 @@ class Progress(StepCallback):
 
     Args:
       last_step: updates of the whole run.
-      evaluation: the Evaluation whose latest result is shown beside the loss.
       metric_names: names of the evaluation's metrics.
       split: the held-out set that it measures.
     """
 
     _BETWEEN_DRAWINGS = 0.2  # seconds
 
-    def __init__(self, last_step, evaluation, metric_names, split="test"):
+    def __init__(self, last_step, metric_names, split="test"):
         super().__init__()
         self._last_step = last_step
-        self._evaluation = evaluation
+        self._evaluation = None
         self._split = split
         self._names = ["loss", *(f"{split}_{name}" for name in metric_names)]
         self._bar = None
         self._drawn = 0.0
         self._logs = {}
+
+    def beside(self, evaluation):
+        """Itself, which from now on shows the latest result of an Evaluation beside the loss."""
+        self._evaluation = evaluation
+        return self
 
     def on_train_begin(self, logs=None):
         super().on_train_begin(logs)
