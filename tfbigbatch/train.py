@@ -135,23 +135,19 @@ def run(
     # ---- Model and optimizer ------------------------------------------------------------------
     with strategy.scope():
         network = task.network()
-        metrics = task.metrics()
+        step = (config.accumulation_steps, task.metrics_in_training)
         if task.carries_state:
-            model = StatefulTrainingModel(
-                network,
-                config.accumulation_steps,
-                batch_size=config.batch_size,
-                evaluation_batch_size=plan.evaluation_batch_size,
-            )
+            sizes = {"batch_size": config.batch_size, "evaluation_batch_size": plan.evaluation_batch_size}
+            model = StatefulTrainingModel(network, *step, **sizes)
         else:
-            model = TrainingModel(network, config.accumulation_steps)
+            model = TrainingModel(network, *step)
         model.compile(
             optimizer=_optimizer(
                 config.optimizer.to_dict(),
                 scaling.govern(plan.learning_rate) if config.date.enabled else run_phases.learning_rate(phases),
             ),
             loss=task.loss(),
-            weighted_metrics=metrics,
+            weighted_metrics=task.metrics(),
             steps_per_execution=config.steps_per_execution,
             jit_compile=compiled,
         )
@@ -231,7 +227,7 @@ def run(
         )
 
     stop = run_callbacks.StopOnSignal(checkpoints)
-    progress = run_callbacks.Progress(total_steps, [metric.name for metric in metrics], config.evaluate_on)
+    progress = run_callbacks.Progress(total_steps, config.evaluate_on)
     profile = None
     if profile_steps and chief:
         profiles = os.path.join(model_dir, "train")
