@@ -20,6 +20,11 @@ def mixed(value):
     return value ^ (value >> np.uint64(31))
 
 
+def of_seed(seed):
+    """A run's seed, any int, as 64 bits."""
+    return ((seed + 1) * GOLDEN) & _MASK
+
+
 def keys(seed, epoch, numbers):
     """A key for each record of an epoch of a run.
 
@@ -31,7 +36,7 @@ def keys(seed, epoch, numbers):
     Returns:
       uint64 array of [n].
     """
-    run = mixed([((seed + 1) * GOLDEN) & _MASK])
+    run = mixed([of_seed(seed)])
     of_epoch = mixed(run + np.uint64((epoch + 1) & _MASK))
     return mixed(of_epoch + np.asarray(numbers).astype(np.int64).astype(np.uint64))
 

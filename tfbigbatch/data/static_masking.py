@@ -9,7 +9,7 @@ from tfbigbatch.data import counter_random
 
 MASKED_SHARE = 0.15
 # Of the tokens chosen: 80% become [MASK], 10% a random token of the vocabulary, 10% stay.
-_MASKED, _RANDOM = 0.8, 0.9
+REPLACED_BELOW, RANDOM_BELOW = 0.8, 0.9
 
 
 def choose(may, begins, order_draws, *, max_predictions, share=MASKED_SHARE):
@@ -54,7 +54,7 @@ def mask(ids, may, begins, keys, *, max_predictions, mask_id, vocabulary_size, s
 
     Args:
       ids: integer [n, T].
-      may, begins, max_predictions, share: see `choose`.
+      may, begins, max_predictions, share: see `choose`; the first token, [CLS], may not be chosen.
       keys: uint64 [n], of `counter_random.keys`: the masks are a function of it.
       mask_id: the id of [MASK].
       vocabulary_size: random tokens are in [0, vocabulary_size).
@@ -63,21 +63,21 @@ def mask(ids, may, begins, keys, *, max_predictions, mask_id, vocabulary_size, s
       (inputs, positions, labels, weights): int64 [n, T], int64 [n, P], int64 [n, P] and float32 [n, P]; the
       positions grow, and where there are fewer than P = max_predictions the rest is 0.
     """
-    length = ids.shape[1]
-    draws = counter_random.draws(keys, 3 * length)
-    order_draws, kinds, others = draws[:, :length], draws[:, length : 2 * length], draws[:, 2 * length :]
+    length, unit = ids.shape[1], 1 << counter_random.BITS
+    draws = counter_random.draws(keys, length + 2 * max_predictions)
+    order_draws, kinds, others = np.split(draws, [length, length + max_predictions], axis=1)
     chosen = choose(may, begins, order_draws, max_predictions=max_predictions, share=share)
-    ids, unit = ids.astype(np.int64), 1 << counter_random.BITS
-    other = others * vocabulary_size >> counter_random.BITS
-    hidden = np.where(kinds < int(_MASKED * unit), mask_id, np.where(kinds < int(_RANDOM * unit), other, ids))
     positions = np.argsort(~chosen, axis=1, kind="stable")[:, :max_predictions]
     there = np.take_along_axis(chosen, positions, axis=1)
-    return (
-        np.where(chosen, hidden, ids),
-        np.where(there, positions, 0),
-        np.where(there, np.take_along_axis(ids, positions, axis=1), 0),
-        there.astype(np.float32),
-    )
+    positions = np.where(there, positions, 0)
+    before = np.take_along_axis(ids, positions, axis=1).astype(np.int64)
+    other = others * vocabulary_size >> counter_random.BITS
+    after = np.where(kinds < int(RANDOM_BELOW * unit), other, before)
+    after = np.where(kinds < int(REPLACED_BELOW * unit), mask_id, after)
+    inputs = ids.astype(np.int64)
+    # What is not there writes the first token, [CLS], over itself.
+    np.put_along_axis(inputs, positions, np.where(there, after, before), axis=1)
+    return inputs, positions, np.where(there, before, 0), there.astype(np.float32)
 
 
 def words(ids, first_length, length, continues):
