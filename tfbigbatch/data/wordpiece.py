@@ -138,6 +138,12 @@ class Tokenizer:
         return found
 
 
+def normalised(text, lower_case):
+    """A text's characters as words have them, without any white space; a str."""
+    text = "".join(_cleaned(text).split())
+    return _without_accents(text.lower()) if lower_case else text
+
+
 class _Words(dict):
     """Remembers what a function gave for a word."""
 
@@ -182,11 +188,12 @@ def _apart(word):
     if word.isalnum() and word.isascii():
         return [word]
     # An accent's removal may leave a space behind; it bounds words too.
-    return "".join(f" {c} " if _is_punctuation(c) else c for c in word).split()
+    return "".join(f" {c} " if is_punctuation(c) else c for c in word).split()
 
 
 @functools.lru_cache(1 << 16)
-def _is_punctuation(character):
+def is_punctuation(character):
+    """Whether a character stands alone."""
     # All ASCII that is neither letter, digit, space nor control counts, also "$", "^" and "`".
     if character.isascii():
         return character.isprintable() and not character.isalnum() and character != " "

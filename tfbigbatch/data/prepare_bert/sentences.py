@@ -2,7 +2,8 @@
 
 A sentence ends at '.', '!' or '?', with quotes or brackets that close after it, before white space and
 something that begins a sentence: a capital, a digit, or a quote or bracket that opens. It does not end after
-a single capital ("J. Smith") or a common abbreviation.
+a single capital ("J. Smith") or a common abbreviation. Where a text was cut into words ("left . " Why"), a quote
+may open or close; it goes with the sentence before.
 """
 
 import re
