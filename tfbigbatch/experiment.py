@@ -314,6 +314,11 @@ def shrink(config):
     config.evaluation_batch_size = 16
     config.steps_per_execution = 2
     config.duration = "8 steps"
+    # Two phases of the structure, whatever their durations.
+    config.phases = tuple(
+        {**{name: "1 steps" for name in fields if name == "schedule.warmup"}, "duration": "4 steps"}
+        for fields in config.phases[:2]
+    )
     config.evaluate_every = config.checkpoint_every = "4 steps"
     config.log_every = "2 steps"
     return config

@@ -6,9 +6,11 @@ import re
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras
 
 from tests.models.bert_in_numpy import forward, made_arrays
 from tfbigbatch.models import bert, bert_checkpoints
+from tfbigbatch.training.checkpoints import Checkpoints
 
 HEADS = 2
 
@@ -97,6 +99,19 @@ def test_the_logits_are_those_of_an_independent_forward_pass(tmp_path, layout):
     np.testing.assert_allclose(follows, expected[1], rtol=2e-4, atol=2e-4)
 
 
+def test_a_runs_own_checkpoint_is_read_alike(tmp_path):
+    arrays = made_arrays()
+    network = bert.pretrainer(**bert_checkpoints.sizes_of(arrays, heads=HEADS))
+    bert_checkpoints.assign(network, arrays)
+    optimizer = tf_keras.optimizers.Adam()
+    optimizer.build(network.trainable_variables)
+    Checkpoints(network, optimizer, str(tmp_path / "checkpoints")).save(3)
+    again = bert_checkpoints.read(str(tmp_path))
+    assert again.keys() == arrays.keys()
+    for name, value in arrays.items():
+        np.testing.assert_array_equal(again[name], value, err_msg=name)
+
+
 def test_an_encoder_alone_leaves_the_heads_as_they_are(tmp_path):
     arrays = made_arrays()
     encoder = {name: value for name, value in arrays.items() if name.startswith("bert/")}
@@ -130,7 +145,7 @@ def test_a_checkpoint_that_does_not_fit_changes_nothing(tmp_path):
 def test_what_is_no_checkpoint_is_told(tmp_path):
     with pytest.raises(ValueError, match="no such checkpoint"):
         bert_checkpoints.read(str(tmp_path / "nothing"))
-    with pytest.raises(ValueError, match="neither model.safetensors nor bert_model.ckpt.index"):
+    with pytest.raises(ValueError, match="neither model.safetensors nor bert_model.ckpt.index, nor a run"):
         bert_checkpoints.read(str(tmp_path))
     torn = tmp_path / "model.safetensors"
     write_safetensors(torn, {"a": np.zeros(4, np.float32)})

@@ -8,7 +8,16 @@ import tensorflow as tf
 
 from tfbigbatch import tasks
 
-SHARED = {"__init__", "classification", "perplexity", "row_classification"}
+SHARED = {"__init__", "classification", "masked_mean", "perplexity", "row_classification"}
+
+
+def outputs_of(task):
+    """(name, loss, metrics) of each output; the name is None where there is one."""
+    loss, metrics = task.loss(), task.metrics()
+    if not isinstance(loss, dict):
+        return [(None, loss, metrics)]
+    assert loss.keys() == metrics.keys()
+    return [(name, loss[name], metrics[name]) for name in loss]
 
 
 def test_every_file_of_tasks_is_registered():
@@ -19,7 +28,7 @@ def test_every_file_of_tasks_is_registered():
 @pytest.mark.parametrize("name", tasks.names())
 def test_a_task_has_every_part_and_runs_on_fake_data(name):
     cls = tasks.get(name)
-    model = tasks.model_defaults(name, "resnet" if cls.models else None)
+    model = tasks.model_defaults(name, cls.models[0] if cls.models else None)
     model.update(cls.smoke_model(model))
     task = cls(model=model, data=cls.data_defaults, data_dir=None, use_fake_data=True)
     network = task.network()
@@ -31,16 +40,22 @@ def test_a_task_has_every_part_and_runs_on_fake_data(name):
         predicted, *after = network([x["tokens"], *states])
         assert [state.shape for state in after] == [state.shape for state in states]
     else:
-        assert x.dtype == network.input.dtype and x.shape[1:] == network.input.shape[1:]
+        inputs = network.input
+        for given, wanted in zip(tf.nest.flatten(x), tf.nest.flatten(inputs), strict=True):
+            assert given.dtype == wanted.dtype and wanted.shape[1:].is_compatible_with(given.shape[1:])
         predicted = network(x)
-    assert np.isfinite(task.loss()(y, predicted).numpy())
-    mask = np.ones(y.shape, np.float32)
-    mask[2:] = 0
     names = []
-    for metric in task.metrics():
-        metric.update_state(y, predicted, sample_weight=mask)
-        assert np.isfinite(metric.result().numpy())
-        names.append(metric.name)
+    for output, loss, metrics in outputs_of(task):
+        label, logits = (y, predicted) if output is None else (y[output], predicted[output])
+        assert np.isfinite(loss(label, logits).numpy())
+        mask = np.ones(label.shape, np.float32)
+        mask[2:] = 0
+        for metric in metrics:
+            metric.update_state(label, logits, sample_weight=mask)
+            assert np.isfinite(metric.result().numpy())
+            # As Keras names them.
+            names.append(metric.name if output is None else f"{output}_{metric.name}")
+    assert task.data_decides and task.metrics_in_training in (True, False)
     assert task.target in names and task.higher_is_better in (True, False)
     for check in task.checks:
         check()

@@ -1,4 +1,4 @@
-"""Published BERT checkpoints, Google's TF1 `bert_model.ckpt` and Hugging Face's safetensors, into our networks."""
+"""BERT's checkpoints into our networks: Google's TF1 `bert_model.ckpt`, Hugging Face's safetensors, our own runs'."""
 
 import json
 import os
@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from tfbigbatch.errors import InputError
 
@@ -47,7 +48,7 @@ def read(path):
 
     Args:
       path: the prefix of a TF1 checkpoint ('.../bert_model.ckpt'), a safetensors file, or a folder with one of them
-        under its usual name.
+        under its usual name; or the directory of one of our runs, whose newest checkpoint it is.
 
     Returns:
       Dictionary from names such as 'bert/encoder/layer_0/output/dense/kernel' to NumPy arrays.
@@ -55,13 +56,18 @@ def read(path):
     Raises:
       ValueError: there is no such checkpoint, or it is damaged or not BERT's.
     """
-    if os.path.isdir(path):
+    of_run = tf.train.latest_checkpoint(os.path.join(path, "checkpoints")) if os.path.isdir(path) else None
+    if os.path.isdir(path) and not of_run:
         inside = [os.path.join(path, name) for name in _FILES]
         found = [name for name in inside if os.path.isfile(name) or os.path.isfile(f"{name}.index")]
         if not found:
-            raise InputError(f"{path} holds no checkpoint of BERT: neither {_FILES[0]} nor {_FILES[1]}.index.")
+            raise InputError(
+                f"{path} holds no checkpoint of BERT: neither {_FILES[0]} nor {_FILES[1]}.index, nor a run's."
+            )
         path = found[0]
-    if os.path.isfile(f"{path}.index"):
+    if of_run:
+        arrays = _our_own(of_run)
+    elif os.path.isfile(f"{path}.index"):
         arrays = _google(path)
     elif os.path.isfile(path):
         arrays = _hugging_face(path)
@@ -132,6 +138,37 @@ def google_name(name):
         if found:
             return found.expand(theirs.replace("LAYER", r"bert/encoder/layer_\1"))
     return None
+
+
+def _our_own(prefix):
+    """The arrays of a run's checkpoint: TensorFlow keeps the variables' names beside its own keys."""
+    try:
+        reader = tf.train.load_checkpoint(prefix)
+        graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
+            reader.get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH")
+        )
+        arrays = {}
+        for values in (node.attributes for node in graph.nodes):
+            for value in values:
+                theirs = google_name(value.full_name)
+                if theirs is None or not value.checkpoint_key.startswith("network/"):
+                    continue
+                array = reader.get_tensor(value.checkpoint_key)
+                if "/self_attention/" in value.full_name:
+                    array = _side_by_side(array, value.full_name)
+                arrays[theirs] = array.T if theirs == _OUTPUTS_FIRST else array
+        return arrays
+    except (tf.errors.OpError, RuntimeError) as error:
+        raise InputError(f"{prefix} cannot be read: {str(error).splitlines()[0]}.") from None
+
+
+def _side_by_side(array, name):
+    """An attention's kernel or bias with its heads in one axis, as Google has them."""
+    if name.endswith("attention_output/kernel"):
+        return array.reshape(-1, array.shape[-1])
+    if name.endswith("attention_output/bias"):
+        return array
+    return array.reshape(-1) if name.endswith("/bias") else array.reshape(array.shape[0], -1)
 
 
 def _google(prefix):

@@ -6,6 +6,7 @@ from tfbigbatch.errors import InputError, nearest
 
 # Named here, imported when asked for: a task's data or model may need an optional package.
 _TASKS = {
+    "bert_pretraining": "BertPretraining",
     "digits_lstm": "DigitsLSTM",
     "image_classification": "ImageClassification",
     "lstm_language_model": "LSTMLanguageModel",

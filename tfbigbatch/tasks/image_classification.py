@@ -22,6 +22,7 @@ class ImageClassification:
       evaluates_on: the held-out sets, of which a config names one.
       carries_state: no state goes on from one update to the next.
       metrics_in_training: whether training steps update the metrics; they cost next to nothing.
+      data_decides: what the data decides about the network, in words; the same in all phases of a run.
       training_examples: None; known from the data.
       train, validation: `ImageRecords`, or `Arrays` of made-up images.
       checks: functions that raise where too many of their records are bad.
@@ -75,6 +76,7 @@ class ImageClassification:
         if use_fake_data:
             self.train, self.validation = fake.pictures(self._model["image_size"])
             self._classes, self.checks = self.train.classes, ()
+            self.data_decides = f"{self._classes:,} classes"
             return
         manifest = image_manifest.load(data_dir)
         missing = [name for name in ("train", "validation") if name not in manifest.splits]
@@ -84,6 +86,7 @@ class ImageClassification:
                 "holds out a share where a source has none (--validation_share)."
             )
         self._classes = len(manifest.classes)
+        self.data_decides = f"{self._classes:,} classes"
         self.train, self.validation = (
             ImageRecords(manifest.splits[name], manifest, image_size=self._model["image_size"], **data)
             for name in ("train", "validation")

@@ -23,6 +23,7 @@ class LSTMLanguageModel:
       data_defaults: those of the pipeline; it has none.
       target, higher_is_better: the metric that tells the quality of a run, and its direction.
       evaluates_on: the held-out sets, of which a config names one.
+      data_decides: what the data decides about the network, in words; the same in all phases of a run.
       training_examples: None; the windows of an epoch depend on the corpus and on the batch.
       carries_state: the network's states go on from one update to the next.
       metrics_in_training: whether training steps update the metrics; over thousands of words one costs as much as
@@ -59,6 +60,7 @@ class LSTMLanguageModel:
         self._model = model
         texts = fake.text() if use_fake_data else corpus.load(data_dir)
         self._vocabulary_size = len(texts.vocabulary)
+        self.data_decides = f"{self._vocabulary_size:,} words"
         source = "fake text" if use_fake_data else data_dir
         self.train, self.valid, self.test = (
             Streams(getattr(texts, split), self._vocabulary_size, model["window"], f"{source}, {split}")

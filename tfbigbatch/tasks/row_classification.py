@@ -16,6 +16,7 @@ class RowClassification:
       evaluates_on: the held-out sets, of which a config names one.
       carries_state: no state goes on from one update to the next.
       metrics_in_training: whether training steps update the metrics; they cost next to nothing.
+      data_decides: what the data decides about the network, in words; the same in all phases of a run.
       training_examples: examples in an epoch, known without the data.
       train, test: `Arrays`.
 
@@ -35,6 +36,7 @@ class RowClassification:
     evaluates_on = ("test",)
     carries_state = False
     metrics_in_training = True
+    data_decides = "nothing"
     training_examples = None
 
     def __init__(self, *, model, data, data_dir, use_fake_data):

@@ -109,9 +109,7 @@ class StatefulTrainingModel(TrainingModel):
       batch_size, evaluation_batch_size: streams over all replicas.
     """
 
-    def __init__(
-        self, network, accumulation_steps=1, metrics_in_training=False, *, batch_size, evaluation_batch_size
-    ):
+    def __init__(self, network, accumulation_steps=1, metrics_in_training=False, *, batch_size, evaluation_batch_size):
         super().__init__(network, accumulation_steps, metrics_in_training)
         sizes = [state.shape[-1] for state in network.inputs[1:]]
         self._carried = CarriedState(sizes, batch_size)

@@ -76,6 +76,11 @@ def phases_of(config, make_task, replicas):
     found, first_step = [], 0
     for fields in experiment.phases(config):
         task = make_task(fields)
+        if found and task.data_decides != found[0].task.data_decides:
+            raise InputError(
+                f"phases, phase {len(found) + 1}: its data is of {task.data_decides}, that of the first phase of "
+                f"{found[0].task.data_decides}. One network is trained: prepare both alike."
+            )
         plan = plan_of(fields, task.train.examples_in_epoch(fields.batch_size), replicas)
         found.append(Phase(fields, task, plan, first_step))
         first_step = found[-1].last_step

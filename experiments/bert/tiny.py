@@ -1,0 +1,35 @@
+"""A BERT of two layers of 128 on WikiText-2, batch 64: the small batch of the study of pretraining.
+
+    python tools/prepare_bert.py --source=FOLDER_OF_WIKITEXT_2 --vocab_file=vocab.txt --max_seq_length=128 \\
+      --max_predictions_per_seq=20 --output_dir=data/wikitext_prepared
+    python -m tfbigbatch.train --config=experiments/bert/tiny.py --model_dir=runs/bert_tiny \\
+      --data_dir=data/wikitext_prepared
+
+One CPU core. Expected: not yet tuned, and not measured.
+"""
+
+from tfbigbatch import experiment
+
+
+def get_config():
+    config = experiment.new("bert_pretraining", model="bert_tiny")
+    config.batch_size = 64
+    config.duration = "10 epochs"
+    config.optimizer = {
+        "name": "lamb",
+        "epsilon": 1e-6,
+        "weight_decay": 0.01,
+        "exclude_from_weight_decay": "norm_and_bias",
+        "global_clipnorm": 1.0,
+    }
+    config.schedule.batch_size = 64
+    config.schedule.learning_rate = 2e-3
+    config.schedule.rule = "legw"
+    config.schedule.warmup_epochs = 0.1
+    config.schedule.decay = "linear"
+
+    config.evaluation_batch_size = 256
+    config.evaluate_every = config.checkpoint_every = "1 epochs"
+    config.log_every = "50 steps"
+    config.steps_per_execution = 10
+    return config
