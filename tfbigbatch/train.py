@@ -59,15 +59,15 @@ def run(
 
     from tfbigbatch import scaling, tasks
     from tfbigbatch.training import callbacks as run_callbacks
-    from tfbigbatch.training import mlperf_log as mlperf_rules
+    from tfbigbatch.training import mlperf_rules, run_directory
     from tfbigbatch.training import phases as run_phases
-    from tfbigbatch.training import run_directory
     from tfbigbatch.training.callbacks.base import updates_done
     from tfbigbatch.training.carried_state import StatefulTrainingModel
     from tfbigbatch.training.checkpoints import Checkpoints
     from tfbigbatch.training.config_checks import check_fields
     from tfbigbatch.training.metric import Metric
     from tfbigbatch.training.metrics_log import MetricsLog
+    from tfbigbatch.training.mlperf_log import MLPerfLog
     from tfbigbatch.training.model import TrainingModel
     from tfbigbatch.training.segments import fit_segments
     from tfbigbatch.training.strategy import barrier, choose, is_chief, is_multi_worker, is_tpu
@@ -111,7 +111,7 @@ def run(
     target = Metric.of_task(config.task)
     mlperf = None
     if mlperf_log and chief:
-        mlperf = mlperf_rules.MLPerfLog(mlperf_log, target.name)
+        mlperf = MLPerfLog(mlperf_log, target.name)
         mlperf.init()
 
     # ---- The task and its data; the batch arithmetic and the schedule -------------------------
@@ -385,7 +385,9 @@ def _define_flags():
     flags.DEFINE_integer("seed", None, "Overrides --config.seed.")
     flags.DEFINE_bool("smoke", False, "Run in seconds on fake data with a tiny model; --model_dir may be left out.")
     flags.DEFINE_enum("mixed_precision", None, experiment.PRECISIONS, "Overrides --config.mixed_precision.")
-    flags.DEFINE_string("mlperf_log", None, "Also write a log by MLPerf's rules to this file (ResNet with LARS).")
+    flags.DEFINE_string(
+        "mlperf_log", None, "Also write a log by MLPerf's rules to this file (ResNet with LARS, BERT with LAMB)."
+    )
     flags.DEFINE_list("profile_steps", None, "FIRST,LAST: profile these updates for TensorBoard.")
 
 

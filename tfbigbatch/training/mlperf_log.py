@@ -1,4 +1,4 @@
-"""The log of a run in MLPerf's format, as the rules of MLPerf Training 4.0 ask for ResNet with LARS.
+"""The log of a run in MLPerf's format; what its rules want to know of a run is in mlperf_rules.py.
 
 mlperf-logging writes it, and its compliance checker accepts it:
 
@@ -9,59 +9,6 @@ import logging
 import os
 
 from tfbigbatch.errors import InputError
-
-
-def check(config):
-    """Raises where a run cannot be logged by these rules.
-
-    Raises:
-      ValueError: it is no ResNet with LARS and MLPerf's decay.
-    """
-    name = config.model.get("name", "")
-    for field, value, expected, fits in (
-        ("model.name", name, "a ResNet", name.startswith("resnet")),
-        ("optimizer.name", config.optimizer.get("name"), "'lars'", config.optimizer.get("name") == "lars"),
-        ("schedule.decay", config.schedule.decay, "'mlperf_lars'", config.schedule.decay == "mlperf_lars"),
-    ):
-        if not fits:
-            raise InputError(
-                f"--mlperf_log: {field}={value!r}; the rules that it follows are those of ResNet with LARS, which ask "
-                f"for {expected}. Take an experiment such as experiments/imagenet/resnet50_lars_4k.py."
-            )
-
-
-def settings(config, recipe, task, held_out, replicas):
-    """What the rules want to know of a run: dictionary from the log's keys to values.
-
-    Args:
-      config: the run's, that `check` accepts.
-      recipe: `scaling.Recipe` at the run's own batch.
-      task, held_out: the task, and the set that it is evaluated on.
-      replicas: in sync.
-    """
-    optimizer = config.optimizer
-    span = config.batch_size // config.accumulation_steps
-    examples = task.train.examples_in_epoch(config.batch_size)
-    return {
-        "submission_benchmark": "resnet",
-        **{f"submission_{name}": value for name, value in config.mlperf.items()},
-        "seed": config.seed,
-        "global_batch_size": config.batch_size,
-        "gradient_accumulation_steps": config.accumulation_steps,
-        "train_samples": len(task.train),
-        "eval_samples": len(held_out),
-        "model_bn_span": span if config.model.cross_replica_norm else span // replicas,
-        "opt_name": "lars",
-        "lars_opt_base_learning_rate": recipe.learning_rate,
-        "lars_opt_end_learning_rate": 1e-4,
-        "lars_opt_learning_rate_decay_poly_power": 2,
-        # By the rules' own count, one more than there are after the warm-up.
-        "lars_opt_learning_rate_decay_steps": recipe.total_steps(examples) - recipe.warmup_steps(examples) + 1,
-        "lars_opt_learning_rate_warmup_epochs": recipe.warmup_epochs,
-        "lars_opt_momentum": optimizer.get("momentum", 0.9),
-        "lars_opt_weight_decay": optimizer.get("weight_decay", 0.0),
-        "lars_epsilon": optimizer.get("epsilon", 0.0),
-    }
 
 
 class MLPerfLog:
@@ -105,7 +52,7 @@ class MLPerfLog:
         """The run begins.
 
         Args:
-          values: `settings`.
+          values: `mlperf_rules.settings`.
           step: updates that were done before.
           steps_in_epoch: updates in an epoch, a float.
           evaluate_every: updates from one evaluation to the next.
