@@ -14,7 +14,13 @@ PACKAGE = os.path.dirname(tfbigbatch.__file__)
 ANYWHERE = {"errors", "faces"}
 # People use these alone: they import next to nothing else. DATE, in scaling, governs a schedule by instruments.
 ALONE = {"optimizers": set(), "schedules": set(), "instruments": set(), "scaling": {"instruments", "schedules"}}
-ALLOWED = {**ALONE, "data": set(), "models": set(), "tasks": {"data", "models", "optimizers", "schedules", "scaling"}}
+ALLOWED = {
+    **ALONE,
+    "data": set(),
+    "scores": set(),
+    "models": set(),
+    "tasks": {"data", "models", "optimizers", "schedules", "scaling"},
+}
 
 
 def imported(path):
