@@ -70,6 +70,12 @@ def test_the_optimizers_need_tensorflow_and_keras_only():
     assert added == {"tfbigbatch"}
 
 
+def test_scoring_and_reading_texts_need_no_tensorflow():
+    scores = "from tfbigbatch.scores import glue, race, squad"
+    texts = "from tfbigbatch.data import glue_rows, race_passages, squad, squad_decoding, squad_questions, wordpiece"
+    assert not {"tensorflow", "tf_keras", "keras"} & modules_after(f"{scores}; {texts}")
+
+
 def test_an_unknown_name_is_told_what_there_is():
     with pytest.raises(AttributeError, match="no attribute 'LAMBDA'; it has LAMB, LARS"):
         _ = tfbigbatch.LAMBDA

@@ -131,16 +131,41 @@ def read(data_dir, name, split):
     return Rows(texts, labels if chosen.label in wanted else None, tuple(bad))
 
 
-def _lines(file):
+def read_predictions(file, name):
+    """Predictions in GLUE's form for handing them in: the columns 'index', from 0, and 'prediction'.
+
+    Returns:
+      List of int or float in the order of the index, as those of `Rows.labels`.
+
+    Raises:
+      ValueError: the task is unknown; the file cannot be read or lacks a column; a prediction is none of the task's;
+        or the indexes are not 0, 1, 2 and so on.
+    """
+    chosen = task(name)
+    lines = _lines(file, "Expected a file of predictions.")
+    header = lines.pop(0)[1] if lines else []
+    if header[:2] != ["index", "prediction"]:
+        raise InputError(f"{file} begins with {' '.join(header)!r}; expected the columns 'index' and 'prediction'.")
+    found = {}
+    for number, cells in lines:
+        try:
+            # A model's similarity may well be less than 0 or more than 5.
+            found[int(cells[0])] = float(cells[1]) if chosen.classes is None else _label(chosen, cells[1])
+        except (IndexError, ValueError) as error:
+            raise InputError(f"{file}, line {number}: {error}. Expected an index and a prediction of {name}.") from None
+    if len(found) != len(lines) or set(found) != set(range(len(lines))):
+        raise InputError(f"{file}: the indexes of {len(lines):,} rows are not 0 to {len(lines) - 1:,}, each once.")
+    return [found[index] for index in range(len(lines))]
+
+
+def _lines(file, expected="Expected GLUE's folder as --data_dir."):
     """List of (number of the line, its cells). A quote is a character as any: GLUE's texts have some that never end."""
     try:
         # A text may hold a carriage return; MRPC's header begins with a byte order mark.
         with open(file, encoding="utf-8-sig", newline="\n") as content:
             lines = content.read().split("\n")
     except OSError as error:
-        raise InputError(
-            f"{file} cannot be read: {error.strerror or error}. Expected GLUE's folder as --data_dir."
-        ) from None
+        raise InputError(f"{file} cannot be read: {error.strerror or error}. {expected}") from None
     except UnicodeDecodeError as error:
         raise InputError(f"{file} is not UTF-8 ({error.reason}, byte {error.start}). Fetch the file again.") from None
     return [(number, line.rstrip("\r").split("\t")) for number, line in enumerate(lines, 1) if line.rstrip("\r")]

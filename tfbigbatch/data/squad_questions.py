@@ -1,8 +1,8 @@
 """SQuAD's questions, read from the JSON of v1.1 or v2. Nothing here needs TensorFlow."""
 
 import dataclasses
-import json
 
+from tfbigbatch.data import json_file
 from tfbigbatch.errors import InputError
 
 
@@ -32,7 +32,7 @@ def read(path):
     Raises:
       ValueError: the file cannot be read, is not of SQuAD's form, holds no question, or one id twice.
     """
-    content = read_json(path)
+    content = json_file.read(path)
     try:
         articles = content["data"]
         paragraphs = [paragraph for article in articles for paragraph in article["paragraphs"]]
@@ -55,21 +55,6 @@ def read(path):
 def answer_texts(questions):
     """Dictionary from the questions' ids to the list of their answers' texts, as the scores take it."""
     return {question.id: [text for text, _ in question.answers] for question in questions}
-
-
-def read_json(path):
-    """The content of a JSON file.
-
-    Raises:
-      ValueError: the file cannot be read or is not JSON.
-    """
-    try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
-    except ValueError as error:
-        raise InputError(f"{path} is not JSON in UTF-8 ({error}).") from None
 
 
 def _of_paragraph(path, paragraph):

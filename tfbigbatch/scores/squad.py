@@ -6,6 +6,7 @@ script of v1.1; that of v2 leaves such a question out.
 """
 
 import collections
+import math
 import re
 import string
 
@@ -51,7 +52,7 @@ def scores(answers, predictions):
     return {**_means(exact, overlap, answers), "unanswered": len(answers) - len(exact)}
 
 
-def scores_with_no_answer(answers, predictions, no_answer_odds=None, threshold=1.0):
+def scores_with_no_answer(answers, predictions, no_answer_odds=None, threshold=math.inf):
     """The scores of v2, in which the right prediction for a question without an answer is the empty text.
 
     Args:
@@ -59,7 +60,8 @@ def scores_with_no_answer(answers, predictions, no_answer_odds=None, threshold=1
       predictions: dictionary from a question's id to the predicted text.
       no_answer_odds: dictionary from a question's id to a number that is the greater, the likelier it has no
         answer; or None.
-      threshold: a prediction counts as the empty text where its number in `no_answer_odds` is greater.
+      threshold: a prediction counts as the empty text where its number in `no_answer_odds` is greater. The script
+        has 1.0, which for probabilities changes nothing either.
 
     Returns:
       Dictionary: 'exact_match', 'f1', 'total' and 'unanswered' as those of `scores`; the first three again with
