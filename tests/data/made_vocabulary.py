@@ -1,6 +1,6 @@
 """A small vocabulary of BERT's form for the tests."""
 
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+from tfbigbatch.data.wordpiece import SPECIAL, Tokenizer, Vocabulary
 
 
 def write(path, words):
@@ -9,3 +9,8 @@ def write(path, words):
     tokens = dict.fromkeys([*SPECIAL, *words, *signs, *(f"##{sign}" for sign in signs)])
     path.write_text("".join(f"{token}\n" for token in tokens), encoding="utf-8")
     return str(path)
+
+
+def tokenizer(path, words=()):
+    """The tokenizer of such a vocabulary."""
+    return Tokenizer(Vocabulary.load(write(path, words)))

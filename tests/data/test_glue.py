@@ -7,7 +7,6 @@ import pytest
 
 from tests.data import made_vocabulary
 from tfbigbatch.data import glue, glue_rows
-from tfbigbatch.data.wordpiece import WordPiece
 from tfbigbatch.scores.glue import TASKS as SCORED
 
 # A folder of data sets, each in a folder of its name; tests that need one skip where it is absent.
@@ -77,7 +76,7 @@ def write(folder, name, split, *lines):
 
 @pytest.fixture
 def tokenizer(tmp_path):
-    return WordPiece(made_vocabulary.write(tmp_path / "vocab.txt", []))
+    return made_vocabulary.tokenizer(tmp_path / "vocab.txt")
 
 
 @pytest.mark.parametrize("name, split", MADE)
@@ -160,7 +159,9 @@ def test_bad_predictions_are_refused(tmp_path, content, said):
 def test_arrays_of_pairs_and_of_single_texts(tmp_path, tokenizer):
     folder = write(tmp_path, "RTE", "train", MADE["RTE", "dev"][0], "0\ta\tb c\tentailment", "1\td\te\tnot_entailment")
     pairs = glue.load("RTE", "train", folder, tokenizer, max_seq_length=8)
-    words = [" ".join(tokenizer.tokens[number] for number in row) for row in pairs.features["input_word_ids"]]
+    words = [
+        " ".join(tokenizer.vocabulary.tokens[number] for number in row) for row in pairs.features["input_word_ids"]
+    ]
     assert words == ["[CLS] a [SEP] b c [SEP] [PAD] [PAD]", "[CLS] d [SEP] e [SEP] [PAD] [PAD] [PAD]"]
     assert pairs.labels.tolist() == [0, 1] and pairs.labels.dtype == np.int32 and pairs.classes == 2
     single = glue.load("SST-2", "dev", write(tmp_path, "SST-2", "dev", *MADE["SST-2", "dev"][:2]), tokenizer)

@@ -10,7 +10,6 @@ import pytest
 
 from tests.data import made_vocabulary
 from tfbigbatch.data import race, race_passages
-from tfbigbatch.data.wordpiece import WordPiece
 
 # A folder of data sets, each in a folder of its name; tests that need one skip where it is absent.
 REAL = os.path.join(os.environ.get("TFBIGBATCH_DATA", "data"), "race")
@@ -63,11 +62,11 @@ def test_a_folder_and_its_tar_files_hold_the_same_questions(tmp_path):
 
 
 def test_four_choices_a_question(tmp_path):
-    tokenizer = WordPiece(made_vocabulary.write(tmp_path / "vocab.txt", []))
+    tokenizer = made_vocabulary.tokenizer(tmp_path / "vocab.txt")
     features, levels = race.load("dev", write_folder(tmp_path / "race", FILES), tokenizer, max_seq_length=10)
     ids = features.features["input_word_ids"]
     assert ids.shape == (3, 4, 10) and ids.dtype == np.int32 and features.tokens_per_example == 40
-    words = [[" ".join(tokenizer.tokens[number] for number in row) for row in choices] for choices in ids]
+    words = [[" ".join(tokenizer.vocabulary.tokens[number] for number in row) for row in choices] for choices in ids]
     assert words[0][2] == "[CLS] n [SEP] o r [SEP]" + " [PAD]" * 4
     assert words[1][0] == "[CLS] a b c [SEP] d f . [SEP] [PAD]" and words[1][3] == "[CLS] a b c [SEP] d \\ 1 . [SEP]"
     assert words[2][0] == "[CLS] a b c [SEP] e ? j [SEP] [PAD]"

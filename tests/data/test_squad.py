@@ -8,7 +8,7 @@ import pytest
 from tests.data import made_squad, made_vocabulary
 from tfbigbatch.data import squad, squad_questions
 from tfbigbatch.data.squad_questions import Question
-from tfbigbatch.data.wordpiece import WordPiece
+from tfbigbatch.data.wordpiece import Tokenizer, Vocabulary
 
 # A folder of data sets, each in a folder of its name; tests that need one skip where it is absent.
 DATA = os.environ.get("TFBIGBATCH_DATA", "data")
@@ -18,7 +18,7 @@ CONTEXT = "a b c d e f g h i j"
 
 @pytest.fixture
 def tokenizer(tmp_path):
-    return WordPiece(made_vocabulary.write(tmp_path / "vocab.txt", ["the", "broncos", "japanese", "wo", "##n"]))
+    return made_vocabulary.tokenizer(tmp_path / "vocab.txt", ["the", "broncos", "japanese", "wo", "##n"])
 
 
 def small(tokenizer, *questions):
@@ -27,7 +27,7 @@ def small(tokenizer, *questions):
 
 
 def read(tokenizer, found, row):
-    return " ".join(tokenizer.tokens[number] for number in found.inputs["input_word_ids"][row])
+    return " ".join(tokenizer.vocabulary.tokens[number] for number in found.inputs["input_word_ids"][row])
 
 
 def test_windows_overlap_and_hold_the_whole_question_first(tokenizer):
@@ -128,7 +128,7 @@ def test_the_windows_are_those_of_tf_models_official(options):
     options = dict(zip(("max_seq_length", "doc_stride", "max_query_length"), options))
     questions = squad_questions.read(REAL)[::150]
     theirs = peers_features(questions, **options)
-    ours = squad.windows(questions, WordPiece(VOCABULARY), **options)
+    ours = squad.windows(questions, Tokenizer(Vocabulary.load(VOCABULARY)), **options)
     assert len(theirs) == len(ours) and ours.lost == ()
     np.testing.assert_array_equal([f.example_index for f in theirs], ours.question)
     for name, attribute in (

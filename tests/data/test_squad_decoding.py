@@ -9,7 +9,7 @@ import pytest
 from tests.data import made_squad, made_vocabulary
 from tfbigbatch.data import squad, squad_decoding, squad_questions
 from tfbigbatch.data.squad_questions import Question
-from tfbigbatch.data.wordpiece import WordPiece
+from tfbigbatch.data.wordpiece import Tokenizer, Vocabulary
 
 # A folder of data sets, each in a folder of its name; tests that need one skip where it is absent.
 DATA = os.environ.get("TFBIGBATCH_DATA", "data")
@@ -19,7 +19,7 @@ CONTEXT = "A b c, d e f g h i j"
 
 @pytest.fixture
 def tokenizer(tmp_path):
-    return WordPiece(made_vocabulary.write(tmp_path / "vocab.txt", []))
+    return made_vocabulary.tokenizer(tmp_path / "vocab.txt")
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ Result = collections.namedtuple("Result", ["unique_id", "start_logits", "end_log
 def real():
     if not os.path.exists(REAL) or not os.path.exists(VOCABULARY):
         pytest.skip("SQuAD or BERT's vocabulary is not at hand")
-    return squad_questions.read(REAL), WordPiece(VOCABULARY)
+    return squad_questions.read(REAL), Tokenizer(Vocabulary.load(VOCABULARY))
 
 
 @pytest.mark.parametrize("no_answer", [False, True])

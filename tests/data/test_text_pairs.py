@@ -3,12 +3,11 @@ import pytest
 
 from tests.data import made_vocabulary
 from tfbigbatch.data import text_pairs
-from tfbigbatch.data.wordpiece import WordPiece
 
 
 @pytest.fixture
 def tokenizer(tmp_path):
-    return WordPiece(made_vocabulary.write(tmp_path / "vocab.txt", []))
+    return made_vocabulary.tokenizer(tmp_path / "vocab.txt")
 
 
 def test_the_longer_text_is_cut_first_one_piece_at_a_time():
@@ -22,7 +21,7 @@ def test_the_longer_text_is_cut_first_one_piece_at_a_time():
 
 
 def test_a_pair_and_its_padding(tokenizer):
-    packed = text_pairs.pack(tokenizer, [[50, 51, 52, 53], [60]], [[70, 71], []], 8)
+    packed = text_pairs.pack(tokenizer.vocabulary, [[50, 51, 52, 53], [60]], [[70, 71], []], 8)
     assert all(array.dtype == np.int32 for array in packed.values())
     # [CLS] is 2 and [SEP] 3; of four and two pieces, five have room.
     np.testing.assert_array_equal(packed["input_word_ids"], [[2, 50, 51, 52, 3, 70, 71, 3], [2, 60, 3, 3, 0, 0, 0, 0]])
@@ -31,13 +30,13 @@ def test_a_pair_and_its_padding(tokenizer):
 
 
 def test_a_single_text(tokenizer):
-    packed = text_pairs.pack(tokenizer, [[50, 51, 52], [60]], None, 4)
+    packed = text_pairs.pack(tokenizer.vocabulary, [[50, 51, 52], [60]], None, 4)
     np.testing.assert_array_equal(packed["input_word_ids"], [[2, 50, 51, 3], [2, 60, 3, 0]])
     assert not packed["input_type_ids"].any()
 
 
 def test_too_short_a_sequence_is_refused(tokenizer):
     with pytest.raises(ValueError, match="max_seq_length=4: expected 5 or more"):
-        text_pairs.pack(tokenizer, [[1]], [[1]], 4)
+        text_pairs.pack(tokenizer.vocabulary, [[1]], [[1]], 4)
     with pytest.raises(ValueError, match="max_seq_length=2: expected 3 or more"):
-        text_pairs.pack(tokenizer, [[1]], None, 2)
+        text_pairs.pack(tokenizer.vocabulary, [[1]], None, 2)

@@ -19,7 +19,7 @@ def load(name, split, data_dir, tokenizer, *, max_seq_length=128):
       split: 'train', 'dev' or 'test'; MNLI has 'dev_matched', 'dev_mismatched', 'test_matched' and
         'test_mismatched'.
       data_dir: GLUE's folder, as glue_rows tells.
-      tokenizer: WordPiece.
+      tokenizer: wordpiece.Tokenizer.
       max_seq_length: T; of longer texts the longer one of a row is cut first.
 
     Returns:
@@ -37,7 +37,7 @@ def load(name, split, data_dir, tokenizer, *, max_seq_length=128):
     if len(rows.bad) > _SHOWN:
         logging.warning("%s: left out %d more rows", source, len(rows.bad) - _SHOWN)
     parts = [[tokenizer.ids(text) for text in texts] for texts in zip(*rows.texts)]
-    packed = text_pairs.pack(tokenizer, parts[0], parts[1] if len(parts) > 1 else None, max_seq_length)
+    packed = text_pairs.pack(tokenizer.vocabulary, parts[0], parts[1] if len(parts) > 1 else None, max_seq_length)
     dtype, unknown = (np.float32, np.nan) if classes is None else (np.int32, -1)
     labels = np.full(len(rows.texts), unknown, dtype) if rows.labels is None else np.array(rows.labels, dtype)
     return Features(packed, labels, classes and len(classes), source)

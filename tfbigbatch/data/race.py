@@ -20,7 +20,7 @@ def load(split, data_dir, tokenizer, *, max_seq_length=512):
     Args:
       split: 'train', 'dev' or 'test'.
       data_dir: RACE's folder or tar file, as race_passages.read takes it.
-      tokenizer: WordPiece.
+      tokenizer: wordpiece.Tokenizer.
       max_seq_length: T.
 
     Returns:
@@ -36,7 +36,7 @@ def load(split, data_dir, tokenizer, *, max_seq_length=512):
     }
     passages = [articles[question.article] for question in questions for _ in question.options]
     choices = [tokenizer.ids(_filled(question.text, option)) for question in questions for option in question.options]
-    packed = text_pairs.pack(tokenizer, passages, choices, max_seq_length)
+    packed = text_pairs.pack(tokenizer.vocabulary, passages, choices, max_seq_length)
     shape = (len(questions), len(race_passages.OPTIONS), max_seq_length)
     features = Features(
         {name: array.reshape(shape) for name, array in packed.items()},

@@ -8,7 +8,7 @@ import dataclasses
 
 import numpy as np
 
-from tfbigbatch.data import text_pairs
+from tfbigbatch.data import pieces, text_pairs
 from tfbigbatch.errors import InputError
 
 _UNKNOWN = -1
@@ -79,7 +79,7 @@ def windows(questions, tokenizer, *, max_seq_length=384, doc_stride=128, max_que
 
     Args:
       questions: list of Question.
-      tokenizer: WordPiece.
+      tokenizer: wordpiece.Tokenizer.
       max_seq_length: T, pieces in a window, with the question and three special tokens.
       doc_stride: pieces from the beginning of one window to that of the next.
       max_query_length: pieces of the question that are kept.
@@ -89,25 +89,25 @@ def windows(questions, tokenizer, *, max_seq_length=384, doc_stride=128, max_que
     """
     _check(max_seq_length, doc_stride, max_query_length)
     contexts = list(dict.fromkeys(question.context for question in questions))
-    encoded = dict(zip(contexts, tokenizer.encode(contexts)))
+    encoded = dict(zip(contexts, pieces.encode(tokenizer, contexts)))
     asked, held, rows, most_context, lost = [], [], [], [], []
     for index, question in enumerate(questions):
         query = tokenizer.ids(question.text)[:max_query_length]
-        pieces = encoded[question.context]
-        span = _answer(question, pieces.offsets)
+        context = encoded[question.context]
+        span = _answer(question, context.offsets)
         if span is None and question.answers:
             lost.append(question.id)
         first_position = len(query) + 2
-        spans = _spans(len(pieces), max_seq_length - len(query) - 3, doc_stride)
-        for (first, length), most in zip(spans, _most_context(spans, len(pieces))):
+        spans = _spans(len(context), max_seq_length - len(query) - 3, doc_stride)
+        for (first, length), most in zip(spans, _most_context(spans, len(context))):
             asked.append(query)
-            held.append(pieces.ids[first : first + length])
+            held.append(context.ids[first : first + length])
             rows.append((index, first_position, first, length, *_positions(span, first_position, first, length)))
             most_context.append(most)
     columns = np.array(rows, np.int32).reshape(-1, 6).T
     return Windows(
         questions,
-        text_pairs.pack(tokenizer, asked, held, max_seq_length),
+        text_pairs.pack(tokenizer.vocabulary, asked, held, max_seq_length),
         start_positions=columns[4],
         end_positions=columns[5],
         question=columns[0],

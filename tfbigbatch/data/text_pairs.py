@@ -27,11 +27,11 @@ def kept(first, second, room):
     return half, room - half
 
 
-def pack(tokenizer, firsts, seconds, max_seq_length):
+def pack(vocabulary, firsts, seconds, max_seq_length):
     """Arrays of n texts or pairs.
 
     Args:
-      tokenizer: WordPiece.
+      vocabulary: wordpiece.Vocabulary.
       firsts: n lists of ids.
       seconds: n lists of ids, or None for texts alone.
       max_seq_length: T.
@@ -50,18 +50,18 @@ def pack(tokenizer, firsts, seconds, max_seq_length):
             f"max_seq_length={max_seq_length}: expected {2 * special - 1} or more, the special tokens and a piece each."
         )
     shape = (len(firsts), max_seq_length)
-    ids = np.full(shape, tokenizer.pad, np.int32)
+    ids = np.full(shape, vocabulary.padding, np.int32)
     mask, types = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
     for row, first in enumerate(firsts):
         second = [] if seconds is None else seconds[row]
         of_first, of_second = kept(len(first), len(second), room)
-        ids[row, 0] = tokenizer.cls
+        ids[row, 0] = vocabulary.classify
         ids[row, 1 : of_first + 1] = first[:of_first]
-        ids[row, of_first + 1] = tokenizer.sep
+        ids[row, of_first + 1] = vocabulary.separate
         length = of_first + 2
         if seconds is not None:
             ids[row, length : length + of_second] = second[:of_second]
-            ids[row, length + of_second] = tokenizer.sep
+            ids[row, length + of_second] = vocabulary.separate
             types[row, length : length + of_second + 1] = 1
             length += of_second + 1
         mask[row, :length] = 1

@@ -1,28 +1,28 @@
-"""BERT's tokens: words cut into the pieces of a vocab.txt, with the characters that each piece covers.
+"""WordPiece tokens of a text: the ids that BERT's own tokenizer gives, a hundred times as fast.
 
-The pieces are those of the reference tokenizer, FullTokenizer of BERT's repository and of tf-models-official
-(Devlin et al. 2019, section 3): control characters go, white space and punctuation separate words, each CJK
-character is a word, an uncased vocabulary gets lower case without accents, and a word is the longest pieces from
-its left, or [UNK] where there are none. Special tokens that stand in a text, as "[SEP]", are text.
-
-Texts repeat themselves, so each stretch without white space is cut once and remembered.
+The rules are those of google-research/bert's tokenization.py, as tf-models-official's FullTokenizer has them:
+control characters are dropped, CJK characters stand alone, words are lower-cased and lose their accents where
+the vocabulary is uncased, punctuation stands alone, and a word is cut into the longest pieces of the
+vocabulary from its left. Each rule looks at a character or at a word that white space bounds, never beyond.
+So what such a word becomes is worked out once and then looked up. Nothing here needs TensorFlow.
 """
 
-import dataclasses
 import functools
+import itertools
 import re
 import unicodedata
 
-import numpy as np
-
 from tfbigbatch.errors import InputError
 
-_SPECIAL = {"pad": "[PAD]", "unknown": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
-# Characters of a word beyond which the reference tokenizer gives [UNK].
+PADDING, UNKNOWN, CLASSIFY, SEPARATE, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
+SPECIAL = (PADDING, UNKNOWN, CLASSIFY, SEPARATE, MASK)
+CONTINUES = "##"
+# Words that are longer are unknown: the limit of tf-models-official; the `tokenizers` package has 100.
 _LONGEST_WORD = 400
-_REMEMBERED = 1 << 18
-# Unicode's spaces (Zs), tab, line feed, carriage return, and the separators of lines and paragraphs.
-_STRETCH = re.compile("[^ \t\n\r\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+")
+# A full memory is emptied, so that it does not grow with the corpus.
+_REMEMBERED, _LONGEST_REMEMBERED = 1 << 18, 64
+# Python's split() would cut at these control characters; BERT drops them, and what is beside them is one word.
+_DROPPED_SPACES = re.compile("[\x0b\x0c\x1c-\x1f\x85]")
 _CJK = (
     (0x4E00, 0x9FFF),
     (0x3400, 0x4DBF),
@@ -35,164 +35,166 @@ _CJK = (
 )
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Pieces:
-    """A text's pieces.
-
-    Attributes:
-      ids: int32 array of [pieces].
-      offsets: int32 array of [pieces, 2]: a piece is text[start:end]. Accents that are characters of their own
-        belong to the piece of the letter before them.
-    """
-
-    ids: np.ndarray
-    offsets: np.ndarray
-
-    def __len__(self):
-        return len(self.ids)
-
-
-class WordPiece:
-    """A tokenizer.
-
-    Attributes:
-      tokens: tuple of the vocabulary's tokens, in the order of their ids.
-      pad, unknown, cls, sep, mask: the ids of the special tokens.
+class Vocabulary:
+    """The tokens of a model, by number.
 
     Args:
-      vocabulary: path of a vocab.txt, a token a line; a piece inside a word begins with ##.
-      lower_case: whether the vocabulary is uncased.
+      tokens: in the order of their ids; of a token that is there twice the later id counts.
+      source: where they come from, for errors.
+
+    Attributes:
+      tokens: tuple of them.
+      padding, unknown, classify, separate, mask: the ids of the special tokens.
 
     Raises:
-      ValueError: the file cannot be read, holds a token twice, or lacks a special token.
+      ValueError: a special token is missing, or [PAD] is not the first.
     """
 
-    def __init__(self, vocabulary, *, lower_case=True):
-        self._ids = _read(vocabulary)
-        self.tokens = tuple(self._ids)
-        missing = [token for token in _SPECIAL.values() if token not in self._ids]
-        if missing:
+    def __init__(self, tokens, source="the vocabulary"):
+        self.tokens = tuple(tokens)
+        self._ids = {token: number for number, token in enumerate(self.tokens)}
+        missing = [token for token in SPECIAL if token not in self._ids]
+        if missing or self._ids[PADDING] != 0:
             raise InputError(
-                f"{vocabulary} lacks {', '.join(missing)}; expected a vocabulary of BERT's form, "
-                f"a token a line, with {', '.join(_SPECIAL.values())}."
+                f"{source} has {len(self.tokens):,} lines, "
+                + (f"but no {' and no '.join(missing)}" if missing else f"and {PADDING} is not the first")
+                + f"; expected a vocabulary as BERT's vocab.txt: a token a line, {PADDING} first, with "
+                f"{', '.join(SPECIAL[1:])} anywhere."
             )
-        self.pad, self.unknown, self.cls, self.sep, self.mask = (self._ids[token] for token in _SPECIAL.values())
-        self._lower_case = lower_case
-        self._longest_piece = max(map(len, self._ids))
-        self._cut = functools.lru_cache(_REMEMBERED)(self._cut_stretch)
+        self.padding, self.unknown, self.classify, self.separate, self.mask = (self._ids[token] for token in SPECIAL)
+
+    @classmethod
+    def load(cls, path):
+        """The Vocabulary of a vocab.txt, a token a line.
+
+        Raises:
+          ValueError: it cannot be read, or is not one.
+        """
+        try:
+            # The universal newlines would also break a line at a lone carriage return, which shifts all ids.
+            with open(path, encoding="utf-8", newline="\n") as file:
+                return cls([line.strip() for line in file], path)
+        except (OSError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"--vocab_file={path} cannot be read: {error}.") from None
+
+    def __len__(self):
+        return len(self.tokens)
+
+    def get(self, token):
+        """The id of a token; None where there is none."""
+        return self._ids.get(token)
+
+    @property
+    def continues(self):
+        """List of bool: whether the token goes on with a word that another began."""
+        return [token.startswith(CONTINUES) for token in self.tokens]
+
+
+class Tokenizer:
+    """Turns text into ids.
+
+    Args:
+      vocabulary: Vocabulary.
+      lower_case: whether words are lower-cased and lose their accents, as for BERT's uncased models.
+    """
+
+    def __init__(self, vocabulary, lower_case=True):
+        self.vocabulary, self.lower_case = vocabulary, lower_case
+        self._known = _Words(self._ids_of_word)
 
     def ids(self, text):
-        """The ids of a text's pieces, a list of int."""
+        """The ids of a text, as a list; without [CLS] or [SEP]."""
+        if _DROPPED_SPACES.search(text):
+            text = _DROPPED_SPACES.sub("", text)
+        return list(itertools.chain.from_iterable(map(self._known.__getitem__, text.split())))
+
+    def _ids_of_word(self, word):
+        """What becomes of the characters between two white spaces; a tuple of ids."""
         found = []
-        for stretch in _STRETCH.findall(text):
-            found.extend(self._cut(stretch)[0])
-        return found
-
-    def encode(self, texts):
-        """The list of the texts' Pieces."""
-        return [self._encode(text) for text in texts]
-
-    def _encode(self, text):
-        ids, offsets = [], []
-        for match in _STRETCH.finditer(text):
-            found, ranges = self._cut(match[0])
-            first = match.start()
-            ids.extend(found)
-            offsets.extend([(first + start, first + end) for start, end in ranges])
-        return Pieces(np.array(ids, np.int32), np.array(offsets, np.int32).reshape(-1, 2))
-
-    def _cut_stretch(self, stretch):
-        """(ids, ranges of characters) of what stands between white space, as tuples."""
-        ids, ranges = [], []
-        for word in _words(stretch, self._lower_case):
-            for number, first, last in self._pieces("".join(letter for letter, _, _ in word)):
-                ids.append(number)
-                ranges.append((word[first][1], word[last][2]))
-        return tuple(ids), tuple(ranges)
+        for part in _cleaned(word).split():
+            if self.lower_case:
+                part = _without_accents(part.lower())
+            for piece in _apart(part):
+                found += self._pieces(piece)
+        return tuple(found)
 
     def _pieces(self, word):
-        """A list of (id, first and last letter), of the longest pieces from the left."""
+        """The longest tokens from the left, or [UNK] where they do not cover the word."""
+        if len(word) > _LONGEST_WORD:
+            return [self.vocabulary.unknown]
         found, start = [], 0
-        while start < len(word) <= _LONGEST_WORD:
-            prefix = "##" if start else ""
-            for end in range(min(len(word), start + self._longest_piece), start, -1):
-                number = self._ids.get(prefix + word[start:end])
+        while start < len(word):
+            prefix = CONTINUES if start else ""
+            for end in range(len(word), start, -1):
+                number = self.vocabulary.get(prefix + word[start:end])
                 if number is not None:
-                    found.append((number, start, end - 1))
-                    start = end
                     break
             else:
-                break
-        return found if start == len(word) else [(self.unknown, 0, len(word) - 1)]
+                return [self.vocabulary.unknown]
+            found.append(number)
+            start = end
+        return found
 
 
-def _read(path):
-    """Dictionary from the tokens to their ids, in the order of the ids."""
-    try:
-        with open(path, encoding="utf-8", newline="\n") as file:
-            lines = file.read().split("\n")
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}. Expected BERT's vocab.txt.") from None
-    except ValueError as error:
-        raise InputError(f"{path} is not UTF-8 ({error}). Expected BERT's vocab.txt.") from None
-    if lines[-1] == "":
-        lines.pop()
-    ids = {}
-    for number, token in enumerate(map(str.strip, lines)):
-        if ids.setdefault(token, number) != number:
-            raise InputError(
-                f"{path}: line {number + 1} is {token!r} as line {ids[token] + 1}; expected each token once."
-            )
-    return ids
+def normalised(text, lower_case):
+    """A text's characters as words have them, without any white space; a str."""
+    text = "".join(_cleaned(text).split())
+    return _without_accents(text.lower()) if lower_case else text
 
 
-def _words(stretch, lower_case):
-    """The words of a stretch, each a list of (letter, start, end): normalised, and where in the stretch it stood."""
-    words = []
-    for run in _runs(stretch):
-        word = []
-        for letter in _lowered(run) if lower_case else run:
-            if _is_punctuation(letter[0]):
-                words += [word, [letter]]
-                word = []
-            else:
-                word.append(letter)
-        words.append(word)
-    return [word for word in words if word]
+class _Words(dict):
+    """Remembers what a function gave for a word."""
+
+    def __init__(self, function):
+        super().__init__()
+        self._function = function
+
+    def __missing__(self, word):
+        found = self._function(word)
+        if len(word) <= _LONGEST_REMEMBERED:
+            if len(self) >= _REMEMBERED:
+                self.clear()
+            self[word] = found
+        return found
 
 
-def _runs(stretch):
-    """The stretch without control characters and cut at CJK characters, as lists of (character, start, end)."""
-    runs = [[]]
-    for index, character in enumerate(stretch):
-        if character == "\ufffd" or unicodedata.category(character) in ("Cc", "Cf"):
-            continue
-        letter = (character, index, index + 1)
-        if any(first <= ord(character) <= last for first, last in _CJK):
-            runs += [[letter], []]
-        else:
-            runs[-1].append(letter)
-    return [run for run in runs if run]
+def _cleaned(word):
+    """Without control characters, with spaces for the rarer spaces, and with CJK characters apart."""
+    if word.isascii() and word.isprintable():
+        return word
+    return "".join(map(cleaned_character, word))
 
 
-def _lowered(run):
-    """The letters in lower case and without accents."""
-    # As a whole, since a sigma's lower case depends on its place; one character may become several.
-    lower = iter("".join(character for character, _, _ in run).lower())
-    letters = []
-    for character, start, end in run:
-        small = "".join(next(lower) for _ in character.lower())
-        for part in unicodedata.normalize("NFD", small):
-            if unicodedata.category(part) != "Mn":
-                letters.append((part, start, end))
-            elif letters:
-                letters[-1] = (*letters[-1][:2], end)
-    return letters
+@functools.lru_cache(1 << 16)
+def cleaned_character(character):
+    code, category = ord(character), unicodedata.category(character)
+    if code in (0, 0xFFFD) or category in ("Cc", "Cf"):
+        return ""
+    if category == "Zs":
+        return " "
+    return f" {character} " if any(first <= code <= last for first, last in _CJK) else character
 
 
-def _is_punctuation(character):
-    """Unicode's punctuation, and ASCII's symbols, which Unicode counts apart."""
-    code = ord(character)
-    if code < 128:
-        return 33 <= code <= 126 and not character.isalnum()
+def _without_accents(word):
+    if word.isascii():
+        return word
+    return "".join(c for c in unicodedata.normalize("NFD", word) if unicodedata.category(c) != "Mn")
+
+
+def _apart(word):
+    """The words in a word, with each punctuation character a word of its own."""
+    if word.isalnum() and word.isascii():
+        return [word]
+    # An accent's removal may leave a space behind; it bounds words too.
+    return "".join(f" {c} " if is_punctuation(c) else c for c in word).split()
+
+
+@functools.lru_cache(1 << 16)
+def is_punctuation(character):
+    """Whether a character stands alone."""
+    # All ASCII that is neither letter, digit, space nor control counts, also "$", "^" and "`".
+    if character.isascii():
+        return character.isprintable() and not character.isalnum() and character != " "
     return unicodedata.category(character).startswith("P")
