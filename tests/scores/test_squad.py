@@ -90,19 +90,40 @@ def test_thresholds_for_no_answer():
         squad.scores_with_no_answer(answers, predictions, {"a": 0.1, "c": 0.9})
 
 
-def test_the_rules_of_v2_are_those_of_tf_models_official():
-    peer = pytest.importorskip("official.nlp.tools.squad_evaluate_v2_0", reason="tf-models-official is not installed")
+def made_at_random(fewest):
+    """Answers, `fewest` or more a question, and predictions, of words that normalisation changes."""
     draw = random.Random(0)
     words = ["the", "a", "red", "Blue", "sky.", "of", "U.S."]
 
-    def text(least):
-        return " ".join(draw.choices(words, k=draw.randint(least, 4)))
+    def text():
+        return " ".join(draw.choices(words, k=draw.randint(0, 4)))
 
-    answers = {str(i): [text(0) for _ in range(draw.randint(0, 3))] for i in range(400)}
-    predictions = {question: text(0) for question in answers}
+    answers = {str(i): [text() for _ in range(draw.randint(fewest, 3))] for i in range(400)}
+    return answers, {question: text() for question in answers}
+
+
+def in_an_article(answers):
+    qas = [{"id": question, "answers": [{"text": text} for text in texts]} for question, texts in answers.items()]
+    return [{"paragraphs": [{"qas": qas}]}]
+
+
+def test_the_rules_of_v1_are_those_of_tf_models_official():
+    peer = pytest.importorskip("official.nlp.tools.squad_evaluate_v1_1", reason="tf-models-official is not installed")
+    answers, predictions = made_at_random(1)
+    del predictions["7"]
+    theirs = peer.evaluate(in_an_article(answers), predictions)
+    ours = squad.scores(answers, predictions)
+    # Theirs are in [0, 1].
+    assert ours["exact_match"] == pytest.approx(100 * theirs["exact_match"])
+    assert ours["f1"] == pytest.approx(100 * theirs["final_f1"]) and ours["unanswered"] == 1
+
+
+def test_the_rules_of_v2_are_those_of_tf_models_official():
+    peer = pytest.importorskip("official.nlp.tools.squad_evaluate_v2_0", reason="tf-models-official is not installed")
+    answers, predictions = made_at_random(0)
+    draw = random.Random(1)
     odds = {question: draw.random() for question in answers}
-    qas = [{"id": q, "answers": [{"text": t} for t in texts]} for q, texts in answers.items()]
-    theirs = peer.evaluate([{"paragraphs": [{"qas": qas}]}], predictions, odds)
+    theirs = peer.evaluate(in_an_article(answers), predictions, odds)
     ours = squad.scores_with_no_answer(answers, predictions, odds)
     names = {
         "exact": "exact_match",
