@@ -107,6 +107,22 @@ def test_a_compiled_step_is_refused_over_replicas(tmp_path, quick_config):
     assert not (tmp_path / "run").exists()
 
 
+def test_each_phase_has_its_own_intervals_and_schedule(tmp_path, quick_config, capsys):
+    phases = (
+        {"duration": "6 steps", "evaluate_every": "4 steps", "schedule.decay": "constant"},
+        {"duration": "5 steps", "batch_size": 24, "schedule.decay": "constant", "schedule.warmup": "4 steps"},
+    )
+    result = train.run(quick_config(phases=phases, log_every="1 steps"), model_dir=str(tmp_path))
+    assert (result["step"], result["total_steps"]) == (11, 11)
+    assert "phase 2    of 2, from step 6" in capsys.readouterr().out
+    rows = read_rows(tmp_path / "metrics.jsonl")
+    assert [row["step"] for row in rows if row["split"] == "eval"] == [4, 6, 11]
+    training = [row for row in rows if row["split"] == "train"]
+    # The second phase's warm-up is of its recipe, at batch 32.
+    assert [row["learning_rate"] for row in training] == pytest.approx([0.1] * 6 + [0.0, 0.02, 0.04, 0.06, 0.08])
+    assert training[6]["epoch"] == pytest.approx(24 / 1437) and training[5]["epoch"] == pytest.approx(6 * 48 / 1437)
+
+
 def test_train_mode_does_not_evaluate(tmp_path, quick_config):
     result = train.run(quick_config(), model_dir=str(tmp_path), mode="train")
     assert result["status"] == "done" and result["metrics"] == {}
@@ -120,6 +136,22 @@ VARIANTS = {
     "lars, loop of five": {"optimizer": {"name": "lars", "eeta": 0.02}, "steps_per_execution": 5},
     "adamw, accumulation": {"optimizer": {"name": "adamw"}, "accumulation_steps": 3, "model__dropout": 0.3},
     "bfloat16": {"mixed_precision": "bfloat16", "model__dropout": 0.3},
+    # The second phase has another batch, schedule, accumulation and intervals; it begins at update 14.
+    "phases": {
+        "optimizer": {"name": "lamb"},
+        "model__dropout": 0.3,
+        "phases": (
+            {"duration": "14 steps"},
+            {
+                "batch_size": 24,
+                "accumulation_steps": 2,
+                "duration": "10 steps",
+                "evaluate_every": "5 steps",
+                "schedule.learning_rate": 0.05,
+                "schedule.warmup": "3 steps",
+            },
+        ),
+    },
     # The peak is too high, on purpose: what DATE does about it is part of what is resumed.
     "date": {
         "date__enabled": True,
@@ -317,6 +349,11 @@ def test_divergence_after_a_checkpoint_leaves_it(tmp_path, quick_config):
         ({"model": {"hiden_units": 8}}, "model.hiden_units.*Did you mean 'hidden_units'"),
         ({"optimizer": {"momentum": 0.9}}, "optimizer None is unknown"),
         ({"task": "digit_lstm"}, "Did you mean 'digits_lstm'"),
+        ({"schedule__warmup": "3 steps", "schedule__warmup_epochs": 0.1}, "give one of the two"),
+        ({"phases": ({}, {"seed": 3})}, "phases, phase 2: seed=3: the phases of a run may differ in batch_size"),
+        ({"phases": ({"schedule.ruel": "legw"},)}, "no field 'ruel' in schedule. Did you mean 'rule'"),
+        ({"phases": ({"batch_size": "many"},)}, "phases, phase 1: batch_size='many'"),
+        ({"phases": ({}, {}), "date__enabled": True}, "phases: 2 of them, with date.enabled"),
     ],
 )
 def test_bad_fields_are_refused_before_anything_is_written(tmp_path, quick_config, fields, said):

@@ -72,6 +72,26 @@ def numbers(flag, texts, kind):
         raise InputError(f"--{flag}={','.join(texts)}: expected {words}.") from None
 
 
+def cores():
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
+def shards(entries):
+    """The entries of the list flag --shards as a dictionary: {'train': 1024} of ['train:1024'].
+
+    Raises:
+      ValueError: an entry is not of a split and a number.
+    """
+    found = {}
+    for entry in entries:
+        split, _, number = entry.partition(":")
+        if split not in ("train", "validation") or not number.isdigit() or int(number) < 1:
+            raise InputError(f"--shards={','.join(entries)}: expected such as train:1024,validation:128.")
+        found[split] = int(number)
+    return found
+
+
 def _parse(arguments):
     try:
         return flags.FLAGS(arguments)

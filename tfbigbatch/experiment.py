@@ -4,6 +4,7 @@ An experiment file is Python with a function `get_config()` that returns what `n
 `variant_of` gave it, with fields changed. It is executed: run only files that you trust.
 """
 
+import copy
 import importlib.util
 import json
 import os
@@ -14,6 +15,18 @@ from tfbigbatch import scaling, schedules, tasks
 from tfbigbatch.errors import InputError, nearest
 
 PRECISIONS = ("float32", "bfloat16", "float16")
+# What may differ from one phase of a run to another; a name that ends in a dot means all fields in it.
+PHASE_FIELDS = (
+    "batch_size",
+    "accumulation_steps",
+    "duration",
+    "schedule.",
+    "data.",
+    "evaluation_batch_size",
+    "evaluate_every",
+    "checkpoint_every",
+    "log_every",
+)
 
 
 def new(task, *, model=None):
@@ -35,6 +48,8 @@ def new(task, *, model=None):
                 "batch_size": 32,
                 "learning_rate": 0.1,
                 "warmup_epochs": 0.0,
+                # In place of warmup_epochs where it is known otherwise: updates of its own batch size, as '3125 steps'.
+                "warmup": "",
                 "rule": "none",
                 "decay": "linear",
                 # Of the decays that take them; see `schedules.build`.
@@ -80,6 +95,9 @@ def new(task, *, model=None):
             "jit_compile": False,
             # float32, bfloat16 or float16 (with loss scaling); variables stay float32.
             "mixed_precision": "float32",
+            # Phases that follow each other in one run: each a dictionary of fields that differ from the config's own,
+            # by dotted names, of those in PHASE_FIELDS: {"duration": "1563 steps", "schedule.learning_rate": 0.004}.
+            "phases": (),
             # What --mlperf_log says of the submission.
             "mlperf": {
                 "org": "tfbigbatch",
@@ -133,13 +151,49 @@ def tuned_recipe(config, dataset_size):
         config.duration, name="duration", batch_size=config.batch_size, dataset_size=dataset_size
     )
     fields = {name: schedule[name] for names in schedules.DECAYS[schedule.decay] for name in names}
+    warmup_epochs = schedule.warmup_epochs
+    if schedule.warmup:
+        if warmup_epochs:
+            raise InputError(
+                f"schedule.warmup={schedule.warmup!r} and schedule.warmup_epochs={warmup_epochs}: give one of the two."
+            )
+        warmup_steps = schedules.to_steps(
+            schedule.warmup, name="schedule.warmup", batch_size=schedule.batch_size, dataset_size=dataset_size
+        )
+        warmup_epochs = warmup_steps * schedule.batch_size / dataset_size
     return scaling.Recipe(
         schedule.batch_size,
         schedule.learning_rate,
-        schedule.warmup_epochs,
+        warmup_epochs,
         epochs=total_steps * config.batch_size / dataset_size,
         decay={"name": schedule.decay, **fields},
     )
+
+
+def phases(config):
+    """The configs of a run's phases, in their order; one, of the config itself, where it names none.
+
+    Raises:
+      ValueError: a phase sets a field that does not exist, may not differ, or with a wrong type.
+    """
+    found = []
+    for number, fields in enumerate(config.phases, 1):
+        phase = copy.deepcopy(config)
+        phase.phases = ()
+        for name, value in fields.items():
+            at = f"phases, phase {number}: {name}={value!r}"
+            if not any(name == known or known.endswith(".") and name.startswith(known) for known in PHASE_FIELDS):
+                raise InputError(f"{at}: the phases of a run may differ in {', '.join(PHASE_FIELDS)} only.")
+            unknown = unknown_field(phase, name)
+            if unknown:
+                raise unknown
+            holder, _, last = name.rpartition(".")
+            try:
+                (phase[holder] if holder else phase)[last] = value
+            except TypeError as error:
+                raise InputError(f"{at}: {_first_and_last_line(error)}") from None
+        found.append(phase)
+    return found or [config]
 
 
 def call(path, function, *, flag, example):
@@ -254,6 +308,7 @@ def shrink(config):
     config.batch_size = 16 * config.accumulation_steps
     config.schedule.batch_size = config.batch_size
     config.schedule.warmup_epochs = min(config.schedule.warmup_epochs, 0.1)
+    config.schedule.warmup = "1 steps" if config.schedule.warmup else ""
     config.schedule.start, config.schedule.every = "3 steps", "1 steps"
     config.schedule.boundaries = tuple(f"{number + 3} steps" for number in range(len(config.schedule.boundaries)))
     config.evaluation_batch_size = 16

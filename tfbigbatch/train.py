@@ -60,6 +60,7 @@ def run(
     from tfbigbatch import scaling, tasks
     from tfbigbatch.training import callbacks as run_callbacks
     from tfbigbatch.training import mlperf_log as mlperf_rules
+    from tfbigbatch.training import phases as run_phases
     from tfbigbatch.training import run_directory
     from tfbigbatch.training.callbacks.base import updates_done
     from tfbigbatch.training.carried_state import StatefulTrainingModel
@@ -68,7 +69,6 @@ def run(
     from tfbigbatch.training.metric import Metric
     from tfbigbatch.training.metrics_log import MetricsLog
     from tfbigbatch.training.model import TrainingModel
-    from tfbigbatch.training.plan import plan_of
     from tfbigbatch.training.segments import fit_segments
     from tfbigbatch.training.strategy import barrier, choose, is_chief, is_multi_worker, is_tpu
 
@@ -114,18 +114,20 @@ def run(
         mlperf = mlperf_rules.MLPerfLog(mlperf_log, target.name)
         mlperf.init()
 
-    # ---- The task and its data ----------------------------------------------------------------
-    task = tasks.get(config.task)(
-        model=config.model.to_dict(), data=config.data.to_dict(), data_dir=data_dir, use_fake_data=use_fake_data
-    )
+    # ---- The task and its data; the batch arithmetic and the schedule -------------------------
+    def task_of(phase):
+        return tasks.get(phase.task)(
+            model=phase.model.to_dict(), data=phase.data.to_dict(), data_dir=data_dir, use_fake_data=use_fake_data
+        )
 
-    # ---- The batch arithmetic and the schedule ------------------------------------------------
-    examples_in_epoch = task.train.examples_in_epoch(config.batch_size)
-    plan = plan_of(config, examples_in_epoch, strategy.num_replicas_in_sync)
+    phases = run_phases.phases_of(config, task_of, strategy.num_replicas_in_sync)
+    if mlperf_log and len(phases) > 1:
+        raise InputError(f"--mlperf_log: its rules know no phases, and the run has {len(phases)}. Log each as a run.")
+    task, plan, total_steps = phases[0].task, phases[0].plan, phases[-1].last_step
     for line in (
         f"task       {config.task}: {task.train.source}, {task.train.contents}",
         f"strategy   {chosen}",
-        *plan.lines,
+        *run_phases.lines(phases),
         f"optimizer  {config.optimizer.get('name')}, {config.mixed_precision}",
     ):
         _say(chief, line)
@@ -133,23 +135,19 @@ def run(
     # ---- Model and optimizer ------------------------------------------------------------------
     with strategy.scope():
         network = task.network()
-        metrics = task.metrics()
+        step = (config.accumulation_steps, task.metrics_in_training)
         if task.carries_state:
-            model = StatefulTrainingModel(
-                network,
-                config.accumulation_steps,
-                batch_size=config.batch_size,
-                evaluation_batch_size=plan.evaluation_batch_size,
-            )
+            sizes = {"batch_size": config.batch_size, "evaluation_batch_size": plan.evaluation_batch_size}
+            model = StatefulTrainingModel(network, *step, **sizes)
         else:
-            model = TrainingModel(network, config.accumulation_steps)
+            model = TrainingModel(network, *step)
         model.compile(
             optimizer=_optimizer(
                 config.optimizer.to_dict(),
-                scaling.govern(plan.learning_rate) if config.date.enabled else plan.learning_rate,
+                scaling.govern(plan.learning_rate) if config.date.enabled else run_phases.learning_rate(phases),
             ),
             loss=task.loss(),
-            weighted_metrics=metrics,
+            weighted_metrics=task.metrics(),
             steps_per_execution=config.steps_per_execution,
             jit_compile=compiled,
         )
@@ -177,14 +175,12 @@ def run(
         _say(chief, f"resume     from the checkpoint of step {first_step:,}")
 
     # ---- Evaluate only ------------------------------------------------------------------------
-    held_out = getattr(task, config.evaluate_on)
-    evaluation_steps = held_out.evaluation_steps(plan.evaluation_batch_size)
-    evaluation_set = strategy.distribute_datasets_from_function(
-        lambda context: held_out.evaluation_batches(context, batch_size=plan.evaluation_batch_size)
-    )
     if mode == "eval":
-        measured = model.evaluate(evaluation_set, steps=evaluation_steps, verbose=0, return_dict=True)
-        for check in task.checks:
+        phase = run_phases.at_step(phases, first_step - 1)
+        measured = model.evaluate(
+            phase.evaluation_set(strategy), steps=phase.evaluation_steps, verbose=0, return_dict=True
+        )
+        for check in phase.task.checks:
             check()
         result = {"status": before.get("status"), "step": first_step, "metrics": measured}
         _say(chief, f"step {first_step:,}: {_shown(result, config)}")
@@ -197,79 +193,89 @@ def run(
 
     def status(name, step, **more):
         seconds = seconds_before + time.perf_counter() - started
-        content = {"step": step, "total_steps": plan.total_steps, "seconds": round(seconds, 3), **more}
+        content = {"step": step, "total_steps": total_steps, "seconds": round(seconds, 3), **more}
         log.flush()
         directory.write_status(name, **content)
         return {"status": name, **content}
 
-    def batches(first, last):
-        return strategy.distribute_datasets_from_function(
-            lambda context: task.train.training_batches(
-                context, batch_size=config.batch_size, seed=config.seed, first_step=first, last_step=last
-            )
-        )
-
     status(run_directory.RUNNING, first_step)
-    evaluation = run_callbacks.Evaluation(
-        model,
-        evaluation_set,
-        evaluation_steps,
-        log,
-        every=plan.evaluate_every,
-        last_step=plan.total_steps,
-        histograms=config.histograms,
-        is_enough=(
-            (lambda metrics: target.reaches(metrics[target.name], config.stop_at_target))
-            if config.stop_at_target
-            else None
-        ),
-        mlperf=mlperf,
-        checks=task.checks,
-    )
-    progress = run_callbacks.Progress(
-        plan.total_steps, evaluation, [metric.name for metric in metrics], config.evaluate_on
-    )
-    stop = run_callbacks.StopOnSignal(checkpoints)
-    callbacks = [
-        run_callbacks.StepMetrics(
-            log,
-            every=plan.log_every,
-            batch_size=config.batch_size,
-            dataset_size=examples_in_epoch,
-            tokens_per_example=task.train.tokens_per_example,
-        ),
-        *([date] if date else []),
-        run_callbacks.Checks(task.checks),
-        run_callbacks.StopOnNonFinite(plan.log_every),
-        *([evaluation] if mode == "train_and_eval" else []),
-        run_callbacks.SaveCheckpoints(
-            checkpoints,
-            every=plan.checkpoint_every,
-            last_step=plan.total_steps,
-            saved=lambda step: status(run_directory.RUNNING, step),
-        ),
-        *([progress] if chief else []),
-    ]
-    if profile_steps and chief:
-        profiles = os.path.join(model_dir, "train")
-        callbacks.append(run_callbacks.Profile(profiles, *profile_steps, config.steps_per_execution))
-    if not is_multi_worker(strategy):
-        callbacks.append(stop)
-    last_step = min(plan.total_steps, stop_after or plan.total_steps)
+    last_step = min(total_steps, stop_after or total_steps)
     if mlperf:
         mlperf.start(
-            mlperf_rules.settings(config, plan.scaled, task, held_out, strategy.num_replicas_in_sync),
+            mlperf_rules.settings(config, plan.scaled, task, phases[0].held_out, strategy.num_replicas_in_sync),
             step=first_step,
-            steps_in_epoch=examples_in_epoch / config.batch_size,
+            steps_in_epoch=phases[0].examples_in_epoch / config.batch_size,
             evaluate_every=plan.evaluate_every,
         )
+
+    def evaluation_of(phase):
+        return run_callbacks.Evaluation(
+            model,
+            phase.evaluation_set(strategy),
+            phase.evaluation_steps,
+            log,
+            every=phase.plan.evaluate_every,
+            last_step=phase.last_step,
+            histograms=config.histograms,
+            is_enough=(
+                (lambda metrics: target.reaches(metrics[target.name], config.stop_at_target))
+                if config.stop_at_target
+                else None
+            ),
+            mlperf=mlperf,
+            checks=phase.task.checks,
+        )
+
+    stop = run_callbacks.StopOnSignal(checkpoints)
+    progress = run_callbacks.Progress(total_steps, config.evaluate_on)
+    profile = None
+    if profile_steps and chief:
+        profiles = os.path.join(model_dir, "train")
+        profile = run_callbacks.Profile(profiles, *profile_steps, config.steps_per_execution)
+
+    def callbacks_of(phase, evaluation):
+        return [
+            run_callbacks.StepMetrics(
+                log,
+                every=phase.plan.log_every,
+                batch_size=phase.config.batch_size,
+                dataset_size=phase.examples_in_epoch,
+                tokens_per_example=phase.task.train.tokens_per_example,
+                first_step=phase.first_step,
+            ),
+            *([date] if date else []),
+            run_callbacks.Checks(phase.task.checks),
+            run_callbacks.StopOnNonFinite(phase.plan.log_every),
+            *([evaluation] if mode == "train_and_eval" else []),
+            run_callbacks.SaveCheckpoints(
+                checkpoints,
+                every=phase.plan.checkpoint_every,
+                last_step=phase.last_step,
+                saved=lambda step: status(run_directory.RUNNING, step),
+            ),
+            *([progress.beside(evaluation)] if chief else []),
+            *([profile] if profile else []),
+            *([] if is_multi_worker(strategy) else [stop]),
+        ]
+
+    # A run that was killed between its last checkpoint and its end has nothing left but to be measured.
+    left = [phase for phase in phases if first_step < phase.last_step and phase.first_step < last_step] or phases[-1:]
+    evaluation = None
     try:
         with contextlib.nullcontext() if is_multi_worker(strategy) else stop:
-            for start, length, epochs in fit_segments(
-                first_step, last_step, (plan.evaluate_every, plan.checkpoint_every)
-            ):
-                training_set = batches(start, start + length * epochs)
-                model.fit(training_set, epochs=epochs, steps_per_epoch=length, callbacks=callbacks, verbose=0)
+            for phase in left:
+                evaluation = evaluation_of(phase)
+                callbacks = callbacks_of(phase, evaluation)
+                model.accumulate(phase.config.accumulation_steps)
+                for start, length, epochs in fit_segments(
+                    max(first_step, phase.first_step),
+                    min(last_step, phase.last_step),
+                    (phase.plan.evaluate_every, phase.plan.checkpoint_every),
+                ):
+                    training_set = phase.training_set(strategy, start, start + length * epochs)
+                    model.fit(training_set, epochs=epochs, steps_per_epoch=length, callbacks=callbacks, verbose=0)
+                    if evaluation.reached:
+                        break
                 if evaluation.reached:
                     last_step = updates_done(model.optimizer)
                     break
@@ -287,10 +293,10 @@ def run(
         log.close()
         checkpoints.close()
         if mlperf:
-            mlperf.stop(evaluation.reached)
+            mlperf.stop(evaluation is not None and evaluation.reached)
 
     # ---- The end ------------------------------------------------------------------------------
-    if last_step < plan.total_steps and not evaluation.reached:
+    if last_step < total_steps and not evaluation.reached:
         return status(run_directory.RUNNING, last_step)
     if mode == "train_and_eval" and not evaluation.latest:
         # Killed between the last checkpoint and here: the rows are written, the status is not.

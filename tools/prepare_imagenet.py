@@ -12,13 +12,10 @@ no image is left out and named. EXIF orientation is not applied, as nowhere in t
 same command goes on where it was stopped, and finds its work done.
 """
 
-import os
-
 from absl import flags
 
 from tfbigbatch import command
 from tfbigbatch.data.prepare_images import layouts, prepare
-from tfbigbatch.errors import InputError
 
 flags.DEFINE_string("source", None, f"The images. {layouts.UNDERSTOOD}", required=True)
 flags.DEFINE_string("output_dir", None, "Where the prepared set goes; the trainer's --data_dir.", required=True)
@@ -54,8 +51,8 @@ _SHOWN = 20
 def _main(unused):
     flag = flags.FLAGS
     options = prepare.Options(
-        shards=_shards(flag.shards),
-        processes=flag.processes or _cores(),
+        shards=command.shards(flag.shards),
+        processes=flag.processes or command.cores(),
         **{name: flag[name].value for name in _AS_GIVEN},
     )
     print(f"looking through {flag.source}", flush=True)
@@ -73,21 +70,6 @@ def _main(unused):
         size = sum(file["bytes"] for file in split["files"])
         print(f"  {name:10s}  {split['examples']:>9,} images, {len(split['files']):,} files, {size / 1e6:,.1f} MB")
     print(f"  classes     {len(content['classes']):>9,}")
-
-
-def _cores():
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-
-
-def _shards(entries):
-    """{'train': 1024} of ['train:1024']."""
-    numbers = {}
-    for entry in entries:
-        split, _, number = entry.partition(":")
-        if split not in ("train", "validation") or not number.isdigit() or int(number) < 1:
-            raise InputError(f"--shards={','.join(entries)}: expected such as train:1024,validation:128.")
-        numbers[split] = int(number)
-    return numbers
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ LARS_RATE, LAMB_RATE, NESTEROV_RATE, ADAMW_RATE, TUNED_WARMUP_EPOCHS = 8.0, 0.02
 EXCLUDED = {"exclude_from_weight_decay": "norm_and_bias", "exclude_from_layer_adaptation": "norm_and_bias"}
 LARS = {"name": "lars", "momentum": 0.9, "weight_decay": 5e-4, **EXCLUDED}
 LAMB = {"name": "lamb", "weight_decay": 0.05, **EXCLUDED}
-ADAMW = {"name": "adamw", "weight_decay": 0.05}
+ADAMW = {"name": "adamw", "weight_decay": 0.05, "exclude_from_weight_decay": "norm_and_bias"}
 
 
 def get_study():

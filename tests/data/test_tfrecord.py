@@ -1,5 +1,7 @@
 """Our frames and examples against TensorFlow's."""
 
+import array
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -54,3 +56,24 @@ def test_examples_are_parsed_as_we_and_as_tensorflow_write_them():
 def test_what_is_no_example_is_refused(record):
     with pytest.raises(ValueError, match="no tf.train.Example"):
         plain(record)
+
+
+def test_an_example_may_have_lists():
+    features = {
+        "ints": [0, 1, 127, 128, 30521, 2**40, -1],
+        "ones": tfrecord.Varints(b"\1\0\1"),
+        "floats": array.array("f", [0.5, -2.0]),
+        "none": [],
+    }
+    found = tf.train.Example.FromString(tfrecord.example(features)).features.feature
+    assert list(found["ints"].int64_list.value) == features["ints"]
+    assert list(found["ones"].int64_list.value) == [1, 0, 1]
+    assert list(found["floats"].float_list.value) == [0.5, -2.0]
+    assert list(found["none"].int64_list.value) == []
+
+
+def test_frames_made_together_are_those_made_one_by_one():
+    random = np.random.default_rng(0)
+    records = [random.bytes(size) for size in [0, 1, 3, 63, 64, 511, 512, 513, 1500, *random.integers(0, 900, 200)]]
+    assert tfrecord.framed_together(records) == [tfrecord.framed(record) for record in records]
+    assert tfrecord.framed_together([]) == []

@@ -163,3 +163,23 @@ def test_unknown_names_are_told_the_nearest():
         optimizers.get(3)
     with pytest.raises(ValueError, match="takes no arguments: learning_rate"):
         optimizers.get(optimizers.get("lamb"), learning_rate=0.1)
+
+
+@both_faces
+@pytest.mark.parametrize("name", ["adamw", "lamb"])
+@pytest.mark.parametrize("patterns, kept", [("norm_and_bias", {"kernel"}), (["kernel$"], {"bias", "gamma", "beta"})])
+def test_weight_decay_leaves_out_what_it_is_told_to(face, name, patterns, kept):
+    optimizer = optimizers.get(
+        name, keras=face, learning_rate=0.1, weight_decay=0.5, exclude_from_weight_decay=patterns
+    )
+    layers = [KERAS[face].layers.Dense(2, bias_initializer="ones"), KERAS[face].layers.LayerNormalization()]
+    for layer in layers:
+        layer.build([None, 2])
+    weights = [variable for layer in layers for variable in layer.trainable_variables]
+    before = [variable.numpy() for variable in weights]
+    optimizer.build(weights)
+    optimizer.apply_gradients([(tf.zeros_like(value), variable) for value, variable in zip(before, weights)])
+    names = [variable.name.split("/")[-1].split(":")[0] for variable in weights]
+    changed = {name for name, one, other in zip(names, before, weights) if (one != other.numpy()).any()}
+    # Beta is 0 at first, and stays so either way.
+    assert changed == kept - {"beta"}

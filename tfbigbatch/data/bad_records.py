@@ -12,7 +12,7 @@ class BadRecords:
     """What is bad in one split; the data pipeline reports it, from any thread.
 
     Args:
-      split: `image_manifest.Split`.
+      split: `record_manifest.Split`.
       max_share: the share of its records that may be bad.
     """
 
@@ -54,5 +54,5 @@ class BadRecords:
             raise InputError(
                 f"{self.count:,} of the {self._split.examples:,} records of {self._split.name} cannot be read or "
                 f"decoded, and at most a share of {self._max_share} may be; the first is at byte {offset} of {file}. "
-                "Prepare the images anew, or raise max_bad_share."
+                "Prepare the set anew, or raise max_bad_share."
             )

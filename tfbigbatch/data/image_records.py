@@ -10,15 +10,13 @@ import os
 
 import tensorflow as tf
 
-from tfbigbatch.data import fail_safe, jpeg
+from tfbigbatch.data import fail_safe, jpeg, record_stream
 from tfbigbatch.data.bad_records import BadRecords
 from tfbigbatch.data.record_order import HostShare, RecordOrder
 from tfbigbatch.data.record_reader import RecordReader
 
 # Images that are decoded in one call: few enough that calls share the cores well, enough to pay for a call.
 _GROUP = 16
-# Padding has the number of no record.
-_PADDING = -1
 
 
 class ImageRecords:
@@ -93,25 +91,14 @@ class ImageRecords:
         """
         share = HostShare(batch_size, context.num_input_pipelines, context.input_pipeline_id)
         order = RecordOrder(self._reader.chunks, share, seed, self._shuffle_window)
-        first_epoch, first_window, taken = order.place(first_step)
 
-        def read_window(epoch, window):
-            first, size = order.pieces(epoch, window)
-            total = tf.reduce_sum(size)
-            records, numbers = self._reader.records((first, size)).rebatch(total).get_single_element()
-            shuffled = order.shuffled(epoch, window, total)
-            numbers = tf.gather(numbers, shuffled)
+        def with_seeds(records, numbers, epoch):
             # The crop of a record in an epoch is the same on any number of hosts.
-            seeds = tf.stack([tf.fill(total[None], tf.constant(seed, tf.int64)), epoch * len(self) + numbers], axis=-1)
-            skipped = tf.where((epoch == first_epoch) & (window == first_window), taken, 0)
-            return tf.gather(records, shuffled)[skipped:], numbers[skipped:], seeds[skipped:]
+            run = tf.fill(tf.shape(numbers), tf.constant(seed, tf.int64))
+            return records, numbers, tf.stack([run, epoch * len(self) + numbers], axis=-1)
 
-        windows = tf.data.Dataset.range(first_epoch, tf.int64.max).flat_map(
-            lambda epoch: tf.data.Dataset.range(order.windows(epoch)).map(lambda window: (epoch, window))
-        )
         return self._batches(
-            # One window is read while another is taken from.
-            windows.skip(first_window).map(read_window).prefetch(1),
+            record_stream.shuffled(self._reader, order, first_step).map(with_seeds),
             lambda record, seed: jpeg.random_crop(record, seed, image_size=self._image_size, **self._crop),
             size=batch_size // context.num_replicas_in_sync,
             count=(last_step - first_step) * (context.num_replicas_in_sync // context.num_input_pipelines),
@@ -125,23 +112,11 @@ class ImageRecords:
           It covers `evaluation_steps(batch_size)` updates.
         """
         share = HostShare(batch_size, context.num_input_pipelines, context.input_pipeline_id)
-        chunks, size = self._reader.chunks, len(self)
-        in_order = tf.range(len(chunks.size), dtype=tf.int64)
-
-        def of_step(step):
-            start = tf.minimum(step * batch_size + share.host * share.part, size)
-            stop = tf.minimum(start + share.part, size)
-            padding = (share.part - (stop - start))[None]
-            nothing = tf.data.Dataset.from_tensors(
-                (tf.fill(padding, ""), tf.fill(padding, tf.constant(_PADDING, tf.int64)))
-            )
-            return self._reader.records(chunks.pieces(in_order, start, stop)).concatenate(nothing)
-
         steps = self.evaluation_steps(batch_size)
         return self._batches(
-            tf.data.Dataset.range(steps)
-            .flat_map(of_step)
-            .map(lambda records, numbers: (records, numbers, tf.zeros([tf.size(numbers), 2], tf.int64))),
+            record_stream.in_order(self._reader, share, steps).map(
+                lambda records, numbers: (records, numbers, tf.zeros([tf.size(numbers), 2], tf.int64))
+            ),
             lambda record, seed: jpeg.centre_crop(
                 record, image_size=self._image_size, central_share=self._central_share
             ),
@@ -197,7 +172,7 @@ class ImageRecords:
             return decode(features[self._manifest.image_key], seed), label
 
         def report(fine):
-            bad = tf.boolean_mask(numbers, ~fine & (numbers != _PADDING))
+            bad = tf.boolean_mask(numbers, ~fine & (numbers != record_stream.PADDING))
             tf.numpy_function(self.bad.found, [bad], [])
 
         size = self._image_size

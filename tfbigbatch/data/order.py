@@ -12,7 +12,7 @@ import tensorflow as tf
 _ROUNDS = 16
 
 
-def _mixed(value):
+def mixed(value):
     """SplitMix64's finaliser: spreads small integers over 64 bits, since small keys shuffle badly."""
     value = tf.bitcast(value, tf.uint64)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
@@ -34,12 +34,12 @@ def examples_at(positions, *, seed, dataset_size):
       int64 tensor of the same shape, values in [0, N).
     """
     flat = tf.reshape(positions, [-1])
-    epoch_key = _mixed(flat // dataset_size + 1)
-    run_key = _mixed(tf.constant(seed, tf.int64) + 1)
+    epoch_key = mixed(flat // dataset_size + 1)
+    run_key = mixed(tf.constant(seed, tf.int64) + 1)
     # The public tf.random.experimental.index_shuffle takes one seed a call only; the op takes one an index.
     shuffled = tf.raw_ops.RandomIndexShuffle(
         index=flat % dataset_size,
-        seed=tf.stack([tf.fill(tf.shape(flat), run_key), epoch_key, _mixed(epoch_key + run_key)], axis=-1),
+        seed=tf.stack([tf.fill(tf.shape(flat), run_key), epoch_key, mixed(epoch_key + run_key)], axis=-1),
         max_index=tf.fill(tf.shape(flat), tf.cast(dataset_size - 1, tf.int64)),
         rounds=_ROUNDS,
     )

@@ -4,6 +4,8 @@ A frame is the record's length (8 bytes, little-endian), the length's masked CRC
 its masked CRC-32C (4).
 """
 
+import array
+import collections
 import functools
 import struct
 
@@ -13,20 +15,50 @@ LENGTH, CHECKSUM = struct.Struct("<Q"), struct.Struct("<I")
 HEADER_BYTES, FOOTER_BYTES = LENGTH.size + CHECKSUM.size, CHECKSUM.size
 _POLYNOMIAL = 0x82F63B78  # Castagnoli's, its bits reversed
 _BLOCK = 512
+# Records whose checksums are worked out at once: few enough that their lookups stay in a core's cache.
+_TOGETHER = 32
 _VARINT, _EIGHT_BYTES, _DELIMITED, _FOUR_BYTES = 0, 1, 2, 5  # the wire types of protocol buffers
+
+
+class Varints(bytes):
+    """Several int64 as they lie in a feature: those below 128 are a byte each."""
 
 
 def framed(record):
     """The bytes of a record in a TFRecord file."""
-    length = LENGTH.pack(len(record))
-    return b"".join((length, CHECKSUM.pack(masked_crc32c(length)), record, CHECKSUM.pack(masked_crc32c(record))))
+    return b"".join((_header(len(record)), record, CHECKSUM.pack(masked_crc32c(record))))
+
+
+def framed_together(records):
+    """The same of each of a list of records, as a list: many small ones cost a tenth each of what one costs."""
+    checksums = [0] * len(records)
+    by_blocks = collections.defaultdict(list)
+    for place, record in enumerate(records):
+        by_blocks[-(-len(record) // _BLOCK)].append(place)
+    for blocks, places in by_blocks.items():
+        for start in range(0, len(places), _TOGETHER):
+            part = places[start : start + _TOGETHER]
+            found = _crc32c_of_rows([records[place] for place in part], blocks)
+            for place, checksum in zip(part, found):
+                checksums[place] = checksum
+    return [
+        b"".join((_header(len(record)), record, CHECKSUM.pack(_masked(checksum))))
+        for record, checksum in zip(records, checksums)
+    ]
+
+
+@functools.lru_cache(4096)
+def _header(size):
+    length = LENGTH.pack(size)
+    return length + CHECKSUM.pack(masked_crc32c(length))
 
 
 def example(features):
     """A serialized tf.train.Example; the same features give the same bytes.
 
     Args:
-      features: dictionary from names to bytes or int, each a feature of one value.
+      features: dictionary from names to bytes or int, each a feature of one value; or to a list of int, Varints,
+        or an array.array of floats ("f"), each a feature of as many.
     """
     entries = (_field(1, name.encode()) + _field(2, _feature(value)) for name, value in sorted(features.items()))
     return _field(1, b"".join(_field(1, entry) for entry in entries))
@@ -58,8 +90,11 @@ def parsed(record):
 
 def masked_crc32c(data):
     """The checksum in a TFRecord's frame: CRC-32C, rotated and offset by a constant."""
-    value = crc32c(data)
-    return ((value >> 15 | value << 17) + 0xA282EAD8) & 0xFFFFFFFF
+    return _masked(crc32c(data))
+
+
+def _masked(checksum):
+    return ((checksum >> 15 | checksum << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def crc32c(data):
@@ -93,6 +128,31 @@ def crc32c(data):
     return register ^ 0xFFFFFFFF
 
 
+def _crc32c_of_rows(records, blocks):
+    """The CRC-32C of some records that all fill `blocks` blocks, as a list."""
+    if len(records[0]) < 64 or blocks == 0 or min(map(len, records)) < 4:
+        return [crc32c(record) for record in records]
+    table, places = _block_table()
+    size = blocks * _BLOCK
+    rows = np.frombuffer(b"".join(record.rjust(size, b"\0") for record in records), np.uint8)
+    rows = rows.reshape(len(records), size).copy()
+    # As in crc32c: zeros in front, and the start value mixed into the first four bytes.
+    begins = size - np.array([len(record) for record in records])
+    rows[np.arange(len(records))[:, None], begins[:, None] + np.arange(4)] ^= 0xFF
+    parts = np.bitwise_xor.reduce(table.take(rows.reshape(len(records), blocks, _BLOCK) + places), axis=2)
+    register = np.zeros(len(records), np.uint32)
+    chain = table[: 4 * 256].reshape(4, 256)
+    for block in range(blocks):
+        register = (
+            parts[:, block]
+            ^ chain[0][register & 0xFF]
+            ^ chain[1][register >> 8 & 0xFF]
+            ^ chain[2][register >> 16 & 0xFF]
+            ^ chain[3][register >> 24]
+        )
+    return (register ^ 0xFFFFFFFF).tolist()
+
+
 @functools.cache
 def _bytes_table():
     table = list(range(256))
@@ -113,14 +173,33 @@ def _block_table():
 
 
 def _feature(value):
-    """A tf.train.Feature of one value."""
+    """A tf.train.Feature."""
+    if isinstance(value, list):
+        value = Varints(b"".join(map(_VARINTS.__getitem__, value)))
+    if isinstance(value, Varints):
+        return _field(3, _field(1, value))
     if isinstance(value, bytes):
         return _field(1, _field(1, value))
+    if isinstance(value, array.array):
+        return _field(2, _field(1, value.tobytes()))
     return _field(3, _field(1, _varint(value)))
 
 
 def _field(number, content):
     return _varint(number << 3 | _DELIMITED) + _varint(len(content)) + content
+
+
+class _VarintOf(dict):
+    """Varints by their values, remembered for small ones: a vocabulary's ids."""
+
+    def __missing__(self, value):
+        encoded = _varint(value)
+        if 0 <= value < 1 << 18:
+            self[value] = encoded
+        return encoded
+
+
+_VARINTS = _VarintOf()
 
 
 def _varint(value):

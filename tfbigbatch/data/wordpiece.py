@@ -169,6 +169,7 @@ def _cleaned(word):
 
 @functools.lru_cache(1 << 16)
 def cleaned_character(character):
+    """The character; nothing for a control character, a space for a rarer one, and a CJK character between spaces."""
     code, category = ord(character), unicodedata.category(character)
     if code in (0, 0xFFFD) or category in ("Cc", "Cf"):
         return ""

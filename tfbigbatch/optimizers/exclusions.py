@@ -7,7 +7,7 @@ import warnings
 from tfbigbatch.errors import nearest
 
 # The usual recipe: biases, and whatever a normalisation layer owns.
-NORM_AND_BIAS = (r"(^|[/_.])(bias|gamma|beta)(_\d+)?$", r"(?i)(batch|layer|group|instance|rms)_?norm")
+NORM_AND_BIAS = (r"(^|[/_.])(bias|gamma|beta)(_\d+)?$", r"(?i:(batch|layer|group|instance|rms)_?norm)")
 SETS = {"norm_and_bias": NORM_AND_BIAS}
 
 

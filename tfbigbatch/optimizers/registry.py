@@ -2,9 +2,13 @@
 
 import importlib
 import inspect
+import re
 
 from tfbigbatch import faces
 from tfbigbatch.errors import InputError, nearest
+from tfbigbatch.optimizers import exclusions
+
+_EXCLUDE = "exclude_from_weight_decay"
 
 
 def face(keras=None):
@@ -55,7 +59,8 @@ def get(name_or_config, keras=None, **arguments):
       keras: 'tf_keras', 'keras3', or None for the `tf.keras` in use.
       **arguments: the constructor's keyword arguments; they replace those of a dictionary.
 
-    'momentum' is Keras' SGD, with momentum=0.9 where nothing else is said.
+    'momentum' is Keras' SGD, with momentum=0.9 where nothing else is said. Keras' own optimizers take
+    exclude_from_weight_decay here as ours do; their get_config does not hold it.
 
     Raises:
       ValueError: the name, or an argument's name, is unknown; the nearest valid one is told.
@@ -72,15 +77,27 @@ def get(name_or_config, keras=None, **arguments):
     if name not in makers:
         raise InputError(f"optimizer {name_or_config!r} is unknown. {nearest(name_or_config, makers)}")
     accepted = accepted_arguments(makers[name])
+    of_keras = _EXCLUDE not in accepted
+    excluded = arguments.pop(_EXCLUDE, None) if of_keras else None
     for argument in arguments:
         if argument not in accepted:
             raise InputError(f"optimizer {name!r} takes no argument {argument!r}. {nearest(argument, accepted)}")
     if name == "momentum":
         arguments.setdefault("momentum", 0.9)
     try:
-        return makers[name](**arguments)
+        optimizer = makers[name](**arguments)
+        if excluded:
+            optimizer.exclude_from_weight_decay(var_names=_patterns_for_keras(excluded))
+        return optimizer
     except (TypeError, ValueError) as error:
         raise InputError(f"optimizer {name!r}: {error}") from None
+
+
+def _patterns_for_keras(patterns):
+    """The patterns of variables without weight decay, for Keras' own method: its names may end in ':0'."""
+    patterns = exclusions.check_patterns(_EXCLUDE, patterns)
+    patterns = exclusions.SETS[patterns] if isinstance(patterns, str) else patterns
+    return [re.sub(r"\$$", r"(:\\d+)?$", pattern) for pattern in patterns]
 
 
 def _made(optimizer, makers, arguments):

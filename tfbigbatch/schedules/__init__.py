@@ -1,14 +1,14 @@
 """Learning-rate schedules in optimizer updates: a gradual warm-up, then a decay by name.
 
-`build` makes a whole run's schedule for either Keras; `GradualWarmup` is the class of the
-`tf.keras` in use. Durations such as '40 epochs' become updates through `to_steps`.
+`build` makes a whole run's schedule for either Keras, `in_phases` one of several after each other; `GradualWarmup`
+is the class of the `tf.keras` in use. Durations such as '40 epochs' become updates through `to_steps`.
 """
 
 import importlib
 
 from tfbigbatch import faces
 
-_HOMES = {"DECAYS": "by_name", "build": "by_name", "to_steps": "durations"}
+_HOMES = {"DECAYS": "by_name", "build": "by_name", "in_phases": "phased", "to_steps": "durations"}
 
 __all__ = [*_HOMES, "GradualWarmup"]
 

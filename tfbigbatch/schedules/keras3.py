@@ -3,6 +3,7 @@
 import keras
 
 from tfbigbatch.schedules.governed import GovernedSchedule
+from tfbigbatch.schedules.phased import PhasedSchedules
 from tfbigbatch.schedules.warmup import WarmupSchedule
 
 keras_schedules = keras.optimizers.schedules
@@ -17,4 +18,10 @@ class GradualWarmup(WarmupSchedule, keras_schedules.LearningRateSchedule):
 @keras.saving.register_keras_serializable(package="tfbigbatch")
 class GovernedWarmup(GovernedSchedule, keras_schedules.LearningRateSchedule):
     __doc__ = GovernedSchedule.__doc__
+    keras_schedules = keras_schedules
+
+
+@keras.saving.register_keras_serializable(package="tfbigbatch")
+class PhasedSchedule(PhasedSchedules, keras_schedules.LearningRateSchedule):
+    __doc__ = PhasedSchedules.__doc__
     keras_schedules = keras_schedules

@@ -21,6 +21,7 @@ class ImageClassification:
       target, higher_is_better: the metric that tells the quality of a run, and its direction.
       evaluates_on: the held-out sets, of which a config names one.
       carries_state: no state goes on from one update to the next.
+      metrics_in_training: whether training steps update the metrics; they cost next to nothing.
       training_examples: None; known from the data.
       train, validation: `ImageRecords`, or `Arrays` of made-up images.
       checks: functions that raise where too many of their records are bad.
@@ -47,6 +48,7 @@ class ImageClassification:
     higher_is_better = True
     evaluates_on = ("validation",)
     carries_state = False
+    metrics_in_training = True
     training_examples = None
 
     @classmethod

@@ -25,6 +25,8 @@ class LSTMLanguageModel:
       evaluates_on: the held-out sets, of which a config names one.
       training_examples: None; the windows of an epoch depend on the corpus and on the batch.
       carries_state: the network's states go on from one update to the next.
+      metrics_in_training: whether training steps update the metrics; over thousands of words one costs as much as
+        the loss, and says the same.
       train, valid, test: `Streams`.
 
     Args:
@@ -51,6 +53,7 @@ class LSTMLanguageModel:
     training_examples = None
     evaluates_on = ("test", "valid")
     carries_state = True
+    metrics_in_training = False
 
     def __init__(self, *, model, data, data_dir, use_fake_data):
         self._model = model

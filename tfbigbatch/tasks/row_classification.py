@@ -15,6 +15,7 @@ class RowClassification:
       target, higher_is_better: the metric that tells the quality of a run, and its direction.
       evaluates_on: the held-out sets, of which a config names one.
       carries_state: no state goes on from one update to the next.
+      metrics_in_training: whether training steps update the metrics; they cost next to nothing.
       training_examples: examples in an epoch, known without the data.
       train, test: `Arrays`.
 
@@ -33,6 +34,7 @@ class RowClassification:
     higher_is_better = True
     evaluates_on = ("test",)
     carries_state = False
+    metrics_in_training = True
     training_examples = None
 
     def __init__(self, *, model, data, data_dir, use_fake_data):

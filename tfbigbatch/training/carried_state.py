@@ -105,12 +105,14 @@ class StatefulTrainingModel(TrainingModel):
     Args:
       network: the Keras model.
       accumulation_steps: micro-batches in one update.
+      metrics_in_training: whether training steps update the metrics too.
       batch_size, evaluation_batch_size: streams over all replicas.
     """
 
-    def __init__(self, network, accumulation_steps=1, *, batch_size, evaluation_batch_size):
-        # Over a vocabulary of thousands a metric costs as much as the loss, and says the same.
-        super().__init__(network, accumulation_steps, metrics_in_training=False)
+    def __init__(
+        self, network, accumulation_steps=1, metrics_in_training=False, *, batch_size, evaluation_batch_size
+    ):
+        super().__init__(network, accumulation_steps, metrics_in_training)
         sizes = [state.shape[-1] for state in network.inputs[1:]]
         self._carried = CarriedState(sizes, batch_size)
         self._carried_in_evaluation = CarriedState(sizes, evaluation_batch_size)

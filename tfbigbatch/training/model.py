@@ -27,6 +27,13 @@ class TrainingModel(tf_keras.Model):
         # Each replica returns metrics that are already reduced; Keras' default would sum them over workers.
         self.distribute_reduction_method = "first"
 
+    def accumulate(self, accumulation_steps):
+        """Changes the micro-batches of an update, from the next call of `fit` on."""
+        if accumulation_steps != self.accumulation_steps:
+            self.accumulation_steps = accumulation_steps
+            # Keras keeps the traced step.
+            self.train_function = self.train_tf_function = None
+
     def call(self, inputs, training=None):
         return self.network(inputs, training=training)
 

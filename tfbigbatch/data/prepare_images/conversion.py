@@ -3,8 +3,8 @@
 import contextlib
 import os
 
-from tfbigbatch.data import image_manifest, record_index
-from tfbigbatch.data.prepare_images import check, claim, layouts, shards
+from tfbigbatch.data import claim, image_manifest, record_index
+from tfbigbatch.data.prepare_images import check, layouts, shards
 from tfbigbatch.data.whole_file import replace
 from tfbigbatch.errors import InputError
 

@@ -2,8 +2,8 @@
 
 import os
 
-from tfbigbatch.data import image_manifest
-from tfbigbatch.data.prepare_images import claim, existing, labels
+from tfbigbatch.data import claim, image_manifest
+from tfbigbatch.data.prepare_images import existing, labels
 from tfbigbatch.errors import InputError
 
 

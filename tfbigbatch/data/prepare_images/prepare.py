@@ -3,8 +3,8 @@
 import dataclasses
 import os
 
-from tfbigbatch.data import image_manifest
-from tfbigbatch.data.prepare_images import claim, existing, workers
+from tfbigbatch.data import claim, image_manifest, workers
+from tfbigbatch.data.prepare_images import existing
 from tfbigbatch.data.prepare_images.conversion import Conversion
 from tfbigbatch.data.prepare_images.indexing import Indexing
 from tfbigbatch.errors import InputError

@@ -9,12 +9,12 @@ import os
 import numpy as np
 
 from tfbigbatch.data import tfrecord
+from tfbigbatch.data.claim import PROGRESS
 from tfbigbatch.data.prepare_images import check, layouts, tree
 from tfbigbatch.data.whole_file import replace
 from tfbigbatch.errors import InputError
 
 IMAGE_KEY, LABEL_KEY, LABEL_OFFSET = "image/encoded", "image/class/label", 1
-PROGRESS = ".progress"
 # Small sets are prepared in parallel too: up to so many shards, of so many images or more.
 _FEWEST, _IMAGES_EACH = 8, 1000
 

@@ -13,28 +13,29 @@ class Progress(StepCallback):
 
     Args:
       last_step: updates of the whole run.
-      evaluation: the Evaluation whose latest result is shown beside the loss.
-      metric_names: names of the evaluation's metrics.
       split: the held-out set that it measures.
     """
 
     _BETWEEN_DRAWINGS = 0.2  # seconds
 
-    def __init__(self, last_step, evaluation, metric_names, split="test"):
+    def __init__(self, last_step, split="test"):
         super().__init__()
         self._last_step = last_step
-        self._evaluation = evaluation
+        self._evaluation = None
         self._split = split
-        self._names = ["loss", *(f"{split}_{name}" for name in metric_names)]
         self._bar = None
         self._drawn = 0.0
         self._logs = {}
 
+    def beside(self, evaluation):
+        """Itself, which from now on shows the latest result of an Evaluation beside the loss."""
+        self._evaluation = evaluation
+        return self
+
     def on_train_begin(self, logs=None):
         super().on_train_begin(logs)
         if self._bar is None and sys.stdout.isatty():
-            # Stateful: shown as they are, not averaged.
-            self._bar = tf_keras.utils.Progbar(self._last_step, unit_name="step", stateful_metrics=self._names)
+            self._bar = tf_keras.utils.Progbar(self._last_step, unit_name="step")
 
     def on_steps(self, before, step, logs):
         self._logs = logs
@@ -54,4 +55,7 @@ class Progress(StepCallback):
     def _shown(self):
         shown = {name: float(value) for name, value in self._logs.items() if name == "loss"}
         shown.update({f"{self._split}_{name}": value for name, value in self._evaluation.latest.items()})
+        if self._bar is not None:
+            # Stateful: shown as they are, not averaged.
+            self._bar.stateful_metrics.update(shown)
         return list(shown.items())

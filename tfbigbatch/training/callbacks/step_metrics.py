@@ -21,15 +21,17 @@ class StepMetrics(StepCallback):
       batch_size: examples in one update.
       dataset_size: examples in one epoch.
       tokens_per_example: None where an example is not of tokens.
+      first_step: the update that the epochs are counted from.
     """
 
-    def __init__(self, log, *, every, batch_size, dataset_size, tokens_per_example=None):
+    def __init__(self, log, *, every, batch_size, dataset_size, tokens_per_example=None, first_step=0):
         super().__init__()
         self._log = log
         self._every = every
         self._batch_size = batch_size
         self._dataset_size = dataset_size
         self._tokens_per_example = tokens_per_example
+        self._first_step = first_step
 
     def on_epoch_begin(self, epoch, logs=None):
         super().on_epoch_begin(epoch, logs)
@@ -53,7 +55,7 @@ class StepMetrics(StepCallback):
         if self._tokens_per_example:
             scalars["tokens_per_second"] = scalars["examples_per_second"] * self._tokens_per_example
         scalars["learning_rate"] = learning_rate_at(self.model.optimizer, self.step - 1)
-        scalars["epoch"] = self.step * self._batch_size / self._dataset_size
+        scalars["epoch"] = (self.step - self._first_step) * self._batch_size / self._dataset_size
         self._log.write("train", self.step, scalars)
         self.model.reset_metrics()
         self._restart_window()

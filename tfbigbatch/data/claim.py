@@ -7,13 +7,13 @@ import hashlib
 import json
 import os
 
-from tfbigbatch.data import image_manifest
-from tfbigbatch.data.prepare_images.shards import PROGRESS
+from tfbigbatch.data.record_manifest import MANIFEST
 from tfbigbatch.data.whole_file import replace
 from tfbigbatch.errors import InputError
 
+PROGRESS = ".progress"
 _PLAN, _LOCK = "plan.json", "lock"
-# A change of what is written for the same images makes folders that were begun before another plan's.
+# A change of what is written for the same source makes folders that were begun before another plan's.
 _FORMAT = 1
 
 
@@ -73,7 +73,7 @@ def take(folder, plan, writes, overwrite):
         return
     if before is not None and not overwrite:
         raise InputError(
-            f"--output_dir={folder} holds images {_difference(before, plan)}. "
+            f"--output_dir={folder} holds what was {_difference(before, plan)}. "
             "Choose another folder, or pass --overwrite."
         )
     try:
@@ -111,7 +111,7 @@ def _remove(folder):
     records = [path for path in glob.glob(os.path.join(glob.escape(work), "*.json")) if path != plan]
     made = [os.path.join(folder, os.path.basename(path).removesuffix(".json")) for path in records]
     indexes = glob.glob(os.path.join(glob.escape(folder), "*.index.npz"))
-    for path in [os.path.join(folder, image_manifest.MANIFEST), *indexes, *made, *records, plan]:
+    for path in [os.path.join(folder, MANIFEST), *indexes, *made, *records, plan]:
         with contextlib.suppress(FileNotFoundError):
             os.remove(path)
 

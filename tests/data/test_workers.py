@@ -3,7 +3,7 @@
 import pytest
 
 from tests.data import image_sets
-from tfbigbatch.data.prepare_images import workers
+from tfbigbatch.data import workers
 
 
 def run(function, processes):

@@ -1,0 +1,70 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfbigbatch.models import bert
+from tfbigbatch.optimizers import exclusions
+
+SMALL = {"vocabulary_size": 40, "layers": 2, "hidden_units": 8, "heads": 2, "inner_units": 12, "max_positions": 16}
+
+
+def features(length=10, masked=3):
+    random = np.random.RandomState(0)
+    return {
+        "input_word_ids": tf.constant(random.randint(0, 40, (2, length)), tf.int32),
+        "input_mask": tf.ones([2, length], tf.int32),
+        "input_type_ids": tf.zeros([2, length], tf.int32),
+        "masked_lm_positions": tf.constant(random.randint(0, length, (2, masked)), tf.int32),
+    }
+
+
+@pytest.mark.slow
+def test_the_base_model_has_the_published_parameters():
+    network = bert.pretrainer(vocabulary_size=30522, **bert.defaults("bert_base"))
+    # 109,482,240 of the encoder with its pooler, 622,650 of the masked words' head, 1,538 of the other.
+    assert network.count_params() == 110_106_428
+
+
+def test_the_tiny_encoder_has_the_published_parameters():
+    network = bert.pretrainer(vocabulary_size=30522, **bert.defaults("bert_tiny"))
+    assert network.get_layer("encoder").count_params() == 4_385_920
+
+
+def test_sequences_of_any_length_share_the_variables():
+    network = bert.pretrainer(**SMALL)
+    for length, masked in ((10, 3), (16, 5)):
+        found = network(features(length, masked))
+        assert found["masked_lm"].shape == (2, masked, 40) and found["next_sentence"].shape == (2, 2)
+    assert [name for name in found if found[name].dtype != tf.float32] == []
+
+
+def test_the_usual_exclusions_find_the_norms_and_the_biases():
+    paths = [variable.name.split(":")[0] for variable in bert.pretrainer(**SMALL).trainable_variables]
+    decayed = [path for path in paths if not exclusions.is_excluded(path, exclusions.NORM_AND_BIAS)]
+    # Three tables, six matrices a layer, the pooler's, and a matrix of each head.
+    assert len(decayed) == 3 + 2 * 6 + 1 + 2
+    assert all(path.endswith(("embeddings", "kernel")) for path in decayed)
+
+
+def test_without_the_next_sentence_nothing_is_left_untrained():
+    network = bert.pretrainer(**SMALL, next_sentence=False)
+    with tf.GradientTape() as tape:
+        outputs = network(features(), training=True)
+        loss = tf.reduce_sum(outputs["masked_lm"])
+    assert list(outputs) == ["masked_lm"]
+    assert all(gradient is not None for gradient in tape.gradient(loss, network.trainable_variables))
+
+
+@pytest.mark.parametrize(
+    "fields, said",
+    [
+        ({"heads": 3}, "model.heads=3 does not divide model.hidden_units=8"),
+        ({"layers": 0}, "model.layers=0: expected 1 or more"),
+        ({"dropout": 1.0}, "model.dropout=1.0"),
+    ],
+)
+def test_bad_sizes_are_refused(fields, said):
+    with pytest.raises(ValueError, match=said):
+        bert.encoder(**{**SMALL, **fields})
+    with pytest.raises(ValueError, match="BERT 'bert_bas' is unknown. Did you mean 'bert_base'"):
+        bert.defaults("bert_bas")

@@ -1,0 +1,46 @@
+import pytest
+import tensorflow as tf
+
+from tfbigbatch import faces, schedules
+
+FACES = sorted(faces.KERAS)
+
+
+def rates(schedule, steps):
+    return [float(schedule(tf.constant(step, tf.int64))) for step in steps]
+
+
+def three(face):
+    parts = [
+        schedules.build(0.4, warmup_steps=2, total_steps=6, decay="linear", keras=face),
+        schedules.build(0.1, warmup_steps=4, total_steps=5, keras=face),
+        schedules.build(1.0, warmup_steps=0, total_steps=10, decay="polynomial", power=0.5, keras=face),
+    ]
+    return parts, schedules.in_phases(parts, [6, 5, 10], keras=face)
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_each_phase_counts_from_its_own_start(face):
+    parts, phased = three(face)
+    alone = [*rates(parts[0], range(6)), *rates(parts[1], range(5)), *rates(parts[2], range(12))]
+    assert rates(phased, range(23)) == pytest.approx(alone)
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_it_serialises_and_compiles(face):
+    _, phased = three(face)
+    again = type(phased).from_config(phased.get_config())
+    compiled = tf.function(again, jit_compile=True, autograph=False)
+    assert rates(compiled, range(21)) == pytest.approx(rates(phased, range(21)))
+
+
+def test_one_phase_is_its_schedule():
+    only = schedules.build(0.4, warmup_steps=2, total_steps=6, keras="tf_keras")
+    assert schedules.in_phases([only], [6], keras="tf_keras") is only
+
+
+@pytest.mark.parametrize("steps", [[6], [6, 5, 0]])
+def test_phases_that_do_not_fit_are_refused(steps):
+    parts, _ = three("tf_keras")
+    with pytest.raises(ValueError, match="phases of .* updates for 3 schedules"):
+        schedules.in_phases(parts, steps, keras="tf_keras")

@@ -1,0 +1,47 @@
+"""Random numbers as a function of their place: the same in NumPy and TensorFlow, and found without a replay.
+
+A stream is named by a key of 64 bits, and its numbers are SplitMix64's (Steele, Lea and Flood 2014): the
+finaliser of key + (i + 1) * golden ratio. NumPy's alone are here, so that nothing needs TensorFlow.
+"""
+
+import numpy as np
+
+GOLDEN = 0x9E3779B97F4A7C15
+# Numbers of so many bits are exact in float32.
+BITS = 24
+_MASK = (1 << 64) - 1
+
+
+def mixed(value):
+    """SplitMix64's finaliser of uint64, an array of any shape."""
+    value = np.asarray(value, np.uint64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        value = (value ^ (value >> np.uint64(shift))) * np.uint64(factor)
+    return value ^ (value >> np.uint64(31))
+
+
+def of_seed(seed):
+    """A run's seed, any int, as 64 bits."""
+    return ((seed + 1) * GOLDEN) & _MASK
+
+
+def keys(seed, epoch, numbers):
+    """A key for each record of an epoch of a run.
+
+    Args:
+      seed: int, the run's.
+      epoch: int.
+      numbers: integer array of [n].
+
+    Returns:
+      uint64 array of [n].
+    """
+    run = mixed([of_seed(seed)])
+    of_epoch = mixed(run + np.uint64((epoch + 1) & _MASK))
+    return mixed(of_epoch + np.asarray(numbers).astype(np.int64).astype(np.uint64))
+
+
+def draws(keys, count):
+    """`count` numbers for each key: int64 [n, count], uniform in [0, 2^24)."""
+    steps = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(GOLDEN)
+    return (mixed(keys[:, None] + steps) >> np.uint64(64 - BITS)).astype(np.int64)

@@ -1,0 +1,197 @@
+"""From plain text to a prepared folder: found, tokenised and written, and gone on with after a stop."""
+
+import dataclasses
+import os
+
+import numpy as np
+
+from tfbigbatch.data import bert_manifest, claim, record_manifest, wordpiece, workers
+from tfbigbatch.data.prepare_bert import corpus, shards, vocabulary
+from tfbigbatch.data.prepare_bert.settings import Settings
+from tfbigbatch.errors import InputError
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """How a corpus is prepared.
+
+    Attributes:
+      settings: Settings.
+      vocab_file: path of a vocab.txt; None where one is trained.
+      train_vocab_size: the tokens of the vocabulary that is trained; None where one is given.
+      validation_share: the share of the documents that is held out, in [0, 1).
+      shards: dictionary from splits to their numbers of shards.
+      shard_megabytes: about how much text goes into the shards of other splits, in 10^6 bytes.
+      processes: how many at once.
+      overwrite: whether to replace what was prepared from another source or with other options.
+
+    Raises:
+      ValueError: a value is out of its range, or not one of vocab_file and train_vocab_size is given.
+    """
+
+    settings: Settings = Settings()
+    vocab_file: str | None = None
+    train_vocab_size: int | None = None
+    validation_share: float = 0.0
+    shards: dict = dataclasses.field(default_factory=dict)
+    shard_megabytes: float = 64.0
+    processes: int = 1
+    overwrite: bool = False
+
+    def __post_init__(self):
+        if (self.vocab_file is None) == (self.train_vocab_size is None):
+            raise InputError("Give either --vocab_file=FILE or --train_vocab_size=NUMBER, and not both.")
+        for name, fine, expected in (
+            ("train_vocab_size", (self.train_vocab_size or 100) >= 100, "100 or more"),
+            ("validation_share", 0 <= self.validation_share < 1, "0 to less than 1"),
+            ("shard_megabytes", self.shard_megabytes > 0, "more than 0"),
+            ("processes", self.processes >= 1, "1 or more"),
+        ):
+            if not fine:
+                raise InputError(f"--{name}={getattr(self, name)}: expected {expected}.")
+
+
+def prepare(source, output_dir, options, say=lambda line: None):
+    """Makes a prepared folder of a corpus, or finds it made.
+
+    The files are the same whatever the number of processes.
+
+    Args:
+      source: path, see corpus.UNDERSTOOD.
+      output_dir: the prepared folder; made where it does not exist.
+      options: Options.
+      say: called with a line on what was found, before the long work begins.
+
+    Returns:
+      (all that manifest.json says, as a dictionary; True where the folder held it already).
+
+    Raises:
+      ValueError: the source or the vocabulary cannot be used; the folder holds something else, or another
+        command is at work in it; or it cannot be written.
+      Preempted: SIGINT or SIGTERM came; the same call goes on from there.
+    """
+    _refuse_inside(source, output_dir)
+    names, paths = corpus.find(source)
+    given = wordpiece.Vocabulary.load(options.vocab_file) if options.vocab_file else None
+    with claim.alone(output_dir):
+        plan = _plan(source, names, paths, options, given)
+        claim.take(output_dir, plan, record_manifest.paths(output_dir, ("train", "validation")), options.overwrite)
+        if _whole(output_dir):
+            return bert_manifest.read(output_dir), True
+        documents = _scanned(paths, options.processes)
+        if not len(documents):
+            raise InputError(f"--source={source} has no text: no document in {len(paths):,} files.")
+        learnt = given or _trained(documents, output_dir, options, say)
+        known = bert_manifest.save_vocabulary(output_dir, learnt), bert_manifest.digest(learnt)
+        planned = shards.plan(
+            documents,
+            output_dir,
+            known,
+            options.settings,
+            validation_share=options.validation_share,
+            shards=options.shards,
+            megabytes=options.shard_megabytes,
+        )
+        say(
+            f"{', '.join(sorted({name for name in documents.layouts}))}: {len(documents):,} documents in "
+            f"{len(paths):,} files, {int(documents.length.sum()) / 1e6:,.1f} MB; {len(planned):,} shards"
+        )
+        results = _written(planned, options.processes)
+        _save(output_dir, plan, planned, results, learnt, options)
+        return bert_manifest.read(output_dir), False
+
+
+def _refuse_inside(source, output_dir):
+    outer, inner = os.path.realpath(source), os.path.realpath(output_dir)
+    if os.path.commonpath([outer, inner]) == outer:
+        raise InputError(
+            f"--output_dir={output_dir} lies in --source={source}: vocab.txt would be taken for a part of the "
+            "source the next time. Choose a folder outside of it."
+        )
+
+
+def _plan(source, names, paths, options, given):
+    """What the result depends on, see claim.plan."""
+    kept = {
+        **dataclasses.asdict(options.settings),
+        "validation_share": options.validation_share,
+        "shards": options.shards,
+        "shard_megabytes": options.shard_megabytes,
+        "vocabulary": bert_manifest.digest(given) if given else f"trained, {options.train_vocab_size}",
+    }
+    rows = [(name, os.path.getsize(path)) for name, path in zip(names, paths)]
+    return claim.plan(source, bert_manifest.KIND.content, kept, [], rows)
+
+
+def _whole(output_dir):
+    """Whether the folder is a prepared one."""
+    try:
+        bert_manifest.load(output_dir)
+    except InputError:
+        return False
+    return True
+
+
+def _scanned(paths, processes):
+    """The corpus.Documents of some files."""
+    found = {}
+    # A worker's start takes longer than a small corpus.
+    several = processes if sum(map(os.path.getsize, paths)) > 100e6 else 1
+    with workers.bar(len(paths), 0, "file") as progress:
+        workers.run(corpus.scan, paths, processes=several, ended=found.__setitem__, progress=progress)
+    return corpus.documents(paths, [found[path] for path in paths])
+
+
+def _trained(documents, output_dir, options, say):
+    """The vocabulary that a command before this one learnt, or one that is learnt now."""
+    if os.path.exists(os.path.join(output_dir, bert_manifest.VOCABULARY)):
+        return wordpiece.Vocabulary.load(os.path.join(output_dir, bert_manifest.VOCABULARY))
+    held = shards.held_out(len(documents), options.validation_share, options.settings.seed)
+    say(f"learning a vocabulary of {options.train_vocab_size:,} tokens")
+    return vocabulary.train(
+        documents.only(np.flatnonzero(~held)), options.train_vocab_size, options.settings.lower_case
+    )
+
+
+def _written(planned, processes):
+    """Dictionary from the shards' names to what they hold, once all are whole."""
+    results = {shard.name: shards.done(shard) for shard in planned}
+    todo = [shard for shard in planned if results[shard.name] is None]
+    total, left = sum(len(shard.documents) for shard in planned), sum(len(shard.documents) for shard in todo)
+
+    def ended(shard, result):
+        results[shard.name] = result
+
+    with workers.bar(total, total - left, "document") as progress:
+        workers.run(shards.write, todo, processes=processes, ended=ended, progress=progress)
+    return results
+
+
+def _save(output_dir, plan, planned, results, learnt, options):
+    """Writes the manifest."""
+    settings, splits, counts = options.settings, {}, {}
+    for split in dict.fromkeys(shard.split for shard in planned):
+        part = [shard for shard in planned if shard.split == split]
+        splits[split] = record_manifest.Split.of_files(
+            split,
+            [shard.path for shard in part],
+            [np.load(shard.offsets) for shard in part],
+            [results[shard.name]["bytes"] for shard in part],
+        )
+        counts[split] = {name: sum(results[shard.name][name] for shard in part) for name in shards.COUNTS}
+        places = counts[split]["sequences"] * settings.max_seq_length
+        counts[split]["padding_share"] = 1 - counts[split]["sequence_tokens"] / places if places else 0.0
+    if not counts.get("train", {}).get("sequences"):
+        raise InputError("The text gave no sequence to train on: it has too few sentences. See --nonext_sentence.")
+    manifest = bert_manifest.Manifest(
+        masking=settings.masking,
+        max_seq_length=settings.max_seq_length,
+        max_predictions_per_seq=settings.max_predictions_per_seq,
+        next_sentence=settings.next_sentence,
+        bytes_of_id=shards.bytes_of_id(learnt),
+        keys=bert_manifest.STANDARD_KEYS,
+        vocabulary=learnt,
+        splits=splits,
+    )
+    sha256 = {shard.path: results[shard.name]["sha256"] for shard in planned}
+    bert_manifest.save(output_dir, manifest, sha256=sha256, about={**plan, "counts": counts})

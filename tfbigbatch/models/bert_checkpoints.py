@@ -1,0 +1,183 @@
+"""Published BERT checkpoints, Google's TF1 `bert_model.ckpt` and Hugging Face's safetensors, into our networks."""
+
+import json
+import os
+import re
+
+import numpy as np
+import tensorflow as tf
+
+from tfbigbatch.errors import InputError
+
+_FILES = ("model.safetensors", "bert_model.ckpt")
+_SAFETENSORS_TYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": np.uint16, "I64": np.int64}
+# Names of our variables, and Google's.
+_NAMES = (
+    (r"encoder/word_embeddings/embeddings", r"bert/embeddings/word_embeddings"),
+    (r"encoder/position_embedding/embeddings", r"bert/embeddings/position_embeddings"),
+    (r"encoder/type_embeddings/embeddings", r"bert/embeddings/token_type_embeddings"),
+    (r"encoder/embeddings/layer_norm/(.*)", r"bert/embeddings/LayerNorm/\1"),
+    (r"encoder/pooler_transform/(.*)", r"bert/pooler/dense/\1"),
+    (r"encoder/transformer/layer_(\d+)/self_attention/attention_output/(.*)", r"LAYER/attention/output/dense/\2"),
+    (r"encoder/transformer/layer_(\d+)/self_attention/(.*)", r"LAYER/attention/self/\2"),
+    (r"encoder/transformer/layer_(\d+)/self_attention_layer_norm/(.*)", r"LAYER/attention/output/LayerNorm/\2"),
+    (r"encoder/transformer/layer_(\d+)/intermediate/(.*)", r"LAYER/intermediate/dense/\2"),
+    (r"encoder/transformer/layer_(\d+)/output/(.*)", r"LAYER/output/dense/\2"),
+    (r"encoder/transformer/layer_(\d+)/output_layer_norm/(.*)", r"LAYER/output/LayerNorm/\2"),
+    (r"masked_lm_head/transform/(.*)", r"cls/predictions/transform/\1"),
+    (r"masked_lm_head/output_bias/bias", r"cls/predictions/output_bias"),
+    (r"next_sentence_head/kernel", r"cls/seq_relationship/output_weights"),
+    (r"next_sentence_head/bias", r"cls/seq_relationship/output_bias"),
+)
+_OUTPUTS_FIRST = "cls/seq_relationship/output_weights"
+# Hugging Face's names with slashes for dots, and Google's.
+_HUGGING_FACE = (
+    (r"encoder/layer/(\d+)/", r"encoder/layer_\1/"),
+    (r"LayerNorm/weight$", r"LayerNorm/gamma"),
+    (r"LayerNorm/bias$", r"LayerNorm/beta"),
+    (r"(embeddings/\w+_embeddings)/weight$", r"\1"),
+    (r"^cls/predictions/bias$", r"cls/predictions/output_bias"),
+    (r"^cls/seq_relationship/weight$", _OUTPUTS_FIRST),
+    (r"^cls/seq_relationship/bias$", r"cls/seq_relationship/output_bias"),
+)
+
+
+def read(path):
+    """The arrays of a checkpoint, by Google's names; kernels are [inputs, outputs].
+
+    Args:
+      path: the prefix of a TF1 checkpoint ('.../bert_model.ckpt'), a safetensors file, or a folder with one of them
+        under its usual name.
+
+    Returns:
+      Dictionary from names such as 'bert/encoder/layer_0/output/dense/kernel' to NumPy arrays.
+
+    Raises:
+      ValueError: there is no such checkpoint, or it is damaged or not BERT's.
+    """
+    if os.path.isdir(path):
+        inside = [os.path.join(path, name) for name in _FILES]
+        found = [name for name in inside if os.path.isfile(name) or os.path.isfile(f"{name}.index")]
+        if not found:
+            raise InputError(f"{path} holds no checkpoint of BERT: neither {_FILES[0]} nor {_FILES[1]}.index.")
+        path = found[0]
+    if os.path.isfile(f"{path}.index"):
+        arrays = _google(path)
+    elif os.path.isfile(path):
+        arrays = _hugging_face(path)
+    else:
+        raise InputError(f"{path}: no such checkpoint, neither a safetensors file nor the prefix of a TF1 checkpoint.")
+    for name in ("bert/embeddings/word_embeddings", "bert/encoder/layer_0/intermediate/dense/kernel"):
+        if name not in arrays:
+            raise InputError(f"{path} is no checkpoint of BERT: it has no {name}, but {', '.join(sorted(arrays)[:3])}.")
+    return arrays
+
+
+def sizes_of(arrays, heads=None):
+    """The fields of `bert.encoder` that fit a checkpoint's arrays; a head for 64 units, where `heads` is None."""
+    words, hidden_units = arrays["bert/embeddings/word_embeddings"].shape
+    layers = [re.match(r"bert/encoder/layer_(\d+)/", name) for name in arrays]
+    return {
+        "vocabulary_size": words,
+        "layers": len({found[1] for found in layers if found}),
+        "hidden_units": hidden_units,
+        "heads": heads or max(1, hidden_units // 64),
+        "inner_units": arrays["bert/encoder/layer_0/intermediate/dense/kernel"].shape[1],
+        "max_positions": len(arrays["bert/embeddings/position_embeddings"]),
+        "token_types": len(arrays["bert/embeddings/token_type_embeddings"]),
+    }
+
+
+def assign(network, arrays, source="the checkpoint"):
+    """Gives a network the values of a checkpoint, all of them or, on an error, none.
+
+    Args:
+      network: a tf_keras.Model that has `bert.encoder` in it.
+      arrays: as `read` gives.
+      source: for errors.
+
+    Returns:
+      The names of the network's variables that the checkpoint does not have, which stay as they are: its heads.
+
+    Raises:
+      ValueError: the checkpoint lacks a variable of the encoder, or has it in another shape.
+    """
+    values, left = [], []
+    for variable in network.variables:
+        name = variable.name.split(":")[0]
+        theirs = google_name(name)
+        if theirs not in arrays:
+            if name.startswith("encoder/"):
+                raise InputError(f"{source} has no {theirs}, for {name}: it is of a smaller model, or not whole.")
+            left.append(name)
+            continue
+        value = arrays[theirs].T if theirs == _OUTPUTS_FIRST else arrays[theirs]
+        # Google's matrices have all heads side by side.
+        of_heads = "/self_attention/" in name and value.size == np.prod(variable.shape)
+        if value.shape != tuple(variable.shape) and not of_heads:
+            raise InputError(
+                f"{source}: {theirs} has the shape {value.shape}, and {name} {tuple(variable.shape)}. Set the model's "
+                "fields to those of the checkpoint."
+            )
+        values.append((variable, value.reshape(variable.shape)))
+    for variable, value in values:
+        variable.assign(value)
+    return left
+
+
+def google_name(name):
+    """Google's name for one of our variables; None where it has none."""
+    for pattern, theirs in _NAMES:
+        found = re.fullmatch(pattern, name)
+        if found:
+            return found.expand(theirs.replace("LAYER", r"bert/encoder/layer_\1"))
+    return None
+
+
+def _google(prefix):
+    try:
+        reader = tf.train.load_checkpoint(prefix)
+        names = [name for name in reader.get_variable_to_shape_map() if name.startswith(("bert/", "cls/"))]
+        # A checkpoint of a run has the optimizer's state beside each variable.
+        return {name: reader.get_tensor(name) for name in names if not name.endswith(("/adam_m", "/adam_v"))}
+    except (tf.errors.OpError, RuntimeError) as error:
+        raise InputError(f"{prefix} cannot be read as a TF1 checkpoint: {str(error).splitlines()[0]}.") from None
+
+
+def _hugging_face(path):
+    arrays = {}
+    for name, value in _safetensors(path).items():
+        name = name.replace(".", "/")
+        if not name.startswith(("bert/", "cls/")):
+            name = f"bert/{name}"  # Of the encoder alone.
+        for pattern, replacement in _HUGGING_FACE:
+            name = re.sub(pattern, replacement, name)
+        if name.endswith("/weight"):
+            name, value = name.removesuffix("weight") + "kernel", value.T
+        arrays[name] = value
+    return arrays
+
+
+def _safetensors(path):
+    """The arrays of a safetensors file: the length of a JSON header, the header, and the arrays' bytes."""
+    try:
+        with open(path, "rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if length > os.path.getsize(path):
+                raise ValueError("its header would be longer than the file")
+            header = json.loads(file.read(length))
+            content = file.read()
+        arrays = {}
+        for name, entry in header.items():
+            if name == "__metadata__":
+                continue
+            begin, end = entry["data_offsets"]
+            kind = _SAFETENSORS_TYPES[entry["dtype"]]
+            value = np.frombuffer(content[begin:end], np.dtype(kind).newbyteorder("<")).reshape(entry["shape"])
+            if entry["dtype"] == "BF16":
+                # The upper half of a float32.
+                value = (value.astype(np.uint32) << 16).view(np.float32)
+            arrays[name] = value.astype(np.float32) if value.dtype.kind == "f" else value
+        return arrays
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path} cannot be read as a safetensors file: {error}.") from None

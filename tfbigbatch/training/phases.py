@@ -1,0 +1,113 @@
+"""The phases of a run: each its own data, batch, schedule and intervals, one network and optimizer through all."""
+
+import dataclasses
+
+from tfbigbatch import experiment, schedules
+from tfbigbatch.errors import InputError
+from tfbigbatch.training.plan import Plan, plan_of
+
+
+@dataclasses.dataclass(frozen=True)
+class Phase:
+    """One phase of a run; a run without phases is one.
+
+    Attributes:
+      config: the run's config, with the phase's own fields.
+      task: the task on the phase's data.
+      plan: its arithmetic.
+      first_step: the update of the run that it begins with.
+    """
+
+    config: object
+    task: object
+    plan: Plan
+    first_step: int
+
+    @property
+    def last_step(self):
+        """The update of the run that it ends before."""
+        return self.first_step + self.plan.total_steps
+
+    @property
+    def examples_in_epoch(self):
+        """The training examples of an epoch of its data."""
+        return self.task.train.examples_in_epoch(self.config.batch_size)
+
+    @property
+    def held_out(self):
+        """The set that it is evaluated on."""
+        return getattr(self.task, self.config.evaluate_on)
+
+    @property
+    def evaluation_steps(self):
+        """The batches that hold every held-out example once."""
+        return self.held_out.evaluation_steps(self.plan.evaluation_batch_size)
+
+    def evaluation_set(self, strategy):
+        """The distributed data set of the held-out examples."""
+        return strategy.distribute_datasets_from_function(
+            lambda context: self.held_out.evaluation_batches(context, batch_size=self.plan.evaluation_batch_size)
+        )
+
+    def training_set(self, strategy, first_step, last_step):
+        """The distributed data set of the updates [first_step, last_step) of the run."""
+        return strategy.distribute_datasets_from_function(
+            lambda context: self.task.train.training_batches(
+                context,
+                batch_size=self.config.batch_size,
+                seed=self.config.seed,
+                first_step=first_step - self.first_step,
+                last_step=last_step - self.first_step,
+            )
+        )
+
+
+def phases_of(config, make_task, replicas):
+    """The `Phase`s of a run, in their order.
+
+    Args:
+      config: of the experiment.
+      make_task: makes the task of a phase's config.
+      replicas: over all workers.
+
+    Raises:
+      ValueError: a phase cannot be planned; or the task or DATE knows no phases.
+    """
+    found, first_step = [], 0
+    for fields in experiment.phases(config):
+        task = make_task(fields)
+        plan = plan_of(fields, task.train.examples_in_epoch(fields.batch_size), replicas)
+        found.append(Phase(fields, task, plan, first_step))
+        first_step = found[-1].last_step
+    if len(found) > 1 and (config.date.enabled or task.carries_state):
+        why = "date.enabled" if config.date.enabled else f"task {config.task}, whose state goes from update to update"
+        raise InputError(f"phases: {len(found)} of them, with {why}; expected none. Train each in a run of its own.")
+    return found
+
+
+def at_step(phases, step):
+    """The phase that update `step` belongs to; the last one after its end."""
+    return next((phase for phase in phases if step < phase.last_step), phases[-1])
+
+
+def learning_rate(phases):
+    """The schedule of the whole run, of tf_keras."""
+    return schedules.in_phases(
+        [phase.plan.learning_rate for phase in phases],
+        [phase.plan.total_steps for phase in phases],
+        keras="tf_keras",
+    )
+
+
+def lines(phases):
+    """The arithmetic of all phases, for the run's banner."""
+    if len(phases) == 1:
+        return phases[0].plan.lines
+    return [
+        line
+        for number, phase in enumerate(phases, 1)
+        for line in (
+            f"phase {number}    of {len(phases)}, from step {phase.first_step:,}: {phase.task.train.source}",
+            *phase.plan.lines,
+        )
+    ]
