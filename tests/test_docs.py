@@ -13,7 +13,7 @@ import tensorflow as tf
 import tf_keras
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PAGES = ("docs/optimizers.md", "docs/migration.md", "docs/scaling.md", "docs/date.md")
+PAGES = ("docs/optimizers.md", "docs/migration.md", "docs/scaling.md", "docs/date.md", "docs/finetuning.md")
 
 
 def blocks(page):

@@ -14,7 +14,13 @@ PACKAGE = os.path.dirname(tfbigbatch.__file__)
 ANYWHERE = {"errors", "faces"}
 # People use these alone: they import next to nothing else. DATE, in scaling, governs a schedule by instruments.
 ALONE = {"optimizers": set(), "schedules": set(), "instruments": set(), "scaling": {"instruments", "schedules"}}
-ALLOWED = {**ALONE, "data": set(), "models": set(), "tasks": {"data", "models", "optimizers", "schedules", "scaling"}}
+ALLOWED = {
+    **ALONE,
+    "data": set(),
+    "scores": set(),
+    "models": set(),
+    "tasks": {"data", "models", "optimizers", "schedules", "scaling"},
+}
 
 
 def imported(path):
@@ -62,6 +68,12 @@ def test_the_optimizers_need_tensorflow_and_keras_only():
     assert {"keras", "tf_keras"} <= loaded
     added = {name.split(".")[0] for name in loaded - theirs}
     assert added == {"tfbigbatch"}
+
+
+def test_scoring_and_reading_texts_need_no_tensorflow():
+    scores = "from tfbigbatch.scores import glue, race, squad"
+    texts = "from tfbigbatch.data import glue_rows, race_passages, squad, squad_decoding, squad_questions, wordpiece"
+    assert not {"tensorflow", "tf_keras", "keras"} & modules_after(f"{scores}; {texts}")
 
 
 def test_an_unknown_name_is_told_what_there_is():

@@ -71,11 +71,11 @@ class Arrays:
           tf.data.Dataset of (features, labels), each of batch_size / replicas examples; the
           replicas of this worker take turns.
         """
-        features, labels = tf.constant(self.features), tf.constant(self.labels)
+        arrays = self._constants()
 
         def batch_of(positions):
             indices = order.examples_at(positions, seed=seed, dataset_size=len(self))
-            return tf.gather(features, indices), tf.gather(labels, indices)
+            return _rows(arrays, indices)
 
         return replica_batches.of_positions(
             batch_of, context, batch_size=batch_size, first_step=first_step, last_step=last_step
@@ -88,12 +88,12 @@ class Arrays:
           tf.data.Dataset of (features, labels, mask): the float32 mask is 1 for an example and 0
           for padding. It covers `evaluation_steps(batch_size)` updates.
         """
-        features, labels = tf.constant(self.features), tf.constant(self.labels)
+        arrays = self._constants()
 
         def batch_of(positions):
             indices = tf.minimum(positions, len(self) - 1)
             mask = tf.cast(positions < len(self), tf.float32)
-            return tf.gather(features, indices), tf.gather(labels, indices), mask
+            return (*_rows(arrays, indices), mask)
 
         return replica_batches.of_positions(
             batch_of, context, batch_size=batch_size, first_step=0, last_step=self.evaluation_steps(batch_size)
@@ -102,3 +102,11 @@ class Arrays:
     def evaluation_steps(self, batch_size):
         """The number of batches that hold every example once."""
         return -(-len(self) // batch_size)
+
+    def _constants(self):
+        """(features, labels) as tensors, in the dictionaries that they may come in."""
+        return tf.nest.map_structure(tf.constant, (self.features, self.labels))
+
+
+def _rows(arrays, indices):
+    return tf.nest.map_structure(lambda array: tf.gather(array, indices), arrays)

@@ -164,11 +164,12 @@ def _cleaned(word):
     """Without control characters, with spaces for the rarer spaces, and with CJK characters apart."""
     if word.isascii() and word.isprintable():
         return word
-    return "".join(map(_cleaned_character, word))
+    return "".join(map(cleaned_character, word))
 
 
 @functools.lru_cache(1 << 16)
-def _cleaned_character(character):
+def cleaned_character(character):
+    """The character; nothing for a control character, a space for a rarer one, and a CJK character between spaces."""
     code, category = ord(character), unicodedata.category(character)
     if code in (0, 0xFFFD) or category in ("Cc", "Cf"):
         return ""

@@ -1,0 +1,26 @@
+import pytest
+
+from tfbigbatch.data import json_file
+
+
+def test_the_content_comes_back(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text('{"é": [1]}', encoding="utf-8")
+    assert json_file.read(str(path)) == json_file.read_dictionary(str(path)) == {"é": [1]}
+
+
+@pytest.mark.parametrize(
+    "content, said",
+    [
+        (b"{", "a.json is not JSON in UTF-8"),
+        (b'"\xff"', "a.json is not JSON in UTF-8"),
+        (b"[]", "a.json holds a list; expected a dictionary"),
+        (None, "a.json cannot be read: No such file"),
+    ],
+)
+def test_another_file_is_named(tmp_path, content, said):
+    path = tmp_path / "a.json"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ValueError, match=said):
+        json_file.read_dictionary(str(path))

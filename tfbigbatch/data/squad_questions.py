@@ -1,0 +1,71 @@
+"""SQuAD's questions, read from the JSON of v1.1 or v2. Nothing here needs TensorFlow."""
+
+import dataclasses
+
+from tfbigbatch.data import json_file
+from tfbigbatch.errors import InputError
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """A question about a paragraph.
+
+    Attributes:
+      id: the question's id.
+      text: the question.
+      context: the paragraph; the questions about one paragraph share it.
+      answers: tuple of (text, start), `start` the character of the context at which the text begins; empty
+        where the question has no answer (v2) or the answers are held back.
+      impossible: true where v2 says that the context holds no answer.
+    """
+
+    id: str
+    text: str
+    context: str
+    answers: tuple
+    impossible: bool = False
+
+
+def read(path):
+    """The questions of a file, in its order.
+
+    Raises:
+      ValueError: the file cannot be read, is not of SQuAD's form, holds no question, or one id twice.
+    """
+    content = json_file.read(path)
+    try:
+        articles = content["data"]
+        paragraphs = [paragraph for article in articles for paragraph in article["paragraphs"]]
+    except (KeyError, TypeError) as error:
+        raise InputError(
+            f"{path} is not of SQuAD's form ({error!r}); expected a 'data' list of articles with 'paragraphs'."
+        ) from None
+    questions, seen = [], set()
+    for paragraph in paragraphs:
+        for question in _of_paragraph(path, paragraph):
+            if question.id in seen:
+                raise InputError(f"{path}: the question {question.id!r} is there twice; ids name one question each.")
+            seen.add(question.id)
+            questions.append(question)
+    if not questions:
+        raise InputError(f"{path} holds no question.")
+    return questions
+
+
+def answer_texts(questions):
+    """Dictionary from the questions' ids to the list of their answers' texts, as the scores take it."""
+    return {question.id: [text for text, _ in question.answers] for question in questions}
+
+
+def _of_paragraph(path, paragraph):
+    try:
+        context = paragraph["context"]
+        for entry in paragraph["qas"]:
+            # v2 also gives wrong, plausible answers to questions without one, under a name of their own.
+            answers = tuple((answer["text"], int(answer["answer_start"])) for answer in entry.get("answers", ()))
+            yield Question(entry["id"], entry["question"], context, answers, bool(entry.get("is_impossible", False)))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(
+            f"{path}: a question about {str(paragraph)[:60]!r}... is not of SQuAD's form ({error!r}); expected "
+            "'id', 'question' and 'answers' of 'text' and 'answer_start'."
+        ) from None

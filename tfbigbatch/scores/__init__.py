@@ -1,0 +1,1 @@
+"""Scores of fine-tuning's tasks, from predictions and true answers; they need NumPy alone."""

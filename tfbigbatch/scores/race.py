@@ -1,0 +1,37 @@
+"""RACE's scores: the share of questions answered rightly, for middle and high school and for both.
+
+Source: Lai et al. 2017, section 5; 'all' is over the questions, not the mean of the two.
+"""
+
+import numpy as np
+
+from tfbigbatch.errors import InputError
+
+LEVELS = ("middle", "high")
+
+
+def scores(labels, predictions, levels):
+    """Accuracies.
+
+    Args:
+      labels, predictions: integer arrays of [n], the right and the chosen option of each question.
+      levels: the level of each question, 'middle' or 'high', [n].
+
+    Returns:
+      Dictionary: 'middle' and 'high', where there are such questions, and 'all', in percent; 'total', n.
+
+    Raises:
+      ValueError: the lengths differ, there are no questions, or a level is unknown.
+    """
+    labels, predictions, levels = np.asarray(labels), np.asarray(predictions), np.asarray(levels)
+    if not labels.shape == predictions.shape == levels.shape or labels.ndim != 1 or not labels.size:
+        raise InputError(
+            f"labels of {list(labels.shape)}, predictions of {list(predictions.shape)} and levels of "
+            f"{list(levels.shape)}; expected three arrays of one length, and not empty."
+        )
+    unknown = levels[~np.isin(levels, LEVELS)]
+    if unknown.size:
+        raise InputError(f"found the level {str(unknown[0])!r}; expected 'middle' or 'high'.")
+    right = labels == predictions
+    found = {level: 100.0 * float(right[levels == level].mean()) for level in LEVELS if (levels == level).any()}
+    return {**found, "all": 100.0 * float(right.mean()), "total": int(labels.size)}
