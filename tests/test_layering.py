@@ -19,7 +19,7 @@ ALLOWED = {
     "data": set(),
     "scores": set(),
     "models": set(),
-    "tasks": {"data", "models", "optimizers", "schedules", "scaling"},
+    "tasks": {"data", "models", "scores", "optimizers", "schedules", "scaling"},
 }
 
 

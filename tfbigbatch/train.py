@@ -6,6 +6,7 @@ The same command on the same directory resumes, and says so when the run is fini
 """
 
 import contextlib
+import functools
 import os
 import sys
 import tempfile
@@ -65,6 +66,7 @@ def run(
     from tfbigbatch.training.carried_state import StatefulTrainingModel
     from tfbigbatch.training.checkpoints import Checkpoints
     from tfbigbatch.training.config_checks import check_fields
+    from tfbigbatch.training.measuring import measured
     from tfbigbatch.training.metric import Metric
     from tfbigbatch.training.metrics_log import MetricsLog
     from tfbigbatch.training.mlperf_log import MLPerfLog
@@ -88,6 +90,11 @@ def run(
         raise InputError(
             f"jit_compile=True: TensorFlow compiles a training step on one device only, and --strategy={strategy_name} "
             f"has {strategy.num_replicas_in_sync} replicas. Leave it False; optimizer.jit_compile works anywhere."
+        )
+    if tasks.get(config.task).scores is not None and is_multi_worker(strategy):
+        raise InputError(
+            f"--strategy={strategy_name}: task {config.task} is scored by all outputs together, in one process. Train "
+            "on one machine, with --strategy=mirrored or one_device and no TF_CONFIG."
         )
     chief = is_chief(strategy)
     tf_keras.backend.clear_session()
@@ -174,15 +181,15 @@ def run(
     if resumed:
         _say(chief, f"resume     from the checkpoint of step {first_step:,}")
 
+    def measure_of(phase):
+        return functools.partial(
+            measured, model, phase.task, phase.held_out, phase.evaluation_set(strategy), phase.evaluation_steps
+        )
+
     # ---- Evaluate only ------------------------------------------------------------------------
     if mode == "eval":
         phase = run_phases.at_step(phases, first_step - 1)
-        measured = model.evaluate(
-            phase.evaluation_set(strategy), steps=phase.evaluation_steps, verbose=0, return_dict=True
-        )
-        for check in phase.task.checks:
-            check()
-        result = {"status": before.get("status"), "step": first_step, "metrics": measured}
+        result = {"status": before.get("status"), "step": first_step, "metrics": measure_of(phase)()}
         _say(chief, f"step {first_step:,}: {_shown(result, config)}")
         return result
 
@@ -210,9 +217,7 @@ def run(
 
     def evaluation_of(phase):
         return run_callbacks.Evaluation(
-            model,
-            phase.evaluation_set(strategy),
-            phase.evaluation_steps,
+            measure_of(phase),
             log,
             every=phase.plan.evaluate_every,
             last_step=phase.last_step,
@@ -223,7 +228,6 @@ def run(
                 else None
             ),
             mlperf=mlperf,
-            checks=phase.task.checks,
         )
 
     stop = run_callbacks.StopOnSignal(checkpoints)

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tfbigbatch import tasks
 
-SHARED = {"__init__", "classification", "masked_mean", "perplexity", "row_classification"}
+SHARED = {"__init__", "classification", "fine_tuning", "masked_mean", "perplexity", "row_classification"}
 
 
 def outputs_of(task):
@@ -55,6 +55,10 @@ def test_a_task_has_every_part_and_runs_on_fake_data(name):
             assert np.isfinite(metric.result().numpy())
             # As Keras names them.
             names.append(metric.name if output is None else f"{output}_{metric.name}")
+    if task.scores is not None:
+        held_out = getattr(task, cls.evaluates_on[0])
+        x, *_ = next(iter(held_out.evaluation_batches(tf.distribute.InputContext(), batch_size=len(held_out))))
+        names += task.scores(held_out, tf.nest.map_structure(np.asarray, network(x)))
     assert task.data_decides and task.metrics_in_training in (True, False)
     assert task.target in names and task.higher_is_better in (True, False)
     for check in task.checks:

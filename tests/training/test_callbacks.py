@@ -73,7 +73,7 @@ def test_crosses(before, step, every, expected):
 
 
 def test_progress_without_a_terminal_is_a_line_at_each_tenth(tmp_path, capsys):
-    evaluation = callbacks.Evaluation(None, None, None, None, every=0, last_step=0)
+    evaluation = callbacks.Evaluation(None, None, every=0, last_step=0)
     progress = callbacks.Progress(120).beside(evaluation)
     compiled().fit(*data(), batch_size=8, epochs=10, verbose=0, callbacks=[progress])
     lines = capsys.readouterr().out.splitlines()

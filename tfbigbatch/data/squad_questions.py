@@ -26,15 +26,19 @@ class Question:
     impossible: bool = False
 
 
-def read(path):
+def read(path, first_article=0, last_article=None):
     """The questions of a file, in its order.
 
+    Args:
+      path: the file.
+      first_article, last_article: of its articles those of [first, last) alone; None: to the end.
+
     Raises:
-      ValueError: the file cannot be read, is not of SQuAD's form, holds no question, or one id twice.
+      ValueError: the file cannot be read, is not of SQuAD's form, holds no question there, or one id twice.
     """
     content = json_file.read(path)
     try:
-        articles = content["data"]
+        articles = content["data"][first_article:last_article]
         paragraphs = [paragraph for article in articles for paragraph in article["paragraphs"]]
     except (KeyError, TypeError) as error:
         raise InputError(
@@ -48,7 +52,7 @@ def read(path):
             seen.add(question.id)
             questions.append(question)
     if not questions:
-        raise InputError(f"{path} holds no question.")
+        raise InputError(f"{path} holds no question in its articles {first_article} to {last_article or 'the last'}.")
     return questions
 
 

@@ -144,6 +144,59 @@ def pretrainer(*, next_sentence=True, **sizes):
     return tf_keras.Model({**features, "masked_lm_positions": positions}, outputs, name="bert_pretrainer")
 
 
+def classifier(*, classes, **sizes):
+    """The model of texts and pairs of texts: the pooled output, dropout, and a dense layer.
+
+    Args:
+      classes: how many; 1 for a number.
+      **sizes: see `encoder`.
+
+    Returns:
+      tf_keras.Model from the encoder's inputs to float32 logits [n, classes].
+    """
+    features = inputs()
+    return tf_keras.Model(features, _pooled_head(encoder(**sizes)(features), classes, sizes), name="bert_classifier")
+
+
+def chooser(*, choices, **sizes):
+    """The model of questions with several answers: each is scored by its own, as a pair of texts.
+
+    Args:
+      choices: how many answers each has.
+      **sizes: see `encoder`.
+
+    Returns:
+      tf_keras.Model from the encoder's inputs with an axis for the choices, int32 [n, choices, T], to float32
+      logits [n, choices].
+    """
+    features = {name: tf_keras.Input((choices, None), dtype=tf.int32, name=name) for name in inputs()}
+    side_by_side = {name: tf.reshape(value, [-1, tf.shape(value)[-1]]) for name, value in features.items()}
+    scores = _pooled_head(encoder(**sizes)(side_by_side), 1, sizes)
+    return tf_keras.Model(features, tf.reshape(scores, [-1, choices]), name="bert_chooser")
+
+
+def span_finder(**sizes):
+    """The model of answers that are a part of the text: where they start, and where they end.
+
+    Args:
+      **sizes: see `encoder`.
+
+    Returns:
+      tf_keras.Model from the encoder's inputs to a dictionary of float32 logits [n, T]: 'start_positions' and
+      'end_positions'.
+    """
+    features = inputs()
+    dense = tf_keras.layers.Dense(2, kernel_initializer=_initializer(), name="span_head")
+    start, end = tf.unstack(dense(encoder(**sizes)(features)["sequence_output"]), axis=-1)
+    outputs = {"start_positions": start, "end_positions": end}
+    return tf_keras.Model(features, {name: _float32(name)(value) for name, value in outputs.items()}, name="bert_spans")
+
+
+def _pooled_head(encoded, units, sizes):
+    dropped = tf_keras.layers.Dropout(sizes.get("dropout", 0.1))(encoded["pooled_output"])
+    return _float32("logits")(tf_keras.layers.Dense(units, kernel_initializer=_initializer(), name="head")(dropped))
+
+
 def _float32(name):
     """Logits are float32 whatever the precision."""
     return tf_keras.layers.Activation("linear", dtype=tf.float32, name=name)

@@ -6,7 +6,10 @@ from tfbigbatch.errors import InputError, nearest
 
 # Named here, imported when asked for: a task's data or model may need an optional package.
 _TASKS = {
+    "bert_glue": "BertGlue",
     "bert_pretraining": "BertPretraining",
+    "bert_race": "BertRace",
+    "bert_squad": "BertSquad",
     "digits_lstm": "DigitsLSTM",
     "image_classification": "ImageClassification",
     "lstm_language_model": "LSTMLanguageModel",

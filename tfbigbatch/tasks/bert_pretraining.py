@@ -33,6 +33,7 @@ class BertPretraining:
       carries_state: no state goes on from one update to the next.
       metrics_in_training: whether training steps update the metrics; over a vocabulary one costs as much as the loss.
       data_decides: what the data decides about the network, in words; the same in all phases of a run.
+      scores: None; the metrics tell all.
       training_examples: None; known from the data.
       train, validation: `BertRecords`, or a made-up text.
       checks: functions that raise where too many of their records are bad.
@@ -58,7 +59,7 @@ class BertPretraining:
     evaluates_on = ("validation",)
     carries_state = False
     metrics_in_training = False
-    training_examples = None
+    training_examples = scores = None
 
     @classmethod
     def model_defaults_of(cls, name):

@@ -23,6 +23,7 @@ class ImageClassification:
       carries_state: no state goes on from one update to the next.
       metrics_in_training: whether training steps update the metrics; they cost next to nothing.
       data_decides: what the data decides about the network, in words; the same in all phases of a run.
+      scores: None; the metrics tell all.
       training_examples: None; known from the data.
       train, validation: `ImageRecords`, or `Arrays` of made-up images.
       checks: functions that raise where too many of their records are bad.
@@ -50,7 +51,7 @@ class ImageClassification:
     evaluates_on = ("validation",)
     carries_state = False
     metrics_in_training = True
-    training_examples = None
+    training_examples = scores = None
 
     @classmethod
     def model_defaults_of(cls, name):

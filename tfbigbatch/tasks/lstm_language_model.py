@@ -24,6 +24,7 @@ class LSTMLanguageModel:
       target, higher_is_better: the metric that tells the quality of a run, and its direction.
       evaluates_on: the held-out sets, of which a config names one.
       data_decides: what the data decides about the network, in words; the same in all phases of a run.
+      scores: None; the metrics tell all.
       training_examples: None; the windows of an epoch depend on the corpus and on the batch.
       carries_state: the network's states go on from one update to the next.
       metrics_in_training: whether training steps update the metrics; over thousands of words one costs as much as
@@ -51,7 +52,7 @@ class LSTMLanguageModel:
     }
     target = "perplexity"
     higher_is_better = False
-    training_examples = None
+    training_examples = scores = None
     evaluates_on = ("test", "valid")
     carries_state = True
     metrics_in_training = False

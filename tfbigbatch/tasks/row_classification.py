@@ -17,6 +17,7 @@ class RowClassification:
       carries_state: no state goes on from one update to the next.
       metrics_in_training: whether training steps update the metrics; they cost next to nothing.
       data_decides: what the data decides about the network, in words; the same in all phases of a run.
+      scores: None; the metrics tell all.
       training_examples: examples in an epoch, known without the data.
       train, test: `Arrays`.
 
@@ -37,7 +38,7 @@ class RowClassification:
     carries_state = False
     metrics_in_training = True
     data_decides = "nothing"
-    training_examples = None
+    training_examples = scores = None
 
     def __init__(self, *, model, data, data_dir, use_fake_data):
         self._model = model

@@ -7,41 +7,23 @@ class Evaluation(StepCallback):
     """Evaluates at the end of `fit`'s epochs that reach a multiple of `every`, or the last update.
 
     Args:
-      model: the compiled Keras model.
-      dataset, steps: for `model.evaluate`; every example once, under a mask.
+      measure: function without arguments that measures now, and returns a dictionary of metrics.
       log: MetricsLog.
       every, last_step: in updates.
       histograms: also write histograms of the weights to TensorBoard.
       is_enough: None, or a function of the measured metrics; the first for which it is true end the run.
       mlperf: None, or a MLPerfLog to tell of each evaluation.
-      checks: called after each evaluation; one that finds something wrong with its data raises.
     """
 
-    def __init__(
-        self,
-        model,
-        dataset,
-        steps,
-        log,
-        *,
-        every,
-        last_step,
-        histograms=False,
-        is_enough=None,
-        mlperf=None,
-        checks=(),
-    ):
+    def __init__(self, measure, log, *, every, last_step, histograms=False, is_enough=None, mlperf=None):
         super().__init__()
-        self._model = model
-        self._dataset = dataset
-        self._steps = steps
+        self._measure = measure
         self._log = log
         self._every = every
         self._last_step = last_step
         self._histograms = histograms
         self._is_enough = is_enough
         self._mlperf = mlperf
-        self._checks = checks
         self.latest = {}
 
     def on_epoch_end(self, epoch, logs=None):
@@ -65,7 +47,4 @@ class Evaluation(StepCallback):
 
     def measure(self):
         """Evaluates now, into `latest`."""
-        measured = self._model.evaluate(self._dataset, steps=self._steps, verbose=0, return_dict=True)
-        for check in self._checks:
-            check()
-        self.latest = measured
+        self.latest = self._measure()

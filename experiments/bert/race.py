@@ -1,0 +1,33 @@
+"""RACE by BERT-Base: four answers a question, 512 tokens each.
+
+    python -m tfbigbatch.train --config=experiments/bert/race.py --model_dir=runs/bert_race \\
+      --data_dir=FOLDER_OF_RACE --config.data.vocab_file=vocab.txt --config.model.init_checkpoint=CHECKPOINT
+
+CHECKPOINT is a run of pretraining, Google's bert_model.ckpt, or Hugging Face's model.safetensors.
+Hardware: one GPU with accumulation_steps, half a day. Expected: about 65% (published runs of BERT-Base).
+Not measured here.
+"""
+
+from tfbigbatch import experiment
+
+
+def get_config():
+    config = experiment.new("bert_race", model="bert_base")
+    config.batch_size = config.schedule.batch_size = 32
+    config.duration = "3 epochs"
+    config.schedule.learning_rate = 5e-5
+    config.schedule.warmup_epochs = 0.1
+    config.optimizer = {
+        "name": "adamw",
+        "epsilon": 1e-6,
+        "weight_decay": 0.01,
+        "exclude_from_weight_decay": "norm_and_bias",
+        "global_clipnorm": 1.0,
+    }
+    config.schedule.decay = "linear"
+
+    config.evaluation_batch_size = 64
+    config.evaluate_every = config.checkpoint_every = "1 epochs"
+    config.log_every = "50 steps"
+    config.deterministic = False
+    return config

@@ -1,0 +1,26 @@
+"""What a run measures on held-out examples: metrics batch by batch, or scores of all outputs together."""
+
+import numpy as np
+import tensorflow as tf
+
+
+def measured(model, task, held_out, dataset, steps):
+    """Dictionary from the metrics' or scores' names to floats.
+
+    Args:
+      model: the compiled Keras model.
+      task: the task; where it has `scores`, the network's outputs are gathered for them.
+      held_out: its set of examples.
+      dataset, steps: that set's batches, every example once and then padding, and their number.
+
+    Raises:
+      ValueError: a check of the task's finds something wrong.
+    """
+    if task.scores is None:
+        found = model.evaluate(dataset, steps=steps, verbose=0, return_dict=True)
+    else:
+        outputs = model.predict(dataset, steps=steps, verbose=0)
+        found = task.scores(held_out, tf.nest.map_structure(lambda array: np.asarray(array)[: len(held_out)], outputs))
+    for check in task.checks:
+        check()
+    return found
