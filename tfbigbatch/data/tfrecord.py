@@ -60,8 +60,8 @@ def example(features):
       features: dictionary from names to bytes or int, each a feature of one value; or to a list of int, Varints,
         or an array.array of floats ("f"), each a feature of as many.
     """
-    entries = (_field(1, name.encode()) + _field(2, _feature(value)) for name, value in sorted(features.items()))
-    return _field(1, b"".join(_field(1, entry) for entry in entries))
+    entries = [_field(1, _name(name) + _field(2, _feature(value))) for name, value in sorted(features.items())]
+    return _field(1, b"".join(entries))
 
 
 def parsed(record):
@@ -182,11 +182,16 @@ def _feature(value):
         return _field(1, _field(1, value))
     if isinstance(value, array.array):
         return _field(2, _field(1, value.tobytes()))
-    return _field(3, _field(1, _varint(value)))
+    return _field(3, _field(1, _VARINTS[value]))
 
 
 def _field(number, content):
-    return _varint(number << 3 | _DELIMITED) + _varint(len(content)) + content
+    return _VARINTS[number << 3 | _DELIMITED] + _VARINTS[len(content)] + content
+
+
+@functools.lru_cache(256)
+def _name(name):
+    return _field(1, name.encode())
 
 
 class _VarintOf(dict):

@@ -1,6 +1,7 @@
 """Sequences as records: with their tokens as they are, to be masked anew in each epoch; or with masks for good."""
 
 import array
+import functools
 import sys
 
 import numpy as np
@@ -86,15 +87,17 @@ def _standard(masked, sequence, settings):
             "segment_ids": tfrecord.Varints(b"\0" * first_length + b"\1" * (size - first_length) + b"\0" * padding),
             "masked_lm_positions": positions,
             "masked_lm_ids": labels,
-            "masked_lm_weights": _floats(weights),
+            "masked_lm_weights": _weights(int(sum(weights)), len(weights)),
             # Records of this layout have the feature in any case.
             "next_sentence_labels": label,
         }
     )
 
 
-def _floats(values):
-    found = array.array("f", values)
+@functools.lru_cache(1024)
+def _weights(count, length):
+    """1 for the first `count` of `length` places."""
+    found = array.array("f", [1.0] * count + [0.0] * (length - count))
     if sys.byteorder == "big":
         found.byteswap()
     return found
