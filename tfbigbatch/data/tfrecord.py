@@ -194,6 +194,20 @@ def _name(name):
     return _field(1, name.encode())
 
 
+def varints_of_rows(values):
+    """The Varints of each row of an integer array of [n, m], none negative: a whole array at little more than a row."""
+    width = max(1, -(-int(values.max(initial=0)).bit_length() // 7))
+    shifts = np.arange(width) * 7
+    parts = values[:, :, None] >> shifts
+    # A byte is there where it or one after it has a bit; the first is there in any case.
+    there = parts > 0
+    there[:, :, 0] = True
+    more = np.pad(there[:, :, 1:], [(0, 0), (0, 0), (0, 1)])
+    content = ((parts & 0x7F) | more << 7).astype(np.uint8)[there].tobytes()
+    ends = np.cumsum(there.sum(axis=(1, 2))).tolist()
+    return [Varints(content[first:last]) for first, last in zip([0, *ends], ends)]
+
+
 class _VarintOf(dict):
     """Varints by their values, remembered for small ones: a vocabulary's ids."""
 

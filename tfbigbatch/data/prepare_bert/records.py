@@ -71,13 +71,13 @@ def static(sequences, settings, vocabulary, stream, first):
             mask_id=vocabulary.mask,
             vocabulary_size=len(vocabulary),
         )
-        rows = zip(*(column.tolist() for column in masked))
+        rows = zip(*map(tfrecord.varints_of_rows, masked[:3]), masked[3].sum(axis=1).astype(int).tolist())
         found += [_standard(row, sequence, settings) for row, sequence in zip(rows, part)]
     return found
 
 
 def _standard(masked, sequence, settings):
-    inputs, positions, labels, weights = masked
+    inputs, positions, labels, count = masked
     tokens, first_length, label = sequence
     padding, size = settings.max_seq_length - len(tokens), len(tokens)
     return tfrecord.example(
@@ -87,7 +87,7 @@ def _standard(masked, sequence, settings):
             "segment_ids": tfrecord.Varints(b"\0" * first_length + b"\1" * (size - first_length) + b"\0" * padding),
             "masked_lm_positions": positions,
             "masked_lm_ids": labels,
-            "masked_lm_weights": _weights(int(sum(weights)), len(weights)),
+            "masked_lm_weights": _weights(count, settings.max_predictions_per_seq),
             # Records of this layout have the feature in any case.
             "next_sentence_labels": label,
         }
