@@ -60,8 +60,17 @@ def example(features):
       features: dictionary from names to bytes or int, each a feature of one value; or to a list of int, Varints,
         or an array.array of floats ("f"), each a feature of as many.
     """
-    entries = [_field(1, _name(name) + _field(2, _feature(value))) for name, value in sorted(features.items())]
+    return example_of(entry(name, value) for name, value in sorted(features.items()))
+
+
+def example_of(entries):
+    """A serialized tf.train.Example of some `entry`s, in the order of their names."""
     return _field(1, b"".join(entries))
+
+
+def entry(name, value):
+    """A feature of an example, by itself; see `example`."""
+    return _field(1, _name(name) + _field(2, _feature(value)))
 
 
 def parsed(record):
