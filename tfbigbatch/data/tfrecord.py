@@ -86,13 +86,23 @@ def parsed(record):
     Raises:
       ValueError: it is not an Example.
     """
+    return _of_features(record, _first_value)
+
+
+def counted(record):
+    """As `parsed`, with how many values each feature has: (name, number)."""
+    return _of_features(record, _count)
+
+
+def _of_features(record, read):
+    """(name, read(feature)) of each feature."""
     try:
         for number, features in _fields(record):
             if number == 1:
                 for _, entry in _fields(features):
                     # A name or a feature that is empty may be left out.
                     parts = dict(_fields(entry))
-                    yield str(parts.get(1, b""), "utf-8"), _first_value(parts.get(2, b""))
+                    yield str(parts.get(1, b""), "utf-8"), read(parts.get(2, b""))
     except (IndexError, TypeError) as error:
         raise ValueError(f"no tf.train.Example: {error}") from None
 
@@ -280,3 +290,16 @@ def _first_value(feature):
                 return value - (1 << 64) if value >> 63 else value
             return value if number == 1 else None
     return None
+
+
+def _count(feature):
+    """How many values a tf.train.Feature has."""
+    found = 0
+    for number, values in _fields(feature):
+        for _, value in _fields(values):
+            if number == 3 and not isinstance(value, int):
+                # The last byte of a varint has no high bit.
+                found += int(np.count_nonzero(np.frombuffer(value, np.uint8) < 0x80))
+            else:
+                found += len(value) // 4 if number == 2 else 1
+    return found
