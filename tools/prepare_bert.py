@@ -3,7 +3,8 @@
     python tools/prepare_bert.py --source=TEXT --vocab_file=vocab.txt --output_dir=data/bert_128
 
 TEXT is a file with a sentence a line and blank lines between documents; WikiText's files; what WikiExtractor
-writes; or a folder of such files, each perhaps packed as .gz or .bz2. BERT's two phases take one folder each:
+writes; or a folder of such files, each perhaps packed as .gz or .bz2. Of a folder of TFRecords that
+create_pretraining_data or NVIDIA's scripts wrote only an index is made. BERT's two phases take one folder each:
 --max_seq_length=128 --max_predictions_per_seq=20, then 512 and 80.
 
 By default the records have no masks: the training pipeline masks anew in each epoch. --masking=static_token and
@@ -17,7 +18,7 @@ import dataclasses
 from absl import flags
 
 from tfbigbatch import command
-from tfbigbatch.data.prepare_bert import corpus, prepare
+from tfbigbatch.data.prepare_bert import corpus, existing, prepare
 from tfbigbatch.data.prepare_bert.settings import MASKINGS, Settings
 
 flags.DEFINE_string("source", None, f"The text. {corpus.UNDERSTOOD}", required=True)
@@ -44,26 +45,38 @@ flags.DEFINE_bool("overwrite", False, "Replace what was prepared in --output_dir
 
 def _main(unused):
     flag = flags.FLAGS
+    print(f"looking through {flag.source}", flush=True)
+    processes = flag.processes or command.cores()
+    if existing.find(flag.source):
+        content, already = existing.index(
+            flag.source, flag.output_dir, flag.vocab_file, processes=processes, overwrite=flag.overwrite
+        )
+    else:
+        content, already = _prepared(flag, processes)
+    print(f"{flag.output_dir} {'holds this already' if already else 'is prepared'}:")
+    for split, counts in content["counts"].items():
+        print(f"  {split:10s}  {counts['sequences']:,} sequences")
+        if "tokens" in counts:
+            print(
+                f"  {'':10s}  {counts['documents']:,} documents, {counts['sentences']:,} sentences, "
+                f"{counts['tokens']:,} tokens, {counts['padding_share']:.1%} padding"
+            )
+        if counts.get("not_utf8"):
+            print(f"  {'':10s}  {counts['not_utf8']:,} documents have bytes that are not UTF-8, which were left out")
+    print(f"  vocabulary  {content['vocabulary_size']:,} tokens")
+
+
+def _prepared(flag, processes):
     given = {name: flag[name].value for name in ("vocab_file", "train_vocab_size", "validation_share")}
     options = prepare.Options(
         settings=Settings(**{field.name: flag[field.name].value for field in dataclasses.fields(Settings)}),
         shards=command.shards(flag.shards),
         shard_megabytes=flag.shard_megabytes,
-        processes=flag.processes or command.cores(),
+        processes=processes,
         overwrite=flag.overwrite,
         **given,
     )
-    print(f"looking through {flag.source}", flush=True)
-    content, already = prepare.prepare(flag.source, flag.output_dir, options, say=lambda line: print(line, flush=True))
-    print(f"{flag.output_dir} {'holds this text already' if already else 'is prepared'}:")
-    for split, counts in content["counts"].items():
-        print(
-            f"  {split:10s}  {counts['documents']:,} documents, {counts['sentences']:,} sentences, "
-            f"{counts['tokens']:,} tokens; {counts['sequences']:,} sequences, {counts['padding_share']:.1%} padding"
-        )
-        if counts["not_utf8"]:
-            print(f"  {'':10s}  {counts['not_utf8']:,} documents have bytes that are not UTF-8, which were left out")
-    print(f"  vocabulary  {content['vocabulary_size']:,} tokens")
+    return prepare.prepare(flag.source, flag.output_dir, options, say=lambda line: print(line, flush=True))
 
 
 if __name__ == "__main__":

@@ -77,3 +77,10 @@ def test_frames_made_together_are_those_made_one_by_one():
     records = [random.bytes(size) for size in [0, 1, 3, 63, 64, 511, 512, 513, 1500, *random.integers(0, 900, 200)]]
     assert tfrecord.framed_together(records) == [tfrecord.framed(record) for record in records]
     assert tfrecord.framed_together([]) == []
+
+
+def test_rows_of_varints_are_those_of_lists():
+    values = np.array([[0, 1, 127, 128], [30521, 16383, 16384, 2], [2**40, 0, 0, 0]])
+    for some in (values, values[:2], values[:1], values[:, :0]):
+        rows = tfrecord.varints_of_rows(some)
+        assert [tfrecord.example({"a": row}) for row in rows] == [tfrecord.example({"a": row}) for row in some.tolist()]

@@ -128,6 +128,15 @@ def read(folder):
     return record_manifest.read(folder, KIND)
 
 
+def is_whole(folder):
+    """Whether a folder is a prepared one."""
+    try:
+        load(folder)
+    except InputError:
+        return False
+    return True
+
+
 def digest(vocabulary):
     """The SHA-256 of a vocabulary, as text."""
     return hashlib.sha256(_text(vocabulary)).hexdigest()

@@ -60,8 +60,17 @@ def example(features):
       features: dictionary from names to bytes or int, each a feature of one value; or to a list of int, Varints,
         or an array.array of floats ("f"), each a feature of as many.
     """
-    entries = (_field(1, name.encode()) + _field(2, _feature(value)) for name, value in sorted(features.items()))
-    return _field(1, b"".join(_field(1, entry) for entry in entries))
+    return example_of(entry(name, value) for name, value in sorted(features.items()))
+
+
+def example_of(entries):
+    """A serialized tf.train.Example of some `entry`s, in the order of their names."""
+    return _field(1, b"".join(entries))
+
+
+def entry(name, value):
+    """A feature of an example, by itself; see `example`."""
+    return _field(1, _name(name) + _field(2, _feature(value)))
 
 
 def parsed(record):
@@ -77,13 +86,23 @@ def parsed(record):
     Raises:
       ValueError: it is not an Example.
     """
+    return _of_features(record, _first_value)
+
+
+def counted(record):
+    """As `parsed`, with how many values each feature has: (name, number)."""
+    return _of_features(record, _count)
+
+
+def _of_features(record, read):
+    """(name, read(feature)) of each feature."""
     try:
         for number, features in _fields(record):
             if number == 1:
                 for _, entry in _fields(features):
                     # A name or a feature that is empty may be left out.
                     parts = dict(_fields(entry))
-                    yield str(parts.get(1, b""), "utf-8"), _first_value(parts.get(2, b""))
+                    yield str(parts.get(1, b""), "utf-8"), read(parts.get(2, b""))
     except (IndexError, TypeError) as error:
         raise ValueError(f"no tf.train.Example: {error}") from None
 
@@ -182,11 +201,30 @@ def _feature(value):
         return _field(1, _field(1, value))
     if isinstance(value, array.array):
         return _field(2, _field(1, value.tobytes()))
-    return _field(3, _field(1, _varint(value)))
+    return _field(3, _field(1, _VARINTS[value]))
 
 
 def _field(number, content):
-    return _varint(number << 3 | _DELIMITED) + _varint(len(content)) + content
+    return _VARINTS[number << 3 | _DELIMITED] + _VARINTS[len(content)] + content
+
+
+@functools.lru_cache(256)
+def _name(name):
+    return _field(1, name.encode())
+
+
+def varints_of_rows(values):
+    """The Varints of each row of an integer array of [n, m], none negative: a whole array at little more than a row."""
+    width = max(1, -(-int(values.max(initial=0)).bit_length() // 7))
+    shifts = np.arange(width) * 7
+    parts = values[:, :, None] >> shifts
+    # A byte is there where it or one after it has a bit; the first is there in any case.
+    there = parts > 0
+    there[:, :, 0] = True
+    more = np.pad(there[:, :, 1:], [(0, 0), (0, 0), (0, 1)])
+    content = ((parts & 0x7F) | more << 7).astype(np.uint8)[there].tobytes()
+    ends = np.cumsum(there.sum(axis=(1, 2))).tolist()
+    return [Varints(content[first:last]) for first, last in zip([0, *ends], ends)]
 
 
 class _VarintOf(dict):
@@ -252,3 +290,16 @@ def _first_value(feature):
                 return value - (1 << 64) if value >> 63 else value
             return value if number == 1 else None
     return None
+
+
+def _count(feature):
+    """How many values a tf.train.Feature has."""
+    found = 0
+    for number, values in _fields(feature):
+        for _, value in _fields(values):
+            if number == 3 and not isinstance(value, int):
+                # The last byte of a varint has no high bit.
+                found += int(np.count_nonzero(np.frombuffer(value, np.uint8) < 0x80))
+            else:
+                found += len(value) // 4 if number == 2 else 1
+    return found

@@ -76,7 +76,7 @@ def prepare(source, output_dir, options, say=lambda line: None):
     with claim.alone(output_dir):
         plan = _plan(source, names, paths, options, given)
         claim.take(output_dir, plan, record_manifest.paths(output_dir, ("train", "validation")), options.overwrite)
-        if _whole(output_dir):
+        if bert_manifest.is_whole(output_dir):
             return bert_manifest.read(output_dir), True
         documents = _scanned(paths, options.processes)
         if not len(documents):
@@ -121,15 +121,6 @@ def _plan(source, names, paths, options, given):
     }
     rows = [(name, os.path.getsize(path)) for name, path in zip(names, paths)]
     return claim.plan(source, bert_manifest.KIND.content, kept, [], rows)
-
-
-def _whole(output_dir):
-    """Whether the folder is a prepared one."""
-    try:
-        bert_manifest.load(output_dir)
-    except InputError:
-        return False
-    return True
 
 
 def _scanned(paths, processes):

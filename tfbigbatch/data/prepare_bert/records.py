@@ -1,6 +1,8 @@
 """Sequences as records: with their tokens as they are, to be masked anew in each epoch; or with masks for good."""
 
 import array
+import functools
+import itertools
 import sys
 
 import numpy as np
@@ -31,10 +33,10 @@ def dynamic(sequences, settings, bytes_of_id):
         tokens = array.array(code, ids)
         if sys.byteorder == "big":
             tokens.byteswap()
-        features = {"ids": tokens.tobytes(), "first_length": first_length}
+        entries = [_number("first_length", first_length), tfrecord.entry("ids", tokens.tobytes())]
         if settings.next_sentence:
-            features["next_sentence_labels"] = label
-        found.append(tfrecord.example(features))
+            entries.append(_number("next_sentence_labels", label))
+        found.append(tfrecord.example_of(entries))
     return found
 
 
@@ -58,7 +60,9 @@ def static(sequences, settings, vocabulary, stream, first):
         ids = np.zeros([len(part), settings.max_seq_length], np.int64)
         lengths, firsts = np.array([(len(tokens), first_length) for tokens, first_length, _ in part]).T
         # One assignment for all: the tokens of all sequences fill the places before each one's end.
-        ids[np.arange(ids.shape[1]) < lengths[:, None]] = [token for tokens, _, _ in part for token in tokens]
+        ids[np.arange(ids.shape[1]) < lengths[:, None]] = list(
+            itertools.chain.from_iterable(tokens for tokens, _, _ in part)
+        )
         may, begins = static_masking.words(ids, firsts, lengths, continues)
         keys = counter_random.keys(settings.seed, stream, first + start + np.arange(len(part)))
         masked = static_masking.mask(
@@ -70,31 +74,45 @@ def static(sequences, settings, vocabulary, stream, first):
             mask_id=vocabulary.mask,
             vocabulary_size=len(vocabulary),
         )
-        rows = zip(*(column.tolist() for column in masked))
+        rows = zip(*map(tfrecord.varints_of_rows, masked[:3]), masked[3].sum(axis=1).astype(int).tolist())
         found += [_standard(row, sequence, settings) for row, sequence in zip(rows, part)]
     return found
 
 
 def _standard(masked, sequence, settings):
-    inputs, positions, labels, weights = masked
+    inputs, positions, labels, count = masked
     tokens, first_length, label = sequence
-    padding, size = settings.max_seq_length - len(tokens), len(tokens)
-    return tfrecord.example(
-        {
-            "input_ids": inputs,
-            "input_mask": tfrecord.Varints(b"\1" * size + b"\0" * padding),
-            "segment_ids": tfrecord.Varints(b"\0" * first_length + b"\1" * (size - first_length) + b"\0" * padding),
-            "masked_lm_positions": positions,
-            "masked_lm_ids": labels,
-            "masked_lm_weights": _floats(weights),
-            # Records of this layout have the feature in any case.
-            "next_sentence_labels": label,
-        }
+    length = settings.max_seq_length
+    # In the order of the names, as everywhere. What many records share is not worked out for each.
+    return tfrecord.example_of(
+        (
+            tfrecord.entry("input_ids", inputs),
+            _ones("input_mask", 0, len(tokens), length),
+            tfrecord.entry("masked_lm_ids", labels),
+            tfrecord.entry("masked_lm_positions", positions),
+            _weights(count, settings.max_predictions_per_seq),
+            # Records of this layout have it in any case.
+            _number("next_sentence_labels", label),
+            _ones("segment_ids", first_length, len(tokens), length),
+        )
     )
 
 
-def _floats(values):
-    found = array.array("f", values)
+@functools.lru_cache(8192)
+def _ones(name, first, last, length):
+    """An entry of 1 in the places [first, last) of `length`, and of 0 in the others."""
+    return tfrecord.entry(name, tfrecord.Varints(b"\0" * first + b"\1" * (last - first) + b"\0" * (length - last)))
+
+
+@functools.lru_cache(1024)
+def _weights(count, length):
+    """The entry of 1 for the first `count` of `length` places."""
+    found = array.array("f", [1.0] * count + [0.0] * (length - count))
     if sys.byteorder == "big":
         found.byteswap()
-    return found
+    return tfrecord.entry("masked_lm_weights", found)
+
+
+@functools.lru_cache(1024)
+def _number(name, value):
+    return tfrecord.entry(name, value)
