@@ -4,6 +4,7 @@ import bz2
 import contextlib
 import dataclasses
 import gzip
+import itertools
 import os
 import re
 
@@ -107,7 +108,8 @@ def scan(path, tick):
             first = next((line for line in file if not layouts.is_blank(line)), b"")
             file.seek(0)
             name = next(name for name, layout in layouts.LAYOUTS.items() if layout is layouts.layout_of(first))
-            places = np.array(list(layouts.documents(file, layouts.LAYOUTS[name])), np.int64).reshape(-1, 2)
+            found = itertools.chain.from_iterable(layouts.documents(file, layouts.LAYOUTS[name]))
+            places = np.fromiter(found, np.int64).reshape(-1, 2)
     except (OSError, EOFError) as error:
         raise InputError(f"{path} cannot be read: {error}.") from None
     tick()
