@@ -55,6 +55,28 @@ def test_without_the_next_sentence_nothing_is_left_untrained():
     assert all(gradient is not None for gradient in tape.gradient(loss, network.trainable_variables))
 
 
+def test_a_classifier_and_a_finder_of_spans_have_the_encoders_inputs():
+    words = {name: value for name, value in features().items() if name != "masked_lm_positions"}
+    assert bert.classifier(classes=3, **SMALL)(words).shape == (2, 3)
+    spans = bert.span_finder(**SMALL)(words)
+    assert {name: value.shape for name, value in spans.items()} == {
+        "start_positions": (2, 10),
+        "end_positions": (2, 10),
+    }
+
+
+def test_a_chooser_scores_each_choice_by_its_own():
+    words = {name: value for name, value in features().items() if name != "masked_lm_positions"}
+    both = {name: tf.stack([value, tf.roll(value, 1, axis=1)], axis=1) for name, value in words.items()}
+    chooser, classifier = bert.chooser(choices=2, **SMALL), bert.classifier(classes=1, **SMALL)
+    classifier.set_weights(chooser.get_weights())
+    found = chooser(both)
+    assert found.shape == (2, 2)
+    for choice in range(2):
+        alone = classifier({name: value[:, choice] for name, value in both.items()})
+        np.testing.assert_allclose(found[:, choice], alone[:, 0], rtol=1e-5)
+
+
 @pytest.mark.parametrize(
     "fields, said",
     [
