@@ -31,6 +31,7 @@ flags.DEFINE_enum(
     "masking", "dynamic", MASKINGS, "Whether the pipeline masks anew in each epoch, or masks are written."
 )
 flags.DEFINE_bool("next_sentence", True, "Pairs of segments with a label; else runs of a document's text.")
+flags.DEFINE_bool("packed", False, "Several runs in a sequence where they fit; with --nonext_sentence.")
 flags.DEFINE_bool("lower_case", True, "Lower-case the text and strip its accents, as for uncased models.")
 flags.DEFINE_bool("cut_sentences", True, "Cut paragraphs into sentences, in the layouts that have paragraphs.")
 flags.DEFINE_integer("dupe_factor", 1, "How many times to go through the text, with other random choices each time.")

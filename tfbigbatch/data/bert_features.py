@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tfbigbatch.data import bert_manifest, masking
+from tfbigbatch.data import masking
 
 # The place of a mask's epoch where there is none: evaluation's masks are the same each time.
 EVALUATION_SEED, EVALUATION_EPOCH = 0, -1
@@ -32,42 +32,69 @@ class DynamicFeatures:
         Returns:
           (features, labels, weights), see BertRecords.training_batches.
         """
-        manifest, vocabulary = self._manifest, self._manifest.vocabulary
-        length = manifest.max_seq_length
-        none = tf.constant(0, tf.int64)
-        spec = {
-            "ids": tf.io.FixedLenFeature([], tf.string, ""),
-            "first_length": tf.io.FixedLenFeature([], tf.int64, none),
-        }
-        if manifest.next_sentence:
-            spec["next_sentence_labels"] = tf.io.FixedLenFeature([], tf.int64, none)
+        parsed, ids, sizes = self._parsed(records, {"first_length": 0, "next_sentence_labels": 0})
+        places = tf.range(self._manifest.max_seq_length)
+        first, there = tf.cast(parsed["first_length"], tf.int32), places < sizes[:, None]
+        may, begins = masking.words(ids, first, sizes, self._continues)
+        features, labels, weights = self._masked(ids, may, begins, there, masking.keys(seed, epochs, numbers))
+        features["input_type_ids"] = tf.cast(there & (places >= first[:, None]), tf.int32)
+        next_sentence = parsed["next_sentence_labels"] if self._manifest.next_sentence else None
+        return _with_next_sentence(features, labels, weights, next_sentence, records)
+
+    def _parsed(self, records, others):
+        """(other features by their names, ids, sizes): `others` are defaults; int32 [n, T] and int32 [n]."""
+        width, length = self._manifest.bytes_of_id, self._manifest.max_seq_length
+        spec = {"ids": tf.io.FixedLenFeature([], tf.string, "")}
+        for name, default in others.items():
+            spec[name] = tf.io.FixedLenFeature([], tf.string if default == "" else tf.int64, default)
         parsed = tf.io.parse_example(records, spec)
-        width = manifest.bytes_of_id
         ids = tf.io.decode_raw(
             parsed["ids"], {2: tf.uint16, 4: tf.int32}[width], little_endian=True, fixed_length=width * length
         )
         ids = tf.ensure_shape(tf.cast(ids, tf.int32), [None, length])
-        sizes = tf.strings.length(parsed["ids"]) // width
-        first = tf.cast(parsed["first_length"], tf.int32)
-        ids = _checked(ids, len(vocabulary))
+        return parsed, _checked(ids, len(self._manifest.vocabulary)), tf.strings.length(parsed["ids"]) // width
+
+    def _masked(self, ids, may, begins, there, keys):
+        """(features, labels, weights) but for segments; `there` is bool [n, T], what is no padding."""
+        manifest = self._manifest
         inputs, positions, labels, weights = masking.mask(
             ids,
-            *masking.words(ids, first, sizes, self._continues),
-            masking.keys(seed, epochs, numbers),
+            may,
+            begins,
+            keys,
             max_predictions=manifest.max_predictions_per_seq,
-            mask_id=vocabulary.mask,
-            vocabulary_size=len(vocabulary),
+            mask_id=manifest.vocabulary.mask,
+            vocabulary_size=len(manifest.vocabulary),
             share=self._share,
         )
-        places = tf.range(length)
-        there = places < sizes[:, None]
-        features = {
-            "input_word_ids": inputs,
-            "input_mask": tf.cast(there, tf.int32),
-            "input_type_ids": tf.cast(there & (places >= first[:, None]), tf.int32),
-            "masked_lm_positions": positions,
-        }
-        return _with_next_sentence(features, labels, weights, parsed.get("next_sentence_labels"), records)
+        there = tf.cast(there, tf.int32)
+        return {"input_word_ids": inputs, "input_mask": there, "masked_lm_positions": positions}, labels, weights
+
+
+class PackedFeatures(DynamicFeatures):
+    """The same of records that hold several texts."""
+
+    def batch(self, records, seed, epochs, numbers):
+        """As DynamicFeatures.batch, with 'position_ids' and 'document_ids'; all texts share the masks' number."""
+        parsed, ids, sizes = self._parsed(records, {"lengths": ""})
+        length = self._manifest.max_seq_length
+        # [CLS], a token and [SEP] at least.
+        most, places = length // 3, tf.range(length)
+        sizes_of_texts = tf.io.decode_raw(parsed["lengths"], tf.uint16, little_endian=True, fixed_length=2 * most)
+        sizes_of_texts = tf.ensure_shape(tf.cast(sizes_of_texts, tf.int32), [None, most])
+        ends = tf.cumsum(sizes_of_texts, axis=1)
+        # How many texts end before a place; behind the last one all do, and the number is not used.
+        text = tf.reduce_sum(tf.cast(places[:, None] >= ends[:, None, :], tf.int32), axis=2)
+        there, last = places < sizes[:, None], tf.minimum(text, most - 1)
+        begin = tf.gather(ends - sizes_of_texts, last, batch_dims=1)
+        end = tf.gather(ends, last, batch_dims=1)
+        may = there & (places > begin) & (places < end - 1)
+        begins = masking.beginnings(ids, may, self._continues)
+        features, labels, weights = self._masked(ids, may, begins, there, masking.keys(seed, epochs, numbers))
+        features["input_type_ids"] = tf.zeros_like(ids)
+        features["position_ids"] = tf.where(there, places - begin, 0)
+        features["document_ids"] = tf.where(there, text + 1, 0)
+        return _with_next_sentence(features, labels, weights, None, records)
 
 
 class StaticFeatures:
@@ -106,10 +133,11 @@ class StaticFeatures:
 
 
 def of(manifest, *, whole_word, masked_share):
-    """The features of a set's records: DynamicFeatures or StaticFeatures."""
-    if manifest.masking == bert_manifest.DYNAMIC:
-        return DynamicFeatures(manifest, whole_word=whole_word, masked_share=masked_share)
-    return StaticFeatures(manifest)
+    """The features of a set's records: DynamicFeatures, PackedFeatures or StaticFeatures."""
+    if not manifest.dynamic:
+        return StaticFeatures(manifest)
+    kind = PackedFeatures if manifest.packed else DynamicFeatures
+    return kind(manifest, whole_word=whole_word, masked_share=masked_share)
 
 
 def _with_next_sentence(features, labels, weights, next_sentence, records):

@@ -47,6 +47,7 @@ class Manifest:
       keys: dictionary from STANDARD_KEYS' keys to the features of a record with masks.
       vocabulary: wordpiece.Vocabulary.
       splits: dictionary from 'train' and, where there is one, 'validation' to record_manifest.Split.
+      packed: whether a sequence holds several texts, to be kept apart.
     """
 
     masking: str
@@ -57,6 +58,7 @@ class Manifest:
     keys: dict
     vocabulary: wordpiece.Vocabulary
     splits: dict
+    packed: bool = False
 
     @property
     def dynamic(self):

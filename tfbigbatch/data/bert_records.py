@@ -95,10 +95,11 @@ class BertRecords:
           tf.data.Dataset of (features, labels, weights), dictionaries, for n = batch_size / replicas sequences of
           T tokens with at most P of them masked; the replicas of this worker take turns. Features, int32:
           'input_word_ids', 'input_mask' (1 for a token, 0 for padding) and 'input_type_ids' (1 in segment B), [n, T]
-          each, and 'masked_lm_positions' [n, P]. Labels, int32: 'masked_lm' [n, P], the tokens at those
-          positions; and, where the set has pairs, 'next_sentence' [n], 1 where segment B is of another document.
-          Weights, float32: 'masked_lm' [n, P], 0 for the places left over; 'next_sentence' [n], 0 for a
-          record that is damaged.
+          each, and 'masked_lm_positions' [n, P]; of a packed set also 'position_ids' [n, T], from 0 in each text,
+          and 'document_ids' [n, T], from 1 on and 0 for padding: attention is to stay within equal ones. Labels,
+          int32: 'masked_lm' [n, P], the tokens at those positions; and, where the set has pairs, 'next_sentence'
+          [n], 1 where segment B is of another document. Weights, float32: 'masked_lm' [n, P], 0 for the places
+          left over; 'next_sentence' [n], 0 for a record that is damaged.
         """
         share = HostShare(batch_size, context.num_input_pipelines, context.input_pipeline_id)
         order = RecordOrder(self._reader.chunks, share, seed, self._shuffle_window)

@@ -111,7 +111,12 @@ def words(ids, first_length, length, continues):
     """
     places = tf.range(ids.shape[1])
     may = (places > 0) & (places != first_length[:, None] - 1) & (places < length[:, None] - 1)
+    return may, beginnings(ids, may, continues)
+
+
+def beginnings(ids, may, continues):
+    """Those of the tokens that may be masked, bool [n, T], that begin a word: see `words`."""
     if continues is None:
-        return may, may
+        return may
     before = tf.pad(may, [(0, 0), (1, 0)])[:, :-1]
-    return may, may & ~(tf.gather(continues, ids) & before)
+    return may & ~(tf.gather(continues, ids) & before)

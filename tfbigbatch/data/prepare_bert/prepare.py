@@ -179,6 +179,7 @@ def _save(output_dir, plan, planned, results, learnt, options):
         max_seq_length=settings.max_seq_length,
         max_predictions_per_seq=settings.max_predictions_per_seq,
         next_sentence=settings.next_sentence,
+        packed=settings.packed,
         bytes_of_id=shards.bytes_of_id(learnt),
         keys=bert_manifest.STANDARD_KEYS,
         vocabulary=learnt,

@@ -30,12 +30,32 @@ def dynamic(sequences, settings, bytes_of_id):
     """
     code, found = bert_manifest.ID_CODES[bytes_of_id], []
     for ids, first_length, label in sequences:
-        tokens = array.array(code, ids)
-        if sys.byteorder == "big":
-            tokens.byteswap()
-        entries = [_number("first_length", first_length), tfrecord.entry("ids", tokens.tobytes())]
+        entries = [_number("first_length", first_length), tfrecord.entry("ids", _little_endian(code, ids))]
         if settings.next_sentence:
             entries.append(_number("next_sentence_labels", label))
+        found.append(tfrecord.example_of(entries))
+    return found
+
+
+def packed(rows, bytes_of_id):
+    """Records of rows of several sequences: their tokens one after the other, without masks.
+
+    The features: `ids` as in `dynamic`, and `lengths` (bytes: the tokens of each sequence, little-endian, of two
+    bytes each).
+
+    Args:
+      rows: list of lists of sequences, see `dynamic`.
+      bytes_of_id: 2 or 4.
+
+    Returns:
+      list of serialized examples.
+    """
+    found = []
+    for row in rows:
+        tokens = list(itertools.chain.from_iterable(ids for ids, _, _ in row))
+        lengths = [len(ids) for ids, _, _ in row]
+        content = _little_endian(bert_manifest.ID_CODES[bytes_of_id], tokens)
+        entries = tfrecord.entry("ids", content), tfrecord.entry("lengths", _little_endian("H", lengths))
         found.append(tfrecord.example_of(entries))
     return found
 
@@ -77,6 +97,14 @@ def static(sequences, settings, vocabulary, stream, first):
         rows = zip(*map(tfrecord.varints_of_rows, masked[:3]), masked[3].sum(axis=1).astype(int).tolist())
         found += [_standard(row, sequence, settings) for row, sequence in zip(rows, part)]
     return found
+
+
+def _little_endian(code, values):
+    """The bytes of integers, of one of array.array's types."""
+    found = array.array(code, values)
+    if sys.byteorder == "big":
+        found.byteswap()
+    return found.tobytes()
 
 
 def _standard(masked, sequence, settings):

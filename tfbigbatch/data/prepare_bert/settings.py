@@ -19,6 +19,7 @@ class Settings:
       max_predictions_per_seq: masked tokens of a sequence at most.
       masking: one of MASKINGS.
       next_sentence: whether sequences are pairs of segments with a label; else runs of a document's text.
+      packed: whether several runs share a sequence; of dynamic masking without next-sentence prediction alone.
       lower_case: whether text is lower-cased and loses its accents.
       cut_sentences: whether paragraphs are cut into sentences, where the layout has paragraphs.
       dupe_factor: how many times the text is gone through, with other random choices each time.
@@ -33,6 +34,7 @@ class Settings:
     max_predictions_per_seq: int = 20
     masking: str = bert_manifest.DYNAMIC
     next_sentence: bool = True
+    packed: bool = False
     lower_case: bool = True
     cut_sentences: bool = True
     dupe_factor: int = 1
@@ -53,3 +55,7 @@ class Settings:
         ):
             if not fine:
                 raise InputError(f"--{name}={getattr(self, name)}: expected {expected}.")
+        if self.packed and (self.next_sentence or self.masking != bert_manifest.DYNAMIC):
+            raise InputError(
+                "--packed is for runs of text that the pipeline masks: give --nonext_sentence --masking=dynamic."
+            )

@@ -12,7 +12,7 @@ import numpy as np
 
 from tfbigbatch.data import bert_manifest, counter_random, tfrecord, wordpiece
 from tfbigbatch.data.claim import PROGRESS
-from tfbigbatch.data.prepare_bert import corpus, instances, records
+from tfbigbatch.data.prepare_bert import corpus, instances, packing, records
 from tfbigbatch.data.prepare_bert.settings import Settings
 from tfbigbatch.data.whole_file import replace
 from tfbigbatch.errors import InputError
@@ -150,8 +150,19 @@ def write(shard, tick):
 
 
 # What is counted: documents, those without a token, those with bytes that are not UTF-8, sentences and tokens of the
-# text; sequences, their tokens with the special ones, and pairs whose second segment is of another document.
-COUNTS = ("documents", "empty", "not_utf8", "sentences", "tokens", "sequences", "sequence_tokens", "random_next")
+# text; pairs or runs, the sequences that hold them, their tokens with the special ones, and pairs whose second segment
+# is of another document.
+COUNTS = (
+    "documents",
+    "empty",
+    "not_utf8",
+    "sentences",
+    "tokens",
+    "texts",
+    "sequences",
+    "sequence_tokens",
+    "random_next",
+)
 
 
 def done(shard):
@@ -176,8 +187,12 @@ def _records(shard, counts, tick):
         part = documents.only(slice(first, last))
         texts = _tokenised(part, tokenizer, settings, counts, tick)
         found = _sequences(texts, part.number.tolist(), before, tokenizer.vocabulary, settings, counts)
+        found = packing.packed(found, settings.max_seq_length) if settings.packed else found
+        counts["sequences"] += len(found)
         random.Random(f"{settings.seed} {shard.name} {block}").shuffle(found)
-        if settings.masking == bert_manifest.DYNAMIC:
+        if settings.packed:
+            yield records.packed(found, bytes_of_id(tokenizer.vocabulary))
+        elif settings.masking == bert_manifest.DYNAMIC:
             yield records.dynamic(found, settings, bytes_of_id(tokenizer.vocabulary))
         else:
             first_of_block = counts["sequences"] - len(found)
@@ -238,7 +253,7 @@ def _sequences(texts, numbers, before, vocabulary, settings, counts):
             else:
                 for text in instances.runs(texts[place], length=settings.max_seq_length - 2, **common):
                     found.append((classify + text + separate, len(text) + 2, 0))
-    counts["sequences"] += len(found)
+    counts["texts"] += len(found)
     counts["sequence_tokens"] += sum(len(ids) for ids, _, _ in found)
     return found
 
