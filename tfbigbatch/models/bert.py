@@ -50,6 +50,7 @@ def encoder(
     attention_dropout=0.1,
     max_positions=512,
     token_types=2,
+    packed=False,
 ):
     """tf-models-official's BertEncoderV2.
 
@@ -60,16 +61,20 @@ def encoder(
       attention_dropout: of attention's shares.
       max_positions: the longest sequence.
       token_types: segments that a sequence may have.
+      packed: whether a sequence holds several texts, which do not see each other.
 
     Returns:
-      A layer from a dictionary of input_word_ids, input_mask and input_type_ids, int32 [n, T], to a dictionary of
-      sequence_output [n, T, hidden_units] and pooled_output [n, hidden_units].
+      A layer from a dictionary of input_word_ids, input_mask and input_type_ids, int32 [n, T], and where texts are
+      packed also position_ids and document_ids (1 and up, 0 for padding), to a dictionary of sequence_output
+      [n, T, hidden_units] and pooled_output [n, hidden_units], which is of the first text.
 
     Raises:
       ValueError: a size is out of its range.
     """
     from official.nlp.modeling.networks import BertEncoderV2
 
+    if packed:
+        from tfbigbatch.models.packed_bert import PackedBertEncoder
     sizes = {
         "layers": layers,
         "hidden_units": hidden_units,
@@ -87,7 +92,7 @@ def encoder(
     for name, rate in (("dropout", dropout), ("attention_dropout", attention_dropout)):
         if not 0.0 <= rate < 1.0:
             raise InputError(f"model.{name}={rate}: expected 0 <= {name} < 1.")
-    return BertEncoderV2(
+    return (PackedBertEncoder if packed else BertEncoderV2)(
         vocab_size=vocabulary_size,
         hidden_size=hidden_units,
         num_layers=layers,
@@ -103,9 +108,9 @@ def encoder(
     )
 
 
-def inputs():
+def inputs(packed=False):
     """The encoder's inputs: a dictionary of int32 [n, T]."""
-    names = ("input_word_ids", "input_mask", "input_type_ids")
+    names = ("input_word_ids", "input_mask", "input_type_ids", *(("position_ids", "document_ids") if packed else ()))
     return {name: tf_keras.Input((None,), dtype=tf.int32, name=name) for name in names}
 
 
@@ -128,7 +133,7 @@ def pretrainer(*, next_sentence=True, **sizes):
     from official.nlp.modeling.layers import MaskedLM
 
     network = encoder(**sizes)
-    features = inputs()
+    features = inputs(sizes.get("packed", False))
     positions = tf_keras.Input((None,), dtype=tf.int32, name="masked_lm_positions")
     encoded = network(features)
     words = MaskedLM(

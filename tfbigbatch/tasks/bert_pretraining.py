@@ -100,10 +100,11 @@ class BertPretraining:
                 f"model.max_positions={self._model['max_positions']}: the data has sequences of "
                 f"{manifest.max_seq_length} tokens."
             )
-        self._next_sentence = manifest.next_sentence
+        self._next_sentence, self._packed = manifest.next_sentence, manifest.packed
         self._vocabulary_size = len(manifest.vocabulary)
         pairs = "pairs" if manifest.next_sentence else "no pairs"
-        self.data_decides = f"{self._vocabulary_size:,} tokens and {pairs} of segments"
+        packed = ", packed" if manifest.packed else ""
+        self.data_decides = f"{self._vocabulary_size:,} tokens and {pairs} of segments{packed}"
         self.train, self.validation = (
             BertRecords(manifest.splits[name], manifest, **data) for name in ("train", "validation")
         )
@@ -112,7 +113,10 @@ class BertPretraining:
     def network(self):
         """The Keras model, from tokens to logits; with the values of `model.init_checkpoint`, where one is named."""
         network = bert.pretrainer(
-            vocabulary_size=self._vocabulary_size, next_sentence=self._next_sentence, **self._model
+            vocabulary_size=self._vocabulary_size,
+            next_sentence=self._next_sentence,
+            packed=self._packed,
+            **self._model,
         )
         if self._init_checkpoint:
             arrays = bert_checkpoints.read(self._init_checkpoint)
