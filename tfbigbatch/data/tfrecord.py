@@ -128,14 +128,18 @@ def _name(name):
 
 def varints_of_rows(values):
     """The Varints of each row of an integer array of [n, m], none negative: a whole array at little more than a row."""
-    width = max(1, -(-int(values.max(initial=0)).bit_length() // 7))
-    shifts = np.arange(width) * 7
-    parts = values[:, :, None] >> shifts
-    # A byte is there where it or one after it has a bit; the first is there in any case.
-    there = parts > 0
-    there[:, :, 0] = True
-    more = np.pad(there[:, :, 1:], [(0, 0), (0, 0), (0, 1)])
-    content = ((parts & 0x7F) | more << 7).astype(np.uint8)[there].tobytes()
+    largest = int(values.max(initial=0))
+    width = max(1, -(-largest.bit_length() // 7))
+    values = values.astype(np.int32) if largest < 1 << 31 else values
+    content, there = np.empty((*values.shape, width), np.uint8), np.ones((*values.shape, width), bool)
+    for place in range(width):
+        # Seven bits a byte, the lowest first; the eighth says that more follow.
+        content[:, :, place] = values & 0x7F
+        values = values >> 7
+        more = values > 0
+        content[:, :, place] |= more.view(np.uint8) << 7
+        there[:, :, place + 1 :] &= more[:, :, None]
+    content = content[there].tobytes()
     ends = np.cumsum(there.sum(axis=(1, 2))).tolist()
     return [Varints(content[first:last]) for first, last in zip([0, *ends], ends)]
 

@@ -80,9 +80,8 @@ def static(sequences, settings, vocabulary, stream, first):
         ids = np.zeros([len(part), settings.max_seq_length], np.int64)
         lengths, firsts = np.array([(len(tokens), first_length) for tokens, first_length, _ in part]).T
         # One assignment for all: the tokens of all sequences fill the places before each one's end.
-        ids[np.arange(ids.shape[1]) < lengths[:, None]] = list(
-            itertools.chain.from_iterable(tokens for tokens, _, _ in part)
-        )
+        tokens = itertools.chain.from_iterable(tokens for tokens, _, _ in part)
+        ids[np.arange(ids.shape[1]) < lengths[:, None]] = np.fromiter(tokens, np.int64, lengths.sum())
         may, begins = static_masking.words(ids, firsts, lengths, continues)
         keys = counter_random.keys(settings.seed, stream, first + start + np.arange(len(part)))
         masked = static_masking.mask(
