@@ -1,6 +1,7 @@
 """From text to a prepared folder, and what its records hold."""
 
 import collections
+import dataclasses
 import glob
 import hashlib
 import os
@@ -251,6 +252,10 @@ def test_a_vocabulary_is_learnt_from_the_text(tmp_path):
     assert {"cat", "the"} <= set(vocabulary.tokens)
     prepare.prepare(str(source), str(tmp_path / "again"), options)
     assert digests(str(tmp_path / "again")) == digests(str(tmp_path / "out"))
+    # Another text has another vocabulary, also in the same folder.
+    source.write_text(TEXT.replace("cat", "goat"), encoding="utf-8")
+    prepare.prepare(str(source), str(tmp_path / "out"), dataclasses.replace(options, overwrite=True))
+    assert "goat" in bert_manifest.load(str(tmp_path / "out")).vocabulary.tokens
 
 
 def test_a_wide_vocabulary_takes_four_bytes(tmp_path):

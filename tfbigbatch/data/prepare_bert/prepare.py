@@ -73,7 +73,7 @@ def prepare(source, output_dir, options, say=lambda line: None):
     _refuse_inside(source, output_dir)
     names, paths = corpus.find(source)
     given = wordpiece.Vocabulary.load(options.vocab_file) if options.vocab_file else None
-    with claim.alone(output_dir):
+    with claim.alone(output_dir) as work:
         plan = _plan(source, names, paths, options, given)
         claim.take(output_dir, plan, record_manifest.paths(output_dir, ("train", "validation")), options.overwrite)
         if bert_manifest.is_whole(output_dir):
@@ -81,7 +81,7 @@ def prepare(source, output_dir, options, say=lambda line: None):
         documents = _scanned(paths, options.processes)
         if not len(documents):
             raise InputError(f"--source={source} has no text: no document in {len(paths):,} files.")
-        learnt = given or _trained(documents, output_dir, options, say)
+        learnt = given or _trained(documents, os.path.join(work, plan["digest"]), options, say)
         known = bert_manifest.save_vocabulary(output_dir, learnt), bert_manifest.digest(learnt)
         planned = shards.plan(
             documents,
@@ -133,15 +133,18 @@ def _scanned(paths, processes):
     return corpus.documents(paths, [found[path] for path in paths])
 
 
-def _trained(documents, output_dir, options, say):
-    """The vocabulary that a command before this one learnt, or one that is learnt now."""
-    if os.path.exists(os.path.join(output_dir, bert_manifest.VOCABULARY)):
-        return wordpiece.Vocabulary.load(os.path.join(output_dir, bert_manifest.VOCABULARY))
+def _trained(documents, folder, options, say):
+    """The vocabulary that a command of the same plan learnt into `folder`, or one that is learnt now."""
+    if os.path.exists(os.path.join(folder, bert_manifest.VOCABULARY)):
+        return wordpiece.Vocabulary.load(os.path.join(folder, bert_manifest.VOCABULARY))
     held = shards.held_out(len(documents), options.validation_share, options.settings.seed)
     say(f"learning a vocabulary of {options.train_vocab_size:,} tokens")
-    return vocabulary.train(
+    learnt = vocabulary.train(
         documents.only(np.flatnonzero(~held)), options.train_vocab_size, options.settings.lower_case
     )
+    os.makedirs(folder, exist_ok=True)
+    bert_manifest.save_vocabulary(folder, learnt)
+    return learnt
 
 
 def _written(planned, processes):
