@@ -165,7 +165,13 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+# What the phases hold already: LAMB, dropout, accumulation.
+HELD_BY_PHASES = ("lamb, dropout", "adamw, accumulation")
+
+
+@pytest.mark.parametrize(
+    "variant", [pytest.param(name, marks=[pytest.mark.slow] if name in HELD_BY_PHASES else []) for name in VARIANTS]
+)
 def test_stopped_anywhere_and_resumed_it_ends_in_the_same_bits(tmp_path, quick_config, variant):
     fields = VARIANTS[variant]
     whole, parts = tmp_path / "whole", tmp_path / "parts"
@@ -228,6 +234,7 @@ def test_a_language_model_resumes_within_an_epoch_in_the_same_bits(tmp_path, str
     assert all(row["tokens_per_second"] == 2 * row["examples_per_second"] for row in rows if row["split"] == "train")
 
 
+@pytest.mark.slow
 def test_a_language_model_goes_on_with_another_number_of_replicas(tmp_path):
     whole = run_language(language_config(), tmp_path / "whole")
     run_language(language_config(), tmp_path / "parts", stop_after=13)

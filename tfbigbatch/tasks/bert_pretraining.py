@@ -74,7 +74,7 @@ class BertPretraining:
     def smoke_model(model):
         """The fields that a smoke run sets, for a tiny model of the same structure."""
         del model
-        sizes = {"layers": 2, "hidden_units": 8, "heads": 2, "inner_units": 16, "max_positions": 64}
+        sizes = {"layers": 1, "hidden_units": 8, "heads": 2, "inner_units": 16, "max_positions": 64}
         return {"name": "bert_tiny", **sizes, "init_checkpoint": ""}
 
     def __init__(self, *, model, data, data_dir, use_fake_data):

@@ -7,6 +7,11 @@ import time
 _SHUFFLED = 256
 
 
+def is_resnet50(config):
+    """Whether tf-models-official's trainer has the model of an experiment."""
+    return config.task == "image_classification" and config.model.name == "resnet50"
+
+
 def plain_batches(split, manifest, image_size, batch_size):
     """(uint8 images, labels) as a Keras user reads them: whole pictures decoded, flipped at random and resized."""
     import tensorflow as tf

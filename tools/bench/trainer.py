@@ -112,8 +112,7 @@ CONTENDERS = {
 
 def contenders_of(config):
     """The names of those that train the config's model."""
-    is_resnet50 = config.task == "image_classification" and config.model.name == "resnet50"
-    return [name for name in CONTENDERS if is_resnet50 or name != "tf_models_official"]
+    return [name for name in CONTENDERS if name != "tf_models_official" or image_contenders.is_resnet50(config)]
 
 
 def _stateful(network, batch_size):
