@@ -143,7 +143,13 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+# One of each kind; each starts Python and TensorFlow anew.
+ONE_OF_EACH = ("no config", "no model_dir", "unknown field", "bad TF_CONFIG", "unwritable", "no data")
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=[] if case in ONE_OF_EACH else [pytest.mark.slow]) for case in CASES]
+)
 def test_bad_input_ends_with_one_message_and_code_1(case):
     arguments, environment, said = CASES[case]
     code, out, err = finish(command(*arguments, **environment))

@@ -165,8 +165,8 @@ VARIANTS = {
 }
 
 
-# What the phases hold already: LAMB, dropout, accumulation.
-HELD_BY_PHASES = ("lamb, dropout", "adamw, accumulation")
+# What the phases hold already: intervals, LAMB, dropout, accumulation.
+HELD_BY_PHASES = ("momentum", "lamb, dropout", "adamw, accumulation")
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,7 @@ def test_a_smoke_run_times_optimizers_that_do_the_same(tmp_path):
     assert process["summary"]["contenders"]["tfbigbatch_lamb"]["over_ours"]["median"] == 1.0
 
 
+@pytest.mark.slow
 def test_a_first_call_has_its_seconds_and_its_memory(tmp_path):
     results = tmp_path / "tiny.json"
     outcome = run("--model=tiny", "--repeats=1", "--optimizers=tfbigbatch_lamb", f"--results={results}")
