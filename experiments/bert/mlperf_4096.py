@@ -12,21 +12,11 @@ from tfbigbatch import experiment
 
 
 def get_config():
-    config = experiment.variant_of(__file__, "lamb_512.py")
+    config = experiment.variant_of(__file__, "mlperf_256.py")
     config.batch_size = config.schedule.batch_size = 4096
-    config.phases = ()
-    config.data.folder = "512"
     config.duration = "855 steps"
     config.optimizer.beta_1 = 0.66
     config.optimizer.beta_2 = 0.998
     config.optimizer.weight_decay = 0.01
     config.schedule.learning_rate = 0.0024
-    config.schedule.rule = "none"
-    config.schedule.warmup = ""
-    config.stop_at_target = 0.72  # the rules' quality target
-
-    # By the rules from 3,000,000 examples on and at each 500,000; here at each from the start.
-    config.evaluation_batch_size = 1000
-    config.evaluate_every = config.checkpoint_every = "500000 examples"
-    config.log_every = "20 steps"
     return config
