@@ -131,6 +131,16 @@ def assign(network, arrays, source="the checkpoint"):
     return left
 
 
+def begin_with(network, path):
+    """Gives a network the values of the checkpoint at `path`, as `read` and `assign`; nothing where it is empty.
+
+    Raises:
+      ValueError: as `read` and `assign`.
+    """
+    if path:
+        assign(network, read(path), f"model.init_checkpoint={path}")
+
+
 def google_name(name):
     """Google's name for one of our variables; None where it has none."""
     for pattern, theirs in _NAMES:

@@ -118,9 +118,7 @@ class BertPretraining:
             packed=self._packed,
             **self._model,
         )
-        if self._init_checkpoint:
-            arrays = bert_checkpoints.read(self._init_checkpoint)
-            bert_checkpoints.assign(network, arrays, f"model.init_checkpoint={self._init_checkpoint}")
+        bert_checkpoints.begin_with(network, self._init_checkpoint)
         return network
 
     def loss(self):

@@ -69,9 +69,7 @@ class FineTuning:
     def network(self):
         """The Keras model, from pieces of words to logits."""
         network = self.head(vocabulary_size=len(self._tokenizer.vocabulary), **self._model)
-        if self._init_checkpoint:
-            arrays = bert_checkpoints.read(self._init_checkpoint)
-            bert_checkpoints.assign(network, arrays, f"model.init_checkpoint={self._init_checkpoint}")
+        bert_checkpoints.begin_with(network, self._init_checkpoint)
         return network
 
     def metrics(self):
