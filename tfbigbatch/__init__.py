@@ -9,6 +9,7 @@ import importlib
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Adasum": "tfbigbatch.optimizers",
     "LAMB": "tfbigbatch.optimizers",
     "LARS": "tfbigbatch.optimizers",
     "Recipe": "tfbigbatch.scaling",

@@ -1,4 +1,4 @@
-"""LARS and LAMB for Keras. `tfbigbatch.LAMB` is the usual way in; `get` makes any by name.
+"""LARS, LAMB and Adasum for Keras. `tfbigbatch.LAMB` is the usual way in; `get` makes any by name.
 
 `tfbigbatch.optimizers.tf_keras` and `tfbigbatch.optimizers.keras3` are the same optimizers for one
 Keras each; `LARS` and `LAMB` here are those of the `tf.keras` in use.
@@ -13,7 +13,7 @@ _HOMES = {
     "names": "registry",
     "restore_from_saved_model": "checkpointing",
 }
-_OPTIMIZERS = ("LAMB", "LARS")
+_OPTIMIZERS = ("Adasum", "LAMB", "LARS")
 _MODULES = ("keras3", "tf_keras")
 
 __all__ = [*_HOMES, *_OPTIMIZERS]

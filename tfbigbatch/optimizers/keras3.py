@@ -7,9 +7,12 @@ import keras
 import tensorflow as tf
 
 from tfbigbatch.optimizers import layerwise
+from tfbigbatch.optimizers.adasum_keras3 import Adasum
 from tfbigbatch.optimizers.checkpointing import NamedState
 from tfbigbatch.optimizers.lamb import LAMBMixin
 from tfbigbatch.optimizers.lars import LARSMixin
+
+__all__ = ["Adasum", "LAMB", "LARS", "LossScaleOptimizer"]
 
 _Schedule = keras.optimizers.schedules.LearningRateSchedule
 
@@ -170,27 +173,33 @@ class LAMB(LAMBMixin, LayerwiseOptimizer):
 
 @keras.saving.register_keras_serializable(package="tfbigbatch")
 class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
-    """Keras' dynamic loss scaling for float16, around LARS or LAMB, on any number of replicas.
+    """Keras' dynamic loss scaling for float16, around LARS, LAMB or Adasum, on any number of replicas.
 
     Keras' own asks each replica for its own gradients and takes the first one's word: an infinity
     on another is applied to all. Here they are added up first, so that all see the same and skip
     the same steps. Under a policy of mixed_float16, wrap the optimizer in this one before `compile`.
 
     Raises:
-      ValueError: the optimizer is not LARS or LAMB of this module.
+      ValueError: the optimizer is not LARS, LAMB or Adasum of this module.
     """
 
     def __init__(self, inner_optimizer, **kwargs):
-        if not isinstance(inner_optimizer, LayerwiseOptimizer):
+        if not isinstance(inner_optimizer, (LayerwiseOptimizer, Adasum)):
             raise ValueError(
-                f"LossScaleOptimizer is for LARS and LAMB of tfbigbatch.optimizers.keras3, not {inner_optimizer!r}: "
-                "take keras.optimizers.LossScaleOptimizer."
+                f"LossScaleOptimizer is for LARS, LAMB and Adasum of tfbigbatch.optimizers.keras3, not "
+                f"{inner_optimizer!r}: take keras.optimizers.LossScaleOptimizer."
             )
         super().__init__(inner_optimizer, **kwargs)
         inner_optimizer._gradients_are_reduced = True
 
     def apply(self, grads, trainable_variables=None):
-        """Sums the gradients over the replicas, and applies them unless one is not finite."""
-        variables = trainable_variables or self.inner_optimizer._trainable_variables
-        pairs = [(gradient, _tensor_variable(variable)) for gradient, variable in zip(grads, variables)]
-        super().apply([gradient for gradient, _ in self._all_reduce_sum_gradients(pairs)], trainable_variables)
+        """Combines the gradients of the replicas, and applies them unless one is not finite."""
+        if trainable_variables is None:
+            trainable_variables = self.inner_optimizer._trainable_variables
+        pairs = list(zip(grads, trainable_variables))
+        if isinstance(self.inner_optimizer, Adasum):
+            pairs = self.inner_optimizer.aggregate_gradients(pairs)
+        else:
+            reduced = self._all_reduce_sum_gradients([(gradient, _tensor_variable(each)) for gradient, each in pairs])
+            pairs = [(gradient, variable) for (gradient, _), (_, variable) in zip(reduced, pairs)]
+        super().apply([gradient for gradient, _ in pairs], [variable for _, variable in pairs])

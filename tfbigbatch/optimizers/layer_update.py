@@ -8,6 +8,7 @@ that 1 and N replicas end with the same weights.
 import typing
 
 import tensorflow as tf
+from tensorflow.python.distribute import distribute_utils
 
 from tfbigbatch.optimizers import rules
 
@@ -35,6 +36,8 @@ class LayerUpdate:
 
     slot_names = ()
     pre_normalize = False
+    # Whether each replica's gradients are its own, and so is what they are clipped to; see `adasum`.
+    replicas_differ = False
 
     def _has_kernels(self):
         """True where `_update_in_place` covers the options."""
@@ -68,15 +71,19 @@ class LayerUpdate:
 
     def _update_layers(self, strategy, variables, gradients, update):
         share = 1.0 / self.accumulation_steps
-        factor = self._factor([strategy.experimental_local_results(each)[0] for each in gradients], share)
+        of_replicas = list(zip(*(strategy.experimental_local_results(each) for each in gradients)))
+        factor = self._factor(of_replicas[0], share)
+        if factor is not None and self.replicas_differ:
+            others = [self._factor(each, share) for each in of_replicas[1:]]
+            factor = distribute_utils.regroup((factor, *others))
         step = self._step()
         for variable, gradient in zip(variables, gradients):
 
             @tf.autograph.experimental.do_not_convert
-            def run(variable, gradient):
+            def run(variable, gradient, factor):
                 update(variable, gradient, step, factor)
 
-            strategy.extended.update(variable, run, args=(gradient,), group=False)
+            strategy.extended.update(variable, run, args=(gradient, factor), group=False)
         self._update_averages(variables)
         self._end_update()
 

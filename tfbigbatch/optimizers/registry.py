@@ -9,6 +9,8 @@ from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.optimizers import exclusions
 
 _EXCLUDE = "exclude_from_weight_decay"
+# Of every optimizer: whether, or with what arguments, it is wrapped.
+_ADASUM = "adasum"
 
 
 def face(keras=None):
@@ -60,7 +62,8 @@ def get(name_or_config, keras=None, **arguments):
       **arguments: the constructor's keyword arguments; they replace those of a dictionary.
 
     'momentum' is Keras' SGD, with momentum=0.9 where nothing else is said. Keras' own optimizers take
-    exclude_from_weight_decay here as ours do; their get_config does not hold it.
+    exclude_from_weight_decay here as ours do; their get_config does not hold it. All take adasum: True, or a
+    dictionary of the arguments of `Adasum`, which then combines the replicas' gradients or updates.
 
     Raises:
       ValueError: the name, or an argument's name, is unknown; the nearest valid one is told.
@@ -76,21 +79,37 @@ def get(name_or_config, keras=None, **arguments):
     name = name_or_config.lower() if isinstance(name_or_config, str) else name_or_config
     if name not in makers:
         raise InputError(f"optimizer {name_or_config!r} is unknown. {nearest(name_or_config, makers)}")
+    wrap = arguments.pop(_ADASUM, None)
     accepted = accepted_arguments(makers[name])
     of_keras = _EXCLUDE not in accepted
     excluded = arguments.pop(_EXCLUDE, None) if of_keras else None
     for argument in arguments:
         if argument not in accepted:
-            raise InputError(f"optimizer {name!r} takes no argument {argument!r}. {nearest(argument, accepted)}")
+            raise InputError(
+                f"optimizer {name!r} takes no argument {argument!r}. {nearest(argument, accepted | {_ADASUM})}"
+            )
     if name == "momentum":
         arguments.setdefault("momentum", 0.9)
     try:
         optimizer = makers[name](**arguments)
         if excluded:
             optimizer.exclude_from_weight_decay(var_names=_patterns_for_keras(excluded))
-        return optimizer
+        return _wrapped(optimizer, wrap, keras)
     except (TypeError, ValueError) as error:
         raise InputError(f"optimizer {name!r}: {error}") from None
+
+
+def _wrapped(optimizer, wrap, keras):
+    if wrap is None or wrap is False:
+        return optimizer
+    if wrap is not True and not isinstance(wrap, dict):
+        raise ValueError(f"adasum={wrap!r}: expected True, False, or a dictionary such as {{'group_size': 8}}.")
+    wrapper = face(keras).Adasum
+    options = {} if wrap is True else wrap
+    for option in options:
+        if option not in (known := accepted_arguments(wrapper) - {"optimizer"}):
+            raise ValueError(f"adasum.{option}: Adasum takes no such argument. {nearest(option, known)}")
+    return wrapper(optimizer, **options)
 
 
 def _patterns_for_keras(patterns):

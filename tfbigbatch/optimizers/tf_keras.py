@@ -6,9 +6,12 @@ import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.optimizers import layerwise
+from tfbigbatch.optimizers.adasum_tf_keras import Adasum
 from tfbigbatch.optimizers.checkpointing import NamedState
 from tfbigbatch.optimizers.lamb import LAMBMixin
 from tfbigbatch.optimizers.lars import LARSMixin
+
+__all__ = ["Adasum", "LAMB", "LARS"]
 
 _Schedule = tf_keras.optimizers.schedules.LearningRateSchedule
 

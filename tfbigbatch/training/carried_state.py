@@ -126,8 +126,15 @@ class StatefulTrainingModel(TrainingModel):
         """Saves the states of all streams as one; any number of replicas that divides them may read them again."""
         # Evaluation begins afresh each time: nothing of it is worth keeping.
         whole = self._carried.gathered()
-        return {
-            "more": {"carried_state": whole},
-            "before_save": lambda: self._carried.gather(whole),
-            "after_restore": lambda: self._carried.spread(whole),
-        }
+        inherited = super().checkpointing()
+
+        def before_save():
+            self._carried.gather(whole)
+            inherited.get("before_save", lambda: None)()
+
+        def after_restore():
+            self._carried.spread(whole)
+            inherited.get("after_restore", lambda: None)()
+
+        more = {"carried_state": whole, **inherited.get("more", {})}
+        return {"more": more, "before_save": before_save, "after_restore": after_restore}

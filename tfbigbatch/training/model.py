@@ -70,5 +70,7 @@ class TrainingModel(tf_keras.Model):
         return {metric.name: metric.result() for metric in self.compiled_metrics.metrics}
 
     def checkpointing(self):
-        """What `Checkpoints` needs for the model's own state, as its arguments; there is none."""
-        return {}
+        """What `Checkpoints` needs beside the network and the optimizer's variables, as its arguments."""
+        # Adasum's replicas each have moments of their own.
+        own = getattr(self.optimizer, "checkpointing", None)
+        return own() if own else {}

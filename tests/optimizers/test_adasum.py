@@ -1,0 +1,267 @@
+"""Adasum around the optimizers of both Kerases: forms, options, loss scaling, state, errors."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.conftest import mirrored
+from tests.optimizers.adasum_in_numpy import tree
+from tests.optimizers.faces import FACE, FACES, KERAS, assert_same_weights, fitted, make, small_data, small_model
+from tests.optimizers.faces import variables as make_variables
+from tfbigbatch import optimizers
+
+both_faces = pytest.mark.parametrize("face", FACES)
+
+
+def sgd(face, rate=0.1, **arguments):
+    return KERAS[face].optimizers.SGD(rate, **arguments)
+
+
+def applied(face, optimizer, strategy, of_replicas, sparse=False):
+    """The change of a variable [4, 2] after one update; `of_replicas`: [replicas, 4, 2]."""
+    with strategy.scope():
+        [weight] = make_variables(face, {"kernel": np.ones((4, 2))})
+        rule = optimizer()
+        rule.build([weight])
+    values = tf.constant(of_replicas, tf.float32) / strategy.num_replicas_in_sync
+
+    @tf.function
+    def step():
+        def replica():
+            gradient = values[tf.distribute.get_replica_context().replica_id_in_sync_group]
+            if sparse:
+                # Row 1 comes twice, and is meant to be added up.
+                rows = tf.constant([0, 1, 1, 2, 3])
+                parts = tf.gather(gradient, rows) * tf.constant([[1.0], [0.25], [0.75], [1.0], [1.0]])
+                gradient = tf.IndexedSlices(parts, rows, tf.constant([4, 2]))
+            rule.apply_gradients([(gradient, weight)])
+
+        strategy.run(replica)
+
+    step()
+    return np.asarray(tf.convert_to_tensor(weight)) - 1.0, rule
+
+
+def random_gradients(replicas):
+    random = np.random.RandomState(replicas)
+    return random.normal(size=(4, 2)) + random.normal(size=(replicas, 4, 2))
+
+
+@both_faces
+@pytest.mark.parametrize("combine", ["gradients", "updates"])
+@pytest.mark.parametrize("replicas, sparse", [(2, True), (3, False), (4, False)])
+def test_one_update_is_that_of_the_tree(face, combine, replicas, sparse):
+    gradients = random_gradients(replicas)
+    change, rule = applied(
+        face,
+        lambda: make(face, "Adasum", optimizer=sgd(face), combine=combine),
+        mirrored(replicas),
+        gradients,
+        sparse,
+    )
+    np.testing.assert_allclose(change, -0.1 * tree(gradients), rtol=1e-4, atol=1e-6)
+    assert int(np.asarray(tf.convert_to_tensor(rule.iterations))) == 1
+
+
+@both_faces
+def test_clipping_follows_the_sum_of_gradients_and_precedes_that_of_updates(face):
+    gradients = random_gradients(2)
+
+    def rule(combine):
+        return lambda: make(face, "Adasum", optimizer=sgd(face, 1.0, global_clipnorm=0.5), combine=combine)
+
+    change, _ = applied(face, rule("updates"), mirrored(2), gradients)
+    clipped = [0.5 * gradient / np.linalg.norm(gradient) for gradient in gradients]
+    np.testing.assert_allclose(change, -tree(clipped), rtol=1e-4, atol=1e-6)
+    change, _ = applied(face, rule("gradients"), mirrored(2), gradients)
+    combined = tree(gradients)
+    np.testing.assert_allclose(change, -0.5 * combined / np.linalg.norm(combined), rtol=1e-4, atol=1e-6)
+
+
+@both_faces
+def test_lamb_is_taken_by_each_replica_from_its_own_gradient(face):
+    gradients = random_gradients(2)
+    options = dict(learning_rate=0.1, weight_decay=0.01, global_clipnorm=0.3)
+    alone = [
+        applied(face, lambda: make(face, "LAMB", **options), tf.distribute.OneDeviceStrategy("CPU:0"), gradient[None])[
+            0
+        ]
+        for gradient in gradients
+    ]
+    change, _ = applied(
+        face, lambda: make(face, "Adasum", optimizer=make(face, "LAMB", **options)), mirrored(2), gradients
+    )
+    np.testing.assert_allclose(change, tree(alone), rtol=1e-4, atol=1e-6)
+
+
+@both_faces
+@pytest.mark.parametrize("name", ["LAMB", "LARS"])
+def test_one_replica_is_the_optimizer_alone(face, name):
+    one = tf.distribute.OneDeviceStrategy("CPU:0")
+    alone = fitted(face, lambda: make(face, name, learning_rate=0.02), one, steps=6)
+    wrapped = fitted(face, lambda: make(face, "Adasum", optimizer=make(face, name, learning_rate=0.02)), one, steps=6)
+    assert_same_weights(wrapped, alone, rtol=0, atol=0)
+
+
+@both_faces
+@pytest.mark.parametrize("combine", ["gradients", "updates"])
+def test_fit_on_equal_parts_is_training_on_one_part(face, combine):
+    """The parts' gradients are equal, and so their combination is each of them."""
+    x, y = small_data(48)
+
+    def weights_after(strategy, copies):
+        with strategy.scope():
+            model = small_model(face)
+            inner = make(face, "LAMB", learning_rate=0.05)
+            model.compile(make(face, "Adasum", optimizer=inner, combine=combine), loss="mse", jit_compile=False)
+        batches = [np.concatenate([batch] * copies) for batch in np.split(x, 6)]
+        targets = [np.concatenate([batch] * copies) for batch in np.split(y, 6)]
+        model.fit(np.concatenate(batches), np.concatenate(targets), batch_size=8 * copies, shuffle=False, verbose=0)
+        return model
+
+    assert_same_weights(weights_after(mirrored(2), 2), weights_after(tf.distribute.OneDeviceStrategy("CPU:0"), 1))
+
+
+@both_faces
+@pytest.mark.parametrize("combine", ["gradients", "updates"])
+def test_an_infinity_on_one_replica_skips_the_step_of_all(face, combine):
+    keras, strategy = KERAS[face], mirrored(2)
+    with strategy.scope():
+        model = small_model(face)
+        model.build((None, 4))
+        inner = make(face, "LAMB", learning_rate=0.1)
+        wrapper = keras.mixed_precision.LossScaleOptimizer if face == "tf_keras" else FACE[face].LossScaleOptimizer
+        scaled = wrapper(make(face, "Adasum", optimizer=inner, combine=combine), initial_scale=4.0)
+        scaled.build(model.trainable_variables)
+
+    @tf.function
+    def step(bad_replica):
+        def replica():
+            index = tf.distribute.get_replica_context().replica_id_in_sync_group
+            value = tf.where(index == bad_replica, np.inf, 1.0)
+            pairs = [(tf.fill(variable.shape, value), variable) for variable in model.trainable_variables]
+            scaled.apply_gradients(pairs)
+
+        strategy.run(replica)
+
+    def scale():
+        return float(np.asarray(scaled.loss_scale if face == "tf_keras" else scaled.dynamic_scale))
+
+    before = model.get_weights()
+    step(tf.constant(1))
+    for one, other in zip(before, model.get_weights()):
+        np.testing.assert_array_equal(one, other)
+    assert scale() == 2.0
+    step(tf.constant(-1))
+    assert scale() == 2.0 and np.isfinite(model.get_weights()[0]).all()
+    assert not np.array_equal(before[0], model.get_weights()[0])
+
+
+@both_faces
+def test_a_replicas_moments_survive_a_checkpoint(face, tmp_path):
+    strategy, gradients = mirrored(2), random_gradients(2)
+    _, rule = applied(face, lambda: make(face, "Adasum", optimizer=make(face, "LAMB")), strategy, gradients)
+    saved = rule.checkpointing()
+
+    def copies():
+        return [
+            [np.array(copy) for copy in strategy.experimental_local_results(variable)]
+            for variable in rule._tensor_variables()
+        ]
+
+    def checkpoint():
+        return tf.train.Checkpoint(optimizer=rule, **{"of_replicas": saved["more"]["of_replicas"]})
+
+    before = copies()
+    assert any(not np.array_equal(*each) for each in before)
+    saved["before_save"]()
+    path = checkpoint().save(str(tmp_path / "checkpoint"))
+    for variable in rule._tensor_variables():
+        variable.assign(tf.zeros_like(variable))
+    checkpoint().restore(path).assert_consumed()
+    saved["after_restore"]()
+    for expected, actual in zip(before, copies()):
+        np.testing.assert_array_equal(actual, expected)
+
+
+@both_faces
+def test_a_checkpoint_is_that_of_the_optimizer_alone(face, tmp_path):
+    model = fitted(face, lambda: make(face, "Adasum", optimizer=make(face, "LAMB", learning_rate=0.02)), steps=3)
+    path = tf.train.Checkpoint(model=model, optimizer=model.optimizer).save(str(tmp_path / "checkpoint"))
+    alone = fitted(face, lambda: make(face, "LAMB", learning_rate=0.02), steps=1)
+    tf.train.Checkpoint(model=alone, optimizer=alone.optimizer).restore(path).assert_existing_objects_matched()
+    for one, other in zip(model.optimizer.variables, alone.optimizer.variables):
+        np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+
+
+@both_faces
+def test_serialisation_and_files_go_round(face, tmp_path):
+    keras = KERAS[face]
+
+    def rule():
+        inner = make(face, "LAMB", learning_rate=keras.optimizers.schedules.CosineDecay(0.1, 10), weight_decay=0.01)
+        return make(face, "Adasum", optimizer=inner, combine="gradients", group_size=2)
+
+    again = keras.optimizers.deserialize(keras.optimizers.serialize(rule()))
+    assert again.get_config() == rule().get_config() and type(again) is FACE[face].Adasum
+    model = fitted(face, lambda: make(face, "Adasum", optimizer=make(face, "LAMB", learning_rate=0.02)), steps=3)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert type(loaded.optimizer) is FACE[face].Adasum
+    for one, other in zip(model.optimizer.variables, loaded.optimizer.variables):
+        np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+
+
+@both_faces
+def test_what_the_optimizer_has_can_be_read_and_set(face):
+    rule = make(face, "Adasum", optimizer=make(face, "LAMB", learning_rate=0.5, layer_statistics=True))
+    rule.learning_rate = 0.25
+    assert float(np.asarray(rule.learning_rate)) == 0.25
+    assert float(np.asarray(rule.inner_optimizer.learning_rate)) == 0.25
+    with pytest.raises(ValueError, match="no update yet"):
+        rule.layer_statistics()
+
+
+@both_faces
+@pytest.mark.parametrize(
+    "optimizer, options, message",
+    [
+        (sgd, dict(combine="sum"), "combine='sum' is unknown; expected 'gradients' or 'updates'"),
+        (sgd, dict(group_size=0), "group_size=0 is not a number of replicas"),
+        (lambda face: make(face, "Adasum", optimizer=sgd(face)), {}, "combined twice"),
+        (lambda face: KERAS[face].optimizers.Adam(use_ema=True), {}, "use_ema=True"),
+        (lambda face: make(face, "LARS", accumulation_steps=2), {}, "accumulation_steps=2"),
+        (lambda face: 3, {}, "was given 3"),
+    ],
+)
+def test_what_cannot_be_wrapped_is_refused(face, optimizer, options, message):
+    with pytest.raises(ValueError, match=message):
+        make(face, "Adasum", optimizer=optimizer(face), **options)
+
+
+@both_faces
+def test_groups_must_divide_the_replicas(face):
+    with pytest.raises(ValueError, match="3 replicas do not divide into groups of group_size=2"):
+        applied(face, lambda: make(face, "Adasum", optimizer=sgd(face), group_size=2), mirrored(3), random_gradients(3))
+
+
+@both_faces
+def test_the_form_follows_the_optimizer(face):
+    def form(optimizer):
+        return make(face, "Adasum", optimizer=optimizer).combine
+
+    keras = KERAS[face].optimizers
+    assert [form(keras.SGD()), form(make(face, "LARS"))] == ["gradients"] * 2
+    assert [form(keras.Adam()), form(keras.AdamW()), form(make(face, "LAMB"))] == ["updates"] * 3
+
+
+@both_faces
+def test_any_registered_optimizer_is_wrapped_by_name(face):
+    rule = optimizers.get("lamb", keras=face, adasum=True)
+    assert type(rule) is FACE[face].Adasum and type(rule.inner_optimizer) is FACE[face].LAMB
+    assert optimizers.get("momentum", keras=face, adasum={"group_size": 4}).group_size == 4
+    assert type(optimizers.get("lamb", keras=face, adasum=False)) is FACE[face].LAMB
+    with pytest.raises(ValueError, match="Did you mean 'group_size'"):
+        optimizers.get("lamb", keras=face, adasum={"groupsize": 4})
+    with pytest.raises(ValueError, match="adasum='yes': expected True"):
+        optimizers.get("lamb", keras=face, adasum="yes")

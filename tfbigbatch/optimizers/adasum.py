@@ -1,0 +1,123 @@
+"""Adasum, free of any Keras: its options, and the order of one update."""
+
+import tensorflow as tf
+
+from tfbigbatch.optimizers import adasum_exchange, adasum_rule
+from tfbigbatch.optimizers.replica_state import ReplicaState, assign_own
+
+FORMS = ("gradients", "updates")
+# Whose step is linear in the gradient but for a factor: there the two forms differ by the momentum alone.
+_OF_GRADIENTS = ("SGD", "LARS")
+
+
+class AdasumMixin:
+    """Adaptive summation of the replicas' gradients, Maleki et al. 2020 (arXiv:2006.02924), around an optimizer.
+
+    Layer by layer, gradients that are orthogonal are added and equal ones are averaged, in a binary tree over
+    the replicas: `adasum_rule` has the formula. In place of `model.compile(optimizer=LAMB(...))` write
+    `model.compile(optimizer=Adasum(LAMB(...)))`. On one replica it changes nothing.
+
+    The gradients are expected as Keras gives them: each replica's is of its part of the loss, so that their
+    sum is the gradient of the mean over the global batch. What is combined is n times these.
+
+    With `combine='updates'` each replica first takes the optimizer's step by itself, from the same weights; what is
+    combined are the changes of the weights, and moments stay each replica's own. Checkpoints then hold those of
+    the first replica, unless what `checkpointing()` gives is saved with them.
+
+    Args:
+      optimizer: any optimizer of this Keras: ours or its own.
+      combine: 'gradients': combined before the optimizer, as the paper does for momentum SGD. 'updates': after it, as
+        for Adam and LAMB. None: 'gradients' for SGD and LARS, 'updates' for all others.
+      group_size: replicas whose gradients are averaged first; Adasum is across groups of neighbours. The
+        replicas of a host, for example.
+
+    Raises:
+      ValueError: an argument cannot be used; or, at the first update, the replicas do not divide into groups.
+    """
+
+    def _set_adasum(self, optimizer, combine, group_size):
+        name = type(optimizer).__name__
+        if combine is None:
+            combine = (
+                "gradients" if any(cls.__name__ in _OF_GRADIENTS for cls in type(optimizer).__mro__) else "updates"
+            )
+        if combine not in FORMS:
+            raise ValueError(f"Adasum: combine={combine!r} is unknown; expected 'gradients' or 'updates'.")
+        if isinstance(group_size, bool) or not isinstance(group_size, int) or group_size < 1:
+            raise ValueError(
+                f"Adasum: group_size={group_size!r} is not a number of replicas; expected an integer of 1 or more."
+            )
+        if "LossScaleOptimizer" in [cls.__name__ for cls in type(optimizer).__mro__]:
+            raise ValueError(
+                f"Adasum({name}(...)): the gradients must be combined before the loss scale is taken out; write "
+                f"{name}(Adasum(...))."
+            )
+        if isinstance(optimizer, AdasumMixin):
+            raise ValueError("Adasum(Adasum(...)): the gradients would be combined twice. Wrap the optimizer once.")
+        if combine == "updates" and optimizer.use_ema:
+            raise ValueError(
+                f"Adasum({name}(use_ema=True), combine='updates'): the averages would be of each replica's own "
+                "weights. Take combine='gradients', or keep the averages in a callback."
+            )
+        if combine == "gradients" and getattr(optimizer, "accumulation_steps", 1) > 1:
+            raise ValueError(
+                f"Adasum({name}(accumulation_steps={optimizer.accumulation_steps}), combine='gradients'): each "
+                "micro-batch would be combined by itself. Accumulate in the training step "
+                "(optimizers.accumulate_gradients), or take combine='updates'."
+            )
+        self.combine, self.group_size = combine, group_size
+        if combine == "updates":
+            # Ours clip by what the replicas have in common, unless they are told that nothing is.
+            optimizer.replicas_differ = True
+
+    def checkpointing(self):
+        """What a trainer saves beside the optimizer, so that every replica's moments are there after a restore.
+
+        Call it after `build`, outside the strategy's scope.
+
+        Returns:
+          Dictionary: 'more', variables [replicas, ...] by name; 'before_save' and 'after_restore', functions
+          without arguments to be called then. Empty where all replicas hold the same.
+        """
+        strategy = self.inner_optimizer._distribution_strategy
+        if self.combine == "gradients" or strategy.num_replicas_in_sync == 1:
+            return {}
+        state = ReplicaState(strategy, self._tensor_variables())
+        return {"more": {"of_replicas": state.whole}, "before_save": state.gather, "after_restore": state.spread}
+
+    def _options(self):
+        return {"combine": self.combine, "group_size": self.group_size}
+
+    # ---- One update -----------------------------------------------------------------------------
+
+    # AutoGraph has nothing to rewrite in either.
+    @tf.autograph.experimental.do_not_convert
+    def _received(self, gradients):
+        """In a replica: what the optimizer is given in place of the replica's gradients."""
+        replicas = tf.distribute.get_strategy().num_replicas_in_sync
+        if replicas % self.group_size:
+            raise ValueError(f"Adasum: {replicas} replicas do not divide into groups of group_size={self.group_size}.")
+        dense = [tf.convert_to_tensor(gradient) * tf.cast(replicas, gradient.dtype) for gradient in gradients]
+        if self.combine == "updates":
+            return adasum_exchange.group_means(dense, self.group_size)
+        return adasum_exchange.combined(dense, self.group_size)
+
+    @tf.autograph.experimental.do_not_convert
+    def _combining_updates(self, variables, update):
+        """In a replica: runs `update`, and combines what it changed in the variables over the replicas."""
+
+        def values():
+            return [tf.cast(tf.identity(variable), adasum_rule.wide(variable.dtype)) for variable in variables]
+
+        before = values()
+        update()
+        changes = [after - start for start, after in zip(before, values())]
+        combined = adasum_exchange.combined(changes, self.group_size)
+        assign_own(variables, [start + change for start, change in zip(before, combined)])
+
+
+def spread_not_finite(gradients):
+    """In a replica: the gradients, or NaN on all replicas where any has one that is not finite."""
+    own = tf.add_n([tf.reduce_sum(tf.cast(gradient, tf.float32) * 0.0) for gradient in gradients])
+    everyone = tf.distribute.get_replica_context().all_reduce("SUM", own)
+    return [gradient + tf.cast(everyone, gradient.dtype) for gradient in gradients]

@@ -1,0 +1,234 @@
+"""How the replicas of a strategy combine their gradients, or updates, by Adasum.
+
+A replica holds every layer in full. Each gets a part of every layer from all others, combines the parts,
+and sends the outcome back: two exchanges of (n - 1) / n of the gradients, as much as an all-reduce moves,
+and the dot products of the parts between them. In one process the whole layers are combined where they are.
+
+Whatever is sent is computed in one place: all replicas hold the same bits.
+"""
+
+import functools
+
+import tensorflow as tf
+from tensorflow.python.distribute import distribute_utils
+from tensorflow.python.ops import collective_ops
+
+from tfbigbatch.optimizers import adasum_rule
+
+# Layers are sent together up to this size.
+_PACK_BYTES = 2**26
+
+
+def combined(gradients, group_size=1):
+    """In a replica: Adasum of all groups' mean gradients, layer by layer.
+
+    Args:
+      gradients: list of dense tensors.
+      group_size: replicas to a group, a divisor of their number; neighbours by their numbers.
+
+    Returns:
+      List of tensors of the gradients' dtypes, the same on all replicas.
+    """
+
+    def combine(layers, total, **precision):
+        return adasum_rule.combine([_group_means(rows, group_size) for rows in layers], total, **precision)
+
+    return _exchanged(gradients, combine)
+
+
+def group_means(gradients, group_size):
+    """In a replica: the mean of its group's gradients; arguments as for `combined`."""
+    if group_size == 1:
+        return list(gradients)
+
+    def means(layers, total, **precision):
+        del total, precision
+        return [tf.repeat(_group_means(rows, group_size), group_size, axis=0) for rows in layers]
+
+    return _exchanged(gradients, means)
+
+
+def _group_means(rows, group_size):
+    if group_size == 1:
+        return rows
+    with tf.device(rows.device):
+        rows = tf.cast(rows, adasum_rule.wide(rows.dtype))
+        return tf.reduce_mean(tf.reshape(rows, [-1, group_size, rows.shape[-1]]), axis=1)
+
+
+def _exchanged(gradients, function):
+    """Applies `function` to the layers of all replicas, [n, size] each and with a replica in each row.
+
+    What it returns of a layer is [size], for all replicas, or [n, size], a row for each.
+    """
+    strategy = tf.distribute.get_strategy()
+    context = tf.distribute.get_replica_context()
+    if strategy.num_replicas_in_sync == 1 or not gradients:
+        return list(gradients)
+    if isinstance(strategy, tf.distribute.TPUStrategy):
+        return _in_packs(gradients, functools.partial(_on_tpu, function, strategy.num_replicas_in_sync))
+    merged = _between_processes if _launchers(strategy) else _in_process
+    # A function among the arguments would become one for each replica.
+    return context.merge_call(
+        lambda strategy, gradients: merged(strategy, function, gradients), args=(list(gradients),)
+    )
+
+
+# ---- One process --------------------------------------------------------------------------------
+
+
+def _in_process(strategy, function, gradients):
+    replicas = [strategy.experimental_local_results(gradient) for gradient in gradients]
+    layers = []
+    for index, values in enumerate(replicas):
+        # The layers take turns on the devices, so that each does a share.
+        with tf.device(values[index % len(values)].device):
+            layers.append(tf.stack([tf.reshape(value, [-1]) for value in values]))
+    outcomes = []
+    for values, outcome in zip(replicas, function(layers, lambda products: products)):
+        shape, dtype = values[0].shape, values[0].dtype
+        with tf.device(outcome.device):
+            outcome = tf.cast(outcome, dtype)
+            if outcome.shape.rank == 1:
+                outcomes.append(tf.reshape(outcome, shape))
+            else:
+                rows = [tf.reshape(row, shape) for row in tf.unstack(outcome)]
+                outcomes.append(distribute_utils.regroup(tuple(rows)))
+    return outcomes
+
+
+# ---- Parts of layers, packed ----------------------------------------------------------------------
+
+
+def _in_packs(gradients, exchange):
+    """Applies `exchange` to lists of gradients of one dtype that fit in `_PACK_BYTES`."""
+    outcomes = []
+    start = size = 0
+    for stop, gradient in enumerate(gradients):
+        size += gradient.shape.num_elements() * gradient.dtype.size
+        following = gradients[stop + 1] if stop + 1 < len(gradients) else None
+        if following is None or size >= _PACK_BYTES or following.dtype != gradient.dtype:
+            outcomes += exchange(gradients[start : stop + 1])
+            start, size = stop + 1, 0
+    return outcomes
+
+
+def _packed(gradients, replicas):
+    """[replicas, S]: the parts of all gradients, each cut into as many and filled up with zeros."""
+    columns = []
+    for gradient in gradients:
+        flat = tf.reshape(gradient, [-1])
+        flat = tf.pad(flat, [[0, -flat.shape[0] % replicas]])
+        columns.append(tf.reshape(flat, [replicas, -1]))
+    return tf.concat(columns, axis=1)
+
+
+def _part_sizes(gradients, replicas):
+    return [-(-gradient.shape.num_elements() // replicas) for gradient in gradients]
+
+
+def _unpacked(parts, gradients):
+    """The reverse of `_packed`."""
+    columns = tf.split(parts, _part_sizes(gradients, parts.shape[0]), axis=1)
+    return [
+        tf.reshape(tf.reshape(column, [-1])[: gradient.shape.num_elements()], gradient.shape)
+        for column, gradient in zip(columns, gradients)
+    ]
+
+
+def _exchange_parts(function, replicas, gradients, all_to_all, total, everyone, **precision):
+    """On one replica: the layers' outcomes, by exchanging parts of them.
+
+    Args:
+      all_to_all: function of [replicas, S] that sends each row to its replica, and returns what came from each.
+      total: function that adds a tensor up over the replicas.
+      everyone: function of [S] that returns [replicas, S], what each replica has.
+    """
+    packed = _packed(gradients, replicas)
+    received = tf.ensure_shape(all_to_all(packed), packed.shape)
+    layers = tf.split(received, _part_sizes(gradients, replicas), axis=1)
+    outcomes = [tf.cast(outcome, received.dtype) for outcome in function(layers, total, **precision)]
+    if outcomes[0].shape.rank == 1:
+        returned = everyone(tf.concat(outcomes, axis=0))
+    else:
+        returned = all_to_all(tf.concat(outcomes, axis=1))
+    return _unpacked(tf.ensure_shape(returned, packed.shape), gradients)
+
+
+def _on_tpu(function, replicas, gradients):
+    group = [list(range(replicas))]
+
+    def all_to_all(rows):
+        return tf.raw_ops.AllToAll(
+            input=rows, group_assignment=group, concat_dimension=0, split_dimension=0, split_count=replicas
+        )
+
+    def total(products):
+        return tf.raw_ops.CrossReplicaSum(input=products, group_assignment=group)
+
+    # A TPU has no float64 of its own.
+    precision = dict(dtype=tf.float32, leaves=2)
+    return _exchange_parts(
+        function,
+        replicas,
+        gradients,
+        all_to_all,
+        total,
+        lambda part: all_to_all(tf.repeat(part[tf.newaxis], replicas, axis=0)),
+        **precision,
+    )
+
+
+# ---- Several processes ----------------------------------------------------------------------------
+
+
+def _launchers(strategy):
+    """TensorFlow's collectives for this process' devices, one each; none where there is one process."""
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return None
+    return strategy.extended._cross_device_ops._launchers
+
+
+def _between_processes(strategy, function, gradients):
+    replicas = strategy.num_replicas_in_sync
+    local = list(zip(*(strategy.experimental_local_results(gradient) for gradient in gradients)))
+    outcomes = [
+        _in_packs(of_device, functools.partial(_over_collectives, function, replicas, launcher))
+        for launcher, of_device in zip(_launchers(strategy), local)
+    ]
+    return [distribute_utils.regroup(tuple(values)) for values in zip(*outcomes)]
+
+
+def _over_collectives(function, replicas, launcher, gradients):
+    options = launcher._options
+
+    def all_to_all(rows):
+        return _moved(rows, exchanged)
+
+    def exchanged(rows):
+        return collective_ops.all_to_all_v2(
+            rows,
+            replicas,
+            launcher._group_key,
+            launcher._next_instance_key(),
+            communication_hint=options.implementation.value,
+            timeout=options.timeout_seconds or 0,
+            ordering_token=launcher._get_ordering_token(),
+        )
+
+    with tf.device(launcher._device):
+        return _exchange_parts(
+            function,
+            replicas,
+            gradients,
+            all_to_all,
+            lambda products: launcher.all_reduce(products),
+            lambda part: _moved(part[tf.newaxis], lambda row: launcher._all_gather(row, options)),
+        )
+
+
+def _moved(tensor, move):
+    """`move` of a tensor whose bits alone count: the collectives know no bfloat16."""
+    if tensor.dtype != tf.bfloat16:
+        return move(tensor)
+    return tf.bitcast(move(tf.bitcast(tensor, tf.float16)), tf.bfloat16)

@@ -1,0 +1,151 @@
+"""The face of Adasum for Keras 3 on TensorFlow: a wrapper whose state is that of the optimizer within."""
+
+import keras
+import tensorflow as tf
+
+from tfbigbatch.optimizers import adasum
+
+_Optimizer = keras.optimizers.Optimizer
+
+
+@keras.saving.register_keras_serializable(package="tfbigbatch")
+class Adasum(adasum.AdasumMixin, _Optimizer):
+    __doc__ = adasum.AdasumMixin.__doc__
+
+    def __init__(self, optimizer, combine=None, group_size=1):
+        if not isinstance(optimizer, _Optimizer):
+            raise ValueError(
+                f"Adasum of Keras 3 was given {optimizer!r}; expected an optimizer of keras. For the other Keras: "
+                "tfbigbatch.optimizers.tf_keras.Adasum."
+            )
+        if optimizer.gradient_accumulation_steps:
+            raise ValueError(
+                f"Adasum: gradient_accumulation_steps={optimizer.gradient_accumulation_steps} is Keras' own, which "
+                "fails under MirroredStrategy. Accumulate in the training step: optimizers.accumulate_gradients."
+            )
+        super().__init__(learning_rate=0.0, name=optimizer.name)
+        self._set_adasum(optimizer, combine, group_size)
+        self.inner_optimizer = optimizer
+        # The gradients come combined: the sum over the replicas must not be taken again.
+        optimizer._all_reduce_sum_gradients = list
+        optimizer._gradients_are_reduced = True
+        self._gradients_are_reduced = False
+
+    # ---- One update -----------------------------------------------------------------------------
+
+    def aggregate_gradients(self, grads_and_vars):
+        """What the replicas combine their gradients to; where their updates are combined, each keeps its own."""
+        pairs = [(gradient, variable) for gradient, variable in grads_and_vars if gradient is not None]
+        received = self._received([gradient for gradient, _ in pairs])
+        if self.combine == "updates":
+            # Whoever asks wants to know on every replica whether all gradients are finite.
+            received = adasum.spread_not_finite(received)
+        return list(zip(received, (variable for _, variable in pairs)))
+
+    def apply(self, grads, trainable_variables=None):
+        """Combines the replicas' gradients or updates, and updates the variables.
+
+        Args:
+          grads: list of gradients.
+          trainable_variables: list of their variables; those of `build` where left out.
+
+        Raises:
+          ValueError: the call is not in a replica's context.
+        """
+        if tf.distribute.in_cross_replica_context():
+            raise ValueError(
+                "Adasum: apply was called outside strategy.run, where no replica's gradients can be told from the "
+                "others'. Call it in the function that strategy.run is given."
+            )
+        if trainable_variables is None:
+            trainable_variables = self.inner_optimizer._trainable_variables
+        elif not self.built:
+            with tf.init_scope():
+                self.build(trainable_variables)
+        pairs = [pair for pair in zip(grads, trainable_variables) if pair[0] is not None]
+        gradients, variables = [list(each) for each in zip(*pairs)]
+        if not self._gradients_are_reduced:
+            gradients = self._received(gradients)
+        if self.combine == "updates" and tf.distribute.get_strategy().num_replicas_in_sync > 1:
+            self._combining_updates(
+                [_tensor_variable(variable) for variable in variables],
+                lambda: self.inner_optimizer.apply(gradients, variables),
+            )
+        else:
+            self.inner_optimizer.apply(gradients, variables)
+
+    def _tensor_variables(self):
+        return [_tensor_variable(variable) for variable in self.inner_optimizer.variables]
+
+    # ---- What is the optimizer's ----------------------------------------------------------------
+
+    def build(self, variables):
+        """Makes the optimizer's state."""
+        self.inner_optimizer.build(variables)
+        self._trainable_variables = self.inner_optimizer._trainable_variables
+        self.built = True
+
+    def layer_statistics(self):
+        """The optimizer's, where it has them; see `LAMB`."""
+        return self.inner_optimizer.layer_statistics()
+
+    @property
+    def variables(self):
+        return self.inner_optimizer.variables
+
+    @property
+    def iterations(self):
+        return self.inner_optimizer.iterations
+
+    @property
+    def learning_rate(self):
+        return self.inner_optimizer.learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, learning_rate):
+        self.inner_optimizer.learning_rate = learning_rate
+
+    def scale_loss(self, loss):
+        """Keras' own method, of the optimizer."""
+        return self.inner_optimizer.scale_loss(loss)
+
+    def exclude_from_weight_decay(self, var_list=None, var_names=None):
+        """Keras' own method, of the optimizer."""
+        self.inner_optimizer.exclude_from_weight_decay(var_list=var_list, var_names=var_names)
+
+    def finalize_variable_values(self, var_list):
+        """Keras' own method, of the optimizer."""
+        self.inner_optimizer.finalize_variable_values(var_list)
+
+    def save_own_variables(self, store):
+        """Keras' own method, of the optimizer."""
+        self.inner_optimizer.save_own_variables(store)
+
+    def load_own_variables(self, store):
+        """Keras' own method, of the optimizer."""
+        self.inner_optimizer.load_own_variables(store)
+
+    def _trackable_children(self, save_type="checkpoint", **kwargs):
+        # A checkpoint is that of the optimizer alone, with or without Adasum around it.
+        return self.inner_optimizer._trackable_children(save_type, **kwargs)
+
+    def _lookup_dependency(self, name, *args, **kwargs):
+        # The base class' constructor asks too, before there is an optimizer.
+        holder = vars(self).get("inner_optimizer", super())
+        return holder._lookup_dependency(name, *args, **kwargs)
+
+    # ---- Serialisation --------------------------------------------------------------------------
+
+    def get_config(self):
+        return {"optimizer": keras.saving.serialize_keras_object(self.inner_optimizer), **self._options()}
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        config = dict(config)
+        optimizer = keras.saving.deserialize_keras_object(config.pop("optimizer"), custom_objects=custom_objects)
+        return cls(optimizer, **config)
+
+
+def _tensor_variable(variable):
+    """The tf.Variable within a keras.Variable; a tf.Variable as it is."""
+    return variable.value if isinstance(variable, keras.Variable) else variable
