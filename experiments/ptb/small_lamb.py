@@ -1,0 +1,18 @@
+"""PTB-small at its own batch of 20 with LAMB, whose rate LEGW then carries to larger ones.
+
+    python -m tfbigbatch.train --config=experiments/ptb/small_lamb.py --model_dir=runs/ptb_small_lamb \\
+      --data_dir=data/ptb_prepared
+
+One CPU core, about an hour. Expected: the perplexity of small.py. Not yet measured.
+"""
+
+from tfbigbatch import experiment
+
+
+def get_config():
+    config = experiment.variant_of(__file__, "small.py")
+    config.optimizer = {"name": "lamb", "weight_decay": 0.0, "global_clipnorm": 0.25}
+    # To be tuned; a first guess.
+    config.schedule.learning_rate = 0.005
+    config.schedule.warmup_epochs = 0.1
+    return config
