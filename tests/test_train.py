@@ -187,6 +187,19 @@ def test_stopped_anywhere_and_resumed_it_ends_in_the_same_bits(tmp_path, quick_c
     assert curve(parts) == curve(whole)
 
 
+@pytest.mark.slow
+def test_adasum_resumes_with_the_moments_of_every_replica(tmp_path, quick_config):
+    config = quick_config(optimizer={"name": "lamb", "adasum": {"group_size": 2}})
+    for name, stops in (("whole", [None]), ("parts", [11, None])):
+        for stop in stops:
+            train.run(config, model_dir=str(tmp_path / name), strategy_name="mirrored", stop_after=stop)
+    assert_same_bits(tmp_path / "whole", tmp_path / "parts")
+    moments = [value for name, value in final_weights(tmp_path / "whole").items() if "of_replicas" in name]
+    # Two groups of two: moments are a group's own.
+    assert any(not np.array_equal(value[0], value[2]) for value in moments if value.ndim > 1)
+    assert all(np.array_equal(value[0], value[1]) for value in moments)
+
+
 def test_date_writes_what_it_sees_and_lowers_the_peak(tmp_path, quick_config):
     fields = VARIANTS["date"]
     for name, enabled in (("without", False), ("with", True)):

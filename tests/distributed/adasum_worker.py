@@ -1,4 +1,4 @@
-"""What Adasum makes of gradients that every replica has of its own, by both faces, under any strategy.
+"""What Adasum makes of gradients that every replica has of its own, under any strategy.
 
 `python -m tests.distributed.adasum_worker DIRECTORY` is one worker of TF_CONFIG's cluster and leaves
 worker0.npz, worker1.npz and so on. With a number of replicas after DIRECTORY it is one process, of as many
@@ -11,23 +11,23 @@ import sys
 import numpy as np
 import tensorflow as tf
 
-from tests.optimizers.faces import FACES, KERAS, make, variables
+from tests.optimizers.faces import KERAS, make, variables
 from tfbigbatch.optimizers import adasum_exchange
 from tfbigbatch.training import strategy as strategies
 
 SHAPES = {"a": (3, 5), "b": (7,), "c": (1,), "d": (2, 2, 2), "e": ()}
 STEPS = 100
-# Name of a case: what is wrapped, and how.
+# Name of a case: what is wrapped, and how. The faces take turns; tests/optimizers has all of both on one machine.
 CASES = {
-    "gradients": dict(optimizer="SGD", learning_rate=1.0, combine="gradients"),
-    "updates": dict(optimizer="SGD", learning_rate=1.0, combine="updates"),
-    "groups": dict(optimizer="SGD", learning_rate=1.0, combine="gradients", group_size=2),
-    "groups_of_updates": dict(optimizer="SGD", learning_rate=1.0, combine="updates", group_size=2),
+    "gradients": dict(face="tf_keras", optimizer="SGD", learning_rate=1.0, combine="gradients"),
+    "updates": dict(face="keras3", optimizer="SGD", learning_rate=1.0, combine="updates"),
+    "groups": dict(face="keras3", optimizer="SGD", learning_rate=1.0, combine="gradients", group_size=2),
+    "groups_of_updates": dict(face="tf_keras", optimizer="SGD", learning_rate=1.0, combine="updates", group_size=2),
 }
 LONG_CASES = {
-    "momentum": dict(optimizer="SGD", learning_rate=0.01, momentum=0.9, combine="gradients"),
-    "adam": dict(optimizer="Adam", learning_rate=0.01, combine="updates"),
-    "lamb": dict(optimizer="LAMB", learning_rate=0.01, global_clipnorm=1.0, combine="updates"),
+    "momentum": dict(face="keras3", optimizer="SGD", learning_rate=0.01, momentum=0.9, combine="gradients"),
+    "adam": dict(face="tf_keras", optimizer="Adam", learning_rate=0.01, combine="updates"),
+    "lamb": dict(face="tf_keras", optimizer="LAMB", learning_rate=0.01, global_clipnorm=1.0, combine="updates"),
 }
 
 
@@ -47,7 +47,7 @@ def adasum(face, *, optimizer, combine, group_size=1, **arguments):
     return make(face, "Adasum", optimizer=inner, combine=combine, group_size=group_size)
 
 
-def updated(face, strategy, steps=1, **case):
+def updated(strategy, face, steps=1, **case):
     """(variables, optimizer) after one update from zero, or several from one: the trust ratio needs a norm."""
     replicas = strategy.num_replicas_in_sync
     with strategy.scope():
@@ -88,17 +88,16 @@ def combined_bfloat16(strategy):
 
 
 def ends(strategy):
-    """Arrays by name after all cases: "face/case/0" and so on."""
+    """Arrays by name after all cases: "case/0" and so on."""
     arrays = {"replicas": np.asarray(strategy.num_replicas_in_sync)}
     arrays.update({f"bfloat16/{i}": value for i, value in enumerate(combined_bfloat16(strategy))})
-    for face in FACES:
-        for label, case in CASES.items():
-            if strategy.num_replicas_in_sync % case.get("group_size", 1) == 0:
-                weights, _ = updated(face, strategy, **case)
-                arrays.update({f"{face}/{label}/{i}": copies(strategy, each)[0] for i, each in enumerate(weights)})
-        for label, case in LONG_CASES.items():
-            weights, _ = updated(face, strategy, steps=STEPS, **case)
-            arrays.update({f"{face}/{label}/{i}": np.stack(copies(strategy, each)) for i, each in enumerate(weights)})
+    for label, case in CASES.items():
+        if strategy.num_replicas_in_sync % case.get("group_size", 1) == 0:
+            weights, _ = updated(strategy, **case)
+            arrays.update({f"{label}/{i}": copies(strategy, each)[0] for i, each in enumerate(weights)})
+    for label, case in LONG_CASES.items():
+        weights, _ = updated(strategy, steps=STEPS, **case)
+        arrays.update({f"{label}/{i}": np.stack(copies(strategy, each)) for i, each in enumerate(weights)})
     return arrays
 
 

@@ -94,8 +94,7 @@ def test_lamb_is_taken_by_each_replica_from_its_own_gradient(face):
     np.testing.assert_allclose(change, tree(alone), rtol=1e-4, atol=1e-6)
 
 
-@both_faces
-@pytest.mark.parametrize("name", ["LAMB", "LARS"])
+@pytest.mark.parametrize("face, name", [("tf_keras", "LARS"), ("keras3", "LAMB")])
 def test_one_replica_is_the_optimizer_alone(face, name):
     one = tf.distribute.OneDeviceStrategy("CPU:0")
     alone = fitted(face, lambda: make(face, name, learning_rate=0.02), one, steps=6)
@@ -103,8 +102,7 @@ def test_one_replica_is_the_optimizer_alone(face, name):
     assert_same_weights(wrapped, alone, rtol=0, atol=0)
 
 
-@both_faces
-@pytest.mark.parametrize("combine", ["gradients", "updates"])
+@pytest.mark.parametrize("face, combine", [("tf_keras", "updates"), ("keras3", "gradients")])
 def test_fit_on_equal_parts_is_training_on_one_part(face, combine):
     """The parts' gradients are equal, and so their combination is each of them."""
     x, y = small_data(48)
