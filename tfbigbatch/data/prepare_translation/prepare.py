@@ -24,7 +24,7 @@ class Options:
       settings: Settings.
       vocabulary: path of a sentencepiece model; None where one is learnt.
       vocabulary_size: the pieces of the one that is learnt; None for VOCABULARY_SIZE, or where one is given.
-      vocabulary_sentences: the pairs that it is learnt from, at most.
+      vocabulary_sentences: the pairs that it is learnt from, at most: every second, third, ... one of a larger text.
       shard_megabytes: about how much text goes into a shard, in 10^6 bytes.
       processes: how many at once.
       overwrite: whether to replace what was prepared from other texts or with other options.
@@ -165,7 +165,7 @@ def _learnt(pairs, scans, folder, options, say):
         return translation_vocabulary.Vocabulary.load(path)
     say(f"learning a vocabulary of {size:,} pieces")
     total = sum(scans[source].lines for source, _ in pairs)
-    learnt = vocabulary.train(pairs, size, options.vocabulary_sentences, total)
+    learnt = vocabulary.learn(vocabulary.sample(pairs, -(-total // options.vocabulary_sentences)), size)
     os.makedirs(folder, exist_ok=True)
     translation_vocabulary.save(learnt, folder, translation_manifest.VOCABULARY)
     return learnt

@@ -12,16 +12,14 @@ _CHARACTER_COVERAGE = 0.99995
 _ERRORS = 2
 
 
-def train(pairs, size, sentences, total):
+def learn(lines, size):
     """Learns a byte-pair encoding of `size` pieces.
 
     The text stays as it is but for its white space, and characters without a piece become bytes: nothing is lost.
 
     Args:
-      pairs: list of (source, target), paths.
+      lines: iterable of texts, of both languages. The package holds them in memory.
       size: pieces, the special ones and the 256 bytes included.
-      sentences: how many pairs to learn from, at most: every second, third, ... line. The package holds them in memory.
-      total: how many pairs there are.
 
     Returns:
       translation_vocabulary.Vocabulary.
@@ -33,10 +31,10 @@ def train(pairs, size, sentences, total):
         import sentencepiece
     except ImportError:
         raise missing_extra("sentencepiece", "text") from None
-    step, found = -(-total // sentences), io.BytesIO()
+    found = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=_sample(pairs, step),
+            sentence_iterator=map(translation_vocabulary.normalised, lines),
             model_writer=found,
             model_type="bpe",
             vocab_size=size,
@@ -57,8 +55,13 @@ def train(pairs, size, sentences, total):
     return translation_vocabulary.Vocabulary(found.getvalue(), "the vocabulary that was learnt")
 
 
-def _sample(pairs, step):
-    """Every `step`-th line of all sources, and of all targets."""
+def sample(pairs, step):
+    """Every `step`-th line of all sources, and then of all targets.
+
+    Args:
+      pairs: list of (source, target), paths.
+      step: 1 for all lines.
+    """
     for side in range(2):
         all_lines = itertools.chain.from_iterable(texts.lines(pair[side]) for pair in pairs)
-        yield from map(translation_vocabulary.normalised, itertools.islice(all_lines, 0, None, step))
+        yield from itertools.islice(all_lines, 0, None, step)
