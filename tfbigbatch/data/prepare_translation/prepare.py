@@ -142,17 +142,15 @@ def _plan(splits, paths, options, given):
         **({} if given else {"vocabulary_sentences": options.vocabulary_sentences}),
     }
     contents = {name: [[os.path.basename(path) for path in pair] for pair in pairs] for name, pairs in splits.items()}
-    # A file that is not there is told by what reads it.
-    rows = [(os.path.basename(path), os.path.getsize(path) if os.path.exists(path) else -1) for path in paths]
+    rows = [(os.path.basename(path), texts.size(path)) for path in paths]
     return claim.plan(paths[0], translation_manifest.KIND.content, kept, contents, rows)
 
 
 def _scanned(paths, processes):
     """Dictionary from paths to texts.Scan."""
     found = {}
-    sizes = [os.path.getsize(path) for path in paths if os.path.exists(path)]
     # A worker's start takes longer than a small corpus.
-    several = processes if sum(sizes) > 100e6 else 1
+    several = processes if sum(map(texts.size, paths)) > 100e6 else 1
     with workers.bar(None, 0, f" x {texts.GRAIN} lines looked through") as progress:
         workers.run(texts.scan, paths, processes=several, ended=found.__setitem__, progress=progress)
     return found

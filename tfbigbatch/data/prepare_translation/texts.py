@@ -41,6 +41,22 @@ def opened(path):
     return gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb")
 
 
+def size(path):
+    """The bytes of a file, as it is packed.
+
+    Raises:
+      ValueError: it cannot be read.
+    """
+    try:
+        with open(path, "rb") as file:
+            return os.fstat(file.fileno()).st_size
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be read: {error.strerror}. Name the files as --source_files=a.en,b.en.gz "
+            "--target_files=a.de,b.de.gz."
+        ) from None
+
+
 def scan(path, tick):
     """Goes through a file; gives its Scan.
 
@@ -115,8 +131,7 @@ def _lines(path, offset):
             yield from file
     except (OSError, EOFError, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        hint = "" if os.path.exists(path) else " Name the files as --source_files=a.en,b.en.gz --target_files=..."
-        raise InputError(f"{path} cannot be read: {reason}.{hint}") from None
+        raise InputError(f"{path} cannot be read: {reason}. Fetch or make the file again.") from None
 
 
 def _decoded(line, path, number):
