@@ -45,6 +45,12 @@ def train(data, first=0, last=14, *, seed=0, host=0, hosts=1, replicas=None, bat
     return on_host(data.training_batches(context, batch_size=batch_size, seed=seed, first_step=first, last_step=last))
 
 
+@pytest.fixture(scope="module")
+def whole(manifest):
+    """The first two epochs' batches on one host."""
+    return train(records_of(manifest))
+
+
 def numbers_in(batches):
     """The numbers of the records in some batches; END - 4 for one that is empty."""
     return np.concatenate([features["source_ids"][:, 0] - 4 for features, _, _ in batches])
@@ -55,11 +61,10 @@ def equal(one, two):
     tf.nest.map_structure(np.testing.assert_array_equal, one, two)
 
 
-def test_each_epoch_visits_each_pair_once_as_it_is(manifest):
-    data = records_of(manifest)
+def test_each_epoch_visits_each_pair_once_as_it_is(manifest, whole):
+    data, batches = records_of(manifest), whole
     assert len(data) == data.examples_in_epoch(7) == SIZE
     np.testing.assert_allclose(data.tokens_per_example, np.mean([len(target) + 1 for _, target in PAIRS]))
-    batches = train(data)
     numbers = numbers_in(batches)
     for epoch in range(2):
         assert sorted(numbers[epoch * SIZE : (epoch + 1) * SIZE]) == list(range(SIZE))
@@ -78,33 +83,27 @@ def test_each_epoch_visits_each_pair_once_as_it_is(manifest):
             assert not features["target_ids"][row][len(target) + 1 :].any()
 
 
-def test_a_batch_has_one_bucket_that_holds_it(manifest):
-    batches = train(records_of(manifest), replicas=2)
-    found = np.stack([features["bucket"] for features, _, _ in batches]).reshape(14, BATCH)
+def test_a_batch_has_one_bucket_that_holds_it(whole):
+    found = np.stack([features["bucket"] for features, _, _ in whole])
     assert (found == found[:, :1]).all() and set(found[:, 0]) == {0, 1, 2}
-    for step, numbers in enumerate(numbers_in(batches).reshape(14, BATCH)):
+    for step, numbers in enumerate(numbers_in(whole).reshape(14, BATCH)):
         longest = np.max([[len(side) + 1 for side in PAIRS[number]] for number in numbers], axis=0)
         fitting = [bucket for bucket, shape in enumerate(SHAPES) if (longest <= shape).all()]
         assert found[step, 0] == fitting[0]
 
 
-def test_hosts_share_the_same_global_batches(manifest):
-    whole = train(records_of(manifest))
-    for hosts, replicas in ((2, 4), (4, 4)):
-        parts = [train(records_of(manifest), 0, 14, hosts=hosts, host=host, replicas=replicas) for host in range(hosts)]
-        each = replicas // hosts
-        together = [
-            tf.nest.map_structure(
-                lambda *rows: np.concatenate(rows),
-                *(batch for part in parts for batch in part[step * each : (step + 1) * each]),
-            )
-            for step in range(14)
-        ]
-        equal(together, whole)
+@pytest.mark.parametrize("hosts, replicas, host", [(2, 4, 1), (4, 4, 0), (4, 4, 2)])
+def test_hosts_share_the_same_global_batches(manifest, whole, hosts, replicas, host):
+    own = []
+    for batch in whole[:8]:
+        for replica in range(host * replicas // hosts, (host + 1) * replicas // hosts):
+            rows = slice(replica * BATCH // replicas, (replica + 1) * BATCH // replicas)
+            own.append(tf.nest.map_structure(lambda array, rows=rows: array[rows], batch))
+    equal(train(records_of(manifest), 0, 8, hosts=hosts, host=host, replicas=replicas), own)
 
 
-def test_a_resumed_run_sees_the_same_bits(manifest):
-    equal(train(records_of(manifest), 9, 14), train(records_of(manifest))[9:])
+def test_a_resumed_run_sees_the_same_bits(manifest, whole):
+    equal(train(records_of(manifest), 9, 14), whole[9:])
 
 
 @pytest.mark.parametrize("hosts, batch_size", [(1, 20), (2, 60)])
@@ -139,10 +138,10 @@ def test_a_damaged_record_weighs_nothing_and_costs_no_other(tmp_path):
         data.bad.check()
 
 
-def test_the_padding_is_that_of_the_batches(manifest):
+def test_the_padding_is_that_of_the_batches(manifest, whole):
     data = records_of(manifest)
     places = tokens = 0
-    for features, _, weights in train(data, 0, SIZE // BATCH):
+    for features, _, weights in whole[: SIZE // BATCH]:
         places += BATCH * sum(SHAPES[features["bucket"][0]])
         tokens += features["source_lengths"].sum() + weights.sum()
     np.testing.assert_allclose(data.padding_share(BATCH), 1 - tokens / places)

@@ -93,13 +93,10 @@ class TranslationRecords:
           float, of the first batches: an epoch's, or as many as have a million pairs.
         """
         examples = min(len(self), _TOLD_BY) // batch_size * batch_size or batch_size
-        order = BucketOrder(self._buckets, batch_size, seed, self._block)
-        found, count = [], 0
-        for run in order.runs(0):
-            found.append(run.numpy())
-            count += len(run)
-            if count >= examples:
-                break
+        order, found, epoch, block = BucketOrder(self._buckets, batch_size, seed, self._block), [], 0, 0
+        while sum(map(len, found)) < examples:
+            found.append(order.examples(*tf.constant([epoch, block], tf.int64)))
+            epoch, block = (epoch, block + 1) if block + 1 < order.blocks(epoch) else (epoch + 1, 0)
         numbers = np.concatenate(found)[:examples].reshape(-1, batch_size)
         buckets = np.repeat(self._buckets[numbers].max(axis=1), batch_size)
         return length_buckets.padding_share(self._lengths[numbers.reshape(-1)], self.shapes, buckets)
