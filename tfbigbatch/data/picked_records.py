@@ -20,13 +20,7 @@ class PickedRecords:
     """
 
     def __init__(self, split):
-        self._files = split.files
-        self._ends = np.cumsum(split.counts)
-        self._offsets = split.offsets
-        self._sizes = np.diff(split.offsets, append=0)
-        holds = split.counts > 0
-        last = self._ends[holds] - 1
-        self._sizes[last] = split.bytes[holds] - split.offsets[last]
+        self._split, self._ends = split, np.cumsum(split.counts)
         self._open, self._lock = {}, threading.Lock()
         weakref.finalize(self, _close, self._open)
 
@@ -39,8 +33,12 @@ class PickedRecords:
         Returns:
           object array of [n]: bytes, empty for none, and for a record that cannot be read or is damaged.
         """
-        files = np.searchsorted(self._ends, numbers, side="right")
-        places = zip(numbers.tolist(), files.tolist(), self._offsets[numbers].tolist(), self._sizes[numbers].tolist())
+        split, files = self._split, np.searchsorted(self._ends, numbers, side="right")
+        offsets = split.offsets[numbers]
+        # A frame ends where the next one of the file begins, or with the file.
+        in_file = split.offsets[np.minimum(numbers + 1, len(split.offsets) - 1)]
+        ends = np.where(numbers + 1 == self._ends[files], split.bytes[files], in_file)
+        places = zip(numbers.tolist(), files.tolist(), offsets.tolist(), (ends - offsets).tolist())
         frames = [self._frame(*place) if number != NONE else b"" for number, *place in places]
         found = np.empty(len(frames), object)
         found[:] = tfrecord.unframed_together(frames)
@@ -55,7 +53,7 @@ class PickedRecords:
     def _descriptor(self, file):
         with self._lock:
             if file not in self._open:
-                self._open[file] = os.open(self._files[file], os.O_RDONLY)
+                self._open[file] = os.open(self._split.files[file], os.O_RDONLY)
             return self._open[file]
 
 

@@ -46,8 +46,8 @@ class TranslationRecords:
         if block < 1:
             raise InputError(f"block={block}: expected 1 or more batches.")
         self._split, self._manifest = split, manifest
-        # END is a token too.
-        self._lengths = manifest.lengths[split.name].astype(np.int32) + 1
+        # END is a token too, and the settings leave it room in uint16.
+        self._lengths = manifest.lengths[split.name] + np.uint16(1)
         self.shapes = tuple(map(tuple, shapes)) if shapes else length_buckets.choose(self._lengths, most_shapes)
         self._buckets = length_buckets.buckets_of(self._lengths, self.shapes)
         self._block = block
