@@ -185,7 +185,11 @@ def test_bad_texts_are_told_with_file_and_line(tmp_path, case):
         prepared(tmp_path, [bad], vocabulary=model, vocabulary_size=None)
     if case != "left out":
         with pytest.raises(ValueError, match=said):
-            prepared(tmp_path, [good], test=[bad], name="test", vocabulary=model, vocabulary_size=None)
+            prepared(tmp_path, [good], test=[bad], vocabulary=model, vocabulary_size=None)
+        # Put right, the text is prepared by the same command.
+        for side in ("s", "t"):
+            write(tmp_path, side, b"a\nb\n")
+        prepared(tmp_path, [good], test=[bad], vocabulary=model, vocabulary_size=None)
 
 
 def test_files_that_cannot_be_read_are_told(tmp_path):

@@ -108,13 +108,16 @@ def prepare(splits, output_dir, options, say=lambda line: None):
     paths = list(dict.fromkeys(path for pairs in splits.values() for pair in pairs for path in pair))
     plan = _plan(splits, paths, options, given)
     with claim.alone(output_dir) as work:
-        claim.take(output_dir, plan, record_manifest.paths(output_dir, splits), options.overwrite)
         if translation_manifest.is_whole(output_dir):
-            return translation_manifest.read(output_dir), True
+            content = translation_manifest.read(output_dir)
+            if content["digest"] == plan["digest"]:
+                return content, True
+        # Before the folder is claimed: a text that is put right afterwards is another one.
         scans = _scanned(paths, options.processes)
         for pairs in splits.values():
             for pair in pairs:
                 texts.check_aligned(*pair, scans)
+        claim.take(output_dir, plan, record_manifest.paths(output_dir, splits), options.overwrite)
         learnt = given or _learnt(splits["train"], scans, os.path.join(work, plan["digest"]), options, say)
         path = translation_vocabulary.save(learnt, output_dir, translation_manifest.VOCABULARY)
         planned = shards.plan(
