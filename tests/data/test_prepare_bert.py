@@ -5,7 +5,6 @@ import dataclasses
 import glob
 import hashlib
 import os
-import random
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ import tensorflow as tf
 
 from tests.data import bert_sets
 from tests.data.bert_sets import TOKENS, plain, prepared
-from tfbigbatch.data import bert_manifest, record_index, wordpiece
+from tfbigbatch.data import bert_manifest, record_index, shard_files, wordpiece
 from tfbigbatch.data.prepare_bert import corpus, prepare, shards
 from tfbigbatch.data.prepare_bert.settings import Settings
 from tfbigbatch.errors import Preempted
@@ -166,7 +165,7 @@ def test_a_stopped_command_goes_on_and_a_finished_one_does_nothing(tmp_path, mon
 
 def test_memory_is_of_a_block_and_random_segments_come_from_it(tmp_path, monkeypatch):
     monkeypatch.setattr(shards, "_BLOCK_BYTES", 500)
-    monkeypatch.setattr(shards, "_TOGETHER", 7)
+    monkeypatch.setattr(shard_files, "_TOGETHER", 7)
     folder, content, _ = prepared(tmp_path, TEXT)
     counts = content["counts"]["train"]
     assert sum(1 for _ in examples(folder)) == counts["sequences"] and counts["random_next"] > 0
@@ -181,16 +180,6 @@ def test_a_single_document_has_no_random_segments(tmp_path):
         prepared(tmp_path, "the cat sat.\n", name="one")
     with pytest.raises(ValueError, match="has no text"):
         prepared(tmp_path, " \n\n", name="none")
-
-
-@pytest.mark.parametrize("count", [1, 2, 7])
-def test_documents_are_dealt_out_in_runs_of_about_the_same_size(count):
-    lengths = [random.Random(0).randint(1, 100) for _ in range(7)] if count < 7 else [1, 1, 1, 1, 1, 1, 9999]
-    portions = list(shards._portions(np.cumsum(lengths), count))
-    assert [first for first, _ in portions] == [0, *(last for _, last in portions[:-1])] and portions[-1][1] == 7
-    assert all(last > first for first, last in portions) and len(portions) == count
-    first_heavy = list(shards._portions(np.cumsum([9999, 1, 1, 1]), 3))
-    assert [last - first for first, last in first_heavy] == [1, 1, 2]
 
 
 @pytest.mark.parametrize(

@@ -84,3 +84,16 @@ def test_rows_of_varints_are_those_of_lists():
     for some in (values, values[:2], values[:1], values[:, :0]):
         rows = tfrecord.varints_of_rows(some)
         assert [tfrecord.example({"a": row}) for row in rows] == [tfrecord.example({"a": row}) for row in some.tolist()]
+
+
+def test_frames_are_taken_apart_and_damage_is_found():
+    generator = np.random.default_rng(0)
+    records = [generator.bytes(size) for size in (1, 63, 64, 511, 2000)]
+    frames = tfrecord.framed_together(records)
+    assert tfrecord.unframed_together(frames) == records
+    for place in (0, 9, 14, -1):
+        for frame in frames:
+            broken = bytearray(frame)
+            broken[place] ^= 1
+            assert tfrecord.unframed_together([bytes(broken), frames[0]]) == [b"", records[0]]
+    assert tfrecord.unframed_together([b"", frames[1][:-1], frames[2][:10], frames[3] + b"x"]) == [b""] * 4

@@ -35,6 +35,16 @@ def framed_together(records):
     ]
 
 
+def unframed_together(frames):
+    """The records of a list of frames, as a list: empty bytes for one that is damaged, cut off or empty."""
+    records = [frame[HEADER_BYTES:-FOOTER_BYTES] for frame in frames]
+    checksums = crc32c_of_each(records)
+    return [
+        record if frame == b"".join((_header(len(record)), record, CHECKSUM.pack(_masked(checksum)))) else b""
+        for frame, record, checksum in zip(frames, records, checksums)
+    ]
+
+
 @functools.lru_cache(4096)
 def _header(size):
     length = LENGTH.pack(size)

@@ -5,7 +5,7 @@ import os
 
 import numpy as np
 
-from tfbigbatch.data import bert_manifest, claim, record_manifest, wordpiece, workers
+from tfbigbatch.data import bert_manifest, claim, record_manifest, shard_files, wordpiece, workers
 from tfbigbatch.data.prepare_bert import corpus, shards, vocabulary
 from tfbigbatch.data.prepare_bert.settings import Settings
 from tfbigbatch.errors import InputError
@@ -149,7 +149,7 @@ def _trained(documents, folder, options, say):
 
 def _written(planned, processes):
     """Dictionary from the shards' names to what they hold, once all are whole."""
-    results = {shard.name: shards.done(shard) for shard in planned}
+    results = {shard.name: shard_files.done(shard) for shard in planned}
     todo = [shard for shard in planned if results[shard.name] is None]
     total, left = sum(len(shard.documents) for shard in planned), sum(len(shard.documents) for shard in todo)
 

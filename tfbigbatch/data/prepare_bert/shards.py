@@ -1,28 +1,22 @@
 """What goes into which TFRecord file, and writing one of them: whole or not at all."""
 
-import contextlib
 import dataclasses
 import functools
-import hashlib
-import json
 import os
 import random
 
 import numpy as np
 
-from tfbigbatch.data import bert_manifest, counter_random, tfrecord, wordpiece
+from tfbigbatch.data import bert_manifest, counter_random, shard_files, wordpiece
 from tfbigbatch.data.claim import PROGRESS
 from tfbigbatch.data.prepare_bert import corpus, instances, packing, records
 from tfbigbatch.data.prepare_bert.settings import Settings
-from tfbigbatch.data.whole_file import replace
 from tfbigbatch.errors import InputError
 
 # The text that is held in memory at once, as ids; its sequences are shuffled together.
 _BLOCK_BYTES = 4 << 20
 # Small corpora are prepared in parallel too: up to so many shards, of so many documents or more.
 _FEWEST, _DOCUMENTS_EACH = 8, 100
-# Records that are framed at once.
-_TOGETHER = 1024
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -97,24 +91,14 @@ def plan(documents, folder, vocabulary, settings, *, validation_share, shards, m
         count = shards.get(split) or max(1, min(_FEWEST, len(part) // _DOCUMENTS_EACH), min(by_size, len(part)))
         if count > len(part):
             raise InputError(f"--shards={split}:{count}: expected 1 to {len(part):,}, its documents.")
-        for number, (first, last) in enumerate(_portions(ends, count)):
+        for number, (first, last) in enumerate(shard_files.portions(ends, count)):
             name = f"{split}-{number:05d}-of-{count:05d}"
             planned.append(Shard(name, split, number, folder, part.only(slice(first, last)), vocabulary, settings))
     return planned
 
 
-def _portions(ends, count):
-    """(first, last) of `count` runs of documents of about the same size, none empty; `ends`: int64, where each ends."""
-    cuts = np.searchsorted(ends, np.arange(1, count) * (int(ends[-1]) / count)) + 1
-    cuts = np.maximum(np.minimum(cuts, len(ends) - np.arange(count - 1, 0, -1)), np.arange(1, count))
-    # Large documents may push cuts onto each other.
-    for place in range(1, len(cuts)):
-        cuts[place] = max(cuts[place], cuts[place - 1] + 1)
-    return zip([0, *cuts.tolist()], [*cuts.tolist(), len(ends)])
-
-
 def write(shard, tick):
-    """Writes a shard, and then its record beside it: what it holds, as `done` returns it.
+    """Writes a shard, and then its record beside it: what it holds, as `shard_files.done` returns it.
 
     Args:
       shard: Shard.
@@ -123,30 +107,8 @@ def write(shard, tick):
     Raises:
       ValueError: a file cannot be read, or the folder cannot be written.
     """
-    digest, sizes, counts = hashlib.sha256(), [], dict.fromkeys(COUNTS, 0)
-    part = os.path.join(shard.folder, PROGRESS, f"{shard.name}.part")
-    try:
-        with open(part, "wb") as file:
-            for found in _records(shard, counts, tick):
-                for start in range(0, len(found), _TOGETHER):
-                    frames = tfrecord.framed_together(found[start : start + _TOGETHER])
-                    content = b"".join(frames)
-                    file.write(content)
-                    digest.update(content)
-                    sizes += map(len, frames)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, shard.path)
-        ends = np.cumsum(np.array(sizes, np.int64))
-        replace(shard.offsets, lambda file: np.save(file, ends - np.array(sizes, np.int64)))
-        record = {**counts, "bytes": int(ends[-1]) if sizes else 0, "sha256": digest.hexdigest()}
-        replace(shard.record, lambda file: file.write(json.dumps(record, indent=1).encode()))
-    except OSError as error:
-        raise InputError(f"{error.filename or shard.path}: {error.strerror or error}.") from None
-    finally:
-        with contextlib.suppress(OSError):
-            os.remove(part)
-    return record
+    counts = dict.fromkeys(COUNTS, 0)
+    return shard_files.write(shard, _records(shard, counts, tick), counts)
 
 
 # What is counted: documents, those without a token, those with bytes that are not UTF-8, sentences and tokens of the
@@ -165,17 +127,6 @@ COUNTS = (
 )
 
 
-def done(shard):
-    """What a whole shard holds, as a dictionary; None where it is not there, or not of the size it was written with."""
-    try:
-        with open(shard.record, encoding="utf-8") as file:
-            record = json.load(file)
-        whole = os.path.getsize(shard.path) == record["bytes"] and os.path.exists(shard.offsets)
-    except (OSError, ValueError):
-        return None
-    return record if whole else None
-
-
 def _records(shard, counts, tick):
     """Lists of serialized examples, one for each block of documents; counts on the way."""
     settings, documents = shard.settings, shard.documents
@@ -183,7 +134,7 @@ def _records(shard, counts, tick):
     ends = np.cumsum(documents.length)
     blocks = min(len(documents), -(-int(ends[-1]) // _BLOCK_BYTES))
     before, stream = [], 2 * shard.number + (shard.split == "validation")
-    for block, (first, last) in enumerate(_portions(ends, blocks)):
+    for block, (first, last) in enumerate(shard_files.portions(ends, blocks)):
         part = documents.only(slice(first, last))
         texts = _tokenised(part, tokenizer, settings, counts, tick)
         found = _sequences(texts, part.number.tolist(), before, tokenizer.vocabulary, settings, counts)
