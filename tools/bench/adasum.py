@@ -1,0 +1,209 @@
+"""Adasum of a model's gradients beside a plain all-reduce of them: time, and bytes between processes.
+
+    python tools/bench/adasum.py --model=resnet50 --replicas=4
+    python tools/bench/adasum.py --model=bert_base --workers=2 --results=adasum.json
+
+With --replicas, MirroredStrategy over as many logical CPUs; with --workers, as many processes under
+MultiWorkerMirroredStrategy on loopback, which nothing else may use meanwhile: its counters give the bytes.
+Both take turns, round after round; ratios are taken within a round.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+import variables
+from absl import flags
+
+from tfbigbatch import command
+from tfbigbatch.errors import InputError
+
+_LOOPBACK = "/proc/net/dev"
+
+flags.DEFINE_enum("model", None, variables.models(), "Whose gradients are combined.", required=True)
+flags.DEFINE_integer("replicas", None, "Replicas in one process.", lower_bound=2)
+flags.DEFINE_integer("workers", None, "Processes, of one replica each.", lower_bound=2)
+flags.DEFINE_integer("repeats", 7, "Timed rounds, after one to warm up.", lower_bound=1)
+flags.DEFINE_string("results", None, "Also write all numbers to this JSON file.")
+flags.DEFINE_string("measure_into", None, "Set by the benchmark itself: be one of its processes.")
+
+
+def floor(replicas):
+    """The least that Adasum in one process can take, in all-reduces: both are bound by memory.
+
+    An all-reduce reads n gradients and writes one. Adasum reads them for the dot products first.
+    """
+    return (2 * replicas + 1) / (replicas + 1)
+
+
+def loopback_bytes():
+    """Bytes that the loopback interface has carried; None where the machine does not tell."""
+    if not os.path.exists(_LOOPBACK):
+        return None
+    with open(_LOOPBACK, encoding="utf-8") as file:
+        return next((int(line.split()[1]) for line in file if line.strip().startswith("lo:")), None)
+
+
+def _measure(path):
+    """One process' share: all of it, or a worker of TF_CONFIG's cluster."""
+    import tensorflow as tf
+
+    from tfbigbatch.optimizers import adasum_exchange
+    from tfbigbatch.training import strategy as strategies
+
+    options = flags.FLAGS
+    if options.replicas:
+        cpus = [tf.config.LogicalDeviceConfiguration()] * options.replicas
+        tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], cpus)
+    strategy, _ = strategies.choose("mirrored" if options.replicas else "multi_worker")
+    table = variables.shapes(options.model)
+
+    def all_reduce(gradients):
+        return tf.distribute.get_replica_context().all_reduce("SUM", gradients)
+
+    def function(combine):
+        @tf.function
+        def everywhere(gradients):
+            def replica(gradients):
+                # TensorFlow asks where they are, and an argument is nowhere.
+                gradients = [tf.identity(each) for each in gradients]
+                # All of every layer is there once a number of each is.
+                return tf.add_n([tf.reshape(each, [-1])[0] for each in combine(gradients)])
+
+            return strategy.run(replica, args=(gradients,))
+
+        return everywhere
+
+    @tf.function
+    def gradients_of_all():
+        def replica():
+            own = tf.distribute.get_replica_context().replica_id_in_sync_group
+            return [
+                tf.random.stateless_uniform(shape, tf.stack([own, index]), -0.01, 0.01)
+                for index, (_, shape) in enumerate(table)
+            ]
+
+        return strategy.run(replica)
+
+    gradients = gradients_of_all()
+    contenders = {"all_reduce": function(all_reduce), "adasum": function(adasum_exchange.combined)}
+    rows = []
+    for number in range(options.repeats + 1):
+        row = {}
+        for name, everywhere in contenders.items():
+            strategies.barrier(strategy)
+            before, start = loopback_bytes(), time.perf_counter()
+            for outcome in strategy.experimental_local_results(everywhere(gradients)):
+                outcome.numpy()
+            seconds = time.perf_counter() - start
+            strategies.barrier(strategy)
+            after = loopback_bytes()
+            row[name] = {"seconds": seconds, "loopback_bytes": None if before is None else after - before}
+        if number:
+            rows.append(row)
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(rows, file)
+    strategies.barrier(strategy)
+
+
+def _environments(workers):
+    """The environment of each process: of one, or of a cluster's workers."""
+    base = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    base.pop("TF_CONFIG", None)
+    if not workers:
+        return [base]
+    sockets = [socket.socket() for _ in range(workers)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    cluster = {"worker": [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]}
+    for each in sockets:
+        each.close()
+    tasks = [{"type": "worker", "index": index} for index in range(workers)]
+    return [{**base, "TF_CONFIG": json.dumps({"cluster": cluster, "task": task})} for task in tasks]
+
+
+def _rounds(options):
+    """What each process measured: a list of its rounds."""
+    size = f"--replicas={options.replicas}" if options.replicas else f"--workers={options.workers}"
+    arguments = [os.path.abspath(__file__), f"--model={options.model}", size, f"--repeats={options.repeats}"]
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [os.path.join(folder, f"{index}.json") for index in range(options.workers or 1)]
+        processes = [
+            subprocess.Popen(
+                [sys.executable, "-W", "ignore", *arguments, f"--measure_into={path}"],
+                env=environment,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for path, environment in zip(paths, _environments(options.workers))
+        ]
+        errors = [process.communicate()[1] for process in processes]
+        for process, error in zip(processes, errors):
+            if process.returncode:
+                raise RuntimeError(f"a process of the benchmark failed:\n{error[-3000:]}")
+        measured = []
+        for path in paths:
+            with open(path, encoding="utf-8") as file:
+                measured.append(json.load(file))
+    return measured
+
+
+def summary(rounds, replicas, workers, gradient_bytes):
+    """Medians over the rounds of the first process.
+
+    Returns:
+      Dictionary: 'all_reduce_ms', 'adasum_ms', 'ratio' (of a round), 'floor' (of the ratio; 1 between processes,
+      where both send as much), and between processes the bytes that a worker sends, in gradients.
+    """
+    seconds = {name: np.array([row[name]["seconds"] for row in rounds]) for name in ("all_reduce", "adasum")}
+    found = {f"{name}_ms": 1e3 * float(np.median(values)) for name, values in seconds.items()}
+    found["ratio"] = float(np.median(seconds["adasum"] / seconds["all_reduce"]))
+    found["floor"] = 1.0 if workers else floor(replicas)
+    if workers and rounds[0]["adasum"]["loopback_bytes"] is not None:
+        for name in seconds:
+            sent = np.median([row[name]["loopback_bytes"] for row in rounds]) / workers
+            found[f"{name}_gradients_sent"] = float(sent / gradient_bytes)
+    return found
+
+
+def _main(unused):
+    options = flags.FLAGS
+    if bool(options.replicas) == bool(options.workers):
+        raise InputError("Give --replicas (of one process) or --workers (processes), one of the two.")
+    if options.measure_into:
+        _measure(options.measure_into)
+        return
+    folder = os.path.dirname(options.results or "") or "."
+    if not os.path.isdir(folder):
+        raise InputError(f"--results={options.results}: there is no directory {folder}; make it first.")
+    parameters = variables.count(variables.shapes(options.model))
+    measured = _rounds(options)
+    found = summary(measured[0], options.replicas, options.workers, 4 * parameters)
+    where = f"{options.workers} processes" if options.workers else f"{options.replicas} replicas in one process"
+    print(f"{options.model}, {parameters:,} parameters, {where}; medians of {options.repeats} rounds")
+    for name, value in found.items():
+        print(f"{name:<28}{value:>10.2f}")
+    if options.results:
+        content = {
+            "command": " ".join(
+                ["python", "tools/bench/adasum.py", f"--model={options.model}"]
+                + ([f"--workers={options.workers}"] if options.workers else [f"--replicas={options.replicas}"])
+                + [f"--repeats={options.repeats}"]
+            ),
+            "parameters": parameters,
+            "summary": found,
+            "rounds": measured,
+        }
+        with open(options.results, "w", encoding="utf-8") as file:
+            json.dump(content, file, indent=1)
+            file.write("\n")
+        print(f"results      {options.results}")
+
+
+if __name__ == "__main__":
+    command.execute(_main)
