@@ -1,6 +1,7 @@
 """DATE in real processes: every worker decides the same, none waits for another, one says it."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from tests.distributed.date_worker import trained
@@ -9,6 +10,7 @@ from tests.distributed.test_optimizers import run_together
 WORKERS = 2
 
 
+@pytest.mark.slow
 def test_workers_decide_the_same(tmp_path):
     run_together(WORKERS, tmp_path, script="tests.distributed.date_worker")
     first, second = (dict(np.load(tmp_path / f"worker{i}.npz")) for i in range(WORKERS))

@@ -47,6 +47,7 @@ def test_the_pipeline_is_timed(source, tmp_path):
     assert set(stored["seconds_to_first_batch"]) == {"start", "middle_of_epoch"}
 
 
+@pytest.mark.slow
 def test_reduced_decoding_is_compared(source, tmp_path):
     results = tmp_path / "reduced.json"
     outcome = run("reduced_decoding.py", f"--source={source}", "--image_size=8,64", f"--results={results}")

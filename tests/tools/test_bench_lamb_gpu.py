@@ -24,6 +24,7 @@ def bench(*arguments, **environment):
 
 
 @pytest.mark.skipif(not JAX, reason="needs jax and optax")
+@pytest.mark.slow
 def test_the_exported_update_runs_in_place_and_agrees_with_optax(tmp_path):
     exported = bench("export", f"--out={tmp_path}/lamb", "--model=tiny")
     assert exported.returncode == 0, exported.stderr

@@ -110,6 +110,7 @@ def get_study():
 """
 
 
+@pytest.mark.slow
 def test_a_study_in_two_processes_is_stopped_and_goes_on(tmp_path):
     (tmp_path / "study.py").write_text(STUDY)
     arguments = [f"--study={tmp_path}/study.py", f"--model_dir={tmp_path}/runs"]
