@@ -69,6 +69,22 @@ def test_in_bfloat16_the_cell_and_the_weights_stay_float32():
     np.testing.assert_allclose(tf.cast(outputs, tf.float32), wide(inputs()), atol=0.03)
 
 
+def test_where_a_gpu_is_visible_it_is_keras_own(monkeypatch):
+    layer = SequenceLSTM(4, initial_scale=0.8)
+    expected = layer(inputs())
+    monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind=None: ["GPU:0"])
+    run = tf.function(layer)
+    np.testing.assert_allclose(run(inputs()), expected, rtol=1e-5, atol=1e-6)
+    names = {node.op for node in run.get_concrete_function(inputs()).graph.as_graph_def().node}
+    assert "PartitionedCall" in names and "While" not in names
+
+
+def test_its_config_makes_it_again():
+    layer = SequenceLSTM(4, initial_scale=0.5, name="first")
+    again = SequenceLSTM.from_config(layer.get_config())
+    assert (again.units, again.initial_scale, again.name, again.return_sequences) == (4, 0.5, "first", True)
+
+
 def test_all_weights_begin_uniform():
     layer = SequenceLSTM(50, initial_scale=0.1)
     layer(tf.zeros([1, 1, 40]))

@@ -40,8 +40,9 @@ class NormedBahdanau(tf_keras.layers.Layer):
 
     def build(self, input_shape):
         self.v = self.add_weight("v", [self.units], initializer=self._initial_v)
-        self.g = self.add_weight("g", [], initializer=tf_keras.initializers.Constant(self.units**-0.5))
-        self.b = self.add_weight("b", [self.units], initializer="zeros")
+        # Named as in normalisation layers, so that the usual exclusions from decay and trust ratio find them.
+        self.g = self.add_weight("gamma", [], initializer=tf_keras.initializers.Constant(self.units**-0.5))
+        self.b = self.add_weight("bias", [self.units], initializer="zeros")
         super().build(input_shape)
 
     def memory(self, values, lengths):
@@ -54,9 +55,11 @@ class NormedBahdanau(tf_keras.layers.Layer):
         Returns:
           `Memory`. Its keys hold b already: added here, it costs one pass over the source and not one over all pairs.
         """
-        if not self.built:
-            self.build(None)
-        keys = self.of_key(values)
+        # The scope that Keras opens for `call`: weights are named by it.
+        with tf.name_scope(self.name):
+            if not self.built:
+                self.build(None)
+            keys = self.of_key(values)
         mask = tf.sequence_mask(lengths, values.shape[1] or tf.shape(values)[1])
         return Memory(tf.cast(values, self.compute_dtype), keys + tf.cast(self.b, keys.dtype), mask)
 

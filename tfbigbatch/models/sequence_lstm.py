@@ -12,7 +12,7 @@ class SequenceLSTM(tf_keras.layers.LSTM):
     section 3.3); the loop keeps the recurrent product alone. Where a GPU is visible, Keras' own layer runs, which
     takes cuDNN's kernel. Padding is not masked: it must come after the real tokens, whose outputs it cannot reach.
 
-    The cell state is float32 whatever the precision. There are no gradients of gradients.
+    The cell state is float32 whatever the precision, but in Keras' own layer. There are no gradients of gradients.
 
     Args:
       units: of the output and of the cell.
@@ -34,6 +34,12 @@ class SequenceLSTM(tf_keras.layers.LSTM):
             bias_initializer=uniform(),
             **kwargs,
         )
+        self.initial_scale = initial_scale
+
+    def get_config(self):
+        fields = {"units": self.units, "initial_scale": self.initial_scale}
+        # Not Keras' LSTM's: it has fields that are fixed here.
+        return {**tf_keras.layers.Layer.get_config(self), **fields}
 
     def call(self, inputs, mask=None, training=None, initial_state=None):
         """From [n, T, width] to [n, T, units], both of the compute dtype."""
