@@ -66,6 +66,9 @@ class NormedBahdanau(tf_keras.layers.Layer):
     def call(self, query, memory):
         """Attends.
 
+        What the tanh is of holds n * T * S * units values, and training keeps them: the largest tensor of a GNMT but
+        for its logits. Where memory is short, micro-batches are.
+
         Args:
           query: [n, T, any]: all time steps of a target, or all hypotheses of a beam.
           memory: `Memory` of the n sentences.

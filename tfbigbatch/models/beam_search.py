@@ -55,7 +55,7 @@ def beam_search(
         [n, k, vocabulary]; the state after it; and attention's shares [n, k, S], 0 on padding, or None. k is
         beam_size. What is the same for all hypotheses of a sentence, as its encoded source, need not be in the state.
       state: nest of tensors [n, ...], before the first step.
-      start_tokens: int32 [n], the begin token of each sentence.
+      start_tokens: integers [n], the begin token of each sentence.
       end_token: int.
       beam_size: hypotheses of a sentence that go on.
       max_length: tokens of a hypothesis at most, with its end token.
@@ -133,7 +133,7 @@ def _begin(state, start_tokens, end_token, beam_size, max_length, source_mask, h
     alive = _Alive(
         tokens,
         tf.repeat(tf.constant([impossible]), n, axis=0),
-        spread(start_tokens),
+        spread(tf.cast(start_tokens, tf.int32)),
         tf.nest.map_structure(spread, state),
         coverage,
     )

@@ -40,7 +40,7 @@ def greedy_search(step, state, start_tokens, *, end_token, max_length):
     start = (
         tf.constant(0),
         tf.fill([n, 1, max_length], end_token),
-        tf.convert_to_tensor(start_tokens)[:, tf.newaxis],
+        tf.cast(start_tokens, tf.int32)[:, tf.newaxis],
         tf.nest.map_structure(lambda values: tf.convert_to_tensor(values)[:, tf.newaxis], state),
         tf.zeros([n, 1], tf.int32),
         tf.zeros([n, 1]),
