@@ -60,6 +60,9 @@ def new(task, *, model=None):
                 "every": "1 epochs",
                 "staircase": True,
                 "boundaries": (),
+                "remain": 2 / 3,
+                # Of the warm-up: linear or exponential.
+                "rise": "linear",
             },
             "optimizer": {"name": "momentum", "momentum": 0.9},
             # Watches the warm-up, and lowers the peak rate where it must; see docs/date.md.
@@ -167,6 +170,7 @@ def tuned_recipe(config, dataset_size):
         warmup_epochs,
         epochs=total_steps * config.batch_size / dataset_size,
         decay={"name": schedule.decay, **fields},
+        rise=schedule.rise,
     )
 
 

@@ -96,3 +96,12 @@ def test_a_carried_recipe_drives_every_optimizer(name, face):
     model = fitted(face, lambda: optimizers.get(name, keras=face, learning_rate=schedule), steps=3)
     assert int(model.optimizer.iterations) == 3
     assert all(np.isfinite(weights).all() for weights in model.get_weights())
+
+
+def test_mlperfs_gnmt_is_a_recipe():
+    recipe = Recipe(1024, 2e-3, warmup_epochs=0.2, epochs=6, decay={"name": "mlperf_gnmt"}, rise="exponential")
+    schedule = recipe.schedule(102_400, keras="tf_keras")
+    steps = (0, 20, 399, 400, 450, 500, 550, 599)
+    expected = [2e-5, *([2e-3] * 2), 1e-3, 5e-4, 2.5e-4, 1.25e-4, 1.25e-4]
+    np.testing.assert_allclose([float(schedule(step)) for step in steps], expected, rtol=1e-5)
+    assert recipe.at(4096).rise == "exponential"

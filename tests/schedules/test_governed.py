@@ -91,6 +91,8 @@ def test_govern_takes_the_plan_and_refuses_what_is_none():
     assert isinstance(governed, GOVERNED["tf_keras"]) and govern(governed) is governed
     with pytest.raises(ValueError, match="cannot be governed: expected a GradualWarmup"):
         govern(tf_keras.optimizers.schedules.CosineDecay(0.1, 10))
+    with pytest.raises(ValueError, match="rise='exponential' cannot be governed"):
+        govern(made("linear", rise="exponential"))
 
 
 @both_faces

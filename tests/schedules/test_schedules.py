@@ -23,6 +23,8 @@ EXPECTED = {
         {"factor": 0.1, "boundaries": (40, 80)},
         lambda t: PEAK * 0.1 ** ((t >= 40) + (t >= 80)),
     ),
+    # int(0.667 * 110) is 73, and a quarter of the rest 9.
+    "mlperf_gnmt": ({"remain": 0.667}, lambda t: PEAK * 0.5 ** ((t >= 73) + (t >= 82) + (t >= 91) + (t >= 100))),
     "mlperf_lars": ({}, lambda t: 1e-4 + (PEAK - 1e-4) * (1 - (t - WARMUP) / (TOTAL - WARMUP + 1)) ** 2),
 }
 
@@ -44,7 +46,7 @@ def test_every_decay_has_its_formula_here():
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("decay", DECAYS)
 def test_each_decay_follows_its_formula_after_the_warm_up(decay, face):
-    steps = [0, 1, 9, 10, 11, 29, 30, 39, 40, 49, 50, 79, 80, 109, 110]
+    steps = [0, 1, 9, 10, 11, 29, 30, 39, 40, 49, 50, 72, 73, 79, 80, 91, 99, 100, 109, 110]
     expected = [PEAK * t / WARMUP if t < WARMUP else EXPECTED[decay][1](t) for t in steps]
     np.testing.assert_allclose(rates(made(decay, face), steps), expected, rtol=2e-5, atol=1e-7)
 
@@ -101,6 +103,17 @@ def test_the_decays_of_mlperf_and_zaremba():
     assert rates(zaremba, [0, 399, 400, 499, 500, 1299]) == [1.0, 1.0, 0.5, 0.5, 0.25, 0.5**9]
 
 
+@pytest.mark.parametrize("face", FACES)
+def test_an_exponential_rise_is_that_of_mlperfs_gnmt(face):
+    schedule = made("mlperf_gnmt", face, rise="exponential")
+    # NVIDIA's: exp(log(0.01) / warm-up) to the updates that are left.
+    expected = [PEAK * math.exp(math.log(0.01) / WARMUP) ** (WARMUP - t) for t in range(WARMUP + 1)]
+    np.testing.assert_allclose(rates(schedule, range(WARMUP + 1)), expected, rtol=1e-5)
+    keras_schedules = KERAS[face].optimizers.schedules
+    restored = keras_schedules.deserialize(keras_schedules.serialize(schedule))
+    assert rates(restored, [0, 5, 90]) == rates(schedule, [0, 5, 90])
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [
@@ -111,6 +124,9 @@ def test_the_decays_of_mlperf_and_zaremba():
         ({"decay": "multi_step", "factor": 0.1, "boundaries": (6, 4)}, "expected them increasing"),
         ({"decay": "multi_step", "factor": 0.1, "boundaries": (2, 4), "warmup_steps": 2}, "lies inside the warm-up"),
         ({"decay": "cosine", "start": 11}, "the decay starts at update 11, past the run's end at 10"),
+        ({"decay": "mlperf_gnmt", "warmup_steps": 6}, "first halving after the warm-up of 6"),
+        ({"decay": "mlperf_gnmt", "remain": 1.1}, "remain=1.1 of 10 updates is update 11: expected a share of at most"),
+        ({"rise": "square"}, "rise 'square' is unknown. Known: exponential, linear"),
         ({"keras": "keras4"}, "keras='keras4' is unknown"),
     ],
 )

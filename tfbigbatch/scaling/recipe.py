@@ -27,6 +27,7 @@ class Recipe:
       decay: what follows the warm-up: a name of `schedules.DECAYS`, or a dictionary of 'name' and
         the decay's fields, with durations such as '30 epochs':
         {'name': 'multi_step', 'factor': 0.1, 'boundaries': ('30 epochs', '60 epochs')}.
+      rise: the warm-up's: 'linear', or 'exponential' as of MLPerf's GNMT.
     """
 
     batch_size: int
@@ -34,6 +35,7 @@ class Recipe:
     warmup_epochs: float = 0.0
     epochs: float | None = None
     decay: str | dict = "constant"
+    rise: str = "linear"
 
     def __post_init__(self):
         if self.batch_size < 1:
@@ -122,7 +124,7 @@ class Recipe:
                 fields[field] = steps(field, fields[field])
         if "boundaries" in fields:
             fields["boundaries"] = [steps("boundaries", duration) for duration in fields["boundaries"]]
-        unknown = set(fields) - {"power", "end", "factor", "every", "start", "staircase", "boundaries"}
+        unknown = set(fields) - {"power", "end", "factor", "every", "start", "staircase", "boundaries", "remain"}
         if unknown:
             raise InputError(f"decay {name!r} takes no field {sorted(unknown)[0]!r}.")
         warmup_steps = self.warmup_steps(dataset_size)
@@ -130,7 +132,13 @@ class Recipe:
         endless = self.epochs is None and name in ("constant", "exponential", "multi_step")
         total_steps = max(warmup_steps, fields.get("start", 0)) if endless else self.total_steps(dataset_size)
         return schedules.build(
-            self.learning_rate, warmup_steps=warmup_steps, total_steps=total_steps, decay=name, keras=keras, **fields
+            self.learning_rate,
+            warmup_steps=warmup_steps,
+            total_steps=total_steps,
+            decay=name,
+            rise=self.rise,
+            keras=keras,
+            **fields,
         )
 
     def lines(self, dataset_size):

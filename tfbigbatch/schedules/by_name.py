@@ -13,6 +13,7 @@ DECAYS = {
     "exponential": (("factor", "every"), ("start", "staircase")),
     "multi_step": (("factor", "boundaries"), ()),
     "mlperf_lars": ((), ()),
+    "mlperf_gnmt": ((), ("remain",)),
 }
 
 
@@ -29,6 +30,8 @@ def build(
     start=0,
     staircase=False,
     boundaries=(),
+    remain=2 / 3,
+    rise="linear",
     keras=None,
 ):
     """The schedule of a whole run: warm-up to `peak`, then `decay` until `total_steps`.
@@ -39,17 +42,19 @@ def build(
       decay: 'constant'; 'linear', 'polynomial' (with `power`) or 'cosine', which reach `end` at
         `total_steps`; 'exponential': times `factor` for each `every` updates, in whole steps where
         `staircase`; 'multi_step': times `factor` at each of `boundaries`; 'mlperf_lars': that of
-        MLPerf's ResNet-50 with LARS, power 2 to 1e-4 over total - warm-up + 1 updates.
+        MLPerf's ResNet-50 with LARS, power 2 to 1e-4 over total - warm-up + 1 updates; 'mlperf_gnmt':
+        that of MLPerf's GNMT, halved at a share `remain` of the run and three times more.
       start: the update at which the decay starts, where that is after the warm-up's end; the peak is
         kept until then.
+      rise: of the warm-up: 'linear' from 0, or 'exponential' from 1% of the peak, as of MLPerf's GNMT.
       keras: 'tf_keras', 'keras3', or None for the `tf.keras` in use.
 
     Returns:
       A serialisable Keras LearningRateSchedule: `GradualWarmup`.
 
     Raises:
-      ValueError: the decay is unknown or lacks a field, the warm-up is longer than the run, or a
-        boundary lies inside the warm-up.
+      ValueError: the decay or the rise is unknown or the decay lacks a field, the warm-up is longer than
+        the run, or the rate falls inside the warm-up.
     """
     if decay not in DECAYS:
         raise InputError(f"decay {decay!r} is unknown. {nearest(decay, DECAYS)}")
@@ -68,6 +73,11 @@ def build(
             f"the boundary at update {inside[0]} lies inside the warm-up of {warmup_steps} updates: warm up "
             "shorter, or move the boundary."
         )
+    if decay == "mlperf_gnmt" and not warmup_steps < int(remain * total_steps) <= total_steps:
+        raise InputError(
+            f"remain={remain} of {total_steps} updates is update {int(remain * total_steps)}: expected a share of at "
+            f"most 1, and the first halving after the warm-up of {warmup_steps}."
+        )
     face = faces.face_of("tfbigbatch.schedules", keras)
     hold_steps = max(0, start - warmup_steps) if "start" in DECAYS[decay][1] else 0
     left = total_steps - warmup_steps - hold_steps
@@ -83,5 +93,6 @@ def build(
             keras, peak, [boundary - warmup_steps for boundary in boundaries], factor=factor
         ),
         "mlperf_lars": lambda keras: decays.mlperf_lars(keras, peak, left),
+        "mlperf_gnmt": lambda keras: decays.mlperf_gnmt(keras, peak, total_steps, warmup_steps, remain=remain),
     }
-    return face.GradualWarmup(peak, warmup_steps, make[decay](face.keras_schedules), hold_steps)
+    return face.GradualWarmup(peak, warmup_steps, make[decay](face.keras_schedules), hold_steps, rise)

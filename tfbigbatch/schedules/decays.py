@@ -6,6 +6,8 @@ updates, counted from the end of the warm-up or of the hold after it.
 
 from tfbigbatch.errors import InputError
 
+_GNMT_HALVINGS = 4
+
 
 def polynomial(keras_schedules, peak, decay_steps, *, power=1.0, end=0.0):
     """From `peak` to `end` over `decay_steps` updates, as (1 - t / decay_steps) ** power."""
@@ -30,6 +32,23 @@ def multi_step(keras_schedules, peak, boundaries, *, factor):
     return keras_schedules.PiecewiseConstantDecay(
         [float(boundary) - 0.5 for boundary in boundaries],
         [peak * factor**drops for drops in range(len(boundaries) + 1)],
+    )
+
+
+def mlperf_gnmt(keras_schedules, peak, total_steps, warmup_steps, *, remain):
+    """The decay of MLPerf's GNMT: halved at a share `remain` of the run, and three times more at even distances.
+
+    NVIDIA/DeepLearningExamples, PyTorch/Translation/GNMT, `WarmupMultiStepLR`: its options are remain_steps, 0.666
+    by default, decay_steps of 4 and decay_factor of 0.5. Where the run's length does not fit, the last rate goes on.
+    Unlike the others it counts from the run's first update: `warmup_steps` says where that is.
+    """
+    first = int(remain * total_steps)
+    distance = max(1, (total_steps - first) // _GNMT_HALVINGS)
+    return multi_step(
+        keras_schedules,
+        peak,
+        [first - warmup_steps + halving * distance for halving in range(_GNMT_HALVINGS)],
+        factor=0.5,
     )
 
 

@@ -81,7 +81,9 @@ class GovernedSchedule(WarmupSchedule):
         )
 
     def get_config(self):
-        return {**super().get_config(), "gain": float(self.gain.numpy())}
+        plan = super().get_config()
+        del plan["rise"]
+        return {**plan, "gain": float(self.gain.numpy())}
 
 
 def govern(schedule):
@@ -92,13 +94,15 @@ def govern(schedule):
         returned as it is.
 
     Raises:
-      ValueError: it is another schedule.
+      ValueError: it is another schedule, or its warm-up is no straight line.
     """
     if isinstance(schedule, GovernedSchedule):
         return schedule
     for name in faces.KERAS:
         face = faces.face_of("tfbigbatch.schedules", name)
         if isinstance(schedule, face.GradualWarmup):
+            if schedule.rise != "linear":
+                raise InputError(f"a warm-up with rise={schedule.rise!r} cannot be governed: take rise='linear'.")
             return face.GovernedWarmup(schedule.peak, schedule.warmup_steps, schedule.after, schedule.hold_steps)
     raise InputError(
         f"{schedule!r} cannot be governed: expected a GradualWarmup of tf_keras or Keras 3, as "

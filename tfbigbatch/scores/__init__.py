@@ -1,1 +1,1 @@
-"""Scores of fine-tuning's tasks, from predictions and true answers; they need NumPy alone."""
+"""Scores of tasks, from predictions and true answers; they need NumPy alone, and BLEU needs sacrebleu."""

@@ -1,0 +1,143 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.models import numpy_beam_search
+from tests.models.numpy_beam_search import MadeModel
+from tfbigbatch.models.beam_search import beam_search
+from tfbigbatch.models.greedy_search import greedy_search
+
+START, END = 0, 1
+
+
+def stepping(model, calls=None):
+    """The made model as a `step`; `calls`, a list, gets an entry at each one that runs."""
+    of_token, recurrent, to_tokens, bias, to_source = (
+        tf.constant(array, tf.float32)
+        for array in (model.of_token, model.recurrent, model.to_tokens, model.bias, model.to_source)
+    )
+
+    def product(values, matrix):
+        return tf.einsum("nku,uv->nkv", values, matrix)
+
+    def step(tokens, state):
+        if calls is not None:
+            calls.append(tokens)
+        hidden = tf.tanh(tf.gather(of_token, tokens) + product(state["hidden"], recurrent))
+        scores = tf.where(model.mask[:, None], product(hidden, to_source), -1e9)
+        return product(hidden, to_tokens) + bias, {"hidden": hidden}, tf.nn.softmax(scores)
+
+    return step
+
+
+def run(model, calls=None, jit_compile=None, **options):
+    def search():
+        state = {"hidden": tf.constant(model.of_sentence, tf.float32)}
+        start = tf.fill([model.sentences], START)
+        return beam_search(stepping(model, calls), state, start, end_token=END, source_mask=model.mask, **options)
+
+    return search() if jit_compile is None else tf.function(search, jit_compile=jit_compile)()
+
+
+def assert_same(found, sentence, expected):
+    assert len(expected) == found.scores.shape[1]
+    for place, (worth, tokens) in enumerate(expected):
+        length = int(found.lengths[sentence, place])
+        assert tuple(found.tokens[sentence, place, :length].numpy()) == tokens
+        assert (found.tokens[sentence, place, length:].numpy() == END).all()
+        assert float(found.scores[sentence, place]) == pytest.approx(worth, rel=1e-4, abs=1e-5)
+
+
+PENALTIES = [(0.0, 0.0), (0.6, 0.1), (1.5, 0.5)]
+
+
+@pytest.mark.parametrize("length_penalty, coverage_penalty", PENALTIES)
+def test_a_wide_beam_finds_the_best_of_all_sequences(length_penalty, coverage_penalty):
+    model = MadeModel(vocabulary=4)
+    options = {"length_penalty": length_penalty, "coverage_penalty": coverage_penalty}
+    found = run(model, beam_size=64, max_length=4, hypotheses=5, jit_compile=False, **options)
+    for sentence in range(3):
+        everything = numpy_beam_search.search_everything(model, sentence, start=START, end=END, longest=4, **options)
+        assert_same(found, sentence, everything[:5])
+
+
+@pytest.mark.parametrize(
+    "length_penalty, coverage_penalty, jit_compile", [(*each, False) for each in PENALTIES] + [(0.6, 0.1, True)]
+)
+def test_a_narrow_beam_is_the_plain_search_that_never_stops_early(length_penalty, coverage_penalty, jit_compile):
+    options = {"length_penalty": length_penalty, "coverage_penalty": coverage_penalty}
+    for seed, beam, count in ((0, 1, 1), (1, 2, 1), (2, 4, 3)):
+        # Models that like to end, and models that do not: the last has hypotheses which never do.
+        model = MadeModel(seed=seed, end_bias=(2.0, 0.0, -8.0)[seed])
+        found = run(model, beam_size=beam, max_length=7, hypotheses=count, jit_compile=jit_compile, **options)
+        for sentence in range(3):
+            expected = numpy_beam_search.search(
+                model, sentence, start=START, end=END, beam=beam, longest=7, count=count, **options
+            )
+            assert_same(found, sentence, expected)
+
+
+def test_it_stops_as_soon_as_nothing_can_be_better():
+    calls = []
+    found = run(MadeModel(end_bias=30.0), calls, beam_size=3, max_length=50)
+    np.testing.assert_array_equal(found.lengths, 1)
+    assert len(calls) == 1
+    # A likely end may still be overtaken where length is rewarded.
+    calls.clear()
+    model = MadeModel(end_bias=1.0)
+    run(model, calls, beam_size=3, max_length=50, length_penalty=1.0)
+    assert 1 < len(calls) < 50
+
+
+def test_without_shares_there_is_no_coverage():
+    def step(tokens, state):
+        logits, state, _ = stepping(MadeModel())(tokens, state)
+        return logits, state, None
+
+    model = MadeModel()
+    state = {"hidden": tf.constant(model.of_sentence, tf.float32)}
+    fields = {"end_token": END, "beam_size": 2, "max_length": 5}
+    found = beam_search(step, state, tf.fill([3], START), **fields)
+    np.testing.assert_array_equal(found.tokens, run(model, beam_size=2, max_length=5).tokens)
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_greedy_takes_the_likeliest_token_at_each_step(jit_compile):
+    model = MadeModel(end_bias=1.0, seed=3)
+    state = {"hidden": tf.constant(model.of_sentence, tf.float32)}
+
+    @tf.function(jit_compile=jit_compile)
+    def search():
+        return greedy_search(stepping(model), state, tf.fill([3], START), end_token=END, max_length=6)
+
+    found = search()
+    assert found.tokens.shape == (3, 1, 6)
+    for sentence in range(3):
+        tokens, likelihood, hidden, last = [], 0.0, model.first(sentence), START
+        while len(tokens) < 6 and last != END:
+            log_shares, _, hidden = model.follow(sentence, hidden, last)
+            last = int(np.argmax(log_shares))
+            tokens.append(last)
+            likelihood += log_shares[last]
+        assert_same(found, sentence, [(likelihood, tuple(tokens))])
+
+
+def test_greedy_stops_when_all_have_ended():
+    calls, model = [], MadeModel(end_bias=30.0)
+    state = {"hidden": tf.constant(model.of_sentence, tf.float32)}
+    greedy_search(stepping(model, calls), state, tf.fill([3], START), end_token=END, max_length=50)
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"beam_size": 0}, "beam_size=0"),
+        ({"hypotheses": 3}, "no more hypotheses than the beam is wide"),
+        ({"length_penalty": -0.1}, "expected 0 or more"),
+        ({"coverage_penalty": 0.1, "source_mask": None}, "coverage_penalty=0.1 needs source_mask"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        beam_search(None, None, None, end_token=END, **{"beam_size": 2, "max_length": 3, **options})

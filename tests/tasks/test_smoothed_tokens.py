@@ -1,0 +1,72 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from tfbigbatch.optimizers.accumulation import accumulate_gradients
+from tfbigbatch.tasks.smoothed_tokens import SmoothedTokenCrossEntropy
+
+RANDOM = np.random.RandomState(0)
+LABELS = RANDOM.randint(0, 7, (4, 5)).astype(np.int32)
+LOGITS = RANDOM.normal(size=(4, 5, 7)).astype(np.float32)
+LENGTHS = np.array([5, 1, 3, 2])
+WEIGHTS = (np.arange(5) < LENGTHS[:, None]).astype(np.float32)
+
+
+def expected(label_smoothing):
+    """The sum over tokens, as MLPerf's reference has it: of the label, and the mean over the vocabulary."""
+    logits = LOGITS.astype(np.float64)
+    log_shares = logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True)
+    of_label = np.take_along_axis(log_shares, LABELS[..., None], axis=-1)[..., 0]
+    nats = -(1 - label_smoothing) * of_label - label_smoothing * log_shares.mean(axis=-1)
+    return float(np.sum(nats * WEIGHTS))
+
+
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("over, divisor", [("sentences", 4), ("tokens", LENGTHS.sum())])
+def test_the_formula(label_smoothing, over, divisor):
+    loss = SmoothedTokenCrossEntropy(label_smoothing, over)
+    assert float(loss(LABELS, LOGITS, WEIGHTS)) == pytest.approx(expected(label_smoothing) / divisor, rel=1e-5)
+    assert float(loss(LABELS, LOGITS, 0 * WEIGHTS)) == 0.0
+    narrow = loss(LABELS, tf.cast(LOGITS, tf.bfloat16), WEIGHTS)
+    assert narrow.dtype == tf.float32 and float(narrow) == pytest.approx(expected(label_smoothing) / divisor, rel=1e-2)
+
+
+def test_padding_and_its_logits_do_not_count():
+    loss = SmoothedTokenCrossEntropy()
+    with tf.GradientTape() as tape:
+        logits = tf.constant(LOGITS)
+        tape.watch(logits)
+        value = loss(LABELS, logits, WEIGHTS)
+    gradient = tape.gradient(value, logits).numpy()
+    np.testing.assert_array_equal(gradient[WEIGHTS == 0], 0)
+    assert (np.abs(gradient[WEIGHTS == 1]).max(axis=-1) > 0).all()
+
+
+def test_over_sentences_micro_batches_give_the_gradient_of_the_batch():
+    loss, variable = SmoothedTokenCrossEntropy(), tf.Variable(LOGITS[0, 0])
+
+    def gradients_of(data):
+        labels, logits, weights = data
+        with tf.GradientTape() as tape:
+            value = loss(labels, logits * variable, weights)
+        return tape.gradient(value, [variable])
+
+    data = tuple(map(tf.constant, (LABELS, LOGITS, WEIGHTS)))
+    whole, parts = gradients_of(data), accumulate_gradients(gradients_of, data, [variable], 2)
+    np.testing.assert_allclose(parts[0], whole[0], rtol=1e-5)
+
+
+def test_keras_takes_it():
+    model = tf_keras.Sequential([tf_keras.layers.Embedding(7, 7)])
+    model.compile("sgd", loss=SmoothedTokenCrossEntropy(0.1, "tokens"))
+    history = model.fit(LABELS, LABELS, sample_weight=WEIGHTS, batch_size=4, verbose=0)
+    assert history.history["loss"][0] == pytest.approx(np.log(7), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    "options, message", [({"label_smoothing": 1.0}, "1.0: expected"), ({"over": "words"}, "words")]
+)
+def test_bad_options_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        SmoothedTokenCrossEntropy(**options)

@@ -1,0 +1,179 @@
+"""An LSTM over whole sequences whose large matrix products stay out of the loop over time."""
+
+import tensorflow as tf
+import tf_keras
+
+
+class SequenceLSTM(tf_keras.layers.LSTM):
+    """tf_keras' LSTM from zero state, with the same weights, faster where cuDNN is not.
+
+    Keras' loop multiplies the inputs by the kernel step by step, and adds up the gradients of both matrices step by
+    step. Here these are three products over all steps at once, as in cuDNN (Appleyard et al. 2016, arXiv:1604.01946,
+    section 3.3); the loop keeps the recurrent product alone. Where a GPU is visible, Keras' own layer runs, which
+    takes cuDNN's kernel. Padding is not masked: it must come after the real tokens, whose outputs it cannot reach.
+
+    The cell state is float32 whatever the precision, but in Keras' own layer. There are no gradients of gradients.
+
+    Args:
+      units: of the output and of the cell.
+      initial_scale: all weights begin uniform in [-initial_scale, initial_scale], biases too.
+      **kwargs: of the Keras layer: its name and dtype.
+    """
+
+    def __init__(self, units, *, initial_scale=0.1, **kwargs):
+        def uniform():
+            # One for each weight: an initializer that is used twice gives the same numbers twice.
+            return tf_keras.initializers.RandomUniform(-initial_scale, initial_scale)
+
+        super().__init__(
+            units,
+            return_sequences=True,
+            unit_forget_bias=False,
+            kernel_initializer=uniform(),
+            recurrent_initializer=uniform(),
+            bias_initializer=uniform(),
+            **kwargs,
+        )
+        self.initial_scale = initial_scale
+
+    def get_config(self):
+        fields = {"units": self.units, "initial_scale": self.initial_scale}
+        # Not Keras' LSTM's: it has fields that are fixed here.
+        return {**tf_keras.layers.Layer.get_config(self), **fields}
+
+    def call(self, inputs, mask=None, training=None, initial_state=None):
+        """From [n, T, width] to [n, T, units], both of the compute dtype."""
+        if tf.config.list_logical_devices("GPU"):
+            return super().call(inputs, training=training)
+        return lstm_sequence(inputs, *self._weights_to_compute_with())
+
+    def step(self, inputs, state):
+        """One step of `call`.
+
+        Args:
+          inputs: [rows, width] of the compute dtype.
+          state: (output, cell) of the step before: [rows, units] of the compute dtype, and float32.
+
+        Returns:
+          (output, cell), the state after the step; its output is the layer's.
+        """
+        output, cell = state
+        kernel, recurrent_kernel, bias = self._weights_to_compute_with()
+        output, cell, _ = _step(tf.matmul(inputs, kernel) + bias, output, cell, recurrent_kernel)
+        return output, cell
+
+    def zero_state(self, rows):
+        """The state before the first step."""
+        return tf.zeros([rows, self.units], self.compute_dtype), tf.zeros([rows, self.units], tf.float32)
+
+    def _weights_to_compute_with(self):
+        return [
+            tf.cast(weight, self.compute_dtype)
+            for weight in (self.cell.kernel, self.cell.recurrent_kernel, self.cell.bias)
+        ]
+
+
+@tf.custom_gradient
+def lstm_sequence(inputs, kernel, recurrent_kernel, bias):
+    """The outputs of an LSTM that begins with zeros.
+
+    Args:
+      inputs: [n, T, width], of one floating dtype with what follows.
+      kernel: [width, 4 * units], for input gate, forget gate, candidate and output gate, in this order.
+      recurrent_kernel: [units, 4 * units].
+      bias: [4 * units].
+
+    Returns:
+      [n, T, units].
+    """
+    by_time = tf.transpose(inputs, [1, 0, 2])
+    outputs, gates, cells = _forward(by_time, kernel, recurrent_kernel, bias)
+
+    def gradient(upstream):
+        d_gates = _backward(tf.transpose(upstream, [1, 0, 2]), gates, cells, recurrent_kernel)
+        d_flat = _flat(d_gates)
+        d_inputs = tf.matmul(d_flat, kernel, transpose_b=True)
+        d_kernel = tf.matmul(_flat(by_time), d_flat, transpose_a=True)
+        d_recurrent = tf.matmul(_flat(_one_step_before(outputs)), d_flat, transpose_a=True)
+        # A long sum: in float32, as an optimizer's.
+        d_bias = tf.cast(tf.reduce_sum(tf.cast(d_flat, tf.float32), axis=0), bias.dtype)
+        return tf.transpose(tf.reshape(d_inputs, tf.shape(by_time)), [1, 0, 2]), d_kernel, d_recurrent, d_bias
+
+    return tf.transpose(outputs, [1, 0, 2]), gradient
+
+
+def _step(from_inputs, output, cell, recurrent_kernel):
+    """(output, cell, gates after their non-linearities) from the inputs' share of the gates, [n, 4 * units]."""
+    gates = from_inputs + tf.matmul(output, recurrent_kernel)
+    into, forget, candidate, out = tf.split(tf.cast(gates, tf.float32), 4, axis=-1)
+    into, forget, candidate, out = tf.sigmoid(into), tf.sigmoid(forget), tf.tanh(candidate), tf.sigmoid(out)
+    cell = forget * cell + into * candidate
+    output = tf.cast(out * tf.tanh(cell), output.dtype)
+    return output, cell, tf.cast(tf.concat([into, forget, candidate, out], axis=-1), output.dtype)
+
+
+def _forward(by_time, kernel, recurrent_kernel, bias):
+    """Outputs [T, n, units], gates [T, n, 4 * units] and float32 cells [T, n, units]."""
+    steps, rows, _ = _shape(by_time)
+    units = recurrent_kernel.shape[0]
+    from_inputs = tf.reshape(tf.matmul(_flat(by_time), kernel) + bias, [steps, rows, 4 * units])
+    dtype = from_inputs.dtype
+
+    def body(time, output, cell, outputs, gates, cells):
+        output, cell, gate = _step(from_inputs[time], output, cell, recurrent_kernel)
+        return time + 1, output, cell, outputs.write(time, output), gates.write(time, gate), cells.write(time, cell)
+
+    arrays = [
+        tf.TensorArray(kind, steps, element_shape=[by_time.shape[1], width])
+        for kind, width in ((dtype, units), (dtype, 4 * units), (tf.float32, units))
+    ]
+    initial = tf.zeros([rows, units], dtype), tf.zeros([rows, units], tf.float32)
+    *_, outputs, gates, cells = tf.while_loop(
+        lambda time, *_: time < steps, body, (tf.constant(0), *initial, *arrays), maximum_iterations=steps
+    )
+    return outputs.stack(), gates.stack(), cells.stack()
+
+
+def _backward(upstream, gates, cells, recurrent_kernel):
+    """The gradient of what goes into the gates' non-linearities, [T, n, 4 * units]."""
+    steps, rows, _ = _shape(upstream)
+    units = recurrent_kernel.shape[0]
+    earlier_cells = _one_step_before(cells)
+
+    def body(time, d_output, d_cell, d_gates):
+        into, forget, candidate, out = tf.split(tf.cast(gates[time], tf.float32), 4, axis=-1)
+        d_output += tf.cast(upstream[time], tf.float32)
+        squashed = tf.tanh(cells[time])
+        d_cell += d_output * out * (1.0 - squashed * squashed)
+        d_gate = tf.concat(
+            [
+                d_cell * candidate * into * (1.0 - into),
+                d_cell * earlier_cells[time] * forget * (1.0 - forget),
+                d_cell * into * (1.0 - candidate * candidate),
+                d_output * squashed * out * (1.0 - out),
+            ],
+            axis=-1,
+        )
+        d_gate = tf.cast(d_gate, gates.dtype)
+        d_output = tf.cast(tf.matmul(d_gate, recurrent_kernel, transpose_b=True), tf.float32)
+        return time - 1, d_output, d_cell * forget, d_gates.write(time, d_gate)
+
+    zeros = tf.zeros([rows, units], tf.float32)
+    d_gates = tf.TensorArray(gates.dtype, steps, element_shape=[upstream.shape[1], 4 * units])
+    *_, d_gates = tf.while_loop(
+        lambda time, *_: time >= 0, body, (tf.constant(steps) - 1, zeros, zeros, d_gates), maximum_iterations=steps
+    )
+    return d_gates.stack()
+
+
+def _one_step_before(by_time):
+    return tf.concat([tf.zeros_like(by_time[:1]), by_time[:-1]], axis=0)
+
+
+def _flat(by_time):
+    return tf.reshape(by_time, [-1, by_time.shape[-1]])
+
+
+def _shape(tensor):
+    """The sizes of the axes: numbers where they are known, tensors where they are not."""
+    return [known or tf.shape(tensor)[axis] for axis, known in enumerate(tensor.shape)]
