@@ -147,7 +147,9 @@ def run(
             sizes = {"batch_size": config.batch_size, "evaluation_batch_size": plan.evaluation_batch_size}
             model = StatefulTrainingModel(network, *step, **sizes)
         else:
-            model = TrainingModel(network, *step)
+            # Of a task that decodes, or whose batches come in several shapes.
+            cuts, predicted = getattr(task, "cuts", ()), getattr(task, "predicted", None)
+            model = TrainingModel(network, *step, cuts=cuts, predicted=predicted)
         model.compile(
             optimizer=_optimizer(
                 config.optimizer.to_dict(),

@@ -4,6 +4,7 @@ Each host works out the global batches, of the lengths that it keeps in memory, 
 record that is damaged is a pair of no weight, in its place.
 """
 
+import functools
 import os
 
 import numpy as np
@@ -82,6 +83,11 @@ class TranslationRecords:
         del batch_size
         return len(self)
 
+    @property
+    def cuts(self):
+        """Functions that cut a training batch to a bucket's shape, and leave 'bucket' out; one for each bucket."""
+        return [functools.partial(_cut, shape) for shape in self.shapes]
+
     def padding_share(self, batch_size, seed=0):
         """The share of a training run's places, of sources and targets, that hold no token.
 
@@ -127,15 +133,20 @@ class TranslationRecords:
         """Every pair once, in order, padded to whole batches.
 
         Returns:
-          tf.data.Dataset of (features, labels, weights) as `training_batches`: padding is empty sources without
-          weight. It covers `evaluation_steps(batch_size)` updates.
+          tf.data.Dataset of (features, labels, weights) as `training_batches`, but without 'bucket': padding is
+          empty sources without weight. It covers `evaluation_steps(batch_size)` updates.
         """
         places = tf.data.Dataset.range(self.evaluation_steps(batch_size)).map(
             lambda step: step * batch_size + tf.range(batch_size, dtype=tf.int64)
         )
-        return self._batches(
+        batches = self._batches(
             places.map(lambda place: tf.where(place < len(self), place, picked_records.NONE)), context, batch_size
         )
+
+        def without_bucket(features, labels, weights):
+            return {name: value for name, value in features.items() if name != "bucket"}, labels, weights
+
+        return batches.map(without_bucket)
 
     def evaluation_steps(self, batch_size):
         """The number of batches that hold every pair once."""
@@ -204,6 +215,13 @@ class TranslationRecords:
     def _report(self, numbers):
         tf.numpy_function(self.bad.found, [numbers], [])
         return True
+
+
+def _cut(shape, batch):
+    features, labels, weights = batch
+    sides = ("source_ids", "target_ids")
+    cut = {name: features[name][:, :length] for name, length in zip(sides, shape)}
+    return {**cut, "source_lengths": features["source_lengths"]}, labels[:, : shape[1]], weights[:, : shape[1]]
 
 
 def _ended(ids, size):

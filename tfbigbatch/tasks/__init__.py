@@ -11,6 +11,7 @@ _TASKS = {
     "bert_race": "BertRace",
     "bert_squad": "BertSquad",
     "digits_lstm": "DigitsLSTM",
+    "gnmt": "Gnmt",
     "image_classification": "ImageClassification",
     "lstm_language_model": "LSTMLanguageModel",
     "mnist_lstm": "MnistLSTM",

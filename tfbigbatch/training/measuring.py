@@ -9,18 +9,21 @@ def measured(model, task, held_out, dataset, steps):
 
     Args:
       model: the compiled Keras model.
-      task: the task; where it has `scores`, the network's outputs are gathered for them.
+      task: the task; where it has `scores`, the network's outputs are gathered for them, and its metrics are
+        measured too where it says so (`metrics_beside_scores`).
       held_out: its set of examples.
       dataset, steps: that set's batches, every example once and then padding, and their number.
 
     Raises:
       ValueError: a check of the task's finds something wrong.
     """
-    if task.scores is None:
+    found = {}
+    if task.scores is None or getattr(task, "metrics_beside_scores", False):
         found = model.evaluate(dataset, steps=steps, verbose=0, return_dict=True)
-    else:
+    if task.scores is not None:
         outputs = model.predict(dataset, steps=steps, verbose=0)
-        found = task.scores(held_out, tf.nest.map_structure(lambda array: np.asarray(array)[: len(held_out)], outputs))
+        outputs = tf.nest.map_structure(lambda array: np.asarray(array)[: len(held_out)], outputs)
+        found = {**found, **task.scores(held_out, outputs)}
     for check in task.checks:
         check()
     return found

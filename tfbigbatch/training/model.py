@@ -17,13 +17,18 @@ class TrainingModel(tf_keras.Model):
       network: the Keras model.
       accumulation_steps: micro-batches in one update of a replica.
       metrics_in_training: whether training steps update the metrics too, and not the loss alone.
+      cuts: functions from a micro-batch to a smaller one of static shapes, of which the feature 'bucket' [n] of the
+        micro-batch names the one to use, the same in all of an update; () for none. Each is a branch of the step.
+      predicted: function from the network and features to what `predict` gives; None for the network's outputs.
     """
 
-    def __init__(self, network, accumulation_steps=1, metrics_in_training=True):
+    def __init__(self, network, accumulation_steps=1, metrics_in_training=True, cuts=(), predicted=None):
         super().__init__(name="training")
         self.network = network
         self.accumulation_steps = accumulation_steps
         self.metrics_in_training = metrics_in_training
+        self._cuts = tuple(cuts)
+        self._predicted = predicted
         # Each replica returns metrics that are already reduced; Keras' default would sum them over workers.
         self.distribute_reduction_method = "first"
 
@@ -50,14 +55,21 @@ class TrainingModel(tf_keras.Model):
                 scaled = optimizer.get_scaled_loss(loss) if scales_loss else loss
             if self.metrics_in_training:
                 self.compiled_metrics.update_state(y, y_pred, sample_weight)
-            return tape.gradient(scaled, variables)
-
-        if self.accumulation_steps == 1:
             # An embedding's gradient comes as rows, one for each token, and Keras clips by their norm before it
             # sums those of the same word: too large a norm, by up to the root of the tokens in a batch.
-            gradients = [None if each is None else tf.convert_to_tensor(each) for each in gradients_of(data)]
+            gradients = tape.gradient(scaled, variables)
+            return [None if each is None else tf.convert_to_tensor(each) for each in gradients]
+
+        def gradients_by_bucket(micro_batch):
+            if not self._cuts:
+                return gradients_of(micro_batch)
+            bucket = micro_batch[0]["bucket"][0]
+            return tf.switch_case(bucket, [lambda cut=cut: gradients_of(cut(micro_batch)) for cut in self._cuts])
+
+        if self.accumulation_steps == 1:
+            gradients = gradients_by_bucket(data)
         else:
-            gradients = accumulate_gradients(gradients_of, data, variables, self.accumulation_steps)
+            gradients = accumulate_gradients(gradients_by_bucket, data, variables, self.accumulation_steps)
         if scales_loss:
             gradients = optimizer.get_unscaled_gradients(gradients)
         optimizer.apply_gradients(zip(gradients, variables))
@@ -68,6 +80,10 @@ class TrainingModel(tf_keras.Model):
         x, y, mask = tf_keras.utils.unpack_x_y_sample_weight(data)
         self.compiled_metrics.update_state(y, self(x, training=False), sample_weight=mask)
         return {metric.name: metric.result() for metric in self.compiled_metrics.metrics}
+
+    def predict_step(self, data):
+        x, _, _ = tf_keras.utils.unpack_x_y_sample_weight(data)
+        return self._predicted(self.network, x) if self._predicted else self(x, training=False)
 
     def checkpointing(self):
         """What `Checkpoints` needs beside the network and the optimizer's variables, as its arguments."""

@@ -1,0 +1,35 @@
+"""A small GNMT on Multi30k, English to German, at batch 64: the baseline of experiments/multi30k.
+
+    python tools/prepare_wmt.py --source_files=train.en --target_files=train.de --valid_source_files=val.en \\
+      --valid_target_files=val.de --test_source_files=test_2016_flickr.en --test_target_files=test_2016_flickr.de \\
+      --vocabulary_size=8000 --output_dir=data/multi30k_prepared
+    python -m tfbigbatch.train --config=experiments/multi30k/gnmt_small_batch.py --model_dir=runs/multi30k \\
+      --data_dir=data/multi30k_prepared
+
+Two CPU cores. Expected: at least 30 BLEU on test2016. Not yet measured.
+"""
+
+from tfbigbatch import experiment
+
+
+def get_config():
+    config = experiment.new("gnmt")
+
+    config.model.hidden_units = config.model.embedding_units = 256
+    config.model.encoder_layers = config.model.decoder_layers = 2
+    config.model.dropout = 0.3
+
+    config.batch_size = 64
+    config.duration = "12 epochs"
+    config.schedule.batch_size = 64
+    config.schedule.learning_rate = 0.001
+    config.schedule.warmup_epochs = 0.5
+    config.schedule.decay = "linear"
+    config.optimizer = {"name": "adamw", "weight_decay": 0.0, "beta_2": 0.98, "global_clipnorm": 5.0}
+
+    config.evaluation_batch_size = 128
+    config.evaluate_on = "test"
+    config.evaluate_every = "3 epochs"
+    config.checkpoint_every = "1 epochs"
+    config.log_every = "20 steps"
+    return config

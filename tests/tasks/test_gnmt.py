@@ -1,0 +1,46 @@
+"""The translation task: buckets change nothing but the time, and translations are scored as texts."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from tfbigbatch.tasks.gnmt import Gnmt
+from tfbigbatch.training.model import TrainingModel
+
+
+@pytest.fixture(scope="module")
+def task():
+    model = {**Gnmt.model_defaults, **Gnmt.smoke_model({}), "dropout": 0.0}
+    return Gnmt(model=model, data=Gnmt.data_defaults, data_dir=None, use_fake_data=True)
+
+
+def after_updates(task, cuts, accumulation_steps):
+    tf_keras.utils.set_random_seed(0)
+    model = TrainingModel(task.network(), accumulation_steps, metrics_in_training=False, cuts=cuts)
+    model.compile(tf_keras.optimizers.SGD(0.5), loss=task.loss())
+    batches = task.train.training_batches(tf.distribute.InputContext(), batch_size=8, seed=0, first_step=0, last_step=4)
+    if not cuts:
+        batches = batches.map(lambda *batch: task.cuts[-1](batch))
+    else:
+        assert len({int(features["bucket"][0]) for features, *_ in batches}) == 2
+    model.fit(batches, verbose=0)
+    return model.get_weights()
+
+
+@pytest.mark.parametrize("accumulation_steps", [pytest.param(1, marks=pytest.mark.slow), 2])
+def test_a_batch_cut_to_its_bucket_gives_the_same_update(task, accumulation_steps):
+    cut, whole = (after_updates(task, cuts, accumulation_steps) for cuts in (task.cuts, ()))
+    for one, other in zip(cut, whole):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+
+
+def test_references_score_100_and_nothing_scores_0(task):
+    _, references = task._manifest.texts("test")
+    pieces = [[*ids, 3, 3] for ids in task.vocabulary.ids(references)]
+    rows = np.full([len(pieces), 40], 3, np.int32)
+    for row, ids in zip(rows, pieces):
+        row[: len(ids)] = ids
+    assert task.texts(rows) == references
+    assert task.scores(task.test, rows)["bleu"] == pytest.approx(100.0)
+    assert task.scores(task.test, np.full_like(rows, 3)) == {"bleu": 0.0}
