@@ -1,12 +1,9 @@
 """A small GNMT on Multi30k, English to German, at batch 64: the baseline of experiments/multi30k.
 
-    python tools/prepare_wmt.py --source_files=train.en --target_files=train.de --valid_source_files=val.en \\
-      --valid_target_files=val.de --test_source_files=test_2016_flickr.en --test_target_files=test_2016_flickr.de \\
-      --vocabulary_size=8000 --output_dir=data/multi30k_prepared
     python -m tfbigbatch.train --config=experiments/multi30k/gnmt_small_batch.py --model_dir=runs/multi30k \\
-      --data_dir=data/multi30k_prepared
+      --data_dir=data/multi30k_en_de
 
-Two CPU cores. Expected: at least 30 BLEU on test2016. Not yet measured.
+The data: docs/translation_data.md. Two CPU cores. Expected: at least 30 BLEU on test2016. Not yet measured.
 """
 
 from tfbigbatch import experiment
