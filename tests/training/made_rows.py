@@ -6,7 +6,7 @@ from tfbigbatch.training.runs import Row, Run
 
 def row(name, *states, batch_size=512, task="digits_lstm", **numbers):
     """A Row without directories: a state is a value at the end, or words for a status."""
-    config = {"task": task, "batch_size": batch_size}
+    config = {"task": task, "batch_size": batch_size, "evaluate_on": "test"}
     runs = []
     for seed, state in enumerate(states):
         content = {"step": 20, "total_steps": 20, "seconds": 3.0 + seed, **numbers}

@@ -19,3 +19,8 @@ def test_each_direction_has_its_best():
 
 def test_a_task_tells_its_metric():
     assert Metric.of_task("digits_lstm") == ACCURACY
+
+
+def test_the_title_names_the_set():
+    assert ACCURACY.title == "test accuracy"
+    assert Metric.of_task("lstm_language_model", "valid").title == "valid perplexity"

@@ -12,16 +12,23 @@ class Metric:
     Attributes:
       name: as in metrics.jsonl.
       higher_is_better: True for accuracy, False for perplexity.
+      split: the held-out set that it is of.
     """
 
     name: str
     higher_is_better: bool = True
+    split: str = "test"
 
     @classmethod
-    def of_task(cls, task):
-        """The target of the task registered under a name."""
+    def of_task(cls, task, split="test"):
+        """The target of the task registered under a name, on one of its held-out sets."""
         found = tasks.get(task)
-        return cls(found.target, getattr(found, "higher_is_better", True))
+        return cls(found.target, getattr(found, "higher_is_better", True), split)
+
+    @property
+    def title(self):
+        """In words: test accuracy."""
+        return f"{self.split} {self.name}"
 
     @property
     def is_share(self):

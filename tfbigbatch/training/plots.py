@@ -42,7 +42,7 @@ def against_batch(path, summary, metric, title, baseline=None):
         axes.set_ylim(low, high)
         _batch_axis(axes, [row["batch_size"] for rows in lines.values() for row in rows])
         _percent(axes, metric)
-        axes.set_ylabel(f"test {metric.name} at the end")
+        axes.set_ylabel(f"{metric.title} at the end")
         _legend_beside(axes)
 
 
@@ -232,7 +232,7 @@ def _curve(axes, curve, label, metric, style):
 def _curve_axis(axes, ends, metric):
     # Wider than for the ends alone: the way there is what a curve shows.
     axes.set_ylim(*zoomed(ends, metric, widen=2.0))
-    axes.set_ylabel(f"test {metric.name}")
+    axes.set_ylabel(metric.title)
     _percent(axes, metric)
     axes.grid(alpha=0.3)
 

@@ -32,7 +32,8 @@ class Report:
 
     def __init__(self, rows, *, target=None, title=None, baseline=None, heading="run"):
         task = runs.only_task(rows)
-        self.metric = Metric.of_task(task)
+        sets = sorted({row.config["evaluate_on"] for row in rows})
+        self.metric = Metric.of_task(task, " or ".join(sets))
         self.summary = summarise(rows, self.metric, target)
         self.title = title or task
         self._rows = rows

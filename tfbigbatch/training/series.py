@@ -118,7 +118,7 @@ class _Progress:
         self._planned = planned
         self._processes = processes
         self._done = set()
-        self._metric = Metric.of_task(planned[0].config.task)
+        self._metric = Metric.of_task(planned[0].config.task, planned[0].config.evaluate_on)
 
     def started(self, each):
         print(f"\n[{len(self._done) + 1}/{len(self._planned)}] {each.name}", flush=True)
@@ -128,7 +128,7 @@ class _Progress:
         self._done.add(each)
         status = each.status()
         value = status.get("metrics", {}).get(self._metric.name)
-        shown = status["status"] if value is None else f"test {self._metric.name} {self._metric.shown(value)}"
+        shown = status["status"] if value is None else f"{self._metric.title} {self._metric.shown(value)}"
         if words is None:
             left = self._seconds_left()
             words = f"{status['seconds']:.0f} s; " + (f"about {_duration(left)} left" if left else "the last")

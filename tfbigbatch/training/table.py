@@ -16,7 +16,7 @@ def table(summary, metric, target=None, heading="run"):
     whole = all(state == DONE for row in summary for state in row["status"])
     # One number of seeds for all stands in the heading; else it has a column, which also tells of missing ones.
     alike = whole and len(counts) == 1
-    title = f"test {metric.name}"
+    title = metric.title
     if counts != {1}:
         title += ", mean ± s.d." + (f" of {max(counts)} seeds" if alike else "")
     columns = [
