@@ -34,9 +34,9 @@ flags.DEFINE_string("measure_into", None, "Set by the benchmark itself: be one o
 
 
 def floor(replicas):
-    """The least that Adasum in one process can take, in all-reduces: both are bound by memory.
+    """The bytes that Adasum in one process streams through memory, over those of a sum.
 
-    An all-reduce reads n gradients and writes one. Adasum reads them for the dot products first.
+    A sum reads n gradients and writes one. Adasum reads them for the dot products first.
     """
     return (2 * replicas + 1) / (replicas + 1)
 
