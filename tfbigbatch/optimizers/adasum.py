@@ -88,7 +88,46 @@ class AdasumMixin:
     def _options(self):
         return {"combine": self.combine, "group_size": self.group_size}
 
+    # ---- What is the optimizer's, in either Keras -----------------------------------------------
+
+    @property
+    def variables(self):
+        return self.inner_optimizer.variables
+
+    @property
+    def learning_rate(self):
+        return self.inner_optimizer.learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, learning_rate):
+        self.inner_optimizer.learning_rate = learning_rate
+
+    def exclude_from_weight_decay(self, var_list=None, var_names=None):
+        """Keras' own method, of the optimizer."""
+        self.inner_optimizer.exclude_from_weight_decay(var_list=var_list, var_names=var_names)
+
+    def finalize_variable_values(self, var_list):
+        """Keras' own method, of the optimizer."""
+        self.inner_optimizer.finalize_variable_values(var_list)
+
+    def save_own_variables(self, store):
+        """Keras' own method, of the optimizer."""
+        self.inner_optimizer.save_own_variables(store)
+
+    def load_own_variables(self, store):
+        """Keras' own method, of the optimizer."""
+        self.inner_optimizer.load_own_variables(store)
+
     # ---- One update -----------------------------------------------------------------------------
+
+    def aggregate_gradients(self, grads_and_vars):
+        """What the replicas combine their gradients to; where their updates are combined, each keeps its own."""
+        pairs = [(gradient, variable) for gradient, variable in grads_and_vars if gradient is not None]
+        received = self._received([gradient for gradient, _ in pairs])
+        if self.combine == "updates":
+            # Whoever asks wants to know on every replica whether all gradients are finite.
+            received = spread_not_finite(received)
+        return list(zip(received, (variable for _, variable in pairs)))
 
     # AutoGraph has nothing to rewrite in either.
     @tf.autograph.experimental.do_not_convert

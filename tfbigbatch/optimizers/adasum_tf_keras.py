@@ -37,15 +37,6 @@ class Adasum(adasum.AdasumMixin, tf.__internal__.tracking.DelegatingTrackableMix
 
     # ---- One update -----------------------------------------------------------------------------
 
-    def aggregate_gradients(self, grads_and_vars):
-        """What the replicas combine their gradients to; where their updates are combined, each keeps its own."""
-        pairs = [(gradient, variable) for gradient, variable in grads_and_vars if gradient is not None]
-        received = self._received([gradient for gradient, _ in pairs])
-        if self.combine == "updates":
-            # Whoever asks wants to know on every replica whether all gradients are finite.
-            received = adasum.spread_not_finite(received)
-        return list(zip(received, (variable for _, variable in pairs)))
-
     def apply_gradients(self, grads_and_vars, name=None, skip_gradients_aggregation=False, **kwargs):
         """Combines the replicas' gradients or updates, and updates the variables.
 
@@ -96,39 +87,11 @@ class Adasum(adasum.AdasumMixin, tf.__internal__.tracking.DelegatingTrackableMix
     def iterations(self, variable):
         self._optimizer.iterations = variable
 
-    @property
-    def variables(self):
-        return self._optimizer.variables
-
-    @property
-    def learning_rate(self):
-        return self._optimizer.learning_rate
-
-    @learning_rate.setter
-    def learning_rate(self, learning_rate):
-        self._optimizer.learning_rate = learning_rate
-
-    lr = learning_rate
-
-    def exclude_from_weight_decay(self, var_list=None, var_names=None):
-        """Keras' own method, of the optimizer."""
-        self._optimizer.exclude_from_weight_decay(var_list=var_list, var_names=var_names)
-
-    def finalize_variable_values(self, var_list):
-        """Keras' own method, of the optimizer."""
-        self._optimizer.finalize_variable_values(var_list)
+    lr = adasum.AdasumMixin.learning_rate
 
     def set_weights(self, weights):
         """Keras' own method, of the optimizer."""
         self._optimizer.set_weights(weights)
-
-    def save_own_variables(self, store):
-        """Keras' own method, of the optimizer."""
-        self._optimizer.save_own_variables(store)
-
-    def load_own_variables(self, store):
-        """Keras' own method, of the optimizer."""
-        self._optimizer.load_own_variables(store)
 
     # ---- Serialisation --------------------------------------------------------------------------
 
