@@ -57,6 +57,12 @@ def series_flags():
         lower_bound=1,
     )
     flags.DEFINE_string("results", None, "Also write the results to this path; the command adds the endings.")
+    flags.DEFINE_string(
+        "ended_runs",
+        None,
+        "A file that keeps the runs that have ended. Where their run directories are gone, or on another machine, "
+        "the same command takes them from it and does not run them again.",
+    )
 
 
 def numbers(flag, texts, kind):

@@ -41,6 +41,7 @@ def _main(unused):
         data_dir=options.data_dir,
         run=train.run,
         processes=options.processes,
+        ended_runs=options.ended_runs,
     )
     report = Report(runs.of_entries(entries, options.model_dir))
     print(f"\n{time.perf_counter() - started:.0f} s in all\n")

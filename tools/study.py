@@ -40,6 +40,7 @@ def _main(unused):
             data_dir=options.data_dir,
             run=train.run,
             processes=options.processes,
+            ended_runs=options.ended_runs,
             ended=write,
         )
     finally:

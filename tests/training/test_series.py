@@ -53,6 +53,28 @@ def test_a_directory_of_another_config_is_refused_before_anything_runs(tmp_path,
     assert starts(tmp_path) == []
 
 
+def test_runs_that_a_file_keeps_are_not_run_again_elsewhere(tmp_path, entries, capsys):
+    file = str(tmp_path / "ended.jsonl")
+    entries[1].config.batch_size = 64
+    arguments = dict(run=fake_run, data_dir='{"1": "diverge"}', ended_runs=file)
+    run_series(entries[:1], model_dir=str(tmp_path / "here"), **arguments)
+    calls = []
+    run_series(entries, model_dir=str(tmp_path / "there"), ended=lambda: calls.append(1), **arguments)
+    assert starts(tmp_path / "there") == ["b/batch-32/seed-0", "b/batch-32/seed-1"] and len(calls) == 2
+    assert "a at 32, seed 0: test accuracy 90.00%, ended before" in capsys.readouterr().out
+    # What was kept before stays, and no path of this machine is in it.
+    run_series(entries, model_dir=str(tmp_path / "third"), **arguments)
+    assert starts(tmp_path / "third") == []
+    assert str(tmp_path) not in open(file).read()
+
+
+def test_a_file_of_other_content_is_refused_before_anything_runs(tmp_path, entries):
+    (tmp_path / "ended.jsonl").write_text('{"started": 1}\n')
+    with pytest.raises(ValueError, match="ended.jsonl cannot be read as ended runs.*Name another"):
+        run_series(entries, model_dir=str(tmp_path), run=fake_run, ended_runs=str(tmp_path / "ended.jsonl"))
+    assert starts(tmp_path) == []
+
+
 def test_a_run_that_fails_is_named_with_its_log_and_the_others_go_on(tmp_path, entries, capsys, monkeypatch):
     monkeypatch.delenv("TF_NUM_INTRAOP_THREADS", raising=False)
     made_runs.write(entries[0].directory(str(tmp_path), 0), entries[0].config_at(0).to_dict(), 0.8)

@@ -6,14 +6,14 @@ import statistics
 
 from tfbigbatch.errors import DivergedError, InputError, Preempted
 from tfbigbatch.training import processes as jobs_in_processes
+from tfbigbatch.training.ended_runs import ENDED, EndedRuns
 from tfbigbatch.training.metric import Metric
-from tfbigbatch.training.run_directory import DIVERGED, DONE, RunDirectory
+from tfbigbatch.training.run_directory import RunDirectory
 
-_ENDED = (DONE, DIVERGED)
 _LOG_LINES = 8
 
 
-def run_series(entries, *, model_dir, data_dir=None, run, processes=1, ended=None):
+def run_series(entries, *, model_dir, data_dir=None, run, processes=1, ended_runs=None, ended=None):
     """Runs every entry at every seed, each in its own run directory; those that have ended are not run again.
 
     A run that diverged has ended as well: it would diverge again. Two single-threaded processes train more
@@ -26,11 +26,13 @@ def run_series(entries, *, model_dir, data_dir=None, run, processes=1, ended=Non
       data_dir: where the task's data lies.
       run: `tfbigbatch.train.run`.
       processes: how many runs at once; 1 runs them in this process, one after the other.
+      ended_runs: None, or path of a file (see `ended_runs.EndedRuns`) that keeps the runs that have ended. Those
+        that it holds and `model_dir` does not, as on another machine, are not run again.
       ended: function without arguments, called after each run that ends.
 
     Raises:
-      ValueError: a directory holds a run of another config (nothing is run), or runs failed; the message
-        names them all. With several processes, the others are run first.
+      ValueError: a directory holds a run of another config, or `ended_runs` is no such file (nothing is run); or
+        runs failed; the message names them all. With several processes, the others are run first.
       Preempted: Ctrl-C or SIGTERM came; the runs were saved.
     """
     if processes < 1:
@@ -40,18 +42,28 @@ def run_series(entries, *, model_dir, data_dir=None, run, processes=1, ended=Non
         for entry in entries
         for seed in entry.seeds
     ]
+    kept = EndedRuns(ended_runs) if ended_runs else None
     for each in planned:
         RunDirectory(each.directory).check(each.config.to_dict())
+    if kept:
+        for each in planned:
+            kept.restore(each.directory, each.config.to_dict())
     progress = _Progress(planned, processes)
     for each in planned:
-        if each.state() in _ENDED:
+        if each.state() in ENDED:
             progress.ended(each, "ended before; nothing to do.")
-    waiting = [each for each in planned if each.state() not in _ENDED]
-    ended = ended or (lambda: None)
+    waiting = [each for each in planned if each.state() not in ENDED]
+
+    def one_ended():
+        if kept:
+            kept.keep([each.directory for each in planned])
+        if ended:
+            ended()
+
     if processes == 1:
-        _in_this_process(waiting, data_dir, run, progress, ended)
+        _in_this_process(waiting, data_dir, run, progress, one_ended)
     else:
-        _in_processes(waiting, data_dir, run, processes, progress, ended)
+        _in_processes(waiting, data_dir, run, processes, progress, one_ended)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -94,7 +106,7 @@ def _in_processes(waiting, data_dir, run, processes, progress, ended):
 
     def one_ended(job, code, logged):
         each = runs[job]
-        if each.state() in _ENDED:
+        if each.state() in ENDED:
             progress.ended(each)
             ended()
         elif code == Preempted.exit_code or code == -signal.SIGTERM:
