@@ -42,6 +42,9 @@ def new(task, *, model=None):
             # Examples in one update: per replica x accumulation x replicas.
             "batch_size": 32,
             "accumulation_steps": 1,
+            # Logical CPUs of one machine in place of as many devices, where the number of replicas matters to what is
+            # computed: Adasum, batch normalisation. 0: the devices that there are.
+            "simulated_replicas": 0,
             "duration": "1 epochs",
             # The recipe as tuned at its own batch size; `rule` carries it to `batch_size`.
             "schedule": {

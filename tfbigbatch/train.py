@@ -84,7 +84,7 @@ def run(
             raise InputError(
                 f"--mlperf_log: its rules ask for evaluations; expected --mode=train_and_eval, not {mode}."
             )
-    strategy, chosen = choose(strategy_name, tpu)
+    strategy, chosen = choose(strategy_name, tpu, config.simulated_replicas)
     compiled = config.jit_compile and not is_tpu(strategy)
     if compiled and strategy.num_replicas_in_sync > 1:
         raise InputError(

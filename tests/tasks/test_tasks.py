@@ -10,6 +10,7 @@ from tfbigbatch import tasks
 
 SHARED = {
     "__init__",
+    "array_classification",
     "classification",
     "fine_tuning",
     "masked_mean",

@@ -19,6 +19,11 @@ def test_mirrored_takes_all_devices():
     assert strategy.num_replicas_in_sync == 4 and chosen == "mirrored over 4 CPUs"
 
 
+def test_simulated_replicas_are_the_first_logical_cpus():
+    strategy, chosen = choose("auto", simulated_replicas=4)
+    assert strategy.num_replicas_in_sync == 4 and "4 simulated replicas" in chosen
+
+
 @pytest.mark.parametrize(
     "arguments, said",
     [
@@ -27,6 +32,9 @@ def test_mirrored_takes_all_devices():
         (("tpu", None), "needs --tpu"),
         (("multi_worker", None), "needs TF_CONFIG"),
         (("auto", "local"), "--tpu=local: no TPU answers"),
+        (("one_device", None, 2), "simulated_replicas=2: expected .* without .*--strategy=one_device"),
+        (("auto", None, 1), "simulated_replicas=1: expected 2 or more"),
+        (("auto", None, 64), "started in this process with 4 logical CPU.*process of its own"),
     ],
 )
 def test_what_cannot_be_is_refused(arguments, said):

@@ -14,6 +14,7 @@ _TASKS = {
     "gnmt": "Gnmt",
     "image_classification": "ImageClassification",
     "lstm_language_model": "LSTMLanguageModel",
+    "mnist_lenet": "MnistLeNet",
     "mnist_lstm": "MnistLSTM",
 }
 

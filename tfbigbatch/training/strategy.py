@@ -11,18 +11,24 @@ from tfbigbatch.errors import InputError, nearest
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 
 
-def choose(name="auto", tpu=None):
+def choose(name="auto", tpu=None, simulated_replicas=0):
     """The strategy named by `--strategy`, or the one that suits the machine.
 
     `auto`: a TPU if one is named, else several workers if TF_CONFIG is set, else all GPUs, else
     the CPU.
 
+    Args:
+      name: of STRATEGIES.
+      tpu: None, or the TPU's name.
+      simulated_replicas: 0, or the number of logical CPUs of this machine to mirror over: what they compute
+        is what as many devices would, in more time.
+
     Returns:
       (strategy, what was chosen and why, for the banner).
 
     Raises:
-      ValueError: the name is unknown, the TPU cannot be reached, TF_CONFIG does not parse, or the
-        choice and the environment contradict each other.
+      ValueError: the name is unknown, the TPU cannot be reached, TF_CONFIG does not parse, the
+        choice and the environment contradict each other, or TensorFlow has started with fewer logical CPUs.
     """
     if name not in STRATEGIES:
         raise InputError(f"--strategy={name} is unknown. {nearest(name, STRATEGIES)}")
@@ -36,6 +42,8 @@ def choose(name="auto", tpu=None):
             '{"cluster": {"worker": ["host0:12345", "host1:12345"]}, "task": {"type": "worker", "index": 0}}.'
         )
 
+    if simulated_replicas:
+        return _simulated(name, tpu, simulated_replicas)
     if tpu is not None:
         return _tpu(tpu), f"tpu {tpu}"
     if name == "multi_worker" or (name == "auto" and os.environ.get("TF_CONFIG")):
@@ -48,6 +56,26 @@ def choose(name="auto", tpu=None):
         strategy = _mirrored_strategy(tuple(device.name for device in devices))
         return strategy, f"mirrored over {len(devices)} {kind}{'s' if len(devices) > 1 else ''}"
     return tf.distribute.OneDeviceStrategy(devices[0].name), f"one_device, the first of {len(devices)} {kind}(s)"
+
+
+def _simulated(name, tpu, replicas):
+    if replicas < 2 or name not in ("auto", "mirrored") or tpu is not None or os.environ.get("TF_CONFIG"):
+        raise InputError(
+            f"simulated_replicas={replicas}: expected 2 or more, in one process on this machine's CPU, without --tpu, "
+            f"TF_CONFIG or --strategy={name}; 0 for the devices that there are."
+        )
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    try:
+        if len(tf.config.get_logical_device_configuration(cpu) or ()) < replicas:
+            tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * replicas)
+    except RuntimeError:
+        raise InputError(
+            f"simulated_replicas={replicas}: TensorFlow has started in this process with "
+            f"{len(tf.config.list_logical_devices('CPU'))} logical CPU(s), and makes no more. Start the run in a "
+            "process of its own; the commands that run several take --processes=2."
+        ) from None
+    strategy = _mirrored_strategy(tuple(f"CPU:{index}" for index in range(replicas)))
+    return strategy, f"mirrored over {replicas} simulated replicas, logical CPUs of this machine"
 
 
 def parse_tf_config(text):
