@@ -1,5 +1,7 @@
 """Variables that differ from replica to replica, as a checkpoint holds them: all replicas' values in one."""
 
+import functools
+
 import tensorflow as tf
 
 
@@ -18,45 +20,40 @@ class ReplicaState:
 
     def __init__(self, strategy, variables):
         self._strategy = strategy
-        self._variables = list(variables)
-        replicas = self._strategy.num_replicas_in_sync
+        replicas = strategy.num_replicas_in_sync
         self.whole = [
             tf.Variable(tf.zeros([replicas, *variable.shape], variable.dtype), trainable=False)
-            for variable in self._variables
+            for variable in variables
         ]
+        # A function a variable, traced once: with many replicas a trace takes longer than the copy.
+        self._sums_of_rows = [tf.function(functools.partial(self._sum_of_rows, variable)) for variable in variables]
+        self._assign_rows = [tf.function(functools.partial(self._rows, variable)) for variable in variables]
 
     def gather(self):
         """Copies every replica's values into `whole`, on every worker."""
-        replicas = self._strategy.num_replicas_in_sync
-
-        # Sums of pieces that are zero but for a replica's own row: the rows' order is then ours, on any strategy.
-        def piece(variable):
-            row = tf.distribute.get_replica_context().replica_id_in_sync_group
-            return tf.scatter_nd([[row]], tf.convert_to_tensor(variable)[tf.newaxis], [replicas, *variable.shape])
-
-        @tf.function
-        def everywhere(index):
-            def in_replica():
-                return tf.distribute.get_replica_context().all_reduce("SUM", piece(self._variables[index]))
-
-            return self._strategy.run(in_replica)
-
-        for index, whole in enumerate(self.whole):
-            whole.assign(self._strategy.experimental_local_results(everywhere(index))[0])
+        for sum_of_rows, whole in zip(self._sums_of_rows, self.whole):
+            whole.assign(self._strategy.experimental_local_results(sum_of_rows())[0])
 
     def spread(self):
         """Gives every replica its own values of `whole`, the reverse of `gather`."""
+        for assign_rows, whole in zip(self._assign_rows, self.whole):
+            assign_rows(whole.read_value())
 
-        @tf.function
-        def everywhere(index, whole):
-            def in_replica():
-                row = tf.distribute.get_replica_context().replica_id_in_sync_group
-                assign_own([self._variables[index]], [whole[row]])
+    def _sum_of_rows(self, variable):
+        # Pieces that are zero but for a replica's own row: the rows' order is then ours, on any strategy.
+        def in_replica():
+            context = tf.distribute.get_replica_context()
+            row, shape = context.replica_id_in_sync_group, [self._strategy.num_replicas_in_sync, *variable.shape]
+            return context.all_reduce("SUM", tf.scatter_nd([[row]], tf.convert_to_tensor(variable)[tf.newaxis], shape))
 
-            self._strategy.run(in_replica)
+        return self._strategy.run(in_replica)
 
-        for index, whole in enumerate(self.whole):
-            everywhere(index, whole.read_value())
+    def _rows(self, variable, whole):
+        def in_replica():
+            row = tf.distribute.get_replica_context().replica_id_in_sync_group
+            assign_own([variable], [whole[row]])
+
+        self._strategy.run(in_replica)
 
 
 def assign_own(variables, values):

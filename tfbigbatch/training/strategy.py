@@ -68,6 +68,8 @@ def _simulated(name, tpu, replicas):
     try:
         if len(tf.config.get_logical_device_configuration(cpu) or ()) < replicas:
             tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * replicas)
+            # The replicas wait for each other: with fewer threads than these, an evaluation has hung.
+            tf.config.threading.set_inter_op_parallelism_threads(replicas + 1)
     except RuntimeError:
         raise InputError(
             f"simulated_replicas={replicas}: TensorFlow has started in this process with "
