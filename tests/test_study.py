@@ -37,6 +37,12 @@ def test_every_row_of_a_study_file_can_be_run(file):
         assert scaled.warmup_epochs * size / config.batch_size < total, entry.folder
 
 
+def test_a_row_with_adasum_is_the_row_without_on_simulated_replicas(config):
+    changed = study.with_adasum(config, 8)
+    assert changed.optimizer.to_dict() == {**config.optimizer.to_dict(), "adasum": True}
+    assert (changed.simulated_replicas, config.simulated_replicas) == (8, 0)
+
+
 def test_rows_are_copies_with_folders_of_their_own(config):
     made = study.new("Digits", baseline="baseline")
     made.add("baseline", config, seeds=[0, 1])

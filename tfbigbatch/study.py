@@ -58,6 +58,19 @@ def carried(config, batch_size, rule, *, tuned_at=None, optimizer=None, learning
     return config
 
 
+def with_adasum(config, replicas):
+    """A copy of an experiment on simulated replicas, whose gradients or updates Adasum combines.
+
+    Args:
+      config: the experiment; its batch size is that of all replicas together.
+      replicas: number of them.
+    """
+    config = copy.deepcopy(config)
+    config.optimizer = {**config.optimizer.to_dict(), "adasum": True}
+    config.simulated_replicas = replicas
+    return config
+
+
 class Study:
     """Rows of one table; see `new`.
 

@@ -1,0 +1,29 @@
+"""LeNet-5 on MNIST, one worker at batch 32, two epochs: what the workers of study_adasum.py share out.
+
+    python -m tfbigbatch.train --config=experiments/mnist/lenet_small_batch.py --model_dir=runs/lenet \\
+      --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES
+
+Without --data_dir, tf_keras.datasets downloads the files. One CPU core, about half a minute.
+Expected: 98.5%. Not yet measured.
+"""
+
+from tfbigbatch import experiment
+
+
+def get_config():
+    config = experiment.new("mnist_lenet")
+
+    config.batch_size = 32
+    config.duration = "2 epochs"
+    config.optimizer = {"name": "momentum", "momentum": 0.9}
+    config.schedule.batch_size = 32
+    config.schedule.learning_rate = 0.02
+    config.schedule.warmup_epochs = 0.1
+    config.schedule.decay = "linear"
+
+    config.evaluation_batch_size = 2000
+    config.evaluate_every = "0.25 epochs"
+    config.checkpoint_every = "2 epochs"
+    config.log_every = "100 steps"
+    config.steps_per_execution = 10
+    return config

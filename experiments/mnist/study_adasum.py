@@ -1,0 +1,46 @@
+"""Adasum beside averaging and summing: LeNet-5 on MNIST with 4, 16 and 32 workers of batch 32, two epochs.
+
+    python tools/study.py --study=experiments/mnist/study_adasum.py --model_dir=runs/adasum_study \\
+      --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES --processes=2 --results=docs/results/adasum/mnist_lenet
+
+Each optimizer's rate is tuned for one worker, and kept: Adasum asks for no other. The average of the workers'
+gradients is the gradient of the whole batch, so those rows run on one device; the sum is the average at the rate
+times the workers. Rows "tuned" have the best rates for 16 workers. All trials: study_adasum_rates.py.
+"""
+
+from tfbigbatch import experiment, study
+
+WORKERS = (4, 16, 32)
+SEEDS = (0, 1, 2)
+OPTIMIZERS = {
+    "momentum": {"name": "momentum", "momentum": 0.9},
+    "Adam": {"name": "adamw", "weight_decay": 0.0},
+    "LAMB": {"name": "lamb", "weight_decay": 0.0},
+}
+RATES = {"momentum": 0.02, "Adam": 0.001, "LAMB": 0.01}
+TUNED_AT = 16
+TUNED = {
+    "momentum": {"average": 0.16, "Adasum": 0.04},
+    "Adam": {"average": 0.004, "Adasum": 0.002},
+    "LAMB": {"average": 0.02, "Adasum": 0.02},
+}
+
+
+def get_study():
+    table = study.new("LeNet-5 on MNIST, 2 epochs, workers of batch 32", target=0.98)
+    base = experiment.variant_of(__file__, "lenet_small_batch.py")
+    for name, optimizer in OPTIMIZERS.items():
+
+        def config(workers, rule="none", rate=RATES[name], optimizer=optimizer):
+            return study.carried(base, base.batch_size * workers, rule, optimizer=optimizer, learning_rate=rate)
+
+        table.add(name, config(1), seeds=SEEDS, tuned="at 32")
+        for workers in WORKERS:
+            table.add(f"{name}, average", config(workers), seeds=SEEDS, tuned="at 32")
+            table.add(f"{name}, sum", config(workers, "linear"), seeds=SEEDS, tuned="at 32")
+            adasum = study.with_adasum(config(workers), workers)
+            table.add(f"{name}, Adasum", adasum, seeds=SEEDS, tuned="at 32")
+        average, adasum = (config(TUNED_AT, rate=TUNED[name][method]) for method in ("average", "Adasum"))
+        table.add(f"{name}, average, tuned", average, seeds=SEEDS, tuned="at 512")
+        table.add(f"{name}, Adasum, tuned", study.with_adasum(adasum, TUNED_AT), seeds=SEEDS, tuned="at 512")
+    return table

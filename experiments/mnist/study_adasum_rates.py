@@ -1,0 +1,43 @@
+"""The trials that chose the rates of study_adasum.py: one worker, and 16 averaged or combined by Adasum; one seed.
+
+    python tools/study.py --study=experiments/mnist/study_adasum_rates.py --model_dir=runs/adasum_rates \\
+      --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES --processes=2 --results=docs/results/adasum/mnist_lenet_rates
+
+Seed 100, which no table uses.
+"""
+
+from tfbigbatch import experiment, study
+
+WORKERS = 16
+TRIALS = {
+    "momentum": (
+        {"name": "momentum", "momentum": 0.9},
+        {"one": (0.01, 0.02, 0.04, 0.08), "average": (0.04, 0.08, 0.16, 0.32), "Adasum": (0.04, 0.08, 0.16)},
+    ),
+    "Adam": (
+        {"name": "adamw", "weight_decay": 0.0},
+        {
+            "one": (0.0005, 0.001, 0.002, 0.004),
+            "average": (0.002, 0.004, 0.008, 0.016),
+            "Adasum": (0.002, 0.004, 0.008),
+        },
+    ),
+    "LAMB": (
+        {"name": "lamb", "weight_decay": 0.0},
+        {"one": (0.0025, 0.005, 0.01, 0.02), "average": (0.01, 0.02, 0.04, 0.08), "Adasum": (0.01, 0.02, 0.04)},
+    ),
+}
+
+
+def get_study():
+    table = study.new("LeNet-5 on MNIST, 2 epochs: rates for one worker and for 16")
+    base = experiment.variant_of(__file__, "lenet_small_batch.py")
+    for name, (optimizer, rates_of) in TRIALS.items():
+        for method, rates in rates_of.items():
+            batch_size = base.batch_size * (1 if method == "one" else WORKERS)
+            for rate in rates:
+                config = study.carried(base, batch_size, "none", optimizer=optimizer, learning_rate=rate)
+                if method == "Adasum":
+                    config = study.with_adasum(config, WORKERS)
+                table.add(f"{name}, {method}, {rate}", config, seeds=(100,))
+    return table
