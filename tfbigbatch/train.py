@@ -179,6 +179,8 @@ def run(
     first_step = checkpoints.restore()
     if mode == "eval" and first_step is None:
         raise InputError(f"--mode=eval: {model_dir} holds no checkpoint. Train first, or give another --model_dir.")
+    for path, wrong in checkpoints.set_aside:
+        _say(chief, f"warning    a newer checkpoint is damaged and was set aside as {path}: {wrong}")
     resumed, first_step = first_step is not None, first_step or 0
     if resumed:
         _say(chief, f"resume     from the checkpoint of step {first_step:,}")

@@ -56,27 +56,81 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path, other):
     assert Checkpoints(*trained(), str(tmp_path)).restore() == 1
 
 
-def test_a_damaged_checkpoint_is_named(tmp_path):
-    Checkpoints(*trained(), str(tmp_path)).save(1)
-    (tmp_path / "step-1.index").write_bytes(b"garbage")
-    with pytest.raises(ValueError, match="step-1 is damaged"):
-        Checkpoints(*trained(), str(tmp_path)).restore()
+DATA = "step-2.data-00000-of-00001"
 
 
-@pytest.mark.parametrize("lost", ["step-2.index", "checkpoint"])
-def test_lost_files_are_not_taken_for_a_fresh_start(tmp_path, lost):
-    checkpoints = Checkpoints(*trained(), str(tmp_path))
+def flipped(file):
+    content = bytearray(file.read_bytes())
+    content[len(content) // 3] ^= 4
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    "name, damage",
+    [
+        ("step-2.index", lambda file: file.write_bytes(b"garbage")),
+        ("step-2.index", lambda file: file.write_bytes(b"")),
+        ("step-2.index", lambda file: file.write_bytes(file.read_bytes()[:-40])),
+        (DATA, lambda file: file.write_bytes(file.read_bytes()[:-20])),
+        (DATA, lambda file: file.unlink()),
+        (DATA, flipped),
+    ],
+    ids=["garbage", "empty", "cut index", "cut data", "no data", "flipped"],
+)
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(tmp_path, name, damage):
+    network, optimizer = trained()
+    checkpoints = Checkpoints(network, optimizer, str(tmp_path))
     checkpoints.save(1)
+    before = network.get_weights()
+    optimizer.apply_gradients([(tf.ones_like(variable), variable) for variable in network.trainable_variables])
     checkpoints.save(2)
-    (tmp_path / lost).unlink()
-    with pytest.raises(ValueError, match="no whole checkpoint.*Put the missing files back"):
+    damage(tmp_path / name)
+    other, other_optimizer = trained()
+    again = Checkpoints(other, other_optimizer, str(tmp_path))
+    assert again.restore() == 1
+    for a, b in zip(before, other.get_weights()):
+        np.testing.assert_array_equal(a, b)
+    ((path, wrong),) = again.set_aside
+    assert path == str(tmp_path / "damaged.step-2") and wrong
+    assert (tmp_path / "damaged.step-2.index").exists() and not (tmp_path / "step-2.index").exists()
+    # The damaged one does not count among those that stay.
+    for step in (2, 3):
+        again.save(step)
+    assert sorted(path.name for path in tmp_path.glob("step*.index")) == ["step-2.index", "step-3.index"]
+
+
+def test_where_all_are_damaged_all_are_named(tmp_path):
+    checkpoints = Checkpoints(*trained(), str(tmp_path))
+    for step in (1, 2):
+        checkpoints.save(step)
+        (tmp_path / f"step-{step}.index").write_bytes(b"garbage")
+    with pytest.raises(ValueError, match="every checkpoint in(.|\n)*step-2: (.|\n)*step-1: (.|\n)*start afresh"):
+        Checkpoints(*trained(), str(tmp_path)).restore()
+    assert (tmp_path / "step-1.index").exists()
+
+
+def test_the_list_of_checkpoints_may_be_lost(tmp_path):
+    checkpoints = Checkpoints(*trained(), str(tmp_path))
+    for step in (1, 2):
+        checkpoints.save(step)
+    (tmp_path / "checkpoint").write_bytes(b"\x00garbage")
+    again = Checkpoints(*trained(), str(tmp_path))
+    assert again.restore() == 1 and not again.set_aside
+    again.save(3)
+    assert sorted(path.name for path in tmp_path.glob("*.index")) == ["step-2.index", "step-3.index"]
+
+
+def test_lost_files_are_not_taken_for_a_fresh_start(tmp_path):
+    Checkpoints(*trained(), str(tmp_path)).save(1)
+    (tmp_path / "step-1.index").unlink()
+    with pytest.raises(ValueError, match="no checkpoint with its index.*Put the missing files back"):
         Checkpoints(*trained(), str(tmp_path)).restore()
 
 
 def test_a_first_save_that_was_cut_short_is_a_fresh_start(tmp_path):
     Checkpoints(*trained(), str(tmp_path)).save(1)
     (tmp_path / "checkpoint").unlink()
-    (tmp_path / "step-1.data-00000-of-00001").unlink()
+    (tmp_path / "step-1.index").unlink()
     assert Checkpoints(*trained(), str(tmp_path)).restore() is None
 
 

@@ -1,11 +1,11 @@
 """Checkpoints of a run: network, optimizer state, random generators, and whatever else the model keeps."""
 
-import os
 import shutil
 
 import tensorflow as tf
 
 from tfbigbatch.errors import DivergedError, InputError
+from tfbigbatch.training import checkpoint_files
 from tfbigbatch.training.callbacks.base import updates_done
 
 
@@ -22,6 +22,9 @@ class Checkpoints:
       barrier: called after each save; no worker goes on before the chief's files are whole.
       more: dictionary of further trackables to save.
       before_save, after_restore: called, on every worker, before `more` is written and after it is read.
+
+    Attributes:
+      set_aside: list of (path, what is wrong with it), of the damaged checkpoints that `restore` renamed.
     """
 
     def __init__(
@@ -50,24 +53,44 @@ class Checkpoints:
         self._after_restore = after_restore
         self._scratch = scratch
         self._barrier = barrier
-        self._manager = tf.train.CheckpointManager(
-            self._checkpoint, scratch or directory, max_to_keep=keep, checkpoint_name="step"
-        )
+        self._keep = keep
+        self._manager = None
+        self.set_aside = []
 
     def latest(self):
         """Path of the newest checkpoint, or None."""
-        return tf.train.latest_checkpoint(self._directory)
+        return next(iter(checkpoint_files.paths(self._directory)), None)
 
     def restore(self):
-        """Restores the newest checkpoint and returns its step, or None where there is none.
+        """Restores the newest checkpoint that is whole and returns its step, or None where there is none.
+
+        TensorFlow keeps a checksum with every tensor. Checkpoints that are newer and damaged are renamed, and
+        listed in `set_aside` as (new path, what is wrong).
 
         Raises:
-          ValueError: the checkpoint is of another model or optimizer, or is damaged.
+          ValueError: the checkpoint is of another model or optimizer, or all are damaged.
         """
-        path = self.latest()
-        if path is None:
-            self._check_for_lost_files()
+        found = checkpoint_files.paths(self._directory)
+        damaged = []
+        for path in found:
+            wrong = self._restored(path)
+            if not wrong:
+                break
+            damaged.append((path, wrong))
+        else:
+            self._check_for_lost_files(damaged)
             return None
+        # Every worker has read the same files by now.
+        self._barrier()
+        whole = found[len(damaged) :]
+        if not self._scratch:
+            self.set_aside = [(checkpoint_files.set_aside(path), wrong) for path, wrong in damaged]
+            checkpoint_files.write_list(self._directory, whole)
+        self._after_restore()
+        return updates_done(self._optimizer)
+
+    def _restored(self, path):
+        """Restores a checkpoint; returns what is wrong with its files, if anything is."""
         try:
             status = self._checkpoint.restore(path)
             status.assert_existing_objects_matched()
@@ -77,13 +100,10 @@ class Checkpoints:
                 f"checkpoint {path} is of another model or optimizer: {_first_line(error)} "
                 "Use the experiment file that wrote it, or another --model_dir."
             ) from None
-        except tf.errors.OpError as error:
-            raise InputError(
-                f"checkpoint {path} is damaged ({_first_line(error)}). Remove its line from "
-                f"{os.path.join(self._directory, 'checkpoint')} to resume from the one before."
-            ) from None
-        self._after_restore()
-        return updates_done(self._optimizer)
+        # TensorFlow turns data that ends too soon into Python's own error.
+        except (tf.errors.OpError, IndexError) as error:
+            return _first_line(error)
+        return None
 
     def save(self, step):
         """Saves the state after update `step`; a state with NaN or infinity is not saved.
@@ -96,7 +116,7 @@ class Checkpoints:
             raise DivergedError(f"the weights are not finite at step {step}.")
         self._before_save()
         try:
-            self._manager.save(checkpoint_number=step)
+            self._managing().save(checkpoint_number=step)
         except (tf.errors.OpError, OSError) as error:
             raise InputError(
                 f"the checkpoint of step {step} cannot be written under {self._directory}: {_first_line(error)} "
@@ -104,19 +124,35 @@ class Checkpoints:
             ) from None
         self._barrier()
 
+    def _managing(self):
+        # At the first save: by then `restore` has put the list of checkpoints right, which the manager goes by.
+        if self._manager is None:
+            self._manager = tf.train.CheckpointManager(
+                self._checkpoint,
+                self._scratch or self._directory,
+                max_to_keep=self._keep,
+                checkpoint_name=checkpoint_files.NAME,
+            )
+        return self._manager
+
     def close(self):
         """Removes the scratch files of a worker that is not the chief."""
         if self._scratch:
             shutil.rmtree(self._scratch, ignore_errors=True)
 
-    def _check_for_lost_files(self):
-        # Starting afresh would drop the metrics of a run whose checkpoints can still be mended. A first save
-        # that a kill cut short is nothing lost: it leaves no file 'checkpoint', and at most one index.
-        left = sorted(os.listdir(self._directory)) if os.path.isdir(self._directory) else []
-        if "checkpoint" in left or sum(name.endswith(".index") for name in left) > 1:
+    def _check_for_lost_files(self, damaged):
+        # Starting afresh would drop the metrics of a run whose checkpoints can still be mended.
+        if damaged:
+            reasons = "\n  ".join(f"{path}: {wrong}" for path, wrong in damaged)
             raise InputError(
-                f"{self._directory} holds {', '.join(left[:6])}, but no whole checkpoint that its file 'checkpoint' "
-                "names as the newest. Put the missing files back, or remove the directory to start afresh."
+                f"every checkpoint in {self._directory} is damaged:\n  {reasons}\nPut whole files back, or remove the "
+                "directory to start afresh."
+            )
+        left = checkpoint_files.left_over(self._directory)
+        if left:
+            raise InputError(
+                f"{self._directory} holds {', '.join(left[:6])}, but no checkpoint with its index. Put the missing "
+                "files back, or remove the directory to start afresh."
             )
 
     def _is_finite(self):
