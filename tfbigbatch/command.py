@@ -5,7 +5,7 @@ import sys
 
 from absl import app, flags, logging
 
-from tfbigbatch.errors import DivergedError, InputError, Preempted
+from tfbigbatch.errors import DivergedError, InputError, Preempted, WorkerLost
 
 # Here, so that a command that imports this module before TensorFlow has it set: TensorFlow's chatter at its
 # import would bury our own lines. Errors still show, but where there is no NVIDIA driver: there it reports
@@ -20,7 +20,7 @@ def execute(main, parse=None, takes_arguments=False):
     """Parses the flags, runs `main` and exits the process.
 
     An InputError or DivergedError is printed as one message, with exit code 1; Preempted exits with
-    code 42; anything else is a defect of ours and keeps its traceback.
+    code 42, WorkerLost with 75; anything else is a defect of ours and keeps its traceback.
 
     Args:
       main: function of the arguments that are not flags; returns the exit code, None as 0.
@@ -39,6 +39,11 @@ def execute(main, parse=None, takes_arguments=False):
         sys.stdout.flush()
         print(f"error: {error}", file=sys.stderr)
         code = 1
+    except WorkerLost as error:
+        sys.stdout.flush()
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        # Not sys.exit: TensorFlow would wait at the interpreter's end for the worker that is gone.
+        os._exit(WorkerLost.exit_code)
     except Preempted as stopped:
         print(stopped, flush=True)
         code = Preempted.exit_code

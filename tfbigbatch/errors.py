@@ -21,6 +21,15 @@ class Preempted(Exception):
     exit_code = 42
 
 
+class WorkerLost(RuntimeError):
+    """Another worker of the cluster is gone, or does not answer; all must be started again.
+
+    The trainer exits with this code, for what supervises it: the run goes on from its newest checkpoint.
+    """
+
+    exit_code = 75
+
+
 def nearest(name, known):
     """Words for an error about an unknown name: ' Did you mean ...?' or the list of known names."""
     close = difflib.get_close_matches(str(name), list(known), 1, 0.5)

@@ -1,0 +1,100 @@
+"""The launcher, with small programs in place of the trainer."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tfbigbatch.cluster.local import Limits, launch
+
+# Counts its starts in a file of its own; what worker 1 does at its first start is told by the argument.
+WORKER = """
+import json, os, signal, sys, time
+task = json.loads(os.environ["TF_CONFIG"])
+index, workers = task["task"]["index"], task["cluster"]["worker"]
+folder, what = sys.argv[1:]
+with open(f"{folder}/{index}", "a") as file:
+    file.write("x")
+first = open(f"{folder}/{index}").read() == "x"
+print(f"worker {index} of {len(workers)}", flush=True)
+if index == 1 and first:
+    if what == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if what == "hang":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        time.sleep(60)
+    if what.isdigit():
+        sys.exit(int(what))
+if index == 0 and first and what in ("die", "hang"):
+    time.sleep(0.3)
+    sys.exit(75)
+if what in ("wait", "1"):
+    signal.signal(signal.SIGTERM, lambda *unused: sys.exit(42))
+    print("waiting", flush=True)
+    time.sleep(60)
+"""
+
+
+def run(tmp_path, what, workers=2, **limits):
+    lines = []
+    code = launch([sys.executable, "-c", WORKER, str(tmp_path), what], workers, Limits(**limits), lines.append)
+    return code, lines, [(tmp_path / str(index)).read_text() for index in range(workers)]
+
+
+def test_all_workers_know_all_and_end(tmp_path, capfd):
+    code, lines, starts = run(tmp_path, "end", workers=3)
+    assert (code, lines, starts) == (0, [], ["x"] * 3)
+    out = capfd.readouterr().out
+    assert "worker 0 of 3\n" in out and "[worker 1] worker 1 of 3\n" in out and "[worker 2] worker 2 of 3\n" in out
+
+
+@pytest.mark.parametrize("what, said", [("die", "worker 1 was killed by SIGKILL"), ("hang", "killing worker 1")])
+def test_a_lost_worker_starts_all_again(tmp_path, what, said):
+    code, lines, starts = run(tmp_path, what, restarts=1, grace=1.0)
+    assert code == 0 and starts == ["xx", "xx"]
+    assert any(said in line for line in lines) and "all start again, 1 restart(s) left" in lines[-1]
+
+
+def test_without_restarts_the_code_says_restart_me(tmp_path):
+    code, lines, starts = run(tmp_path, "die", grace=1.0)
+    assert code == 75 and starts == ["x", "x"] and "none left" in lines[-1]
+
+
+def test_a_worker_that_fails_by_itself_stops_the_others_and_is_not_started_again(tmp_path):
+    began = time.monotonic()
+    code, lines, starts = run(tmp_path, "1", restarts=3, grace=30.0)
+    assert code == 1 and starts == ["x", "x"] and time.monotonic() - began < 20
+    assert lines == ["launcher: worker 1 ended with exit code 1."]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_goes_on_to_all_workers(tmp_path, number):
+    launcher = subprocess.Popen(
+        [sys.executable, "tools/launch_local.py", "--workers=2", "--restarts=3", "--", sys.executable, "-c", WORKER]
+        + [str(tmp_path), "wait"],
+        env={**os.environ, "PYTHONPATH": os.getcwd()},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    seen = ""
+    while seen.count("waiting") < 2:
+        line = launcher.stdout.readline()
+        assert line, seen
+        seen += line
+    launcher.send_signal(number)
+    out, _ = launcher.communicate(timeout=30)
+    assert launcher.returncode == 42, seen + out
+    assert [(tmp_path / str(index)).read_text() for index in (0, 1)] == ["x", "x"]
+
+
+def test_what_cannot_be_launched_is_refused():
+    with pytest.raises(ValueError, match="--workers=0: expected 1 or more"):
+        launch(["true"], 0)
+    with pytest.raises(ValueError, match="--grace=0.0: expected"):
+        launch(["true"], 1, Limits(grace=0.0))
+    with pytest.raises(ValueError, match="no-such-program cannot be started: No such file"):
+        launch(["/no-such-program"], 2)
