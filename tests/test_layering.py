@@ -16,6 +16,7 @@ ANYWHERE = {"errors", "faces"}
 ALONE = {"optimizers": set(), "schedules": set(), "instruments": set(), "scaling": {"instruments", "schedules"}}
 ALLOWED = {
     **ALONE,
+    "cluster": set(),
     "data": set(),
     "scores": set(),
     "models": set(),

@@ -5,7 +5,6 @@
 The same command on the same directory resumes, and says so when the run is finished.
 """
 
-import contextlib
 import functools
 import os
 import sys
@@ -16,9 +15,14 @@ import ml_collections
 from absl import flags
 
 from tfbigbatch import command, experiment
+from tfbigbatch.cluster import slurm
+from tfbigbatch.cluster.loss import worker_loss
+from tfbigbatch.cluster.watchdog import Watchdog
 from tfbigbatch.errors import DivergedError, InputError, Preempted
 
 MODES = ("train", "eval", "train_and_eval")
+# Of the workers of a cluster, in seconds: longer than a large model takes to compile. One process waits for nobody.
+STALL_TIMEOUT = 1800.0
 
 
 def run(
@@ -33,6 +37,7 @@ def run(
     use_fake_data=False,
     stop_after=None,
     mlperf_log=None,
+    alive=lambda after: None,
 ):
     """Trains, evaluates or both, as `config` says; resumes what `model_dir` holds.
 
@@ -46,6 +51,7 @@ def run(
       use_fake_data: made-up examples of the right shapes in place of the task's data.
       stop_after: None, or the update after which to return, with the run left to be resumed.
       mlperf_log: None, or the file for a log by MLPerf's rules; see `training.mlperf_log`.
+      alive: called with words for what was done last, whenever something was; see `cluster.watchdog`.
 
     Returns:
       Dictionary: status, step, seconds, and the metrics of the last evaluation.
@@ -72,7 +78,7 @@ def run(
     from tfbigbatch.training.mlperf_log import MLPerfLog
     from tfbigbatch.training.model import TrainingModel
     from tfbigbatch.training.segments import fit_segments
-    from tfbigbatch.training.strategy import barrier, choose, is_chief, is_multi_worker, is_tpu
+    from tfbigbatch.training.strategy import any_worker, barrier, choose, is_chief, is_multi_worker, is_tpu
 
     # ---- The machine --------------------------------------------------------------------------
     if mode not in MODES:
@@ -85,6 +91,7 @@ def run(
                 f"--mlperf_log: its rules ask for evaluations; expected --mode=train_and_eval, not {mode}."
             )
     strategy, chosen = choose(strategy_name, tpu, config.simulated_replicas)
+    alive("the start of all workers")
     compiled = config.jit_compile and not is_tpu(strategy)
     if compiled and strategy.num_replicas_in_sync > 1:
         raise InputError(
@@ -185,9 +192,17 @@ def run(
     if resumed:
         _say(chief, f"resume     from the checkpoint of step {first_step:,}")
 
+    say_alive = run_callbacks.SayAlive(alive)
+
     def measure_of(phase):
         return functools.partial(
-            measured, model, phase.task, phase.held_out, phase.evaluation_set(strategy), phase.evaluation_steps
+            measured,
+            model,
+            phase.task,
+            phase.held_out,
+            phase.evaluation_set(strategy),
+            phase.evaluation_steps,
+            callbacks=[say_alive],
         )
 
     # ---- Evaluate only ------------------------------------------------------------------------
@@ -234,7 +249,8 @@ def run(
             mlperf=mlperf,
         )
 
-    stop = run_callbacks.StopOnSignal(checkpoints)
+    asking = {"agree": functools.partial(any_worker, strategy), "every": plan.log_every}
+    stop = run_callbacks.StopOnSignal(checkpoints, **(asking if is_multi_worker(strategy) else {}))
     progress = run_callbacks.Progress(total_steps, config.evaluate_on)
     profile = None
     if profile_steps and chief:
@@ -263,14 +279,15 @@ def run(
             ),
             *([progress.beside(evaluation)] if chief else []),
             *([profile] if profile else []),
-            *([] if is_multi_worker(strategy) else [stop]),
+            stop,
+            say_alive,
         ]
 
     # A run that was killed between its last checkpoint and its end has nothing left but to be measured.
     left = [phase for phase in phases if first_step < phase.last_step and phase.first_step < last_step] or phases[-1:]
     evaluation = None
     try:
-        with contextlib.nullcontext() if is_multi_worker(strategy) else stop:
+        with stop:
             for phase in left:
                 evaluation = evaluation_of(phase)
                 callbacks = callbacks_of(phase, evaluation)
@@ -396,6 +413,13 @@ def _define_flags():
     flags.DEFINE_string(
         "mlperf_log", None, "Also write a log by MLPerf's rules to this file (ResNet with LARS, BERT with LAMB)."
     )
+    flags.DEFINE_float(
+        "stall_timeout",
+        None,
+        "Seconds without an update, an evaluated batch or a checkpoint after which the process ends with exit code 75, "
+        "for all workers to be started again; 0 for never.",
+        lower_bound=0.0,
+    )
     flags.DEFINE_list("profile_steps", None, "FIRST,LAST: profile these updates for TensorBoard.")
 
 
@@ -457,6 +481,16 @@ def _main(unused):
         "profile_steps": _profile_window(options.profile_steps),
         "mlperf_log": options.mlperf_log,
     }
+    if options.strategy == "multi_worker" and "TF_CONFIG" not in os.environ and slurm.is_step(os.environ):
+        os.environ["TF_CONFIG"] = slurm.tf_config(os.environ)
+    stall_timeout = options.stall_timeout
+    if stall_timeout is None:
+        stall_timeout = STALL_TIMEOUT if os.environ.get("TF_CONFIG") else 0.0
+    with Watchdog(stall_timeout) as watchdog, worker_loss():
+        _run_or_smoke(options, config, {**common, "alive": watchdog.alive})
+
+
+def _run_or_smoke(options, config, common):
     if options.smoke:
         with tempfile.TemporaryDirectory() as temporary:
             smoke(config, model_dir=options.model_dir or temporary, **common)

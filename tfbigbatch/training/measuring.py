@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 
-def measured(model, task, held_out, dataset, steps):
+def measured(model, task, held_out, dataset, steps, callbacks=()):
     """Dictionary from the metrics' or scores' names to floats.
 
     Args:
@@ -13,15 +13,16 @@ def measured(model, task, held_out, dataset, steps):
         measured too where it says so (`metrics_beside_scores`).
       held_out: its set of examples.
       dataset, steps: that set's batches, every example once and then padding, and their number.
+      callbacks: Keras', of each batch.
 
     Raises:
       ValueError: a check of the task's finds something wrong.
     """
     found = {}
     if task.scores is None or getattr(task, "metrics_beside_scores", False):
-        found = model.evaluate(dataset, steps=steps, verbose=0, return_dict=True)
+        found = model.evaluate(dataset, steps=steps, verbose=0, return_dict=True, callbacks=list(callbacks))
     if task.scores is not None:
-        outputs = model.predict(dataset, steps=steps, verbose=0)
+        outputs = model.predict(dataset, steps=steps, verbose=0, callbacks=list(callbacks))
         outputs = tf.nest.map_structure(lambda array: np.asarray(array)[: len(held_out)], outputs)
         found = {**found, **task.scores(held_out, outputs)}
     for check in task.checks:

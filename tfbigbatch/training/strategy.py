@@ -39,7 +39,8 @@ def choose(name="auto", tpu=None, simulated_replicas=0):
     if name == "multi_worker" and not os.environ.get("TF_CONFIG"):
         raise InputError(
             "--strategy=multi_worker needs TF_CONFIG in the environment of every worker, such as "
-            '{"cluster": {"worker": ["host0:12345", "host1:12345"]}, "task": {"type": "worker", "index": 0}}.'
+            '{"cluster": {"worker": ["host0:12345", "host1:12345"]}, "task": {"type": "worker", "index": 0}}; '
+            "or, under Slurm, that srun starts it with several tasks."
         )
 
     if simulated_replicas:
@@ -134,6 +135,20 @@ def barrier(strategy):
 
         for arrivals in strategy.experimental_local_results(arrive_everywhere()):
             arrivals.numpy()
+
+
+def any_worker(strategy, wanted):
+    """Whether `wanted` is true on any worker of a cluster, on all of which it is called; a bool."""
+    answers = strategy.experimental_local_results(_asking(strategy)(tf.constant(1.0 if wanted else 0.0)))
+    return bool(answers[0].numpy() > 0.0)
+
+
+@functools.cache
+def _asking(strategy):
+    def ask(mine):
+        return tf.distribute.get_replica_context().all_reduce("SUM", tf.identity(mine))
+
+    return tf.function(lambda mine: strategy.run(ask, (mine,)))
 
 
 # These strategies are made once a process. A second one would use the keys of the first one's collective

@@ -1,5 +1,6 @@
 """Keras callbacks of a run; they work in anyone's `fit`, and all count in optimizer updates."""
 
+from tfbigbatch.training.callbacks.alive import SayAlive
 from tfbigbatch.training.callbacks.checks import Checks
 from tfbigbatch.training.callbacks.evaluation import Evaluation
 from tfbigbatch.training.callbacks.non_finite import StopOnNonFinite
@@ -15,6 +16,7 @@ __all__ = [
     "Profile",
     "Progress",
     "SaveCheckpoints",
+    "SayAlive",
     "StepMetrics",
     "StopOnNonFinite",
     "StopOnSignal",

@@ -4,21 +4,26 @@ import signal
 import threading
 
 from tfbigbatch.errors import Preempted
-from tfbigbatch.training.callbacks.base import StepCallback
+from tfbigbatch.training.callbacks.base import StepCallback, crosses
 
 
 class StopOnSignal(StepCallback):
     """On SIGTERM or Ctrl-C: finishes the update in flight, saves, and raises Preempted.
 
-    A second signal interrupts at once. For one process; a cluster's workers would stop at different updates.
+    A second signal interrupts at once. The workers of a cluster ask each other every few updates whether any was
+    told to stop, and all stop after the same one.
 
     Args:
       checkpoints: Checkpoints.
+      agree: None in one process; else a function of whether this worker wants to stop, that returns whether any does.
+      every: with `agree`, how often the workers ask, in updates.
     """
 
-    def __init__(self, checkpoints):
+    def __init__(self, checkpoints, agree=None, every=1):
         super().__init__()
         self._checkpoints = checkpoints
+        self._agree = agree
+        self._every = every
         self._requested = False
         self._previous = {}
 
@@ -39,12 +44,17 @@ class StopOnSignal(StepCallback):
 
     def on_steps(self, before, step, logs):
         # At the end of an interval its evaluation comes first: nobody would make up for it later.
-        if self._requested and step - self._epoch_start < self.params["steps"]:
+        if step - self._epoch_start < self.params["steps"] and self._to_stop(before, step):
             self._stop()
 
     def on_epoch_end(self, epoch, logs=None):
-        if self._requested:
+        if self._agree(self._requested) if self._agree else self._requested:
             self._stop()
+
+    def _to_stop(self, before, step):
+        if self._agree is None:
+            return self._requested
+        return crosses(before, step, self._every) and self._agree(self._requested)
 
     def _stop(self):
         self._checkpoints.save(self.step)

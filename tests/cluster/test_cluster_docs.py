@@ -1,0 +1,50 @@
+"""docs/cluster.md: its manifest and its script say what the trainer understands."""
+
+import os
+import re
+import subprocess
+
+import pytest
+import yaml
+
+from tfbigbatch.errors import Preempted, WorkerLost
+from tfbigbatch.training.strategy import parse_tf_config
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+with open(os.path.join(ROOT, "docs", "cluster.md"), encoding="utf-8") as file:
+    TEXT = file.read()
+
+
+def block(language):
+    return re.search(rf"```{language}\n(.*?)```", TEXT, re.DOTALL).group(1)
+
+
+@pytest.fixture
+def job():
+    (replicated,) = yaml.safe_load(block("yaml"))["spec"]["replicatedJobs"]
+    return replicated["template"]["spec"]
+
+
+def test_every_pod_of_the_manifest_finds_itself_in_the_cluster(job):
+    (container,) = job["template"]["spec"]["containers"]
+    variables = {each["name"]: each for each in container["env"]}
+    assert list(variables) == ["INDEX", "TF_CONFIG"]  # Kubernetes expands what was defined before.
+    for index in range(job["parallelism"]):
+        text = variables["TF_CONFIG"]["value"].replace("$(INDEX)", str(index))
+        assert parse_tf_config(text) == (job["completions"], index)
+        # As a JobSet names its pods: JOBSET-JOB-0-INDEX.JOBSET.
+        assert f"resnet-worker-0-{index}.resnet:" in text
+    config = next(part for part in container["command"] if part.startswith("--config="))
+    assert os.path.isfile(os.path.join(ROOT, config.partition("=")[2]))
+
+
+def test_what_would_fail_again_is_not_started_again(job):
+    (rule,) = job["podFailurePolicy"]["rules"]
+    assert rule["action"] == "FailJob" and rule["onExitCodes"]["values"] == [1] and job["backoffLimit"] == 0
+    assert f"| {Preempted.exit_code} |" in TEXT and f"| {WorkerLost.exit_code} |" in TEXT
+
+
+def test_the_slurm_script_is_bash_and_knows_the_exit_codes():
+    script = block("bash")
+    subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+    assert f'"$code" -eq {Preempted.exit_code}' in script and f'"$code" -eq {WorkerLost.exit_code}' in script

@@ -1,0 +1,116 @@
+"""Real workers on loopback that are killed, frozen or told to stop, and what becomes of the run."""
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.test_command_line import ROOT, command, finish, wait_for_step
+from tests.test_train import assert_same_bits
+
+FLAGS = [
+    "--config=experiments/digits/lstm_lamb.py",
+    "--config.model.hidden_units=8",
+    "--config.batch_size=64",
+    "--config.evaluation_batch_size=50",
+    "--config.schedule.warmup_epochs=0.0",
+    "--config.duration=300 steps",
+    "--config.evaluate_every=60 steps",
+    "--config.checkpoint_every=20 steps",
+    "--config.log_every=5 steps",
+]
+# Of one launcher, its workers, in the order of their indices.
+WORKERS = "pgrep -P {}"
+
+
+def launch(model_dir, workers, *flags, restarts=0):
+    return subprocess.Popen(
+        [sys.executable, "tools/launch_local.py", f"--workers={workers}", f"--restarts={restarts}", "--grace=40", "--"]
+        + [sys.executable, "-m", "tfbigbatch.train", *FLAGS, f"--model_dir={model_dir}", *flags],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": ROOT},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def workers_of(launcher):
+    """The processes of the launcher's workers, by their indices."""
+    found = subprocess.run(WORKERS.format(launcher.pid).split(), capture_output=True, text=True).stdout.split()
+    indexed = {}
+    for pid in found:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            indexed[int(re.search(rb'"index": (\d+)', file.read()).group(1))] = int(pid)
+    return indexed
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """Returns a function of the number of workers that gives the directory of a run that nothing happened to."""
+    made = {}
+
+    def run(workers):
+        if workers not in made:
+            made[workers] = tmp_path_factory.mktemp("undisturbed") / str(workers)
+            launcher = launch(made[workers], workers)
+            code, out, _ = finish(launcher)
+            assert code == 0, out
+        return made[workers]
+
+    return run
+
+
+@pytest.mark.slow  # Six to ten seconds of two cores for every start of a worker.
+@pytest.mark.parametrize("workers, killed", [(2, 0), (2, 1), (4, 3)])
+def test_a_killed_worker_restarts_all_to_the_same_bits(tmp_path, undisturbed, workers, killed):
+    launcher = launch(tmp_path / "run", workers, restarts=2)
+    wait_for_step(tmp_path / "run", random.randint(25, 200), launcher)
+    os.kill(workers_of(launcher)[killed], signal.SIGKILL)
+    killed_at = time.monotonic()
+    lines = []
+    for line in launcher.stdout:
+        lines.append(line)
+        if "all start again" in line:
+            assert time.monotonic() - killed_at < 30
+    assert launcher.wait(timeout=300) == 0, "".join(lines)
+    assert sum("all start again" in line for line in lines) == 1
+    assert_same_bits(tmp_path / "run", undisturbed(workers))
+
+
+@pytest.mark.slow
+def test_a_frozen_worker_restarts_all(tmp_path, undisturbed):
+    launcher = launch(tmp_path / "run", 2, restarts=1)
+    wait_for_step(tmp_path / "run", 40, launcher)
+    os.kill(workers_of(launcher)[1], signal.SIGSTOP)
+    code, out, _ = finish(launcher)
+    assert code == 0 and "all start again" in out, out
+    assert_same_bits(tmp_path / "run", undisturbed(2))
+
+
+@pytest.mark.slow
+def test_workers_that_are_told_to_stop_save_together(tmp_path, undisturbed):
+    launcher = launch(tmp_path / "run", 2)
+    wait_for_step(tmp_path / "run", 30, launcher)
+    # One host's notice is enough.
+    os.kill(workers_of(launcher)[1], signal.SIGTERM)
+    code, out, _ = finish(launcher)
+    assert code == 42 and "stopped on request after step" in out, out
+    code, out, _ = finish(launch(tmp_path / "run", 2))
+    assert code == 0, out
+    assert_same_bits(tmp_path / "run", undisturbed(2))
+
+
+@pytest.mark.slow
+def test_a_worker_whose_others_never_come_gives_up(tmp_path):
+    cluster = '{"cluster": {"worker": ["127.0.0.1:%d", "127.0.0.1:%d"]}, "task": {"type": "worker", "index": 0}}'
+    began = time.monotonic()
+    process = command(*FLAGS, f"--model_dir={tmp_path}", "--stall_timeout=20", TF_CONFIG=cluster % (23571, 23572))
+    code, _, err = finish(process)
+    assert code == 75 and "nothing has happened for 20 seconds after the start" in err, err
+    assert time.monotonic() - began < 120

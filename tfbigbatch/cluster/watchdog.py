@@ -1,0 +1,52 @@
+"""A limit to every wait: a worker that nothing happens to for too long ends itself, and can be started again."""
+
+import os
+import sys
+import threading
+import time
+
+from tfbigbatch.errors import WorkerLost
+
+
+class Watchdog:
+    """Ends the process, with the exit code of WorkerLost, where `alive` is not called for `timeout` seconds.
+
+    Some waits of a cluster have no limit of their own: for workers that were never started, or for one that is
+    alive and stuck. Python cannot interrupt them, so nothing is cleaned up; checkpoints are written whole or not
+    at all.
+
+    Args:
+      timeout: seconds; 0 for never.
+      end: function of the exit code, that ends the process.
+    """
+
+    def __init__(self, timeout, end=os._exit):
+        self._timeout = timeout
+        self._end = end
+        self._ended = threading.Event()
+        self.alive("the start")
+
+    def alive(self, after):
+        """Says that something was done, in words: 'update 300'."""
+        self._after, self._since = after, time.monotonic()
+
+    def __enter__(self):
+        if self._timeout:
+            threading.Thread(target=self._watch, daemon=True, name="watchdog").start()
+        return self
+
+    def __exit__(self, *unused):
+        self._ended.set()
+
+    def _watch(self):
+        while not self._ended.wait(max(0.05, self._since + self._timeout - time.monotonic())):
+            if time.monotonic() - self._since >= self._timeout:
+                print(
+                    f"error: nothing has happened for {self._timeout:g} seconds after {self._after}. Another worker "
+                    "may be gone or stuck: start all of them again, and the run goes on from its newest checkpoint. "
+                    "If it was only slow, raise --stall_timeout.",
+                    file=sys.stderr,
+                    flush=True,
+                )
+                self._end(WorkerLost.exit_code)
+                return
