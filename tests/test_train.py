@@ -10,6 +10,7 @@ import tensorflow as tf
 from tests.conftest import final_weights
 from tfbigbatch import errors, experiment, train
 from tfbigbatch.training.metrics_log import read_rows
+from tfbigbatch.training.run_directory import read_json
 
 
 def files_of(directory):
@@ -326,6 +327,23 @@ def test_divergence_names_metric_and_window_and_keeps_the_last_good_checkpoint(t
     assert path is None or all(
         np.isfinite(value).all() for value in final_weights(tmp_path).values() if value.dtype.kind == "f"
     )
+
+
+def test_a_run_that_may_goes_back_past_the_window_in_which_it_diverged(tmp_path, quick_config, capsys):
+    fields = dict(schedule__learning_rate=1e38, schedule__warmup_epochs=0.0, schedule__decay="constant")
+    config = quick_config(**fields, divergence={"rollbacks": 2, "rate_factor": 1e-39})
+    for name, stops in (("whole", [None]), ("parts", [11, None])):
+        for stop in stops:
+            done = train.run(config, model_dir=str(tmp_path / name), stop_after=stop)
+    assert done["status"] == "done" and done["step"] == 24
+    # 1e38 is too high, 0.1 is not; the logs are read every 4 updates, and nothing was saved before.
+    assert [(each["step"], each["back_to"]) for each in read_json(tmp_path / "whole" / "rollbacks.json")] == [(4, 0)]
+    assert "rollback   from step 4 to 0, 4 batches left out, rates x1e-39: loss became" in capsys.readouterr().out
+    assert_same_bits(tmp_path / "whole", tmp_path / "parts")
+    with pytest.raises(errors.DivergedError, match="loss became"):
+        once = quick_config(**fields, divergence={"rollbacks": 1, "rate_factor": 0.5})
+        train.run(once, model_dir=str(tmp_path / "once"))
+    assert len(read_json(tmp_path / "once" / "rollbacks.json")) == 1
 
 
 def test_divergence_after_a_checkpoint_leaves_it(tmp_path, quick_config):

@@ -81,6 +81,13 @@ def new(task, *, model=None):
                 "largest_update": 1.0,
                 "safety": 0.5,
             },
+            # What to do when the loss or a weight leaves the finite numbers; see docs/reliability.md.
+            "divergence": {
+                # Times that the run goes back to its last good checkpoint, and leaves out the batches since.
+                "rollbacks": 0,
+                # Of all rates, at each.
+                "rate_factor": 0.5,
+            },
             "model": tasks.model_defaults(task, model),
             # The input pipeline's.
             "data": dict(tasks.get(task).data_defaults),

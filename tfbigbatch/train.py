@@ -19,6 +19,7 @@ from tfbigbatch.cluster import slurm
 from tfbigbatch.cluster.loss import worker_loss
 from tfbigbatch.cluster.watchdog import Watchdog
 from tfbigbatch.errors import DivergedError, InputError, Preempted
+from tfbigbatch.training.rollbacks import RollBack, Rollbacks
 
 MODES = ("train", "eval", "train_and_eval")
 # Of the workers of a cluster, in seconds: longer than a large model takes to compile. One process waits for nobody.
@@ -58,9 +59,35 @@ def run(
 
     Raises:
       ValueError: something that the user gave cannot be used; nothing already written is harmed.
-      RuntimeError: the run diverged; the last good checkpoint stays.
+      RuntimeError: the run diverged, more often than it may go back; the last good checkpoint stays.
       Preempted: SIGTERM or Ctrl-C came; the run was saved.
     """
+    options = {name: value for name, value in locals().items() if name not in ("config", "model_dir")}
+    rollbacks = Rollbacks(model_dir, config)
+    while True:
+        try:
+            return _run(config, model_dir, rollbacks, **options)
+        except RollBack:
+            # As after a kill: all is made anew, and resumes from the last good checkpoint.
+            continue
+
+
+def _run(
+    config,
+    model_dir,
+    rollbacks,
+    *,
+    data_dir,
+    mode,
+    strategy_name,
+    tpu,
+    profile_steps,
+    use_fake_data,
+    stop_after,
+    mlperf_log,
+    alive,
+):
+    """`run`, up to where it ends or diverges."""
     import tensorflow as tf
     import tf_keras
 
@@ -134,7 +161,8 @@ def run(
             model=phase.model.to_dict(), data=phase.data.to_dict(), data_dir=data_dir, use_fake_data=use_fake_data
         )
 
-    phases = run_phases.phases_of(config, task_of, strategy.num_replicas_in_sync)
+    slowed = rollbacks.slowed(config)
+    phases = run_phases.phases_of(slowed, task_of, strategy.num_replicas_in_sync, rollbacks.skipped)
     if mlperf_log and len(phases) > 1:
         raise InputError(f"--mlperf_log: its rules know no phases, and the run has {len(phases)}. Log each as a run.")
     task, plan, total_steps = phases[0].task, phases[0].plan, phases[-1].last_step
@@ -143,6 +171,7 @@ def run(
         f"strategy   {chosen}",
         *run_phases.lines(phases),
         f"optimizer  {config.optimizer.get('name')}, {config.mixed_precision}",
+        *rollbacks.lines(),
     ):
         _say(chief, line)
 
@@ -307,6 +336,10 @@ def run(
     except DivergedError as error:
         status(run_directory.DIVERGED, updates_done(model.optimizer), reason=str(error))
         last_good = checkpoints.latest() or "none yet"
+        if rollbacks.left():
+            _say(chief, f"diverged   {error} Rolling back to the last good checkpoint: {last_good}.")
+            rollbacks.add(updates_done(model.optimizer), checkpoints.latest_step() or 0, str(error), write=chief)
+            raise RollBack from None
         raise DivergedError(
             f"the run diverged: {error} The last good checkpoint: {last_good}. Lower schedule.learning_rate, warm up "
             "longer (schedule.warmup_epochs), or clip the gradients (optimizer.global_clipnorm)."

@@ -20,6 +20,11 @@ def paths(directory):
     return [os.path.join(directory, f"{NAME}-{step}") for step in sorted(steps, reverse=True)]
 
 
+def step_of(path):
+    """The update after which a checkpoint was saved."""
+    return int(path.rpartition("-")[2])
+
+
 def set_aside(path):
     """Renames a checkpoint's files, so that nothing takes it for one and nothing of it is lost.
 

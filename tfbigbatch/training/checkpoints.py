@@ -61,6 +61,11 @@ class Checkpoints:
         """Path of the newest checkpoint, or None."""
         return next(iter(checkpoint_files.paths(self._directory)), None)
 
+    def latest_step(self):
+        """The update after which the newest checkpoint was saved, or None."""
+        path = self.latest()
+        return None if path is None else checkpoint_files.step_of(path)
+
     def restore(self):
         """Restores the newest checkpoint that is whole and returns its step, or None where there is none.
 

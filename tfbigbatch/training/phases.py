@@ -16,12 +16,14 @@ class Phase:
       task: the task on the phase's data.
       plan: its arithmetic.
       first_step: the update of the run that it begins with.
+      skipped: batches left out before this point of the run; see `rollbacks`.
     """
 
     config: object
     task: object
     plan: Plan
     first_step: int
+    skipped: int = 0
 
     @property
     def last_step(self):
@@ -56,19 +58,20 @@ class Phase:
                 context,
                 batch_size=self.config.batch_size,
                 seed=self.config.seed,
-                first_step=first_step - self.first_step,
-                last_step=last_step - self.first_step,
+                first_step=first_step - self.first_step + self.skipped,
+                last_step=last_step - self.first_step + self.skipped,
             )
         )
 
 
-def phases_of(config, make_task, replicas):
+def phases_of(config, make_task, replicas, skipped=0):
     """The `Phase`s of a run, in their order.
 
     Args:
       config: of the experiment.
       make_task: makes the task of a phase's config.
       replicas: over all workers.
+      skipped: batches left out.
 
     Raises:
       ValueError: a phase cannot be planned; or the task or DATE knows no phases.
@@ -82,7 +85,7 @@ def phases_of(config, make_task, replicas):
                 f"{found[0].task.data_decides}. One network is trained: prepare both alike."
             )
         plan = plan_of(fields, task.train.examples_in_epoch(fields.batch_size), replicas)
-        found.append(Phase(fields, task, plan, first_step))
+        found.append(Phase(fields, task, plan, first_step, skipped))
         first_step = found[-1].last_step
     if len(found) > 1 and (config.date.enabled or task.carries_state):
         why = "date.enabled" if config.date.enabled else f"task {config.task}, whose state goes from update to update"
