@@ -166,11 +166,14 @@ def _run(
     if mlperf_log and len(phases) > 1:
         raise InputError(f"--mlperf_log: its rules know no phases, and the run has {len(phases)}. Log each as a run.")
     task, plan, total_steps = phases[0].task, phases[0].plan, phases[-1].last_step
+    kept, signature = getattr(task, "kept", {}), getattr(task, "signature", None)
+    directory.check_kept(kept)
     for line in (
         f"task       {config.task}: {task.train.source}, {task.train.contents}",
         f"strategy   {chosen}",
         *run_phases.lines(phases),
         f"optimizer  {config.optimizer.get('name')}, {config.mixed_precision}",
+        *([f"score      {target.name}, {signature}"] if signature else []),
         *rollbacks.lines(),
     ):
         _say(chief, line)
@@ -223,7 +226,7 @@ def _run(
 
     say_alive = run_callbacks.SayAlive(alive)
 
-    def measure_of(phase):
+    def measure_of(phase, keep=None):
         return functools.partial(
             measured,
             model,
@@ -231,6 +234,7 @@ def _run(
             phase.held_out,
             phase.evaluation_set(strategy),
             phase.evaluation_steps,
+            keep,
             callbacks=[say_alive],
         )
 
@@ -242,7 +246,9 @@ def _run(
         return result
 
     # ---- Train --------------------------------------------------------------------------------
-    directory.open(config.to_dict(), [device.name for device in tf.config.list_logical_devices()])
+    devices = [device.name for device in tf.config.list_logical_devices()]
+    directory.open(config.to_dict(), devices, {"signature": signature} if signature else None)
+    directory.keep(kept)
     log = MetricsLog(directory, resume_step=first_step)
     started, seconds_before = time.perf_counter(), before.get("seconds", 0.0) if resumed else 0.0
 
@@ -263,9 +269,12 @@ def _run(
             evaluate_every=plan.evaluate_every,
         )
 
+    def keep_translations(lines):
+        directory.write_translations(config.evaluate_on, updates_done(model.optimizer), lines)
+
     def evaluation_of(phase):
         return run_callbacks.Evaluation(
-            measure_of(phase),
+            measure_of(phase, keep_translations),
             log,
             every=phase.plan.evaluate_every,
             last_step=phase.last_step,

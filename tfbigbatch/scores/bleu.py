@@ -42,6 +42,15 @@ def bleu(hypotheses, references, *, lowercase=False, tokenize="13a"):
     }
 
 
+def signature(*, lowercase=False, tokenize="13a"):
+    """sacrebleu's signature of a score with these options, before there is one.
+
+    Raises:
+      ValueError: as `bleu`.
+    """
+    return bleu(["a"], ["a"], lowercase=lowercase, tokenize=tokenize)["signature"]
+
+
 def _check(hypotheses, references):
     if len(hypotheses) != len(references) or not len(hypotheses):
         raise InputError(

@@ -11,10 +11,10 @@ import tf_keras
 
 from tfbigbatch.data import fake_translations, translation_manifest
 from tfbigbatch.data.translation_records import TranslationRecords
-from tfbigbatch.data.translation_vocabulary import BEGIN, END
+from tfbigbatch.data.translation_vocabulary import BEGIN, END, normalised
 from tfbigbatch.errors import InputError
 from tfbigbatch.models import gnmt, gnmt_decoding
-from tfbigbatch.scores.bleu import bleu
+from tfbigbatch.scores.bleu import bleu, signature
 from tfbigbatch.tasks.perplexity import Perplexity
 from tfbigbatch.tasks.smoothed_tokens import SmoothedTokenCrossEntropy
 
@@ -36,6 +36,7 @@ class Gnmt:
       metrics_in_training: whether training steps update the metrics; over a vocabulary one costs as much as the loss.
       metrics_beside_scores: an evaluation gives both.
       data_decides: what the data decides about the network, in words.
+      signature: sacrebleu's, without which the score cannot be compared.
       train, validation, test: `TranslationRecords`, or a few made-up pairs.
       cuts: functions that cut a training batch to the shape of a bucket, in the order of the buckets.
       checks: functions that raise where too many of their records are bad.
@@ -85,7 +86,7 @@ class Gnmt:
 
     def __init__(self, *, model, data, data_dir, use_fake_data):
         self._model = dict(model)
-        self._loss = {name: self._model.pop(field) for name, field in _OF_LOSS.items()}
+        self._loss = {name: self._model[field] for name, field in _OF_LOSS.items()}
         data = dict(data)
         self._search = {name: data.pop(name) for name in ("beam_size", "length_penalty", "coverage_penalty")}
         self._max_decoded = data.pop("max_decoded")
@@ -106,6 +107,7 @@ class Gnmt:
             )
         self._manifest = manifest
         self.data_decides = f"{len(manifest.vocabulary):,} pieces"
+        self.signature = signature(**self._bleu)
         self.train = TranslationRecords(manifest.splits["train"], manifest, **data)
         # In the corpus' order short and long sentences come together: one shape holds them all.
         data["most_shapes"] = 1
@@ -120,9 +122,14 @@ class Gnmt:
         """The `translation_vocabulary.Vocabulary` of the data."""
         return self._manifest.vocabulary
 
+    @property
+    def kept(self):
+        """What a run directory keeps of the data, so that translations need nothing else: names to bytes."""
+        return {translation_manifest.VOCABULARY: self.vocabulary.model}
+
     def network(self):
         """The Keras model, from the pieces of sources and targets to logits."""
-        return gnmt.gnmt(vocabulary_size=len(self.vocabulary), **self._model)
+        return network_of(self._model, len(self.vocabulary))
 
     def loss(self):
         """The loss that is trained, of logits."""
@@ -156,7 +163,7 @@ class Gnmt:
 
     def texts(self, outputs):
         """The lines of translations, of what `predicted` gave: int32 [n, max_decoded]."""
-        return [self.vocabulary.text(_before_end(row)) for row in outputs]
+        return texts_of(self.vocabulary, outputs)
 
     def scores(self, held_out, outputs):
         """'bleu', in [0, 100], of the texts as they were before any preparation.
@@ -172,6 +179,29 @@ class Gnmt:
 
 
 _OF_LOSS = {"label_smoothing": "label_smoothing", "over": "loss_over"}
+
+
+def network_of(model, vocabulary_size):
+    """The Keras model of a config's model fields; see `gnmt.gnmt`.
+
+    Args:
+      model: dictionary of the fields of `Gnmt.model_defaults`.
+      vocabulary_size: pieces of the vocabulary.
+    """
+    fields = {name: value for name, value in model.items() if name not in _OF_LOSS.values()}
+    return gnmt.gnmt(vocabulary_size=vocabulary_size, **fields)
+
+
+def texts_of(vocabulary, outputs):
+    """The lines that a search's outputs stand for, detokenised, with single spaces for all white space.
+
+    Bytes that the network put together may be a line's end, which would put all lines after it out of step.
+
+    Args:
+      vocabulary: `translation_vocabulary.Vocabulary`.
+      outputs: int32 [n, any], END behind the last piece.
+    """
+    return [normalised(vocabulary.text(_before_end(row))) for row in outputs]
 
 
 def _before_end(row):

@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 
-def measured(model, task, held_out, dataset, steps, callbacks=()):
+def measured(model, task, held_out, dataset, steps, keep=None, callbacks=()):
     """Dictionary from the metrics' or scores' names to floats.
 
     Args:
@@ -13,6 +13,7 @@ def measured(model, task, held_out, dataset, steps, callbacks=()):
         measured too where it says so (`metrics_beside_scores`).
       held_out: its set of examples.
       dataset, steps: that set's batches, every example once and then padding, and their number.
+      keep: None, or a function that is called with the task's `texts` of the outputs, where it has such.
       callbacks: Keras', of each batch.
 
     Raises:
@@ -25,6 +26,8 @@ def measured(model, task, held_out, dataset, steps, callbacks=()):
         outputs = model.predict(dataset, steps=steps, verbose=0, callbacks=list(callbacks))
         outputs = tf.nest.map_structure(lambda array: np.asarray(array)[: len(held_out)], outputs)
         found = {**found, **task.scores(held_out, outputs)}
+        if keep is not None and hasattr(task, "texts"):
+            keep(task.texts(outputs))
     for check in task.checks:
         check()
     return found

@@ -1,6 +1,7 @@
 """The run directory: everything that happened in one run, in files that other tools read.
 
-config.json, status.json, metrics.jsonl, checkpoints/, and TensorBoard's train/ and eval/.
+config.json, status.json, metrics.jsonl, checkpoints/, TensorBoard's train/ and eval/; and of a task that has such,
+the files that its outputs cannot be read without, and translations/.
 """
 
 import contextlib
@@ -12,6 +13,7 @@ import sys
 import time
 
 from tfbigbatch import __version__
+from tfbigbatch.data.whole_file import replace
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment import completed, differences
 
@@ -83,6 +85,7 @@ class RunDirectory:
         self.is_chief = is_chief
         self.checkpoints = os.path.join(path, "checkpoints")
         self.metrics = os.path.join(path, "metrics.jsonl")
+        self.translations = os.path.join(path, "translations")
         self._config = os.path.join(path, "config.json")
         self._status = os.path.join(path, "status.json")
 
@@ -110,12 +113,51 @@ class RunDirectory:
                 + "\nRun it with the config that it was started with, or choose another --model_dir."
             )
 
-    def open(self, config, devices):
+    def check_kept(self, files):
+        """Raises ValueError where the directory keeps another file of the same name: the run began with other data.
+
+        Args:
+          files: dictionary from names to bytes, of `keep`.
+        """
+        for name, content in files.items():
+            path = os.path.join(self.path, name)
+            if os.path.exists(path):
+                with open(path, "rb") as file:
+                    before = file.read()
+                if before != content:
+                    raise InputError(
+                        f"{path} is not the {name} of the data: the run began with other data, and its network would "
+                        "not understand this. Give the --data_dir that it began with, or choose another --model_dir."
+                    )
+
+    def keep(self, files):
+        """Writes the files that are not there yet: what the network's outputs cannot be read without.
+
+        Args:
+          files: dictionary from names to bytes, such as a vocabulary.
+        """
+        for name, content in files.items() if self.is_chief else ():
+            path = os.path.join(self.path, name)
+            if not os.path.exists(path):
+                with writing(path):
+                    replace(path, lambda file, content=content: file.write(content))
+
+    def write_translations(self, split, step, lines):
+        """Writes what the network made of the sentences of a held-out set after update `step`: a line for each."""
+        if not self.is_chief:
+            return
+        with writing(self.translations):
+            os.makedirs(self.translations, exist_ok=True)
+        text = "".join(f"{line}\n" for line in lines)
+        write_text(os.path.join(self.translations, f"{split}-{step:08d}.txt"), text)
+
+    def open(self, config, devices, more=None):
         """Makes the directory and writes config.json, if it is not there yet.
 
         Args:
           config: plain nested dictionary, resolved.
           devices: list of the devices' names.
+          more: None, or further fields of config.json.
         """
         if not self.is_chief:
             return
@@ -128,6 +170,7 @@ class RunDirectory:
                 "devices": devices,
                 "git_revision": _git_revision(),
                 "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+                **(more or {}),
             }
             write_json(self._config, content)
 

@@ -1,0 +1,121 @@
+"""The network of a translation run, with the vocabulary that it was trained with, from the run's directory alone."""
+
+import dataclasses
+import glob
+import os
+import re
+
+import tensorflow as tf
+import tf_keras
+
+from tfbigbatch.data import translation_manifest
+from tfbigbatch.data.translation_vocabulary import Vocabulary
+from tfbigbatch.errors import InputError
+from tfbigbatch.experiment import completed
+from tfbigbatch.tasks import gnmt
+from tfbigbatch.training.run_directory import read_json
+
+_TASK = "gnmt"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TrainedGnmt:
+    """What translates.
+
+    Attributes:
+      network: `models.gnmt.GNMT`, with the checkpoint's values.
+      vocabulary: `translation_vocabulary.Vocabulary`.
+      search: dictionary of the run's 'beam_size', 'length_penalty', 'coverage_penalty' and 'max_decoded'.
+      step: the update after which the checkpoint was written.
+    """
+
+    network: object
+    vocabulary: Vocabulary
+    search: dict
+    step: int
+
+
+def load(model_dir, *, step=None, vocabulary=None):
+    """The `TrainedGnmt` of a run directory. Sets Keras' precision to the run's.
+
+    Args:
+      model_dir: the run directory.
+      step: the update of the checkpoint; None for the newest.
+      vocabulary: path of a sentencepiece model, for a run that keeps none.
+
+    Raises:
+      ValueError: the directory is not of a run that translates, it has no such checkpoint, or the vocabulary is not
+        that of the run.
+    """
+    content = read_json(os.path.join(model_dir, "config.json"))
+    if content is None:
+        raise InputError(
+            f"--model_dir={model_dir} holds no run: it has no config.json. Expected the directory of a run of the "
+            "trainer, python -m tfbigbatch.train --model_dir=DIR."
+        )
+    config = completed(content["config"])
+    if config.get("task") != _TASK:
+        raise InputError(
+            f"--model_dir={model_dir} holds a run of task {config.get('task')!r}; expected one of {_TASK}."
+        )
+    path = _checkpoint(os.path.join(model_dir, "checkpoints"), step)
+    words = _vocabulary(model_dir, vocabulary)
+    precision = config["mixed_precision"]
+    tf_keras.mixed_precision.set_global_policy(precision if precision == "float32" else f"mixed_{precision}")
+    network = gnmt.network_of(config["model"], len(words))
+    _restore(network, path, len(words))
+    search = {name: config["data"][name] for name in ("beam_size", "length_penalty", "coverage_penalty", "max_decoded")}
+    return TrainedGnmt(network, words, search, _step_of(path))
+
+
+def _checkpoint(folder, step):
+    """The path of a checkpoint, as TensorFlow names it."""
+    written = glob.glob(os.path.join(glob.escape(folder), "step-*.index"))
+    steps = sorted(_step_of(path.removesuffix(".index")) for path in written)
+    if not steps:
+        raise InputError(f"{folder} holds no checkpoint. Train first, or give another --model_dir.")
+    if step is None:
+        return tf.train.latest_checkpoint(folder) or os.path.join(folder, f"step-{steps[-1]}")
+    if step not in steps:
+        raise InputError(f"--step={step}: {folder} has no such checkpoint; it has {', '.join(map(str, steps))}.")
+    return os.path.join(folder, f"step-{step}")
+
+
+def _step_of(path):
+    return int(re.search(r"step-(\d+)$", path)[1])
+
+
+def _vocabulary(model_dir, given):
+    """The run's Vocabulary; `given` must be the same, where the run keeps one."""
+    path = os.path.join(model_dir, translation_manifest.VOCABULARY)
+    kept = Vocabulary.load(path) if os.path.exists(path) else None
+    if given is None:
+        if kept is None:
+            raise InputError(
+                f"{model_dir} keeps no {translation_manifest.VOCABULARY}. Give the one that the run was trained with: "
+                f"--vocabulary=DATA_DIR/{translation_manifest.VOCABULARY}."
+            )
+        return kept
+    found = Vocabulary.load(given)
+    if kept is not None and kept.digest != found.digest:
+        raise InputError(
+            f"--vocabulary={given} is the vocabulary of another model: the run was trained with {path}. "
+            "Leave the flag out."
+        )
+    return found
+
+
+def _restore(network, path, pieces):
+    try:
+        status = tf.train.Checkpoint(network=network).restore(path)
+        status.assert_existing_objects_matched()
+        status.expect_partial()
+    except (AssertionError, ValueError) as error:
+        raise InputError(
+            f"checkpoint {path} does not fit config.json and a vocabulary of {pieces:,} pieces: one of them is of "
+            f"another model. {str(error).strip().splitlines()[0]}"
+        ) from None
+    except tf.errors.OpError as error:
+        raise InputError(
+            f"checkpoint {path} is damaged ({error.message.strip().splitlines()[0]}). Name another with --step."
+        ) from None
