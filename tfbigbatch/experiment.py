@@ -64,6 +64,7 @@ def new(task, *, model=None):
                 "staircase": True,
                 "boundaries": (),
                 "remain": 2 / 3,
+                "interval": 0.0,
                 # Of the warm-up: linear or exponential.
                 "rise": "linear",
             },

@@ -152,7 +152,7 @@ def _run(
     target = Metric.of_task(config.task)
     mlperf = None
     if mlperf_log and chief:
-        mlperf = MLPerfLog(mlperf_log, target.name)
+        mlperf = MLPerfLog(mlperf_log, target.name, mlperf_rules.unit(config.task))
         mlperf.init()
 
     # ---- The task and its data; the batch arithmetic and the schedule -------------------------
@@ -453,7 +453,9 @@ def _define_flags():
     flags.DEFINE_bool("smoke", False, "Run in seconds on fake data with a tiny model; --model_dir may be left out.")
     flags.DEFINE_enum("mixed_precision", None, experiment.PRECISIONS, "Overrides --config.mixed_precision.")
     flags.DEFINE_string(
-        "mlperf_log", None, "Also write a log by MLPerf's rules to this file (ResNet with LARS, BERT with LAMB)."
+        "mlperf_log",
+        None,
+        "Also write a log by MLPerf's rules to this file (ResNet with LARS, BERT with LAMB, GNMT with Adam).",
     )
     flags.DEFINE_float(
         "stall_timeout",

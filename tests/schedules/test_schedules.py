@@ -103,6 +103,15 @@ def test_the_decays_of_mlperf_and_zaremba():
     assert rates(zaremba, [0, 399, 400, 499, 500, 1299]) == [1.0, 1.0, 0.5, 0.5, 0.25, 0.5**9]
 
 
+def test_mlperfs_submissions_halve_at_intervals_of_their_own():
+    # NVIDIA's of v0.7 at batch 2,048: from update 6,453 on and every 809, 0.4 and 0.05 of its eight epochs.
+    schedule = schedules.build(
+        1.0, warmup_steps=200, total_steps=16134, decay="mlperf_gnmt", remain=0.4, interval=0.05, keras="tf_keras"
+    )
+    steps = [201, 6452, 6453, 7258, 7259, 8065, 8871, 16133]
+    np.testing.assert_allclose(rates(schedule, steps), [1, 1, 1 / 2, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 16])
+
+
 @pytest.mark.parametrize("face", FACES)
 def test_an_exponential_rise_is_that_of_mlperfs_gnmt(face):
     schedule = made("mlperf_gnmt", face, rise="exponential")
@@ -126,6 +135,7 @@ def test_an_exponential_rise_is_that_of_mlperfs_gnmt(face):
         ({"decay": "cosine", "start": 11}, "the decay starts at update 11, past the run's end at 10"),
         ({"decay": "mlperf_gnmt", "warmup_steps": 6}, "first halving after the warm-up of 6"),
         ({"decay": "mlperf_gnmt", "remain": 1.1}, "remain=1.1 of 10 updates is update 11: expected a share of at most"),
+        ({"decay": "mlperf_gnmt", "interval": 2}, "interval=2: expected a share of the run"),
         ({"rise": "square"}, "rise 'square' is unknown. Known: exponential, linear"),
         ({"keras": "keras4"}, "keras='keras4' is unknown"),
     ],

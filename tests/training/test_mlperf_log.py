@@ -109,3 +109,49 @@ def test_a_run_that_does_not_evaluate_is_refused(tmp_path):
 def test_a_file_that_cannot_be_written_is_told(tmp_path):
     with pytest.raises(ValueError, match="--mlperf_log=.*No such file or directory"):
         small_run(tmp_path, mlperf_log=str(tmp_path / "none" / "log"))
+
+
+GNMT = os.path.join(ROOT, "experiments", "wmt", "gnmt_mlperf_1k.py")
+
+
+def test_gnmts_log_is_accepted_by_the_checker(tmp_path, caplog):
+    pytest.importorskip("sentencepiece")
+    config = experiment.load(GNMT)
+    mlperf_rules.check(config)
+    model = {**config.model.to_dict(), **tasks.get(config.task).smoke_model({})}
+    task = tasks.get(config.task)(model=model, data=config.data.to_dict(), data_dir=None, use_fake_data=True)
+    recipe = experiment.tuned_recipe(config, len(task.train))
+    path = tmp_path / "mlperf.log"
+    log = MLPerfLog(str(path), task.target, mlperf_rules.unit(config.task))
+    log.init()
+    settings = mlperf_rules.settings(config, recipe, task, task.test, replicas=8)
+    log.start(settings, step=0, steps_in_epoch=4000.0, evaluate_every=4000)
+    for step, bleu in ((4000, 21.5), (8000, 24.25)):
+        log.evaluation_begins(step)
+        log.evaluation_ends(step, {task.target: bleu}, goes_on=bleu < 24)
+    log.stop(reached=True)
+    with caplog.at_level(logging.WARNING):
+        assert compliant(path, "0.7.0"), caplog.text
+    found = {event["key"]: event["value"] for event in events(path)}
+    assert found["eval_accuracy"] == 0.2425 and found["opt_base_learning_rate"] == 0.002
+    names = ("warmup_steps", "remain_steps", "decay_interval", "decay_steps", "decay_factor")
+    assert [found[f"opt_learning_rate_{name}"] for name in names] == [200, 10336, 1292, 4, 0.5]
+    # The longest made-up sentence has 12 pieces.
+    assert found["max_sequence_length"] == 14
+
+
+@pytest.mark.parametrize(
+    "field, value, said",
+    [
+        ("optimizer.weight_decay", 0.01, "optimizer.weight_decay=0.01; the rules of gnmt ask for 0.0: Adam"),
+        ("schedule.rise", "linear", "schedule.rise='linear'.* ask for 'exponential'"),
+        ("data.lowercase", False, "data.lowercase=False; the rules of gnmt ask for True"),
+        ("evaluate_on", "validation", "evaluate_on='validation'; the rules of gnmt ask for 'test'"),
+    ],
+)
+def test_a_gnmt_by_other_rules_is_refused(field, value, said):
+    config = experiment.load(GNMT)
+    holder, _, name = field.rpartition(".")
+    (config[holder] if holder else config)[name] = value
+    with pytest.raises(ValueError, match=said):
+        mlperf_rules.check(config)

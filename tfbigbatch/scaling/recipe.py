@@ -124,7 +124,8 @@ class Recipe:
                 fields[field] = steps(field, fields[field])
         if "boundaries" in fields:
             fields["boundaries"] = [steps("boundaries", duration) for duration in fields["boundaries"]]
-        unknown = set(fields) - {"power", "end", "factor", "every", "start", "staircase", "boundaries", "remain"}
+        known = {"power", "end", "factor", "every", "start", "staircase", "boundaries", "remain", "interval"}
+        unknown = set(fields) - known
         if unknown:
             raise InputError(f"decay {name!r} takes no field {sorted(unknown)[0]!r}.")
         warmup_steps = self.warmup_steps(dataset_size)

@@ -13,7 +13,7 @@ DECAYS = {
     "exponential": (("factor", "every"), ("start", "staircase")),
     "multi_step": (("factor", "boundaries"), ()),
     "mlperf_lars": ((), ()),
-    "mlperf_gnmt": ((), ("remain",)),
+    "mlperf_gnmt": ((), ("remain", "interval")),
 }
 
 
@@ -31,6 +31,7 @@ def build(
     staircase=False,
     boundaries=(),
     remain=2 / 3,
+    interval=0.0,
     rise="linear",
     keras=None,
 ):
@@ -43,7 +44,8 @@ def build(
         `total_steps`; 'exponential': times `factor` for each `every` updates, in whole steps where
         `staircase`; 'multi_step': times `factor` at each of `boundaries`; 'mlperf_lars': that of
         MLPerf's ResNet-50 with LARS, power 2 to 1e-4 over total - warm-up + 1 updates; 'mlperf_gnmt':
-        that of MLPerf's GNMT, halved at a share `remain` of the run and three times more.
+        that of MLPerf's GNMT, halved at a share `remain` of the run and three times more, a share
+        `interval` apart, or evenly over what is left where that is 0.
       start: the update at which the decay starts, where that is after the warm-up's end; the peak is
         kept until then.
       rise: of the warm-up: 'linear' from 0, or 'exponential' from 1% of the peak, as of MLPerf's GNMT.
@@ -73,6 +75,8 @@ def build(
             f"the boundary at update {inside[0]} lies inside the warm-up of {warmup_steps} updates: warm up "
             "shorter, or move the boundary."
         )
+    if decay == "mlperf_gnmt" and not 0 <= interval <= 1:
+        raise InputError(f"interval={interval}: expected a share of the run, or 0 to spread the halvings evenly.")
     if decay == "mlperf_gnmt" and not warmup_steps < int(remain * total_steps) <= total_steps:
         raise InputError(
             f"remain={remain} of {total_steps} updates is update {int(remain * total_steps)}: expected a share of at "
@@ -93,6 +97,8 @@ def build(
             keras, peak, [boundary - warmup_steps for boundary in boundaries], factor=factor
         ),
         "mlperf_lars": lambda keras: decays.mlperf_lars(keras, peak, left),
-        "mlperf_gnmt": lambda keras: decays.mlperf_gnmt(keras, peak, total_steps, warmup_steps, remain=remain),
+        "mlperf_gnmt": lambda keras: decays.mlperf_gnmt(
+            keras, peak, total_steps, warmup_steps, remain=remain, interval=interval
+        ),
     }
     return face.GradualWarmup(peak, warmup_steps, make[decay](face.keras_schedules), hold_steps, rise)

@@ -35,21 +35,30 @@ def multi_step(keras_schedules, peak, boundaries, *, factor):
     )
 
 
-def mlperf_gnmt(keras_schedules, peak, total_steps, warmup_steps, *, remain):
-    """The decay of MLPerf's GNMT: halved at a share `remain` of the run, and three times more at even distances.
+def mlperf_gnmt(keras_schedules, peak, total_steps, warmup_steps, *, remain, interval):
+    """The decay of MLPerf's GNMT: halved at each of `gnmt_halvings`.
 
-    NVIDIA/DeepLearningExamples, PyTorch/Translation/GNMT, `WarmupMultiStepLR`: its options are remain_steps, 0.666
-    by default, decay_steps of 4 and decay_factor of 0.5. Where the run's length does not fit, the last rate goes on.
     Unlike the others it counts from the run's first update: `warmup_steps` says where that is.
     """
+    halvings = gnmt_halvings(total_steps, remain=remain, interval=interval)
+    return multi_step(keras_schedules, peak, [step - warmup_steps for step in halvings], factor=0.5)
+
+
+def gnmt_halvings(total_steps, *, remain, interval):
+    """The updates, counted from the run's first, at which MLPerf's GNMT halves its rate: four of them.
+
+    NVIDIA/DeepLearningExamples, PyTorch/Translation/GNMT, `WarmupMultiStepLR`: its options are remain_steps, 0.666
+    by default, decay_interval, decay_steps of 4 and decay_factor of 0.5. Where the run's length does not fit, the
+    last rate goes on.
+
+    Args:
+      total_steps: updates in the run.
+      remain: the share of the run after which the first one comes.
+      interval: the share of the run from one to the next; 0 to spread them over what is left.
+    """
     first = int(remain * total_steps)
-    distance = max(1, (total_steps - first) // _GNMT_HALVINGS)
-    return multi_step(
-        keras_schedules,
-        peak,
-        [first - warmup_steps + halving * distance for halving in range(_GNMT_HALVINGS)],
-        factor=0.5,
-    )
+    distance = int(interval * total_steps) if interval else (total_steps - first) // _GNMT_HALVINGS
+    return [first + halving * max(1, distance) for halving in range(_GNMT_HALVINGS)]
 
 
 def mlperf_lars(keras_schedules, peak, decay_steps):

@@ -1,16 +1,18 @@
-"""What MLPerf Training's rules ask of a run, and want to know of it: ResNet with LARS, and BERT with LAMB.
+"""What MLPerf Training's rules ask of a run, and want to know of it: ResNet with LARS, BERT with LAMB, GNMT with Adam.
 
-ResNet's are those of 4.0.0 and BERT's of 5.0.0, the last rules that have them.
+ResNet's are those of 4.0.0, BERT's of 5.0.0 and GNMT's of 0.7.0, the last rules that have them.
 """
 
 from tfbigbatch.errors import InputError
+from tfbigbatch.schedules import decays
 
 
 def check(config):
     """Raises where a run cannot be logged by the rules.
 
     Raises:
-      ValueError: it is neither ResNet with LARS and MLPerf's decay, nor BERT with LAMB and a linear decay.
+      ValueError: it is neither ResNet with LARS and MLPerf's decay, nor BERT with LAMB and a linear decay, nor GNMT
+        with Adam and MLPerf's schedule.
     """
     if config.task not in _BENCHMARKS:
         raise InputError(
@@ -25,6 +27,13 @@ def check(config):
                 f"--mlperf_log: {field}={value!r}; the rules that it follows are those of {benchmark}, which ask for "
                 f"{expected!r}. Take an experiment such as {example}."
             )
+    if benchmark == _Gnmt.name:
+        _check_gnmt(config)
+
+
+def unit(task):
+    """The value of the task's metric that the rules count as 1: they know BLEU as a share, and the task in percent."""
+    return _BENCHMARKS[task].unit
 
 
 def settings(config, recipe, task, held_out, replicas):
@@ -36,7 +45,6 @@ def settings(config, recipe, task, held_out, replicas):
       task, held_out: the task, and the set that it is evaluated on.
       replicas: in sync.
     """
-    examples = task.train.examples_in_epoch(config.batch_size)
     return {
         "submission_benchmark": _BENCHMARKS[config.task].name,
         **{f"submission_{name}": value for name, value in config.mlperf.items()},
@@ -45,12 +53,13 @@ def settings(config, recipe, task, held_out, replicas):
         "gradient_accumulation_steps": config.accumulation_steps,
         "train_samples": len(task.train),
         "eval_samples": len(held_out),
-        **_BENCHMARKS[config.task].of_the_recipe(config, recipe, examples, replicas),
+        **_BENCHMARKS[config.task].of_the_recipe(config, recipe, task, replicas),
     }
 
 
 class _ResNet:
     name = "resnet"
+    unit = 1.0
     _EXAMPLE = "experiments/imagenet/resnet50_lars_4k.py"
     wanted = (
         ("model.name", "resnet", _EXAMPLE),
@@ -59,7 +68,8 @@ class _ResNet:
     )
 
     @staticmethod
-    def of_the_recipe(config, recipe, examples, replicas):
+    def of_the_recipe(config, recipe, task, replicas):
+        examples = task.train.examples_in_epoch(config.batch_size)
         optimizer = config.optimizer
         span = config.batch_size // config.accumulation_steps
         return {
@@ -79,6 +89,7 @@ class _ResNet:
 
 class _Bert:
     name = "bert"
+    unit = 1.0
     _EXAMPLE = "experiments/bert/mlperf_4096.py"
     wanted = (
         ("model.name", "bert", _EXAMPLE),
@@ -87,8 +98,9 @@ class _Bert:
     )
 
     @staticmethod
-    def of_the_recipe(config, recipe, examples, replicas):
+    def of_the_recipe(config, recipe, task, replicas):
         del replicas
+        examples = task.train.examples_in_epoch(config.batch_size)
         optimizer = config.optimizer
         warmup_steps = recipe.warmup_steps(examples)
         return {
@@ -105,4 +117,50 @@ class _Bert:
         }
 
 
-_BENCHMARKS = {"image_classification": _ResNet, "bert_pretraining": _Bert}
+class _Gnmt:
+    name = "gnmt"
+    unit = 100.0
+    _EXAMPLE = "experiments/wmt/gnmt_mlperf_1k.py"
+    wanted = (
+        ("optimizer.name", "adam", _EXAMPLE),
+        ("schedule.decay", "mlperf_gnmt", _EXAMPLE),
+        ("schedule.rise", "exponential", _EXAMPLE),
+        ("data.tokenize", "intl", _EXAMPLE),
+    )
+
+    @staticmethod
+    def of_the_recipe(config, recipe, task, replicas):
+        del replicas
+        examples = task.train.examples_in_epoch(config.batch_size)
+        schedule = config.schedule
+        halvings = decays.gnmt_halvings(
+            recipe.total_steps(examples), remain=schedule.remain, interval=schedule.interval
+        )
+        return {
+            "opt_name": "adam",
+            "opt_base_learning_rate": recipe.learning_rate,
+            # The alternatives to tensorflow/nmt's own schedule: an exponential rise, and halvings.
+            "opt_learning_rate_alt_warmup_func": True,
+            "opt_learning_rate_alt_decay_func": True,
+            "opt_learning_rate_warmup_steps": recipe.warmup_steps(examples),
+            "opt_learning_rate_remain_steps": halvings[0],
+            "opt_learning_rate_decay_interval": halvings[1] - halvings[0],
+            "opt_learning_rate_decay_steps": len(halvings),
+            "opt_learning_rate_decay_factor": 0.5,
+            # The rules count a sentence's begin and end; a shape has one of them.
+            "max_sequence_length": max(task.train.shapes[-1]) + 1,
+        }
+
+
+def _check_gnmt(config):
+    """What the rules of gnmt ask for beside names."""
+    for field, given, fine, expected in (
+        ("optimizer.weight_decay", config.optimizer.get("weight_decay"), 0.0, "0.0: Adam, and not AdamW"),
+        ("data.lowercase", config.data.lowercase, True, "True: BLEU in lower case"),
+        ("evaluate_on", config.evaluate_on, "test", "'test', of newstest2014"),
+    ):
+        if given != fine:
+            raise InputError(f"--mlperf_log: {field}={given!r}; the rules of gnmt ask for {expected}.")
+
+
+_BENCHMARKS = {"image_classification": _ResNet, "bert_pretraining": _Bert, "gnmt": _Gnmt}
