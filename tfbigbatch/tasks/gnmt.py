@@ -97,6 +97,8 @@ class Gnmt:
             manifest = fake_translations.pairs(self._made_up.name)
             # Each shape is a branch of the step, and a second to trace.
             data["most_shapes"] = min(data["most_shapes"], 2)
+            # An untrained network ends few sentences, and the made-up ones are shorter.
+            self._max_decoded = min(self._max_decoded, 20)
         else:
             manifest = translation_manifest.load(data_dir)
         missing = [name for name in ("train", *self.evaluates_on) if name not in manifest.splits]

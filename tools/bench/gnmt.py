@@ -1,16 +1,20 @@
-"""Times GNMT: a training step beside the same network of plain Keras layers, and decoding.
+"""Times GNMT: a training step beside the same network of plain Keras layers, buckets beside none, and decoding.
 
-    python tools/bench/gnmt.py --batch_size=64,512 --results=docs/results/throughput/gnmt.json
+    python tools/bench/gnmt.py --batch_size=64,512 --bucketed_batch_size=512 --data_dir=data/multi30k_en_de \
+      --results=docs/results/throughput/gnmt.json
 
 Training is a forward pass, the smoothed cross entropy, a backward pass and Adam, on made-up sentences of half to the
 whole of --length; the contenders take turns, step by step, in one process. Figures are medians: real target tokens a
-second, and sentences a second. Decoding is ours alone; an untrained network hardly ever ends a sentence, so that each
-takes --length tokens: the longest that a search can take.
+second, and sentences a second. With buckets, --batches of pairs of the lengths of --data_dir, or of made-up ones, are
+trained on in the trainer's order: cut to the shapes of their buckets, and all padded to the longest. Decoding is ours
+alone; an untrained network hardly ever ends a sentence, so that each takes --length tokens: the longest that a search
+can take.
 """
 
 import statistics
 import time
 
+import gnmt_buckets
 import gnmt_contenders
 from absl import flags
 
@@ -21,7 +25,11 @@ flags.DEFINE_integer("hidden_units", 256, "Of each LSTM; MLPerf's has 1,024.", l
 flags.DEFINE_integer("encoder_layers", 4, "LSTMs of the encoder.", lower_bound=1)
 flags.DEFINE_integer("decoder_layers", 4, "LSTMs of the decoder.", lower_bound=1)
 flags.DEFINE_integer("length", 24, "Tokens of the longest sentence, of source and target.", lower_bound=2)
-flags.DEFINE_list("batch_size", ["128"], "Sentences in a training step.")
+flags.DEFINE_list("batch_size", ["128"], "Sentences in a training step. Empty: no training beside plain Keras.")
+flags.DEFINE_list("bucketed_batch_size", ["128"], "Sentences in one with and without buckets. Empty: none of it.")
+flags.DEFINE_integer("batches", 20, "Batches of an epoch with and without buckets, all in each repeat.", lower_bound=1)
+flags.DEFINE_integer("most_shapes", 5, "Shapes that buckets have, at most.", lower_bound=1)
+flags.DEFINE_string("data_dir", None, "A prepared folder, whose pairs' lengths are taken; left out, made-up ones.")
 flags.DEFINE_list("beam_size", ["1", "5"], "Beams to decode with; 1 is greedy. Empty: no decoding.")
 flags.DEFINE_integer("decode_batch_size", 64, "Sentences that are decoded at once.", lower_bound=1)
 flags.DEFINE_integer("repeats", 10, "Timed steps of each contender.", lower_bound=1)
@@ -100,6 +108,38 @@ def training(sizes, batch_size, repeats, jit_compile):
     return {"batch_size": batch_size, "tokens": tokens, "tokens_per_second": speed, "ratio": ratio, "seconds": seconds}
 
 
+def bucketed(sizes, batch_size, lengths, most_shapes, repeats, jit_compile):
+    """The figures of an epoch with buckets, and with all batches padded to the longest pair.
+
+    Args:
+      lengths: integer array of [pairs, 2]; whole batches.
+    """
+    import tensorflow as tf
+
+    from tfbigbatch.data import length_buckets
+    from tfbigbatch.models.gnmt import gnmt
+
+    sizes = {**sizes, "source_length": None, "target_length": None}
+    shapes, places, calls = {}, {}, {}
+    for name, most in (("bucketed", most_shapes), ("padded", 1)):
+        shapes[name] = length_buckets.choose(lengths, most)
+        batches = gnmt_buckets.batches(
+            lengths, shapes[name], batch_size, sizes["vocabulary_size"], begin=_BEGIN, end=_END
+        )
+        places[name] = sum(batch[1].size + batch[0]["source_ids"].size for batch in batches)
+        batches = [tf.nest.map_structure(tf.constant, batch) for batch in batches]
+        step = training_step(gnmt(**sizes, dropout=0.2), jit_compile)
+        calls[name] = lambda step=step, batches=batches: [float(step(*batch)) for batch in batches]
+    seconds = seconds_in_turn(calls, repeats)
+    speed = {name: int(lengths[:, 1].sum()) / statistics.median(values) for name, values in seconds.items()}
+    padding = {name: 1 - int(lengths.sum()) / count for name, count in places.items()}
+    ratio = speed["bucketed"] / speed["padded"]
+    shown = ", ".join(f"{name} {value:,.0f} ({padding[name]:.1%} padding)" for name, value in speed.items())
+    print(f"buckets, batch {batch_size:,}: {shown} target tokens a second; {ratio:.2f} of padded", flush=True)
+    figures = {"tokens_per_second": speed, "ratio": ratio, "padding": padding, "shapes": shapes, "seconds": seconds}
+    return {"batch_size": batch_size, "pairs": len(lengths), **figures}
+
+
 def decoding(sizes, batch_size, beam_size, repeats, jit_compile):
     """The figures of a search."""
     import tensorflow as tf
@@ -135,6 +175,7 @@ def _main(unused):
 
     options = flags.FLAGS
     batch_sizes = command.numbers("batch_size", options.batch_size, int)
+    bucketed_batch_sizes = command.numbers("bucketed_batch_size", options.bucketed_batch_size, int)
     beam_sizes = command.numbers("beam_size", options.beam_size, int)
     if options.mixed_precision == "bfloat16":
         tf_keras.mixed_precision.set_global_policy("mixed_bfloat16")
@@ -148,12 +189,15 @@ def _main(unused):
     }
     run = {"repeats": options.repeats, "jit_compile": options.jit_compile}
     trained = [training(sizes, batch_size, **run) for batch_size in batch_sizes]
+    with_buckets = []
+    for batch_size in bucketed_batch_sizes:
+        lengths = gnmt_buckets.lengths(options.data_dir, options.batches * batch_size, options.length)
+        with_buckets.append(bucketed(sizes, batch_size, lengths, options.most_shapes, **run))
     decoded = [decoding(sizes, options.decode_batch_size, beam_size, **run) for beam_size in beam_sizes]
     if options.results:
-        setting = {**sizes, "mixed_precision": options.mixed_precision, **run}
-        write_json(
-            options.results, {"setting": setting, "training": trained, "decoding": decoded, "versions": versions()}
-        )
+        setting = {**sizes, "mixed_precision": options.mixed_precision, "data_dir": options.data_dir, **run}
+        figures = {"training": trained, "buckets": with_buckets, "decoding": decoded}
+        write_json(options.results, {"setting": setting, **figures, "versions": versions()})
         print(f"results      {options.results}")
 
 
