@@ -97,6 +97,21 @@ def test_pairs_that_cannot_be_trained_on_are_left_out_and_counted(tmp_path):
     assert [counts["pairs"], counts["empty"], counts["cut"], counts["not_reversible"]] == [4, 0, 2, 0]
 
 
+def test_the_first_pairs_that_were_left_out_are_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(texts, "GRAIN", 20)
+    bad = [("", "Haus")] * 5 + [("tree", "Baum " * 51), ("dog", "Hund " * 12)]
+    lines = [*expected(0, 70), *bad, *expected(70, 30)]
+    train = [[write(tmp_path, f"a.{side}", [pair[side] for pair in lines])] for side in range(2)]
+    said = []
+    prepare.prepare(prepare.splits_of(train), str(tmp_path / "out"), translation_sets.options(), said.append)
+    [source], [target] = train
+    assert said[2:] == [
+        *(f"left out, with an empty sentence: {source} and {target}, line {line}" for line in (71, 72, 73)),
+        f"left out, with a sentence of more pieces than --max_length: {source} and {target}, line 76",
+        f"left out, of lengths that differ by more than --max_ratio: {source} and {target}, line 77",
+    ]
+
+
 def test_sentences_that_were_cut_are_named(tmp_path):
     said, test = [], write(tmp_path, "test", ["the dog.", "tree " * 30])
     splits = prepare.splits_of(*(tuple(zip(one)) for one in (pair(tmp_path, "a", 100),)), test=([test], [test]))

@@ -39,6 +39,22 @@ def test_outputs_come_in_the_order_of_the_examples_without_padding(replicas, bat
     np.testing.assert_array_equal(found["outputs"], held_out.features["input_word_ids"][:, 1:3])
 
 
+def test_texts_are_kept_where_the_task_has_such():
+    class Translates(Task):
+        def texts(self, outputs):
+            return [str(row[0]) for row in outputs]
+
+    kept, held_out = [], fake_texts.pairs(3)[1]
+    ids = tf_keras.Input((None,), dtype=tf.int32)
+    model = TrainingModel(tf_keras.Model({"input_word_ids": ids}, ids[:, 1:3]))
+    model.compile()
+    batches = held_out.evaluation_batches(tf.distribute.InputContext(), batch_size=20)
+    batches = batches.map(lambda x, y, mask: ({"input_word_ids": x["input_word_ids"]}, y, mask))
+    for task in (Task(), Translates()):
+        measured(model, task, held_out, batches, 1, kept.append)
+    assert kept == [[str(row[1]) for row in held_out.features["input_word_ids"]]]
+
+
 def test_a_check_that_finds_something_wrong_is_heard():
     def check():
         raise ValueError("too much of it is bad")

@@ -34,6 +34,24 @@ def test_a_path_that_cannot_be_written_is_named(tmp_path):
         RunDirectory(str(tmp_path / "file" / "run")).open({}, [])
 
 
+def test_what_a_run_keeps_is_written_once_and_is_not_another(tmp_path):
+    directory = RunDirectory(str(tmp_path))
+    directory.check_kept({"vocabulary.model": b"one"})
+    directory.keep({"vocabulary.model": b"one"})
+    directory.keep({"vocabulary.model": b"one"})
+    directory.check_kept({"vocabulary.model": b"one"})
+    with pytest.raises(
+        ValueError, match="vocabulary.model is not the vocabulary.model of the data: the run began with"
+    ):
+        directory.check_kept({"vocabulary.model": b"two"})
+    assert (tmp_path / "vocabulary.model").read_bytes() == b"one"
+
+
+def test_translations_are_named_by_set_and_step(tmp_path):
+    RunDirectory(str(tmp_path)).write_translations("test", 400, ["Ein Hund.", "", "läuft"])
+    assert (tmp_path / "translations" / "test-00000400.txt").read_text(encoding="utf-8") == "Ein Hund.\n\nläuft\n"
+
+
 def test_a_damaged_json_file_is_named(tmp_path):
     (tmp_path / "config.json").write_text("{half")
     with pytest.raises(ValueError, match="config.json cannot be read"):
@@ -74,6 +92,8 @@ def test_only_the_chief_writes(tmp_path):
     directory = RunDirectory(str(tmp_path / "run"), is_chief=False)
     directory.open({}, [])
     directory.write_status("running", step=1)
+    directory.keep({"vocabulary.model": b"one"})
+    directory.write_translations("test", 1, ["a"])
     MetricsLog(directory).write("train", 1, {"loss": 1.0})
     assert not (tmp_path / "run").exists()
 

@@ -1,13 +1,14 @@
 """From parallel texts to a prepared folder: checked, cleaned and written, and gone on with after a stop."""
 
 import dataclasses
+import itertools
 import os
 
 import numpy as np
 
 from tfbigbatch.data import claim, record_manifest, shard_files, translation_manifest, translation_vocabulary, workers
 from tfbigbatch.data.prepare_translation import shards, texts, vocabulary
-from tfbigbatch.data.prepare_translation.settings import Settings
+from tfbigbatch.data.prepare_translation.settings import REFUSALS, Settings
 from tfbigbatch.data.whole_file import replace
 from tfbigbatch.errors import InputError
 
@@ -94,7 +95,8 @@ def prepare(splits, output_dir, options, say=lambda line: None):
       splits: dictionary of `splits_of`.
       output_dir: the prepared folder; made where it does not exist.
       options: Options.
-      say: called with a line on what was found, before the long work begins, and on each sentence that was cut.
+      say: called with a line on what was found, before the long work begins; on the first pairs that were left out,
+        for each reason; and on each sentence that was cut.
 
     Returns:
       (all that manifest.json says, as a dictionary; True where the folder held it already).
@@ -131,7 +133,7 @@ def prepare(splits, output_dir, options, say=lambda line: None):
             if name != "train":
                 _copy(pairs, translation_manifest.text_paths(output_dir, name))
         _save(output_dir, plan, splits, scans, planned, results, learnt)
-        for line in _cut(planned, results, options.settings.max_eval_length):
+        for line in (*_left_out(planned, results), *_cut(planned, results, options.settings.max_eval_length)):
             say(line)
         return translation_manifest.read(output_dir), False
 
@@ -225,6 +227,19 @@ def _save(output_dir, plan, splits, scans, planned, results, learnt):
     )
     sha256 = {shard.path: results[shard.name]["sha256"] for shard in planned}
     translation_manifest.save(output_dir, manifest, sha256=sha256, about={**plan, "texts": sources, "counts": counts})
+
+
+def _left_out(planned, results):
+    """A line for each of the first pairs that were left out, for each reason."""
+    for reason, words in REFUSALS.items():
+        # A shard from before they were named names none.
+        found = (
+            (shard.pair, line)
+            for shard in planned
+            for line in results[shard.name].get("left_out_lines", {}).get(reason, ())
+        )
+        for (source, target), line in itertools.islice(found, shards.NAMED_LEFT_OUT):
+            yield f"left out, {words}: {source} and {target}, line {line}"
 
 
 def _cut(planned, results, most):

@@ -15,8 +15,8 @@ from tfbigbatch.data.whole_file import replace
 
 # Small corpora are prepared in parallel too: up to so many shards, where the text has as many grains.
 _FEWEST = 8
-# Cut sentences that a shard's record names, at most.
-_NAMED = 100
+# Cut sentences that a shard's record names, at most; and pairs that are left out, for each reason.
+_NAMED, NAMED_LEFT_OUT = 100, 3
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -114,7 +114,8 @@ COUNTS = ("lines", "pairs", *REFUSALS, "source_pieces", "target_pieces", "cut", 
 def write(shard, tick):
     """Writes a shard, and then its record beside it: what it holds, as `shard_files.done` returns it.
 
-    Beside COUNTS, the record names the first sentences that were cut, in 'cut_lines': [path, line, pieces] each.
+    Beside COUNTS, the record names the first sentences that were cut, in 'cut_lines': [path, line, pieces] each; and
+    the lines of the first pairs that were left out, in 'left_out_lines', by reason.
 
     Args:
       shard: Shard.
@@ -124,7 +125,7 @@ def write(shard, tick):
     Raises:
       ValueError: a file cannot be read or a line is not UTF-8, or the folder cannot be written.
     """
-    counts = {**dict.fromkeys(COUNTS, 0), "cut_lines": []}
+    counts = {**dict.fromkeys(COUNTS, 0), "cut_lines": [], "left_out_lines": {reason: [] for reason in REFUSALS}}
     return shard_files.write(shard, _records(shard, counts, tick), counts)
 
 
@@ -167,13 +168,14 @@ def serialized(source, target, width):
 
 
 def _training_pairs(shard, sides, start, vocabulary, counts):
-    """The pairs of ids that are trained on."""
-    del start
+    """The pairs of ids that are trained on; `start` is the number of the first line."""
     kept = []
-    for pair in zip(*map(vocabulary.ids, sides)):
+    for line, pair in enumerate(zip(*map(vocabulary.ids, sides)), start):
         refusal = shard.settings.refused(*map(len, pair))
         if refusal:
             counts[refusal] += 1
+            if counts[refusal] <= NAMED_LEFT_OUT:
+                counts["left_out_lines"][refusal].append(line)
         else:
             kept.append(pair)
     return kept
