@@ -1,9 +1,7 @@
 """The network of a translation run, with the vocabulary that it was trained with, from the run's directory alone."""
 
 import dataclasses
-import glob
 import os
-import re
 
 import tensorflow as tf
 import tf_keras
@@ -13,6 +11,7 @@ from tfbigbatch.data.translation_vocabulary import Vocabulary
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment import completed
 from tfbigbatch.tasks import gnmt
+from tfbigbatch.training import checkpoint_files
 from tfbigbatch.training.run_directory import read_json
 
 _TASK = "gnmt"
@@ -65,24 +64,21 @@ def load(model_dir, *, step=None, vocabulary=None):
     network = gnmt.network_of(config["model"], len(words))
     _restore(network, path, len(words))
     search = {name: config["data"][name] for name in ("beam_size", "length_penalty", "coverage_penalty", "max_decoded")}
-    return TrainedGnmt(network, words, search, _step_of(path))
+    return TrainedGnmt(network, words, search, checkpoint_files.step_of(path))
 
 
 def _checkpoint(folder, step):
     """The path of a checkpoint, as TensorFlow names it."""
-    written = glob.glob(os.path.join(glob.escape(folder), "step-*.index"))
-    steps = sorted(_step_of(path.removesuffix(".index")) for path in written)
-    if not steps:
+    found = {checkpoint_files.step_of(path): path for path in checkpoint_files.paths(folder)}
+    if not found:
         raise InputError(f"{folder} holds no checkpoint. Train first, or give another --model_dir.")
     if step is None:
-        return tf.train.latest_checkpoint(folder) or os.path.join(folder, f"step-{steps[-1]}")
-    if step not in steps:
-        raise InputError(f"--step={step}: {folder} has no such checkpoint; it has {', '.join(map(str, steps))}.")
-    return os.path.join(folder, f"step-{step}")
-
-
-def _step_of(path):
-    return int(re.search(r"step-(\d+)$", path)[1])
+        return found[max(found)]
+    if step not in found:
+        raise InputError(
+            f"--step={step}: {folder} has no such checkpoint; it has {', '.join(map(str, sorted(found)))}."
+        )
+    return found[step]
 
 
 def _vocabulary(model_dir, given):
@@ -115,7 +111,8 @@ def _restore(network, path, pieces):
             f"checkpoint {path} does not fit config.json and a vocabulary of {pieces:,} pieces: one of them is of "
             f"another model. {str(error).strip().splitlines()[0]}"
         ) from None
-    except tf.errors.OpError as error:
+    # TensorFlow turns data that ends too soon into Python's own error.
+    except (tf.errors.OpError, IndexError) as error:
         raise InputError(
-            f"checkpoint {path} is damaged ({error.message.strip().splitlines()[0]}). Name another with --step."
+            f"checkpoint {path} is damaged ({str(error).strip().splitlines()[0]}). Name another with --step."
         ) from None
