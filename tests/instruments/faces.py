@@ -1,6 +1,7 @@
 """The instruments of both Kerases, and toy models for them."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from tests.optimizers.faces import KERAS
@@ -8,6 +9,8 @@ from tfbigbatch.instruments import keras3 as keras3_face
 from tfbigbatch.instruments import tf_keras as tf_keras_face
 
 INSTRUMENTS = {"tf_keras": tf_keras_face, "keras3": keras3_face}
+# Tests that trace much: the second Keras would take as long again, and is left to the slow ones.
+one_face_or_slow = pytest.mark.parametrize("face", ["keras3", pytest.param("tf_keras", marks=pytest.mark.slow)])
 FEATURES = 4
 
 

@@ -5,9 +5,7 @@ import pytest
 
 from tests.conftest import mirrored
 from tests.instruments.faces import INSTRUMENTS, examples, fit, model_of, tanh
-from tests.optimizers.faces import FACES
 
-both_faces = pytest.mark.parametrize("face", FACES)
 PROBE = examples(64, seed=1)
 
 
@@ -61,16 +59,19 @@ def assert_curvature(seen, hessian, gradient, rise, radius, count):
     assert seen["rise"] == pytest.approx(rise(radius * gradient / np.linalg.norm(gradient)), rel=0.01)
 
 
-@both_faces
-def test_a_quadratic(face):
-    model, seen = look(face, eigenvalues=5, radius=0.3, trace_samples=20)
+def test_a_quadratic():
+    model, seen = look("keras3", eigenvalues=5, radius=0.3, trace_samples=20)
     x = np.concatenate([PROBE[0], np.ones([64, 1])], axis=1).astype("float64")
     weights = flat(model)
     hessian, gradient = 2 * x.T @ x / 64, 2 * x.T @ (x @ weights - PROBE[1][:, 0]) / 64
     assert_curvature(seen, hessian, gradient, lambda e: gradient @ e + 0.5 * e @ hessian @ e, radius=0.3, count=5)
 
 
-@pytest.mark.parametrize("face, replicas", [("tf_keras", 1), ("keras3", 1), ("tf_keras", 2)])
+@pytest.mark.parametrize(
+    "face, replicas",
+    # Of replicas slow: each product waits for both.
+    [("tf_keras", 1), ("keras3", 1), pytest.param("tf_keras", 2, marks=pytest.mark.slow)],
+)
 def test_a_network_whose_whole_hessian_is_computed(face, replicas):
     strategy = mirrored(2) if replicas == 2 else None
     model, seen = look(face, tanh, strategy=strategy, eigenvalues=3, trace_samples=30 if replicas == 1 else 8)

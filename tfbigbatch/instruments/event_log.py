@@ -39,11 +39,16 @@ class EventLog:
         with self._writing(step):
             tf.summary.image(tag, tf.io.decode_png(png, channels=3)[tf.newaxis])
 
-    @contextlib.contextmanager
-    def _writing(self, step):
+    def lay_out(self):
+        """Writes the layout, where nothing is written yet, for scalars that go to another folder of the same run."""
         if self._writer is None:
             self._writer = tf.summary.create_file_writer(self._folder)
             self._write_layout()
+            self._writer.flush()
+
+    @contextlib.contextmanager
+    def _writing(self, step):
+        self.lay_out()
         # Keras' own TensorBoard callback leaves a condition of its own in force.
         with self._writer.as_default(step=step), tf.summary.record_if(True):
             yield

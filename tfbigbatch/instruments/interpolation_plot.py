@@ -5,9 +5,9 @@ import os
 from tfbigbatch.errors import InputError
 from tfbigbatch.instruments.event_log import log_of
 from tfbigbatch.instruments.instrument import innermost
-from tfbigbatch.instruments.loss_surface import LINE, losses_along, losses_around
+from tfbigbatch.instruments.loss_surface import LINE, check_points, losses_along, losses_around
 from tfbigbatch.instruments.probe import micro_batches_of, parts_of
-from tfbigbatch.instruments.surface_plots import line_plot, surface_plot
+from tfbigbatch.instruments.surface_plots import check_matplotlib, line_plot, surface_plot
 
 
 class InterpolationPlotMixin:
@@ -37,8 +37,8 @@ class InterpolationPlotMixin:
       surface: (positions, losses [points, points]) of the last drawing; None without.
 
     Raises:
-      ValueError: at the beginning of `fit`, no start is given and the model has no weights yet; at its
-        end, a set of weights is of another model, or matplotlib is not installed.
+      ValueError: an argument is out of range, or matplotlib is not installed; at the beginning of `fit`,
+        no start is given and the model has no weights yet; at its end, a set of weights is of another model.
     """
 
     # tf_keras then hands over tensors, which nobody here waits for.
@@ -60,6 +60,10 @@ class InterpolationPlotMixin:
         log=None,
     ):
         super().__init__()
+        # Before the run, not at its end.
+        check_matplotlib()
+        if surface_points:
+            check_points(surface_points)
         self.line = self.surface = None
         self._probe = parts_of(micro_batches_of(probe, micro_batches))
         self._folder = os.fspath(folder)

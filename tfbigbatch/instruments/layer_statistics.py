@@ -150,4 +150,5 @@ def _updates_in_execution(model):
     """The model's steps_per_execution, in either Keras."""
     own = getattr(model, "steps_per_execution", None)
     own = getattr(model, "_steps_per_execution", None) if own is None else own
-    return 1 if own is None else int(own)
+    # A variable in tf_keras, of all replicas under a strategy.
+    return 1 if own is None else int(own.numpy() if hasattr(own, "numpy") else own)

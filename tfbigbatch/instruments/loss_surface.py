@@ -55,10 +55,7 @@ def losses_around(model, weights=None, *, probe, micro_batches=8, points=21, rea
     Raises:
       ValueError: as `losses_along`, or `points` is even or below 3.
     """
-    if points < 3 or points % 2 == 0:
-        raise InputError(
-            f"points={points}: expected an odd number of 3 or more, so that the weights are in the middle."
-        )
+    check_points(points)
     point = point_of(model, weights)
     variables = floating_variables(model)
     moving = {id(tensor_variable(variable)) for variable in model.trainable_variables}
@@ -72,6 +69,15 @@ def losses_around(model, weights=None, *, probe, micro_batches=8, points=21, rea
         return loss.at(variables, [w + x * one + y * other for w, one, other in zip(point, across, up)])
 
     return positions, np.array([[at(x, y) for x in positions] for y in positions])
+
+
+def check_points(points):
+    """Raises ValueError where the weights themselves would be no point of the plane."""
+    if points < 3 or points % 2 == 0:
+        raise InputError(
+            f"{points} points along each axis of a surface: expected an odd number of 3 or more, so that the weights "
+            "are in the middle."
+        )
 
 
 def _probe_loss(model, probe, micro_batches, training):

@@ -54,7 +54,8 @@ class StepGradients:
         """In a replica: takes the gradients of one micro-batch's loss, as Keras gives them.
 
         Args:
-          gradients: list of tensors, or None. Of the mean loss divided by the replicas, as Keras divides it.
+          gradients: list of tensors, None for a variable without one: of the mean loss divided by the replicas, as
+            Keras divides it.
           examples: in the micro-batch.
         """
         replicas = self._strategy.num_replicas_in_sync
@@ -65,7 +66,7 @@ class StepGradients:
         """In a replica: takes the gradients of an update, the mean over its micro-batches and summed over replicas.
 
         Args:
-          gradients: list of tensors, for all of the variables.
+          gradients: list of tensors, one for each of the variables; None where it has none.
         """
         squares = _squares(gradients)
         share = 1.0 / self._strategy.num_replicas_in_sync
@@ -93,4 +94,7 @@ class StepGradients:
 
 
 def _squares(gradients):
-    return [tf.reduce_sum(tf.square(tf.cast(each, tf.float32))) for each in gradients if each is not None]
+    return [
+        tf.zeros([]) if gradient is None else tf.reduce_sum(tf.square(tf.cast(gradient, tf.float32)))
+        for gradient in gradients
+    ]

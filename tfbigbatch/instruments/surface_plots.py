@@ -1,10 +1,17 @@
 """Pictures of a loss along a line and on a plane, as PNG."""
 
+import importlib.util
 import io
 
 import numpy as np
 
 from tfbigbatch.errors import missing_extra
+
+
+def check_matplotlib():
+    """Raises ValueError where matplotlib is not installed."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise missing_extra("matplotlib", "plot")
 
 
 def line_plot(positions, losses, title="loss between two sets of weights"):
@@ -49,11 +56,10 @@ def surface_plot(positions, losses, title="loss around the weights, filter-norma
 
 
 def _figure(width, height):
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise missing_extra("matplotlib", "plot") from None
+    check_matplotlib()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     # Not through pyplot: its figures and backend are the user's.
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
