@@ -23,7 +23,7 @@ def watched(face, optimizer, steps, **options):
     return model, layers.history, weights
 
 
-@pytest.mark.parametrize("face, optimizer", [("tf_keras", "SGD"), ("tf_keras", "LAMB"), ("keras3", "LAMB")])
+@pytest.mark.parametrize("face, optimizer", [("tf_keras", "SGD"), ("keras3", "LAMB")])
 def test_the_norms_are_those_of_the_weights_and_of_their_change(face, optimizer):
     def make_it():
         options = {"layer_statistics": True, "exclude_from_layer_adaptation": ["bias"], "learning_rate": 0.02}

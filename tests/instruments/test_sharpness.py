@@ -69,8 +69,12 @@ def test_a_quadratic():
 
 @pytest.mark.parametrize(
     "face, replicas",
-    # Of replicas slow: each product waits for both.
-    [("tf_keras", 1), ("keras3", 1), pytest.param("tf_keras", 2, marks=pytest.mark.slow)],
+    # Slow: the other Keras as well, which has the quadratic; and replicas, where each product waits for both.
+    [
+        ("tf_keras", 1),
+        pytest.param("keras3", 1, marks=pytest.mark.slow),
+        pytest.param("tf_keras", 2, marks=pytest.mark.slow),
+    ],
 )
 def test_a_network_whose_whole_hessian_is_computed(face, replicas):
     strategy = mirrored(2) if replicas == 2 else None

@@ -117,7 +117,7 @@ class RunInstruments:
 def optimizer_fields(config):
     """A config's `optimizer` as a dictionary, with the statistics that an instrument reads."""
     fields, layers = config.optimizer.to_dict(), config.instruments.layers
-    if layers.enabled and layers.trust_ratio and fields.get("name") in ("lamb", "lars"):
+    if layers.enabled and layers.trust_ratio and str(fields.get("name")).lower() in ("lamb", "lars"):
         fields = {"layer_statistics": True, **fields}
     return fields
 
