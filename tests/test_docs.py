@@ -13,7 +13,14 @@ import tensorflow as tf
 import tf_keras
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PAGES = ("docs/optimizers.md", "docs/migration.md", "docs/scaling.md", "docs/date.md", "docs/finetuning.md")
+PAGES = (
+    "docs/optimizers.md",
+    "docs/migration.md",
+    "docs/scaling.md",
+    "docs/date.md",
+    "docs/finetuning.md",
+    "docs/instruments.md",
+)
 
 
 def blocks(page):

@@ -14,7 +14,7 @@ _HOMES = {
     "LARS": "tfbigbatch.optimizers",
     "Recipe": "tfbigbatch.scaling",
 }
-_SUBPACKAGES = ("optimizers", "scaling", "schedules")
+_SUBPACKAGES = ("instruments", "optimizers", "scaling", "schedules")
 
 __all__ = [*_HOMES, "__version__"]
 

@@ -89,6 +89,26 @@ def new(task, *, model=None):
                 # Of all rates, at each.
                 "rate_factor": 0.5,
             },
+            # What tells why and when a large batch loses accuracy, while the run goes on; see docs/instruments.md.
+            "instruments": {
+                # Of training examples, for all but the source 'steps'; as many as a replica's memory can hold at once.
+                "probe": {"micro_batch_size": 64, "micro_batches": 8},
+                # source: 'steps', the gradients of the micro-batches and replicas as they pass by, or 'probe', a fresh
+                # one at each look. smoothing: the decay of the averages at a look.
+                "noise_scale": {"enabled": False, "every": "50 steps", "source": "steps", "smoothing": 0.9},
+                "sharpness": {
+                    "enabled": False,
+                    "every": "5 epochs",
+                    "eigenvalues": 3,
+                    "iterations": 30,
+                    "trace_samples": 10,
+                    "radius": 0.05,
+                },
+                # trust_ratio: LARS and LAMB then keep their layer_statistics, by kernels that round otherwise on a CPU.
+                "layers": {"enabled": False, "every": "100 steps", "histograms": False, "trust_ratio": True},
+                # At the end of the run: from the first weights to the last; surface_points: 0, or an odd number.
+                "interpolation": {"enabled": False, "surface_points": 0},
+            },
             "model": tasks.model_defaults(task, model),
             # The input pipeline's.
             "data": dict(tasks.get(task).data_defaults),
@@ -335,6 +355,8 @@ def shrink(config):
         for fields in config.phases[:2]
     )
     config.evaluate_every = config.checkpoint_every = "4 steps"
+    for name in ("noise_scale", "sharpness", "layers"):
+        config.instruments[name].every = "4 steps"
     config.log_every = "2 steps"
     return config
 

@@ -104,6 +104,7 @@ def _run(
     from tfbigbatch.training.metrics_log import MetricsLog
     from tfbigbatch.training.mlperf_log import MLPerfLog
     from tfbigbatch.training.model import TrainingModel
+    from tfbigbatch.training.run_instruments import RunInstruments, check_instruments, optimizer_fields
     from tfbigbatch.training.segments import fit_segments
     from tfbigbatch.training.strategy import any_worker, barrier, choose, is_chief, is_multi_worker, is_tpu
 
@@ -165,6 +166,7 @@ def _run(
     phases = run_phases.phases_of(slowed, task_of, strategy.num_replicas_in_sync, rollbacks.skipped)
     if mlperf_log and len(phases) > 1:
         raise InputError(f"--mlperf_log: its rules know no phases, and the run has {len(phases)}. Log each as a run.")
+    check_instruments(config, phases[0].task.carries_state, strategy.num_replicas_in_sync)
     task, plan, total_steps = phases[0].task, phases[0].plan, phases[-1].last_step
     kept, signature = getattr(task, "kept", {}), getattr(task, "signature", None)
     directory.check_kept(kept)
@@ -191,7 +193,7 @@ def _run(
             model = TrainingModel(network, *step, cuts=cuts, predicted=predicted)
         model.compile(
             optimizer=_optimizer(
-                config.optimizer.to_dict(),
+                optimizer_fields(config),
                 scaling.govern(plan.learning_rate) if config.date.enabled else run_phases.learning_rate(phases),
             ),
             loss=task.loss(),
@@ -200,9 +202,12 @@ def _run(
             jit_compile=compiled,
         )
         model.optimizer.build(network.trainable_variables)
-    date = None
-    if config.date.enabled:
-        date = _date(config, plan, task, lambda step, scalars: log.write("train", step, scalars))
+
+    def write(step, scalars):
+        log.write("train", step, scalars)
+
+    date = _date(config, plan, task, write) if config.date.enabled else None
+    instruments = RunInstruments(config, model, task, write, model_dir)
 
     # ---- Resume: 1. weights, optimizer and generators  2. the step  3. the data's position  4. the metrics' rows
     scratch = None if chief else os.path.join(model_dir, f".worker-{strategy.cluster_resolver.task_id}")
@@ -213,7 +218,7 @@ def _run(
         keep=config.keep_checkpoints,
         scratch=scratch,
         barrier=lambda: barrier(strategy),
-        **_checkpointing(model, date),
+        **_checkpointing(model, date, instruments),
     )
     first_step = checkpoints.restore()
     if mode == "eval" and first_step is None:
@@ -306,6 +311,7 @@ def _run(
                 first_step=phase.first_step,
             ),
             *([date] if date else []),
+            *instruments.callbacks,
             run_callbacks.Checks(phase.task.checks),
             run_callbacks.StopOnNonFinite(phase.plan.log_every),
             *([evaluation] if mode == "train_and_eval" else []),
@@ -365,6 +371,7 @@ def _run(
     # ---- The end ------------------------------------------------------------------------------
     if last_step < total_steps and not evaluation.reached:
         return status(run_directory.RUNNING, last_step)
+    instruments.finish()
     if mode == "train_and_eval" and not evaluation.latest:
         # Killed between the last checkpoint and here: the rows are written, the status is not.
         evaluation.measure()
@@ -421,10 +428,11 @@ def _date(config, plan, task, log):
     )
 
 
-def _checkpointing(model, date):
-    """What a checkpoint holds beside network and optimizer: the model's carried state, and DATE's."""
+def _checkpointing(model, date, instruments):
+    """What a checkpoint holds beside network and optimizer: the model's carried state, DATE's, the instruments'."""
     arguments = model.checkpointing()
-    return {**arguments, "more": {**arguments.get("more", {}), **({"date": date.state} if date else {})}}
+    more = {**arguments.get("more", {}), **({"date": date.state} if date else {}), **instruments.checkpointing()}
+    return {**arguments, "more": more}
 
 
 def _say(chief, line):

@@ -50,3 +50,22 @@ def test_the_corrected_average_of_a_constant_is_the_constant():
 def test_batches_must_differ():
     with pytest.raises(ValueError, match="small_batch=8 and large_batch=8: expected two sizes with 0 < small < large"):
         noise.unbiased_moments(1.0, 1.0, small_batch=8, large_batch=8)
+
+
+@pytest.mark.parametrize("numerator, denominator", [(5.0, 2.0), (5.0, 0.1), (0.1, 2.0), (0.1, 0.1), (5.0, -1.0)])
+def test_the_interval_holds_what_is_within_z_standard_errors(numerator, denominator):
+    covariance, z = (0.9, 0.2, 0.3), 1.96
+    low, high = noise.ratio_interval(numerator, denominator, covariance, z)
+    ratios = np.concatenate([np.linspace(0.0, 50.0, 5001), [1e3, 1e6]])
+    errors = np.sqrt(covariance[0] - 2 * ratios * covariance[1] + ratios**2 * covariance[2])
+    within = np.abs(numerator - ratios * denominator) <= z * errors
+    # Never too narrow: everything within is between the ends.
+    assert ((ratios[within] >= low - 1e-9) & (ratios[within] <= high + 1e-9)).all()
+    if math.isfinite(high):
+        np.testing.assert_allclose([ratios[within].min(), ratios[within].max()], [low, high], atol=0.02)
+    if denominator >= 2.0:
+        assert math.isfinite(high) and low <= numerator / denominator <= high
+
+
+def test_an_interval_without_spread_is_the_ratio():
+    assert noise.ratio_interval(6.0, 2.0, (0.0, 0.0, 0.0), 1.96) == (3.0, 3.0)

@@ -194,7 +194,7 @@ def test_the_probe_runs_in_training_mode_where_batches_are_normalised():
         date = callback("tf_keras", **options)
         date.set_model(model)
         date.on_train_begin()
-        return date._gradients._training
+        return date._gradients._model._training
 
     nested = tf_keras.Sequential([tf_keras.layers.BatchNormalization()])
     assert mode(nested) is True and mode(nested, training=False) is False

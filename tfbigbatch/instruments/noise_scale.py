@@ -59,3 +59,31 @@ def smoothed(average, value, decay):
 def corrected(average, count, decay):
     """An exponential average over `count` values without its bias to the 0 that it began at."""
     return average / (1.0 - decay**count)
+
+
+def ratio_interval(numerator, denominator, covariance, z):
+    """Fieller's confidence interval of the ratio of two means, of which neither is below 0.
+
+    All R for which numerator - R denominator is within z of its standard errors of 0. Unlike a
+    standard error of the ratio it holds where the denominator is hardly known: it then has no
+    upper end.
+
+    Args:
+      numerator, denominator: the means.
+      covariance: (variance of the numerator, covariance, variance of the denominator) of the means.
+      z: quantile of the normal distribution, 1.96 for 95%.
+
+    Returns:
+      (low, high), floats of 0 or more; high may be infinity.
+    """
+    of_numerator, of_both, of_denominator = covariance
+    # a R^2 - 2 b R + c <= 0
+    a = denominator**2 - z**2 * of_denominator
+    b = numerator * denominator - z**2 * of_both
+    c = numerator**2 - z**2 * of_numerator
+    root = math.sqrt(max(b * b - a * c, 0.0))
+    if a > 0.0:
+        return max((b - root) / a, 0.0), max((b + root) / a, 0.0)
+    if c > 0.0 and b + root > 0.0:
+        return c / (b + root), math.inf
+    return 0.0, math.inf

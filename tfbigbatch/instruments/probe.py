@@ -38,6 +38,15 @@ def probe_sizes(micro_batches):
     return tuple(tf.nest.flatten(micro_batches)[0].shape[:2])
 
 
+def parts_of(micro_batches):
+    """The micro-batches one by one, as a list: what `micro_batches_of` makes one nest of."""
+
+    def part(index):
+        return tf.nest.map_structure(lambda tensor: tensor[index], micro_batches)
+
+    return [part(index) for index in range(probe_sizes(micro_batches)[0])]
+
+
 def _cut(arrays, count):
     arrays = tf.nest.map_structure(tf.convert_to_tensor, arrays)
     sizes = {int(array.shape[0]) for array in tf.nest.flatten(arrays)}

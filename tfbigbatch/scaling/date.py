@@ -8,6 +8,7 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.instruments import noise_scale as noise
 from tfbigbatch.instruments.probe import micro_batches_of, probe_sizes
 from tfbigbatch.instruments.probe_gradients import ProbeGradients
+from tfbigbatch.instruments.probe_model import probe_mode
 from tfbigbatch.scaling.blow_up import best_loss, largest_relative_update, loss_blew_up, lowered_gain
 from tfbigbatch.scaling.date_state import DATEState
 from tfbigbatch.scaling.noise_limit import noise_gain
@@ -128,8 +129,7 @@ class DATEMixin:
         else:
             self.state.gain.assign(self._schedule.gain)
         if self._gradients is None:
-            training = self._normalises_batches() if self._training is None else self._training
-            self._gradients = ProbeGradients(self.model, self._probe, training)
+            self._gradients = ProbeGradients(self.model, self._probe, probe_mode(self.model, self._training))
         step = self._updates_done()
         self._due = self._next_look(max(step, self.state.value("last_look")))
         self._batches_left = self._due - step
@@ -155,9 +155,6 @@ class DATEMixin:
 
     def _updates_done(self):
         return int(self._optimizer.iterations.numpy())
-
-    def _normalises_batches(self):
-        return any(isinstance(layer, self.batch_normalization) for layer in self.model._flatten_layers())
 
     # ---- What is seen, and what follows -------------------------------------------------------
 

@@ -7,5 +7,3 @@ from tfbigbatch.scaling.date import DATEMixin
 
 class DATE(DATEMixin, keras.callbacks.Callback):
     __doc__ = DATEMixin.__doc__
-
-    batch_normalization = keras.layers.BatchNormalization

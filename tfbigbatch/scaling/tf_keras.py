@@ -7,5 +7,3 @@ from tfbigbatch.scaling.date import DATEMixin
 
 class DATE(DATEMixin, tf_keras.callbacks.Callback):
     __doc__ = DATEMixin.__doc__
-
-    batch_normalization = tf_keras.layers.BatchNormalization

@@ -20,6 +20,10 @@ class TrainingModel(tf_keras.Model):
       cuts: functions from a micro-batch to a smaller one of static shapes, of which the feature 'bucket' [n] of the
         micro-batch names the one to use, the same in all of an update; () for none. Each is a branch of the step.
       predicted: function from the network and features to what `predict` gives; None for the network's outputs.
+
+    Attributes:
+      step_gradients: None, or an `instruments.StepGradients` that is shown the gradients of every step; set it before
+        `fit`. What is computed stays the same.
     """
 
     def __init__(self, network, accumulation_steps=1, metrics_in_training=True, cuts=(), predicted=None):
@@ -29,6 +33,7 @@ class TrainingModel(tf_keras.Model):
         self.metrics_in_training = metrics_in_training
         self._cuts = tuple(cuts)
         self._predicted = predicted
+        self.step_gradients = None
         # Each replica returns metrics that are already reduced; Keras' default would sum them over workers.
         self.distribute_reduction_method = "first"
 
@@ -58,7 +63,11 @@ class TrainingModel(tf_keras.Model):
             # An embedding's gradient comes as rows, one for each token, and Keras clips by their norm before it
             # sums those of the same word: too large a norm, by up to the root of the tokens in a batch.
             gradients = tape.gradient(scaled, variables)
-            return [None if each is None else tf.convert_to_tensor(each) for each in gradients]
+            gradients = [None if each is None else tf.convert_to_tensor(each) for each in gradients]
+            if self.step_gradients is not None:
+                unscaled = optimizer.get_unscaled_gradients(gradients) if scales_loss else gradients
+                self.step_gradients.add_micro_batch(unscaled, tf.shape(tf.nest.flatten(x)[0])[0])
+            return gradients
 
         def gradients_by_bucket(micro_batch):
             if not self._cuts:
@@ -72,9 +81,19 @@ class TrainingModel(tf_keras.Model):
             gradients = accumulate_gradients(gradients_by_bucket, data, variables, self.accumulation_steps)
         if scales_loss:
             gradients = optimizer.get_unscaled_gradients(gradients)
-        optimizer.apply_gradients(zip(gradients, variables))
+        self._apply(optimizer, gradients, variables)
         measured = self.metrics if self.metrics_in_training else self.compiled_loss.metrics
         return {metric.name: metric.result() for metric in measured}
+
+    def _apply(self, optimizer, gradients, variables):
+        if self.step_gradients is None:
+            optimizer.apply_gradients(zip(gradients, variables))
+            return
+        # What apply_gradients does at first: its sums over the replicas are needed here too.
+        inner = getattr(optimizer, "inner_optimizer", optimizer)
+        summed = inner.aggregate_gradients(list(zip(gradients, variables)))
+        self.step_gradients.add_update([gradient for gradient, _ in summed])
+        optimizer.apply_gradients(summed, skip_gradients_aggregation=True)
 
     def test_step(self, data):
         x, y, mask = tf_keras.utils.unpack_x_y_sample_weight(data)

@@ -1,0 +1,111 @@
+"""What all instruments share, in the `fit` of both Kerases."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.conftest import mirrored
+from tests.instruments.faces import INSTRUMENTS, examples, fit, model_of, one_face_or_slow, tanh
+from tests.optimizers.faces import make
+from tfbigbatch import instruments
+from tfbigbatch.instruments.event_log import log_of
+from tfbigbatch.instruments.instrument import next_look
+
+PROBE = examples(16, seed=1)
+
+
+def all_of(face, log=None, **options):
+    module = INSTRUMENTS[face]
+    return [
+        module.GradientNoiseScale(probe=PROBE, micro_batches=4, log=log, **options),
+        module.Sharpness(probe=PROBE, micro_batches=4, iterations=3, trace_samples=2, log=log, **options),
+        module.LayerStatistics(probe=PROBE, micro_batches=4, histograms=True, log=log, **options),
+    ]
+
+
+@one_face_or_slow
+def test_a_run_ends_in_the_same_bits_with_all_of_them_and_the_events_are_read_back(face, tmp_path):
+    def normalised(layers):
+        return layers.BatchNormalization()
+
+    def lamb():
+        return make(face, "LAMB", learning_rate=0.01, layer_statistics=True)
+
+    watched, alone = (model_of(face, tanh, normalised, optimizer=lamb) for _ in range(2))
+    fit(watched, all_of(face, log=tmp_path / "events", when=3), steps=7)
+    fit(alone, steps=7)
+    for one, other in zip(watched.get_weights(), alone.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+    scalars, others = {}, {}
+    (path,) = (tmp_path / "events").glob("*tfevents*")
+    for event in tf.compat.v1.train.summary_iterator(str(path)):
+        for value in event.summary.value:
+            plugin = value.metadata.plugin_data.plugin_name
+            (scalars if plugin == "scalars" else others).setdefault(value.tag, []).append((event.step, value.tensor))
+    assert {step for steps in scalars.values() for step, _ in steps} == {3, 6}
+    path = watched.trainable_variables[0].path if face == "keras3" else watched.trainable_variables[0].name[:-2]
+    expected = {f"layers/{kind}_norm/{path}" for kind in ("weight", "gradient", "update")}
+    expected |= {f"layers/trust_ratio/{path}", f"layers/update_to_weight/{path}"}
+    expected |= {f"noise_scale/{name}" for name in ("squared_norm", "trace")}
+    expected |= {f"sharpness/{name}" for name in ("eigenvalue_1", "trace", "trace_error", "rise", "loss")}
+    assert expected <= set(scalars)
+    assert {f"layers/weights/{path}", f"layers/updates/{path}"} <= set(others)
+    assert_laid_out(others["custom_scalars__config__"], scalars)
+
+
+def assert_laid_out(written, tags):
+    """The layout is there once, and every scalar is in one of its charts."""
+    import re
+
+    from tensorboard.plugins.custom_scalar import layout_pb2
+
+    ((_, tensor),) = written
+    layout = layout_pb2.Layout.FromString(tf.make_ndarray(tensor).item())
+    assert [category.title for category in layout.category] == ["Gradient noise", "Sharpness", "Layers"]
+    shown = [tag for category in layout.category for chart in category.chart for tag in chart.multiline.tag]
+    left = {tag for tag in tags if not any(re.match(pattern, tag) for pattern in shown)}
+    assert left <= {"sharpness/eigenvalue_error"}
+
+
+def test_each_look_is_once_at_its_update_over_calls_of_fit_and_executions():
+    seen = []
+    for options, steps in (({}, [(0, 5), (5, 4)]), ({"steps_per_execution": 4}, [(0, 8), (8, 3)])):
+        layers = INSTRUMENTS["tf_keras"].LayerStatistics(when=3)
+        model = model_of("tf_keras", **options)
+        for _, count in steps:
+            fit(model, [layers], steps=count)
+        seen.append([row["step"] for row in layers.history])
+    assert seen == [[3, 6, 9], [4, 8, 11]]
+
+
+def test_when_is_an_interval_or_a_list():
+    assert [next_look(4, step) for step in (0, 3, 4, 9)] == [4, 4, 8, 12]
+    assert [next_look([2, 10], step) for step in (0, 2, 10)] == [2, 10, float("inf")]
+    for when in (0, [], [0], [2, -1], 1.5 * np.ones(1), True):
+        with pytest.raises(ValueError, match="expected the number of updates between looks, 1 or more, or a list"):
+            INSTRUMENTS["tf_keras"].LayerStatistics(when=when)
+
+
+def test_replicas_see_what_one_sees():
+    face, rows = "tf_keras", []
+    for strategy in (None, mirrored(2)):
+        # Sharpness has a test of its own.
+        noise, _, layers = all_of(face, when=[2])
+        fit(model_of(face, tanh, strategy=strategy), [noise, layers], steps=3)
+        rows.append([list(each.history[0].values()) for each in (noise, layers)])
+    for one, other in zip(*rows):
+        assert one == pytest.approx(other, rel=1e-3, abs=1e-5, nan_ok=True)
+
+
+def test_a_folder_has_one_log_however_it_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert log_of("logs") is log_of(tmp_path / "logs") and log_of(None) is None
+    assert not (tmp_path / "logs").exists()
+
+
+def test_the_callbacks_are_those_of_the_keras_in_use():
+    assert instruments.Sharpness in [face.Sharpness for face in INSTRUMENTS.values()]
+    assert {"Sharpness", "losses_along", "StepGradients", "tf_keras"} <= set(dir(instruments))
+    with pytest.raises(AttributeError, match="no attribute 'Sharp'; it has GradientNoiseScale, "):
+        _ = instruments.Sharp

@@ -1,0 +1,58 @@
+import numpy as np
+import pytest
+
+from tfbigbatch.instruments.lanczos import largest_eigenvalues
+
+
+def symmetric(eigenvalues, seed=0):
+    """A matrix of these eigenvalues, in a random basis."""
+    size = len(eigenvalues)
+    basis, _ = np.linalg.qr(np.random.RandomState(seed).normal(size=(size, size)))
+    return (basis * eigenvalues) @ basis.T
+
+
+def times(matrix):
+    return lambda vector: matrix @ vector
+
+
+@pytest.mark.parametrize(
+    "eigenvalues",
+    [
+        np.linspace(-3.0, 5.0, 12),
+        1.0 / np.arange(1, 200) ** 2,
+        # As of networks: a few that stand apart, and a bulk around 0 with both signs.
+        np.concatenate([[50.0, 20.0, 7.0], np.random.RandomState(1).normal(size=150)]),
+    ],
+    ids=["small", "decaying", "outliers"],
+)
+def test_the_largest_are_found_within_their_bounds(eigenvalues):
+    found = largest_eigenvalues(times(symmetric(eigenvalues)), len(eigenvalues), 3, iterations=40)
+    expected = np.sort(eigenvalues)[::-1][:3]
+    np.testing.assert_allclose(found.values, expected, rtol=1e-3)
+    assert (np.abs(found.values - expected) <= found.errors + 1e-5 * expected[0]).all()
+    assert found.products < 40
+
+
+@pytest.mark.parametrize("eigenvalues", [[3.0, 3.0, 1.0], [2.0] * 5, [0.0] * 4, [-1.0, -2.0, -3.0], [4.0]])
+def test_a_space_that_is_exhausted_gives_eigenvalues_as_often_as_they_occur(eigenvalues):
+    count = min(3, len(eigenvalues))
+    found = largest_eigenvalues(times(symmetric(eigenvalues)), len(eigenvalues), count)
+    np.testing.assert_allclose(found.values, np.sort(eigenvalues)[::-1][:count], rtol=1e-4, atol=1e-5)
+
+
+def test_too_few_iterations_are_told_by_the_bounds():
+    eigenvalues = np.linspace(0.9, 1.0, 150)
+    found = largest_eigenvalues(times(symmetric(eigenvalues)), 150, 1, iterations=4)
+    assert found.products == 4 and found.errors[0] > 1e-3
+    assert abs(found.values[0] - 1.0) <= found.errors[0]
+
+
+def test_a_product_that_is_not_finite_ends_it():
+    found = largest_eigenvalues(lambda vector: vector * np.nan, 5, 2)
+    assert np.isnan(found.values).all() and np.isinf(found.errors).all() and found.products == 1
+
+
+@pytest.mark.parametrize("count", [0, 4, 11])
+def test_more_than_the_space_or_the_iterations_hold_is_refused(count):
+    with pytest.raises(ValueError, match=f"count={count} eigenvalues of a matrix of 10 rows in 3 iterations"):
+        largest_eigenvalues(times(np.eye(10)), 10, count, iterations=3)

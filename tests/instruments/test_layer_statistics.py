@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+
+from tests.instruments.faces import INSTRUMENTS, examples, fit, model_of, tanh
+from tests.optimizers.faces import KERAS, make
+
+
+def paths(model):
+    return [getattr(variable, "path", variable.name.split(":")[0]) for variable in model.trainable_variables]
+
+
+def watched(face, optimizer, steps, **options):
+    """(model, rows, weights after each update)."""
+    layers, weights = INSTRUMENTS[face].LayerStatistics(when=1, **options), []
+
+    class Keep(KERAS[face].callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            weights.append(self.model.get_weights())
+
+    model = model_of(face, tanh, optimizer=optimizer)
+    weights.append(model.get_weights())
+    fit(model, [layers, Keep()], steps=steps)
+    return model, layers.history, weights
+
+
+@pytest.mark.parametrize("face, optimizer", [("tf_keras", "SGD"), ("keras3", "LAMB")])
+def test_the_norms_are_those_of_the_weights_and_of_their_change(face, optimizer):
+    def make_it():
+        options = {"layer_statistics": True, "exclude_from_layer_adaptation": ["bias"], "learning_rate": 0.02}
+        return KERAS[face].optimizers.SGD(0.1) if optimizer == "SGD" else make(face, optimizer, **options)
+
+    model, rows, weights = watched(face, make_it, steps=3)
+    assert [row["step"] for row in rows] == [1, 2, 3]
+    for row, before, after in zip(rows, weights, weights[1:]):
+        for path, old, new in zip(paths(model), before, after):
+            weight, update = np.linalg.norm(old), np.linalg.norm(new - old)
+            assert row[f"weight_norm/{path}"] == pytest.approx(weight, rel=1e-5)
+            assert row[f"update_norm/{path}"] == pytest.approx(update, rel=1e-4)
+            assert row.get(f"update_to_weight/{path}", 0.0) == pytest.approx(
+                update / weight if weight else 0.0, rel=1e-4
+            )
+    ratios = {name: value for name, value in rows[-1].items() if name.startswith("trust_ratio")}
+    if optimizer == "SGD":
+        assert not ratios
+    else:
+        statistics = model.optimizer.layer_statistics()
+        assert ratios == {f"trust_ratio/{path}": row.trust_ratio for path, row in statistics.items()}
+        assert [ratio == 1.0 for ratio in ratios.values()] == ["bias" in path for path in paths(model)]
+
+
+def test_the_gradient_norms_are_what_plain_descent_moves_by():
+    """On a batch that is the probe, from the same weights, SGD's update is the rate times the probe's gradient."""
+    face, probe = "keras3", examples(8, seed=5)
+
+    def norms(rate, kind):
+        model, (row,), _ = watched(
+            face, lambda: KERAS[face].optimizers.SGD(rate), steps=1, probe=probe, micro_batches=4
+        )
+        return [row[f"{kind}/{path}"] for path in paths(model)]
+
+    assert norms(0.1, "update_norm") == pytest.approx([0.1 * norm for norm in norms(0.0, "gradient_norm")], rel=1e-3)
+
+
+def test_an_accumulating_optimizer_is_watched_over_its_update():
+    layers = INSTRUMENTS["tf_keras"].LayerStatistics(when=2)
+
+    def make_it():
+        return make("tf_keras", "LAMB", learning_rate=0.02, accumulation_steps=3)
+
+    model = fit(model_of("tf_keras", tanh, optimizer=make_it), [layers], steps=12)
+    assert [row["step"] for row in layers.history] == [2, 4]
+    kernel = paths(model)[0]
+    # LAMB changes an adapted layer by the rate times its norm.
+    assert layers.history[1][f"update_to_weight/{kernel}"] == pytest.approx(0.02, rel=1e-3)
+
+
+def test_two_sources_of_gradients_are_one_too_many():
+    with pytest.raises(ValueError, match="one source of gradients at most"):
+        INSTRUMENTS["tf_keras"].LayerStatistics(probe=examples(8), step_gradients=object())

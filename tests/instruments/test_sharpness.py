@@ -1,0 +1,109 @@
+"""Sharpness against Hessians that are known: of a quadratic, and of a small network, in float64."""
+
+import numpy as np
+import pytest
+
+from tests.conftest import mirrored
+from tests.instruments.faces import INSTRUMENTS, examples, fit, model_of, tanh
+
+PROBE = examples(64, seed=1)
+
+
+def look(face, *hidden, strategy=None, **options):
+    """(the model, what one look saw)."""
+    sharpness = INSTRUMENTS[face].Sharpness(probe=PROBE, when=4, **options)
+    model = fit(model_of(face, *hidden, strategy=strategy), [sharpness])
+    assert [seen["step"] for seen in sharpness.history] == [4]
+    return model, sharpness.history[0]
+
+
+def hessian_of(function, point, step=1e-4):
+    """By central differences, in float64."""
+    size = len(point)
+    shifts = step * np.eye(size)
+    return np.array(
+        [
+            [
+                function(point + one + other)
+                - function(point + one - other)
+                - function(point - one + other)
+                + function(point - one - other)
+                for other in shifts
+            ]
+            for one in shifts
+        ]
+    ) / (4 * step**2)
+
+
+def gradient_of(function, point, step=1e-5):
+    return np.array([function(point + one) - function(point - one) for one in step * np.eye(len(point))]) / (2 * step)
+
+
+def flat(model):
+    return np.concatenate([weights.ravel() for weights in model.get_weights()]).astype("float64")
+
+
+def network_loss(point):
+    x, y = (array.astype("float64") for array in PROBE)
+    kernel, bias, last, shift = np.split(point, [12, 15, 18])
+    hidden = np.tanh(x @ kernel.reshape(4, 3) + bias)
+    return ((hidden @ last[:, None] + shift - y) ** 2).mean()
+
+
+def assert_curvature(seen, hessian, gradient, rise, radius, count):
+    eigenvalues = np.linalg.eigvalsh(hessian)[::-1][:count]
+    found = [seen[f"eigenvalue_{number}"] for number in range(1, count + 1)]
+    np.testing.assert_allclose(found, eigenvalues, rtol=0.01)
+    assert abs(seen["trace"] - np.trace(hessian)) <= 3 * seen["trace_error"] + 0.01 * abs(np.trace(hessian))
+    assert seen["gradient_norm"] == pytest.approx(np.linalg.norm(gradient), rel=1e-3)
+    assert seen["rise"] == pytest.approx(rise(radius * gradient / np.linalg.norm(gradient)), rel=0.01)
+
+
+def test_a_quadratic():
+    model, seen = look("keras3", eigenvalues=5, radius=0.3, trace_samples=20)
+    x = np.concatenate([PROBE[0], np.ones([64, 1])], axis=1).astype("float64")
+    weights = flat(model)
+    hessian, gradient = 2 * x.T @ x / 64, 2 * x.T @ (x @ weights - PROBE[1][:, 0]) / 64
+    assert_curvature(seen, hessian, gradient, lambda e: gradient @ e + 0.5 * e @ hessian @ e, radius=0.3, count=5)
+
+
+@pytest.mark.parametrize(
+    "face, replicas",
+    # Slow: the other Keras as well, which has the quadratic; and replicas, where each product waits for both.
+    [
+        ("tf_keras", 1),
+        pytest.param("keras3", 1, marks=pytest.mark.slow),
+        pytest.param("tf_keras", 2, marks=pytest.mark.slow),
+    ],
+)
+def test_a_network_whose_whole_hessian_is_computed(face, replicas):
+    strategy = mirrored(2) if replicas == 2 else None
+    model, seen = look(face, tanh, strategy=strategy, eigenvalues=3, trace_samples=30 if replicas == 1 else 8)
+    weights = flat(model)
+    gradient, loss = gradient_of(network_loss, weights), network_loss(weights)
+    assert seen["loss"] == pytest.approx(loss, rel=1e-5)
+    hessian = hessian_of(network_loss, weights)
+    assert_curvature(seen, hessian, gradient, lambda e: network_loss(weights + e) - loss, radius=0.05, count=3)
+    assert 0 < seen["trace_error"] < abs(seen["trace"]) and seen["eigenvalue_error"] <= 1e-3 * seen["eigenvalue_1"]
+
+
+def test_only_what_is_asked_for_is_measured():
+    _, seen = look("tf_keras", eigenvalues=0, trace_samples=0, radius=0.0)
+    assert set(seen) == {"step", "loss", "gradient_norm"}
+
+
+def test_a_run_that_left_the_finite_numbers_is_left_alone():
+    sharpness = INSTRUMENTS["tf_keras"].Sharpness(probe=PROBE, when=[2])
+    model = model_of("tf_keras")
+    model.set_weights([weights + np.inf for weights in model.get_weights()])
+    fit(model, [sharpness])
+    assert set(sharpness.history[0]) == {"step", "loss", "gradient_norm"}
+
+
+@pytest.mark.parametrize(
+    "option, value, expected",
+    [("trace_samples", 1, "0, or 2 or more"), ("radius", -1.0, "0 or more"), ("eigenvalues", 31, "0 to iterations")],
+)
+def test_an_option_out_of_range_is_refused(option, value, expected):
+    with pytest.raises(ValueError, match=f"Sharpness: {option}={value} is out of range; expected {expected}"):
+        INSTRUMENTS["tf_keras"].Sharpness(probe=PROBE, **{option: value})
