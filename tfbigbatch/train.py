@@ -7,23 +7,17 @@ The same command on the same directory resumes, and says so when the run is fini
 
 import functools
 import os
-import sys
 import tempfile
 import time
 
-import ml_collections
 from absl import flags
 
-from tfbigbatch import command, experiment
+from tfbigbatch import command, experiment, train_flags
 from tfbigbatch.cluster import slurm
 from tfbigbatch.cluster.loss import worker_loss
 from tfbigbatch.cluster.watchdog import Watchdog
 from tfbigbatch.errors import DivergedError, InputError, Preempted
 from tfbigbatch.training.rollbacks import RollBack, Rollbacks
-
-MODES = ("train", "eval", "train_and_eval")
-# Of the workers of a cluster, in seconds: longer than a large model takes to compile. One process waits for nobody.
-STALL_TIMEOUT = 1800.0
 
 
 def run(
@@ -109,8 +103,8 @@ def _run(
     from tfbigbatch.training.strategy import any_worker, barrier, choose, is_chief, is_multi_worker, is_tpu
 
     # ---- The machine --------------------------------------------------------------------------
-    if mode not in MODES:
-        raise InputError(f"--mode={mode} is unknown; expected one of {', '.join(MODES)}.")
+    if mode not in train_flags.MODES:
+        raise InputError(f"--mode={mode} is unknown; expected one of {', '.join(train_flags.MODES)}.")
     check_fields(config)
     if mlperf_log:
         mlperf_rules.check(config)
@@ -444,101 +438,22 @@ def _shown(result, config):
     return "  ".join(f"{config.evaluate_on} {name} {value:.4f}" for name, value in result.get("metrics", {}).items())
 
 
-# ---- The command line -------------------------------------------------------------------------
-
-
-def _define_flags():
-    from ml_collections import config_flags
-
-    config_flags.DEFINE_config_file("config", None, "The experiment file; --config.FIELD=VALUE overrides a field.")
-    flags.DEFINE_string("model_dir", None, "The run directory. A directory with a run in it is resumed.")
-    flags.DEFINE_string("data_dir", None, "Where the data lies; see the task's file for what it expects.")
-    flags.DEFINE_enum("mode", "train_and_eval", MODES, "What to do.")
-    # A plain string: the error for an unknown one then names the nearest, as all our errors do.
-    flags.DEFINE_string("strategy", "auto", "auto, one_device, mirrored, multi_worker or tpu.")
-    flags.DEFINE_string("tpu", None, "'local' on a TPU VM, the TPU's name, or its grpc:// address.")
-    flags.DEFINE_integer("seed", None, "Overrides --config.seed.")
-    flags.DEFINE_bool("smoke", False, "Run in seconds on fake data with a tiny model; --model_dir may be left out.")
-    flags.DEFINE_enum("mixed_precision", None, experiment.PRECISIONS, "Overrides --config.mixed_precision.")
-    flags.DEFINE_string(
-        "mlperf_log",
-        None,
-        "Also write a log by MLPerf's rules to this file (ResNet with LARS, BERT with LAMB, GNMT with Adam).",
-    )
-    flags.DEFINE_float(
-        "stall_timeout",
-        None,
-        "Seconds without an update, an evaluated batch or a checkpoint after which the process ends with exit code 75, "
-        "for all workers to be started again; 0 for never.",
-        lower_bound=0.0,
-    )
-    flags.DEFINE_list("profile_steps", None, "FIRST,LAST: profile these updates for TensorBoard.")
-
-
-def _parse_flags(arguments):
-    try:
-        return flags.FLAGS(arguments)
-    except flags.Error as error:
-        raise InputError(f"{error}\nSee: python -m tfbigbatch.train --help") from None
-    except (AttributeError, KeyError, TypeError, ValueError, OSError) as error:
-        raise _config_error(arguments) or error from None
-
-
-def _config_error(arguments):
-    """The error for the first --config.FIELD that the experiment file does not have; or for the file itself."""
-    path = None
-    for argument, following in zip(arguments, [*arguments[1:], None]):
-        name, given, value = argument.partition("=")
-        if name in ("--config", "-config"):
-            path = value if given else following
-    if path is None:
-        return None
-    try:
-        config = experiment.load(path.partition(":")[0])
-    except InputError as error:
-        return error
-    for argument in arguments:
-        name = argument.lstrip("-").partition("=")[0]
-        if name.startswith("config."):
-            unknown = experiment.unknown_field(config, name[len("config.") :])
-            if unknown:
-                return unknown
-    return None
-
-
-def _profile_window(text):
-    if text is None:
-        return None
-    window = command.numbers("profile_steps", text, int)
-    if len(window) != 2 or not 0 <= window[0] < window[1]:
-        raise InputError(f"--profile_steps={','.join(text)}: expected FIRST,LAST with 0 <= FIRST < LAST, as 10,20.")
-    return tuple(window)
+# ---- The command ------------------------------------------------------------------------------
 
 
 def _main(unused):
     options = flags.FLAGS
-    if options["config"].value is None:
-        raise InputError("--config is missing: give an experiment file, such as experiments/digits/lstm_legw.py.")
-    config = options.config
-    if not isinstance(config, ml_collections.ConfigDict):
-        raise _config_error(sys.argv) or InputError(f"--config={options['config'].value}: not an experiment file.")
-    if options.seed is not None:
-        config.seed = options.seed
-    if options.mixed_precision is not None:
-        config.mixed_precision = options.mixed_precision
+    config = train_flags.config(options)
     common = {
         "mode": options.mode,
         "strategy_name": options.strategy,
         "tpu": options.tpu,
-        "profile_steps": _profile_window(options.profile_steps),
+        "profile_steps": train_flags.profile_window(options),
         "mlperf_log": options.mlperf_log,
     }
     if options.strategy == "multi_worker" and "TF_CONFIG" not in os.environ and slurm.is_step(os.environ):
         os.environ["TF_CONFIG"] = slurm.tf_config(os.environ)
-    stall_timeout = options.stall_timeout
-    if stall_timeout is None:
-        stall_timeout = STALL_TIMEOUT if os.environ.get("TF_CONFIG") else 0.0
-    with Watchdog(stall_timeout) as watchdog, worker_loss():
+    with Watchdog(train_flags.stall_timeout(options)) as watchdog, worker_loss():
         _run_or_smoke(options, config, {**common, "alive": watchdog.alive})
 
 
@@ -554,8 +469,8 @@ def _run_or_smoke(options, config, common):
 
 def main():
     """The command's entry."""
-    _define_flags()
-    command.execute(_main, _parse_flags)
+    train_flags.define()
+    command.execute(_main, train_flags.parse)
 
 
 if __name__ == "__main__":
