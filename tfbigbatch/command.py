@@ -42,12 +42,19 @@ def execute(main, parse=None, takes_arguments=False):
     except WorkerLost as error:
         sys.stdout.flush()
         print(f"error: {error}", file=sys.stderr, flush=True)
-        # Not sys.exit: TensorFlow would wait at the interpreter's end for the worker that is gone.
-        os._exit(WorkerLost.exit_code)
+        _exit_from_a_cluster(WorkerLost.exit_code)
     except Preempted as stopped:
         print(stopped, flush=True)
+        if os.environ.get("TF_CONFIG"):
+            _exit_from_a_cluster(Preempted.exit_code)
         code = Preempted.exit_code
     sys.exit(code)
+
+
+def _exit_from_a_cluster(code):
+    """Ends the process at once: at the interpreter's end TensorFlow waits for the other workers, or aborts."""
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def series_flags():

@@ -4,7 +4,8 @@
     python -m tfbigbatch.train --config=experiments/ptb/large.py --model_dir=runs/ptb_large \\
       --data_dir=data/ptb_prepared
 
-For a GPU, where Keras takes cuDNN's kernel. Expected: 78.4 test perplexity (the paper). Not yet measured.
+For a GPU, where Keras takes cuDNN's kernel. Expected: 78.4 test perplexity (the paper). Measured on one CPU core: 815
+after 100 of the 73,000 updates, at 130 words a second; from 10,000 at the start.
 """
 
 from tfbigbatch import experiment

@@ -115,6 +115,9 @@ class _Attempt:
         own = [code for code in codes if code > 0 and code not in (WorkerLost.exit_code, Preempted.exit_code)]
         if own:
             return own[0]
+        # Workers stop together once all have saved: what becomes of the others after the first has ended is no loss.
+        if Preempted.exit_code in codes:
+            return Preempted.exit_code
         lost = any(code < 0 or code == WorkerLost.exit_code for code in codes)
         return WorkerLost.exit_code if lost else max(codes)
 
