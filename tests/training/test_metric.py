@@ -5,6 +5,7 @@ ACCURACY, PERPLEXITY = Metric("accuracy"), Metric("perplexity", higher_is_better
 
 def test_values_are_shown_as_people_say_them():
     assert ACCURACY.shown(0.98765) == "98.77%" and PERPLEXITY.shown(116.456) == "116.46"
+    assert PERPLEXITY.shown(3.5228e24) == "3.5e+24"
     assert ACCURACY.shown_target(0.98) == "98%" and ACCURACY.shown_target(0.985) == "98.5%"
     assert PERPLEXITY.shown_target(120.0) == "120"
 

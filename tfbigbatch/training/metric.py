@@ -36,7 +36,10 @@ class Metric:
         return "accuracy" in self.name
 
     def shown(self, value):
-        return f"{value:.2%}" if self.is_share else f"{value:.2f}"
+        if self.is_share:
+            return f"{value:.2%}"
+        # A perplexity that blew up has twenty digits.
+        return f"{value:.2f}" if abs(value) < 1e6 else f"{value:.1e}"
 
     def shown_target(self, value):
         """A round number as people say it: 98%, not 98.00%."""
