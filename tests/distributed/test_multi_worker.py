@@ -62,6 +62,7 @@ def test_several_workers_end_where_one_does(workers, tmp_path):
     assert metrics[1] == pytest.approx(metrics[0], rel=1e-3)
 
 
+@pytest.mark.slow  # tests/distributed/test_lost_workers.py resumes as well.
 def test_two_workers_resume_together(tmp_path):
     for flag in ("--smoke", "--smoke"):
         outcomes = cluster(2, flag, f"--model_dir={tmp_path}/run")
