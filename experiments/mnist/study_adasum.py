@@ -3,9 +3,10 @@
     python tools/study.py --study=experiments/mnist/study_adasum.py --model_dir=runs/adasum_study \\
       --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES --processes=2 --results=docs/results/adasum/mnist_lenet
 
-Each optimizer's rate is tuned for one worker, and kept: Adasum asks for no other. The average of the workers'
-gradients is the gradient of the whole batch, so those rows run on one device; the sum is the average at the rate
-times the workers. Rows "tuned" have the best rates for 16 workers. All trials: study_adasum_rates.py.
+Each optimizer's rate for one worker is kept: Adasum asks for no other. The average of the workers' gradients is the
+gradient of the whole batch, so those rows run on one device; the sum is the average at the rate times the workers.
+Rows "tuned" have rates for 16 workers. Not run yet, and neither are the trials of study_adasum_rates.py: until then
+RATES and TUNED are guesses.
 """
 
 from tfbigbatch import experiment, study

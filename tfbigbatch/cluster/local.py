@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 
+from tfbigbatch.cluster.stop_requests import counting_signals
 from tfbigbatch.errors import InputError, Preempted, WorkerLost
 
 _POLL = 0.1  # seconds
@@ -59,14 +60,14 @@ def launch(command, workers, limits=None, say=print):
         raise InputError(
             f"--restarts={limits.restarts}, --grace={limits.grace}: expected 0 or more, and more than 0 seconds."
         )
-    with _StopRequests() as requests:
+    with counting_signals() as requests:
         for attempt in range(limits.restarts + 1):
             code = _Attempt(command, workers, limits, requests, say).outcome()
-            if code != WorkerLost.exit_code or requests.count:
+            if code != WorkerLost.exit_code or requests:
                 break
             left = limits.restarts - attempt
             say(f"launcher: a worker was lost; {f'all start again, {left} restart(s) left' if left else 'none left'}.")
-    return Preempted.exit_code if requests.count and code else code
+    return Preempted.exit_code if requests and code else code
 
 
 class _Attempt:
@@ -87,10 +88,10 @@ class _Attempt:
         """Waits for the end of all; returns the exit code of the attempt."""
         deadline, asked = None, False
         while running := [worker for worker in self._workers if worker.code() is None]:
-            if self._requests.count > 1 or (deadline and time.monotonic() > deadline):
+            if len(self._requests) > 1 or (deadline and time.monotonic() > deadline):
                 self._say(f"launcher: killing {', '.join(worker.name for worker in running)}.")
                 self._kill(running)
-            elif self._requests.count and not asked:
+            elif self._requests and not asked:
                 asked = True
                 deadline = time.monotonic() + self._limits.grace
                 for worker in running:
@@ -174,27 +175,6 @@ class _Worker:
         if self._reader:
             # A grandchild may hold the pipe open; nobody waits for that.
             self._reader.join(timeout=5.0)
-
-
-class _StopRequests:
-    """Counts SIGTERM and SIGINT, in place of what they do otherwise."""
-
-    def __init__(self):
-        self.count = 0
-        self._before = {}
-
-    def __enter__(self):
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGINT):
-                self._before[number] = signal.signal(number, self._request)
-        return self
-
-    def _request(self, number, frame):
-        self.count += 1
-
-    def __exit__(self, *unused):
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
 
 
 def _free_addresses(count):

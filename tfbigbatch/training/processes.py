@@ -5,12 +5,11 @@ import dataclasses
 import fcntl
 import os
 import pickle
-import signal
 import subprocess
 import sys
-import threading
 import time
 
+from tfbigbatch.cluster.stop_requests import counting_signals
 from tfbigbatch.errors import InputError, Preempted
 from tfbigbatch.training.run_directory import writing
 
@@ -49,7 +48,7 @@ def run_jobs(jobs, processes, ended):
     """
     waiting, running = list(jobs), []
     environment = _environment(processes)
-    with _counting_signals() as signals:
+    with counting_signals() as signals:
         try:
             while (waiting and not signals) or running:
                 while waiting and not signals and len(running) < processes:
@@ -140,17 +139,3 @@ def _environment(processes):
 def cores():
     """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-
-
-@contextlib.contextmanager
-def _counting_signals():
-    """A list that grows by each SIGINT and SIGTERM, in place of what they do otherwise."""
-    received, before = [], {}
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM):
-            before[number] = signal.signal(number, lambda number, frame: received.append(number))
-    try:
-        yield received
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
