@@ -22,4 +22,4 @@ def of_positions(batch_of, context, *, batch_size, first_step, last_step):
         return batch_of(step * batch_size + replica * per_replica + tf.range(per_replica, dtype=tf.int64))
 
     turns = tf.data.Dataset.range(first_step * replicas, last_step * replicas)
-    return turns.map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(tf.data.AUTOTUNE)
+    return turns.map(batch, num_parallel_calls=2, deterministic=True).prefetch(2)

@@ -4,6 +4,7 @@ import dataclasses
 
 from tfbigbatch import experiment, schedules
 from tfbigbatch.errors import InputError
+from tfbigbatch.training import input_pipelines
 from tfbigbatch.training.plan import Plan, plan_of
 
 
@@ -47,20 +48,22 @@ class Phase:
 
     def evaluation_set(self, strategy):
         """The distributed data set of the held-out examples."""
-        return strategy.distribute_datasets_from_function(
-            lambda context: self.held_out.evaluation_batches(context, batch_size=self.plan.evaluation_batch_size)
+        return input_pipelines.distribute(
+            strategy,
+            lambda context: self.held_out.evaluation_batches(context, batch_size=self.plan.evaluation_batch_size),
         )
 
     def training_set(self, strategy, first_step, last_step):
         """The distributed data set of the updates [first_step, last_step) of the run."""
-        return strategy.distribute_datasets_from_function(
+        return input_pipelines.distribute(
+            strategy,
             lambda context: self.task.train.training_batches(
                 context,
                 batch_size=self.config.batch_size,
                 seed=self.config.seed,
                 first_step=first_step - self.first_step + self.skipped,
                 last_step=last_step - self.first_step + self.skipped,
-            )
+            ),
         )
 
 
