@@ -37,6 +37,16 @@ def test_every_row_of_a_study_file_can_be_run(file):
         assert scaled.warmup_epochs * size / config.batch_size < total, entry.folder
 
 
+def test_workers_are_averaged_summed_and_combined(config):
+    table = study.new("workers")
+    study.add_workers(table, "SGD", config, 4, seeds=(0, 1))
+    average, total, adasum = (entry.config for entry in table.entries)
+    assert [entry.name for entry in table.entries] == ["SGD, average", "SGD, sum", "SGD, Adasum"]
+    assert all(entry.config.batch_size == 4 * config.batch_size for entry in table.entries)
+    assert (average.schedule.rule, total.schedule.rule, adasum.schedule.rule) == ("none", "linear", "none")
+    assert (average.simulated_replicas, adasum.simulated_replicas) == (0, 4)
+
+
 def test_a_row_with_adasum_is_the_row_without_on_simulated_replicas(config):
     changed = study.with_adasum(config, 8)
     assert changed.optimizer.to_dict() == {**config.optimizer.to_dict(), "adasum": True}

@@ -71,6 +71,26 @@ def with_adasum(config, replicas):
     return config
 
 
+def add_workers(table, name, config, workers, *, seeds, tuned=""):
+    """Adds the rows of data-parallel workers at one worker's rate: averaged, summed, and combined by Adasum.
+
+    The average of the workers' gradients is the gradient of the whole batch, so that row runs on one device; their sum
+    is the average at the rate times the workers.
+
+    Args:
+      table: Study.
+      name: first words of the rows' names.
+      config: the experiment of one worker.
+      workers: number of them; each has the batch of `config`.
+      seeds, tuned: as in `Study.add`.
+    """
+    batch_size = config.batch_size * workers
+    averaged = carried(config, batch_size, "none")
+    table.add(f"{name}, average", averaged, seeds=seeds, tuned=tuned)
+    table.add(f"{name}, sum", carried(config, batch_size, "linear"), seeds=seeds, tuned=tuned)
+    table.add(f"{name}, Adasum", with_adasum(averaged, workers), seeds=seeds, tuned=tuned)
+
+
 class Study:
     """Rows of one table; see `new`.
 

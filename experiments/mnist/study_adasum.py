@@ -31,17 +31,13 @@ def get_study():
     table = study.new("LeNet-5 on MNIST, 2 epochs, workers of batch 32", target=0.98)
     base = experiment.variant_of(__file__, "lenet_small_batch.py")
     for name, optimizer in OPTIMIZERS.items():
-
-        def config(workers, rule="none", rate=RATES[name], optimizer=optimizer):
-            return study.carried(base, base.batch_size * workers, rule, optimizer=optimizer, learning_rate=rate)
-
-        table.add(name, config(1), seeds=SEEDS, tuned="at 32")
+        one = study.carried(base, base.batch_size, "none", optimizer=optimizer, learning_rate=RATES[name])
+        table.add(name, one, seeds=SEEDS, tuned="at 32")
         for workers in WORKERS:
-            table.add(f"{name}, average", config(workers), seeds=SEEDS, tuned="at 32")
-            table.add(f"{name}, sum", config(workers, "linear"), seeds=SEEDS, tuned="at 32")
-            adasum = study.with_adasum(config(workers), workers)
-            table.add(f"{name}, Adasum", adasum, seeds=SEEDS, tuned="at 32")
-        average, adasum = (config(TUNED_AT, rate=TUNED[name][method]) for method in ("average", "Adasum"))
-        table.add(f"{name}, average, tuned", average, seeds=SEEDS, tuned="at 512")
-        table.add(f"{name}, Adasum, tuned", study.with_adasum(adasum, TUNED_AT), seeds=SEEDS, tuned="at 512")
+            study.add_workers(table, name, one, workers, seeds=SEEDS, tuned="at 32")
+        for method, rate in TUNED[name].items():
+            tuned = study.carried(one, base.batch_size * TUNED_AT, "none", learning_rate=rate)
+            if method == "Adasum":
+                tuned = study.with_adasum(tuned, TUNED_AT)
+            table.add(f"{name}, {method}, tuned", tuned, seeds=SEEDS, tuned="at 512")
     return table
