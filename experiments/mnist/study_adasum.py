@@ -18,12 +18,12 @@ OPTIMIZERS = {
     "Adam": {"name": "adamw", "weight_decay": 0.0},
     "LAMB": {"name": "lamb", "weight_decay": 0.0},
 }
-RATES = {"momentum": 0.02, "Adam": 0.001, "LAMB": 0.01}
+RATES = {"momentum": 0.04, "Adam": 0.004, "LAMB": 0.005}
 TUNED_AT = 16
 TUNED = {
-    "momentum": {"average": 0.16, "Adasum": 0.04},
-    "Adam": {"average": 0.004, "Adasum": 0.002},
-    "LAMB": {"average": 0.02, "Adasum": 0.02},
+    "momentum": {"average": 0.08, "Adasum": 0.04},
+    "Adam": {"average": 0.016, "Adasum": 0.004},
+    "LAMB": {"average": 0.02, "Adasum": 0.01},
 }
 
 

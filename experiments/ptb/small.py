@@ -5,7 +5,7 @@
       --data_dir=data/ptb_prepared
 
 One CPU core, about an hour. Expected: 114.5 test perplexity (the paper's non-regularized LSTM). Measured: 115.8 after
-four epochs, halved from the third on (docs/results/ptb.md); the thirteen are not measured.
+four epochs, halved from the third on (docs/results/ptb.md); the thirteen are not measured here.
 """
 
 from tfbigbatch import experiment

@@ -3,8 +3,8 @@
     python tools/study.py --study=experiments/ptb/study_13_epochs.py --model_dir=runs/ptb_study_13_epochs \\
       --data_dir=data/ptb_prepared --processes=2 --results=docs/results/ptb_13_epochs
 
-Perplexity on the test set, one seed, an hour of a core each. The recipe of small.py and, with AdamW, the best of
-study_adamw.py, both carried by LEGW.
+Perplexity on the test set, one seed, an hour of a core each. The recipe of small.py and, with AdamW, the row of
+study.py, both carried by LEGW.
 """
 
 from tfbigbatch import experiment, study
@@ -20,7 +20,7 @@ def get_study():
     adamw.schedule.start = "0 epochs"
     adamw.optimizer = {"name": "adamw", "weight_decay": 0.0, "global_clipnorm": 0.25}
     adamw.schedule.learning_rate = 0.0005
-    table.add("LEGW + AdamW", study.carried(adamw, 640, "legw", warmup_epochs=WARMUP_EPOCHS), tuned="at 640")
+    table.add("LEGW + AdamW", study.carried(adamw, 640, "legw", warmup_epochs=WARMUP_EPOCHS), tuned="2 rates at 640")
     return table
 
 
