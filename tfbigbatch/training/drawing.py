@@ -2,6 +2,7 @@
 
 import collections
 import contextlib
+import textwrap
 
 from tfbigbatch.errors import missing_extra
 from tfbigbatch.training.run_directory import writing
@@ -9,8 +10,8 @@ from tfbigbatch.training.run_directory import writing
 # Okabe and Ito's colours, less their yellow (too pale on white), and two of Tol's; black is the baseline's.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#999933")
 _MARKERS = "osD^vPX*"
-# Names of more characters would leave the axes no width.
-_LONG = 45
+# Characters of a name on a line.
+_LONG = 36
 
 
 @contextlib.contextmanager
@@ -92,12 +93,11 @@ def places(rows_by_name):
 
 
 def legend_beside(axes):
-    """A legend outside, where there is something to name: beside the axes, or below them where the names are long."""
-    labels = axes.get_legend_handles_labels()[1]
-    if labels and max(map(len, labels)) <= _LONG:
-        axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    elif labels:
-        axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.16))
+    """A legend outside, where there is something to name; long names are broken, to leave the axes their width."""
+    if axes.get_legend_handles_labels()[0]:
+        legend = axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+        for label in legend.get_texts():
+            label.set_text(textwrap.fill(label.get_text(), _LONG, break_long_words=False))
 
 
 def batch_axis(axes, batches):

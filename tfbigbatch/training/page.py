@@ -66,7 +66,10 @@ def _overview(report):
     words = ", ".join(f"{count} {state}" for state, count in states.items())
     target = "" if report.target is None else f" Target: {report.metric.shown_target(report.target)}."
     written = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
-    return f"{sum(states.values())} runs: {words}.{target} As of {written}; the same command renews this page."
+    count = sum(states.values())
+    return (
+        f"{count} run{'s' if count > 1 else ''}: {words}.{target} As of {written}; the same command renews this page."
+    )
 
 
 def _write_trust_maps(report, path):

@@ -99,7 +99,7 @@ def _axes(panel, values, lasts, name, label):
         panel.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     elif "accuracy" in name:
         panel.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.4g}%")
-    if max(lasts) > 8 * min(lasts):
+    if max(lasts, default=0) > 8 * min(lasts, default=0):
         panel.set_xscale("log")
         panel.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         panel.set_xlabel("updates (log scale)")

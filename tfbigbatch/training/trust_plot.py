@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 from tfbigbatch.training import drawing
 
 PREFIX = "layers/trust_ratio/"
@@ -37,14 +39,14 @@ def trust_map(path, layers, title, least, largest):
     """
     steps = sorted({step for series in layers.values() for step in series})
     names = list(layers)
-    ratios = [[_positive(layers[name].get(step)) for step in steps] for name in names]
+    ratios = np.array([[_positive(layers[name].get(step)) for step in steps] for name in names])
     size = (9, 1.6 + min(0.24 * len(names), 14))
     with drawing.figure(path, title, len(names), size=size) as (figure, axes):
         from matplotlib.colors import LogNorm
 
         edges = _edges(steps)
         drawn = axes.pcolormesh(
-            edges, range(len(names) + 1), ratios, norm=LogNorm(least, largest), cmap="cividis", rasterized=True
+            edges, np.arange(len(names) + 1), ratios, norm=LogNorm(least, largest), cmap="cividis", rasterized=True
         )
         every = -(-len(names) // _MOST_NAMES)
         shown = range(0, len(names), every)
