@@ -10,6 +10,8 @@ import time
 
 import pytest
 
+from tests.training import made_runs
+from tfbigbatch import experiment
 from tfbigbatch.training.metrics_log import read_rows
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -158,12 +160,26 @@ def test_a_study_in_two_processes_is_stopped_and_goes_on(tmp_path):
         ),
         ("tools/report.py", [], "expected either RUN_DIR... or --study=FILE"),
         ("tools/report.py", ["tests"], "tests holds no run directory"),
+        ("tools/report.py", ["nowhere"], "nowhere does not exist; expected a run directory"),
+        ("tools/report.py", ["setup.cfg"], "setup.cfg is a file; expected a run directory"),
     ],
 )
 def test_a_bad_flag_is_one_message(name, arguments, said):
     outcome = tool(name, *arguments)
     assert outcome.returncode == 1 and "error: " in outcome.stderr and "Traceback" not in outcome.stderr
     assert said in outcome.stderr
+
+
+def test_report_writes_a_page_where_the_runs_are(tmp_path):
+    for batch_size in (32, 64):
+        config = {**experiment.new("digits_lstm").to_dict(), "batch_size": batch_size}
+        made_runs.write(tmp_path / f"batch-{batch_size}", config, 0.9)
+    outcome = tool("tools/report.py", f"{tmp_path}/batch-32", f"{tmp_path}/batch-64")
+    assert outcome.returncode == 0, outcome.stderr
+    assert f"written  {tmp_path}/report.html" in outcome.stdout and "steps to 90%" in outcome.stdout
+    assert {"report.html", "report.md", "report.json", "report_updates.png"} <= {
+        each.name for each in tmp_path.iterdir()
+    }
 
 
 def test_scale_shows_and_draws_a_recipe_at_other_batch_sizes(tmp_path):

@@ -3,10 +3,13 @@
 import os
 
 from tfbigbatch.training import plots, runs
+from tfbigbatch.training.common_target import common_target
+from tfbigbatch.training.critical_batch import of_row
 from tfbigbatch.training.metric import Metric
 from tfbigbatch.training.run_directory import write_json, write_text, writing
+from tfbigbatch.training.scalars import Scalars
 from tfbigbatch.training.summary import summarise
-from tfbigbatch.training.table import table
+from tfbigbatch.training.table import cells, table
 
 
 def make_folder(path):
@@ -28,6 +31,11 @@ class Report:
       title: of the plots; None for the task's name.
       baseline: name of the row that the others are held against; None for none.
       heading: of the table's first column.
+
+    Attributes:
+      rows, target, title, baseline, heading: as given.
+      metric: `metric.Metric`, the target of the rows' task.
+      summary: what `summary.summarise` gave of the rows.
     """
 
     def __init__(self, rows, *, target=None, title=None, baseline=None, heading="run"):
@@ -36,10 +44,11 @@ class Report:
         self.metric = Metric.of_task(task, " or ".join(sets))
         self.summary = summarise(rows, self.metric, target)
         self.title = title or task
-        self._rows = rows
-        self._target = target
-        self._baseline = baseline
-        self._heading = heading
+        self.rows = rows
+        self.target = target
+        self.baseline = baseline
+        self.heading = heading
+        self._scalars = {}
 
     @classmethod
     def of_study(cls, study, model_dir):
@@ -47,28 +56,50 @@ class Report:
         rows = runs.of_entries(study.entries, model_dir)
         return cls(rows, target=study.target, title=study.title, baseline=study.baseline, heading="method")
 
+    @classmethod
+    def of_folders(cls, folders, target=None):
+        """The report of the run directories in and under some folders.
+
+        Args:
+          folders: list of paths.
+          target: value of the metric; None for one that half of the finished rows reach, where batch sizes differ.
+        """
+        rows = runs.found_in(folders)
+        metric = Metric.of_task(runs.only_task(rows))
+        return cls(rows, target=common_target(rows, metric) if target is None else target)
+
+    def scalars(self, run):
+        """The `Scalars` of a `runs.Run`, as they were when they were first asked for."""
+        if run.directory not in self._scalars:
+            self._scalars[run.directory] = Scalars(run.directory)
+        return self._scalars[run.directory]
+
     def ranked(self):
         """The same rows, the best first."""
-        rows = list(zip(self.summary, self._rows))
+        rows = list(zip(self.summary, self.rows))
         rows.sort(key=lambda pair: self.metric.order(pair[0]["mean"]))
         return Report(
             [row for _, row in rows],
-            target=self._target,
+            target=self.target,
             title=self.title,
-            baseline=self._baseline,
-            heading=self._heading,
+            baseline=self.baseline,
+            heading=self.heading,
         )
 
     def table(self):
         """The lines of a Markdown table."""
-        return table(self.summary, self.metric, self._target, self._heading)
+        return table(self.summary, self.metric, self.target, self.heading)
+
+    def cells(self):
+        """The same table as lists of texts."""
+        return cells(self.summary, self.metric, self.target, self.heading)
 
     def write_table(self, path):
         write_text(path, f"{self.title}\n\n" + "\n".join(self.table()) + "\n")
 
     def write_results(self, path):
         """The summary as JSON, with the configs and versions that gave it, and no path of the machine."""
-        started = [[run.versions for run in row.runs if run.versions] for row in self._rows]
+        started = [[run.versions for run in row.runs if run.versions] for row in self.rows]
         versions = next((found[0] for found in started if found), {})
         listed = []
         for numbers, found in zip(self.summary, started):
@@ -78,7 +109,7 @@ class Report:
         content = {
             "title": self.title,
             "higher_is_better": self.metric.higher_is_better,
-            "target": self._target,
+            "target": self.target,
             "runs": listed,
             "versions": versions,
         }
@@ -86,7 +117,7 @@ class Report:
 
     def write_curves(self, path):
         """A PNG of the metric against updates, all rows in one plot."""
-        plots.curves(path, self._rows, self.metric, f"{self.title}: {self.metric.name} against updates")
+        plots.curves(path, self.rows, self.metric, f"{self.title}: {self.metric.name} against updates")
 
     def write_plots(self, path):
         """PATH_batch.png, PATH_curves.png, PATH_seconds.png, and PATH_updates.png where there is a target.
@@ -94,13 +125,14 @@ class Report:
         Returns:
           The paths.
         """
-        name, title, baseline = self.metric.name, self.title, self._baseline
+        name, title, baseline = self.metric.name, self.title, self.baseline
         written = [f"{path}_{plot}.png" for plot in ("batch", "curves", "seconds")]
         plots.against_batch(written[0], self.summary, self.metric, f"{title}: {name} against batch", baseline)
-        plots.curves_by_batch(written[1], self._rows, self.metric, f"{title}: {name} against updates", baseline)
+        plots.curves_by_batch(written[1], self.rows, self.metric, f"{title}: {name} against updates", baseline)
         plots.seconds(written[2], self.summary, f"{title}: time against batch", baseline)
-        if self._target is not None:
+        if self.target is not None:
             written.append(f"{path}_updates.png")
-            goal = f"{title}: updates to {self.metric.shown_target(self._target)}"
-            plots.updates_to_target(written[3], self.summary, self.metric, goal, self._target, baseline)
+            goal = f"{title}: updates to {self.metric.shown_target(self.target)}"
+            critical = [found for found in (of_row(row, self.scalars) for row in self.rows) if found]
+            plots.updates_to_target(written[3], self.summary, self.metric, goal, self.target, baseline, critical)
         return written

@@ -93,10 +93,13 @@ def found_in(folders):
     A group is named by the fields in which the groups differ, its batch size apart: that has a column.
 
     Raises:
-      ValueError: a folder holds no run, the runs are of several tasks, or one run lies there twice.
+      ValueError: there is no such folder, it holds no run, or one run lies there twice.
     """
     groups = {}
     for folder in folders:
+        if not os.path.isdir(folder):
+            what = "is a file" if os.path.exists(folder) else "does not exist"
+            raise InputError(f"{folder} {what}; expected a run directory, or a folder with run directories below it.")
         paths = [path for path, _, files in sorted(os.walk(folder)) if "config.json" in files]
         if not paths:
             raise InputError(f"{folder} holds no run directory: no config.json in it or below it.")
@@ -121,6 +124,12 @@ def only_task(rows):
     return found[0]
 
 
+def differing(configs):
+    """The names of the fields in which flat dictionaries differ, sorted; an absent one counts as None."""
+    names = sorted({name for config in configs for name in config})
+    return [name for name in names if len({str(config.get(name)) for config in configs}) > 1]
+
+
 def _read(path, seed=None):
     stored = read_json(os.path.join(path, "config.json"))
     if stored is None:
@@ -138,9 +147,8 @@ _ASIDE = {"batch_size", "log_every", "checkpoint_every", "keep_checkpoints", "hi
 
 def _named(groups):
     flat = [experiment.flat({**runs[0].config, "seed": None}) for runs in groups]
-    fields = sorted({name for config in flat for name in config})
-    differing = [name for name in fields if len({str(config.get(name)) for config in flat}) > 1]
-    for chosen in ([name for name in differing if name not in _ASIDE], differing):
+    fields = differing(flat)
+    for chosen in ([name for name in fields if name not in _ASIDE], fields):
         names = [_name(config, chosen) for config in flat]
         if len(set(zip(names, (config["batch_size"] for config in flat)))) == len(flat):
             break

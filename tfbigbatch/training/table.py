@@ -1,10 +1,10 @@
-"""The numbers of a summary as a Markdown table."""
+"""The numbers of a summary as a table: its cells, and the same in Markdown."""
 
 from tfbigbatch.training.run_directory import DIVERGED, DONE, RUNNING
 
 
 def table(summary, metric, target=None, heading="run"):
-    """The lines of a table, a line a row.
+    """The lines of a Markdown table, a line a row.
 
     Args:
       summary: what `summary.summarise` gave.
@@ -12,6 +12,16 @@ def table(summary, metric, target=None, heading="run"):
       target: value of the metric whose updates have a column; None for no such column.
       heading: of the first column.
     """
+    lines = cells(summary, metric, target, heading)
+    texts = {heading, "tuned"}
+    widths = [max(3, *(len(line[column]) for line in lines)) for column in range(len(lines[0]))]
+    left = [name in texts for name in lines[0]]
+    rules = ["-" * width if is_left else "-" * (width - 1) + ":" for width, is_left in zip(widths, left)]
+    return [_line(line, widths, left) for line in (lines[0], rules, *lines[1:])]
+
+
+def cells(summary, metric, target=None, heading="run"):
+    """The same table as lists of texts: the headings, and a list a row."""
     counts = {len(row["seeds"]) for row in summary}
     whole = all(state == DONE for row in summary for state in row["status"])
     # One number of seeds for all stands in the heading; else it has a column, which also tells of missing ones.
@@ -29,13 +39,7 @@ def table(summary, metric, target=None, heading="run"):
         ("seconds", lambda row: "" if row["seconds"] is None else f"{row['seconds']:,.1f}"),
         *([("tuned", lambda row: row["tuned"])] if any(row["tuned"] for row in summary) else []),
     ]
-    texts = {heading, "tuned"}
-    cells = [[name for name, _ in columns], *([cell(row) for _, cell in columns] for row in summary)]
-    widths = [max(3, *(len(line[column]) for line in cells)) for column in range(len(columns))]
-    left = [name in texts for name, _ in columns]
-    lines = [_line(line, widths, left) for line in cells]
-    rules = ["-" * width if is_left else "-" * (width - 1) + ":" for width, is_left in zip(widths, left)]
-    return [lines[0], _line(rules, widths, left), *lines[1:]]
+    return [[name for name, _ in columns], *([cell(row) for _, cell in columns] for row in summary)]
 
 
 def _line(cells, widths, left):
