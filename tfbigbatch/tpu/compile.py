@@ -25,7 +25,7 @@ def run(request):
     """Compiles.
 
     Args:
-      request: dictionary of topology (libtpu's name), replicas, variables (how many of the last arguments become the
+      request: dictionary of topology (libtpu's name), options (what else names it), replicas, variables (how many of the last arguments become the
         last results), folder, and keep_program (whether program.txt is kept).
 
     Returns:
@@ -34,7 +34,7 @@ def run(request):
     import jax
     from jax.experimental import topologies
 
-    topology = topologies.get_topology_desc(platform="tpu", topology_name=request["topology"])
+    topology = topologies.get_topology_desc(platform="tpu", topology_name=request["topology"], **request["options"])
     devices = list(topology.devices)
     found = {"devices": len(devices), "device": devices[0].device_kind, "jax": jax.__version__, "libtpu": _libtpu()}
     if request["replicas"] > len(devices):

@@ -9,7 +9,10 @@ _KINDS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collectiv
 _COLLECTIVE = re.compile(rf"^\s*(?:ROOT )?%?[\w.\-]+ = (?P<shape>.+?) (?P<kind>{'|'.join(_KINDS)})(?:-start)?\(", re.M)
 _SHAPE = re.compile(r"\b(?P<dtype>pred|[sufc]\d+|bf16|f8\w*)\[(?P<sizes>[\d,<= ]*)\]")
 _BITS = re.compile(r"\d+")
-_MEMORY = re.compile(r"Used (?P<used>[\d.]+[KMGT]?) of (?P<usable>[\d.]+[KMGT]?)\s*(?P<space>hbm|vmem|smem)?")
+_MEMORY = (
+    re.compile(r"Used (?P<used>[\d.]+[KMGT]?) of (?P<usable>[\d.]+[KMGT]?) hbm"),
+    re.compile(r"\((?P<used>[\d.]+[KMGT]?)\) exceeds available HBM \((?P<usable>[\d.]+[KMGT]?)\)"),
+)
 _ALLOCATION = re.compile(
     r"Size:\s*(?P<size>[\d.]+[KMGT]?)\s*(?:\n\s*Operator:\s*(?P<operator>[^\n]*))?(?:\n\s*Shape:\s*(?P<shape>[^\n]*))?"
 )
@@ -61,7 +64,7 @@ def collectives(text):
 
 def out_of_memory(message):
     """(used, usable) bytes of the main memory, as a compiler's error tells them; None for another error."""
-    match = _MEMORY.search(message)
+    match = next(filter(None, (pattern.search(message) for pattern in _MEMORY)), None)
     return (_size(match["used"]), _size(match["usable"])) if match else None
 
 

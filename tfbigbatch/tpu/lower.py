@@ -24,7 +24,8 @@ def run(request):
     """Traces, lints, lifts and lowers.
 
     Args:
-      request: dictionary of config (path), overrides (texts 'field=value'), replicas, phase, data_dir and folder.
+      request: dictionary of config (path), overrides (texts 'field=value'), replicas, phase, data_dir, micro_batch and
+        folder; see `check.Asked`.
 
     Returns:
       Dictionary: batch_size, per_replica_batch, accumulation_steps, examples, updates, weights, variables, state_bytes,
@@ -38,7 +39,8 @@ def run(request):
     config = experiment.load(request["config"])
     experiment.override(config, request["overrides"])
     started = time.perf_counter()
-    traced = step.trace(config, request["replicas"], phase=request["phase"], data_dir=request["data_dir"])
+    options = {name: request[name] for name in ("phase", "data_dir", "micro_batch")}
+    traced = step.trace(config, request["replicas"], **options)
     trace_seconds = time.perf_counter() - started
     lifted = lifting.lift(traced.function)
     found = {

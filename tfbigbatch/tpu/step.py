@@ -41,7 +41,7 @@ class TracedStep(typing.NamedTuple):
     model: object
 
 
-def trace(config, replicas, *, phase=1, data_dir=None):
+def trace(config, replicas, *, phase=1, data_dir=None, micro_batch=None):
     """Builds an experiment's model and optimizer, and traces its training step for one of `replicas`.
 
     Args:
@@ -49,6 +49,7 @@ def trace(config, replicas, *, phase=1, data_dir=None):
       replicas: in sync.
       phase: of the run, from 1 on.
       data_dir: prepared data whose shapes count; None for those of the public data set.
+      micro_batch: a replica's examples, without accumulation, in place of the config's batch; or None.
 
     Returns:
       TracedStep.
@@ -67,7 +68,10 @@ def trace(config, replicas, *, phase=1, data_dir=None):
     tf_keras.mixed_precision.set_global_policy(policy)
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
-        phases = run_phases.phases_of(_only(config, phase), _task_maker(folder, data_dir), replicas)
+        config = _only(config, phase)
+        if micro_batch is not None:
+            config.batch_size, config.accumulation_steps = micro_batch * replicas, 1
+        phases = run_phases.phases_of(config, _task_maker(folder, data_dir), replicas)
         return _traced(config, phases, replicas)
 
 

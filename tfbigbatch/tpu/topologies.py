@@ -71,6 +71,15 @@ class Topology(typing.NamedTuple):
         return f"{self.generation}:{'x'.join(map(str, self.grid))}"
 
     @property
+    def libtpu_options(self):
+        """What libtpu must be told beside the name, as keyword arguments of JAX's `get_topology_desc`."""
+        # The two cores of a v4 chip are one device, as for TensorFlow; a host has 2 x 2 chips where nothing is said.
+        options = {"chip_config_name": "megacore"} if self.generation == "v4" else {}
+        if min(self.grid[:2]) < 2:
+            return {**options, "chips_per_host_bounds": [1, 1, 1]}
+        return options
+
+    @property
     def accelerator_type(self):
         """As Google Cloud names it: 'v3-2048'."""
         found = GENERATIONS[self.generation]
