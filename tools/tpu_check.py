@@ -17,13 +17,17 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.tpu import check, environments, largest_batch, report, topologies
 
 flags.DEFINE_string("config", None, "The experiment file.")
-flags.DEFINE_string("topology", None, "The slice: a grid (v3:32x32), chips (v5e:256), or Google Cloud's name (v3-2048).")
+flags.DEFINE_string(
+    "topology", None, "The slice: a grid (v3:32x32), chips (v5e:256), or Google Cloud's name (v3-2048)."
+)
 flags.DEFINE_integer("replicas", None, "In sync; all that the slice has where left out.", lower_bound=1)
 flags.DEFINE_list("override", [], "Fields of the config: batch_size=4096,model.image_size=192.")
 flags.DEFINE_integer("phase", 1, "Of a run with phases, counted from 1.", lower_bound=1)
 flags.DEFINE_string("data_dir", None, "Prepared data, whose shapes count; those of the public data set where left out.")
 flags.DEFINE_bool("json", False, "Print the outcome as JSON.")
-flags.DEFINE_bool("largest_batch", False, "Also search the largest batch of a replica that fits: up to six compilations.")
+flags.DEFINE_bool(
+    "largest_batch", False, "Also search the largest batch of a replica that fits: up to six compilations."
+)
 flags.DEFINE_string("keep", None, "A folder that keeps the program: step.mlir (StableHLO) and program.txt (HLO).")
 flags.DEFINE_bool("install_only", False, "Only make the environments.")
 flags.DEFINE_string("environments", environments.FOLDER, "Where the environments lie.")
@@ -42,7 +46,9 @@ def _main(unused):
         print(f"ready  {folder}")
         return 0
     asked = _asked(options)
-    environments.ensure(folder, options.accept_libtpu_license, say=lambda line: print(line, file=sys.stderr, flush=True))
+    environments.ensure(
+        folder, options.accept_libtpu_license, say=lambda line: print(line, file=sys.stderr, flush=True)
+    )
     found = check.check(asked, folder, keep=options.keep)
     if options.largest_batch and found["compiles"]:
         found["largest"] = _largest(asked, found, folder)._asdict()
@@ -60,16 +66,16 @@ def _asked(options):
         if getattr(options, name) is None:
             raise InputError(f"--{name} is missing; see --help.")
     if not os.path.isfile(options.config):
-        raise InputError(f"--config={options.config}: no such file. Give a file such as experiments/digits/lstm_legw.py.")
+        raise InputError(
+            f"--config={options.config}: no such file. Give a file such as experiments/digits/lstm_legw.py."
+        )
     topology = topologies.parse(options.topology)
     replicas = options.replicas or topology.replicas
     if replicas > topology.replicas:
         raise InputError(
             f"--replicas={replicas}: {topology.name} has {topology.chips} chips and runs at most {topology.replicas}."
         )
-    return check.Asked(
-        os.path.abspath(options.config), topology, replicas, tuple(options.override), options.phase, options.data_dir
-    )
+    return check.Asked(options.config, topology, replicas, tuple(options.override), options.phase, options.data_dir)
 
 
 def _largest(asked, found, folder):
@@ -84,9 +90,7 @@ def _largest(asked, found, folder):
         return bool(outcome["fits"])
 
     most = max(1, found["examples"] // asked.replicas)
-    return largest_batch.suggestion(
-        largest_batch.largest(fits, micro_batch, most), found["batch_size"], asked.replicas
-    )
+    return largest_batch.suggestion(largest_batch.largest(fits, micro_batch, most), found["batch_size"], asked.replicas)
 
 
 def _suggested(found):

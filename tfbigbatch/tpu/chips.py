@@ -26,7 +26,9 @@ _GIB = 2**30
 # Usable memory: what libtpu 0.0.42.1 gives as available HBM when a program needs more; of v4 with its two cores as
 # one device.
 CHIPS = {
-    "v2": Chip(46e12, 700e9, 4 * 62e9, int(7.48 * _GIB), "Jouppi et al. 2020, CACM 63(7), table 1; 4 links of 496 Gb/s"),
+    "v2": Chip(
+        46e12, 700e9, 4 * 62e9, int(7.48 * _GIB), "Jouppi et al. 2020, CACM 63(7), table 1; 4 links of 496 Gb/s"
+    ),
     "v3": Chip(
         123e12,
         900e9,

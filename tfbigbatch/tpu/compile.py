@@ -25,11 +25,12 @@ def run(request):
     """Compiles.
 
     Args:
-      request: dictionary of topology (libtpu's name), options (what else names it), replicas, variables (how many of the last arguments become the
-        last results), folder, and keep_program (whether program.txt is kept).
+      request: dictionary of topology (libtpu's name), options (what else names it), replicas, variables (how many of
+        the last arguments become the last results), folder, and keep_program (whether program.txt is kept).
 
     Returns:
-      Dictionary: seconds, device, memory (bytes by kind), flops, bytes, collectives, float64_results, libtpu; or error.
+      Dictionary: seconds, device, memory (bytes by kind), flops, bytes, collectives, float64_results,
+      loops, libtpu; or error.
     """
     import jax
     from jax.experimental import topologies
@@ -61,14 +62,14 @@ def run(request):
         "optimal_seconds": costs.get("optimal_seconds"),
         "collectives": [each._asdict() for each in hlo.collectives(text)],
         "float64_results": hlo.float64_count(text),
+        "loops": hlo.loops(text),
     }
 
 
 def _compiled(request, devices):
     import numpy as np
     from jax._src.interpreters import mlir
-    from jax._src.lib import _jax
-    from jax._src.lib import xla_client
+    from jax._src.lib import _jax, xla_client
 
     with open(os.path.join(request["folder"], "step.mlir"), "rb") as file:
         module = _parsed(mlir.make_ir_context(), file.read())

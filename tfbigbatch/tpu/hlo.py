@@ -14,7 +14,7 @@ _MEMORY = (
     re.compile(r"\((?P<used>[\d.]+[KMGT]?)\) exceeds available HBM \((?P<usable>[\d.]+[KMGT]?)\)"),
 )
 _ALLOCATION = re.compile(
-    r"Size:\s*(?P<size>[\d.]+[KMGT]?)\s*(?:\n\s*Operator:\s*(?P<operator>[^\n]*))?(?:\n\s*Shape:\s*(?P<shape>[^\n]*))?"
+    r"Size:\s*(?P<size>[\d.]+[KMGT]?)[ \t]*(?:\n\s*Operator:\s*(?P<operator>[^\n]*))?(?:\n\s*Shape:\s*(?P<shape>[^\n]*))?"
 )
 _OPERATOR_NAME = re.compile(r'op_name="(?P<name>[^"]*)"')
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -80,6 +80,11 @@ def allocations(message, most=10):
 def float64_count(text):
     """How many results of a program are float64, which a TPU computes by several float32 operations."""
     return len(re.findall(r"= \(?f64\[", text))
+
+
+def loops(text):
+    """How many loops a program has. The compiler's count of operations takes the body of each once."""
+    return len(re.findall(r" while\(", text))
 
 
 def _bytes(shape):

@@ -54,10 +54,10 @@ def suggestion(micro_batch, batch_size, replicas):
     per_replica = batch_size // replicas
     if micro_batch < 1 or per_replica < 1:
         return Suggestion(0, 0, 0)
-    accumulation = next(steps for steps in range(1, per_replica + 1) if fits_in(per_replica, steps, micro_batch))
+    accumulation = next(steps for steps in range(1, per_replica + 1) if _fits_in(per_replica, steps, micro_batch))
     return Suggestion(per_replica // accumulation, accumulation, per_replica * replicas)
 
 
-def fits_in(per_replica, accumulation, micro_batch):
+def _fits_in(per_replica, accumulation, micro_batch):
     """Whether a replica's examples divide by `accumulation` into micro-batches of at most `micro_batch`."""
     return per_replica % accumulation == 0 and per_replica // accumulation <= micro_batch

@@ -110,7 +110,9 @@ def _ordered(graph):
 def _outputs(operation, inputs, values, name):
     kind = operation.type
     if kind in _CALLS:
-        return _written_again(graph_functions.graph_of(operation.get_attr("f").name, operation.graph), inputs, values, f"{name}/")
+        return _written_again(
+            graph_functions.graph_of(operation.get_attr("f").name, operation.graph), inputs, values, f"{name}/"
+        )
     if not any(isinstance(each, _Handle) for each in inputs):
         return _copied(operation, inputs, name)
     if kind == "Identity":
@@ -156,7 +158,9 @@ def _loop(operation, inputs, values, prefix):
         rest = iter(carried[: len(tensors)])
         inner = dict(zip(numbers, carried[len(tensors) :]))
         given = [each if isinstance(each, _Handle) else next(rest) for each in inputs]
-        return _written_again(graph_functions.graph_of(operation.get_attr(attribute).name, operation.graph), given, inner, prefix), inner
+        return _written_again(
+            graph_functions.graph_of(operation.get_attr(attribute).name, operation.graph), given, inner, prefix
+        ), inner
 
     def body(*carried):
         outputs, inner = run("body", carried)

@@ -28,9 +28,9 @@ def run(request):
         folder; see `check.Asked`.
 
     Returns:
-      Dictionary: batch_size, per_replica_batch, accumulation_steps, examples, updates, weights, variables, state_bytes,
-      inputs (shapes and dtypes), findings (of the lint), trace_seconds, lower_seconds; and error where it cannot be
-      lowered.
+      Dictionary: phases (of the run), batch_size, per_replica_batch, accumulation_steps, examples, updates, weights,
+      variables, state_bytes, inputs (shapes and dtypes), findings (of the lint), trace_seconds, lower_seconds; and
+      error where it cannot be lowered.
     """
     import tensorflow as tf
 
@@ -44,6 +44,7 @@ def run(request):
     trace_seconds = time.perf_counter() - started
     lifted = lifting.lift(traced.function)
     found = {
+        "phases": len(config.phases) or 1,
         "batch_size": traced.batch_size,
         "per_replica_batch": traced.batch_size // request["replicas"],
         "accumulation_steps": traced.accumulation_steps,
@@ -59,9 +60,7 @@ def run(request):
     started = time.perf_counter()
     try:
         pure = tf.function(lifted.function, jit_compile=True, autograph=False)
-        program = pure.experimental_get_compiler_ir(*lifted.specs)(
-            stage="stablehlo_serialized", platform_name="TPU"
-        )
+        program = pure.experimental_get_compiler_ir(*lifted.specs)(stage="stablehlo_serialized", platform_name="TPU")
     except Exception as error:  # TensorFlow raises what its compiler says in many types.
         return {**found, "error": str(error).strip() or type(error).__name__}
     with open(os.path.join(request["folder"], STEP), "wb") as file:

@@ -19,11 +19,14 @@ def lines(found):
     yield from _verdict(found)
     if found.get("flops") is not None:
         yield f"step         {found['flops'] / 1e9:,.1f} GFLOP and {size(found['bytes'])} moved, in a replica"
+        if found["loops"]:
+            yield f"             more than that: the compiler counts one turn of each of its {found['loops']} loops"
         yield f"collectives  {collectives(found) or 'none'}"
     yield from _findings(found)
+    memory = max(found["lower_gib"], found.get("compile_gib", 0))
     yield (
         f"took         traced {found['trace_seconds']} s, lowered {found.get('lower_seconds', 0)} s, compiled "
-        f"{found.get('seconds', 0)} s; at most {max(found['lower_gib'], found.get('compile_gib', 0))} GiB of host memory"
+        f"{found.get('seconds', 0)} s; at most {memory} GiB of host memory"
     )
 
 
