@@ -1,7 +1,7 @@
 """Compiles the recipes of docs/tpu.md's table that are not compiled yet, and writes the table.
 
     python tools/tpu_table.py                   # all of them: hours
-    python tools/tpu_table.py --only=digits     # those with this in their name
+    python tools/tpu_table.py --only=digits     # those with this in their path or slice
     python tools/tpu_table.py --only=           # none: the table alone, from what is kept
 
 Each outcome is kept in docs/results/tpu; the same command goes on from there. To compile one again, remove its file.
@@ -17,7 +17,7 @@ from tfbigbatch import command
 from tfbigbatch.errors import InputError
 from tfbigbatch.tpu import check, environments, table, topologies
 
-flags.DEFINE_string("only", None, "Compile the recipes with this in their name; empty: none. All where left out.")
+flags.DEFINE_string("only", None, "Compile the recipes with this in their path or slice; empty: none. All where left out.")
 flags.DEFINE_string("results", "docs/results/tpu", "Where the outcomes are kept.")
 flags.DEFINE_string("page", "docs/tpu.md", "The page whose table is written.")
 flags.DEFINE_string("environments", environments.FOLDER, "Where the environments lie; see tools/tpu_check.py.")
@@ -28,9 +28,11 @@ def _main(unused):
     options = flags.FLAGS
     os.makedirs(options.results, exist_ok=True)
     for recipe in table.RECIPES:
+        if options.only is not None and not (options.only and options.only in f"{recipe.config} {recipe.topology}"):
+            continue
         topology = topologies.parse(recipe.topology)
         name, path = _place(recipe, topology, options.results)
-        if os.path.exists(path) or options.only is not None and not (options.only and options.only in name):
+        if os.path.exists(path):
             continue
         folder = os.path.abspath(options.environments)
         environments.ensure(folder, options.accept_libtpu_license)

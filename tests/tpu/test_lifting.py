@@ -72,6 +72,7 @@ def test_an_operation_that_is_not_known_is_named():
     variable = tf.Variable([1.0])
 
     def step(x):
+        variable.assign_add(x)
         tf.raw_ops.ResourceApplyGradientDescent(var=variable.handle, alpha=0.1, delta=x)
 
     traced = tf.function(step, autograph=False).get_concrete_function(tf.TensorSpec([1]))
@@ -95,4 +96,4 @@ def test_a_replica_of_many_reduces_over_all_of_them():
     )
     sums = [each for each in traced.graph.get_operations() if each.type == "CrossReplicaSum"]
     assert len(sums) == 2 and tf.get_static_value(sums[0].inputs[1]).tolist() == [list(range(16))]
-    assert traced.structured_outputs[1][0].op.type == "RealDiv"
+    assert [each.type for each in traced.graph.get_operations()].count("RealDiv") == 1

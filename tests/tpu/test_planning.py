@@ -25,7 +25,7 @@ def test_the_times_are_the_arithmetic():
     assert found.compute == pytest.approx(2 * 128 * 24e9 / 123e12)
     assert found.memory == pytest.approx((2 * 128 * 0.3e9 + 2 * 0.6e9) / 900e9)
     assert found.all_reduce == pytest.approx(2 * 15 / 16 * 100e6 / (340e12 / 1024))
-    assert found.bound == found.memory == max(found.compute, found.memory) and found.limit == "memory"
+    assert found.memory > found.compute == found.bound and found.limit == "memory"
     assert found.estimate == pytest.approx(found.memory + found.all_reduce)
     assert found.run == pytest.approx(1000 * found.estimate)
     assert found.host_rate == pytest.approx(4096 / found.estimate / 4)
@@ -49,6 +49,11 @@ def test_fewer_chips_accumulate_and_more_shrink_the_batch():
 def test_the_all_reduce_becomes_the_limit():
     assert at("v3-2048", STEP._replace(reduced_bytes=1e11)).limit == "all-reduce"
     assert at("v3-32", STEP._replace(flops=1e13)).limit == "compute"
+
+
+def test_an_update_reads_and_writes_its_weights_at_least():
+    found = at("v3-32", STEP._replace(flops=1.0))
+    assert found.bound == pytest.approx(2 * 0.6e9 / 900e9)
 
 
 def test_one_chip_sends_nothing():

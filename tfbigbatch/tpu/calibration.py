@@ -4,10 +4,6 @@ import typing
 
 from tfbigbatch.tpu import planning, topologies
 
-# The run that the efficiency is fitted to; the others tell how far it carries.
-FITTED = "BERT-Large, LAMB 64K/32K"
-
-
 class Part(typing.NamedTuple):
     """Updates of one kind in a run.
 
@@ -57,10 +53,11 @@ class Compared(typing.NamedTuple):
 
 _LAMB = "You et al. 2020, arXiv:1904.00962v1, table 1"
 _SHORT, _LONG = (f"bert_lamb_64k_32k_phase{phase}_v3-2048" for phase in (1, 2))
-_RESNET = "imagenet_resnet50_lars_32k_v3-1024"
+_RESNET = "imagenet_resnet50_lars_32k_v3-512"
+# The efficiency is fitted to the first whose steps are compiled; the others tell how far it carries.
 RUNS = (
     Run(
-        FITTED,
+        "BERT-Large, LAMB 64K/32K",
         "v3:32x32",
         76.19 * 60,
         (Part(_SHORT, 65_536, 7_037), Part(_LONG, 32_768, 1_562)),
@@ -119,14 +116,13 @@ def fitted(run, steps):
 
 
 def compare(steps, runs=RUNS):
-    """(efficiency, list of `Compared`) of the runs whose steps are there; the efficiency is None without `FITTED`."""
+    """(efficiency, list of `Compared`) of the runs whose steps are there, fitted to the first; None where none is."""
     known = [run for run in runs if all(part.step in steps for part in run.parts)]
-    base = next((run for run in known if run.name == FITTED), None)
-    if base is None:
+    if not known:
         return None, []
-    efficiency = fitted(base, steps)
+    efficiency = fitted(known[0], steps)
     found = []
     for run in known:
         estimate = seconds(run, steps, efficiency)
-        found.append(Compared(run, estimate, estimate / run.seconds - 1.0, run is base))
+        found.append(Compared(run, estimate, estimate / run.seconds - 1.0, run is known[0]))
     return efficiency, found

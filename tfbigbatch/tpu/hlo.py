@@ -14,7 +14,8 @@ _MEMORY = (
     re.compile(r"\((?P<used>[\d.]+[KMGT]?)\) exceeds available HBM \((?P<usable>[\d.]+[KMGT]?)\)"),
 )
 _ALLOCATION = re.compile(
-    r"Size:\s*(?P<size>[\d.]+[KMGT]?)[ \t]*(?:\n\s*Operator:\s*(?P<operator>[^\n]*))?(?:\n\s*Shape:\s*(?P<shape>[^\n]*))?"
+    r"Size:\s*(?P<size>[\d.]+[KMGT]?)[ \t]*"
+    r"(?:\n\s*Operator:\s*(?P<operator>[^\n]*))?(?:\n\s*Shape:\s*(?P<shape>[^\n]*))?"
 )
 _OPERATOR_NAME = re.compile(r'op_name="(?P<name>[^"]*)"')
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}

@@ -1,5 +1,6 @@
 """What in a traced step a TPU cannot do, or does badly, with the line of Python that asked for it."""
 
+import linecache
 import os
 import typing
 
@@ -103,7 +104,8 @@ def _line(operation):
             from_outside = frame
     if from_outside is None:
         return ""
-    return f"{os.path.relpath(from_outside.filename)}:{from_outside.lineno}: {from_outside.line or ''}".rstrip(": ")
+    code = linecache.getline(from_outside.filename, from_outside.lineno).strip()
+    return f"{os.path.relpath(from_outside.filename)}:{from_outside.lineno}: {code}".rstrip(": ")
 
 
 def _is_library(path):

@@ -33,7 +33,7 @@ def lines(names, rows):
 
 def comparison(efficiency, compared):
     """The lines of the calibration: published runs beside their estimates."""
-    yield f"efficiency   {efficiency:.2f} of the peak rates, fitted to one published run; the others show its error"
+    yield f"efficiency   {efficiency:.2f} of the peak rates, fitted to one published run, tried on the others"
     for each in compared:
         error = "fitted" if each.is_fitted else f"{each.error:+.0%}"
         yield (

@@ -45,7 +45,8 @@ class Plan(typing.NamedTuple):
       topology: topologies.Topology.
       micro_batch, accumulation_steps: examples of a replica in a pass, and its passes.
       compute, memory, all_reduce: each alone, at the peak rates.
-      bound: no update is shorter: the longest of the three, with all of them at once.
+      bound: no update is shorter: the longest of compute, the all-reduce, and reading and writing what is not of the
+        batch. `memory` is no bound: the compiler counts what stays on the chip between operations, too.
       estimate: at the efficiency asked for; the all-reduce follows the rest.
       limit: what takes longest: COMPUTE, MEMORY or ALL_REDUCE.
       run: of all updates; without evaluations, checkpoints and compilation.
@@ -130,7 +131,7 @@ def plan(step, topology, efficiency=1.0):
         compute=compute,
         memory=memory,
         all_reduce=all_reduce,
-        bound=max(compute, memory, all_reduce),
+        bound=max(compute, step.weight_bytes * share / chip.memory_bandwidth, all_reduce),
         estimate=estimate,
         limit=max(times, key=times.get),
         run=estimate * step.updates,

@@ -1,6 +1,5 @@
 """The training step of an experiment as a replica of a TPU slice runs it, traced."""
 
-import contextlib
 import copy
 import os
 import tempfile
@@ -66,8 +65,7 @@ def trace(config, replicas, *, phase=1, data_dir=None, micro_batch=None):
     tf_keras.backend.clear_session()
     tf_keras.backend.experimental.enable_tf_random_generator()
     tf_keras.mixed_precision.set_global_policy(policy)
-    with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory())
+    with tempfile.TemporaryDirectory() as folder:
         config = _only(config, phase)
         if micro_batch is not None:
             config.batch_size, config.accumulation_steps = micro_batch * replicas, 1
@@ -123,8 +121,6 @@ def _traced(config, phases, replicas):
     ).element_spec
     with strategy.scope():
         model = compiled_model(phase.config, phases)
-        # Keras makes the metrics' variables at their first use, which may not be inside the trace.
-        model.compiled_loss.build(_outputs_of(model.network, phase.task))
         step = tf.function(lambda *batch: strategy.run(model.train_step, (batch,)), jit_compile=True, autograph=False)
         function = step.get_concrete_function(*inputs)
     return TracedStep(
@@ -137,8 +133,3 @@ def _traced(config, phases, replicas):
         weights=sum(int(variable.shape.num_elements()) for variable in model.trainable_variables),
         model=model,
     )
-
-
-def _outputs_of(network, task):
-    outputs = network.output
-    return outputs[0] if task.carries_state else outputs

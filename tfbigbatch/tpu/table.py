@@ -30,7 +30,7 @@ RECIPES = (
     Recipe("experiments/mnist/lstm_legw.py", "v3-32"),
     Recipe("experiments/ptb/small_legw.py", "v3-32"),
     Recipe("experiments/imagenet/alexnet_bn_lars_32k.py", "v3-512"),
-    Recipe("experiments/imagenet/resnet50_lars_32k.py", "v3-1024"),
+    Recipe("experiments/imagenet/resnet50_lars_32k.py", "v3-512"),
     Recipe("experiments/bert/lamb_64k_32k.py", "v3-2048", 1),
     Recipe("experiments/bert/lamb_64k_32k.py", "v3-2048", 2),
     Recipe("experiments/imagenet/resnet50_lars_32k.py", "v5e:256"),
