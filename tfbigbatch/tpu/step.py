@@ -121,6 +121,8 @@ def _traced(config, phases, replicas):
     ).element_spec
     with strategy.scope():
         model = compiled_model(phase.config, phases)
+        # The loss' running mean is a variable: made here, and not inside the trace.
+        model.compiled_loss.build(_outputs_of(model.network, phase.task))
         step = tf.function(lambda *batch: strategy.run(model.train_step, (batch,)), jit_compile=True, autograph=False)
         function = step.get_concrete_function(*inputs)
     return TracedStep(
@@ -133,3 +135,7 @@ def _traced(config, phases, replicas):
         weights=sum(int(variable.shape.num_elements()) for variable in model.trainable_variables),
         model=model,
     )
+
+
+def _outputs_of(network, task):
+    return network.output[0] if task.carries_state else network.output
