@@ -17,7 +17,9 @@ from tfbigbatch import command
 from tfbigbatch.errors import InputError
 from tfbigbatch.tpu import check, environments, table, topologies
 
-flags.DEFINE_string("only", None, "Compile the recipes with this in their path or slice; empty: none. All where left out.")
+flags.DEFINE_string(
+    "only", None, "Compile the recipes with this in their path or slice; empty: none. All where left out."
+)
 flags.DEFINE_string("results", "docs/results/tpu", "Where the outcomes are kept.")
 flags.DEFINE_string("page", "docs/tpu.md", "The page whose table is written.")
 flags.DEFINE_string("environments", environments.FOLDER, "Where the environments lie; see tools/tpu_check.py.")

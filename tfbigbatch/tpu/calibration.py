@@ -4,6 +4,7 @@ import typing
 
 from tfbigbatch.tpu import planning, topologies
 
+
 class Part(typing.NamedTuple):
     """Updates of one kind in a run.
 
