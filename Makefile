@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # PEP 517 throughout: a dependency of tf-models-official does not build through the older setup.py path.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --use-pep517 --constraint constraints.txt
 
-.PHONY: setup train results tune test test-slow clean
+.PHONY: setup train results tune test test-slow tpu-check clean
 
 setup: $(VENV)/.installed
 
@@ -49,6 +49,11 @@ test: $(VENV)/.installed-parity
 
 test-slow: $(VENV)/.installed-parity
 	$(BIN)/python -m pytest -m slow
+
+# Training steps compiled for TPU slices. Its first run installs libtpu, which is proprietary: docs/tpu.md.
+tpu-check: $(VENV)/.installed-parity
+	$(BIN)/python tools/tpu_check.py --install_only
+	$(BIN)/python -m pytest -m slow tests/tpu
 
 clean:
 	rm -rf $(VENV) build *.egg-info runs

@@ -85,20 +85,19 @@ def _run(
     import tensorflow as tf
     import tf_keras
 
-    from tfbigbatch import scaling, tasks
+    from tfbigbatch import tasks
     from tfbigbatch.training import callbacks as run_callbacks
     from tfbigbatch.training import mlperf_rules, run_directory
     from tfbigbatch.training import phases as run_phases
     from tfbigbatch.training.callbacks.base import updates_done
-    from tfbigbatch.training.carried_state import StatefulTrainingModel
     from tfbigbatch.training.checkpoints import Checkpoints
+    from tfbigbatch.training.compiled_model import compiled_model
     from tfbigbatch.training.config_checks import check_fields
     from tfbigbatch.training.measuring import measured
     from tfbigbatch.training.metric import Metric
     from tfbigbatch.training.metrics_log import MetricsLog
     from tfbigbatch.training.mlperf_log import MLPerfLog
-    from tfbigbatch.training.model import TrainingModel
-    from tfbigbatch.training.run_instruments import RunInstruments, check_instruments, optimizer_fields
+    from tfbigbatch.training.run_instruments import RunInstruments, check_instruments
     from tfbigbatch.training.segments import fit_segments
     from tfbigbatch.training.strategy import any_worker, barrier, choose, is_chief, is_multi_worker, is_tpu
 
@@ -176,26 +175,7 @@ def _run(
 
     # ---- Model and optimizer ------------------------------------------------------------------
     with strategy.scope():
-        network = task.network()
-        step = (config.accumulation_steps, task.metrics_in_training)
-        if task.carries_state:
-            sizes = {"batch_size": config.batch_size, "evaluation_batch_size": plan.evaluation_batch_size}
-            model = StatefulTrainingModel(network, *step, **sizes)
-        else:
-            # Of a task that decodes, or whose batches come in several shapes.
-            cuts, predicted = getattr(task, "cuts", ()), getattr(task, "predicted", None)
-            model = TrainingModel(network, *step, cuts=cuts, predicted=predicted)
-        model.compile(
-            optimizer=_optimizer(
-                optimizer_fields(config),
-                scaling.govern(plan.learning_rate) if config.date.enabled else run_phases.learning_rate(phases),
-            ),
-            loss=task.loss(),
-            weighted_metrics=task.metrics(),
-            steps_per_execution=config.steps_per_execution,
-            jit_compile=compiled,
-        )
-        model.optimizer.build(network.trainable_variables)
+        model = compiled_model(config, phases, jit_compile=compiled)
 
     def write(step, scalars):
         log.write("train", step, scalars)
@@ -206,7 +186,7 @@ def _run(
     # ---- Resume: 1. weights, optimizer and generators  2. the step  3. the data's position  4. the metrics' rows
     scratch = None if chief else os.path.join(model_dir, f".worker-{strategy.cluster_resolver.task_id}")
     checkpoints = Checkpoints(
-        network,
+        model.network,
         model.optimizer,
         directory.checkpoints,
         keep=config.keep_checkpoints,
@@ -382,22 +362,6 @@ def smoke(config, *, model_dir, **arguments):
     experiment.shrink(config)
     run(config, model_dir=model_dir, use_fake_data=True, stop_after=4, **arguments)
     return run(config, model_dir=model_dir, use_fake_data=True, **arguments)
-
-
-def _optimizer(arguments, learning_rate):
-    from tfbigbatch import optimizers
-
-    name = arguments.pop("name", None)
-    for field, why in (
-        ("learning_rate", "the rate comes from the fields of schedule"),
-        (
-            "use_ema",
-            "the trainer calls fit once an interval, and Keras puts the averages into the model at each call's end",
-        ),
-    ):
-        if arguments.get(field):
-            raise InputError(f"optimizer.{field} cannot be set here: {why}. Remove it.")
-    return optimizers.get(name, keras="tf_keras", learning_rate=learning_rate, **arguments)
 
 
 def _date(config, plan, task, log):

@@ -7,6 +7,7 @@ import os
 import tensorflow as tf
 
 from tfbigbatch.errors import InputError, nearest
+from tfbigbatch.training.tpu import tpu_strategy
 
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 
@@ -46,7 +47,7 @@ def choose(name="auto", tpu=None, simulated_replicas=0):
     if simulated_replicas:
         return _simulated(name, tpu, simulated_replicas)
     if tpu is not None:
-        return _tpu(tpu), f"tpu {tpu}"
+        return tpu_strategy(tpu), f"tpu {tpu}"
     if name == "multi_worker" or (name == "auto" and os.environ.get("TF_CONFIG")):
         workers, index = parse_tf_config(os.environ["TF_CONFIG"])
         return _multi_worker_strategy(), f"multi_worker, worker {index} of {workers} in TF_CONFIG"
@@ -169,19 +170,3 @@ def _multi_worker_strategy():
             f"the cluster of TF_CONFIG cannot be joined: {str(error).strip().splitlines()[0]}. Expected this process's "
             "own address to be free and the other workers to be started."
         ) from None
-
-
-@functools.cache
-def _tpu(name):
-    try:
-        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=name)
-        if name != "local":
-            tf.config.experimental_connect_to_cluster(resolver)
-        tf.tpu.experimental.initialize_tpu_system(resolver)
-    except Exception as error:  # The resolver raises whatever its cloud client raises.
-        first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise InputError(
-            f"--tpu={name}: no TPU answers under this name ({first_line}). Expected 'local' on a TPU VM with the "
-            "tensorflow-tpu package, the TPU's name in your project, or its grpc:// address."
-        ) from None
-    return tf.distribute.TPUStrategy(resolver)

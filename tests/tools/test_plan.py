@@ -1,0 +1,38 @@
+"""tools/plan.py and tools/tpu_check.py as a user types them, as far as nothing is compiled."""
+
+import json
+import os
+import subprocess
+import sys
+
+from tests.tpu.made_checks import fitting
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def tool(name, *arguments):
+    command = [sys.executable, f"tools/{name}.py", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": ROOT})
+
+
+def test_a_plan_of_a_check(tmp_path):
+    (tmp_path / "step.json").write_text(json.dumps(fitting()))
+    arguments = [f"--checks={tmp_path}/step.json", "--chips=16,64,4096", "--efficiency=0.5", "--core_rate=600"]
+    done = tool("plan", *arguments, f"--plot={tmp_path}/plan.png")
+    assert done.returncode == 0, done.stderr
+    assert "v3-32 " in done.stdout and "v3-128 " in done.stdout and "v3-8192" not in done.stdout
+    assert "cores of a host" in done.stdout and (tmp_path / "plan.png").exists()
+
+
+def test_what_is_missing_is_one_message(tmp_path):
+    (tmp_path / "step.json").write_text(json.dumps(fitting(fits=False)))
+    config = "--config=experiments/digits/lstm_legw.py"
+    for name, arguments, said in (
+        ("plan", [], "--checks is missing"),
+        ("plan", [f"--checks={tmp_path}/step.json"], "did not compile and fit"),
+        ("tpu_check", [config], "--topology is missing"),
+        ("tpu_check", [config, "--topology=v3-8", "--replicas=9"], "runs at most 8"),
+        ("tpu_check", ["--config=nowhere.py", "--topology=v3-8"], "nowhere.py: no such file"),
+    ):
+        done = tool(name, *arguments)
+        assert done.returncode == 1 and said in done.stderr and "Traceback" not in done.stderr, done.stderr

@@ -1,0 +1,142 @@
+"""From StableHLO to a TPU's program: python -m tfbigbatch.tpu.compile REQUEST.json, in the environment `compile`.
+
+libtpu compiles for a slice that is only named, through JAX's client for topologies. Reads step.mlir in the folder that
+the request names and writes compiled.json beside it; nothing here needs TensorFlow.
+"""
+
+import json
+import os
+import resource
+import sys
+import time
+import traceback
+
+# libtpu asks a cloud's metadata server which machine it is on, and then looks for the TPU; it compiles for any.
+os.environ.update(TPU_SKIP_MDS_QUERY="1", TPU_ACCELERATOR_TYPE="v5litepod-4", TPU_WORKER_HOSTNAMES="localhost")
+os.environ.update(ALLOW_MULTIPLE_LIBTPU_LOAD="1", JAX_PLATFORMS="cpu")
+
+from tfbigbatch.tpu import hlo
+
+FACTS, PROGRAM = "compiled.json", "program.txt"
+_LONGEST_ERROR = 20_000
+
+
+def run(request):
+    """Compiles.
+
+    Args:
+      request: dictionary of topology (libtpu's name), options (what else names it), replicas, variables (how many of
+        the last arguments become the last results), folder, and keep_program (whether program.txt is kept).
+
+    Returns:
+      Dictionary: seconds, device, memory (bytes by kind), flops, bytes, collectives, float64_results,
+      loops, libtpu; or error.
+    """
+    import jax
+    from jax.experimental import topologies
+
+    topology = topologies.get_topology_desc(platform="tpu", topology_name=request["topology"], **request["options"])
+    devices = list(topology.devices)
+    found = {"devices": len(devices), "device": devices[0].device_kind, "jax": jax.__version__, "libtpu": _libtpu()}
+    if request["replicas"] > len(devices):
+        raise ValueError(f"{request['topology']} has {len(devices)} devices; {request['replicas']} replicas asked for")
+    started = time.perf_counter()
+    try:
+        executable = _compiled(request, devices[: request["replicas"]])
+    except Exception as error:  # The client raises what the compiler says in several types.
+        return {**found, "error": str(error)[:_LONGEST_ERROR], "seconds": round(time.perf_counter() - started, 1)}
+    found["seconds"] = round(time.perf_counter() - started, 1)
+    memory = executable.get_compiled_memory_stats()
+    costs = executable.cost_analysis()
+    costs = costs[0] if isinstance(costs, list) else costs
+    text = "\n".join(module.to_string() for module in executable.hlo_modules())
+    if request["keep_program"]:
+        with open(os.path.join(request["folder"], PROGRAM), "w", encoding="utf-8") as file:
+            file.write(text)
+    names = [name for name in dir(memory) if name.endswith("_in_bytes") and not name.startswith("host")]
+    return {
+        **found,
+        "memory": {name.removesuffix("_in_bytes"): getattr(memory, name) for name in names},
+        "flops": costs.get("flops"),
+        "bytes": costs.get("bytes accessed"),
+        "optimal_seconds": costs.get("optimal_seconds"),
+        "collectives": [each._asdict() for each in hlo.collectives(text)],
+        "float64_results": hlo.float64_count(text),
+        "loops": hlo.loops(text),
+    }
+
+
+def _compiled(request, devices):
+    import numpy as np
+    from jax._src.interpreters import mlir
+    from jax._src.lib import _jax, xla_client
+
+    with open(os.path.join(request["folder"], "step.mlir"), "rb") as file:
+        module = _parsed(mlir.make_ir_context(), file.read())
+    _donate(module, request["variables"])
+    replicas = len(devices)
+    assignment = xla_client.DeviceAssignment.create(np.array([each.id for each in devices]).reshape(replicas, 1))
+    options = xla_client.CompileOptions()
+    for each in (options, options.executable_build_options):
+        each.num_replicas, each.num_partitions, each.device_assignment = replicas, 1, assignment
+    arguments = dict(executable_devices=_jax.DeviceList(tuple(devices)), compile_options=options)
+    try:
+        return devices[0].client.compile(module, **arguments)
+    except TypeError:
+        # Older clients take the module's bytes.
+        return devices[0].client.compile(mlir.module_to_bytecode(module), **arguments)
+
+
+def _parsed(context, program):
+    from jax._src.lib.mlir import ir
+
+    with context:
+        try:
+            return ir.Module.parse(program)
+        except Exception:  # ir.MLIRError is no public name; another StableHLO version is told by nothing else.
+            from jax._src.lib.mlir.dialects import stablehlo
+
+            return stablehlo.deserialize_portable_artifact(context, program)
+
+
+def _donate(module, variables):
+    """Says that the last `variables` arguments may be overwritten by the last results, as a training loop does."""
+    from jax._src.lib.mlir import ir
+
+    with module.context:
+        main = next(each for each in module.body.operations if each.attributes["sym_name"].value == "main")
+        kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
+        inputs, results = len(kind.inputs), len(kind.results)
+        if "arg_attrs" in main.attributes:
+            before = [{each.name: each.attr for each in entry} for entry in ir.ArrayAttr(main.attributes["arg_attrs"])]
+        else:
+            before = [{} for _ in range(inputs)]
+        number = ir.IntegerType.get_signless(32)
+        for back in range(1, variables + 1):
+            before[inputs - back]["tf.aliasing_output"] = ir.IntegerAttr.get(number, results - back)
+        main.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(entry) for entry in before])
+
+
+def _libtpu():
+    from importlib import metadata
+
+    try:
+        return metadata.version("libtpu")
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def main():
+    with open(sys.argv[1], encoding="utf-8") as file:
+        request = json.load(file)
+    try:
+        found = run(request)
+    except Exception:
+        found = {"crash": traceback.format_exc()}
+    found["compile_gib"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2)
+    with open(os.path.join(request["folder"], FACTS), "w", encoding="utf-8") as file:
+        json.dump(found, file)
+
+
+if __name__ == "__main__":
+    main()

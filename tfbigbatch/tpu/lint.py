@@ -1,0 +1,113 @@
+"""What in a traced step a TPU cannot do, or does badly, with the line of Python that asked for it."""
+
+import linecache
+import os
+import typing
+
+import tensorflow as tf
+
+from tfbigbatch.tpu import graph_functions
+
+# Reasons, by operation. XLA's bounded dynamic shapes compile, at the size of the bound, and pad what follows.
+_DYNAMIC = {"Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2", "Where", "NonMaxSuppressionV3", "Bincount"}
+_ON_HOST = {
+    "DecodeJpeg",
+    "DecodeAndCropJpeg",
+    "DecodePng",
+    "DecodeRaw",
+    "EagerPyFunc",
+    "ParseExampleV2",
+    "ParseSingleExample",
+    "Print",
+    "PrintV2",
+    "PyFunc",
+    "PyFuncStateless",
+    "ReadFile",
+    "StringFormat",
+}
+HOST, DYNAMIC, FLOAT64, STRING = "host", "dynamic shape", "float64", "string"
+_WIDE = (tf.float64, tf.complex128)
+
+
+class Finding(typing.NamedTuple):
+    """Something to look at.
+
+    Attributes:
+      kind: HOST, DYNAMIC, FLOAT64 or STRING.
+      operation: its type.
+      name: its name in the graph.
+      line: 'file:line: code', of the innermost line outside of TensorFlow and Keras; empty where none is known.
+      times: how many operations of this kind and type that line made.
+    """
+
+    kind: str
+    operation: str
+    name: str
+    line: str
+    times: int = 1
+
+
+def findings(traced):
+    """The `Finding`s of a traced step, one for each kind, operation and line.
+
+    Args:
+      traced: tf.ConcreteFunction.
+    """
+    found, seen = {}, set()
+    for operation in traced.graph.get_operations():
+        line = _line(operation)
+        for name, kind, dtypes in _within(operation, seen):
+            for problem in _problems(kind, dtypes):
+                key = (problem, kind, line)
+                if key in found:
+                    found[key] = found[key]._replace(times=found[key].times + 1)
+                else:
+                    found[key] = Finding(problem, kind, name, line)
+    return list(found.values())
+
+
+def _problems(kind, dtypes):
+    if kind in _ON_HOST:
+        yield HOST
+    elif tf.string in dtypes:
+        yield STRING
+    if kind in _DYNAMIC:
+        yield DYNAMIC
+    if any(dtype in _WIDE for dtype in dtypes):
+        yield FLOAT64
+
+
+def _within(operation, seen):
+    """(name, type, dtypes of its outputs) of an operation, and of all in the functions that it calls."""
+    yield operation.name, operation.type, {tensor.dtype for tensor in operation.outputs}
+    waiting = graph_functions.names(operation.node_def)
+    while waiting:
+        name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        for node in graph_functions.definition(name, operation.graph).node_def:
+            yield node.name, node.op, _dtypes(node)
+            waiting += graph_functions.names(node)
+
+
+def _dtypes(node):
+    """The dtypes that a node names: in a function's definition those of its outputs are not told apart."""
+    types = (value.type for value in node.attr.values() if value.type)
+    return {tf.as_dtype(number).base_dtype for number in types}
+
+
+def _line(operation):
+    from_outside = None
+    for frame in operation.traceback or ():
+        if not _is_library(frame.filename):
+            from_outside = frame
+    if from_outside is None:
+        return ""
+    code = linecache.getline(from_outside.filename, from_outside.lineno).strip()
+    return f"{os.path.relpath(from_outside.filename)}:{from_outside.lineno}: {code}".rstrip(": ")
+
+
+def _is_library(path):
+    parts = path.replace("\\", "/").split("/")
+    return "site-packages" in parts or path.startswith("<") or parts[-2:] in (["tpu", "step.py"], ["tpu", "lower.py"])

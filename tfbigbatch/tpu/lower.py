@@ -1,0 +1,86 @@
+"""From an experiment to StableHLO for TPUs: python -m tfbigbatch.tpu.lower REQUEST.json, in the environment `lower`.
+
+Its TensorFlow is the package tensorflow-tpu, whose compiler knows the TPU's kernels. Writes step.mlir and step.json
+into the folder that the request names; see `run`.
+"""
+
+import json
+import os
+import resource
+import sys
+import time
+import traceback
+
+# Before TensorFlow: Keras 2, and no look for a TPU at a cloud's metadata server.
+os.environ.update(TF_USE_LEGACY_KERAS="1", TPU_SKIP_MDS_QUERY="1", TF_CPP_MIN_LOG_LEVEL="3")
+
+from tfbigbatch import experiment
+from tfbigbatch.errors import InputError
+
+STEP, FACTS = "step.mlir", "step.json"
+
+
+def run(request):
+    """Traces, lints, lifts and lowers.
+
+    Args:
+      request: dictionary of config (path), overrides (texts 'field=value'), replicas, phase, data_dir, micro_batch and
+        folder; see `check.Asked`.
+
+    Returns:
+      Dictionary: phases (of the run), batch_size, per_replica_batch, accumulation_steps, examples, updates, weights,
+      variables, state_bytes, inputs (shapes and dtypes), findings (of the lint), trace_seconds, lower_seconds; and
+      error where it cannot be lowered.
+    """
+    import tensorflow as tf
+
+    from tfbigbatch.tpu import lifting, lint, step
+
+    config = experiment.load(request["config"])
+    experiment.override(config, request["overrides"])
+    started = time.perf_counter()
+    options = {name: request[name] for name in ("phase", "data_dir", "micro_batch")}
+    traced = step.trace(config, request["replicas"], **options)
+    trace_seconds = time.perf_counter() - started
+    lifted = lifting.lift(traced.function)
+    found = {
+        "phases": len(config.phases) or 1,
+        "batch_size": traced.batch_size,
+        "per_replica_batch": traced.batch_size // request["replicas"],
+        "accumulation_steps": traced.accumulation_steps,
+        "examples": traced.examples,
+        "updates": traced.updates,
+        "weights": traced.weights,
+        "variables": len(lifted.variables),
+        "state_bytes": sum(each.shape.num_elements() * each.dtype.size for each in lifted.variables),
+        "inputs": [f"{each.dtype.name}{each.shape.as_list()}" for each in tf.nest.flatten(traced.inputs)],
+        "findings": [finding._asdict() for finding in lint.findings(traced.function)],
+        "trace_seconds": round(trace_seconds, 1),
+    }
+    started = time.perf_counter()
+    try:
+        pure = tf.function(lifted.function, jit_compile=True, autograph=False)
+        program = pure.experimental_get_compiler_ir(*lifted.specs)(stage="stablehlo_serialized", platform_name="TPU")
+    except Exception as error:  # TensorFlow raises what its compiler says in many types.
+        return {**found, "error": str(error).strip() or type(error).__name__}
+    with open(os.path.join(request["folder"], STEP), "wb") as file:
+        file.write(program)
+    return {**found, "lower_seconds": round(time.perf_counter() - started, 1)}
+
+
+def main():
+    with open(sys.argv[1], encoding="utf-8") as file:
+        request = json.load(file)
+    try:
+        found = run(request)
+    except InputError as error:
+        found = {"input_error": str(error)}
+    except Exception:
+        found = {"crash": traceback.format_exc()}
+    found["lower_gib"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2)
+    with open(os.path.join(request["folder"], FACTS), "w", encoding="utf-8") as file:
+        json.dump(found, file)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""A plan over several slices in words, and drawn."""
+
+from tfbigbatch.errors import missing_extra
+
+# The table's columns up to the end of the run's.
+_TO_THE_RUN = 119
+
+
+def lines(names, rows):
+    """The lines of a table: a row for each slice, of the phases together.
+
+    Args:
+      names: of the phases.
+      rows: list of lists of `planning.Plan`, one for each phase, all on one slice.
+    """
+    yield (
+        f"{'slice':<14} {'chips':>5} {'replica':>12} {'compute':>9} {'memory':>9} {'all-reduce':>10} "
+        f"{'at least':>9} {'estimate':>9}  {'limit':<10} {'per host':>12} {'run':>9}"
+    )
+    for plans in rows:
+        for name, each in zip(names, plans):
+            of_replica = f"{each.micro_batch} x {each.accumulation_steps}"
+            yield (
+                f"{each.topology.accelerator_type:<14} {each.topology.chips:>5,} {of_replica:>12} "
+                f"{ms(each.compute):>9} {ms(each.memory):>9} {ms(each.all_reduce):>10} {ms(each.bound):>9} "
+                f"{ms(each.estimate):>9}  {each.limit:<10} {each.host_rate:>10,.0f}/s {time(each.run):>9}"
+                + (f"  {name}" if len(plans) > 1 else "")
+            )
+        if len(plans) > 1:
+            total = time(sum(each.run for each in plans))
+            yield f"{total:>{_TO_THE_RUN}}  all"
+
+
+def comparison(efficiency, compared):
+    """The lines of the calibration: published runs beside their estimates."""
+    yield f"efficiency   {efficiency:.2f} of the peak rates, fitted to one published run, tried on the others"
+    for each in compared:
+        error = "fitted" if each.is_fitted else f"{each.error:+.0%}"
+        yield (
+            f"  {each.run.name:<26} {each.run.topology:<9} published {time(each.run.seconds):>8}, estimate "
+            f"{time(each.estimate):>8}, {error}"
+        )
+        yield f"    {each.run.source}"
+
+
+def draw(path, title, rows):
+    """A plot of the run's time against chips, with what each cause alone would take.
+
+    Args:
+      path: of the PNG.
+      title: of the figure.
+      rows: as for `lines`.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise missing_extra("matplotlib", "plot") from None
+    chips = [plans[0].topology.chips for plans in rows]
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    axes = figure.subplots()
+    updates = [[each.run / each.estimate for each in plans] for plans in rows]
+    for name, style in (("compute", "--"), ("memory", "-."), ("all_reduce", ":")):
+        alone = [
+            sum(getattr(each, name) * count for each, count in zip(plans, counts)) / 60
+            for plans, counts in zip(rows, updates)
+        ]
+        axes.plot(chips, alone, style, color="grey", label=f"{name.replace('_', '-')} alone, at its peak rate")
+    axes.plot(chips, [sum(each.run for each in plans) / 60 for plans in rows], "o-", color="#0072B2", label="estimate")
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xticks(chips, [f"{count:,}" for count in chips])
+    axes.set_xlabel("chips")
+    axes.set_ylabel("minutes of training")
+    axes.set_title(title)
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.savefig(path, dpi=120)
+
+
+def ms(seconds):
+    """Seconds as milliseconds, in words."""
+    return f"{1e3 * seconds:,.1f} ms" if seconds < 10 else f"{seconds:,.0f} s"
+
+
+def time(seconds):
+    """Seconds in the unit that suits them."""
+    if seconds < 600:
+        return f"{seconds:,.0f} s"
+    return f"{seconds / 60:,.0f} min" if seconds < 4 * 3600 else f"{seconds / 3600:,.1f} h"

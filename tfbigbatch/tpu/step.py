@@ -1,0 +1,141 @@
+"""The training step of an experiment as a replica of a TPU slice runs it, traced."""
+
+import copy
+import os
+import tempfile
+import typing
+
+import tensorflow as tf
+import tf_keras
+
+from tfbigbatch import experiment, tasks
+from tfbigbatch.errors import InputError
+from tfbigbatch.tpu import full_size
+from tfbigbatch.tpu.strategy import AheadOfTimeStrategy
+from tfbigbatch.training import phases as run_phases
+from tfbigbatch.training.compiled_model import compiled_model
+
+
+class TracedStep(typing.NamedTuple):
+    """A training step of one phase.
+
+    Attributes:
+      function: tf.ConcreteFunction from a replica's batch, flat, to its metrics.
+      inputs: nest of tf.TensorSpec, the replica's batch.
+      batch_size: examples in an update over all replicas.
+      accumulation_steps: micro-batches of a replica in it.
+      examples: training examples in an epoch.
+      updates: of the whole run, this phase alone.
+      weights: trainable numbers in the model.
+      model: holds the variables that the function knows by their handles alone.
+    """
+
+    function: object
+    inputs: object
+    batch_size: int
+    accumulation_steps: int
+    examples: int
+    updates: int
+    weights: int
+    model: object
+
+
+def trace(config, replicas, *, phase=1, data_dir=None, micro_batch=None):
+    """Builds an experiment's model and optimizer, and traces its training step for one of `replicas`.
+
+    Args:
+      config: ml_collections.ConfigDict of the experiment.
+      replicas: in sync.
+      phase: of the run, from 1 on.
+      data_dir: prepared data whose shapes count; None for those of the public data set.
+      micro_batch: a replica's examples, without accumulation, in place of the config's batch; or None.
+
+    Returns:
+      TracedStep.
+
+    Raises:
+      ValueError: the batch does not divide over the replicas, there is no such phase, or the config is at fault.
+    """
+    number = len(config.phases) or 1
+    if not 1 <= phase <= number:
+        raise InputError(f"--phase={phase}: the run has {number} phase(s), counted from 1.")
+    policy = config.mixed_precision if config.mixed_precision == "float32" else f"mixed_{config.mixed_precision}"
+    if config.mixed_precision == "float16":
+        raise InputError("mixed_precision=float16: a TPU computes in bfloat16; set mixed_precision to it, or float32.")
+    tf_keras.backend.clear_session()
+    tf_keras.backend.experimental.enable_tf_random_generator()
+    tf_keras.mixed_precision.set_global_policy(policy)
+    with tempfile.TemporaryDirectory() as folder:
+        config = _only(config, phase)
+        if micro_batch is not None:
+            config.batch_size, config.accumulation_steps = micro_batch * replicas, 1
+        phases = run_phases.phases_of(config, _task_maker(folder, data_dir), replicas)
+        return _traced(config, phases, replicas)
+
+
+def _only(config, phase):
+    """The config of one phase: the others would be built for nothing."""
+    config = copy.deepcopy(config)
+    if config.phases:
+        config = experiment.phases(config)[phase - 1]
+    # A TPU has its own loop of steps, and its own compiler.
+    config.steps_per_execution, config.jit_compile = 1, False
+    return config
+
+
+def _task_maker(folder, data_dir):
+    def make(fields):
+        if data_dir is not None:
+            data = {"data_dir": data_dir, "use_fake_data": False}
+        else:
+            data = full_size.prepare(fields, os.path.join(folder, "data"))
+        model = {**fields.model.to_dict()}
+        # A checkpoint's values say nothing of the step.
+        model.update({"init_checkpoint": ""} if "init_checkpoint" in model else {})
+        task = tasks.get(fields.task)(model=model, data=fields.data.to_dict(), **data)
+        task.train = _OfSize(task.train, fields.task)
+        return task
+
+    return make
+
+
+class _OfSize:
+    """Training data with the number of examples of the real data set."""
+
+    def __init__(self, data, task_name):
+        self._data, self._task_name = data, task_name
+
+    def __getattr__(self, name):
+        return getattr(self._data, name)
+
+    def examples_in_epoch(self, batch_size):
+        return full_size.examples(self._task_name, self._data.examples_in_epoch(batch_size))
+
+
+def _traced(config, phases, replicas):
+    [phase] = phases
+    strategy = AheadOfTimeStrategy(replicas)
+    context = tf.distribute.InputContext(1, 0, replicas)
+    inputs = phase.task.train.training_batches(
+        context, batch_size=phase.config.batch_size, seed=0, first_step=0, last_step=1
+    ).element_spec
+    with strategy.scope():
+        model = compiled_model(phase.config, phases)
+        # The loss' running mean is a variable: made here, and not inside the trace.
+        model.compiled_loss.build(_outputs_of(model.network, phase.task))
+        step = tf.function(lambda *batch: strategy.run(model.train_step, (batch,)), jit_compile=True, autograph=False)
+        function = step.get_concrete_function(*inputs)
+    return TracedStep(
+        function=function,
+        inputs=inputs,
+        batch_size=phase.config.batch_size,
+        accumulation_steps=phase.config.accumulation_steps,
+        examples=phase.examples_in_epoch,
+        updates=phase.plan.total_steps,
+        weights=sum(int(variable.shape.num_elements()) for variable in model.trainable_variables),
+        model=model,
+    )
+
+
+def _outputs_of(network, task):
+    return network.output[0] if task.carries_state else network.output

@@ -1,0 +1,110 @@
+"""The table of compiled recipes in docs/tpu.md, of checks that are kept as JSON files."""
+
+import glob
+import json
+import os
+import typing
+
+from tfbigbatch.tpu import report
+
+BEGIN, END = "<!-- compiled recipes: written by tools/tpu_table.py -->", "<!-- end of compiled recipes -->"
+
+
+class Recipe(typing.NamedTuple):
+    """A row to be compiled.
+
+    Attributes:
+      config: path of an experiment file.
+      topology: the slice's name.
+      phase: of the run.
+    """
+
+    config: str
+    topology: str
+    phase: int = 1
+
+
+# Each for the slice that its paper or MLPerf used, and for one of today. The cheap ones first.
+RECIPES = (
+    Recipe("experiments/digits/lstm_legw.py", "v3-16"),
+    Recipe("experiments/mnist/lstm_legw.py", "v3-32"),
+    Recipe("experiments/ptb/small_legw.py", "v3-32"),
+    Recipe("experiments/imagenet/alexnet_bn_lars_32k.py", "v3-512"),
+    Recipe("experiments/imagenet/resnet50_lars_32k.py", "v3-512"),
+    Recipe("experiments/bert/lamb_64k_32k.py", "v3-2048", 1),
+    Recipe("experiments/bert/lamb_64k_32k.py", "v3-2048", 2),
+    Recipe("experiments/imagenet/resnet50_lars_32k.py", "v5e:256"),
+    Recipe("experiments/imagenet/resnet50_lamb_32k.py", "v3-1024"),
+    Recipe("experiments/imagenet/resnet50_v2_32k.py", "v3-1024"),
+    Recipe("experiments/wmt/gnmt_legw_4k.py", "v3-64"),
+    Recipe("experiments/bert/lamb_64k_32k.py", "v5p:512", 1),
+    Recipe("experiments/imagenet/resnet50_lars_32k.py", "v6e:256"),
+)
+
+
+def name(config, accelerator_type, phase=None):
+    """The name of a check's file, without its ending."""
+    folder, file = os.path.split(os.path.splitext(config)[0])
+    parts = [os.path.basename(folder), file, *([f"phase{phase}"] if phase else []), accelerator_type]
+    return "_".join(parts)
+
+
+def read(folder):
+    """The checks that a folder keeps: dictionary from their names to what `check.check` gave, in their order."""
+    found = {}
+    for path in sorted(glob.glob(os.path.join(folder, "*.json"))):
+        with open(path, encoding="utf-8") as file:
+            found[os.path.splitext(os.path.basename(path))[0]] = json.load(file)
+    return found
+
+
+def lines(checks):
+    """The lines of the table."""
+    yield (
+        "| experiment | slice | batch = a replica's x accumulation x replicas | fits | memory of a replica | "
+        "GFLOP of a replica | collectives of an update | to look at | compiled in |"
+    )
+    yield "|---|---|---:|---|---:|---:|---|---|---:|"
+    for found in checks:
+        yield _row(found)
+
+
+def _row(found):
+    accumulation = found["accumulation_steps"]
+    micro = found["per_replica_batch"] // accumulation
+    batch = f"{found['batch_size']:,} = {micro:,} x {accumulation} x {found['replicas']:,}"
+    config = found["config"] + (f", phase {found['phase']}" if found["phases"] > 1 else "")
+    if not found["compiles"]:
+        fits, memory = "does not compile", ""
+    else:
+        needed = found["peak_bytes"] if found["fits"] else found["needed_bytes"]
+        fits = "yes" if found["fits"] else "no"
+        memory = f"{report.size(needed)} of {report.size(found['usable_bytes'])}"
+    flops = "" if found.get("flops") is None else f"{found['flops'] / 1e9:,.0f}" + ("*" if found["loops"] else "")
+    kinds = sorted({f"{each['kind']}: {each['operation']}" for each in found["findings"]})
+    cells = (
+        config,
+        f"{found['topology']} ({found['accelerator_type']})",
+        batch,
+        fits,
+        memory,
+        flops,
+        report.collectives(found) if found.get("collectives") else "",
+        "; ".join(kinds) or "nothing",
+        f"{found.get('seconds', 0):.0f} s",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def written_into(text, checks):
+    """A page with its table made anew.
+
+    Raises:
+      ValueError: the page has no place for it.
+    """
+    before, begins, rest = text.partition(BEGIN)
+    _, ends, after = rest.partition(END)
+    if not begins or not ends:
+        raise ValueError(f"the page lacks the lines {BEGIN!r} and {END!r}, between which the table goes.")
+    table = "\n".join(lines(checks))
+    return f"{before}{BEGIN}\n\n{table}\n\n{END}{after}"
