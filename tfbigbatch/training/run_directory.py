@@ -68,7 +68,7 @@ def read_json(path):
             return json.load(file)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path} cannot be read ({error}); expected JSON that the trainer wrote.") from None
 
 
