@@ -53,7 +53,8 @@ def parse(arguments):
         return flags.FLAGS(arguments)
     except flags.Error as error:
         raise InputError(f"{error}\nSee: python -m tfbigbatch.train --help") from None
-    except (AttributeError, KeyError, TypeError, ValueError, OSError) as error:
+    # The experiment file was executed: it may raise anything.
+    except Exception as error:
         raise _config_error(arguments) or error from None
 
 
