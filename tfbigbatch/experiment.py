@@ -122,6 +122,8 @@ def new(task, *, model=None):
             "checkpoint_every": "1 epochs",
             "log_every": "10 steps",
             "keep_checkpoints": 2,
+            # Whether training goes on while a checkpoint is written; see docs/reliability.md.
+            "asynchronous_saving": False,
             # Histograms of the weights, in TensorBoard, at each evaluation.
             "histograms": False,
             # Updates in one call of the device's loop (Keras' steps_per_execution).

@@ -7,7 +7,7 @@ import ml_collections
 from absl import flags
 
 from tfbigbatch import command, experiment
-from tfbigbatch.errors import InputError
+from tfbigbatch.errors import InputError, Preempted
 
 MODES = ("train", "eval", "train_and_eval")
 # Of the workers of a cluster, in seconds: longer than a large model takes to compile. One process waits for nobody.
@@ -39,6 +39,19 @@ def define():
         "Seconds without an update, an evaluated batch or a checkpoint after which the process ends with exit code 75, "
         "for all workers to be started again; 0 for never.",
         lower_bound=0.0,
+    )
+    flags.DEFINE_string(
+        "preemption_notice",
+        "auto",
+        "Whose notices that the machine will be taken away to look for: gce, Google Cloud's metadata server; none; or "
+        "auto, gce on Google's machines. The run is then saved and stopped, as by SIGTERM.",
+    )
+    flags.DEFINE_integer(
+        "preempted_exit_code",
+        Preempted.exit_code,
+        "The exit code of a run that was told to stop, and was saved.",
+        lower_bound=0,
+        upper_bound=255,
     )
     flags.DEFINE_list("profile_steps", None, "FIRST,LAST: profile these updates for TensorBoard.")
 

@@ -38,6 +38,12 @@ def set_aside(path):
     return os.path.join(directory, _SET_ASIDE + name)
 
 
+def remove(path):
+    """Removes a checkpoint's files: the index first, without which the others are none."""
+    for file in sorted(glob.glob(f"{glob.escape(path)}.*"), key=lambda file: not file.endswith(".index")):
+        os.remove(file)
+
+
 def write_list(directory, newest_first):
     """Puts TensorFlow's file 'checkpoint' right, from which it knows the newest and what it may remove."""
     oldest_first = newest_first[::-1]
