@@ -47,7 +47,11 @@ def remove(path):
 def write_list(directory, newest_first):
     """Puts TensorFlow's file 'checkpoint' right, from which it knows the newest and what it may remove."""
     oldest_first = newest_first[::-1]
-    state = tf.train.get_checkpoint_state(directory)
+    try:
+        state = tf.train.get_checkpoint_state(directory)
+    # TensorFlow forgives a text that it cannot parse, but not bytes that are no text.
+    except UnicodeDecodeError:
+        state = None
     if state is not None and list(state.all_model_checkpoint_paths) == oldest_first:
         return
     times = [os.path.getmtime(f"{path}.index") for path in oldest_first]

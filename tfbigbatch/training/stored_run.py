@@ -44,6 +44,7 @@ def checked_status(content, path):
     if isinstance(content, dict) and {"status", "step"} <= content.keys():
         wrong = [name for name, kind in _STATUS.items() if name in content and not _is(content[name], kind)]
         metrics = {} if "metrics" in wrong else content.get("metrics", {})
+        wrong += [name for name in ("step", "total_steps", "seconds") if name not in wrong and content.get(name, 0) < 0]
         wrong += [f"metrics.{name}" for name, value in metrics.items() if not _is(value, (int, float))]
     else:
         wrong = ["status", "step"]
