@@ -309,7 +309,7 @@ def completed(stored):
         return stored
     # As JSON has them, with lists for tuples. The arguments of an optimizer are its own: those of the default one
     # say nothing of it.
-    named = stored["model"].get("name") if tasks.get(stored["task"]).models else None
+    named = stored.get("model", {}).get("name") if tasks.get(stored["task"]).models else None
     defaults = json.loads(json.dumps(new(stored["task"], model=named).to_dict()))
     del defaults["optimizer"]
 

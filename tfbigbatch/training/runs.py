@@ -128,7 +128,7 @@ def _read(path, seed=None):
     stored = read_json(os.path.join(path, "config.json"))
     if stored is None:
         return Run(path, seed)
-    checked_config(stored, os.path.join(path, "config.json"))
+    checked_config(stored, os.path.join(path, "config.json"), needs=("task", "batch_size"))
     status = RunDirectory(path).status()
     config = experiment.completed(stored["config"])
     return Run(path, config.get("seed", seed), config, stored.get("versions"), status)

@@ -2,28 +2,29 @@
 
 from tfbigbatch.errors import InputError
 
+_CONFIG = {"task": str, "model": dict, "seed": int, "batch_size": int}
 _STATUS = {"status": str, "step": int, "total_steps": int, "seconds": (int, float), "metrics": dict, "reason": str}
 
 
-def checked_config(content, path):
+def checked_config(content, path, needs=()):
     """The content of a config.json.
 
     Args:
       content: as JSON gave it.
       path: of the file, for the error.
+      needs: the fields that the config must have.
 
     Raises:
-      ValueError: it is not a dictionary with the config of a task in it.
+      ValueError: it is not a dictionary with a config in it, or a field that a run is known by is of another type.
     """
     config = content.get("config") if isinstance(content, dict) else None
-    model = config.get("model") if isinstance(config, dict) else None
-    if (
-        not isinstance(model, dict)
-        or not isinstance(config.get("task"), str)
-        or not isinstance(model.get("name"), str | None)
-    ):
+    wrong = ["config"] if not isinstance(config, dict) else _wrong(config, _CONFIG)
+    wrong += [name for name in needs if not wrong and name not in config]
+    if not wrong and not isinstance(config.get("model", {}).get("name"), str | None):
+        wrong = ["model.name"]
+    if wrong:
         raise InputError(
-            f"{path} is not of a run directory: it has no config with a task and a model. Name the folders that the "
+            f"{path} is not of a run directory: its {', '.join(wrong)} cannot be used. Name the folders that the "
             "trainer made, or put the file back."
         )
     return content
@@ -42,7 +43,7 @@ def checked_status(content, path):
     if content is None:
         return {}
     if isinstance(content, dict) and {"status", "step"} <= content.keys():
-        wrong = [name for name, kind in _STATUS.items() if name in content and not _is(content[name], kind)]
+        wrong = _wrong(content, _STATUS)
         metrics = {} if "metrics" in wrong else content.get("metrics", {})
         wrong += [name for name in ("step", "total_steps", "seconds") if name not in wrong and content.get(name, 0) < 0]
         wrong += [f"metrics.{name}" for name, value in metrics.items() if not _is(value, (int, float))]
@@ -54,6 +55,11 @@ def checked_status(content, path):
             "run goes on from its newest checkpoint, and counts its seconds anew."
         )
     return content
+
+
+def _wrong(content, kinds):
+    """The names of the fields that are there and of another type."""
+    return [name for name, kind in kinds.items() if name in content and not _is(content[name], kind)]
 
 
 def _is(value, kind):
