@@ -49,8 +49,8 @@ def write_list(directory, newest_first):
     oldest_first = newest_first[::-1]
     try:
         state = tf.train.get_checkpoint_state(directory)
-    # TensorFlow forgives a text that it cannot parse, but not bytes that are no text.
-    except UnicodeDecodeError:
+    # TensorFlow forgives a text that it cannot parse, but not an empty one, nor bytes that are no text.
+    except ValueError:
         state = None
     if state is not None and list(state.all_model_checkpoint_paths) == oldest_first:
         return
