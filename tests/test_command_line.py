@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from tests.cluster.fake_metadata_server import serving
 from tests.test_train import assert_same_bits, files_of
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -38,8 +39,8 @@ def command(*arguments, **environment):
     )
 
 
-def finish(process):
-    out, err = process.communicate(timeout=240)
+def finish(process, timeout=240):
+    out, err = process.communicate(timeout=timeout)
     return process.returncode, out, err
 
 
@@ -98,6 +99,48 @@ def test_sigterm_saves_at_once_and_the_same_command_goes_on(whole, tmp_path):
     assert status["status"] == "preempted" and status["step"] >= 45
     code, out, err = finish(command(*QUICK, f"--model_dir={tmp_path}"))
     assert code == 0 and f"resume     from the checkpoint of step {status['step']}" in out, err
+    assert_same_bits(str(tmp_path), whole)
+
+
+@pytest.mark.slow  # Two processes and their imports; tests/training/test_signals.py holds the handlers.
+def test_a_notice_and_slurms_warning_save_and_the_same_command_goes_on(whole, tmp_path):
+    answers = {"instance/preempted": "FALSE", "instance/maintenance-event": "NONE"}
+    with serving(answers) as (address, _):
+        flags = [*QUICK, f"--model_dir={tmp_path}", "--preemption_notice=gce", "--preempted_exit_code=3"]
+        process = command(*flags, GCE_METADATA_HOST=address)
+        wait_for_step(str(tmp_path), 45, process)
+        answers["instance/preempted"] = "TRUE"
+        told = time.monotonic()
+        code, out, err = finish(process)
+        # The grace period of Google's spot machines.
+        assert code == 3 and "the metadata server says preempted: TRUE" in out and time.monotonic() - told < 30, err
+    process = command(*QUICK, f"--model_dir={tmp_path}")
+    wait_for_step(str(tmp_path), 150, process)
+    process.send_signal(signal.SIGUSR1)
+    code, out, err = finish(process)
+    assert code == 42 and "stopped on request after step" in out, err
+    code, out, err = finish(command(*QUICK, f"--model_dir={tmp_path}"))
+    assert code == 0, err
+    assert_same_bits(str(tmp_path), whole)
+
+
+@pytest.mark.slow
+def test_killed_while_checkpoints_are_written_behind_its_back(whole, tmp_path):
+    flags = [
+        *QUICK,
+        f"--model_dir={tmp_path}",
+        "--config.asynchronous_saving=True",
+        "--config.checkpoint_every=5 steps",
+    ]
+    step = 0
+    for _ in range(3):
+        process = command(*flags)
+        wait_for_step(str(tmp_path), min(step + 45 + random.randrange(40), 380), process)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        step = json.loads((tmp_path / "status.json").read_text())["step"]
+    code, out, err = finish(command(*flags))
+    assert code == 0 and "warning" not in out, err
     assert_same_bits(str(tmp_path), whole)
 
 

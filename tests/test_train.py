@@ -1,5 +1,6 @@
 """The trainer as a whole: a run, its directory, and resuming it in the same bits."""
 
+import contextlib
 import json
 import os
 
@@ -136,7 +137,11 @@ VARIANTS = {
     "lamb, dropout": {"optimizer": {"name": "lamb", "weight_decay": 0.01}, "model__dropout": 0.3},
     "lars, loop of five": {"optimizer": {"name": "lars", "eeta": 0.02}, "steps_per_execution": 5},
     "adamw, accumulation": {"optimizer": {"name": "adamw"}, "accumulation_steps": 3, "model__dropout": 0.3},
-    "bfloat16": {"mixed_precision": "bfloat16", "model__dropout": 0.3},
+    "bfloat16, saved behind its back": {
+        "mixed_precision": "bfloat16",
+        "model__dropout": 0.3,
+        "asynchronous_saving": True,
+    },
     # The second phase has another batch, schedule, accumulation and intervals; it begins at update 14.
     "phases": {
         "optimizer": {"name": "lamb"},
@@ -315,6 +320,40 @@ def test_replicas_see_the_same_batches(tmp_path, quick_config):
     one = train.run(quick_config(), model_dir=str(tmp_path / "one"))
     four = train.run(quick_config(), model_dir=str(tmp_path / "four"), strategy_name="mirrored")
     assert four["metrics"] == pytest.approx(one["metrics"], rel=1e-3)
+
+
+def test_a_run_goes_on_over_other_replicas_and_micro_batches(tmp_path, quick_config):
+    fields = {
+        "duration": "12 steps",
+        "log_every": "2 steps",
+        "checkpoint_every": "4 steps",
+        "optimizer": {"name": "lamb"},
+    }
+    train.run(quick_config(**fields), model_dir=str(tmp_path / "whole"))
+    for stop, strategy, micro_batches in ((4, "one_device", 1), (8, "mirrored", 3), (None, "one_device", 2)):
+        config = quick_config(**fields, accumulation_steps=micro_batches)
+        train.run(config, model_dir=str(tmp_path / "parts"), strategy_name=strategy, stop_after=stop)
+    one, two = final_weights(tmp_path / "whole"), final_weights(tmp_path / "parts")
+    assert one.keys() == two.keys()
+    for name in one:
+        np.testing.assert_allclose(two[name], one[name], rtol=1e-3, atol=1e-4, err_msg=name)
+    whole, parts = (read_rows(tmp_path / name / "metrics.jsonl") for name in ("whole", "parts"))
+    assert [row["step"] for row in whole] == [row["step"] for row in parts]
+    for row, other in zip(whole, parts):
+        for name in {"loss", "accuracy"} & row.keys():
+            assert other[name] == pytest.approx(row[name], rel=1e-4), (row["step"], name)
+
+
+def test_a_notice_of_preemption_saves_and_stops(tmp_path, quick_config):
+    @contextlib.contextmanager
+    def notices(tell):
+        tell("the metadata server says preempted: TRUE")
+        yield
+
+    with pytest.raises(errors.Preempted, match="since the metadata server says preempted: TRUE, after step 1, and"):
+        train.run(quick_config(), model_dir=str(tmp_path), notices=notices)
+    status = read_json(tmp_path / "status.json")
+    assert (status["status"], status["step"]) == ("preempted", 1)
 
 
 def test_divergence_names_metric_and_window_and_keeps_the_last_good_checkpoint(tmp_path, quick_config):

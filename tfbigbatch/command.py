@@ -20,7 +20,8 @@ def execute(main, parse=None, takes_arguments=False):
     """Parses the flags, runs `main` and exits the process.
 
     An InputError or DivergedError is printed as one message, with exit code 1; Preempted exits with
-    code 42, WorkerLost with 75; anything else is a defect of ours and keeps its traceback.
+    its own, 42 unless a flag says otherwise, WorkerLost with 75; anything else is a defect of ours and keeps its
+    traceback.
 
     Args:
       main: function of the arguments that are not flags; returns the exit code, None as 0.
@@ -46,8 +47,8 @@ def execute(main, parse=None, takes_arguments=False):
     except Preempted as stopped:
         print(stopped, flush=True)
         if os.environ.get("TF_CONFIG"):
-            _exit_from_a_cluster(Preempted.exit_code)
-        code = Preempted.exit_code
+            _exit_from_a_cluster(stopped.exit_code)
+        code = stopped.exit_code
     sys.exit(code)
 
 

@@ -8,6 +8,7 @@ import copy
 import importlib.util
 import json
 import os
+import traceback
 
 import ml_collections
 
@@ -121,6 +122,8 @@ def new(task, *, model=None):
             "checkpoint_every": "1 epochs",
             "log_every": "10 steps",
             "keep_checkpoints": 2,
+            # Whether training goes on while a checkpoint is written; see docs/reliability.md.
+            "asynchronous_saving": False,
             # Histograms of the weights, in TensorBoard, at each evaluation.
             "histograms": False,
             # Updates in one call of the device's loop (Keras' steps_per_execution).
@@ -245,14 +248,20 @@ def call(path, function, *, flag, example):
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
+    except InputError:
+        raise
     except SyntaxError as error:
         raise InputError(f"--{flag}={path} is not valid Python: {error}.") from None
+    except Exception as error:
+        raise _of_file(error, path, flag) from None
     if not hasattr(module, function):
         raise InputError(f"--{flag}={path} has no function {function}(); see experiments/README.md.")
     try:
         return getattr(module, function)()
-    except (AttributeError, KeyError, TypeError) as error:
-        raise InputError(f"--{flag}={path}: {_first_and_last_line(error)}") from None
+    except InputError:
+        raise
+    except Exception as error:
+        raise _of_file(error, path, flag) from None
 
 
 def unknown_field(config, path):
@@ -300,7 +309,7 @@ def completed(stored):
         return stored
     # As JSON has them, with lists for tuples. The arguments of an optimizer are its own: those of the default one
     # say nothing of it.
-    named = stored["model"].get("name") if tasks.get(stored["task"]).models else None
+    named = stored.get("model", {}).get("name") if tasks.get(stored["task"]).models else None
     defaults = json.loads(json.dumps(new(stored["task"], model=named).to_dict()))
     del defaults["optimizer"]
 
@@ -359,6 +368,13 @@ def shrink(config):
         config.instruments[name].every = "4 steps"
     config.log_every = "2 steps"
     return config
+
+
+def _of_file(error, path, flag):
+    """The error for one that the code of a file met, with the line where."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+    line = f", line {lines[-1]}" if lines else ""
+    return InputError(f"--{flag}={path}{line}: {type(error).__name__}: {_first_and_last_line(error)}")
 
 
 def _first_and_last_line(error):

@@ -5,6 +5,7 @@
 The same command on the same directory resumes, and says so when the run is finished.
 """
 
+import contextlib
 import functools
 import os
 import tempfile
@@ -15,6 +16,7 @@ from absl import flags
 from tfbigbatch import command, experiment, train_flags
 from tfbigbatch.cluster import slurm
 from tfbigbatch.cluster.loss import worker_loss
+from tfbigbatch.cluster.preemption_notice import PreemptionNotice
 from tfbigbatch.cluster.watchdog import Watchdog
 from tfbigbatch.errors import DivergedError, InputError, Preempted
 from tfbigbatch.training.rollbacks import RollBack, Rollbacks
@@ -33,6 +35,7 @@ def run(
     stop_after=None,
     mlperf_log=None,
     alive=lambda after: None,
+    notices=lambda tell: contextlib.nullcontext(),
 ):
     """Trains, evaluates or both, as `config` says; resumes what `model_dir` holds.
 
@@ -47,6 +50,8 @@ def run(
       stop_after: None, or the update after which to return, with the run left to be resumed.
       mlperf_log: None, or the file for a log by MLPerf's rules; see `training.mlperf_log`.
       alive: called with words for what was done last, whenever something was; see `cluster.watchdog`.
+      notices: function of what is to be told that the machine will be taken away, with words; gives a context in which
+        it is. See `cluster.preemption_notice`.
 
     Returns:
       Dictionary: status, step, seconds, and the metrics of the last evaluation.
@@ -54,7 +59,7 @@ def run(
     Raises:
       ValueError: something that the user gave cannot be used; nothing already written is harmed.
       RuntimeError: the run diverged, more often than it may go back; the last good checkpoint stays.
-      Preempted: SIGTERM or Ctrl-C came; the run was saved.
+      Preempted: SIGTERM, Ctrl-C or a notice came; the run was saved.
     """
     options = {name: value for name, value in locals().items() if name not in ("config", "model_dir")}
     rollbacks = Rollbacks(model_dir, config)
@@ -80,6 +85,7 @@ def _run(
     stop_after,
     mlperf_log,
     alive,
+    notices,
 ):
     """`run`, up to where it ends or diverges."""
     import tensorflow as tf
@@ -93,6 +99,7 @@ def _run(
     from tfbigbatch.training.checkpoints import Checkpoints
     from tfbigbatch.training.compiled_model import compiled_model
     from tfbigbatch.training.config_checks import check_fields
+    from tfbigbatch.training.elastic import may_change
     from tfbigbatch.training.measuring import measured
     from tfbigbatch.training.metric import Metric
     from tfbigbatch.training.metrics_log import MetricsLog
@@ -136,8 +143,7 @@ def _run(
 
     # ---- The run directory: is it ours? -------------------------------------------------------
     directory = run_directory.RunDirectory(model_dir, chief)
-    # A finished run may be scored on the set that it was not chosen by.
-    directory.check(config.to_dict(), but=("evaluate_on",) if mode == "eval" else ())
+    changed = directory.check(config.to_dict(), but=may_change(config, mode))
     before = directory.status()
     if before.get("status") == run_directory.DONE and mode != "eval":
         shown = _shown(before, config)
@@ -170,6 +176,7 @@ def _run(
         f"optimizer  {config.optimizer.get('name')}, {config.mixed_precision}",
         *([f"score      {target.name}, {signature}"] if signature else []),
         *rollbacks.lines(),
+        *(f"changed    since the run began: {line}" for line in changed),
     ):
         _say(chief, line)
 
@@ -192,6 +199,7 @@ def _run(
         keep=config.keep_checkpoints,
         scratch=scratch,
         barrier=lambda: barrier(strategy),
+        asynchronous=config.asynchronous_saving,
         **_checkpointing(model, date, instruments),
     )
     first_step = checkpoints.restore()
@@ -305,7 +313,7 @@ def _run(
     left = [phase for phase in phases if first_step < phase.last_step and phase.first_step < last_step] or phases[-1:]
     evaluation = None
     try:
-        with stop:
+        with stop, notices(stop.request):
             for phase in left:
                 evaluation = evaluation_of(phase)
                 callbacks = callbacks_of(phase, evaluation)
@@ -322,6 +330,7 @@ def _run(
                 if evaluation.reached:
                     last_step = updates_done(model.optimizer)
                     break
+        checkpoints.wait()
     except DivergedError as error:
         status(run_directory.DIVERGED, updates_done(model.optimizer), reason=str(error))
         last_good = checkpoints.latest() or "none yet"
@@ -417,8 +426,13 @@ def _main(unused):
     }
     if options.strategy == "multi_worker" and "TF_CONFIG" not in os.environ and slurm.is_step(os.environ):
         os.environ["TF_CONFIG"] = slurm.tf_config(os.environ)
-    with Watchdog(train_flags.stall_timeout(options)) as watchdog, worker_loss():
-        _run_or_smoke(options, config, {**common, "alive": watchdog.alive})
+    notices = PreemptionNotice(options.preemption_notice).watching
+    try:
+        with Watchdog(train_flags.stall_timeout(options)) as watchdog, worker_loss():
+            _run_or_smoke(options, config, {**common, "alive": watchdog.alive, "notices": notices})
+    except Preempted as stopped:
+        stopped.exit_code = options.preempted_exit_code
+        raise
 
 
 def _run_or_smoke(options, config, common):

@@ -7,7 +7,7 @@ import ml_collections
 from absl import flags
 
 from tfbigbatch import command, experiment
-from tfbigbatch.errors import InputError
+from tfbigbatch.errors import InputError, Preempted
 
 MODES = ("train", "eval", "train_and_eval")
 # Of the workers of a cluster, in seconds: longer than a large model takes to compile. One process waits for nobody.
@@ -40,6 +40,19 @@ def define():
         "for all workers to be started again; 0 for never.",
         lower_bound=0.0,
     )
+    flags.DEFINE_string(
+        "preemption_notice",
+        "auto",
+        "Whose notices that the machine will be taken away to look for: gce, Google Cloud's metadata server; none; or "
+        "auto, gce on Google's machines. The run is then saved and stopped, as by SIGTERM.",
+    )
+    flags.DEFINE_integer(
+        "preempted_exit_code",
+        Preempted.exit_code,
+        "The exit code of a run that was told to stop, and was saved.",
+        lower_bound=0,
+        upper_bound=255,
+    )
     flags.DEFINE_list("profile_steps", None, "FIRST,LAST: profile these updates for TensorBoard.")
 
 
@@ -53,7 +66,8 @@ def parse(arguments):
         return flags.FLAGS(arguments)
     except flags.Error as error:
         raise InputError(f"{error}\nSee: python -m tfbigbatch.train --help") from None
-    except (AttributeError, KeyError, TypeError, ValueError, OSError) as error:
+    # The experiment file was executed: it may raise anything.
+    except Exception as error:
         raise _config_error(arguments) or error from None
 
 

@@ -1,11 +1,13 @@
 """Real workers on loopback that are killed, frozen or told to stop, and what becomes of the run."""
 
+import json
 import os
 import random
 import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -81,6 +83,49 @@ def test_a_killed_worker_restarts_all_to_the_same_bits(tmp_path, undisturbed, wo
     assert launcher.wait(timeout=300) == 0, "".join(lines)
     assert sum("all start again" in line for line in lines) == 1
     assert_same_bits(tmp_path / "run", undisturbed(workers))
+
+
+@pytest.mark.slow  # Twenty starts of all workers, about half an hour.
+@pytest.mark.parametrize("workers", [2, 4])
+def test_twenty_kills_at_random_end_in_the_same_bits(tmp_path, workers):
+    longer = ["--config.duration=2500 steps", "--config.evaluate_every=500 steps"]
+    whole = launch(tmp_path / "whole", workers, *longer)
+    assert finish(whole, 3600)[0] == 0
+    launcher, choices = launch(tmp_path / "run", workers, *longer, restarts=20), random.Random(workers)
+    lines, noticed = [], []
+
+    def read():
+        for line in launcher.stdout:
+            lines.append(line)
+            if "all start again" in line:
+                noticed.append(time.monotonic())
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    step = 0
+    for kill in range(20):
+        wait_for_step(tmp_path / "run", step + 1, launcher)
+        # Somewhere within the next hundred updates, saves and evaluations among them.
+        time.sleep(choices.uniform(0.0, 3.0))
+        os.kill(choices.choice(list(workers_of(launcher).values())), signal.SIGKILL)
+        killed_at = time.monotonic()
+        while len(noticed) <= kill:
+            assert time.monotonic() - killed_at < 30, "".join(lines[-20:])
+            time.sleep(0.1)
+        step = json.loads((tmp_path / "run" / "status.json").read_text())["step"]
+    assert launcher.wait(timeout=3600) == 0, "".join(lines[-20:])
+    reader.join()
+    assert_same_bits(tmp_path / "run", tmp_path / "whole")
+
+
+@pytest.mark.slow
+def test_a_worker_is_killed_while_checkpoints_are_written_behind_its_back(tmp_path, undisturbed):
+    launcher = launch(tmp_path / "run", 2, "--config.asynchronous_saving=True", restarts=1)
+    wait_for_step(tmp_path / "run", 45, launcher)
+    os.kill(workers_of(launcher)[0], signal.SIGKILL)
+    code, out, _ = finish(launcher)
+    assert code == 0 and "all start again" in out, out
+    assert_same_bits(tmp_path / "run", undisturbed(2))
 
 
 @pytest.mark.slow

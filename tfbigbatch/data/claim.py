@@ -119,8 +119,11 @@ def _remove(folder):
 def _read(path):
     try:
         with open(path, encoding="utf-8") as file:
-            return json.load(file)
+            content = json.load(file)
+        if not isinstance(content, dict) or not isinstance(content.get("options", {}), dict):
+            raise ValueError("it is no plan")
+        return content
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path} cannot be read ({error}). Remove the folder and prepare it again.") from None

@@ -14,6 +14,7 @@ import os
 
 import numpy as np
 
+from tfbigbatch.data import array_file
 from tfbigbatch.data.whole_file import replace
 from tfbigbatch.errors import InputError
 
@@ -47,7 +48,7 @@ def load(data_dir):
     if data_dir is None:
         raise InputError(f"--data_dir is missing: give a prepared corpus. To prepare one: {_COMMAND}")
     manifest = _manifest(data_dir)
-    if manifest is None or not {"vocabulary_size", "tokens"} <= manifest.keys():
+    if manifest is None or not _is_whole(manifest):
         raise InputError(
             f"--data_dir={data_dir} is not a prepared corpus: it has no {_MANIFEST} of one. "
             f"Prepare one, then pass --data_dir=PREPARED: {_COMMAND}"
@@ -57,14 +58,16 @@ def load(data_dir):
     for split in SPLITS:
         path = os.path.join(data_dir, f"{split}.npy")
         try:
-            tokens = np.load(path, allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
-            raise InputError(f"{path} cannot be read ({error}). {again}") from None
+            tokens = array_file.read(path)
+        except InputError as error:
+            raise InputError(f"{error}. {again}") from None
         if tokens.dtype != np.int32 or tokens.shape != (manifest["tokens"][split],):
             raise InputError(
                 f"{path} holds {tokens.dtype} {list(tokens.shape)}; {_MANIFEST} says "
                 f"int32 [{manifest['tokens'][split]}]. {again}"
             )
+        if not tokens.size:
+            raise InputError(f"{path} holds no token. {again}")
         if tokens.min() < 0 or tokens.max() >= size:
             raise InputError(f"{path} holds numbers from {tokens.min()} to {tokens.max()}; expected 0 to {size - 1}.")
         parts[split] = tokens
@@ -219,12 +222,21 @@ def _texts_expected():
 
 def _manifest(folder):
     path = os.path.join(folder, _MANIFEST)
+    again = f"Remove the folder and prepare it again: {_COMMAND}"
     try:
         with open(path, encoding="utf-8") as file:
-            return json.load(file)
+            content = json.load(file)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"{path} cannot be read ({error}). Remove the folder and prepare it again: {_COMMAND}"
-        ) from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path} cannot be read ({error}). {again}") from None
+    if not isinstance(content, dict):
+        raise InputError(f"{path} holds a {type(content).__name__}; expected a dictionary. {again}")
+    return content
+
+
+def _is_whole(manifest):
+    """Whether a manifest says of what sizes the corpus is."""
+    tokens = manifest.get("tokens")
+    sizes = [manifest.get("vocabulary_size"), *(tokens.get(split) for split in SPLITS if isinstance(tokens, dict))]
+    return len(sizes) == 1 + len(SPLITS) and all(type(size) is int for size in sizes)

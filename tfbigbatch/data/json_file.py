@@ -16,7 +16,8 @@ def read(path):
             return json.load(file)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
-    except ValueError as error:
+    # The last one of brackets that are nested thousands deep.
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not JSON in UTF-8 ({error}).") from None
 
 

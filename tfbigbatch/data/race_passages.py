@@ -113,9 +113,11 @@ def _of_passage(source, split, level, name, content):
         for number, (text, options, answer) in enumerate(rows):
             if len(options) != len(OPTIONS) or len(answer) != 1 or answer not in OPTIONS:
                 raise ValueError(f"question {number} has {len(options)} options and the answer {answer!r}")
+            if isinstance(options, str) or not all(isinstance(each, str) for each in (article, text, *options)):
+                raise TypeError(f"question {number} has something else where a text belongs")
             stem = name.removesuffix(".txt")
             yield Question(f"{level}/{stem}-{number}", level, article, text, tuple(options), OPTIONS.index(answer))
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise InputError(
             f"{source}: {split}/{level}/{name} is not of RACE's form ({error!r}); expected a JSON dictionary of "
             "'article', 'questions', 'options', four a question, and 'answers' from A to D."

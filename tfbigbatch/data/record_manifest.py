@@ -10,10 +10,10 @@ import dataclasses
 import hashlib
 import json
 import os
-import zipfile
 
 import numpy as np
 
+from tfbigbatch.data import array_file
 from tfbigbatch.data.whole_file import replace
 from tfbigbatch.errors import InputError
 
@@ -124,8 +124,11 @@ def load(folder, kind, build):
         )
     try:
         return build(content, {name: _split(folder, name, entry, kind) for name, entry in content["splits"].items()})
-    except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{os.path.join(folder, MANIFEST)} is not whole ({error!r}). {kind.again}") from None
+    except InputError:
+        raise
+    # ValueError: a file's name with a zero in it. OverflowError: a size of more than 64 bits.
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
+        raise InputError(f"{os.path.join(folder, MANIFEST)} is not whole ({error!r:.200}). {kind.again}") from None
 
 
 def save(folder, kind, splits, fields, *, sha256=None):
@@ -178,7 +181,7 @@ def read(folder, kind):
             content = json.load(file)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path} cannot be read ({error}). {kind.again}") from None
     if not isinstance(content, dict) or content.get("content") != kind.content:
         return None
@@ -214,10 +217,9 @@ def _split(folder, name, entry, kind):
             raise InputError(f"{path} has {found} bytes; {MANIFEST} says {size}. {kind.again}")
     path = index_path(folder, name)
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            offsets, counts = arrays["offsets"], arrays["counts"]
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path} cannot be read ({error}). {kind.again}") from None
+        offsets, counts = array_file.read_named(path, ("offsets", "counts"))
+    except InputError as error:
+        raise InputError(f"{error}. {kind.again}") from None
     records = [file["records"] for file in entry["files"]]
     if counts.tolist() != records or _index_digest(offsets, counts) != entry["index_sha256"]:
         raise InputError(

@@ -65,7 +65,7 @@ def done(shard):
         with open(shard.record, encoding="utf-8") as file:
             record = json.load(file)
         whole = os.path.getsize(shard.path) == record["bytes"] and os.path.exists(shard.offsets)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
         return None
     return record if whole else None
 

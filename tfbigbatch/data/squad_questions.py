@@ -67,8 +67,13 @@ def _of_paragraph(path, paragraph):
         for entry in paragraph["qas"]:
             # v2 also gives wrong, plausible answers to questions without one, under a name of their own.
             answers = tuple((answer["text"], int(answer["answer_start"])) for answer in entry.get("answers", ()))
+            texts = (entry["id"], entry["question"], context, *(text for text, _ in answers))
+            strange = [text for text in texts if not isinstance(text, str)]
+            if strange:
+                raise TypeError(f"{str(strange[0])[:60]} where a text belongs")
             yield Question(entry["id"], entry["question"], context, answers, bool(entry.get("is_impossible", False)))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    # OverflowError: JSON as Python reads it has infinity.
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise InputError(
             f"{path}: a question about {str(paragraph)[:60]!r}... is not of SQuAD's form ({error!r}); expected "
             "'id', 'question' and 'answers' of 'text' and 'answer_start'."

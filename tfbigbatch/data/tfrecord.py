@@ -205,6 +205,9 @@ def _read_varint(message, position):
         position, shift = position + 1, shift + 7
         if byte < 0x80:
             return value, position
+        # Ten bytes hold 64 bits. One that goes on for megabytes would be put together for minutes.
+        if shift >= 70:
+            raise ValueError("no tf.train.Example: a number of more than 64 bits")
 
 
 def _first_value(feature):

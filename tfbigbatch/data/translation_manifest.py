@@ -14,7 +14,7 @@ import os
 
 import numpy as np
 
-from tfbigbatch.data import record_manifest, translation_vocabulary
+from tfbigbatch.data import array_file, record_manifest, translation_vocabulary
 from tfbigbatch.data.whole_file import replace
 from tfbigbatch.errors import InputError
 
@@ -152,9 +152,9 @@ def _lengths_path(folder, split):
 def _lengths(folder, split, digest):
     path = _lengths_path(folder, split)
     try:
-        lengths = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"{path} cannot be read ({error}). {KIND.again}") from None
+        lengths = array_file.read(path)
+    except InputError as error:
+        raise InputError(f"{error}. {KIND.again}") from None
     if _digest(lengths) != digest:
         raise InputError(f"{path} does not hold the lengths of the records: it is another's or damaged. {KIND.again}")
     return lengths

@@ -18,7 +18,7 @@ PADDING, UNKNOWN, CLASSIFY, SEPARATE, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]",
 SPECIAL = (PADDING, UNKNOWN, CLASSIFY, SEPARATE, MASK)
 CONTINUES = "##"
 # Words that are longer are unknown: the limit of tf-models-official; the `tokenizers` package has 100.
-_LONGEST_WORD = 400
+LONGEST_WORD = 400
 # A full memory is emptied, so that it does not grow with the corpus.
 _REMEMBERED, _LONGEST_REMEMBERED = 1 << 18, 64
 # Python's split() would cut at these control characters; BERT drops them, and what is beside them is one word.
@@ -122,7 +122,7 @@ class Tokenizer:
 
     def _pieces(self, word):
         """The longest tokens from the left, or [UNK] where they do not cover the word."""
-        if len(word) > _LONGEST_WORD:
+        if len(word) > LONGEST_WORD:
             return [self.vocabulary.unknown]
         found, start = [], 0
         while start < len(word):
@@ -142,6 +142,11 @@ def normalised(text, lower_case):
     """A text's characters as words have them, without any white space; a str."""
     text = "".join(_cleaned(text).split())
     return _without_accents(text.lower()) if lower_case else text
+
+
+def parts(word):
+    """The words between two white spaces of a text: punctuation and CJK characters stand alone."""
+    return [piece for part in _cleaned(word).split() for piece in _apart(part)]
 
 
 class _Words(dict):

@@ -167,3 +167,7 @@ def _check_odds(no_answer_odds, predicted):
             f"the odds of no answer lack question {missing[0]!r} ({len(missing)} such questions); "
             "expected a number for each prediction."
         )
+    for question, odds in no_answer_odds.items():
+        # NaN alone differs from itself; math.isnan refuses large integers, which JSON may hold.
+        if isinstance(odds, bool) or not isinstance(odds, (int, float)) or odds != odds:
+            raise InputError(f"the odds of no answer of {question!r} are {str(odds)[:60]}; expected a number.")

@@ -38,10 +38,20 @@ def set_aside(path):
     return os.path.join(directory, _SET_ASIDE + name)
 
 
+def remove(path):
+    """Removes a checkpoint's files: the index first, without which the others are none."""
+    for file in sorted(glob.glob(f"{glob.escape(path)}.*"), key=lambda file: not file.endswith(".index")):
+        os.remove(file)
+
+
 def write_list(directory, newest_first):
     """Puts TensorFlow's file 'checkpoint' right, from which it knows the newest and what it may remove."""
     oldest_first = newest_first[::-1]
-    state = tf.train.get_checkpoint_state(directory)
+    try:
+        state = tf.train.get_checkpoint_state(directory)
+    # TensorFlow forgives a text that it cannot parse, but not an empty one, nor bytes that are no text.
+    except ValueError:
+        state = None
     if state is not None and list(state.all_model_checkpoint_paths) == oldest_first:
         return
     times = [os.path.getmtime(f"{path}.index") for path in oldest_first]

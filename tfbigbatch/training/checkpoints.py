@@ -1,11 +1,13 @@
 """Checkpoints of a run: network, optimizer state, random generators, and whatever else the model keeps."""
 
+import contextlib
 import shutil
 
 import tensorflow as tf
 
 from tfbigbatch.errors import DivergedError, InputError
 from tfbigbatch.training import checkpoint_files
+from tfbigbatch.training.background_writer import BackgroundWriter
 from tfbigbatch.training.callbacks.base import updates_done
 
 
@@ -22,6 +24,7 @@ class Checkpoints:
       barrier: called after each save; no worker goes on before the chief's files are whole.
       more: dictionary of further trackables to save.
       before_save, after_restore: called, on every worker, before `more` is written and after it is read.
+      asynchronous: whether the files are written by a thread, from a copy in memory, while training goes on.
 
     Attributes:
       set_aside: list of (path, what is wrong with it), of the damaged checkpoints that `restore` renamed.
@@ -39,6 +42,7 @@ class Checkpoints:
         more=None,
         before_save=lambda: None,
         after_restore=lambda: None,
+        asynchronous=False,
     ):
         if keep < 2:
             raise InputError(f"keep_checkpoints={keep}: expected 2 or more, so that one stays if the newest is lost.")
@@ -55,10 +59,12 @@ class Checkpoints:
         self._barrier = barrier
         self._keep = keep
         self._manager = None
+        self._writer = BackgroundWriter(None if scratch else directory, keep) if asynchronous else None
         self.set_aside = []
 
     def latest(self):
-        """Path of the newest checkpoint, or None."""
+        """Path of the newest checkpoint, or None; waits for one that is being written."""
+        self.wait()
         return next(iter(checkpoint_files.paths(self._directory)), None)
 
     def latest_step(self):
@@ -113,21 +119,51 @@ class Checkpoints:
     def save(self, step):
         """Saves the state after update `step`; a state with NaN or infinity is not saved.
 
+        Where saving is asynchronous, `wait` returns once the files are whole; the next save waits too.
+
         Raises:
           RuntimeError: a variable is not finite; the checkpoints before stay.
-          ValueError: the files cannot be written; the checkpoints before stay.
+          ValueError: the files, or those of the save before, cannot be written; the checkpoints before stay.
         """
         if not self._is_finite():
             raise DivergedError(f"the weights are not finite at step {step}.")
         self._before_save()
+        self.wait()
+        with self._telling(step):
+            if self._writer is None:
+                self._managing().save(checkpoint_number=step)
+            else:
+                # As the manager does: a checkpoint of either kind has the same content.
+                self._checkpoint.save_counter.assign_add(1)
+                self._writer.save(step, self._checkpoint.write)
+        self._barrier()
+
+    def wait(self):
+        """Returns once every checkpoint is whole.
+
+        Raises:
+          ValueError: one could not be written.
+        """
+        if self._writer is not None:
+            with self._telling(self._writer.step):
+                self._writer.wait()
+
+    def check(self):
+        """Raises ValueError where the last asynchronous save is known to have failed; does not wait."""
+        if self._writer is not None:
+            with self._telling(self._writer.step):
+                self._writer.check()
+
+    @contextlib.contextmanager
+    def _telling(self, step):
+        """Turns a failure to write the checkpoint of a step into an error for the user."""
         try:
-            self._managing().save(checkpoint_number=step)
+            yield
         except (tf.errors.OpError, OSError) as error:
             raise InputError(
                 f"the checkpoint of step {step} cannot be written under {self._directory}: {_first_line(error)} "
                 "The checkpoints before it are whole; free or extend the disk and run the same command again."
             ) from None
-        self._barrier()
 
     def _managing(self):
         # At the first save: by then `restore` has put the list of checkpoints right, which the manager goes by.
@@ -141,7 +177,9 @@ class Checkpoints:
         return self._manager
 
     def close(self):
-        """Removes the scratch files of a worker that is not the chief."""
+        """Waits for what is being written, whatever becomes of it; removes the files of a worker that is no chief."""
+        with contextlib.suppress(InputError):
+            self.wait()
         if self._scratch:
             shutil.rmtree(self._scratch, ignore_errors=True)
 

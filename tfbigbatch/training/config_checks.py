@@ -1,7 +1,11 @@
 """Fields of a config that no type can check."""
 
+import math
+
 from tfbigbatch import experiment, tasks
 from tfbigbatch.errors import InputError, nearest
+
+_LARGEST = 2**31 - 1
 
 
 def check_fields(config):
@@ -14,6 +18,11 @@ def check_fields(config):
         raise InputError(
             f"mixed_precision={config.mixed_precision!r}: expected one of {', '.join(experiment.PRECISIONS)}."
         )
+    for name, value in experiment.flat(config.to_dict()).items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InputError(f"{name}={value}: expected a finite number.")
+        if isinstance(value, int) and abs(value) > _LARGEST:
+            raise InputError(f"{name}={str(value)[:40]}: expected a number of 32 bits, {_LARGEST:,} at most.")
     for name, lowest in (("seed", 0), ("steps_per_execution", 1), ("evaluation_batch_size", 1)):
         if config[name] < lowest:
             raise InputError(f"{name}={config[name]}: expected {lowest} or more.")

@@ -7,6 +7,7 @@ from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
 from tfbigbatch.training.metrics_log import read_rows
 from tfbigbatch.training.run_directory import DIVERGED, DONE, read_json, write_json, write_text
+from tfbigbatch.training.stored_run import checked_config, checked_status
 
 ENDED = (DONE, DIVERGED)
 
@@ -33,10 +34,11 @@ class EndedRuns:
             with open(path, encoding="utf-8") as file:
                 for line in file:
                     run = json.loads(line)
-                    self._runs[_key(run["started"]["config"])] = {
+                    checked_status(run["status"], path)
+                    self._runs[_key(checked_config(run["started"], path)["config"])] = {
                         part: run[part] for part in ("started", "status", "evaluations")
                     }
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise InputError(
                 f"{path} cannot be read as ended runs ({type(error).__name__}: {error}); expected the file that "
                 "--ended_runs wrote. Name another, or take it out of the way."

@@ -75,14 +75,16 @@ class MetricsLog:
 
 
 def read_rows(path):
-    """The rows of a metrics.jsonl; a line that a crash cut short is left out."""
+    """The rows of a metrics.jsonl; a line that a crash cut short, or that is no row, is left out."""
     rows = []
     if not os.path.exists(path):
         return rows
     with open(path, encoding="utf-8", errors="replace") as file:
         for line in file:
             try:
-                rows.append(json.loads(line))
-            except ValueError:
+                row = json.loads(line)
+            except (ValueError, RecursionError):
                 continue
+            if isinstance(row, dict) and type(row.get("step")) is int and isinstance(row.get("split"), str):
+                rows.append(row)
     return rows

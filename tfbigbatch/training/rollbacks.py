@@ -53,6 +53,10 @@ class Rollbacks:
         self._factor = policy.rate_factor
         try:
             self._done = [_Rollback(**entry) for entry in read_json(self._path) or []]
+            for each in self._done:
+                whole = isinstance(each.step, int) and isinstance(each.back_to, int)
+                if not (whole and 0 <= each.back_to <= each.step and 0.0 < each.rate_factor <= 1.0):
+                    raise TypeError
         except TypeError:
             raise InputError(f"{self._path} cannot be used: expected the list that the trainer wrote.") from None
 

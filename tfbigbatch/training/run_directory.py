@@ -16,6 +16,8 @@ from tfbigbatch import __version__
 from tfbigbatch.data.whole_file import replace
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment import completed, differences
+from tfbigbatch.training.elastic import without
+from tfbigbatch.training.stored_run import checked_config, checked_status
 
 RUNNING, DONE, DIVERGED, PREEMPTED = "running", "done", "diverged", "preempted"
 
@@ -68,7 +70,7 @@ def read_json(path):
             return json.load(file)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path} cannot be read ({error}); expected JSON that the trainer wrote.") from None
 
 
@@ -94,24 +96,26 @@ class RunDirectory:
 
         Args:
           config: plain nested dictionary, resolved.
-          but: names of top-level fields that may differ.
+          but: names of top-level fields, and of those of phases, that may differ.
+
+        Returns:
+          Lines on such fields that do.
         """
         if os.path.exists(self.path) and not os.path.isdir(self.path):
             raise InputError(f"--model_dir={self.path} is a file; expected a directory, or a path that does not exist.")
         before = read_json(self._config)
         if before is None:
-            return
-        one, two = (
-            {name: value for name, value in given.items() if name not in but}
-            for given in (completed(before.get("config", {})), json.loads(json.dumps(config)))
-        )
-        changed = differences(one, two)
+            return []
+        stored = checked_config(before, self._config)["config"]
+        one, two = completed(stored), json.loads(json.dumps(config))
+        changed = differences(without(one, but), without(two, but))
         if changed:
             raise InputError(
                 f"--model_dir={self.path} holds a run of another config; the fields that differ:\n  "
                 + "\n  ".join(changed)
                 + "\nRun it with the config that it was started with, or choose another --model_dir."
             )
+        return differences(one, two)
 
     def check_kept(self, files):
         """Raises ValueError where the directory keeps another file of the same name: the run began with other data.
@@ -175,8 +179,12 @@ class RunDirectory:
             write_json(self._config, content)
 
     def status(self):
-        """The content of status.json; empty before the first."""
-        return read_json(self._status) or {}
+        """The content of status.json; empty before the first.
+
+        Raises:
+          ValueError: it is not what `write_status` writes.
+        """
+        return checked_status(read_json(self._status), self._status)
 
     def write_status(self, status, **fields):
         """Replaces status.json; `status` is running, done, diverged or preempted."""
@@ -199,7 +207,15 @@ def _git_revision():
     here = os.path.dirname(os.path.abspath(__file__))
     try:
         revision, changes = (
-            subprocess.run(["git", *arguments], cwd=here, capture_output=True, text=True, check=True, timeout=10).stdout
+            subprocess.run(
+                # Without locks it only reads: else it may write the checkout's index anew.
+                ["git", "--no-optional-locks", *arguments],
+                cwd=here,
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=10,
+            ).stdout
             for arguments in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
         )
     except (OSError, subprocess.SubprocessError):

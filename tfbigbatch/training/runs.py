@@ -11,6 +11,7 @@ from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
 from tfbigbatch.training.metrics_log import read_rows
 from tfbigbatch.training.run_directory import DONE, RunDirectory, read_json
+from tfbigbatch.training.stored_run import checked_config
 
 NOT_STARTED = "not started"
 
@@ -45,7 +46,9 @@ class Run:
         """Update to value, at each evaluation."""
         rows = read_rows(os.path.join(self.directory, "metrics.jsonl"))
         return {
-            row["step"]: row[metric.name] for row in rows if row["split"] == "eval" and row.get(metric.name) is not None
+            row["step"]: row[metric.name]
+            for row in rows
+            if row["split"] == "eval" and isinstance(row.get(metric.name), (int, float))
         }
 
 
@@ -134,8 +137,7 @@ def _read(path, seed=None):
     stored = read_json(os.path.join(path, "config.json"))
     if stored is None:
         return Run(path, seed)
-    if not isinstance(stored, dict) or not isinstance(stored.get("config"), dict):
-        raise InputError(f"{path}/config.json is not of a run directory. Name the folders that the trainer made.")
+    checked_config(stored, os.path.join(path, "config.json"), needs=("task", "batch_size"))
     status = RunDirectory(path).status()
     config = experiment.completed(stored["config"])
     return Run(path, config.get("seed", seed), config, stored.get("versions"), status)

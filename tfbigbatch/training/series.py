@@ -143,7 +143,7 @@ class _Progress:
         shown = status["status"] if value is None else f"{self._metric.title} {self._metric.shown(value)}"
         if words is None:
             left = self._seconds_left()
-            words = f"{status['seconds']:.0f} s; " + (f"about {_duration(left)} left" if left else "the last")
+            words = f"{status.get('seconds', 0.0):.0f} s; " + (f"about {_duration(left)} left" if left else "the last")
         self.say(each, f"{shown}, {words}")
 
     def say(self, each, words):
@@ -151,7 +151,7 @@ class _Progress:
 
     def _seconds_left(self):
         """From the mean of the ended runs of the same entry, or of all where there is none."""
-        seconds = {each: each.status()["seconds"] for each in self._done}
+        seconds = {each: each.status().get("seconds", 0.0) for each in self._done}
         if not seconds:
             return 0.0
         total = 0.0

@@ -37,8 +37,8 @@ def _numbers(row, metric, target):
         "mean": statistics.fmean(known) if whole else None,
         "standard_deviation": statistics.stdev(known) if whole and len(known) > 1 else None,
         "steps": started[0].get("total_steps", started[0]["step"]) if started else None,
-        "progress": max((status["step"] / status.get("total_steps", status["step"]) for status in started), default=0),
-        "seconds": statistics.median(run.status["seconds"] for run in finished) if finished else None,
+        "progress": max(map(_progress, started), default=0),
+        "seconds": statistics.median(run.status.get("seconds", 0.0) for run in finished) if finished else None,
         "updates_to_target": None,
         "seconds_to_target": None,
         "tuned": row.tuned,
@@ -49,9 +49,15 @@ def _numbers(row, metric, target):
         if None not in reached:
             numbers["updates_to_target"] = statistics.fmean(reached)
             numbers["seconds_to_target"] = statistics.fmean(
-                run.status["seconds"] * step / run.status["step"] for run, step in zip(finished, reached)
+                run.status.get("seconds", 0.0) * step / max(1, run.status["step"])
+                for run, step in zip(finished, reached)
             )
     return numbers
+
+
+def _progress(status):
+    """The share of a run's updates that are made."""
+    return status["step"] / max(1, status.get("total_steps", status["step"]))
 
 
 def _first(curve, metric, target):

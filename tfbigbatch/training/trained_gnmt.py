@@ -13,6 +13,7 @@ from tfbigbatch.experiment import completed
 from tfbigbatch.tasks import gnmt
 from tfbigbatch.training import checkpoint_files
 from tfbigbatch.training.run_directory import read_json
+from tfbigbatch.training.stored_run import checked_config
 
 _TASK = "gnmt"
 
@@ -52,7 +53,7 @@ def load(model_dir, *, step=None, vocabulary=None):
             f"--model_dir={model_dir} holds no run: it has no config.json. Expected the directory of a run of the "
             "trainer, python -m tfbigbatch.train --model_dir=DIR."
         )
-    config = completed(content["config"])
+    config = completed(checked_config(content, os.path.join(model_dir, "config.json"))["config"])
     if config.get("task") != _TASK:
         raise InputError(
             f"--model_dir={model_dir} holds a run of task {config.get('task')!r}; expected one of {_TASK}."

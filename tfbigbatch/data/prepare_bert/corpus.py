@@ -7,6 +7,7 @@ import gzip
 import itertools
 import os
 import re
+import zlib
 
 import numpy as np
 
@@ -110,7 +111,7 @@ def scan(path, tick):
             name = next(name for name, layout in layouts.LAYOUTS.items() if layout is layouts.layout_of(first))
             found = itertools.chain.from_iterable(layouts.documents(file, layouts.LAYOUTS[name]))
             places = np.fromiter(found, np.int64).reshape(-1, 2)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path} cannot be read: {error}.") from None
     tick()
     return name, places[:, 0], places[:, 1]

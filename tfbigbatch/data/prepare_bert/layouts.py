@@ -158,7 +158,7 @@ def _json_sentences(text, cut):
 def _text_of(line):
     try:
         text = json.loads(line)["text"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         text = None
     if not isinstance(text, str):
         raise InputError(f'A line of JSON has no \'text\': {line[:60]!r}. Expected such as {{"text": "..."}} in each.')

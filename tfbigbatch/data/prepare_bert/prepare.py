@@ -5,7 +5,7 @@ import os
 
 import numpy as np
 
-from tfbigbatch.data import bert_manifest, claim, record_manifest, shard_files, wordpiece, workers
+from tfbigbatch.data import array_file, bert_manifest, claim, record_manifest, shard_files, wordpiece, workers
 from tfbigbatch.data.prepare_bert import corpus, shards, vocabulary
 from tfbigbatch.data.prepare_bert.settings import Settings
 from tfbigbatch.errors import InputError
@@ -169,7 +169,7 @@ def _save(output_dir, plan, planned, results, learnt, options):
         splits[split] = record_manifest.Split.of_files(
             split,
             [shard.path for shard in part],
-            [np.load(shard.offsets) for shard in part],
+            [array_file.read(shard.offsets) for shard in part],
             [results[shard.name]["bytes"] for shard in part],
         )
         counts[split] = {name: sum(results[shard.name][name] for shard in part) for name in shards.COUNTS}

@@ -31,7 +31,10 @@ def train(documents, size, lower_case):
     # else the package would give another vocabulary each time.
     inside = [f"{wordpiece.CONTINUES}{character}" for character in _characters(documents, lower_case)]
     sentences = (
-        sentence for text, layout, _ in documents.texts() for sentence in layout.sentences(text, False) if sentence
+        _with_short_words(sentence)
+        for text, layout, _ in documents.texts()
+        for sentence in layout.sentences(text, False)
+        if sentence
     )
     learner = BertWordPieceTokenizer(lowercase=lower_case)
     learner.train_from_iterator(
@@ -46,6 +49,17 @@ def train(documents, size, lower_case):
     if len(found) > size:
         raise InputError(f"--train_vocab_size={size}: the text's characters alone are {len(found):,}. Choose more.")
     return wordpiece.Vocabulary(sorted(found, key=found.get), "the vocabulary that was trained")
+
+
+def _with_short_words(sentence):
+    """A sentence without the words that the tokenizer takes for unknown: the package would pore over them for hours."""
+    if len(sentence) <= wordpiece.LONGEST_WORD:
+        return sentence
+    kept = []
+    for word in sentence.split():
+        whole = len(word) <= wordpiece.LONGEST_WORD
+        kept += [word] if whole else [part for part in wordpiece.parts(word) if len(part) <= wordpiece.LONGEST_WORD]
+    return " ".join(kept)
 
 
 def _characters(documents, lower_case):

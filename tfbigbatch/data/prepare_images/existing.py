@@ -17,6 +17,10 @@ _NAME = re.compile(
 _SPLITS = {"train": "train", "validation": "validation", "val": "validation"}
 # tensorflow_datasets names the classes in this file beside the records.
 _CLASSES = "label.labels.txt"
+# Labels are numbered one after the other: one above this is damage, and a list of classes up to it would fill memory.
+_LARGEST_LABEL = 10_000_000
+# Bytes of a class's name or words that are read.
+_LONGEST_TEXT = 1000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,7 +136,7 @@ def go_through(task, tick):
             count, *names = found[label]
         else:
             count = 0
-            names = [str(values.get(key) or b"", "utf-8", "replace") for key in (task.keys.synset, task.keys.text)]
+            names = [_text(values.get(key)) for key in (task.keys.synset, task.keys.text)]
         found[label] = (count + 1, *names)
     tick()
     return {
@@ -161,6 +165,8 @@ def classes_of(parts, keys, folder):
     train = merged["train"]
     # The standard records count from 1; where one has label 0, its set was made to count from 0.
     offset = 0 if keys.synset is None or 0 in train else 1
+    if max(train) > _LARGEST_LABEL:
+        raise InputError(f"The train records have the label {max(train)}; expected {_LARGEST_LABEL:,} at most.")
     path = os.path.join(folder, _CLASSES)
     names = labels.text_of(path, "source").split("\n") if os.path.isfile(path) else []
     names = [name for name in names if name] or [
@@ -177,6 +183,11 @@ def classes_of(parts, keys, folder):
         raise InputError(f"Two labels have the same class, {collections.Counter(names).most_common(1)[0][0]!r}.")
     texts = [train.get(label, (0, "", ""))[2] for label in range(offset, offset + len(names))]
     return tuple(names), tuple(texts), offset
+
+
+def _text(value):
+    """The text of a feature that should be one; '' where it is absent or of another kind."""
+    return str(value[:_LONGEST_TEXT], "utf-8", "replace") if isinstance(value, memoryview) else ""
 
 
 def _merged(results):

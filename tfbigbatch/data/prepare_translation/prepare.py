@@ -6,7 +6,15 @@ import os
 
 import numpy as np
 
-from tfbigbatch.data import claim, record_manifest, shard_files, translation_manifest, translation_vocabulary, workers
+from tfbigbatch.data import (
+    array_file,
+    claim,
+    record_manifest,
+    shard_files,
+    translation_manifest,
+    translation_vocabulary,
+    workers,
+)
 from tfbigbatch.data.prepare_translation import shards, texts, vocabulary
 from tfbigbatch.data.prepare_translation.settings import REFUSALS, Settings
 from tfbigbatch.data.whole_file import replace
@@ -205,10 +213,10 @@ def _save(output_dir, plan, splits, scans, planned, results, learnt):
         found[split] = record_manifest.Split.of_files(
             split,
             [shard.path for shard in part],
-            [np.load(shard.offsets) for shard in part],
+            [array_file.read(shard.offsets) for shard in part],
             [results[shard.name]["bytes"] for shard in part],
         )
-        lengths[split] = np.concatenate([np.load(shard.lengths) for shard in part])
+        lengths[split] = np.concatenate([array_file.read(shard.lengths) for shard in part])
         counts[split] = {name: sum(results[shard.name][name] for shard in part) for name in shards.COUNTS}
         for side, name in enumerate(translation_manifest.SIDES):
             # How many sentences there are of 0, 1, 2, ... pieces.

@@ -19,6 +19,10 @@ class SaveCheckpoints(StepCallback):
         self._last_step = last_step
         self._saved = saved
 
+    def on_steps(self, before, step, logs):
+        # Of the last one, which may be written while training goes on.
+        self._checkpoints.check()
+
     def on_epoch_end(self, epoch, logs=None):
         last = self.step == self._last_step or self.model.stop_training
         if last or crosses(self._epoch_start, self.step, self._every):

@@ -6,12 +6,14 @@ import threading
 from tfbigbatch.errors import Preempted
 from tfbigbatch.training.callbacks.base import StepCallback, crosses
 
+_ENDS = (signal.SIGTERM, signal.SIGINT)
+
 
 class StopOnSignal(StepCallback):
-    """On SIGTERM or Ctrl-C: finishes the update in flight, saves, and raises Preempted.
+    """On SIGTERM, Ctrl-C or SIGUSR1: finishes the update in flight, saves, and raises Preempted.
 
-    A second signal interrupts at once. The workers of a cluster ask each other every few updates whether any was
-    told to stop, and all stop after the same one.
+    A second SIGTERM or Ctrl-C interrupts at once; SIGUSR1 is but a warning, as Slurm sends one a while before. The
+    workers of a cluster ask each other every few updates whether any was told to stop, and all stop after the same one.
 
     Args:
       checkpoints: Checkpoints.
@@ -25,11 +27,13 @@ class StopOnSignal(StepCallback):
         self._agree = agree
         self._every = every
         self._requested = False
+        self._told_to_end = False
+        self._why = "on request"
         self._previous = {}
 
     def __enter__(self):
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGINT):
+            for number in (*_ENDS, signal.SIGUSR1):
                 self._previous[number] = signal.signal(number, self._request)
         return self
 
@@ -37,9 +41,19 @@ class StopOnSignal(StepCallback):
         for number, handler in self._previous.items():
             signal.signal(number, handler)
 
+    def request(self, why):
+        """Asks for a stop as SIGUSR1 does, from any thread.
+
+        Args:
+          why: in words, for the message.
+        """
+        self._why = f"since {why},"
+        self._requested = True
+
     def _request(self, number, frame):
-        if self._requested:
+        if number in _ENDS and self._told_to_end:
             raise KeyboardInterrupt
+        self._told_to_end |= number in _ENDS
         self._requested = True
 
     def on_steps(self, before, step, logs):
@@ -58,4 +72,7 @@ class StopOnSignal(StepCallback):
 
     def _stop(self):
         self._checkpoints.save(self.step)
-        raise Preempted(f"stopped on request after step {self.step:,}, and saved; the same command goes on from there.")
+        self._checkpoints.wait()
+        raise Preempted(
+            f"stopped {self._why} after step {self.step:,}, and saved; the same command goes on from there."
+        )

@@ -1,0 +1,43 @@
+"""One run on one, two and four replicas in turn: the logical CPUs of a process each."""
+
+import signal
+
+import numpy as np
+import pytest
+
+from tests.conftest import final_weights
+from tests.test_command_line import command, finish, wait_for_step
+from tfbigbatch.training.metrics_log import read_rows
+
+FLAGS = [
+    "--config=experiments/digits/lstm_lamb.py",
+    "--config.model.hidden_units=8",
+    "--config.batch_size=64",
+    "--config.schedule.warmup_epochs=0.0",
+    "--config.duration=300 steps",
+    "--config.evaluate_every=60 steps",
+    "--config.checkpoint_every=20 steps",
+    "--config.log_every=5 steps",
+]
+
+
+@pytest.mark.slow  # Four processes and their imports.
+def test_a_run_goes_on_with_two_and_four_times_the_replicas(tmp_path):
+    code, _, err = finish(command(*FLAGS, f"--model_dir={tmp_path}/whole"))
+    assert code == 0, err
+    for replicas, micro_batches, stop in ((0, 1, 60), (2, 4, 160), (4, 2, None)):
+        split = [f"--config.simulated_replicas={replicas}", f"--config.accumulation_steps={micro_batches}"]
+        process = command(*FLAGS, *split, f"--model_dir={tmp_path}/parts")
+        if stop:
+            wait_for_step(str(tmp_path / "parts"), stop, process)
+            process.send_signal(signal.SIGTERM)
+        code, out, err = finish(process)
+        assert code == (42 if stop else 0), err
+    assert "changed    since the run began: accumulation_steps: 1 -> 2" in out
+    whole, parts = (read_rows(tmp_path / name / "metrics.jsonl") for name in ("whole", "parts"))
+    losses = [{row["step"]: row["loss"] for row in rows if row["split"] == "train"} for rows in (whole, parts)]
+    both = sorted(losses[0].keys() & losses[1].keys())
+    assert len(both) > 50
+    np.testing.assert_allclose([losses[1][step] for step in both], [losses[0][step] for step in both], rtol=1e-2)
+    one, two = final_weights(tmp_path / "whole"), final_weights(tmp_path / "parts")
+    assert one.keys() == two.keys()

@@ -1,0 +1,59 @@
+"""What the callback StopOnSignal does with signals and notices, without a `fit`."""
+
+import os
+import signal
+
+import pytest
+
+from tfbigbatch.errors import Preempted
+from tfbigbatch.training.callbacks import StopOnSignal
+
+
+class Saved:
+    """In place of Checkpoints: notes what it was asked."""
+
+    def __init__(self):
+        self.asked = []
+
+    def save(self, step):
+        self.asked.append(step)
+
+    def wait(self):
+        self.asked.append("wait")
+
+
+def running(checkpoints):
+    stop = StopOnSignal(checkpoints)
+    stop.params, stop.step, stop._epoch_start = {"steps": 100}, 7, 0
+    return stop
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
+def test_a_signal_stops_after_the_update(number):
+    saved = Saved()
+    stop = running(saved)
+    with stop:
+        stop.on_steps(6, 7, {})
+        assert not saved.asked
+        os.kill(os.getpid(), number)
+        with pytest.raises(Preempted, match="stopped on request after step 7, and saved"):
+            stop.on_steps(6, 7, {})
+    # What is written behind the run's back is whole before it ends.
+    assert saved.asked == [7, "wait"]
+
+
+def test_a_notice_stops_too_and_is_named():
+    stop = running(Saved())
+    with stop:
+        stop.request("the metadata server says preempted: TRUE")
+        with pytest.raises(Preempted, match="stopped since the metadata server says preempted: TRUE, after step 7"):
+            stop.on_steps(6, 7, {})
+
+
+def test_a_warning_and_then_the_signal_itself_do_not_interrupt_the_saving():
+    stop = running(Saved())
+    with stop:
+        for number in (signal.SIGUSR1, signal.SIGUSR1, signal.SIGTERM, signal.SIGUSR1):
+            os.kill(os.getpid(), number)
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGTERM)
