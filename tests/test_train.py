@@ -322,6 +322,7 @@ def test_replicas_see_the_same_batches(tmp_path, quick_config):
     assert four["metrics"] == pytest.approx(one["metrics"], rel=1e-3)
 
 
+@pytest.mark.slow  # Three runs, of which one has four replicas.
 def test_a_run_goes_on_over_other_replicas_and_micro_batches(tmp_path, quick_config):
     fields = {
         "duration": "12 steps",

@@ -163,6 +163,7 @@ def test_an_archive_cannot_write_outside_of_the_prepared_folder(tmp_path, ending
     assert not (inner / "dev").exists() and not (tmp_path / "a" / "dev").exists()
 
 
+@pytest.mark.slow  # A run in a process of its own.
 def test_a_run_writes_into_its_directory_alone(tmp_path):
     boxes = {name: tmp_path / name for name in ("cwd", "home", "tmp", "cache")}
     for folder in boxes.values():

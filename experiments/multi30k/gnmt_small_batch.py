@@ -20,7 +20,7 @@ def get_config():
     config.duration = "12 epochs"
     config.schedule.batch_size = 64
     config.schedule.learning_rate = 0.001
-    config.schedule.warmup_epochs = 0.5
+    config.schedule.warmup_epochs = 0.0625  # 2 epochs at batch 2,048
     config.schedule.decay = "linear"
     config.optimizer = {"name": "adamw", "weight_decay": 0.0, "beta_2": 0.98, "global_clipnorm": 5.0}
 

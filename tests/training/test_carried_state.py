@@ -11,6 +11,7 @@ from tfbigbatch.data import fake
 from tfbigbatch.data.streams import Streams
 from tfbigbatch.models.lstm_language_model import lstm_language_model
 from tfbigbatch.tasks.perplexity import Perplexity
+from tfbigbatch.training import input_pipelines
 from tfbigbatch.training.carried_state import CarriedState, StatefulTrainingModel
 
 STREAMS = 8
@@ -45,8 +46,9 @@ def compiled(strategy, accumulation_steps=1, *, rate=2.0, evaluation_batch_size=
 
 def fitted(strategy, accumulation_steps=1, steps=EPOCH + 4, **settings):
     model = compiled(strategy, accumulation_steps, **settings)
-    batches = strategy.distribute_datasets_from_function(
-        lambda context: TEXT.training_batches(context, batch_size=STREAMS, seed=0, first_step=0, last_step=steps)
+    batches = input_pipelines.distribute(
+        strategy,
+        lambda context: TEXT.training_batches(context, batch_size=STREAMS, seed=0, first_step=0, last_step=steps),
     )
     curve = tf_keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: losses.append(logs["loss"]))
     losses = []
@@ -95,8 +97,8 @@ def test_the_perplexity_of_an_evaluation_is_that_of_the_whole_text(reference, re
     strategy = STRATEGIES[replicas]()
     model = compiled(strategy, evaluation_batch_size=batch_size)
     model.network.set_weights(reference[0])
-    batches = strategy.distribute_datasets_from_function(
-        lambda context: TEXT.evaluation_batches(context, batch_size=batch_size)
+    batches = input_pipelines.distribute(
+        strategy, lambda context: TEXT.evaluation_batches(context, batch_size=batch_size)
     )
     exact = cross_entropies(reference[0], TEXT.tokens)
     for _ in range(2):
@@ -114,9 +116,7 @@ def test_evaluation_leaves_the_states_of_training_alone():
     strategy = STRATEGIES["two"]()
     model, _, _ = fitted(strategy, steps=3)
     before = all_states(model)
-    batches = strategy.distribute_datasets_from_function(
-        lambda context: TEXT.evaluation_batches(context, batch_size=STREAMS)
-    )
+    batches = input_pipelines.distribute(strategy, lambda context: TEXT.evaluation_batches(context, batch_size=STREAMS))
     model.evaluate(batches, steps=4, verbose=0)
     assert all(np.abs(state).max() > 0 for state in before)
     for ours, theirs in zip(all_states(model), before):

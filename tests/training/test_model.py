@@ -8,6 +8,7 @@ import tf_keras
 from tests.conftest import mirrored
 from tfbigbatch.data.arrays import Arrays
 from tfbigbatch.optimizers import tf_keras as tf_keras_face
+from tfbigbatch.training import input_pipelines
 from tfbigbatch.training.model import TrainingModel
 
 
@@ -40,8 +41,8 @@ def compiled(strategy, accumulation_steps=1, optimizer=None, jit_compile=False):
 
 def fitted(strategy, accumulation_steps=1, optimizer=None, jit_compile=False):
     model = compiled(strategy, accumulation_steps, optimizer, jit_compile)
-    batches = strategy.distribute_datasets_from_function(
-        lambda context: data().training_batches(context, batch_size=16, seed=0, first_step=0, last_step=10)
+    batches = input_pipelines.distribute(
+        strategy, lambda context: data().training_batches(context, batch_size=16, seed=0, first_step=0, last_step=10)
     )
     history = model.fit(batches, steps_per_epoch=10, verbose=0).history
     return model, history
@@ -78,8 +79,8 @@ def test_evaluation_is_exact_at_any_batch_size(replicas, batch_size):
     logits = model.network.predict(examples.features, verbose=0)
     right = np.argmax(logits, axis=1) == examples.labels
     exact = tf_keras.losses.sparse_categorical_crossentropy(examples.labels, logits, from_logits=True).numpy().mean()
-    batches = strategy.distribute_datasets_from_function(
-        lambda context: examples.evaluation_batches(context, batch_size=batch_size)
+    batches = input_pipelines.distribute(
+        strategy, lambda context: examples.evaluation_batches(context, batch_size=batch_size)
     )
     result = model.evaluate(batches, steps=examples.evaluation_steps(batch_size), verbose=0, return_dict=True)
     np.testing.assert_allclose(result["accuracy"], right.mean(), rtol=1e-6)
