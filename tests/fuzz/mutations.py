@@ -56,6 +56,11 @@ _ODD_VALUES = (
 )
 
 
+def of_file(choices, name, content):
+    """Damage to a file of this name: to what a JSON file holds, to the bytes of any other."""
+    return of_json(choices, json.loads(content)) if name.endswith("json") else of_bytes(choices, content)
+
+
 def of_bytes(choices, content):
     """A few changes to a file's bytes: cut, flipped, put in, taken out, doubled; or all of it replaced."""
     for _ in range(choices.randint(1, 3)):

@@ -73,18 +73,13 @@ def test_a_prepared_corpus(tmp_path, seeds):
 
     def case(choices):
         name = choices.choice(sorted(whole))
-        content = whole[name]
-        damaged = (
-            mutations.of_json(choices, json.loads(content))
-            if name.endswith("json")
-            else mutations.of_bytes(choices, content)
-        )
+        damaged = mutations.of_file(choices, name, whole[name])
         (tmp_path / "out" / name).write_bytes(damaged)
         try:
             corpus.load(str(tmp_path / "out"))
             corpus.prepare(texts, str(tmp_path / "out"))
         finally:
-            (tmp_path / "out" / name).write_bytes(content)
+            (tmp_path / "out" / name).write_bytes(whole[name])
 
     outcomes = judge(seeds, case)
     assert outcomes["refused"] > outcomes["fine"]
@@ -202,12 +197,7 @@ def test_a_prepared_folder(bert_set, seeds):
 
     def case(choices):
         name = choices.choice(sorted(whole))
-        content = whole[name]
-        damaged = (
-            mutations.of_json(choices, json.loads(content))
-            if name.endswith("json")
-            else mutations.of_bytes(choices, content)
-        )
+        damaged = mutations.of_file(choices, name, whole[name])
         try:
             with open(os.path.join(out, name), "wb") as file:
                 file.write(damaged)
