@@ -1,6 +1,7 @@
 """Data sets that fit in memory: per-replica batches from (seed, step), and padded evaluation."""
 
 import dataclasses
+import functools
 
 import numpy as np
 import tensorflow as tf
@@ -71,7 +72,7 @@ class Arrays:
           tf.data.Dataset of (features, labels), each of batch_size / replicas examples; the
           replicas of this worker take turns.
         """
-        arrays = self._constants()
+        arrays = self._constants
 
         def batch_of(positions):
             indices = order.examples_at(positions, seed=seed, dataset_size=len(self))
@@ -88,7 +89,7 @@ class Arrays:
           tf.data.Dataset of (features, labels, mask): the float32 mask is 1 for an example and 0
           for padding. It covers `evaluation_steps(batch_size)` updates.
         """
-        arrays = self._constants()
+        arrays = self._constants
 
         def batch_of(positions):
             indices = tf.minimum(positions, len(self) - 1)
@@ -103,9 +104,14 @@ class Arrays:
         """The number of batches that hold every example once."""
         return -(-len(self) // batch_size)
 
+    @functools.cached_property
     def _constants(self):
-        """(features, labels) as tensors, in the dictionaries that they may come in."""
-        return tf.nest.map_structure(tf.constant, (self.features, self.labels))
+        """(features, labels) as tensors, in the dictionaries that they may come in.
+
+        Made once: each replica's pipeline, of each epoch and evaluation, reads the same.
+        """
+        with tf.init_scope(), tf.device("CPU:0"):
+            return tf.nest.map_structure(tf.constant, (self.features, self.labels))
 
 
 def _rows(arrays, indices):

@@ -20,6 +20,7 @@ class ReplicaState:
 
     def __init__(self, strategy, variables):
         self._strategy = strategy
+        self._variables = list(variables)
         replicas = strategy.num_replicas_in_sync
         self.whole = [
             tf.Variable(tf.zeros([replicas, *variable.shape], variable.dtype), trainable=False)
@@ -31,13 +32,25 @@ class ReplicaState:
 
     def gather(self):
         """Copies every replica's values into `whole`, on every worker."""
-        for sum_of_rows, whole in zip(self._sums_of_rows, self.whole):
-            whole.assign(self._strategy.experimental_local_results(sum_of_rows())[0])
+        for variable, sum_of_rows, whole in zip(self._variables, self._sums_of_rows, self.whole):
+            own = self._all_here(variable)
+            rows = self._strategy.experimental_local_results(sum_of_rows())[0] if own is None else tf.stack(own)
+            whole.assign(rows)
 
     def spread(self):
         """Gives every replica its own values of `whole`, the reverse of `gather`."""
-        for assign_rows, whole in zip(self._assign_rows, self.whole):
-            assign_rows(whole.read_value())
+        for variable, assign_rows, whole in zip(self._variables, self._assign_rows, self.whole):
+            own = self._all_here(variable)
+            if own is None:
+                assign_rows(whole.read_value())
+            else:
+                for copy, row in zip(own, tf.unstack(whole.read_value())):
+                    copy.assign(row)
+
+    def _all_here(self, variable):
+        """The variable of each replica where this process holds all of them: they need no function, and no sum."""
+        own = self._strategy.experimental_local_results(variable)
+        return own if len(own) == self._strategy.num_replicas_in_sync else None
 
     def _sum_of_rows(self, variable):
         # Pieces that are zero but for a replica's own row: the rows' order is then ours, on any strategy.
