@@ -68,6 +68,7 @@ def whole(tmp_path_factory):
     return directory
 
 
+@pytest.mark.slow  # Stopped at any step within one process: tests/test_train.py.
 def test_killed_at_any_step_and_run_again_it_ends_in_the_same_bits(whole, tmp_path):
     directory = str(tmp_path)
     step = 0

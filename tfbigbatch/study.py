@@ -71,24 +71,34 @@ def with_adasum(config, replicas):
     return config
 
 
-def add_workers(table, name, config, workers, *, seeds, tuned=""):
-    """Adds the rows of data-parallel workers at one worker's rate: averaged, summed, and combined by Adasum.
+def add_workers(table, name, config, workers, *, seeds, tuned="", times=None, on_one_device=True):
+    """Adds the rows of data-parallel workers: averaged, summed, and combined by Adasum, at one worker's rate.
 
-    The average of the workers' gradients is the gradient of the whole batch, so that row runs on one device; their sum
-    is the average at the rate times the workers.
+    The average of the workers' gradients is the gradient of the whole batch, so that row runs on one device, unless the
+    workers' batch normalisation makes it another; their sum is the average at the rate times the workers.
 
     Args:
       table: Study.
       name: first words of the rows' names.
       config: the experiment of one worker.
       workers: number of them; each has the batch of `config`.
-      seeds, tuned: as in `Study.add`.
+      seeds: as in `Study.add`, or a function that gives them of a row's name.
+      tuned: as in `Study.add`.
+      times: None, or by "average" and "Adasum" what else the rate is multiplied by, a row each, as
+        {"average": (2, 4), "Adasum": (0.5,)}. Their names end in "x2".
+      on_one_device: False where examples of a batch know of each other: all rows then run on simulated replicas.
     """
-    batch_size = config.batch_size * workers
-    averaged = carried(config, batch_size, "none")
-    table.add(f"{name}, average", averaged, seeds=seeds, tuned=tuned)
-    table.add(f"{name}, sum", carried(config, batch_size, "linear"), seeds=seeds, tuned=tuned)
-    table.add(f"{name}, Adasum", with_adasum(averaged, workers), seeds=seeds, tuned=tuned)
+    averaged = carried(config, config.batch_size * workers, "none")
+    averaged.simulated_replicas = 0 if on_one_device else workers
+    rows = {"average": averaged, "sum": carried(averaged, averaged.batch_size, "linear")}
+    rows["Adasum"] = with_adasum(averaged, workers)
+    for method, factors in (times or {}).items():
+        for factor in factors:
+            rate = factor * averaged.schedule.learning_rate
+            rows[f"{method}, x{factor:g}"] = carried(rows[method], averaged.batch_size, "none", learning_rate=rate)
+    for method, row in rows.items():
+        row_name = f"{name}, {method}"
+        table.add(row_name, row, seeds=seeds(row_name) if callable(seeds) else seeds, tuned=tuned)
 
 
 class Study:

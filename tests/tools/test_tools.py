@@ -76,6 +76,7 @@ def test_compare_trains_shows_and_does_not_repeat(tmp_path):
     assert json.loads((tmp_path / "results.json").read_text())["runs"] == runs
 
 
+@pytest.mark.slow  # As long as a study's test, and the same machinery.
 def test_tune_tries_the_grid_and_ranks_it(tmp_path):
     (tmp_path / "tiny.py").write_text(TINY.format(batch_size=32))
     outcome = tool(
