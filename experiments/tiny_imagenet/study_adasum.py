@@ -33,9 +33,7 @@ def get_study():
         one = _one(optimizer, CHOSEN[name])
         one.log_every = "1 epochs"
         one.steps_per_execution = 1
-        study.add_workers(
-            table, name, one, WORKERS, seeds=_seeds, tuned="at 64", times=TIMES, on_one_device=False
-        )
+        study.add_workers(table, name, one, WORKERS, seeds=_seeds, tuned="at 64", times=TIMES, on_one_device=False)
     return table
 
 

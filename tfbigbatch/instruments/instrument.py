@@ -43,6 +43,21 @@ class Instrument:
     def on_epoch_begin(self, epoch, logs=None):
         self._batch = -1
 
+    def measure(self, model, step=0):
+        """Looks at a compiled model as it is, outside of `fit`: at the weights of a checkpoint, for example.
+
+        Args:
+          model: of this callback's Keras.
+          step: what stands in the history and the log as the update.
+
+        Returns:
+          The look's dictionary, as in `history`; empty where there was nothing to tell.
+        """
+        looks = len(self.history)
+        self.set_model(model)
+        self._look(step)
+        return self.history[-1] if len(self.history) > looks else {}
+
     def on_train_batch_end(self, batch, logs=None):
         # No batch makes more than one update: until then nobody needs to wait for the device and ask.
         self._batches_left -= batch - self._batch

@@ -27,10 +27,12 @@ class Recipe(typing.NamedTuple):
 # Each for the slice that its paper or MLPerf used, and for one of today. The cheap ones first.
 RECIPES = (
     Recipe("experiments/digits/lstm_legw.py", "v3-16"),
+    Recipe("experiments/digits/lstm_adasum.py", "v3-16"),
     Recipe("experiments/mnist/lstm_legw.py", "v3-32"),
     Recipe("experiments/ptb/small_legw.py", "v3-32"),
     Recipe("experiments/imagenet/alexnet_bn_lars_32k.py", "v3-512"),
     Recipe("experiments/imagenet/resnet50_lars_32k.py", "v3-512"),
+    Recipe("experiments/imagenet/resnet50_adasum_64k.py", "v3-512"),
     Recipe("experiments/bert/lamb_64k_32k.py", "v3-2048", 1),
     Recipe("experiments/bert/lamb_64k_32k.py", "v3-2048", 2),
     Recipe("experiments/imagenet/resnet50_lars_32k.py", "v5e:256"),

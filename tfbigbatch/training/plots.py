@@ -15,8 +15,12 @@ def against_batch(path, summary, metric, title, baseline=None):
     reference = _baseline(shown, baseline)
     styles = drawing.styles(summary, baseline)
     with drawing.figure(path, title, len(shown)) as (figure, axes):
-        edges = [row["mean"] + sign * (row["standard_deviation"] or 0) for row in shown for sign in (0, 1, -1)]
-        low, high = zoomed([row["mean"] for row in shown], metric, edges)
+        means = [row["mean"] for row in shown]
+        low, high = zoomed(means, metric)
+        # The bar of a point that is off the axis anyway would only stretch it.
+        seen = [row for row in shown if low <= row["mean"] <= high]
+        edges = [row["mean"] + sign * (row["standard_deviation"] or 0) for row in seen for sign in (0, 1, -1)]
+        low, high = zoomed(means, metric, edges)
         if reference is not None:
             spread = reference["standard_deviation"] or 0
             axes.axhspan(reference["mean"] - spread, reference["mean"] + spread, color="black", alpha=0.12, lw=0)

@@ -1,0 +1,68 @@
+"""Why a large batch loses accuracy: LeNet-5 on MNIST at batch 64 and, by many methods, at 4,096.
+
+    python tools/study.py --study=experiments/mnist/study_why.py --model_dir=runs/why \\
+      --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES --processes=2 --results=docs/results/why/mnist_lenet
+    python tools/examine.py --study=experiments/mnist/study_why.py --model_dir=runs/why \\
+      --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES --results=docs/results/why/mnist_lenet_examined
+
+Ten epochs: 9,375 updates at 64, 146 at 4,096. "longer" is LEGW with four and sixteen times the epochs, and so the
+updates. Adasum is of 16 workers of 256, at the small batch's rate. The rates of LARS, LAMB, Nesterov and AdamW are the
+best of TRIALS by seed 100. What the runs say: docs/why-large-batches-lose-accuracy.md.
+"""
+
+import functools
+
+from tfbigbatch import experiment, study
+
+SMALL, LARGE, WORKERS = 64, 4096, 16
+SEEDS = (0, 1, 2)
+OPTIMIZERS = {
+    "LARS": {"name": "lars", "momentum": 0.9, "weight_decay": 0.0},
+    "LAMB": {"name": "lamb", "weight_decay": 0.0},
+    "Nesterov": {"name": "momentum", "momentum": 0.9, "nesterov": True},
+    "AdamW": {"name": "adamw", "weight_decay": 0.01},
+}
+TRIALS = {
+    "LARS": (2.0, 4.0, 8.0),
+    "LAMB": (0.02, 0.04, 0.08),
+    "Nesterov": (0.1, 0.2, 0.4),
+    "AdamW": (0.004, 0.008, 0.016),
+}
+BEST = {}
+
+
+def get_study():
+    table = study.new("LeNet-5 on MNIST, 10 epochs", baseline="small batch", target=0.985)
+    base = _base()
+    table.add("small batch", base, seeds=SEEDS, tuned="at 32")
+    base.log_every = "1 epochs"
+    base.steps_per_execution = 1
+    carried = functools.partial(study.carried, base, LARGE)
+    table.add("naive", carried("none"), seeds=SEEDS, tuned="not")
+    legw = carried("legw")
+    table.add("LEGW", legw, seeds=SEEDS, tuned="at 32")
+    table.add("Adasum", study.with_adasum(carried("none"), WORKERS), seeds=SEEDS, tuned="at 32")
+    for name, optimizer in OPTIMIZERS.items():
+        tuned = functools.partial(carried, "none", tuned_at=LARGE, optimizer=optimizer, warmup_epochs=2.0)
+        for rate in TRIALS[name]:
+            row = tuned(learning_rate=rate)
+            if BEST.get(name) == rate:
+                table.add(name, row, seeds=SEEDS, tuned="at 4,096")
+            table.add(f"{name}, {rate:g}", row, seeds=(100,), tuned="a trial")
+    for times, seeds in ((4, SEEDS), (16, SEEDS[:1])):
+        legw.duration = f"{10 * times} epochs"
+        legw.evaluate_every = legw.checkpoint_every = f"{2 * times} epochs"
+        table.add(f"LEGW, {times} x longer", legw, seeds=seeds, tuned="at 32")
+    return table
+
+
+def _base():
+    base = experiment.variant_of(__file__, "lenet_small_batch.py")
+    base.batch_size = base.schedule.batch_size = SMALL
+    base.schedule.learning_rate = 0.04
+    base.schedule.warmup_epochs = 0.05
+    base.duration = "10 epochs"
+    base.evaluate_every = base.checkpoint_every = "2 epochs"
+    # Each is looked at afterwards.
+    base.keep_checkpoints = 8
+    return base
