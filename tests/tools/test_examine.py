@@ -1,0 +1,42 @@
+"""The examination of checkpoints, as its command runs it."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tfbigbatch import train
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SMALL = ("--fit_examples=256", "--sharpness_examples=128", "--noise_examples=1024")
+
+
+def examine(*arguments):
+    command = [sys.executable, os.path.join(ROOT, "tools", "examine.py"), *SMALL, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+
+
+@pytest.mark.slow  # Two processes; what they call is tested in tests/training/test_examination.py.
+def test_all_checkpoints_are_measured_once(tmp_path, quick_config):
+    train.run(quick_config(keep_checkpoints=5), model_dir=str(tmp_path / "run"))
+    results = tmp_path / "looked" / "digits"
+    last = examine(f"--results={results}", "--last", str(tmp_path / "run"))
+    assert last.returncode == 0, last.stderr
+    first = json.loads((tmp_path / "looked" / "digits.jsonl").read_text())
+    assert first["step"] == 24
+    # As a command that was killed while it wrote leaves it.
+    with open(f"{results}.jsonl", "a") as file:
+        file.write('{"row": "dig')
+    whole = examine(f"--results={results}", str(tmp_path / "run"))
+    assert whole.returncode == 0, whole.stderr
+    assert whole.stdout.count("largest eigenvalue") == 4 and "step 24:" not in whole.stdout
+    looks = [json.loads(line) for line in (tmp_path / "looked" / "digits.jsonl").read_text().splitlines()]
+    assert looks[0] == first and sorted(look["step"] for look in looks) == [0, 8, 16, 24]
+    assert {"digits.jsonl", "digits.md", "digits.png"} <= {path.name for path in (tmp_path / "looked").iterdir()}
+
+
+def test_it_says_what_it_expects(tmp_path):
+    outcome = examine(f"--results={tmp_path}/looked")
+    assert outcome.returncode == 1 and "RUN_DIR" in outcome.stderr
