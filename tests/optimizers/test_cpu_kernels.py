@@ -20,20 +20,31 @@ def lamb(gradient, *variables, step, beta_1, beta_2, epsilon, bias_correction, *
 
 
 def compared(kernel, rule, slots, steps=6, tolerance=1e-5, **options):
+    """Holds the kernel to the rule; and with statistics to the same bits as without, and to what the rule did."""
     random = np.random.RandomState(0)
-    weight = tf.Variable(random.normal(size=SHAPE), dtype=tf.float32)
-    states = [tf.Variable(tf.zeros(SHAPE)) for _ in range(slots)]
-    plain = [tf.constant(weight), *(tf.zeros(SHAPE) for _ in states)]
-    in_graph = tf.function(lambda gradient, **moving: kernel(gradient, weight, *states, **options, **moving) and None)
+    start = random.normal(size=SHAPE)
+    states = [
+        [tf.Variable(start, dtype=tf.float32), *(tf.Variable(tf.zeros(SHAPE)) for _ in range(slots))] for _ in "ab"
+    ]
+    plain = [tf.constant(start, tf.float32), *(tf.zeros(SHAPE) for _ in range(slots))]
+    without, telling = (
+        tf.function(lambda gradient, state=state, **more: kernel(gradient, *state, **options, **more)[1])
+        for state in states
+    )
     for step in range(1, steps + 1):
         gradient = tf.constant(random.normal(size=SHAPE), tf.float32)
         moving = {"learning_rate": tf.constant(0.3 / step)}
         if kernel is lamb:
             moving["step"] = tf.constant(float(step))
-        *plain, _ = rule(gradient, *plain, **options, **moving)
-        in_graph(gradient, **moving)
-    for ours, theirs in zip([weight, *states], plain):
+        before = plain[0]
+        *plain, ratio = rule(gradient, *plain, **options, **moving)
+        assert without(gradient, **moving) is None
+        told = telling(gradient, statistics=True, **moving)
+        expected = (ratio, rules.norm(before), rules.norm(plain[0] - before))
+        np.testing.assert_allclose([float(each) for each in told], [float(each) for each in expected], rtol=1e-4)
+    for ours, same, theirs in zip(*states, plain):
         np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-5, atol=tolerance)
+        np.testing.assert_array_equal(same.numpy(), ours.numpy())
 
 
 @pytest.mark.parametrize("weight_decay", [0.0, 0.1])

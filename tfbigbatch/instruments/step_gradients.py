@@ -25,12 +25,14 @@ class StepGradients:
 
     Args:
       layers: trainable variables, of which the step has the gradients.
+      noise: False where only `layer_norms` are wanted: then the micro-batches cost nothing.
 
     Attributes:
       variables: list of tf.Variables; in a checkpoint they keep what was added up since the last reading.
     """
 
-    def __init__(self, layers):
+    def __init__(self, layers, noise=True):
+        self._noise = noise
         self._strategy = tf.distribute.get_strategy()
         on_read = tf.VariableSynchronization.ON_READ
         # |G_b|^2, micro-batches, their examples; |G_B|^2, updates.
@@ -58,6 +60,8 @@ class StepGradients:
             Keras divides it.
           examples: in the micro-batch.
         """
+        if not self._noise:
+            return
         replicas = self._strategy.num_replicas_in_sync
         square = replicas**2 * tf.add_n(_squares(gradients))
         self._sums.assign_add(tf.stack([square, 1.0, tf.cast(examples, tf.float32), 0.0, 0.0]))
@@ -69,8 +73,9 @@ class StepGradients:
           gradients: list of tensors, one for each of the variables; None where it has none.
         """
         squares = _squares(gradients)
-        share = 1.0 / self._strategy.num_replicas_in_sync
-        self._sums.assign_add(tf.stack([0.0, 0.0, 0.0, share * tf.add_n(squares), share]))
+        if self._noise:
+            share = 1.0 / self._strategy.num_replicas_in_sync
+            self._sums.assign_add(tf.stack([0.0, 0.0, 0.0, share * tf.add_n(squares), share]))
         self._layers.assign(tf.stack(squares))
 
     def read(self):
@@ -78,7 +83,12 @@ class StepGradients:
 
         Returns:
           StepMoments; None where no update was made.
+
+        Raises:
+          ValueError: it was made with noise=False.
         """
+        if not self._noise:
+            raise ValueError("StepGradients(noise=False) keeps the layers' norms alone; make it with noise=True.")
         with self._strategy.scope():
             small, micro_batches, examples, large, updates = self._sums.read_value().numpy().tolist()
             self._sums.assign(tf.zeros([5]))
@@ -95,6 +105,7 @@ class StepGradients:
 
 def _squares(gradients):
     return [
-        tf.zeros([]) if gradient is None else tf.reduce_sum(tf.square(tf.cast(gradient, tf.float32)))
+        # The kernel behind `l2_loss` needs one pass, and no second tensor.
+        tf.zeros([]) if gradient is None else 2.0 * tf.nn.l2_loss(tf.cast(gradient, tf.float32))
         for gradient in gradients
     ]

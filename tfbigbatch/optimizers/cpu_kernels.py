@@ -37,47 +37,78 @@ def adam_scalars(step, *, beta_1, beta_2, epsilon, bias_correction):
     )
 
 
-def lamb(gradient, weight, m, v, *, scalars, learning_rate, weight_decay, adapt, bounds=None):
-    """As `rules.lamb`, on variables. Returns the last operation.
+def lamb(gradient, weight, m, v, *, scalars, learning_rate, weight_decay, adapt, bounds=None, statistics=False):
+    """As `rules.lamb`, on variables.
 
     Adam's kernel is given a temporary that already holds minus the decay, so that one kernel leaves
     minus the whole update there.
 
     Args:
       scalars: from `adam_scalars`, with an epsilon above 0.
+      statistics: whether to tell the layer's; the update is the same to the bit.
+
+    Returns:
+      (the last operation, and (trust ratio, |weight| before, |its change|) or None).
     """
     adam = dict(m=m.handle, v=v.handle, grad=gradient, **scalars)
     no_decay = isinstance(weight_decay, float) and weight_decay == 0.0
     if no_decay and not adapt:
-        return tf.raw_ops.ResourceApplyAdam(var=weight.handle, lr=learning_rate, **adam)
+        # The weights are small where nothing adapts them: biases, and normalisation.
+        before = tf.identity(weight) if statistics else None
+        operation = tf.raw_ops.ResourceApplyAdam(var=weight.handle, lr=learning_rate, **adam)
+        return operation, (1.0, norm(before), norm(weight - before)) if statistics else None
 
     update = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=weight.shape, shared_name=_ANONYMOUS)
     start = tf.zeros(weight.shape) if no_decay else -weight_decay * weight
     tf.raw_ops.AssignVariableOp(resource=update, value=start)
     tf.raw_ops.ResourceApplyAdam(var=update, lr=1.0, **adam)
     update = tf.ensure_shape(tf.raw_ops.ReadVariableOp(resource=update, dtype=tf.float32), weight.shape)
-    rate = learning_rate
-    if adapt:
+    rate, ratio = learning_rate, 1.0
+    if adapt or statistics:
         weight_norm, update_norm = norm(weight), norm(update)
-        rate *= rules.trust_ratio(weight_norm, update_norm, weight_norm, update_norm, bounds)
-    return tf.raw_ops.ResourceApplyGradientDescent(var=weight.handle, alpha=-rate, delta=update)
+    if adapt:
+        ratio = rules.trust_ratio(weight_norm, update_norm, weight_norm, update_norm, bounds)
+        rate *= ratio
+    operation = tf.raw_ops.ResourceApplyGradientDescent(var=weight.handle, alpha=-rate, delta=update)
+    return operation, (ratio, weight_norm, tf.abs(rate) * update_norm) if statistics else None
 
 
-def lars(gradient, weight, velocity, *, learning_rate, momentum, weight_decay, eeta, epsilon, nesterov, adapt, form):
-    """As `rules.lars`, on variables, for the forms 'paper' and 'tfm'. Returns the last operation."""
+def lars(
+    gradient,
+    weight,
+    velocity,
+    *,
+    learning_rate,
+    momentum,
+    weight_decay,
+    eeta,
+    epsilon,
+    nesterov,
+    adapt,
+    form,
+    statistics=False,
+):
+    """As `rules.lars`, on variables, for the forms 'paper' and 'tfm'; `statistics` and what is returned as `lamb`."""
     no_decay = isinstance(weight_decay, float) and weight_decay == 0.0
     # The decay joins the velocity on its own where nobody needs the sum with the gradient.
     apart = form == "paper" and not nesterov and momentum > 0.0
     decayed = gradient if no_decay or apart else gradient + weight_decay * weight
-    rate = learning_rate
+    rate, ratio = learning_rate, 1.0
+    if adapt or statistics:
+        weight_norm = norm(weight)
     if adapt:
-        weight_norm, gradient_norm = norm(weight), norm(gradient if form == "paper" else decayed)
-        rate *= rules.lars_ratio(weight_norm, gradient_norm, weight_decay, eeta, epsilon, form)
+        gradient_norm = norm(gradient if form == "paper" else decayed)
+        ratio = rules.lars_ratio(weight_norm, gradient_norm, weight_decay, eeta, epsilon, form)
+        rate *= ratio
     if apart and not no_decay:
+        # In these parentheses: a chain of two scalars TensorFlow folds in one way or the other, as the graph goes on.
         tf.raw_ops.ResourceApplyGradientDescent(
-            var=velocity.handle, alpha=rate * weight_decay / momentum, delta=tf.convert_to_tensor(weight)
+            var=velocity.handle, alpha=rate * (weight_decay / momentum), delta=tf.convert_to_tensor(weight)
         )
-    return tf.raw_ops.ResourceApplyKerasMomentum(
+    # Nesterov's step stands nowhere; and were it computed from what the kernel takes, TensorFlow would round that
+    # otherwise.
+    before = tf.identity(weight) if statistics and nesterov else None
+    operation = tf.raw_ops.ResourceApplyKerasMomentum(
         var=weight.handle,
         accum=velocity.handle,
         lr=rate,
@@ -85,3 +116,7 @@ def lars(gradient, weight, velocity, *, learning_rate, momentum, weight_decay, e
         momentum=momentum,
         use_nesterov=nesterov,
     )
+    if not statistics:
+        return operation, None
+    change = weight - before if nesterov else tf.convert_to_tensor(velocity)
+    return operation, (ratio, weight_norm, norm(change))

@@ -140,9 +140,15 @@ class LayerUpdate:
             gradient = self._clipped(tf.cast(gradient, _wide(variable)), factor)
             options = _scalars(gradient.dtype, step, decay=self._decays[index], adapt=self._adapts[index])
             if in_place:
-                operation = self._update_in_place(
-                    gradient, variable, self._slots[index], scalars=step.kernel_scalars, **options
+                operation, row = self._update_in_place(
+                    gradient,
+                    variable,
+                    self._slots[index],
+                    scalars=step.kernel_scalars,
+                    statistics=self._statistics is not None,
+                    **options,
                 )
+                self._keep_statistics(index, row)
                 if large:
                     step.last_operation[device] = operation
             else:
@@ -156,11 +162,14 @@ class LayerUpdate:
             gradient, weight, [tf.convert_to_tensor(slot) for slot in slots], **options
         )
         if self._statistics is not None:
-            row = [ratio, rules.norm(weight), rules.norm(new_weight - weight)]
-            self._statistics[index].assign(tf.stack([tf.cast(each, tf.float32) for each in row]))
+            self._keep_statistics(index, (ratio, rules.norm(weight), rules.norm(new_weight - weight)))
         for slot, value in zip(slots, new_slots):
             slot.assign(value)
         variable.assign(tf.cast(new_weight, variable.dtype))
+
+    def _keep_statistics(self, index, row):
+        if row is not None:
+            self._statistics[index].assign(tf.stack([tf.cast(each, tf.float32) for each in row]))
 
     def _clipped(self, gradient, factor):
         if factor is not None:
@@ -175,7 +184,6 @@ class LayerUpdate:
         """The one switch between `cpu_kernels` and `rules`: by device, dtype and compiler."""
         return (
             self._has_kernels()
-            and self._statistics is None
             and variable.dtype == tf.float32
             and tf.DeviceSpec.from_string(variable.device or "").device_type == "CPU"
             and not _compiled_by_xla()

@@ -35,9 +35,10 @@ class RunInstruments:
         self._log = _RunLog(write, os.path.join(model_dir, "instruments"))
         fields, faces = config.instruments, instruments.tf_keras
         self._step_gradients = self._noise = self._plot = None
-        if fields.layers.enabled or (fields.noise_scale.enabled and fields.noise_scale.source == "steps"):
+        noise = fields.noise_scale.enabled and fields.noise_scale.source == "steps"
+        if fields.layers.enabled or noise:
             with model.distribute_strategy.scope():
-                self._step_gradients = instruments.StepGradients(len(model.network.trainable_variables))
+                self._step_gradients = instruments.StepGradients(len(model.network.trainable_variables), noise=noise)
             model.step_gradients = self._step_gradients
         self.callbacks = []
         if fields.noise_scale.enabled:
