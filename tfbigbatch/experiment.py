@@ -105,7 +105,7 @@ def new(task, *, model=None):
                     "trace_samples": 10,
                     "radius": 0.05,
                 },
-                # trust_ratio: LARS and LAMB then keep their layer_statistics, by kernels that round otherwise on a CPU.
+                # trust_ratio: LARS and LAMB then keep their layer_statistics.
                 "layers": {"enabled": False, "every": "100 steps", "histograms": False, "trust_ratio": True},
                 # At the end of the run: from the first weights to the last; surface_points: 0, or an odd number.
                 "interpolation": {"enabled": False, "surface_points": 0},

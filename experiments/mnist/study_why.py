@@ -30,8 +30,8 @@ TRIALS = {
     "AdamW": (0.004, 0.008, 0.016, 0.032),
 }
 CLIPS = (0.03, 0.1, 0.3, 1.0)
-BEST = {"LAMB": 0.04}
-BEST_CLIP = None
+BEST = {"LARS": 32.0, "LAMB": 0.04, "Nesterov": 0.8, "AdamW": 0.032}
+BEST_CLIP = 1.0
 
 
 def get_study():

@@ -20,8 +20,6 @@ WATCHED = [
     "--config.instruments.layers.enabled=true",
     "--config.instruments.layers.every=5 steps",
     "--config.instruments.layers.histograms=true",
-    # LAMB's statistics come with kernels that round otherwise: so only this run would.
-    "--config.instruments.layers.trust_ratio=false",
     "--config.instruments.interpolation.enabled=true",
 ]
 
