@@ -25,8 +25,7 @@ class EventLog:
     def scalars(self, step, values):
         """Writes a dictionary of tag to float."""
         with self._writing(step):
-            for tag, value in values.items():
-                tf.summary.scalar(tag, value)
+            write_scalars(values)
 
     def histograms(self, step, values):
         """Writes a dictionary of tag to tensor."""
@@ -61,6 +60,22 @@ class EventLog:
         message = tf.compat.v1.SummaryMetadata.FromString(metadata.create_summary_metadata().SerializeToString())
         with self._writer.as_default(step=0), tf.summary.record_if(True):
             tf.summary.write(metadata.CONFIG_SUMMARY_TAG, layout().SerializeToString(), metadata=message)
+
+
+def write_scalars(values):
+    """Writes a dictionary of tag to float to the writer in force, at its step, as one event.
+
+    Each by `tf.summary.scalar` would take half a millisecond, and a look at a network's layers has hundreds.
+    """
+    from tensorboard.plugins.scalar import metadata
+
+    message = tf.compat.v1.SummaryMetadata.FromString(
+        metadata.create_summary_metadata(display_name=None, description=None).SerializeToString()
+    )
+    summary = tf.compat.v1.Summary()
+    for tag, value in values.items():
+        summary.value.add(tag=tag, tensor=tf.make_tensor_proto(value, tf.float32), metadata=message)
+    tf.summary.experimental.write_raw_pb(summary.SerializeToString())
 
 
 def log_of(log):

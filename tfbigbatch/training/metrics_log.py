@@ -20,7 +20,9 @@ class MetricsLog:
         # Not at the top: `read_rows` serves commands that do without TensorFlow.
         import tensorflow as tf
 
-        self._summary = tf.summary
+        from tfbigbatch.instruments.event_log import write_scalars
+
+        self._summary, self._write_scalars = tf.summary, write_scalars
         self._directory = directory
         self._writers = {}
         if directory.is_chief and os.path.exists(directory.metrics):
@@ -37,8 +39,7 @@ class MetricsLog:
             with open(self._directory.metrics, "a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
         with writing(self._directory.path), self._writer(split).as_default(step=step):
-            for name, value in scalars.items():
-                self._summary.scalar(name, value)
+            self._write_scalars({name: float(value) for name, value in scalars.items()})
 
     def write_histograms(self, step, variables):
         """Writes a histogram of each variable's values, to TensorBoard only."""
