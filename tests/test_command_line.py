@@ -89,6 +89,7 @@ def test_killed_at_any_step_and_run_again_it_ends_in_the_same_bits(whole, tmp_pa
     assert_same_bits(directory, whole)
 
 
+@pytest.mark.slow  # Signals within one process: tests/test_train.py.
 def test_sigterm_saves_at_once_and_the_same_command_goes_on(whole, tmp_path):
     process = command(*QUICK, f"--model_dir={tmp_path}")
     wait_for_step(str(tmp_path), 45, process)

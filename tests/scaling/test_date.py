@@ -146,7 +146,7 @@ def test_a_run_resumed_in_the_warm_up_decides_and_ends_the_same(face, stop, tmp_
         np.testing.assert_array_equal(one.numpy(), other.numpy())
 
 
-@pytest.mark.parametrize("replicas", [1, 2, 4])
+@pytest.mark.parametrize("replicas", [1, 2, pytest.param(4, marks=pytest.mark.slow)])
 @both_faces
 def test_the_decisions_do_not_depend_on_the_replicas(face, replicas):
     options = dict(recipe=scaling.Recipe(1, 1e-2), batch_size=BATCH)

@@ -70,6 +70,7 @@ def test_too_little_memory_is_told(bench):
         bench["optimizers"].peer_sets(["tfa_lamb"], 335_141_888, memory_gib=14.0)
 
 
+@pytest.mark.slow
 def test_a_smoke_run_times_optimizers_that_do_the_same(tmp_path):
     results = tmp_path / "tiny.json"
     outcome = run(

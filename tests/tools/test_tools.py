@@ -53,6 +53,7 @@ def test_it_answers_help(name):
     assert name.split("/")[-1] in outcome.stdout
 
 
+@pytest.mark.slow  # As a study, but for its flags.
 def test_compare_trains_shows_and_does_not_repeat(tmp_path):
     for batch_size in (32, 64):
         (tmp_path / f"batch_{batch_size}.py").write_text(TINY.format(batch_size=batch_size))

@@ -46,6 +46,7 @@ def test_the_first_weights_are_those_of_the_run(run_directory):
     assert look["distance"] < 1e-20
 
 
+@pytest.mark.slow  # Two replicas are traced.
 def test_adasum_and_simulated_replicas_need_none(run_directory):
     optimizer = {"name": "momentum", "momentum": 0.9, "adasum": True}
     _, directory = run_directory(optimizer=optimizer, simulated_replicas=2)
