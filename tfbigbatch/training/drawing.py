@@ -41,7 +41,9 @@ def figure(path, title, count, panels=1, size=None):
         yield made, axes
         for spare in [] if panels == 1 else axes.flat[panels:]:
             spare.set_axis_off()
-        made.suptitle(plain(title if count else f"{title}: nothing to draw yet"), fontsize=11)
+        title = title if count else f"{title}: nothing to draw yet"
+        # Names of runs may be long: about eleven of their letters go in an inch.
+        made.suptitle(plain(textwrap.fill(title, int(11 * size[0]))), fontsize=11)
         with writing(path):
             made.savefig(path, dpi=120)
     finally:
