@@ -5,7 +5,7 @@
 
 117 updates at 1,024. Each optimizer's rate for one worker is that of study.py (Adam's carried back to 128), and is
 kept; the sum is averaging at eight times this rate. Rows "x2" have twice the rate. All rows have seed 0; BEST, the
-best of it for averaging and for Adasum, have three seeds, as have the rows at one worker's rate. Not run yet.
+best of it for averaging and for Adasum, have three seeds, as have the rows at one worker's rate. Run in part.
 """
 
 from tfbigbatch import experiment, study
