@@ -79,6 +79,22 @@ def test_each_look_is_once_at_its_update_over_calls_of_fit_and_executions():
     assert seen == [[3, 6, 9], [4, 8, 11]]
 
 
+@pytest.mark.parametrize("face", INSTRUMENTS)
+def test_a_model_is_measured_outside_of_fit_as_in_it(face):
+    probe = examples(16)
+    inside = INSTRUMENTS[face].Sharpness(probe=probe, when=[4])
+    model = model_of(face, tanh)
+    fit(model, [inside], steps=4)
+    outside = INSTRUMENTS[face].Sharpness(probe=probe)
+    assert outside.measure(model, step=4) == inside.history[-1] and len(outside.history) == 1
+
+
+def test_an_update_cannot_be_measured_outside_of_fit():
+    model = model_of("keras3")
+    with pytest.raises(ValueError, match="LayerStatistics.measure: .*Give it to fit"):
+        INSTRUMENTS["keras3"].LayerStatistics().measure(model)
+
+
 def test_when_is_an_interval_or_a_list():
     assert [next_look(4, step) for step in (0, 3, 4, 9)] == [4, 4, 8, 12]
     assert [next_look([2, 10], step) for step in (0, 2, 10)] == [2, 10, float("inf")]

@@ -52,7 +52,15 @@ class Instrument:
 
         Returns:
           The look's dictionary, as in `history`; empty where there was nothing to tell.
+
+        Raises:
+          ValueError: what it measures is an update, which only `fit` makes.
         """
+        if not self._can_look(step):
+            raise InputError(
+                f"{type(self).__name__}.measure: it measures what an update does to the weights, and there is none "
+                "outside of fit. Give it to fit as a callback."
+            )
         looks = len(self.history)
         self.set_model(model)
         self._look(step)
