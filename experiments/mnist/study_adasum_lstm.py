@@ -5,15 +5,22 @@
 
 117 updates at 1,024. Each optimizer's rate for one worker is that of study.py (Adam's carried back to 128), and is
 kept; the sum is averaging at eight times this rate. Rows "x2" have twice the rate. All rows have seed 0; BEST, the
-best of it for averaging and for Adasum, have three seeds, as have the rows at one worker's rate. Run in part.
+best of it for averaging and for Adasum, have three seeds, as have the rows at one worker's rate.
 """
 
 from tfbigbatch import experiment, study
 
 WORKERS = 8
 SEEDS = (0, 1, 2)
-TIMES = {"average": (2, 4), "Adasum": (0.5, 2)}
-BEST = ()
+TIMES = {"average": (2, 4, 16), "Adasum": (0.5, 2, 4, 8, 16)}
+BEST = (
+    "momentum, sum",
+    "momentum, Adasum, x8",
+    "Adam, sum",
+    "Adam, Adasum, x2",
+    "LAMB, sum",
+    "LAMB, Adasum, x4",
+)
 OPTIMIZERS = {
     "momentum": ({"name": "momentum", "momentum": 0.9, "global_clipnorm": 0.05}, 1.6),
     "Adam": ({"name": "adamw", "weight_decay": 0.0, "global_clipnorm": 1.0}, 0.002),
