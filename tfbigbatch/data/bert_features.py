@@ -51,8 +51,11 @@ class DynamicFeatures:
         ids = tf.io.decode_raw(
             parsed["ids"], {2: tf.uint16, 4: tf.int32}[width], little_endian=True, fixed_length=width * length
         )
-        ids = tf.ensure_shape(tf.cast(ids, tf.int32), [None, length])
-        return parsed, _checked(ids, len(self._manifest.vocabulary)), tf.strings.length(parsed["ids"]) // width
+        ids, sizes = tf.ensure_shape(tf.cast(ids, tf.int32), [None, length]), tf.strings.length(parsed["ids"]) // width
+        # No record is empty, and none has no ids.
+        fits = (sizes <= length) & ((sizes > 0) == (tf.strings.length(records) > 0))
+        with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(fits), ["not of so many ids as the set"])]):
+            return parsed, _below(len(self._manifest.vocabulary), ids, "an id"), tf.identity(sizes)
 
     def _masked(self, ids, may, begins, there, keys):
         """(features, labels, weights) but for segments; `there` is bool [n, T], what is no padding."""
@@ -121,15 +124,26 @@ class StaticFeatures:
             spec[manifest.keys[name]] = tf.io.FixedLenFeature(shape, dtype, tf.zeros(shape, dtype))
         parsed = tf.io.parse_example(records, spec)
         found = {name: parsed[manifest.keys[name]] for name in shapes}
-        whole = {name: tf.cast(value, tf.int32) for name, value in found.items() if name != "weights"}
+        # What a training step would stop at, or learn nonsense from.
+        limits = {"ids": len(manifest.vocabulary), "mask": 2, "types": 2, "positions": length, "next_sentence": 2}
+        limits["labels"] = limits["ids"]
+        whole = {
+            name: tf.cast(_below(limits[name], value, name), tf.int32)
+            for name, value in found.items()
+            if name != "weights"
+        }
         features = {
-            "input_word_ids": _checked(whole["ids"], len(manifest.vocabulary)),
+            "input_word_ids": whole["ids"],
             "input_mask": whole["mask"],
             "input_type_ids": whole["types"],
             "masked_lm_positions": whole["positions"],
         }
+        weights = tf.debugging.check_numerics(found["weights"], "a weight is not finite")
+        whole_ones = tf.reduce_all((whole["mask"][:, 0] > 0) == (tf.strings.length(records) > 0))
+        with tf.control_dependencies([tf.debugging.Assert(whole_ones, ["a record without a token"])]):
+            weights = tf.identity(weights)
         next_sentence = whole["next_sentence"][:, 0] if manifest.next_sentence else None
-        return _with_next_sentence(features, whole["labels"], found["weights"], next_sentence, records)
+        return _with_next_sentence(features, whole["labels"], weights, next_sentence, records)
 
 
 def of(manifest, *, whole_word, masked_share):
@@ -148,7 +162,9 @@ def _with_next_sentence(features, labels, weights, next_sentence, records):
     return features, labels, weights
 
 
-def _checked(ids, size):
-    """The ids, where all are of the vocabulary: else an embedding's lookup would fail with less to say."""
-    with tf.control_dependencies([tf.debugging.assert_less(ids, size, "an id is not of the vocabulary")]):
-        return tf.identity(ids)
+def _below(limit, values, what):
+    """The values, where all are in [0, limit): else an embedding's lookup would fail, with less to say."""
+    message = f"{what} is not from 0 to {limit - 1}"
+    fits = tf.debugging.Assert(tf.reduce_all((values >= 0) & (values < limit)), [message])
+    with tf.control_dependencies([fits]):
+        return tf.identity(values)

@@ -8,7 +8,7 @@ import os
 
 import tensorflow as tf
 
-from tfbigbatch.data import bert_features, record_stream
+from tfbigbatch.data import bert_features, fail_safe, record_stream
 from tfbigbatch.data.bad_records import BadRecords
 from tfbigbatch.data.record_order import HostShare, RecordOrder
 from tfbigbatch.data.record_reader import RecordReader
@@ -143,7 +143,11 @@ class BertRecords:
             records, numbers, epochs = (tf.ensure_shape(one, [size]) for one in (records, numbers, epochs))
             bad = tf.boolean_mask(numbers, (tf.strings.length(records) == 0) & (numbers != record_stream.PADDING))
             tf.cond(tf.size(bad) > 0, lambda: self._report(bad), lambda: False)
-            return self._features.batch(records, seed, epochs, numbers)
+            return fail_safe.batched(
+                lambda records, epochs, numbers: self._features.batch(records, seed, epochs, numbers),
+                (records, epochs, numbers),
+                lambda fine: self._report(tf.boolean_mask(numbers, ~fine)),
+            )
 
         return (
             records.map(lambda records, numbers, epoch: (records, numbers, tf.fill(tf.shape(numbers), epoch)))

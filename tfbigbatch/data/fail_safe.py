@@ -1,4 +1,4 @@
-"""A function over a few elements, where one that it fails on costs no other."""
+"""A function over a few elements, or of a batch of records, where one that it fails on costs no other."""
 
 import tensorflow as tf
 
@@ -46,3 +46,45 @@ def mapped(function, elements, count, signature, report):
         result.set_shape([count, *spec.shape])
     fine.set_shape([count])
     return tuple(results), fine
+
+
+def batched(function, elements, report):
+    """`function` of a batch of records, where those that it fails on are taken for none.
+
+    As in `mapped`, all are tried at once, and one by one only where that fails.
+
+    Args:
+      function: from the tensors of `elements`, or of one of them with a first dimension of 1, to a nest of tensors of
+        the same first dimension; an empty string stands for no record.
+      elements: tuple of tensors, [n, ...] each, n known; the first is string [n], the records.
+      report: called where it fails on any, with bool [n]: whether it was fine on each.
+
+    Returns:
+      The nest of tensors.
+    """
+    count = elements[0].shape[0]
+
+    def attempt(elements, count):
+        """(results, True), or zeros and False where the function fails."""
+
+        def zeros(spec):
+            return tf.zeros([count, *spec.shape[1:]], spec.dtype)
+
+        tried = tf.data.Dataset.from_tensors(elements).map(lambda *elements: (function(*elements), True))
+        blank = tf.nest.map_structure(zeros, tried.element_spec[0]), False
+        found = tried.ignore_errors().concatenate(tf.data.Dataset.from_tensors(blank))
+        results, fine = found.take(1).get_single_element()
+        return tf.nest.map_structure(lambda one: tf.ensure_shape(one, [count, *one.shape[1:]]), results), fine
+
+    def fine_alone(at):
+        alone = (tf.ensure_shape(each[at : at + 1], [1, *each.shape[1:]]) for each in elements)
+        return attempt(tuple(alone), 1)[1]
+
+    def without_the_bad():
+        fine = tf.map_fn(fine_alone, tf.range(count), fn_output_signature=tf.bool)
+        results, whole = attempt((tf.where(fine, elements[0], ""), *elements[1:]), count)
+        report(fine & whole)
+        return results
+
+    results, fine = attempt(elements, count)
+    return tf.cond(fine, lambda: results, without_the_bad)

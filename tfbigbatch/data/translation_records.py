@@ -10,7 +10,7 @@ import os
 import numpy as np
 import tensorflow as tf
 
-from tfbigbatch.data import length_buckets, picked_records, translation_manifest
+from tfbigbatch.data import fail_safe, length_buckets, picked_records, translation_manifest
 from tfbigbatch.data.bad_records import BadRecords
 from tfbigbatch.data.bucket_order import BucketOrder
 from tfbigbatch.data.translation_vocabulary import BEGIN, END
@@ -183,10 +183,21 @@ class TranslationRecords:
         there = tf.strings.length(records) > 0
         bad = tf.boolean_mask(numbers, ~there & (numbers != picked_records.NONE))
         tf.cond(tf.size(bad) > 0, lambda: self._report(bad), lambda: False)
-        names = translation_manifest.SIDES
-        parsed = tf.io.parse_example(records, {name: tf.io.FixedLenFeature([], tf.string, "") for name in names})
+        features, labels, weights = fail_safe.batched(
+            self._parsed, (records,), lambda fine: self._report(tf.boolean_mask(numbers, ~fine))
+        )
+        return {**features, "bucket": bucket}, labels, weights
+
+    def _parsed(self, records):
+        """(features, labels, weights) of some records, without 'bucket'."""
+        there, names = tf.strings.length(records) > 0, translation_manifest.SIDES
+        spec = {name: tf.io.FixedLenFeature([], tf.string, "") for name in names}
+        # A sentence may be empty; a record without the features of one is not.
+        spec |= {f"{name}_length": tf.io.FixedLenFeature([], tf.int64, -1) for name in names}
+        parsed = tf.io.parse_example(records, spec)
         (source, source_size), (target, target_size) = (
-            self._ids(parsed[name], longest) for name, longest in zip(names, self.shapes[-1])
+            self._ids(parsed[name], parsed[f"{name}_length"], there, longest)
+            for name, longest in zip(names, self.shapes[-1])
         )
         source, labels = (_ended(ids, size) for ids, size in ((source, source_size), (target, target_size)))
         begins = tf.fill([tf.shape(target)[0], 1], BEGIN)
@@ -194,13 +205,12 @@ class TranslationRecords:
             "source_ids": source,
             "source_lengths": source_size + 1,
             "target_ids": tf.concat([begins, target[:, :-1]], axis=1),
-            "bucket": bucket,
         }
         counts = tf.range(self.shapes[-1][1]) <= target_size[:, None]
         return features, labels, tf.cast(counts & there[:, None], tf.float32)
 
-    def _ids(self, content, longest):
-        """(int32 [n, longest], int32 [n]): the ids in bytes, and how many they are."""
+    def _ids(self, content, stated, there, longest):
+        """(int32 [n, longest], int32 [n]): the ids in bytes, and how many they are, as whole records say."""
         width = self._manifest.bytes_of_id
         kind = {2: tf.uint16, 4: tf.int32}[width]
         ids = tf.cast(tf.io.decode_raw(content, kind, little_endian=True, fixed_length=width * longest), tf.int32)
@@ -208,6 +218,7 @@ class TranslationRecords:
         checks = [
             tf.debugging.assert_less(ids, len(self._manifest.vocabulary), "an id is not of the vocabulary"),
             tf.debugging.assert_less(size, longest, "a sentence is longer than the manifest says"),
+            tf.debugging.Assert(tf.reduce_all((stated == tf.cast(size, tf.int64)) | ~there), ["of another length"]),
         ]
         with tf.control_dependencies(checks):
             return tf.identity(ids), tf.identity(size)
