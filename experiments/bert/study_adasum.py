@@ -17,8 +17,8 @@ from tfbigbatch import experiment, study
 WORKERS = 8
 SEEDS = (0, 1, 2)
 TIMES = {"average": (2, 4), "Adasum": (0.5, 2)}
-RATES = {"momentum": (0.05, 0.1, 0.2), "Adam": (0.0005, 0.001, 0.002), "LAMB": (0.005, 0.01, 0.02)}
-CHOSEN = {"momentum": 0.1, "Adam": 0.001, "LAMB": 0.01}
+RATES = {"momentum": (0.05, 0.1, 0.2), "Adam": (0.00025, 0.0005, 0.001, 0.002), "LAMB": (0.0025, 0.005, 0.01, 0.02)}
+CHOSEN = {"momentum": 0.1, "Adam": 0.0005, "LAMB": 0.005}
 BEST = ()
 CLIP = {"global_clipnorm": 1.0}
 OPTIMIZERS = {
