@@ -7,7 +7,9 @@ import sys
 
 import pytest
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from tests import preloaded
+from tests.preloaded import ROOT
+
 BENCH = os.path.join(ROOT, "tools", "bench", "adasum.py")
 
 SUMMARISED = """
@@ -23,7 +25,7 @@ print(json.dumps([adasum.summary(rounds, 4, None, 400), adasum.summary(rounds, N
 
 
 def run(*arguments):
-    return subprocess.run([sys.executable, BENCH, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=240)
+    return preloaded.run(BENCH, *arguments)
 
 
 def test_the_summary_is_of_rounds_and_of_what_a_worker_sends():

@@ -2,14 +2,13 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 
+from tests import preloaded
+from tests.preloaded import ROOT
 from tfbigbatch.errors import InputError
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BENCH = os.path.join(ROOT, "tools", "bench")
 
 
@@ -25,13 +24,7 @@ def bench(monkeypatch):
 
 
 def run(*arguments):
-    return subprocess.run(
-        [sys.executable, os.path.join(BENCH, "optimizers.py"), *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
+    return preloaded.run(os.path.join(BENCH, "optimizers.py"), *arguments)
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,17 @@
 """The examination of checkpoints, as its command runs it."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
+from tests import preloaded
 from tfbigbatch import train
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SMALL = ("--fit_examples=256", "--sharpness_examples=128", "--noise_examples=1024")
 
 
 def examine(*arguments):
-    command = [sys.executable, os.path.join(ROOT, "tools", "examine.py"), *SMALL, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    return preloaded.run("tools/examine.py", *SMALL, *arguments)
 
 
 @pytest.mark.slow  # Two processes; what they call is tested in tests/training/test_examination.py.

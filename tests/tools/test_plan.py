@@ -1,18 +1,13 @@
 """tools/plan.py and tools/tpu_check.py as a user types them, as far as nothing is compiled."""
 
 import json
-import os
-import subprocess
-import sys
 
+from tests import preloaded
 from tests.tpu.made_checks import fitting
-
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 def tool(name, *arguments):
-    command = [sys.executable, f"tools/{name}.py", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": ROOT})
+    return preloaded.run(f"tools/{name}.py", *arguments)
 
 
 def test_a_plan_of_a_check(tmp_path):

@@ -10,11 +10,11 @@ import time
 
 import pytest
 
+from tests.preloaded import ROOT
+from tests.preloaded import run as tool
 from tests.training import made_runs
 from tfbigbatch import experiment
 from tfbigbatch.training.metrics_log import read_rows
-
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 def is_command(path):
@@ -39,12 +39,6 @@ def get_config():
     config.checkpoint_every = "6 steps"
     return config
 """
-
-
-def tool(name, *arguments):
-    return subprocess.run(
-        [sys.executable, name, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=240, env={**os.environ}
-    )
 
 
 @pytest.mark.parametrize("name", TOOLS)

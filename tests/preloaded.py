@@ -1,0 +1,61 @@
+"""Commands in copies of a process that has imported TensorFlow: a command takes tenths of a second, not seconds."""
+
+import multiprocessing
+import os
+import runpy
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# Nothing of the package: its modules define flags, and a command is to have those of its own imports alone.
+_IMPORTED = ["tensorflow", "tf_keras", "ml_collections", "matplotlib"]
+
+
+def run(command, *arguments, timeout=240, **environment):
+    """Runs a command from the project's root, and waits for its end.
+
+    Args:
+      command: path of its file, or a module's name, as "tfbigbatch.train".
+      *arguments: of its command line.
+      timeout: seconds; it is killed then, and `subprocess.TimeoutExpired` raised.
+      **environment: variables beside those of this process.
+
+    Returns:
+      subprocess.CompletedProcess, with `returncode`, and `stdout` and `stderr` as text.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_IMPORTED)
+    arguments = [str(each) for each in arguments]
+    with tempfile.TemporaryDirectory() as folder:
+        outputs = [os.path.join(folder, name) for name in ("stdout", "stderr")]
+        process = context.Process(
+            target=_become, args=(command, arguments, {**os.environ, **environment}, outputs), daemon=False
+        )
+        process.start()
+        process.join(timeout)
+        if process.is_alive():
+            process.kill()
+            process.join()
+            raise subprocess.TimeoutExpired([command, *arguments], timeout)
+        said = []
+        for path in outputs:
+            with open(path, encoding="utf-8") as file:
+                said.append(file.read())
+    return subprocess.CompletedProcess([command, *arguments], process.exitcode, *said)
+
+
+def _become(command, arguments, environment, outputs):
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(ROOT)
+    for stream, path in enumerate(outputs, start=1):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), stream)
+    sys.stdout, sys.stderr = (os.fdopen(stream, "w", buffering=1, encoding="utf-8") for stream in (1, 2))
+    sys.argv = [command, *arguments]
+    if command.endswith(".py"):
+        # As Python does for a command's file.
+        sys.path[0] = os.path.dirname(os.path.abspath(command))
+        runpy.run_path(command, run_name="__main__")
+    else:
+        runpy.run_module(command, run_name="__main__", alter_sys=True)
