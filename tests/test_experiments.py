@@ -1,13 +1,16 @@
 """Walks experiments/: every file smokes, and says what a reader needs to know."""
 
 import ast
+import collections
 import glob
 import os
 
 import pytest
+import tensorflow as tf
 
 from tfbigbatch import experiment, tasks, train
 from tfbigbatch.training.metrics_log import read_rows
+from tfbigbatch.training.model import TrainingModel
 
 ROOT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "experiments")
 # Study files hold many experiments; tests/test_study.py walks them.
@@ -39,12 +42,27 @@ def test_there_are_experiments():
     assert {"digits/lstm_small_batch.py", "digits/lstm_legw.py", "mnist/lstm_legw.py"} <= set(FILES)
 
 
+@pytest.fixture
+def traced(monkeypatch):
+    """(model, shapes of the batch) each time that a training step is traced."""
+    found, train_step = [], TrainingModel.train_step
+
+    def noted(self, data):
+        found.append((self, str(tf.nest.map_structure(lambda tensor: tensor.shape, data))))
+        return train_step(self, data)
+
+    monkeypatch.setattr(TrainingModel, "train_step", noted)
+    return found
+
+
 @pytest.mark.parametrize("file", smokes())
-def test_it_smokes_and_resumes(file, tmp_path, capsys):
+def test_it_smokes_and_resumes(file, tmp_path, capsys, traced):
     result = train.smoke(experiment.load(os.path.join(ROOT, file)), model_dir=str(tmp_path))
     assert result["status"] == "done" and result["step"] == 8 and result["metrics"]
     assert "resume     from the checkpoint of step 4" in capsys.readouterr().out
     assert [row["step"] for row in read_rows(tmp_path / "metrics.jsonl") if row["split"] == "eval"] == [4, 8]
+    # Tracing a large model takes minutes. AutoGraph traces the loop over steps_per_execution once more, for its outputs.
+    assert traced and set(collections.Counter(traced).values()) == {2}
 
 
 @pytest.mark.parametrize("file", FILES)

@@ -41,7 +41,11 @@ def compiled_model(config, phases, *, jit_compile=False):
         steps_per_execution=config.steps_per_execution,
         jit_compile=jit_compile,
     )
+    # A variable that the first step makes is a second tracing of it. Keras has a mean for the loss of each output.
     model.optimizer.build(network.trainable_variables)
+    outputs = getattr(network, "output", None)
+    if isinstance(outputs, dict):
+        model.compiled_loss.build(outputs)
     return model
 
 
