@@ -3,8 +3,9 @@
     python tools/soak.py --minutes=120 --kill_every=60 --model_dir=runs/soak
 
 An undisturbed run comes first. Then the same run again and again, each until it is done however often it is killed: its
-weights have to be those of the first, bit by bit. A process that goes on for long shows a leak best: --kill_every=0
-kills none. The slopes are of each process's life but its first --settle seconds; the largest one counts.
+weights have to be those of the first, bit by bit. A leak is seen in a process that lives for long: --kill_every=0 kills
+none, and with --steps=10000000 one process takes all the time. The slopes are of each process's life but its first
+--settle seconds, where ten minutes are left; the largest one counts.
 """
 
 import os
@@ -25,12 +26,13 @@ from tfbigbatch.errors import DivergedError, InputError, Preempted
 flags.DEFINE_float("minutes", 120.0, "How long; the run in progress is then ended.", lower_bound=0.0)
 flags.DEFINE_float("kill_every", 60.0, "Seconds between two kills, on average; 0 for none.", lower_bound=0.0)
 flags.DEFINE_integer("steps", 20_000, "Updates of one run.", lower_bound=1)
-flags.DEFINE_float("settle", 20.0, "Seconds of a process's life before its memory is looked at.", lower_bound=0.0)
+flags.DEFINE_float("settle", 120.0, "Seconds of a process's life before its memory is looked at.", lower_bound=0.0)
 flags.DEFINE_integer("seed", 0, "Of the kills' times.")
 flags.DEFINE_string("model_dir", None, "Where the run directories go.", required=True)
 flags.DEFINE_list("flags", [], "Further flags of the trainer, such as --config.asynchronous_saving=True.")
 
 _LOOK = 1.0  # seconds
+_LONG = 600.0  # seconds that tell a slope from noise
 
 
 def _main(unused):
@@ -39,7 +41,8 @@ def _main(unused):
     end = time.monotonic() + 60.0 * options.minutes
     with counting_signals() as signals:
         first = os.path.join(options.model_dir, "undisturbed")
-        _run_to_its_end(first, options, seen, signals, None, float("inf"))
+        # What the others are compared with is whole; where nothing is killed, the time is all that ends it.
+        _run_to_its_end(first, options, seen, signals, None, float("inf") if options.kill_every else end)
         while time.monotonic() < end and not signals:
             directory = os.path.join(options.model_dir, f"run-{seen['runs']}")
             if _run_to_its_end(directory, options, seen, signals, choices, end):
@@ -110,7 +113,8 @@ def _compare(first, other):
 
 
 def _report(seen, options):
-    slopes = [found for vitals in seen["vitals"] if (found := vitals.slopes(options.settle))]
+    long = [each for each in seen["vitals"] if each.samples and each.samples[-1].seconds >= options.settle + _LONG]
+    slopes = [found for vitals in long if (found := vitals.slopes(options.settle))]
     samples = [sample for vitals in seen["vitals"] for sample in vitals.samples]
     left = subprocess.run(["pgrep", "-P", str(os.getpid())], capture_output=True, text=True).stdout.split()
     print(
@@ -119,7 +123,9 @@ def _report(seen, options):
     print(f"processes left: {len(left) - 1 if left else 0}")  # pgrep is one of ours itself.
     print(f"memory: {max(each.memory for each in samples) / 2**20:.0f} MiB at most")
     print(f"files: {max(each.files for each in samples)} open at most")
-    if slopes:
+    if not slopes:
+        print(f"no process lived for {options.settle + _LONG:g} seconds, to tell how it grows: --kill_every=0")
+    else:
         memory, files = (max(each) for each in zip(*slopes))
         print(
             f"steepest of {len(slopes)} lives: memory {memory * 3600 / 2**20:+.2f} MiB/h, files {files * 3600:+.2f}/h"
