@@ -6,21 +6,30 @@
 Two epochs, 98 updates at 512. One worker's rate is chosen among RATES, and kept; the sum is averaging at eight times
 this rate. Rows "x2" have twice the rate. Each worker normalises by its own batch in every row. All rows have seed 0;
 BEST, the best of it for one worker, for averaging and for Adasum, have three seeds, as have the workers at one worker's
-rate. Not run yet.
+rate.
 """
 
 from tfbigbatch import experiment, study
 
 WORKERS = 8
 SEEDS = (0, 1, 2)
-TIMES = {"average": (2, 4, 16), "Adasum": (2, 4)}
+TIMES = {"average": (2, 4, 16), "Adasum": (2, 4, 8)}
 RATES = {
     "momentum": (0.02, 0.05, 0.1, 0.2, 0.4),
     "Adam": (0.001, 0.002, 0.004, 0.008),
     "LAMB": (0.005, 0.01, 0.02, 0.04, 0.08),
 }
 CHOSEN = {"momentum": 0.2, "Adam": 0.004, "LAMB": 0.04}
-BEST = ()
+BEST = (
+    "momentum, 0.2",
+    "Adam, 0.004",
+    "LAMB, 0.04",
+    "momentum, sum",
+    "momentum, Adasum, x2",
+    "Adam, sum",
+    "Adam, Adasum, x4",
+    "LAMB, average, x2",
+)
 OPTIMIZERS = {
     "momentum": {"name": "momentum", "momentum": 0.9},
     "Adam": {"name": "adamw", "weight_decay": 0.0},
