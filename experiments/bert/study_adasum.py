@@ -8,8 +8,8 @@
 A quarter of an epoch, 411 updates at 32: pretraining's first steps. The vocabulary is small, so that so few updates
 learn more than how often each token comes (5% of the masked tokens). One worker's rate is chosen among RATES, and kept;
 the sum is averaging at four times this rate. Rows "x2" have twice the rate. All rows have seed 0; BEST, the best of
-it for one worker, for averaging and for Adasum, have three seeds, as have the workers at one worker's rate. Not run
-yet.
+it for one worker, for averaging and for Adasum, have three seeds, as have the workers at one worker's rate. Run in
+part.
 """
 
 from tfbigbatch import experiment, study
