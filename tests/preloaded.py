@@ -29,9 +29,7 @@ def run(command, *arguments, timeout=240, **environment):
     arguments = [str(each) for each in arguments]
     with tempfile.TemporaryDirectory() as folder:
         outputs = [os.path.join(folder, name) for name in ("stdout", "stderr")]
-        process = context.Process(
-            target=_become, args=(command, arguments, {**os.environ, **environment}, outputs), daemon=False
-        )
+        process = context.Process(target=_become, args=(command, arguments, {**os.environ, **environment}, outputs))
         process.start()
         process.join(timeout)
         if process.is_alive():
