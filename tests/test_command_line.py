@@ -13,6 +13,7 @@ import pytest
 from tests import preloaded
 from tests.cluster.fake_metadata_server import serving
 from tests.test_train import assert_same_bits, files_of
+from tfbigbatch.training.metrics_log import read_rows
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LEGW = "experiments/digits/lstm_legw.py"
@@ -103,6 +104,42 @@ def test_sigterm_saves_at_once_and_the_same_command_goes_on(whole, tmp_path):
     code, out, err = finish(command(*QUICK, f"--model_dir={tmp_path}"))
     assert code == 0 and f"resume     from the checkpoint of step {status['step']}" in out, err
     assert_same_bits(str(tmp_path), whole)
+
+
+def status_of(directory):
+    """The content of status.json, or {} before there is one."""
+    path = directory / "status.json"
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+@pytest.mark.slow  # Six processes and their imports.
+def test_signals_while_it_starts_compiles_evaluates_and_saves(whole, tmp_path):
+    flags = [*QUICK, f"--model_dir={tmp_path}", "--config.evaluate_every=2 steps", "--config.checkpoint_every=3 steps"]
+    process = command(*flags)
+    # The first line comes before the model is made.
+    assert process.stdout.readline().startswith("task ")
+    process.send_signal(signal.SIGTERM)
+    code, out, err = finish(process)
+    assert code == 42 and "stopped on request, with nothing new to save" in out, err
+    assert not status_of(tmp_path)
+    step = 0
+    for wait in (0.0, 0.0, 5.0, 10.0):
+        process = command(*flags)
+        # It is running from before its first update is compiled.
+        while status_of(tmp_path).get("status") != "running":
+            time.sleep(0.01)
+        # More time goes into evaluations and saves than into updates.
+        time.sleep(random.uniform(0.5, 1.0) * wait)
+        process.send_signal(signal.SIGTERM)
+        code, out, err = finish(process)
+        assert code == 42 and "stopped on request after step" in out, (out, err)
+        assert status_of(tmp_path)["status"] == "preempted" and status_of(tmp_path)["step"] > step
+        step = status_of(tmp_path)["step"]
+    code, out, err = finish(command(*flags))
+    assert code == 0, err
+    assert_same_bits(str(tmp_path), whole)
+    evaluated = [row["step"] for row in read_rows(tmp_path / "metrics.jsonl") if row["split"] == "eval"]
+    assert evaluated == list(range(2, 602, 2))
 
 
 @pytest.mark.slow  # Two processes and their imports; tests/training/test_signals.py holds the handlers.

@@ -285,7 +285,7 @@ def test_killed_just_before_the_end_it_still_ends_with_its_metrics(tmp_path, qui
     assert read_rows(tmp_path / "metrics.jsonl") == rows
 
 
-@pytest.mark.parametrize("stop_at", [5, 12])
+@pytest.mark.parametrize("stop_at", [5, 12, 24])
 def test_a_signal_saves_and_the_resumed_run_lacks_nothing(tmp_path, quick_config, monkeypatch, stop_at):
     from tfbigbatch.training import callbacks
 

@@ -17,6 +17,7 @@ from tfbigbatch import command, experiment, train_flags
 from tfbigbatch.cluster import slurm
 from tfbigbatch.cluster.loss import worker_loss
 from tfbigbatch.cluster.preemption_notice import PreemptionNotice
+from tfbigbatch.cluster.stop_requests import ending_at_once
 from tfbigbatch.cluster.watchdog import Watchdog
 from tfbigbatch.errors import DivergedError, InputError, Preempted
 from tfbigbatch.training.rollbacks import RollBack, Rollbacks
@@ -212,6 +213,8 @@ def _run(
         _say(chief, f"resume     from the checkpoint of step {first_step:,}")
 
     say_alive = run_callbacks.SayAlive(alive)
+    asking = {"agree": functools.partial(any_worker, strategy), "every": plan.log_every}
+    stop = run_callbacks.StopOnSignal(checkpoints, **(asking if is_multi_worker(strategy) else {}))
 
     def measure_of(phase, keep=None):
         return functools.partial(
@@ -222,7 +225,7 @@ def _run(
             phase.evaluation_set(strategy),
             phase.evaluation_steps,
             keep,
-            callbacks=[say_alive],
+            callbacks=[say_alive, stop.in_evaluation],
         )
 
     # ---- Evaluate only ------------------------------------------------------------------------
@@ -274,8 +277,6 @@ def _run(
             mlperf=mlperf,
         )
 
-    asking = {"agree": functools.partial(any_worker, strategy), "every": plan.log_every}
-    stop = run_callbacks.StopOnSignal(checkpoints, **(asking if is_multi_worker(strategy) else {}))
     progress = run_callbacks.Progress(total_steps, config.evaluate_on)
     profile = None
     if profile_steps and chief:
@@ -309,13 +310,23 @@ def _run(
             say_alive,
         ]
 
-    # A run that was killed between its last checkpoint and its end has nothing left but to be measured.
-    left = [phase for phase in phases if first_step < phase.last_step and phase.first_step < last_step] or phases[-1:]
-    evaluation = None
+    current = run_phases.at_step(phases, first_step - 1)
+    evaluation = evaluation_of(current)
+    owes_evaluation = mode == "train_and_eval" and evaluation.is_due(first_step) and not log.has("eval", first_step)
+    if is_multi_worker(strategy):
+        owes_evaluation = any_worker(strategy, owes_evaluation and chief)
+    left = [phase for phase in phases if first_step < phase.last_step and phase.first_step < last_step]
     try:
         with stop, notices(stop.request):
+            if owes_evaluation:
+                # The run was stopped in the middle of it.
+                stop.step = first_step
+                evaluation.make_up(model, first_step)
+            if evaluation.reached:
+                left, last_step = [], first_step
             for phase in left:
-                evaluation = evaluation_of(phase)
+                if phase is not current:
+                    evaluation = evaluation_of(phase)
                 callbacks = callbacks_of(phase, evaluation)
                 model.accumulate(phase.config.accumulation_steps)
                 for start, length, epochs in fit_segments(
@@ -349,7 +360,7 @@ def _run(
         log.close()
         checkpoints.close()
         if mlperf:
-            mlperf.stop(evaluation is not None and evaluation.reached)
+            mlperf.stop(evaluation.reached)
 
     # ---- The end ------------------------------------------------------------------------------
     if last_step < total_steps and not evaluation.reached:
@@ -428,11 +439,19 @@ def _main(unused):
         os.environ["TF_CONFIG"] = slurm.tf_config(os.environ)
     notices = PreemptionNotice(options.preemption_notice).watching
     try:
-        with Watchdog(train_flags.stall_timeout(options)) as watchdog, worker_loss():
+        with _before_and_after(options), Watchdog(train_flags.stall_timeout(options)) as watchdog, worker_loss():
             _run_or_smoke(options, config, {**common, "alive": watchdog.alive, "notices": notices})
     except Preempted as stopped:
         stopped.exit_code = options.preempted_exit_code
         raise
+
+
+def _before_and_after(options):
+    """What signals do where StopOnSignal does not have them."""
+    if "TF_CONFIG" in os.environ:
+        # While TensorFlow waits for the other workers, no handler of Python's would run: the system's own ends it.
+        return contextlib.nullcontext()
+    return ending_at_once(options.preempted_exit_code)
 
 
 def _run_or_smoke(options, config, common):

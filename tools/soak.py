@@ -117,9 +117,8 @@ def _report(seen, options):
     slopes = [found for vitals in long if (found := vitals.slopes(options.settle))]
     samples = [sample for vitals in seen["vitals"] for sample in vitals.samples]
     left = subprocess.run(["pgrep", "-P", str(os.getpid())], capture_output=True, text=True).stdout.split()
-    print(
-        f"{seen['starts']} starts, {seen['kills']} kills, {seen['runs']} runs done, all in the undisturbed run's bits"
-    )
+    done = f"{seen['runs']} runs done, all in the undisturbed run's bits" if seen["runs"] else "no run done"
+    print(f"{seen['starts']} starts, {seen['kills']} kills, {done}")
     print(f"processes left: {len(left) - 1 if left else 0}")  # pgrep is one of ours itself.
     print(f"memory: {max(each.memory for each in samples) / 2**20:.0f} MiB at most")
     print(f"files: {max(each.files for each in samples)} open at most")

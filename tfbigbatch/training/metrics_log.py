@@ -41,6 +41,10 @@ class MetricsLog:
         with writing(self._directory.path), self._writer(split).as_default(step=step):
             self._write_scalars({name: float(value) for name, value in scalars.items()})
 
+    def has(self, split, step):
+        """Whether a row of `split` and `step` was written, by this process or one before."""
+        return any((row["split"], row["step"]) == (split, step) for row in read_rows(self._directory.metrics))
+
     def write_histograms(self, step, variables):
         """Writes a histogram of each variable's values, to TensorBoard only."""
         if not self._directory.is_chief:

@@ -28,17 +28,30 @@ class Evaluation(StepCallback):
 
     def on_epoch_end(self, epoch, logs=None):
         if crosses(self._epoch_start, self.step, self._every) or self.step == self._last_step:
-            if self._mlperf:
-                self._mlperf.evaluation_begins(self.step)
-            self.measure()
-            if self.reached:
-                self.model.stop_training = True
-            if self._mlperf:
-                goes_on = not self.reached and self.step < self._last_step
-                self._mlperf.evaluation_ends(self.step, self.latest, goes_on)
-            self._log.write("eval", self.step, self.latest)
-            if self._histograms:
-                self._log.write_histograms(self.step, self.model.trainable_variables)
+            self._evaluate()
+
+    def is_due(self, step):
+        """Whether update `step` has an evaluation."""
+        return step > 0 and (crosses(step - 1, step, self._every) or step == self._last_step)
+
+    def make_up(self, model, step):
+        """Evaluates `model` as after update `step`: the run was stopped before it had done so."""
+        self.set_model(model)
+        self.step = step
+        self._evaluate()
+
+    def _evaluate(self):
+        if self._mlperf:
+            self._mlperf.evaluation_begins(self.step)
+        self.measure()
+        if self.reached:
+            self.model.stop_training = True
+        if self._mlperf:
+            goes_on = not self.reached and self.step < self._last_step
+            self._mlperf.evaluation_ends(self.step, self.latest, goes_on)
+        self._log.write("eval", self.step, self.latest)
+        if self._histograms:
+            self._log.write_histograms(self.step, self.model.trainable_variables)
 
     @property
     def reached(self):

@@ -3,10 +3,14 @@
 import signal
 import threading
 
+import tf_keras
+
 from tfbigbatch.errors import Preempted
 from tfbigbatch.training.callbacks.base import StepCallback, crosses
 
 _ENDS = (signal.SIGTERM, signal.SIGINT)
+# How often the workers of a cluster ask each other while they evaluate.
+_EVALUATED_BATCHES = 10
 
 
 class StopOnSignal(StepCallback):
@@ -56,19 +60,30 @@ class StopOnSignal(StepCallback):
         self._told_to_end |= number in _ENDS
         self._requested = True
 
+    @property
+    def in_evaluation(self):
+        """A callback for `evaluate` and `predict`: there it stops between two batches, and leaves the rest undone."""
+        return _InEvaluation(self)
+
     def on_steps(self, before, step, logs):
-        # At the end of an interval its evaluation comes first: nobody would make up for it later.
-        if step - self._epoch_start < self.params["steps"] and self._to_stop(before, step):
-            self._stop()
+        # At the end of an interval the other callbacks still have their word.
+        if step - self._epoch_start < self.params["steps"]:
+            self.stop_if_asked(before, step, self._every)
 
     def on_epoch_end(self, epoch, logs=None):
-        if self._agree(self._requested) if self._agree else self._requested:
-            self._stop()
+        self.stop_if_asked(0, 1, 1)
 
-    def _to_stop(self, before, step):
+    def stop_if_asked(self, before, now, every):
+        """After the updates or batches (before, now]: saves and raises Preempted where a stop was asked for.
+
+        A cluster's workers all call it alike, and ask each other once in `every` of them.
+        """
         if self._agree is None:
-            return self._requested
-        return crosses(before, step, self._every) and self._agree(self._requested)
+            asked = self._requested
+        else:
+            asked = crosses(before, now, every) and self._agree(self._requested)
+        if asked:
+            self._stop()
 
     def _stop(self):
         self._checkpoints.save(self.step)
@@ -76,3 +91,26 @@ class StopOnSignal(StepCallback):
         raise Preempted(
             f"stopped {self._why} after step {self.step:,}, and saved; the same command goes on from there."
         )
+
+
+class _InEvaluation(tf_keras.callbacks.Callback):
+    """Of its own, since Keras gives a callback the parameters of the loop that it is in: here `evaluate`'s."""
+
+    _supports_tf_logs = True
+
+    def __init__(self, stop):
+        super().__init__()
+        self._stop = stop
+        self._batches = 0
+
+    def on_test_begin(self, logs=None):
+        self._batches = 0
+        self._stop.stop_if_asked(0, 1, 1)
+
+    on_predict_begin = on_test_begin
+
+    def on_test_batch_end(self, batch, logs=None):
+        self._batches += 1
+        self._stop.stop_if_asked(self._batches - 1, self._batches, _EVALUATED_BATCHES)
+
+    on_predict_batch_end = on_test_batch_end
