@@ -249,7 +249,6 @@ def _run(
         directory.write_status(name, **content)
         return {"status": name, **content}
 
-    status(run_directory.RUNNING, first_step)
     last_step = min(total_steps, stop_after or total_steps)
     if mlperf:
         mlperf.start(
@@ -318,6 +317,7 @@ def _run(
     left = [phase for phase in phases if first_step < phase.last_step and phase.first_step < last_step]
     try:
         with stop, notices(stop.request):
+            status(run_directory.RUNNING, first_step)
             if owes_evaluation:
                 # The run was stopped in the middle of it.
                 stop.step = first_step

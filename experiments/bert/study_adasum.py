@@ -8,18 +8,21 @@
 A quarter of an epoch, 411 updates at 32: pretraining's first steps. The vocabulary is small, so that so few updates
 learn more than how often each token comes (5% of the masked tokens). One worker's rate is chosen among RATES, and kept;
 the sum is averaging at four times this rate. Rows "x2" have twice the rate. All rows have seed 0; BEST, the best of
-it for one worker, for averaging and for Adasum, have three seeds, as have the workers at one worker's rate. Run in
-part.
+it for one worker, for averaging and for Adasum, have three seeds, as have the workers at one worker's rate.
 """
 
 from tfbigbatch import experiment, study
 
 WORKERS = 4
 SEEDS = (0, 1, 2)
-TIMES = {"average": (2,), "Adasum": (2, 4)}
+TIMES = {"average": (2, 3), "Adasum": (0.5, 1.5, 2, 4)}
 RATES = {"momentum": (0.05, 0.1, 0.2), "Adam": (0.0005, 0.001, 0.002), "LAMB": (0.0025, 0.005, 0.01)}
 CHOSEN = {"momentum": 0.1, "Adam": 0.001, "LAMB": 0.005}
-BEST = ()
+BEST = (
+    *(f"{name}, {rate}" for name, rate in CHOSEN.items()),
+    *(f"{name}, average, x2" for name in CHOSEN),
+    "momentum, Adasum, x2",
+)
 CLIP = {"global_clipnorm": 1.0}
 OPTIMIZERS = {
     "momentum": {"name": "momentum", "momentum": 0.9, **CLIP},

@@ -14,6 +14,8 @@ FLAGS = [
     "--config.model.hidden_units=8",
     "--config.batch_size=64",
     "--config.schedule.warmup_epochs=0.0",
+    # At a high rate, 140 updates make a rounding of 1e-7 a third of the loss.
+    "--config.schedule.learning_rate=0.01",
     "--config.duration=300 steps",
     "--config.evaluate_every=60 steps",
     "--config.checkpoint_every=20 steps",
@@ -36,8 +38,10 @@ def test_a_run_goes_on_with_two_and_four_times_the_replicas(tmp_path):
     assert "changed    since the run began: accumulation_steps: 1 -> 2" in out
     whole, parts = (read_rows(tmp_path / name / "metrics.jsonl") for name in ("whole", "parts"))
     losses = [{row["step"]: row["loss"] for row in rows if row["split"] == "train"} for rows in (whole, parts)]
-    both = sorted(losses[0].keys() & losses[1].keys())
+    # A row is the mean since the one before: not of the same updates where a stop came between.
+    both = [step for step in sorted(losses[0]) if step in losses[1] and (step == 5 or step - 5 in losses[1])]
+    both = [step for step in both if not any(step - 5 < other < step for other in losses[1])]
     assert len(both) > 50
-    np.testing.assert_allclose([losses[1][step] for step in both], [losses[0][step] for step in both], rtol=1e-2)
+    np.testing.assert_allclose([losses[1][step] for step in both], [losses[0][step] for step in both], rtol=1e-3)
     one, two = final_weights(tmp_path / "whole"), final_weights(tmp_path / "parts")
     assert one.keys() == two.keys()
