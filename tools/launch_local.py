@@ -15,16 +15,16 @@ from tfbigbatch.errors import InputError
 
 flags.DEFINE_integer("workers", None, "Processes to start.", required=True)
 flags.DEFINE_integer("restarts", 0, "How often all are started again after one was lost.")
-flags.DEFINE_float(
-    "grace", 60.0, "Seconds for workers to end by themselves once one was lost or a stop was asked for; then SIGKILL."
-)
+flags.DEFINE_float("grace", 60.0, "Seconds for workers to save and end once a stop was asked for; then SIGKILL.")
+flags.DEFINE_float("loss_grace", 20.0, "Seconds for the others to end by themselves once one was lost; then SIGKILL.")
 
 
 def _main(arguments):
     options = flags.FLAGS
     if not arguments:
         raise InputError("the command is missing: python tools/launch_local.py --workers=2 -- COMMAND [ARGUMENT...].")
-    return local.launch(arguments, options.workers, local.Limits(options.restarts, options.grace), say=_say)
+    limits = local.Limits(options.restarts, options.grace, options.loss_grace)
+    return local.launch(arguments, options.workers, limits, say=_say)
 
 
 def _say(line):

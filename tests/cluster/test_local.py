@@ -53,13 +53,13 @@ def test_all_workers_know_all_and_end(tmp_path, capfd):
 
 @pytest.mark.parametrize("what, said", [("die", "worker 1 was killed by SIGKILL"), ("hang", "killing worker 1")])
 def test_a_lost_worker_starts_all_again(tmp_path, what, said):
-    code, lines, starts = run(tmp_path, what, restarts=1, grace=1.0)
+    code, lines, starts = run(tmp_path, what, restarts=1, loss_grace=1.0)
     assert code == 0 and starts == ["xx", "xx"]
     assert any(said in line for line in lines) and "all start again, 1 restart(s) left" in lines[-1]
 
 
 def test_without_restarts_the_code_says_restart_me(tmp_path):
-    code, lines, starts = run(tmp_path, "die", grace=1.0)
+    code, lines, starts = run(tmp_path, "die", loss_grace=1.0)
     assert code == 75 and starts == ["x", "x"] and "none left" in lines[-1]
 
 
@@ -94,7 +94,10 @@ def test_a_signal_goes_on_to_all_workers(tmp_path, number):
 def test_what_cannot_be_launched_is_refused():
     with pytest.raises(ValueError, match="--workers=0: expected 1 or more"):
         launch(["true"], 0)
-    with pytest.raises(ValueError, match="--grace=0.0: expected"):
-        launch(["true"], 1, Limits(grace=0.0))
+    with pytest.raises(ValueError, match="--restarts=-1: expected 0 or more"):
+        launch(["true"], 1, Limits(restarts=-1))
+    for name in ("grace", "loss_grace"):
+        with pytest.raises(ValueError, match=f"--{name}=0.0: expected more than 0 seconds"):
+            launch(["true"], 1, Limits(**{name: 0.0}))
     with pytest.raises(ValueError, match="no-such-program cannot be started: No such file"):
         launch(["/no-such-program"], 2)

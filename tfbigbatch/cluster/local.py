@@ -22,12 +22,14 @@ class Limits:
 
     Attributes:
       restarts: times that all workers are started again after one was lost.
-      grace: seconds for the workers to end by themselves, once one was lost or a stop was asked for; whoever is
-        left then is killed.
+      grace: seconds for the workers to save and end, once a stop was asked for; whoever is left then is killed.
+      loss_grace: the same once a worker was lost, which the others notice by themselves: in seconds, unless they are
+        still waiting for all to start.
     """
 
     restarts: int = 0
     grace: float = 60.0
+    loss_grace: float = 20.0
 
 
 def launch(command, workers, limits=None, say=print):
@@ -56,10 +58,11 @@ def launch(command, workers, limits=None, say=print):
     limits = limits or Limits()
     if workers < 1:
         raise InputError(f"--workers={workers}: expected 1 or more.")
-    if limits.restarts < 0 or limits.grace <= 0:
-        raise InputError(
-            f"--restarts={limits.restarts}, --grace={limits.grace}: expected 0 or more, and more than 0 seconds."
-        )
+    if limits.restarts < 0:
+        raise InputError(f"--restarts={limits.restarts}: expected 0 or more.")
+    for name in ("grace", "loss_grace"):
+        if getattr(limits, name) <= 0:
+            raise InputError(f"--{name}={getattr(limits, name)}: expected more than 0 seconds.")
     with counting_signals() as requests:
         for attempt in range(limits.restarts + 1):
             code = _Attempt(command, workers, limits, requests, say).outcome()
@@ -98,8 +101,10 @@ class _Attempt:
                     worker.signal(signal.SIGTERM)
             elif deadline is None and (failed := self._failed()):
                 self._say(f"launcher: {failed[0].name} {failed[0].ending()}.")
-                deadline = time.monotonic() + self._limits.grace
-                if failed[0].code() > 0 and failed[0].code() != WorkerLost.exit_code:
+                if failed[0].code() < 0 or failed[0].code() == WorkerLost.exit_code:
+                    deadline = time.monotonic() + self._limits.loss_grace
+                else:
+                    deadline = time.monotonic() + self._limits.grace
                     for worker in running:
                         worker.signal(signal.SIGTERM)
             time.sleep(_POLL)

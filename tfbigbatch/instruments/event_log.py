@@ -4,6 +4,7 @@ import contextlib
 import functools
 import os
 
+import numpy as np
 import tensorflow as tf
 
 from tfbigbatch.instruments.layout import layout
@@ -49,7 +50,7 @@ class EventLog:
     def _writing(self, step):
         self.lay_out()
         # Keras' own TensorBoard callback leaves a condition of its own in force.
-        with self._writer.as_default(step=step), tf.summary.record_if(True):
+        with at_step(self._writer, step), tf.summary.record_if(True):
             yield
         # A look is rare, and worth seeing at once.
         self._writer.flush()
@@ -60,6 +61,14 @@ class EventLog:
         message = tf.compat.v1.SummaryMetadata.FromString(metadata.create_summary_metadata().SerializeToString())
         with self._writer.as_default(step=0), tf.summary.record_if(True):
             tf.summary.write(metadata.CONFIG_SUMMARY_TAG, layout().SerializeToString(), metadata=message)
+
+
+def at_step(writer, step):
+    """The context in which what is written goes to a tf.summary writer, at an update's number.
+
+    TensorFlow keeps every Python number that it has made a tensor of, for good: 700 bytes each. Not so NumPy's.
+    """
+    return writer.as_default(step=np.int64(step))
 
 
 def write_scalars(values):

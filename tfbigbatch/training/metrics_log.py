@@ -20,9 +20,9 @@ class MetricsLog:
         # Not at the top: `read_rows` serves commands that do without TensorFlow.
         import tensorflow as tf
 
-        from tfbigbatch.instruments.event_log import write_scalars
+        from tfbigbatch.instruments.event_log import at_step, write_scalars
 
-        self._summary, self._write_scalars = tf.summary, write_scalars
+        self._summary, self._at_step, self._write_scalars = tf.summary, at_step, write_scalars
         self._directory = directory
         self._writers = {}
         if directory.is_chief and os.path.exists(directory.metrics):
@@ -38,7 +38,7 @@ class MetricsLog:
         with writing(self._directory.metrics):
             with open(self._directory.metrics, "a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
-        with writing(self._directory.path), self._writer(split).as_default(step=step):
+        with writing(self._directory.path), self._at_step(self._writer(split), step):
             self._write_scalars({name: float(value) for name, value in scalars.items()})
 
     def has(self, split, step):
@@ -49,7 +49,7 @@ class MetricsLog:
         """Writes a histogram of each variable's values, to TensorBoard only."""
         if not self._directory.is_chief:
             return
-        with writing(self._directory.path), self._writer("train").as_default(step=step):
+        with writing(self._directory.path), self._at_step(self._writer("train"), step):
             for variable in variables:
                 self._summary.histogram(variable.name.split(":")[0], variable)
 

@@ -2,6 +2,7 @@
 
 import time
 
+import numpy as np
 import tensorflow as tf
 import tf_keras
 
@@ -67,5 +68,6 @@ def learning_rate_at(optimizer, step):
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     rate = getattr(optimizer, "_learning_rate", None)
     if isinstance(rate, tf_keras.optimizers.schedules.LearningRateSchedule):
-        return float(rate(tf.constant(step, tf.int64)))
+        # Of NumPy: TensorFlow keeps every Python number that it has made a tensor of.
+        return float(rate(tf.constant(np.int64(step))))
     return float(tf.convert_to_tensor(optimizer.learning_rate))
