@@ -201,6 +201,7 @@ def _run(
         scratch=scratch,
         barrier=lambda: barrier(strategy),
         asynchronous=config.asynchronous_saving,
+        alive=alive,
         **_checkpointing(model, date, instruments),
     )
     first_step = checkpoints.restore()

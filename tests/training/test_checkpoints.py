@@ -1,10 +1,12 @@
 import os
+import threading
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras
 
+from tfbigbatch.cluster.watchdog import Watchdog
 from tfbigbatch.errors import DivergedError
 from tfbigbatch.optimizers import tf_keras as tf_keras_face
 from tfbigbatch.training.checkpoints import Checkpoints
@@ -39,6 +41,25 @@ def test_the_newest_two_stay(tmp_path):
     assert sorted(name for name in os.listdir(tmp_path) if name.endswith(".index")) == ["step-3.index", "step-4.index"]
     with pytest.raises(ValueError, match="keep_checkpoints=1: expected 2 or more"):
         Checkpoints(*trained(), str(tmp_path), keep=1)
+
+
+def test_storage_that_does_not_answer_has_a_limit_too(tmp_path, monkeypatch, capsys):
+    codes, ended = [], threading.Event()
+
+    def end(code):
+        codes.append(code)
+        ended.set()
+
+    with Watchdog(1.0, end) as watchdog:
+        checkpoints = Checkpoints(*trained(), str(tmp_path), alive=watchdog.alive)
+        checkpoints.save(1)
+        monkeypatch.setattr(tf.train.CheckpointManager, "save", lambda *unused, **fields: ended.wait(10))
+        checkpoints.save(2)
+    assert codes == [75]
+    said = capsys.readouterr().err
+    assert "nothing has happened for 1 seconds after the beginning of the checkpoint of step 2" in said
+    assert "the storage may be gone or stuck" in said
+    assert Checkpoints(*trained(), str(tmp_path)).restore() == 1
 
 
 @pytest.mark.parametrize(

@@ -51,8 +51,8 @@ class Watchdog:
             if time.monotonic() - self._since >= self._timeout:
                 print(
                     f"error: nothing has happened for {self._timeout:g} seconds after {self._after}. Another worker "
-                    "may be gone or stuck: start all of them again, and the run goes on from its newest checkpoint. "
-                    "If it was only slow, raise --stall_timeout.",
+                    "or the storage may be gone or stuck: start all workers again, and the run goes on from its newest "
+                    "checkpoint. If it was only slow, raise --stall_timeout.",
                     file=sys.stderr,
                     flush=True,
                 )

@@ -25,6 +25,7 @@ class Checkpoints:
       more: dictionary of further trackables to save.
       before_save, after_restore: called, on every worker, before `more` is written and after it is read.
       asynchronous: whether the files are written by a thread, from a copy in memory, while training goes on.
+      alive: called with words before each save, as `cluster.watchdog.Watchdog.alive`.
 
     Attributes:
       set_aside: list of (path, what is wrong with it), of the damaged checkpoints that `restore` renamed.
@@ -43,6 +44,7 @@ class Checkpoints:
         before_save=lambda: None,
         after_restore=lambda: None,
         asynchronous=False,
+        alive=lambda after: None,
     ):
         if keep < 2:
             raise InputError(f"keep_checkpoints={keep}: expected 2 or more, so that one stays if the newest is lost.")
@@ -58,6 +60,7 @@ class Checkpoints:
         self._scratch = scratch
         self._barrier = barrier
         self._keep = keep
+        self._alive = alive
         self._manager = None
         self._writer = BackgroundWriter(None if scratch else directory, keep) if asynchronous else None
         self.set_aside = []
@@ -127,6 +130,7 @@ class Checkpoints:
         """
         if not self._is_finite():
             raise DivergedError(f"the weights are not finite at step {step}.")
+        self._alive(f"the beginning of the checkpoint of step {step:,}")
         self._before_save()
         self.wait()
         with self._telling(step):
