@@ -146,6 +146,8 @@ def read_predictions(file, name):
     header = lines.pop(0)[1] if lines else []
     if header[:2] != ["index", "prediction"]:
         raise InputError(f"{file} begins with {' '.join(header)!r}; expected the columns 'index' and 'prediction'.")
+    if not lines:
+        raise InputError(f"{file} holds no prediction below its header.")
     found = {}
     for number, cells in lines:
         try:
