@@ -80,6 +80,7 @@ def index_of(offsets, counts):
         ("manifest.json", lambda path: path.write_text("{"), "manifest.json cannot be read"),
         ("manifest.json", edited(format=2), "is of format 2; this version reads 1"),
         ("manifest.json", edited(splits={"train": {}}), "manifest.json is not whole"),
+        ("manifest.json", edited(splits={}), "manifest.json is not whole .KeyError..train"),
         ("train-00000", os.remove, "train-00000 cannot be read: No such file.*puts it right"),
         ("train-00000", lambda path: path.write_bytes(b"x" * 99), "has 99 bytes; manifest.json says 100"),
         ("train.index.npz", os.remove, "train.index.npz cannot be read"),

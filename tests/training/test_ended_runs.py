@@ -1,5 +1,9 @@
 """Run directories written by hand, kept in a file and made again."""
 
+import json
+
+import pytest
+
 from tests.training import made_runs
 from tfbigbatch import experiment
 from tfbigbatch.training.ended_runs import EndedRuns
@@ -50,3 +54,12 @@ def test_a_run_of_before_a_field_came_is_still_the_same_run(tmp_path):
     kept.keep([made(tmp_path, "older", older)])
     assert kept.restore(str(tmp_path / "again"), CONFIG)
     assert not kept.restore(str(tmp_path / "another"), {**CONFIG, "batch_size": 7})
+
+
+@pytest.mark.parametrize("evaluations", [None, 3.0, "rows", [1]])
+def test_a_file_of_something_else_is_refused(tmp_path, evaluations):
+    EndedRuns(str(tmp_path / "kept.jsonl")).keep([made(tmp_path, "run")])
+    line = json.loads((tmp_path / "kept.jsonl").read_text())
+    (tmp_path / "kept.jsonl").write_text(json.dumps({**line, "evaluations": evaluations}))
+    with pytest.raises(ValueError, match="kept.jsonl cannot be read as ended runs .TypeError: its evaluations"):
+        EndedRuns(str(tmp_path / "kept.jsonl"))

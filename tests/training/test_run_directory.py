@@ -52,9 +52,10 @@ def test_translations_are_named_by_set_and_step(tmp_path):
     assert (tmp_path / "translations" / "test-00000400.txt").read_text(encoding="utf-8") == "Ein Hund.\n\nläuft\n"
 
 
-def test_a_damaged_json_file_is_named(tmp_path):
-    (tmp_path / "config.json").write_text("{half")
-    with pytest.raises(ValueError, match="config.json cannot be read"):
+@pytest.mark.parametrize("content, said", [("{half", "cannot be read"), ("null", "holds nothing but null")])
+def test_a_damaged_json_file_is_named(tmp_path, content, said):
+    (tmp_path / "config.json").write_text(content)
+    with pytest.raises(ValueError, match=f"config.json {said}"):
         RunDirectory(str(tmp_path)).check({})
 
 

@@ -123,7 +123,11 @@ def load(folder, kind, build):
             f"Prepare them, then pass --data_dir=PREPARED: {kind.command}"
         )
     try:
-        return build(content, {name: _split(folder, name, entry, kind) for name, entry in content["splits"].items()})
+        splits = {name: _split(folder, name, entry, kind) for name, entry in content["splits"].items()}
+        # Every command that prepares writes it; without it the folder would pass for one that can be gone on with.
+        if "train" not in splits:
+            raise KeyError("train")
+        return build(content, splits)
     except InputError:
         raise
     # ValueError: a file's name with a zero in it. OverflowError: a size of more than 64 bits.

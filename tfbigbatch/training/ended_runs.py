@@ -35,6 +35,7 @@ class EndedRuns:
                 for line in file:
                     run = json.loads(line)
                     checked_status(run["status"], path)
+                    _check_rows(run["evaluations"])
                     self._runs[_key(checked_config(run["started"], path)["config"])] = {
                         part: run[part] for part in ("started", "status", "evaluations")
                     }
@@ -84,6 +85,11 @@ class EndedRuns:
 def _key(config):
     """Of runs that would give the same."""
     return json.dumps(experiment.completed(json.loads(json.dumps(config))), sort_keys=True)
+
+
+def _check_rows(rows):
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise TypeError("its evaluations are not a list of rows")
 
 
 def _lines(rows):

@@ -63,15 +63,18 @@ def read_json(path):
     """The content of a JSON file, or None where there is none.
 
     Raises:
-      ValueError: the file is not JSON.
+      ValueError: the file is not JSON, or says null, which would pass for no file.
     """
     try:
         with open(path, encoding="utf-8") as file:
-            return json.load(file)
+            content = json.load(file)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path} cannot be read ({error}); expected JSON that the trainer wrote.") from None
+    if content is None:
+        raise InputError(f"{path} holds nothing but null; expected JSON that the trainer wrote.")
+    return content
 
 
 class RunDirectory:
