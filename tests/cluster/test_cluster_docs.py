@@ -48,3 +48,20 @@ def test_the_slurm_script_is_bash_and_knows_the_exit_codes():
     script = block("bash")
     subprocess.run(["bash", "-n"], input=script, text=True, check=True)
     assert f'"$code" -eq {Preempted.exit_code}' in script and f'"$code" -eq {WorkerLost.exit_code}' in script
+
+
+def test_a_tpu_vm_starts_again_after_a_loss_and_nothing_else(tmp_path):
+    script = re.findall(r"```bash\n(.*?)```", TEXT, re.DOTALL)[1].replace("/opt/tfbigbatch", str(tmp_path))
+    trainer = tmp_path / ".venv" / "bin" / "python"
+    trainer.parent.mkdir(parents=True)
+    # Ends with the number in the first line of "codes", which it takes away.
+    trainer.write_text('#!/bin/bash\ncode=$(head -n 1 codes)\nsed -i 1d codes\necho "$@" >> starts\nexit "$code"\n')
+    trainer.chmod(0o755)
+    for code in (0, 1, Preempted.exit_code):
+        (tmp_path / "codes").write_text(f"{WorkerLost.exit_code}\n{WorkerLost.exit_code}\n{code}\n")
+        (tmp_path / "starts").unlink(missing_ok=True)
+        assert subprocess.run(["bash", "-c", script]).returncode == code
+        starts = (tmp_path / "starts").read_text().splitlines()
+        assert len(starts) == 3 and "-m tfbigbatch.train --strategy=tpu --tpu=local" in starts[0]
+    config = re.search(r"--config=(\S+)", script).group(1)
+    assert os.path.isfile(os.path.join(ROOT, config))
