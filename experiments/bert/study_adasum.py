@@ -54,4 +54,4 @@ def _one(optimizer, rate):
 
 
 def _seeds(row):
-    return SEEDS if row in BEST or row.endswith((", average", ", Adasum")) else SEEDS[:1]
+    return SEEDS if row in BEST or row.endswith((", average", ", sum", ", Adasum")) else SEEDS[:1]

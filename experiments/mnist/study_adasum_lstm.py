@@ -45,4 +45,4 @@ def get_study():
 
 
 def _seeds(row):
-    return SEEDS if row in BEST or row.endswith((", average", ", Adasum")) else SEEDS[:1]
+    return SEEDS if row in BEST or row.endswith((", average", ", sum", ", Adasum")) else SEEDS[:1]

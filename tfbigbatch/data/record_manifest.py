@@ -124,8 +124,8 @@ def load(folder, kind, build):
         )
     try:
         splits = {name: _split(folder, name, entry, kind) for name, entry in content["splits"].items()}
-        # Every command that prepares writes it; without it the folder would pass for one that can be gone on with.
         if "train" not in splits:
+            # Every command that prepares writes it.
             raise KeyError("train")
         return build(content, splits)
     except InputError:

@@ -90,10 +90,9 @@ class BertPretraining:
             manifest = bert_manifest.load(None)
         else:
             manifest = bert_manifest.load(os.path.join(data_dir, folder) if folder else data_dir)
-        missing = [name for name in ("train", "validation") if name not in manifest.splits]
-        if missing:
+        if "validation" not in manifest.splits:
             raise InputError(
-                f"--data_dir={data_dir} has no {missing[0]} split. Prepare the text with --validation_share above 0."
+                f"--data_dir={data_dir} has no validation split. Prepare the text with --validation_share above 0."
             )
         if manifest.max_seq_length > self._model["max_positions"]:
             raise InputError(

@@ -101,7 +101,7 @@ class Gnmt:
             self._max_decoded = min(self._max_decoded, 20)
         else:
             manifest = translation_manifest.load(data_dir)
-        missing = [name for name in ("train", *self.evaluates_on) if name not in manifest.splits]
+        missing = [name for name in self.evaluates_on if name not in manifest.splits]
         if missing:
             raise InputError(
                 f"--data_dir={data_dir} has no {missing[0]} set. Prepare it with --valid_source_files, "

@@ -80,10 +80,9 @@ class ImageClassification:
             self.data_decides = f"{self._classes:,} classes"
             return
         manifest = image_manifest.load(data_dir)
-        missing = [name for name in ("train", "validation") if name not in manifest.splits]
-        if missing:
+        if "validation" not in manifest.splits:
             raise InputError(
-                f"--data_dir={data_dir} has no {missing[0]} split. Prepare it with both; tools/prepare_imagenet.py "
+                f"--data_dir={data_dir} has no validation split. Prepare it with both; tools/prepare_imagenet.py "
                 "holds out a share where a source has none (--validation_share)."
             )
         self._classes = len(manifest.classes)

@@ -71,12 +71,13 @@ class StopOnSignal(StepCallback):
             self.stop_if_asked(before, step, self._every)
 
     def on_epoch_end(self, epoch, logs=None):
-        self.stop_if_asked(0, 1, 1)
+        self.stop_if_asked()
 
-    def stop_if_asked(self, before, now, every):
-        """After the updates or batches (before, now]: saves and raises Preempted where a stop was asked for.
+    def stop_if_asked(self, before=0, now=1, every=1):
+        """Saves and raises Preempted where a stop was asked for.
 
-        A cluster's workers all call it alike, and ask each other once in `every` of them.
+        A cluster's workers all call it alike, after the updates or batches (before, now], and ask each other once in
+        `every` of them: each time, where nothing is said.
         """
         if self._agree is None:
             asked = self._requested
@@ -105,7 +106,7 @@ class _InEvaluation(tf_keras.callbacks.Callback):
 
     def on_test_begin(self, logs=None):
         self._batches = 0
-        self._stop.stop_if_asked(0, 1, 1)
+        self._stop.stop_if_asked()
 
     on_predict_begin = on_test_begin
 
