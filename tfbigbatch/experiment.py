@@ -240,6 +240,23 @@ def call(path, function, *, flag, example):
     Raises:
       ValueError: there is no such file or function, or the function trips over a config's field.
     """
+    module = _module(path, flag, example)
+    if not hasattr(module, function):
+        raise InputError(f"--{flag}={path} has no function {function}(); see experiments/README.md.")
+    try:
+        return getattr(module, function)()
+    except InputError:
+        raise
+    except Exception as error:
+        raise _of_file(error, path, flag) from None
+
+
+def execute(path):
+    """Executes an experiment or study file, for what it registers."""
+    _module(path, "config", "experiments/digits/lstm_legw.py")
+
+
+def _module(path, flag, example):
     if not os.path.isfile(path):
         raise InputError(f"--{flag}={path}: no such file. Give a file such as {example}.")
     spec = importlib.util.spec_from_file_location("tfbigbatch_experiment", path)
@@ -254,14 +271,7 @@ def call(path, function, *, flag, example):
         raise InputError(f"--{flag}={path} is not valid Python: {error}.") from None
     except Exception as error:
         raise _of_file(error, path, flag) from None
-    if not hasattr(module, function):
-        raise InputError(f"--{flag}={path} has no function {function}(); see experiments/README.md.")
-    try:
-        return getattr(module, function)()
-    except InputError:
-        raise
-    except Exception as error:
-        raise _of_file(error, path, flag) from None
+    return module
 
 
 def unknown_field(config, path):

@@ -39,6 +39,7 @@ def _main(unused):
             model_dir=options.model_dir,
             data_dir=options.data_dir,
             run=train.run,
+            files=[options.study],
             processes=options.processes,
             ended_runs=options.ended_runs,
             ended=write,

@@ -48,6 +48,7 @@ def _main(unused):
         model_dir=options.model_dir,
         data_dir=options.data_dir,
         run=train.run,
+        files=[options.config],
         processes=options.processes,
         ended_runs=options.ended_runs,
     )

@@ -7,6 +7,7 @@ import tensorflow as tf
 from tests.conftest import mirrored
 from tests.optimizers.faces import FACE, FACES, KERAS, assert_same_weights, fitted, variables
 from tfbigbatch import optimizers
+from tfbigbatch.optimizers import registry
 
 ARGUMENTS = {
     "adamw": dict(learning_rate=0.05),
@@ -27,7 +28,8 @@ def get(face, name, **arguments):
 
 
 @both_faces
-def test_every_optimizer_of_a_face_is_registered(face):
+def test_every_optimizer_of_a_face_is_registered(face, monkeypatch):
+    monkeypatch.setattr(registry, "_registered", {})
     base = FACE[face].LayerwiseOptimizer
     ours = {
         cls for cls in vars(FACE[face]).values() if isinstance(cls, type) and issubclass(cls, base) and cls is not base
@@ -148,6 +150,30 @@ def test_names_and_dictionaries_and_optimizers_are_understood():
     assert optimizers.get({"name": "lars", "eeta": 0.01}, keras="keras3", eeta=0.02).eeta == 0.02
     made = optimizers.get("lamb", keras="tf_keras")
     assert optimizers.get(made) is made
+
+
+def test_an_optimizer_of_the_users_own_has_a_name(monkeypatch):
+    monkeypatch.setattr(registry, "_registered", {})
+
+    class Mine(KERAS["tf_keras"].optimizers.SGD):
+        pass
+
+    def nesterov(learning_rate, momentum=0.8):
+        return KERAS["tf_keras"].optimizers.SGD(learning_rate, momentum=momentum, nesterov=True)
+
+    optimizers.register("mine", Mine)
+    optimizers.register("nesterov", nesterov)
+    assert optimizers.names() == ["adamw", "lamb", "lars", "mine", "momentum", "nesterov"]
+    assert isinstance(optimizers.get("mine", keras="tf_keras", momentum=0.5, global_clipnorm=1.0), Mine)
+    assert optimizers.get("nesterov", keras="tf_keras", learning_rate=0.1).nesterov
+    with pytest.raises(ValueError, match="no argument 'momentun'. Did you mean 'momentum'"):
+        optimizers.get("nesterov", keras="tf_keras", learning_rate=0.1, momentun=0.5)
+    with pytest.raises(ValueError, match="'lamb' is an optimizer of tfbigbatch. Choose another name"):
+        optimizers.register("lamb", Mine)
+    with pytest.raises(ValueError, match="name='Mine'; expected a name in lower case"):
+        optimizers.register("Mine", Mine)
+    with pytest.raises(ValueError, match="3 cannot be called"):
+        optimizers.register("mine", 3)
 
 
 def test_unknown_names_are_told_the_nearest():

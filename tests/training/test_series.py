@@ -75,6 +75,14 @@ def test_a_file_of_other_content_is_refused_before_anything_runs(tmp_path, entri
     assert starts(tmp_path) == []
 
 
+def test_a_process_executes_the_files_that_register_optimizers(tmp_path, entries):
+    executed = tmp_path / "executed"
+    file = tmp_path / "study.py"
+    file.write_text(f"with open({str(executed)!r}, 'a') as file:\n    file.write('x')\n")
+    run_series(entries[:1], model_dir=str(tmp_path), run=fake_run, files=[str(file)], processes=2)
+    assert executed.read_text() == "xx" and starts(tmp_path) == EVERY[:2]
+
+
 def test_a_run_that_fails_is_named_with_its_log_and_the_others_go_on(tmp_path, entries, capsys, monkeypatch):
     monkeypatch.delenv("TF_NUM_INTRAOP_THREADS", raising=False)
     made_runs.write(entries[0].directory(str(tmp_path), 0), entries[0].config_at(0).to_dict(), 0.8)

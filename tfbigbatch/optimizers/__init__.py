@@ -11,6 +11,7 @@ _HOMES = {
     "accumulate_gradients": "accumulation",
     "get": "registry",
     "names": "registry",
+    "register": "registry",
     "restore_from_saved_model": "checkpointing",
 }
 _OPTIMIZERS = ("Adasum", "LAMB", "LARS")

@@ -8,9 +8,12 @@ from tfbigbatch import faces
 from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.optimizers import exclusions
 
+_BUILT_IN = ("adamw", "lamb", "lars", "momentum")
 _EXCLUDE = "exclude_from_weight_decay"
 # Of every optimizer: whether, or with what arguments, it is wrapped.
 _ADASUM = "adasum"
+# The users' own, by name.
+_registered = {}
 
 
 def face(keras=None):
@@ -32,16 +35,41 @@ def _keras_optimizers(keras):
 
 def _makers(keras):
     ours, theirs = face(keras), _keras_optimizers(keras)
-    return {"adamw": theirs.AdamW, "lamb": ours.LAMB, "lars": ours.LARS, "momentum": theirs.SGD}
+    return {**_registered, "adamw": theirs.AdamW, "lamb": ours.LAMB, "lars": ours.LARS, "momentum": theirs.SGD}
 
 
 def names():
     """The registered names, sorted."""
-    return ["adamw", "lamb", "lars", "momentum"]
+    return sorted([*_BUILT_IN, *_registered])
+
+
+def register(name, maker):
+    """Makes an optimizer of yours known by a name: to `get`, and so to experiment and study files.
+
+    An experiment or study file that names it calls this where it is executed, outside of its functions. Registering
+    a name again replaces the optimizer.
+
+    Args:
+      name: the name, in lower case.
+      maker: its class, or a function that names its arguments; called with keyword arguments: the learning_rate (a
+        number, variable or schedule), and the other fields of the config. The trainers want an optimizer of tf_keras.
+
+    Raises:
+      ValueError: the name is one of this package's own, or no name; or `maker` cannot be called.
+    """
+    if not isinstance(name, str) or not name or name != name.lower():
+        raise InputError(f"optimizers.register: name={name!r}; expected a name in lower case, as 'my_lamb'.")
+    if name in _BUILT_IN:
+        raise InputError(f"optimizers.register: {name!r} is an optimizer of tfbigbatch. Choose another name.")
+    if not callable(maker):
+        raise InputError(f"optimizers.register: {maker!r} cannot be called; expected a class or a function.")
+    _registered[name] = maker
 
 
 def accepted_arguments(maker):
     """The keyword arguments that a registered optimizer's constructor takes, its bases' included."""
+    if not isinstance(maker, type):
+        return set(inspect.signature(maker).parameters)
     accepted = set()
     for cls in maker.__mro__:
         if "__init__" in vars(cls):

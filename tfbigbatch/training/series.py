@@ -1,9 +1,12 @@
 """Several experiments at several seeds, in this process or in several at once; resumable."""
 
 import dataclasses
+import functools
+import os
 import signal
 import statistics
 
+from tfbigbatch import experiment
 from tfbigbatch.errors import DivergedError, InputError, Preempted
 from tfbigbatch.training import processes as jobs_in_processes
 from tfbigbatch.training.ended_runs import ENDED, EndedRuns
@@ -13,7 +16,7 @@ from tfbigbatch.training.run_directory import RunDirectory
 _LOG_LINES = 8
 
 
-def run_series(entries, *, model_dir, data_dir=None, run, processes=1, ended_runs=None, ended=None):
+def run_series(entries, *, model_dir, data_dir=None, run, files=(), processes=1, ended_runs=None, ended=None):
     """Runs every entry at every seed, each in its own run directory; those that have ended are not run again.
 
     A run that diverged has ended as well: it would diverge again. Two single-threaded processes train more
@@ -25,6 +28,8 @@ def run_series(entries, *, model_dir, data_dir=None, run, processes=1, ended_run
       model_dir: run directories are MODEL_DIR/FOLDER/seed-SEED.
       data_dir: where the task's data lies.
       run: `tfbigbatch.train.run`.
+      files: paths of the experiment or study files that the entries come from. A process of its own executes them
+        first, for the optimizers that they register.
       processes: how many runs at once; 1 runs them in this process, one after the other.
       ended_runs: None, or path of a file (see `ended_runs.EndedRuns`) that keeps the runs that have ended. Those
         that it holds and `model_dir` does not, as on another machine, are not run again.
@@ -63,6 +68,7 @@ def run_series(entries, *, model_dir, data_dir=None, run, processes=1, ended_run
     if processes == 1:
         _in_this_process(waiting, data_dir, run, progress, one_ended)
     else:
+        run = functools.partial(_after_files, [os.path.abspath(file) for file in files], run)
         _in_processes(waiting, data_dir, run, processes, progress, one_ended)
 
 
@@ -95,6 +101,12 @@ def _in_this_process(waiting, data_dir, run, progress, ended):
             print(error, flush=True)
         progress.ended(each)
         ended()
+
+
+def _after_files(files, run, **arguments):
+    for file in files:
+        experiment.execute(file)
+    run(**arguments)
 
 
 def _in_processes(waiting, data_dir, run, processes, progress, ended):
