@@ -75,6 +75,24 @@ def test_four_choices_a_question(tmp_path):
     assert levels.tolist() == ["middle", "high", "high"]
 
 
+def test_a_level_and_a_part_of_the_questions(tmp_path):
+    tokenizer = made_vocabulary.tokenizer(tmp_path / "vocab.txt")
+    folder = write_folder(tmp_path / "race", FILES)
+
+    def labels(**arguments):
+        features, levels = race.load("dev", folder, tokenizer, max_seq_length=10, **arguments)
+        return features.labels.tolist(), set(levels)
+
+    assert labels(level="middle") == ([1], {"middle"})
+    assert labels(level="high") == ([3, 0], {"high"})
+    assert labels(questions=2) == ([1, 3], {"middle", "high"})
+    assert labels(level="high", questions=1) == ([3], {"high"})
+    with pytest.raises(ValueError, match="RACE has no level 'midle'. Did you mean 'middle'"):
+        labels(level="midle")
+    with pytest.raises(ValueError, match="3 questions of RACE, dev, high: there are 2. Give 0 for all, or fewer"):
+        labels(level="high", questions=3)
+
+
 @pytest.mark.parametrize(
     "passage, said",
     [

@@ -6,11 +6,12 @@ import numpy as np
 
 from tfbigbatch.data import race_passages, text_pairs
 from tfbigbatch.data.features import Features
+from tfbigbatch.errors import InputError, nearest
 
 _BLANK = re.compile("_+")
 
 
-def load(split, data_dir, tokenizer, *, max_seq_length=512):
+def load(split, data_dir, tokenizer, *, max_seq_length=512, level="all", questions=0):
     """(Features, levels) of a split.
 
     The first text is the passage, the second the question with one option: in the question's blank, where it has
@@ -22,15 +23,18 @@ def load(split, data_dir, tokenizer, *, max_seq_length=512):
       data_dir: RACE's folder or tar file, as race_passages.read takes it.
       tokenizer: wordpiece.Tokenizer.
       max_seq_length: T.
+      level: 'middle' or 'high' for the questions of such schools alone, or 'all'.
+      questions: how many are taken, evenly spaced; 0: all.
 
     Returns:
       Features of 'input_word_ids', 'input_mask' and 'input_type_ids', int32 [n, 4, T], whose labels are the right
       options, int32 [n]; and the questions' levels, 'middle' or 'high', an array of [n].
 
     Raises:
-      ValueError: as race_passages.read; or max_seq_length is too small.
+      ValueError: as race_passages.read; max_seq_length is too small; the level is unknown; or there are fewer
+        questions.
     """
-    questions = race_passages.read(data_dir, split)
+    questions = _chosen(race_passages.read(data_dir, split), split, level, questions)
     articles = {
         article: np.array(tokenizer.ids(article), np.int32) for article in {question.article for question in questions}
     }
@@ -45,6 +49,18 @@ def load(split, data_dir, tokenizer, *, max_seq_length=512):
         f"RACE, {split}",
     )
     return features, np.array([question.level for question in questions])
+
+
+def _chosen(questions, split, level, count):
+    levels = ("all", *race_passages.LEVELS)
+    if level not in levels:
+        raise InputError(f"RACE has no level {level!r}. {nearest(level, levels)}")
+    of_level = [question for question in questions if level in ("all", question.level)]
+    if not 0 <= count <= len(of_level):
+        raise InputError(
+            f"{count:,} questions of RACE, {split}, {level}: there are {len(of_level):,}. Give 0 for all, or fewer."
+        )
+    return [of_level[i * len(of_level) // count] for i in range(count)] if count else of_level
 
 
 def _filled(question, option):

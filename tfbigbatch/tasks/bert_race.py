@@ -15,7 +15,15 @@ from tfbigbatch.tasks.fine_tuning import FineTuning
 class BertRace(FineTuning):
     __doc__ = f"""RACE. {FineTuning.__doc__}"""
 
-    data_defaults = {"vocab_file": "", "lower_case": True, "max_seq_length": 512}
+    data_defaults = {
+        "vocab_file": "",
+        "lower_case": True,
+        "max_seq_length": 512,
+        # 'middle' or 'high' for the questions of such schools alone.
+        "level": "all",
+        # Of the training questions so many, evenly spaced; 0: all.
+        "train_questions": 0,
+    }
     target = "all"
     evaluates_on = ("dev", "test")
     data_decides = f"{len(race_passages.OPTIONS)} answers a question"
@@ -29,7 +37,14 @@ class BertRace(FineTuning):
             return
         self._levels = {}
         for split in ("train", *self.evaluates_on):
-            features, levels = race.load(split, data_dir, self._tokenizer, max_seq_length=self._data["max_seq_length"])
+            features, levels = race.load(
+                split,
+                data_dir,
+                self._tokenizer,
+                max_seq_length=self._data["max_seq_length"],
+                level=self._data["level"],
+                questions=self._data["train_questions"] if split == "train" else 0,
+            )
             setattr(self, split, features)
             self._levels[id(features)] = levels
 
