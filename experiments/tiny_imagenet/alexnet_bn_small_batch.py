@@ -12,7 +12,7 @@ from tfbigbatch import experiment
 
 def get_config():
     config = experiment.new("image_classification", model="alexnet_bn")
-    config.model.image_size = 64
+    config.model.image_size = 32
     config.model.stem = "5x5_stride2"
     config.model.width = 24
     config.model.fc_units = 512

@@ -1,4 +1,4 @@
-"""A ResNet-18 of a quarter of the width on tiny-imagenet, batch 128, 20 epochs: the small batch of the study.
+"""A ResNet-18 of a quarter of the width on tiny-imagenet, batch 128, 60 epochs: the small batch of the study.
 
     python tools/prepare_imagenet.py --source=TINY_IMAGENET --output_dir=data/tiny_imagenet_prepared
     python -m tfbigbatch.train --config=experiments/tiny_imagenet/resnet_small_batch.py \\
@@ -12,7 +12,7 @@ from tfbigbatch import experiment
 
 def get_config():
     config = experiment.new("image_classification", model="resnet18")
-    config.model.image_size = 64
+    config.model.image_size = 32
     config.model.width = 16
     config.data.min_area = 0.25
     config.data.central_share = 1.0
@@ -21,7 +21,7 @@ def get_config():
     config.data.max_bad_share = 0.0
 
     config.batch_size = 128
-    config.duration = "20 epochs"
+    config.duration = "60 epochs"
     # Momentum with L2 in the gradient is LARS without its adaptation; Keras' own decay is outside the momentum.
     config.optimizer = {
         "name": "lars",
@@ -32,14 +32,13 @@ def get_config():
         "exclude_from_layer_adaptation": [".*"],
     }
     config.schedule.batch_size = 128
-    config.schedule.learning_rate = 0.1
+    config.schedule.learning_rate = 0.2
     # By LEGW 2.5 epochs at 2,048 and 5 at 4,096.
     config.schedule.warmup_epochs = 0.15625
     config.schedule.decay = "linear"
 
     config.evaluation_batch_size = 500
-    config.evaluate_every = "2 epochs"
-    config.checkpoint_every = "2 epochs"
+    config.evaluate_every = config.checkpoint_every = "4 epochs"
     config.log_every = "50 steps"
     config.steps_per_execution = 10
     return config

@@ -1,0 +1,33 @@
+"""Trials to choose the rates of study_alexnet_bn.py by: momentum and LARS at 128, LARS and LAMB at 2,048; one seed.
+
+    python tools/study.py --study=experiments/tiny_imagenet/study_alexnet_bn_rates.py --processes=2 \\
+      --model_dir=runs/tiny_imagenet_alexnet_rates --data_dir=data/tiny_imagenet_prepared \\
+      --results=docs/results/tuning/tiny_imagenet_alexnet_bn
+
+At 2,048 the warm-up is LEGW's, 2.5 epochs. Seed 0, the table's.
+"""
+
+from tfbigbatch import experiment, study
+
+LEGW_WARMUP_EPOCHS = 2.5
+EXCLUDED = {"exclude_from_weight_decay": "norm_and_bias", "exclude_from_layer_adaptation": "norm_and_bias"}
+LARS = {"name": "lars", "momentum": 0.9, "weight_decay": 5e-4, **EXCLUDED}
+LAMB = {"name": "lamb", "weight_decay": 0.05, **EXCLUDED}
+# None is the small batch's optimizer, Nesterov momentum.
+SMALL = {"Nesterov": (None, (0.025, 0.05, 0.1)), "LARS": (LARS, (1.0, 2.0, 4.0))}
+LARGE = {"LARS": (LARS, (4.0, 8.0, 16.0)), "LAMB": (LAMB, (0.01, 0.02, 0.04))}
+
+
+def get_study():
+    table = study.new("tiny-imagenet, AlexNet-BN, 20 epochs: rates")
+    small = experiment.variant_of(__file__, "alexnet_bn_small_batch.py")
+    large = study.carried(small, 2048, "legw", tuned_at=2048, warmup_epochs=LEGW_WARMUP_EPOCHS)
+    large.log_every = "1 epochs"
+    large.steps_per_execution = 1
+    for base, trials in ((small, SMALL), (large, LARGE)):
+        for name, (optimizer, rates) in trials.items():
+            for rate in rates:
+                rule = base.schedule.rule
+                config = study.carried(base, base.batch_size, rule, optimizer=optimizer, learning_rate=rate)
+                table.add(f"{name}, {rate}", config)
+    return table
