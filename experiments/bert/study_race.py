@@ -1,4 +1,4 @@
-"""What pretraining on WikiText-2 is worth on RACE, middle schools: BERT-tiny from its checkpoint and from random values.
+"""What pretraining on WikiText-2 is worth on RACE, middle schools: BERT-tiny from its checkpoint and from random.
 
     python tools/study.py --study=experiments/bert/study_race.py --model_dir=runs/bert_race_study \\
       --data_dir=FOLDER_OF_RACE --processes=2 --results=docs/results/bert_race

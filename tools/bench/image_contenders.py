@@ -1,7 +1,8 @@
 """What people train ResNet-50 with today: plain Keras' batches, and tf-models-official's trainer."""
 
 import os
-import time
+
+import official_trainer
 
 # tf-models-official draws from a window of this many pictures; here there may be fewer.
 _SHUFFLED = 256
@@ -34,9 +35,6 @@ def plain_batches(split, manifest, image_size, batch_size):
 
 def tf_models_official(config, data_dir, steps, windows):
     """Examples a second of each window of its ImageNet trainer on ResNet-50, by its own configuration and pipeline."""
-    import orbit
-    import tensorflow as tf
-    from official.core import base_trainer
     from official.vision.configs import image_classification as configs
     from official.vision.tasks import image_classification
 
@@ -52,21 +50,4 @@ def tf_models_official(config, data_dir, steps, windows):
     data.global_batch_size = config.batch_size
     data.shuffle_buffer_size = _SHUFFLED
     data.dtype = "float32"
-    if config.jit_compile:
-        # What its flag for XLA does.
-        tf.config.optimizer.set_jit(True)
-    task = image_classification.ImageClassificationTask(theirs.task)
-    trainer = base_trainer.Trainer(
-        theirs,
-        task,
-        task.build_model(),
-        task.create_optimizer(theirs.trainer.optimizer_config, theirs.runtime),
-        evaluate=False,
-    )
-    controller = orbit.Controller(trainer=trainer, global_step=trainer.global_step, steps_per_loop=steps)
-    speeds = []
-    for window in range(windows):
-        started = time.perf_counter()
-        controller.train((window + 1) * steps)
-        speeds.append(steps * config.batch_size / (time.perf_counter() - started))
-    return speeds
+    return official_trainer.speeds(theirs, image_classification.ImageClassificationTask(theirs.task), config, steps, windows)

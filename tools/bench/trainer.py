@@ -6,7 +6,7 @@
 The contenders take turns, each turn in a process of its own; a figure is the median of all windows of all
 turns, but for each turn's first window, which holds the tracing. Plain Keras is what a user would
 write: the same layers, loss, metrics and optimizer, and `fit` on arrays, on windows of a text, or on TFRecords of
-pictures. ResNet-50 is timed beside tf-models-official's trainer too.
+pictures. ResNet-50 is timed beside tf-models-official's trainer too, and BERT's pretraining beside it alone.
 """
 
 import contextlib
@@ -17,6 +17,7 @@ import statistics
 import tempfile
 import time
 
+import bert_contenders
 import image_contenders
 from absl import flags
 
@@ -107,12 +108,15 @@ CONTENDERS = {
     "trainer": trainer,
     "plain_keras": plain_keras,
     "tf_models_official": image_contenders.tf_models_official,
+    "tf_models_official_bert": bert_contenders.tf_models_official,
 }
 
 
 def contenders_of(config):
     """The names of those that train the config's model."""
-    return [name for name in CONTENDERS if name != "tf_models_official" or image_contenders.is_resnet50(config)]
+    if bert_contenders.is_pretraining(config):
+        return ["trainer", "tf_models_official_bert"]
+    return ["trainer", "plain_keras", *(["tf_models_official"] if image_contenders.is_resnet50(config) else [])]
 
 
 def _stateful(network, batch_size):
