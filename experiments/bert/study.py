@@ -5,8 +5,9 @@
     python tools/study.py --study=experiments/bert/study.py --model_dir=runs/bert_study \\
       --data_dir=data/wikitext_1k_64 --processes=2 --results=docs/results/bert
 
-BERT-tiny, four epochs of WikiText-2: 210,000 sequences of 64 tokens. Rows "LAMB, 0.005" are the trials that a rate was
-chosen by, seed 0. The vocabulary is small, so that so short a run learns more than how often each token comes.
+BERT-tiny without dropout, four epochs of WikiText-2: 210,000 sequences of 64 tokens. Every rate tried is a row, at
+seed 0; the best of each method at 2,048 has three seeds. The vocabulary is small, so that so short a run learns more
+than how often each token comes.
 """
 
 import keras
@@ -16,11 +17,12 @@ from official.modeling.optimization import lamb
 from tfbigbatch import experiment, optimizers, study
 
 SMALL, LARGE = 64, 2048
-SEEDS = {SMALL: (0,), LARGE: (0, 1, 2)}
 WARMUP_EPOCHS = {SMALL: 0.1, LARGE: 0.8}
-# A method's optimizer; the rates tried at each batch size; and the chosen one's place among them.
+# Of each method at LARGE, the best of its rates; it has three seeds.
+CHOSEN = {"LAMB": 0.02, "AdamW": 0.002, "Keras 3 Lamb": 0.02, "tf-models LAMB": 0.02}
 SETTINGS = {"weight_decay": 0.01, "global_clipnorm": 1.0}
 ADAPTED = {**SETTINGS, "epsilon": 1e-6}
+# A method's optimizer, and the rates tried at each batch size.
 RATES = {SMALL: (0.0025, 0.005, 0.01), LARGE: (0.01, 0.02, 0.04)}
 METHODS = {
     "LAMB": ({"name": "lamb", "exclude_from_weight_decay": "norm_and_bias", **ADAPTED}, RATES),
@@ -109,12 +111,14 @@ def get_study():
     for name, (optimizer, rates) in METHODS.items():
         for batch_size in (SMALL, LARGE):
             for rate in rates[batch_size]:
-                table.add(f"{name}, {rate}", _config(optimizer, batch_size, rate))
+                chosen = batch_size == LARGE and rate == CHOSEN[name]
+                table.add(f"{name}, {rate}", _config(optimizer, batch_size, rate), seeds=(0, 1, 2) if chosen else (0,))
     return table
 
 
 def _config(optimizer, batch_size, rate):
     config = experiment.variant_of(__file__, "tiny.py")
+    config.model.dropout = config.model.attention_dropout = 0.0
     config.duration = "4 epochs"
     config.evaluate_every = config.checkpoint_every = "0.5 epochs"
     if batch_size == LARGE:

@@ -50,4 +50,6 @@ def tf_models_official(config, data_dir, steps, windows):
     data.global_batch_size = config.batch_size
     data.shuffle_buffer_size = _SHUFFLED
     data.dtype = "float32"
-    return official_trainer.speeds(theirs, image_classification.ImageClassificationTask(theirs.task), config, steps, windows)
+    return official_trainer.speeds(
+        theirs, image_classification.ImageClassificationTask(theirs.task), config, steps, windows
+    )
