@@ -40,7 +40,7 @@ LARGE_LONG = {
     "Nesterov": (None, (0.8, 1.6)),
     "LARS, eeta 0.01, Nesterov": (LARS_NESTEROV, (3.2, 4.8)),
     "LAMB": (LAMB, (0.02, 0.04)),
-    "AdamW": (ADAMW, (0.008, 0.016)),
+    "AdamW": (ADAMW, (0.008, 0.016, 0.032)),
 }
 
 
