@@ -17,7 +17,7 @@ TUNED_AT, SEEDS = 2048, (0, 1, 2)
 WARMUP_EPOCHS = 5.0  # of the linear rule, Goyal et al.; and of the rates tuned at 2,048
 # LARS's best rate at 128, and the best rates at 2,048.
 LARS_SMALL_RATE = 0.8
-LARS_RATE, LAMB_RATE, NESTEROV_RATE, ADAMW_RATE = 3.2, 0.04, 1.6, 0.016
+LARS_RATE, LAMB_RATE, NESTEROV_RATE, ADAMW_RATE = 3.2, 0.04, 1.6, 0.032
 
 NOT_DECAYED = {"exclude_from_weight_decay": "norm_and_bias"}
 EXCLUDED = {**NOT_DECAYED, "exclude_from_layer_adaptation": "norm_and_bias"}
