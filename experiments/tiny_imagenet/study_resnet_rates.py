@@ -18,7 +18,6 @@ LARS = {"name": "lars", "momentum": 0.9, "weight_decay": 5e-4, **EXCLUDED}
 LARS_01 = {**LARS, "eeta": 0.01}
 LARS_NESTEROV = {**LARS_01, "nesterov": True}
 LAMB = {"name": "lamb", "weight_decay": 0.05, **EXCLUDED}
-LAMB_ALL = {"name": "lamb", "weight_decay": 0.05, **NOT_DECAYED}
 ADAMW = {"name": "adamw", "weight_decay": 0.05, **NOT_DECAYED}
 # None is the small batch's optimizer, Nesterov momentum.
 SMALL = {
@@ -32,7 +31,6 @@ LARGE = {
     "LARS, eeta 0.01": (LARS_01, (0.8, 1.6, 3.2, 6.4)),
     "LARS, eeta 0.01, Nesterov": (LARS_NESTEROV, (4.8,)),
     "LAMB": (LAMB, (0.01, 0.02, 0.04, 0.08)),
-    "LAMB, all adapted": (LAMB_ALL, (0.02, 0.04)),
     "AdamW": (ADAMW, (0.004, 0.008, 0.016)),
 }
 SMALL_LONG = {"Nesterov": (None, (0.1, 0.2))}
