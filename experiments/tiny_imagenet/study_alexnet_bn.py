@@ -15,11 +15,12 @@ from tfbigbatch import experiment, study
 BATCH_SIZES = (512, 2048, 4096)
 WARMUP_EPOCHS = 5.0  # of the linear rule: Goyal et al.
 # LARS's best rate at 128; and the best rates at 2,048, with the warm-up there.
-LARS_SMALL_RATE = 2.0
-LARS_RATE, LAMB_RATE, TUNED_WARMUP_EPOCHS = 8.0, 0.02, 2.5
+LARS_SMALL_RATE = 0.8
+LARS_RATE, LAMB_RATE, TUNED_WARMUP_EPOCHS = 3.2, 0.04, 2.5
 
 EXCLUDED = {"exclude_from_weight_decay": "norm_and_bias", "exclude_from_layer_adaptation": "norm_and_bias"}
-LARS = {"name": "lars", "momentum": 0.9, "weight_decay": 5e-4, **EXCLUDED}
+# At this eeta a rate is a tenth of what it is at the usual 0.001: what is not adapted has the rate itself.
+LARS = {"name": "lars", "momentum": 0.9, "nesterov": True, "weight_decay": 5e-4, "eeta": 0.01, **EXCLUDED}
 LAMB = {"name": "lamb", "weight_decay": 0.05, **EXCLUDED}
 
 
