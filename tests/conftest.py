@@ -12,6 +12,7 @@ import tensorflow as tf
 import tf_keras
 from tensorflow.python.framework.config import disable_op_determinism
 
+from tfbigbatch.optimizers import registry
 from tfbigbatch.training.strategy import choose
 
 LOGICAL_CPUS = 4
@@ -28,6 +29,12 @@ def clean_keras():
     tf_keras.backend.clear_session()
     tf_keras.mixed_precision.set_global_policy("float32")
     tf_keras.utils.set_random_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def own_optimizers(monkeypatch):
+    """An optimizer that a file registers is known to its test alone."""
+    monkeypatch.setattr(registry, "_registered", {})
 
 
 @pytest.fixture

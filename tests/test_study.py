@@ -6,17 +6,10 @@ import os
 import pytest
 
 from tfbigbatch import experiment, optimizers, scaling, schedules, study, tasks
-from tfbigbatch.optimizers import registry
 from tfbigbatch.training.batches import BatchArithmetic
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FILES = sorted(os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(ROOT, "experiments", "*", "study*.py")))
-
-
-@pytest.fixture(autouse=True)
-def registered(monkeypatch):
-    """A study file's own optimizers are those of its test alone."""
-    monkeypatch.setattr(registry, "_registered", {})
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import tensorflow as tf
 from tests.conftest import mirrored
 from tests.optimizers.faces import FACE, FACES, KERAS, assert_same_weights, fitted, variables
 from tfbigbatch import optimizers
-from tfbigbatch.optimizers import registry
 
 ARGUMENTS = {
     "adamw": dict(learning_rate=0.05),
@@ -28,8 +27,7 @@ def get(face, name, **arguments):
 
 
 @both_faces
-def test_every_optimizer_of_a_face_is_registered(face, monkeypatch):
-    monkeypatch.setattr(registry, "_registered", {})
+def test_every_optimizer_of_a_face_is_registered(face):
     base = FACE[face].LayerwiseOptimizer
     ours = {
         cls for cls in vars(FACE[face]).values() if isinstance(cls, type) and issubclass(cls, base) and cls is not base
@@ -152,9 +150,7 @@ def test_names_and_dictionaries_and_optimizers_are_understood():
     assert optimizers.get(made) is made
 
 
-def test_an_optimizer_of_the_users_own_has_a_name(monkeypatch):
-    monkeypatch.setattr(registry, "_registered", {})
-
+def test_an_optimizer_of_the_users_own_has_a_name():
     class Mine(KERAS["tf_keras"].optimizers.SGD):
         pass
 
