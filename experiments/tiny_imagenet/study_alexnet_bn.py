@@ -6,6 +6,7 @@
 
 One seed. The rates of naive, linear and LEGW + LARS are the best at 128; LARS and LAMB are tuned at 2,048, and
 carried to the other batches by LEGW. Every trial: docs/results/tuning/tiny_imagenet_*.md.
+Not run yet: the rates are guesses.
 """
 
 import functools
