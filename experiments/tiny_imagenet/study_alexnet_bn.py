@@ -1,28 +1,30 @@
-"""A small AlexNet-BN on tiny-imagenet at 4 to 32 times the batch of its recipe, 20 epochs each.
+"""A small AlexNet-BN on tiny-imagenet at 16 and 32 times the batch of its recipe, 20 epochs each.
 
-    python tools/study.py --study=experiments/tiny_imagenet/study_alexnet_bn.py \
-      --model_dir=runs/tiny_imagenet_alexnet_bn --data_dir=data/tiny_imagenet_prepared --processes=2 \
-      --results=docs/results/tiny_imagenet_alexnet_bn
+    python tools/study.py --study=experiments/tiny_imagenet/study_alexnet_bn.py \\
+      --model_dir=runs/tiny_imagenet_alexnet_bn --data_dir=data/tiny_imagenet_prepared --processes=2 \\
+      --results=docs/results/tiny_imagenet_alexnet_bn \\
+      --ended_runs=docs/results/tiny_imagenet_alexnet_bn_runs.jsonl
 
-One seed. The rates of naive, linear and LEGW + LARS are the best at 128; LARS and LAMB are tuned at 2,048, and
-carried to the other batches by LEGW. Every trial: docs/results/tuning/tiny_imagenet_*.md.
-Not run yet: the rates are guesses.
+One seed. The rates of naive, linear and LEGW + LARS are the best at 128; LARS, LAMB, Nesterov and AdamW are tuned at
+2,048, and carried to 4,096 by LEGW. Every trial: docs/results/tuning/tiny_imagenet_alexnet_bn.md.
 """
 
 import functools
 
 from tfbigbatch import experiment, study
 
-BATCH_SIZES = (512, 2048, 4096)
+BATCH_SIZES = (2048, 4096)
 WARMUP_EPOCHS = 5.0  # of the linear rule: Goyal et al.
 # LARS's best rate at 128; and the best rates at 2,048, with the warm-up there.
-LARS_SMALL_RATE = 0.8
-LARS_RATE, LAMB_RATE, TUNED_WARMUP_EPOCHS = 3.2, 0.04, 2.5
+LARS_SMALL_RATE = 0.4
+LARS_RATE, LAMB_RATE, NESTEROV_RATE, ADAMW_RATE, TUNED_WARMUP_EPOCHS = 1.6, 0.02, 0.2, 0.008, 2.5
 
-EXCLUDED = {"exclude_from_weight_decay": "norm_and_bias", "exclude_from_layer_adaptation": "norm_and_bias"}
+NOT_DECAYED = {"exclude_from_weight_decay": "norm_and_bias"}
+EXCLUDED = {**NOT_DECAYED, "exclude_from_layer_adaptation": "norm_and_bias"}
 # At this eeta a rate is a tenth of what it is at the usual 0.001: what is not adapted has the rate itself.
 LARS = {"name": "lars", "momentum": 0.9, "nesterov": True, "weight_decay": 5e-4, "eeta": 0.01, **EXCLUDED}
 LAMB = {"name": "lamb", "weight_decay": 0.05, **EXCLUDED}
+ADAMW = {"name": "adamw", "weight_decay": 0.05, **NOT_DECAYED}
 
 
 def get_study():
@@ -36,6 +38,9 @@ def get_study():
         table.add("LEGW + LARS", carried("legw", optimizer=LARS, learning_rate=LARS_SMALL_RATE), tuned="at 128")
         table.add("LARS", tuned(optimizer=LARS, learning_rate=LARS_RATE), tuned="at 2,048")
         table.add("LAMB", tuned(optimizer=LAMB, learning_rate=LAMB_RATE), tuned="at 2,048")
+        # The small batch's optimizer.
+        table.add("Nesterov", tuned(learning_rate=NESTEROV_RATE), tuned="at 2,048")
+        table.add("AdamW", tuned(optimizer=ADAMW, learning_rate=ADAMW_RATE), tuned="at 2,048")
     return table
 
 

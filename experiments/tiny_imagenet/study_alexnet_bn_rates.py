@@ -1,10 +1,11 @@
-"""Trials to choose the rates of study_alexnet_bn.py by: momentum and LARS at 128, LARS and LAMB at 2,048; one seed.
+"""Trials to choose the rates of study_alexnet_bn.py by: momentum and LARS at 128, those, LAMB and AdamW at 2,048.
 
     python tools/study.py --study=experiments/tiny_imagenet/study_alexnet_bn_rates.py --processes=2 \\
       --model_dir=runs/tiny_imagenet_alexnet_rates --data_dir=data/tiny_imagenet_prepared \\
-      --results=docs/results/tuning/tiny_imagenet_alexnet_bn
+      --results=docs/results/tuning/tiny_imagenet_alexnet_bn \\
+      --ended_runs=docs/results/tiny_imagenet_alexnet_bn_runs.jsonl
 
-At 2,048 the warm-up is LEGW's, 2.5 epochs. Seed 0, the table's.
+At 2,048 the warm-up is LEGW's, 2.5 epochs. One seed, 0, the table's.
 """
 
 from tfbigbatch import experiment, study
@@ -14,9 +15,15 @@ EXCLUDED = {"exclude_from_weight_decay": "norm_and_bias", "exclude_from_layer_ad
 # At this eeta a rate is a tenth of what it is at the usual 0.001: what is not adapted has the rate itself.
 LARS = {"name": "lars", "momentum": 0.9, "nesterov": True, "weight_decay": 5e-4, "eeta": 0.01, **EXCLUDED}
 LAMB = {"name": "lamb", "weight_decay": 0.05, **EXCLUDED}
+ADAMW = {"name": "adamw", "weight_decay": 0.05, "exclude_from_weight_decay": "norm_and_bias"}
 # None is the small batch's optimizer, Nesterov momentum.
-SMALL = {"Nesterov": (None, (0.025, 0.05, 0.1)), "LARS": (LARS, (0.4, 0.8, 1.6))}
-LARGE = {"LARS": (LARS, (1.6, 3.2, 6.4)), "LAMB": (LAMB, (0.01, 0.02, 0.04))}
+SMALL = {"Nesterov": (None, (0.025, 0.05, 0.1)), "LARS": (LARS, (0.2, 0.4, 0.8, 1.6))}
+LARGE = {
+    "LARS": (LARS, (0.8, 1.6, 3.2, 6.4)),
+    "LAMB": (LAMB, (0.01, 0.02, 0.04)),
+    "Nesterov": (None, (0.1, 0.2, 0.4)),
+    "AdamW": (ADAMW, (0.004, 0.008, 0.016)),
+}
 
 
 def get_study():
