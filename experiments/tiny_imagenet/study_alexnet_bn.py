@@ -17,7 +17,7 @@ BATCH_SIZES = (2048, 4096)
 WARMUP_EPOCHS = 5.0  # of the linear rule: Goyal et al.
 # LARS's best rate at 128; and the best rates at 2,048, with the warm-up there.
 LARS_SMALL_RATE = 0.4
-LARS_RATE, LAMB_RATE, NESTEROV_RATE, ADAMW_RATE, TUNED_WARMUP_EPOCHS = 1.6, 0.02, 0.2, 0.008, 2.5
+LARS_RATE, LAMB_RATE, NESTEROV_RATE, ADAMW_RATE, TUNED_WARMUP_EPOCHS = 1.6, 0.02, 0.1, 0.004, 2.5
 
 NOT_DECAYED = {"exclude_from_weight_decay": "norm_and_bias"}
 EXCLUDED = {**NOT_DECAYED, "exclude_from_layer_adaptation": "norm_and_bias"}
