@@ -1,13 +1,13 @@
-"""Pretraining at 32 times the batch: our LAMB beside tuned AdamW, Keras 3's Lamb and tf-models-official's LAMB.
+"""Pretraining at 32 times the batch: our LAMB beside AdamW, Nesterov momentum, and two other LAMBs.
 
-    python tools/prepare_bert.py --source=WIKITEXT_2/train.txt --train_vocab_size=1024 --max_seq_length=64 \\
-      --max_predictions_per_seq=10 --validation_share=0.03 --output_dir=data/wikitext_1k_64
+    python tools/prepare_bert.py --source=WIKITEXT_2/train.txt --train_vocab_size=1024 --max_seq_length=32 \\
+      --max_predictions_per_seq=5 --validation_share=0.03 --output_dir=data/wikitext_1k_32
     python tools/study.py --study=experiments/bert/study.py --model_dir=runs/bert_study \\
-      --data_dir=data/wikitext_1k_64 --processes=2 --results=docs/results/bert
+      --data_dir=data/wikitext_1k_32 --processes=2 --results=docs/results/bert
 
-BERT-tiny without dropout, four epochs of WikiText-2: 210,000 sequences of 64 tokens. Every rate tried is a row, at
-seed 0; the best of each method at 2,048 has three seeds. The vocabulary is small, so that so short a run learns more
-than how often each token comes. Not run yet.
+wikitext.py's BERT of two layers of 64, twelve epochs: 800,000 sequences of 32 tokens, 391 updates at 2,048. Every rate
+tried is a row, at seed 0; the best of each method at 2,048 has three seeds. Keras 3's Lamb and tf-models-official's
+train in the same trainer, at the rates that were best for ours.
 """
 
 import keras
@@ -17,22 +17,30 @@ from official.modeling.optimization import lamb
 from tfbigbatch import experiment, optimizers, study
 
 SMALL, LARGE = 64, 2048
-WARMUP_EPOCHS = {SMALL: 0.1, LARGE: 0.8}
-# Of each method at LARGE, the best of its rates; it has three seeds.
-CHOSEN = {"LAMB": 0.02, "AdamW": 0.002, "Keras 3 Lamb": 0.02, "tf-models LAMB": 0.02}
 SETTINGS = {"weight_decay": 0.01, "global_clipnorm": 1.0}
 ADAPTED = {**SETTINGS, "epsilon": 1e-6}
-# A method's optimizer, and the rates tried at each batch size.
-RATES = {SMALL: (0.0025, 0.005, 0.01), LARGE: (0.01, 0.02, 0.04)}
-METHODS = {
-    "LAMB": ({"name": "lamb", "exclude_from_weight_decay": "norm_and_bias", **ADAPTED}, RATES),
-    "AdamW": (
-        {"name": "adamw", "exclude_from_weight_decay": "norm_and_bias", **SETTINGS},
-        {SMALL: (0.0005, 0.001, 0.002), LARGE: (0.001, 0.002, 0.004)},
-    ),
-    "Keras 3 Lamb": ({"name": "keras3_lamb", **ADAPTED}, RATES),
-    "tf-models LAMB": ({"name": "tfm_lamb", **ADAPTED}, RATES),
+OPTIMIZERS = {
+    "LAMB": {"name": "lamb", "exclude_from_weight_decay": "norm_and_bias", **ADAPTED},
+    "AdamW": {"name": "adamw", "exclude_from_weight_decay": "norm_and_bias", **SETTINGS},
+    "Nesterov momentum": {"name": "sgd", "momentum": 0.9, "nesterov": True, "global_clipnorm": 1.0},
+    "Keras 3 Lamb": {"name": "keras3_lamb", **ADAPTED},
+    "tf-models LAMB": {"name": "tfm_lamb", **ADAPTED},
 }
+# Rates tried at SMALL, the best first; LEGW carries that one to LARGE.
+RATES = {
+    "LAMB": (0.005, 0.0025, 0.01),
+    "AdamW": (0.001, 0.0005, 0.002),
+    "Keras 3 Lamb": (0.005,),
+    "tf-models LAMB": (0.005,),
+}
+# Times LEGW's rate that are tried at LARGE with its warm-up, the best first; that one has three seeds.
+TIMES = {"LAMB": (1, 0.5, 2), "AdamW": (0.5, 0.25, 1), "Keras 3 Lamb": (1,), "tf-models LAMB": (1,)}
+# Has no rate at SMALL to carry.
+NESTEROV_RATES = (0.3, 0.1, 1.0)
+WARMUP_EPOCHS, LEGW_WARMUP_EPOCHS = 0.1, 3.2
+# What was tried first at LARGE: a quarter of LEGW's warm-up.
+SHORT_WARMUP_EPOCHS = 0.8
+SHORT_WARMUP = {"LAMB": 0.02, "Keras 3 Lamb": 0.02, "AdamW": 0.002}
 # Patterns of variables without weight decay: what "norm_and_bias" stands for in these networks.
 _NOT_DECAYED = ["bias", "layer_norm", "gamma", "beta"]
 
@@ -107,22 +115,29 @@ optimizers.register("tfm_lamb", _TFModelsLamb)
 
 
 def get_study():
-    table = study.new("WikiText-2, BERT-tiny, 4 epochs")
-    for name, (optimizer, rates) in METHODS.items():
-        for batch_size in (SMALL, LARGE):
-            for rate in rates[batch_size]:
-                chosen = batch_size == LARGE and rate == CHOSEN[name]
-                table.add(f"{name}, {rate}", _config(optimizer, batch_size, rate), seeds=(0, 1, 2) if chosen else (0,))
+    table = study.new("WikiText-2, a BERT of 2 x 64, 12 epochs")
+    for name, rates in RATES.items():
+        for rate in rates:
+            table.add(f"{name}, {rate}", _config(name, SMALL, rate, WARMUP_EPOCHS, "none"))
+    table.add("LAMB, naive", _config("LAMB", LARGE, RATES["LAMB"][0], WARMUP_EPOCHS, "none"), seeds=(0, 1, 2))
+    for name, all_times in TIMES.items():
+        for times in all_times:
+            config = _config(name, LARGE, times * RATES[name][0], WARMUP_EPOCHS, "legw")
+            table.add(f"{name}, LEGW x{times}", config, seeds=(0, 1, 2) if times == all_times[0] else (0,))
+    for rate in NESTEROV_RATES:
+        config = _config("Nesterov momentum", LARGE, rate, LEGW_WARMUP_EPOCHS, "none")
+        table.add(f"Nesterov momentum, {rate}", config, seeds=(0, 1, 2) if rate == NESTEROV_RATES[0] else (0,))
+    for name, rate in SHORT_WARMUP.items():
+        config = _config(name, LARGE, rate, SHORT_WARMUP_EPOCHS, "none")
+        table.add(f"{name}, {rate}, short warm-up", config, seeds=(0,) if name == "AdamW" else (0, 1, 2))
     return table
 
 
-def _config(optimizer, batch_size, rate):
-    config = experiment.variant_of(__file__, "tiny.py")
-    config.model.dropout = config.model.attention_dropout = 0.0
-    config.duration = "4 epochs"
-    config.evaluate_every = config.checkpoint_every = "0.5 epochs"
+def _config(name, batch_size, rate, warmup_epochs, rule):
+    config = experiment.variant_of(__file__, "wikitext.py")
     if batch_size == LARGE:
         config.log_every = "0.25 epochs"
         config.steps_per_execution = 1
-    recipe = {"tuned_at": batch_size, "learning_rate": rate, "warmup_epochs": WARMUP_EPOCHS[batch_size]}
-    return study.carried(config, batch_size, "none", optimizer=optimizer, **recipe)
+    tuned_at = batch_size if rule == "none" else SMALL
+    recipe = {"tuned_at": tuned_at, "learning_rate": rate, "warmup_epochs": warmup_epochs}
+    return study.carried(config, batch_size, rule, optimizer=OPTIMIZERS[name], **recipe)

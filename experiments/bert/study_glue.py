@@ -1,28 +1,29 @@
-"""What pretraining on WikiText-2 is worth on SST-2 and MRPC: BERT-tiny from its checkpoint and from random values.
+"""What pretraining on WikiText-2 is worth on SST-2 and MRPC: a small BERT from its checkpoint and from random values.
 
     python tools/study.py --study=experiments/bert/study_glue.py --model_dir=runs/bert_glue_study \\
       --data_dir=FOLDER_OF_GLUE --processes=2 --results=docs/results/bert_glue
 
-The checkpoint is that of study.py, whose vocabulary is in data/wikitext_1k_64. Either beginning is tried at the same
-rates, each a row. Not run yet.
+The checkpoint is that of study.py, whose vocabulary is in data/wikitext_1k_32. Either beginning is tried at the same
+rates, each a row.
 """
 
 from tfbigbatch import experiment, study
 
 PRETRAINED = "runs/bert_study/LAMB-0.005/batch-64/seed-0"
-VOCAB_FILE = "data/wikitext_1k_64/vocab.txt"
+VOCAB_FILE = "data/wikitext_1k_32/vocab.txt"
 RATES = (0.0003, 0.001)
 # Of each task: pieces of a text or pair, and epochs.
 TASKS = {"SST-2": (64, "2 epochs"), "MRPC": (128, "10 epochs")}
 
 
 def get_study():
-    table = study.new("GLUE, BERT-tiny")
+    table = study.new("GLUE, a BERT of 2 x 64")
     for task, (max_seq_length, duration) in TASKS.items():
         for beginning, checkpoint in (("pretrained", PRETRAINED), ("random", "")):
             for rate in RATES:
                 config = experiment.variant_of(__file__, "glue.py")
-                config.model = experiment.new("bert_glue", model="bert_tiny").model
+                config.model = experiment.variant_of(__file__, "wikitext.py").model
+                config.mixed_precision = "bfloat16"
                 config.model.init_checkpoint = checkpoint
                 config.data.update(task=task, vocab_file=VOCAB_FILE, max_seq_length=max_seq_length)
                 config.duration, config.schedule.learning_rate = duration, rate
