@@ -5,7 +5,7 @@
 
 Of the 25,421 training questions of middle schools 4,000 are taken, and all 1,436 of the development set scored. The
 checkpoint is that of study.py, whose vocabulary is in data/wikitext_1k_32. Either beginning is tried at the same rates,
-each a row.
+each a row. Not run yet.
 """
 
 from tfbigbatch import experiment, study

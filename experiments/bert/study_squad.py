@@ -5,7 +5,7 @@
 
 Of v1.1's development file the first 38 articles are trained on, and the other 10 scored: no figure here is SQuAD's.
 The checkpoint is that of study.py, whose vocabulary is in data/wikitext_1k_32. Either beginning is tried at the same
-rates, each a row.
+rates, each a row. Not run yet.
 """
 
 from tfbigbatch import experiment, study
