@@ -22,7 +22,7 @@ ADAPTED = {**SETTINGS, "epsilon": 1e-6}
 OPTIMIZERS = {
     "LAMB": {"name": "lamb", "exclude_from_weight_decay": "norm_and_bias", **ADAPTED},
     "AdamW": {"name": "adamw", "exclude_from_weight_decay": "norm_and_bias", **SETTINGS},
-    "Nesterov momentum": {"name": "sgd", "momentum": 0.9, "nesterov": True, "global_clipnorm": 1.0},
+    "Nesterov momentum": {"name": "momentum", "momentum": 0.9, "nesterov": True, "global_clipnorm": 1.0},
     "Keras 3 Lamb": {"name": "keras3_lamb", **ADAPTED},
     "tf-models LAMB": {"name": "tfm_lamb", **ADAPTED},
 }
