@@ -3,17 +3,17 @@
     python tools/study.py --study=experiments/bert/study_glue.py --model_dir=runs/bert_glue_study \\
       --data_dir=FOLDER_OF_GLUE --processes=2 --results=docs/results/bert_glue
 
-The checkpoint is that of study.py, whose vocabulary is in data/wikitext_1k_32. Either beginning is tried at the same
-rates, each a row. Not run yet.
+The checkpoint is wikitext_128.py's, whose vocabulary is in data/wikitext_1k_128. Either beginning is tried at the same
+rates, each a row.
 """
 
 from tfbigbatch import experiment, study
 
-PRETRAINED = "runs/bert_study/LAMB-0.005/batch-64/seed-0"
-VOCAB_FILE = "data/wikitext_1k_32/vocab.txt"
-RATES = (0.0003, 0.001)
+PRETRAINED = "runs/bert_wikitext_128"
+VOCAB_FILE = "data/wikitext_1k_128/vocab.txt"
+RATES = (0.001, 0.0003)
 # Of each task: pieces of a text or pair, and epochs.
-TASKS = {"SST-2": (64, "2 epochs"), "MRPC": (128, "10 epochs")}
+TASKS = {"SST-2": (64, "2 epochs"), "MRPC": (128, "5 epochs")}
 
 
 def get_study():
@@ -23,6 +23,7 @@ def get_study():
             for rate in RATES:
                 config = experiment.variant_of(__file__, "glue.py")
                 config.model = experiment.variant_of(__file__, "wikitext.py").model
+                config.model.dropout = config.model.attention_dropout = 0.1
                 config.mixed_precision = "bfloat16"
                 config.model.init_checkpoint = checkpoint
                 config.data.update(task=task, vocab_file=VOCAB_FILE, max_seq_length=max_seq_length)

@@ -24,6 +24,7 @@ from absl import flags
 from tfbigbatch import command, experiment
 
 flags.DEFINE_string("config", None, "The experiment file.", required=True)
+flags.DEFINE_list("override", [], "Changes to it: FIELD=VALUE, as model.layers=12.")
 flags.DEFINE_string("data_dir", None, "Where the task's data lies.")
 flags.DEFINE_list("batch_size", None, "Batch sizes; the experiment's own where left out.")
 flags.DEFINE_integer("turns", 5, "Turns of each contender at each batch size.", lower_bound=1)
@@ -133,9 +134,10 @@ def _stateful(network, batch_size):
     return model
 
 
-def turn(name, path, fields, data_dir, steps, windows):
+def turn(name, path, overrides, fields, data_dir, steps, windows):
     """One contender's examples a second in its timed windows; called in a process of its own."""
     config = experiment.load(path)
+    experiment.override(config, overrides)
     config.update(fields)
     config.schedule.decay, config.schedule.warmup_epochs = "constant", 0.0
     # The trainer tells its user much that nobody asked for here.
@@ -148,6 +150,7 @@ def _main(unused):
 
     options = flags.FLAGS
     base = experiment.load(options.config)
+    experiment.override(base, options.override)
     measured = []
     for batch_size in command.numbers("batch_size", options.batch_size or [str(base.batch_size)], int):
         steps = max(1, options.window_examples // batch_size)
@@ -164,7 +167,7 @@ def _main(unused):
         speeds = {name: [] for name in contenders_of(base)}
         for _ in range(options.turns):
             for name in speeds:
-                arguments = (name, options.config, fields, options.data_dir, steps, options.windows)
+                arguments = (name, options.config, options.override, fields, options.data_dir, steps, options.windows)
                 with multiprocessing.get_context("spawn").Pool(1) as fresh:
                     speeds[name] += fresh.apply(turn, arguments)
         medians = {name: statistics.median(values) for name, values in speeds.items()}
@@ -174,7 +177,12 @@ def _main(unused):
         beside = ", ".join(f"{ratio:.2f} of {name}" for name, ratio in ratios.items())
         print(f"batch {batch_size:,}: {shown} examples a second; the trainer {beside}", flush=True)
     if options.results:
-        setting = {"task": base.task, "jit_compile": options.jit_compile, "turns": options.turns}
+        setting = {
+            "task": base.task,
+            "override": options.override,
+            "jit_compile": options.jit_compile,
+            "turns": options.turns,
+        }
         write_json(options.results, {"setting": setting, "measured": measured, "versions": versions()})
         print(f"results      {options.results}")
 
