@@ -3,28 +3,27 @@
     python tools/study.py --study=experiments/bert/study_race.py --model_dir=runs/bert_race_study \\
       --data_dir=FOLDER_OF_RACE --processes=2 --results=docs/results/bert_race
 
-Of the 25,421 training questions of middle schools 4,000 are taken, and all 1,436 of the development set scored. The
-checkpoint is wikitext_128.py's, whose vocabulary is in data/wikitext_1k_128. Either beginning is tried at the same rates,
-each a row.
+All 25,421 training questions of middle schools, two epochs, and all 1,436 of the development set scored. A question
+with an answer takes about half of the 64 pieces: of the passage its beginning is left. The checkpoint is
+wikitext_128.py's, whose vocabulary is in data/wikitext_1k_128.
 """
 
 from tfbigbatch import experiment, study
 
 PRETRAINED = "runs/bert_wikitext_128"
 VOCAB_FILE = "data/wikitext_1k_128/vocab.txt"
-RATES = (0.001, 0.0003)
+RATE = 0.0005
 
 
 def get_study():
     table = study.new("RACE, middle schools, a BERT of 2 x 64")
     for beginning, checkpoint in (("pretrained", PRETRAINED), ("random", "")):
-        for rate in RATES:
-            config = experiment.variant_of(__file__, "race.py")
-            config.model = experiment.variant_of(__file__, "wikitext.py").model
-            config.model.dropout = config.model.attention_dropout = 0.1
-            config.mixed_precision = "bfloat16"
-            config.model.init_checkpoint = checkpoint
-            config.data.update(vocab_file=VOCAB_FILE, max_seq_length=128, level="middle", train_questions=4000)
-            config.duration, config.schedule.learning_rate = "4 epochs", rate
-            table.add(f"{beginning}, {rate}", config, seeds=(0, 1, 2) if rate == RATES[0] else (0,))
+        config = experiment.variant_of(__file__, "race.py")
+        config.model = experiment.variant_of(__file__, "wikitext.py").model
+        config.model.dropout = config.model.attention_dropout = 0.1
+        config.mixed_precision = "bfloat16"
+        config.model.init_checkpoint = checkpoint
+        config.data.update(vocab_file=VOCAB_FILE, max_seq_length=64, level="middle")
+        config.duration, config.schedule.learning_rate = "2 epochs", RATE
+        table.add(beginning, config, seeds=(0, 1, 2))
     return table

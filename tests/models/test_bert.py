@@ -94,6 +94,22 @@ def test_a_chooser_scores_each_choice_by_its_own():
         np.testing.assert_allclose(found[:, choice], alone[:, 0], rtol=1e-5)
 
 
+def test_the_mean_is_of_the_tokens_that_are_not_padding():
+    words = {name: value for name, value in features().items() if name != "masked_lm_positions"}
+    classifier = bert.classifier(classes=3, pooling="mean", **SMALL)
+    sequence = classifier.get_layer("encoder")(words)["sequence_output"]
+    head = classifier.get_layer("head")
+    expected = tf.reduce_mean(sequence, axis=1) @ head.kernel + head.bias
+    np.testing.assert_allclose(classifier(words), expected, rtol=1e-5, atol=1e-6)
+    padded = {name: tf.pad(value, [[0, 0], [0, 3]]) for name, value in words.items()}
+    np.testing.assert_allclose(classifier(padded), expected, rtol=1e-5, atol=1e-6)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(classifier(words, training=True) ** 2)
+    assert all(gradient is not None for gradient in tape.gradient(loss, classifier.trainable_variables))
+    with pytest.raises(ValueError, match="model.pooling='maen' is unknown. Did you mean 'mean'"):
+        bert.chooser(choices=2, pooling="maen", **SMALL)
+
+
 @pytest.mark.parametrize(
     "fields, said",
     [

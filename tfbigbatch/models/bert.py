@@ -15,6 +15,8 @@ SIZES = {
     "bert_large": (24, 1024),
 }
 _UNITS_OF_A_HEAD = 64
+# How a text becomes a vector: BERT's pooler of the first token, or the mean of all tokens.
+POOLINGS = ("first", "mean")
 _INITIAL_DEVIATION = 0.02
 
 
@@ -149,34 +151,42 @@ def pretrainer(*, next_sentence=True, **sizes):
     return tf_keras.Model({**features, "masked_lm_positions": positions}, outputs, name="bert_pretrainer")
 
 
-def classifier(*, classes, **sizes):
+def classifier(*, classes, pooling="first", **sizes):
     """The model of texts and pairs of texts: the pooled output, dropout, and a dense layer.
 
     Args:
       classes: how many; 1 for a number.
+      pooling: one of POOLINGS.
       **sizes: see `encoder`.
 
     Returns:
       tf_keras.Model from the encoder's inputs to float32 logits [n, classes].
+
+    Raises:
+      ValueError: the pooling is unknown, or a size is out of its range.
     """
     features = inputs()
-    return tf_keras.Model(features, _pooled_head(encoder(**sizes)(features), classes, sizes), name="bert_classifier")
+    return tf_keras.Model(features, _pooled_head(features, classes, pooling, sizes), name="bert_classifier")
 
 
-def chooser(*, choices, **sizes):
+def chooser(*, choices, pooling="first", **sizes):
     """The model of questions with several answers: each is scored by its own, as a pair of texts.
 
     Args:
       choices: how many answers each has.
+      pooling: one of POOLINGS.
       **sizes: see `encoder`.
 
     Returns:
       tf_keras.Model from the encoder's inputs with an axis for the choices, int32 [n, choices, T], to float32
       logits [n, choices].
+
+    Raises:
+      ValueError: the pooling is unknown, or a size is out of its range.
     """
     features = {name: tf_keras.Input((choices, None), dtype=tf.int32, name=name) for name in inputs()}
     side_by_side = {name: tf.reshape(value, [-1, tf.shape(value)[-1]]) for name, value in features.items()}
-    scores = _pooled_head(encoder(**sizes)(side_by_side), 1, sizes)
+    scores = _pooled_head(side_by_side, 1, pooling, sizes)
     return tf_keras.Model(features, tf.reshape(scores, [-1, choices]), name="bert_chooser")
 
 
@@ -197,8 +207,19 @@ def span_finder(**sizes):
     return tf_keras.Model(features, {name: _float32(name)(value) for name, value in outputs.items()}, name="bert_spans")
 
 
-def _pooled_head(encoded, units, sizes):
-    dropped = tf_keras.layers.Dropout(sizes.get("dropout", 0.1))(encoded["pooled_output"])
+def _pooled_head(features, units, pooling, sizes):
+    if pooling not in POOLINGS:
+        raise InputError(f"model.pooling={pooling!r} is unknown. {nearest(pooling, POOLINGS)}")
+    network = encoder(**sizes)
+    encoded = network(features)
+    pooled = encoded["pooled_output"]
+    if pooling == "mean":
+        # Nothing is learned through it.
+        network.pooler_layer.trainable = False
+        pooled = tf_keras.layers.GlobalAveragePooling1D(dtype=tf.float32)(
+            encoded["sequence_output"], mask=tf.cast(features["input_mask"], tf.bool)
+        )
+    dropped = tf_keras.layers.Dropout(sizes.get("dropout", 0.1))(pooled)
     return _float32("logits")(tf_keras.layers.Dense(units, kernel_initializer=_initializer(), name="head")(dropped))
 
 

@@ -15,6 +15,7 @@ from tfbigbatch.tasks.fine_tuning import FineTuning
 class BertGlue(FineTuning):
     __doc__ = f"""One of GLUE's tasks. {FineTuning.__doc__}"""
 
+    head_defaults = {"pooling": "first"}
     data_defaults = {"task": "SST-2", "vocab_file": "", "lower_case": True, "max_seq_length": 128}
     # Of MNLI the matched; 'dev_mismatched' are its others.
     evaluates_on = ("dev", "dev_mismatched")

@@ -15,6 +15,7 @@ from tfbigbatch.tasks.fine_tuning import FineTuning
 class BertRace(FineTuning):
     __doc__ = f"""RACE. {FineTuning.__doc__}"""
 
+    head_defaults = {"pooling": "first"}
     data_defaults = {
         "vocab_file": "",
         "lower_case": True,

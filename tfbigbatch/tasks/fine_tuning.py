@@ -13,6 +13,7 @@ class FineTuning:
 
     Attributes:
       models: the names of the sizes, of which a config names one.
+      head_defaults: the model's fields that are the task's own, with their defaults.
       target, higher_is_better: the score that tells the quality of a run, in percent, and its direction.
       carries_state: no state goes on from one update to the next.
       metrics_in_training: whether training steps update the metrics; there are none, but scores.
@@ -28,6 +29,7 @@ class FineTuning:
     """
 
     models = tuple(bert.SIZES)
+    head_defaults = {}
     checks = ()
     target = "score"
     higher_is_better = True
@@ -42,7 +44,7 @@ class FineTuning:
         Raises:
           ValueError: the name is unknown.
         """
-        return {"name": name, **bert.defaults(name), "init_checkpoint": ""}
+        return {"name": name, **bert.defaults(name), **cls.head_defaults, "init_checkpoint": ""}
 
     @staticmethod
     def smoke_model(model):
