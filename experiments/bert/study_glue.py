@@ -4,7 +4,7 @@
       --data_dir=FOLDER_OF_GLUE --processes=2 --results=docs/results/bert_glue
 
 The checkpoint is wikitext_128.py's, whose vocabulary is in data/wikitext_1k_128. Either beginning is tried at the same
-rates, each a row.
+rates, each a row. Not run yet.
 """
 
 from tfbigbatch import experiment, study

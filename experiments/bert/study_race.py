@@ -5,7 +5,7 @@
 
 All 25,421 training questions of middle schools, two epochs, and all 1,436 of the development set scored. A question
 with an answer takes about half of the 64 pieces: of the passage its beginning is left. The checkpoint is
-wikitext_128.py's, whose vocabulary is in data/wikitext_1k_128.
+wikitext_128.py's, whose vocabulary is in data/wikitext_1k_128. Not run yet.
 """
 
 from tfbigbatch import experiment, study

@@ -5,7 +5,7 @@
 
 Of v1.1's development file the first 38 articles are trained on, and the other 10 scored: no figure here is SQuAD's.
 The checkpoint is wikitext_128.py's, whose vocabulary is in data/wikitext_1k_128. Either beginning is tried at the same
-rates, each a row.
+rates, each a row; so far the first was run.
 """
 
 from tfbigbatch import experiment, study
