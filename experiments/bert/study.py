@@ -7,8 +7,9 @@
       --ended_runs=docs/results/bert_runs.jsonl
 
 wikitext.py's BERT of two layers of 64, twelve epochs: 800,000 sequences of 32 tokens, 391 updates at 2,048. Every rate
-tried is a row, at seed 0; LEGW's and twice that have three, and Nesterov's best. Keras 3's Lamb and tf-models-official's
-train in the same trainer, at our LAMB's rates. 45 runs, eight minutes each on a CPU core; what they gave: docs/bert.md.
+tried is a row, at seed 0; LEGW's and twice that have three, and Nesterov's best. Keras 3's Lamb and
+tf-models-official's train in the same trainer, at our LAMB's rates. 45 runs, eight minutes each on a CPU core; what
+they gave: docs/bert.md.
 """
 
 import keras
