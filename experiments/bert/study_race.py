@@ -3,9 +3,9 @@
     python tools/study.py --study=experiments/bert/study_race.py --model_dir=runs/bert_race_study \\
       --data_dir=FOLDER_OF_RACE --processes=2 --results=docs/results/bert_race
 
-All 25,421 training questions of middle schools, two epochs, and all 1,436 of the development set scored. A question
-with an answer takes about half of the 64 pieces: of the passage its beginning is left. The checkpoint is
-wikitext_128.py's, whose vocabulary is in data/wikitext_1k_128. Not run yet.
+All 25,421 training questions of middle schools, two epochs, and all 1,436 of the development set scored. In 64 pieces
+little of a passage is left. The checkpoint is wikitext_128.py's, whose vocabulary is in data/wikitext_1k_128. Not run
+yet.
 """
 
 from tfbigbatch import experiment, study
