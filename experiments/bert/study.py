@@ -6,10 +6,10 @@
       --data_dir=data/wikitext_1k_32 --processes=2 --results=docs/results/bert \\
       --ended_runs=docs/results/bert_runs.jsonl
 
-wikitext.py's BERT of two layers of 64, twelve epochs: 800,000 sequences of 32 tokens, 391 updates at 2,048. Every rate
-tried is a row, at seed 0; LEGW's and twice that have three, and Nesterov's best. Keras 3's Lamb and
-tf-models-official's train in the same trainer, at our LAMB's rates. 45 runs, eight minutes each on a CPU core; what
-they gave: docs/bert.md.
+wikitext.py's BERT of two layers of 64, twelve epochs: 800,000 sequences of 32 tokens, 391 updates at 2,048. The
+trials of a rate are rows too, at seed 0; LEGW's rate and twice that have three, and Nesterov's best. Keras 3's Lamb
+and tf-models-official's train in the same trainer, at our LAMB's rates. 45 runs, eight minutes each on a CPU core;
+what they gave: docs/bert.md.
 """
 
 import keras
