@@ -4,8 +4,8 @@
       --data_dir=FOLDER_OF_SQUAD --processes=2 --results=docs/results/bert_squad
 
 Of v1.1's development file the first 38 articles are trained on, and the other 10 scored: no figure here is SQuAD's.
-The checkpoint is wikitext_128.py's, whose vocabulary is in data/wikitext_1k_128. Both beginnings have the same rate, the
-only one that was tried.
+The checkpoint is wikitext_128.py's, whose vocabulary is in data/wikitext_1k_128. Both beginnings have the same
+rate, the only one that was tried.
 """
 
 from tfbigbatch import experiment, study
