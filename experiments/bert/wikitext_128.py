@@ -1,4 +1,4 @@
-"""wikitext.py's BERT goes on with sequences of 128: what the fine-tuning studies begin from.
+"""wikitext.py's BERT goes on with sequences of 128: what study_squad.py begins from.
 
     python tools/prepare_bert.py --source=WIKITEXT_2/train.txt --vocab_file=data/wikitext_1k_32/vocab.txt \\
       --max_seq_length=128 --max_predictions_per_seq=20 --validation_share=0.03 --output_dir=data/wikitext_1k_128
