@@ -138,6 +138,14 @@ def test_rows_are_selected_by_name_and_batch(config):
         folders("LEGW-LAMB@64")
 
 
+def test_a_row_whose_name_was_cut_at_a_comma_is_told_with_its_quotes(config):
+    made = study.new("rates")
+    made.add("AdamW, 0.001", config)
+    assert made.selected(["AdamW, 0.001"]) == made.entries
+    with pytest.raises(ValueError, match=r"--only=AdamW: .* --only='\"AdamW, 0.001@32\"'\.$"):
+        made.selected(["AdamW", " 0.001"])
+
+
 @pytest.mark.parametrize(
     "source, said",
     [

@@ -155,7 +155,9 @@ class Study:
             found = [entry for entry in self.entries if name.lower() in _names(entry)]
             if not found:
                 known = [f"{entry.name}@{entry.config.batch_size}" for entry in self.entries]
-                raise InputError(f"--only={name}: the study has no such row. {nearest(name, known)}")
+                cut = next((each for each in known if each.lower().startswith(f"{name},".lower())), None)
+                quotes = f" A name with a comma stands in double quotes: --only='\"{cut}\"'." if cut else ""
+                raise InputError(f"--only={name}: the study has no such row. {nearest(name, known)}{quotes}")
             chosen.extend(found)
         return [entry for entry in self.entries if entry in chosen] if names else list(self.entries)
 
