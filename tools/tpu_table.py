@@ -39,7 +39,7 @@ def _main(unused):
         folder = os.path.abspath(options.environments)
         environments.ensure(folder, options.accept_libtpu_license)
         print(f"compiling    {name}", flush=True)
-        asked = check.Asked(recipe.config, topology, topology.replicas, phase=recipe.phase)
+        asked = check.Asked(recipe.config, topology, topology.replicas, recipe.overrides, recipe.phase)
         try:
             found = check.check(asked, folder)
         except (InputError, RuntimeError) as error:
@@ -60,7 +60,7 @@ def _place(recipe, topology, folder):
     from tfbigbatch import experiment
 
     phases = len(experiment.load(recipe.config).phases)
-    name = table.name(recipe.config, topology.accelerator_type, recipe.phase if phases else None)
+    name = table.name(recipe.config, topology.accelerator_type, recipe.phase if phases else None, recipe.variant)
     return name, os.path.join(folder, f"{name}.json")
 
 

@@ -17,12 +17,15 @@ def test_a_page_gets_its_table():
     assert "| 4,096 = 128 x 1 x 32 | yes | 4.00 GB of 16.00 GB | 3,072 | 1 all-reduce of 95.4 MB |" in written
     assert "| no | 32.00 GB of 16.00 GB |" in written
     assert table.written_into(written, [fitting()]) == table.written_into(page, [fitting()])
+    variant = table.written_into(page, [fitting(overrides=["model.layers=12"], phases=2, phase=2)])
+    assert "| experiments/imagenet/resnet50_lars_32k.py, model.layers=12, phase 2 |" in variant
     with pytest.raises(ValueError, match="lacks the lines"):
         table.written_into("nothing", [])
 
 
 def test_checks_are_kept_by_name(tmp_path):
     assert table.name("experiments/bert/lamb_512.py", "v3-32", 2) == "bert_lamb_512_phase2_v3-32"
+    assert table.name("experiments/bert/lamb_512.py", "v3-32", 1, "base") == "bert_lamb_512_base_phase1_v3-32"
     assert table.name("experiments/digits/lstm_legw.py", "v3-16") == "digits_lstm_legw_v3-16"
     (tmp_path / "one.json").write_text(json.dumps(fitting()))
     assert table.read(str(tmp_path)) == {"one": fitting()}
@@ -31,8 +34,15 @@ def test_checks_are_kept_by_name(tmp_path):
 def test_the_recipes_exist_and_divide():
     for recipe in table.RECIPES:
         config = experiment.load(os.path.join(ROOT, recipe.config))
+        assert bool(recipe.variant) == bool(recipe.overrides), recipe
+        experiment.override(config, recipe.overrides)
         batch_size = experiment.phases(config)[recipe.phase - 1].batch_size
         assert batch_size % topologies.parse(recipe.topology).replicas == 0, recipe
+
+
+def test_no_recipe_stands_there_twice():
+    names = [table.name(each.config, each.topology, each.phase, each.variant) for each in table.RECIPES]
+    assert len(set(names)) == len(names)
 
 
 def test_the_page_shows_what_is_kept():

@@ -17,13 +17,18 @@ class Recipe(typing.NamedTuple):
       config: path of an experiment file.
       topology: the slice's name.
       phase: of the run.
+      variant: what `overrides` make of the experiment, a word for the file's name; or "".
+      overrides: texts 'field=value' for the config.
     """
 
     config: str
     topology: str
     phase: int = 1
+    variant: str = ""
+    overrides: tuple = ()
 
 
+_BASE = ("model.layers=12", "model.hidden_units=768", "model.heads=12", "model.inner_units=3072")
 # Each for the slice that its paper or MLPerf used, and for one of today. The cheap ones first.
 RECIPES = (
     Recipe("experiments/digits/lstm_legw.py", "v3-16"),
@@ -39,16 +44,20 @@ RECIPES = (
     Recipe("experiments/imagenet/resnet50_lamb_32k.py", "v3-1024"),
     Recipe("experiments/imagenet/resnet50_v2_32k.py", "v3-1024"),
     Recipe("experiments/wmt/gnmt_legw_4k.py", "v3-64"),
+    Recipe("experiments/wmt/gnmt_legw_4k.py", "v5e:32"),
+    Recipe("experiments/bert/lamb_32k.py", "v3-512", 1, "base", _BASE),
+    Recipe("experiments/bert/lamb_32k.py", "v3-512", 2, "base", _BASE),
     Recipe("experiments/bert/lamb_64k_32k.py", "v5p:512", 1),
+    Recipe("experiments/bert/lamb_64k_32k.py", "v5p:512", 2),
     Recipe("experiments/imagenet/resnet50_lars_32k.py", "v6e:256"),
 )
 
 
-def name(config, accelerator_type, phase=None):
+def name(config, accelerator_type, phase=None, variant=""):
     """The name of a check's file, without its ending."""
     folder, file = os.path.split(os.path.splitext(config)[0])
-    parts = [os.path.basename(folder), file, *([f"phase{phase}"] if phase else []), accelerator_type]
-    return "_".join(parts)
+    parts = (os.path.basename(folder), file, variant, f"phase{phase}" if phase else "", accelerator_type)
+    return "_".join(part for part in parts if part)
 
 
 def read(folder):
@@ -75,7 +84,9 @@ def _row(found):
     accumulation = found["accumulation_steps"]
     micro = found["per_replica_batch"] // accumulation
     batch = f"{found['batch_size']:,} = {micro:,} x {accumulation} x {found['replicas']:,}"
-    config = found["config"] + (f", phase {found['phase']}" if found["phases"] > 1 else "")
+    config = ", ".join([found["config"], *found["overrides"]])
+    if found["phases"] > 1:
+        config += f", phase {found['phase']}"
     if not found["compiles"]:
         fits, memory = "does not compile", ""
     else:
