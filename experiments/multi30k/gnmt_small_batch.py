@@ -3,7 +3,8 @@
     python -m tfbigbatch.train --config=experiments/multi30k/gnmt_small_batch.py --model_dir=runs/multi30k \\
       --data_dir=data/multi30k_en_de
 
-The data: docs/translation_data.md. Two CPU cores. Expected: at least 30 BLEU on test2016. Not yet measured.
+The data: docs/translation_data.md, with a vocabulary of 4,000. Two CPU cores, half an hour. Expected: at least 30 BLEU
+on test2016. Not yet measured.
 """
 
 from tfbigbatch import experiment
@@ -12,14 +13,16 @@ from tfbigbatch import experiment
 def get_config():
     config = experiment.new("gnmt")
 
-    config.model.hidden_units = config.model.embedding_units = 256
-    config.model.encoder_layers = config.model.decoder_layers = 2
-    config.model.dropout = 0.3
+    config.model.hidden_units = config.model.embedding_units = 192
+    config.model.encoder_layers, config.model.decoder_layers = 1, 2
+    config.model.dropout = 0.2
+    # Sums over so few units are small with MLPerf's 0.1: of 128, the loss after an epoch was 92, and 82 with 0.25.
+    config.model.initial_scale = 0.2
 
     config.batch_size = 64
     config.duration = "12 epochs"
     config.schedule.batch_size = 64
-    config.schedule.learning_rate = 0.001
+    config.schedule.learning_rate = 0.006
     config.schedule.warmup_epochs = 0.0625  # 2 epochs at batch 2,048
     config.schedule.decay = "linear"
     config.optimizer = {"name": "adamw", "weight_decay": 0.0, "beta_2": 0.98, "global_clipnorm": 5.0}

@@ -1,0 +1,35 @@
+"""Trials to choose the rates of study.py by, five epochs each: AdamW and LAMB at 64, Nesterov momentum at 1,024.
+
+    python tools/study.py --study=experiments/multi30k/study_rates.py --model_dir=runs/multi30k_rates \\
+      --data_dir=data/multi30k_en_de --processes=2 --results=docs/results/tuning/multi30k \\
+      --ended_runs=docs/results/multi30k_runs.jsonl
+
+BLEU on the validation set, seed 0. At 1,024 the warm-up is LEGW's, an epoch. Not run to its end yet.
+"""
+
+from tfbigbatch import experiment, study
+
+SETTINGS = {"global_clipnorm": 5.0}
+ADAPTED = {"weight_decay": 0.0, "beta_2": 0.98, **SETTINGS}
+MOMENTUM = {"name": "momentum", "momentum": 0.9, "nesterov": True, **SETTINGS}
+SMALL = {
+    "AdamW": ({"name": "adamw", **ADAPTED}, (0.003, 0.006, 0.012)),
+    "LAMB": ({"name": "lamb", **ADAPTED}, (0.005, 0.01, 0.02)),
+}
+NESTEROV_RATES = (0.1, 0.3, 1.0)
+
+
+def get_study():
+    table = study.new("Multi30k, a small GNMT, 5 epochs: rates")
+    config = experiment.variant_of(__file__, "gnmt_small_batch.py")
+    config.duration = config.evaluate_every = "5 epochs"
+    config.evaluate_on = "validation"
+    for name, (optimizer, rates) in SMALL.items():
+        for rate in rates:
+            table.add(f"{name}, {rate}", study.carried(config, 64, "none", optimizer=optimizer, learning_rate=rate))
+    config.accumulation_steps = 8
+    config.log_every = "1 epochs"
+    for rate in NESTEROV_RATES:
+        recipe = {"tuned_at": 1024, "learning_rate": rate, "warmup_epochs": 1.0}
+        table.add(f"Nesterov, {rate}", study.carried(config, 1024, "none", optimizer=MOMENTUM, **recipe))
+    return table
