@@ -4,8 +4,8 @@
       --data_dir=data/multi30k_en_de --processes=2 --results=docs/results/multi30k \\
       --ended_runs=docs/results/multi30k_runs.jsonl
 
-BLEU on test2016. The rates at 64 are the best of study_rates.py. Three seeds of the baselines, and of LEGW at 1,024; one
-of all else. Not run yet.
+BLEU on test2016. The rates at 64 are the best of study_rates.py. Three seeds of the baselines, and of LEGW with either
+optimizer at 1,024; one of all else. Not run yet.
 """
 
 import functools

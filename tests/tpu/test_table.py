@@ -41,7 +41,8 @@ def test_the_recipes_exist_and_divide():
 
 
 def test_no_recipe_stands_there_twice():
-    names = [table.name(each.config, each.topology, each.phase, each.variant) for each in table.RECIPES]
+    slices = [topologies.parse(each.topology).accelerator_type for each in table.RECIPES]
+    names = [table.name(each.config, slice_, each.phase, each.variant) for each, slice_ in zip(table.RECIPES, slices)]
     assert len(set(names)) == len(names)
 
 
