@@ -17,6 +17,7 @@ MAIN_BATCH = BATCH_SIZES[0]
 WARMUP_EPOCHS = 2.0  # of the linear rule
 LAMB = {"name": "lamb", "weight_decay": 0.0, "beta_2": 0.98, "global_clipnorm": 5.0}
 LAMB_RATE = 0.01
+LEGW_RATE, LEGW_LAMB_RATE = 0.024, 0.04  # what LEGW makes of the rates at 64 at MAIN_BATCH
 NESTEROV = {"name": "momentum", "momentum": 0.9, "nesterov": True, "global_clipnorm": 5.0}
 NESTEROV_RATE = 0.3
 # On a CPU a large batch is slower than its parts: its logits leave the caches.
@@ -37,10 +38,11 @@ def get_study():
         if batch_size == MAIN_BATCH:
             # Warm-up as LEGW's, an epoch.
             there = functools.partial(carried, "none", tuned_at=MAIN_BATCH, warmup_epochs=1.0)
-            for factor, rate in ((0.5, 0.012), (2, 0.048)):
-                table.add(f"LEGW x {factor}", there(learning_rate=rate), tuned="there")
-            for factor, rate in ((0.5, 0.02), (0.25, 0.01)):
-                table.add(f"LEGW x {factor} + LAMB", there(learning_rate=rate, optimizer=LAMB), tuned="there")
+            for factor in (0.5, 2):
+                table.add(f"LEGW x {factor}", there(learning_rate=factor * LEGW_RATE), tuned="there")
+            for factor in (0.5, 0.25):
+                adapted_there = there(learning_rate=factor * LEGW_LAMB_RATE, optimizer=LAMB)
+                table.add(f"LEGW x {factor} + LAMB", adapted_there, tuned="there")
             nesterov = there(learning_rate=NESTEROV_RATE, optimizer=NESTEROV)
             table.add("Nesterov", nesterov, seeds=SEEDS, tuned="there")
         table.add("linear", carried("linear", warmup_epochs=WARMUP_EPOCHS), **rows)
