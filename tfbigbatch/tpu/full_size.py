@@ -6,6 +6,7 @@ says what that of the real data would; its records are holes.
 
 import dataclasses
 import os
+import struct
 
 import numpy as np
 
@@ -115,7 +116,7 @@ def _pairs(config, folder):
     del config
     os.makedirs(folder, exist_ok=True)
     made = fake_translations.pairs(folder)
-    vocabulary = translation_vocabulary.Vocabulary(_padded(made.vocabulary.model, _PIECES))
+    vocabulary = translation_vocabulary.Vocabulary(_padded(made.vocabulary, _PIECES))
     random = np.random.RandomState(0)
     lengths = {
         name: random.randint(1, _LONGEST + 1, size=(count, 2)).astype(np.uint16) for name, count in _PAIRS.items()
@@ -124,14 +125,19 @@ def _pairs(config, folder):
     translation_manifest.save(folder, manifest)
 
 
-def _padded(model, size):
-    """The bytes of a sentencepiece model, with made-up pieces up to `size`."""
-    from sentencepiece import sentencepiece_model_pb2
+def _padded(vocabulary, size):
+    """The bytes of a vocabulary's sentencepiece model, with made-up pieces up to `size`."""
+    return vocabulary.model + b"".join(_piece(f"piece{number}") for number in range(size - len(vocabulary)))
 
-    found = sentencepiece_model_pb2.ModelProto.FromString(model)
-    for number in range(size - len(found.pieces)):
-        found.pieces.add(piece=f"piece{number}", score=-1e4)
-    return found.SerializeToString()
+
+def _piece(text):
+    """Appended to a sentencepiece model, a piece more: its first field, repeated, of a text and a score.
+
+    In protobuf's wire format: the package's own message class asks for a newer protobuf than TensorFlow allows.
+    """
+    encoded = text.encode()
+    message = struct.pack("<BB", 0x0A, len(encoded)) + encoded + struct.pack("<Bf", 0x15, -1e4)
+    return struct.pack("<BB", 0x0A, len(message)) + message
 
 
 def _words(config, folder):
