@@ -3,8 +3,8 @@
     python tools/tpu_check.py --config=experiments/imagenet/resnet50_lars_32k.py --topology=v3-1024 --json > step.json
     python tools/plan.py --checks=step.json --plot=plan.png
 
-Arithmetic on the compiled step's operations and bytes, the chip's published peak rates, and an efficiency that is
-fitted to one published run; the errors on the others are shown. Nothing is measured. See docs/tpu.md.
+Arithmetic on the compiled step's operations and bytes, the chip's published peak rates, and an efficiency and a fixed
+time that are fitted to two published runs; the errors on the others are shown. Nothing is measured. See docs/tpu.md.
 """
 
 import json
@@ -24,7 +24,10 @@ flags.DEFINE_float(
     lower_bound=0.01,
     upper_bound=1.0,
 )
-flags.DEFINE_string("results", "docs/results/tpu", "The checks that the efficiency is fitted with.")
+flags.DEFINE_float(
+    "fixed_milliseconds", 0.0, "With --efficiency: of every update, beside what the rates give.", lower_bound=0.0
+)
+flags.DEFINE_string("results", "docs/results/tpu", "The checks that the estimate is fitted with.")
 flags.DEFINE_float(
     "core_rate", None, "Examples a second that one core prepares: the cores that a host needs are shown."
 )
@@ -38,16 +41,9 @@ def _main(unused):
     chips = command.numbers("chips", options.chips, int)
     checks = [_read(path) for path in options.checks]
     steps = [planning.step_of(found) for found in checks]
-    efficiency, compared = options.efficiency, []
-    if efficiency is None:
-        efficiency, compared = calibration.compare(_calibrating(options.results))
-        if efficiency is None:
-            raise InputError(
-                f"--results={options.results} lacks the checks that the efficiency is fitted with; give "
-                "--efficiency, a share of the peak rates, such as 0.3."
-            )
+    fit, compared = _fit(options)
     slices = [topologies.of_chips(steps[0].generation, count) for count in chips]
-    planned = [[planning.plan(step, each, efficiency) for step in steps] for each in slices if each is not None]
+    planned = [[planning.plan(step, each, fit) for step in steps] for each in slices if each is not None]
     rows = [plans for plans in planned if None not in plans]
     if not rows:
         raise InputError(f"--chips={','.join(options.chips)}: the batch divides over none of these slices.")
@@ -61,10 +57,25 @@ def _main(unused):
             print(f"  {plans[0].topology.accelerator_type:<14} {plans[0].host_rate / options.core_rate:,.1f}")
     if compared:
         print()
-        print("\n".join(plan_report.comparison(efficiency, compared)))
+        print("\n".join(plan_report.comparison(fit, compared)))
     if options.plot:
         plan_report.draw(options.plot, title, rows)
         print(f"\nplot  {options.plot}")
+
+
+def _fit(options):
+    """(planning.Fit, list of calibration.Compared): the user's own, or that of the published runs."""
+    if options.efficiency is not None:
+        return planning.Fit(options.efficiency, options.fixed_milliseconds / 1e3), []
+    if options.fixed_milliseconds:
+        raise InputError(f"--fixed_milliseconds={options.fixed_milliseconds} needs --efficiency, or leave both out.")
+    fit, compared = calibration.compare(_calibrating(options.results))
+    if fit is None:
+        raise InputError(
+            f"--results={options.results} lacks the checks that the estimate is fitted with; give --efficiency, a "
+            "share of the peak rates, such as 0.7, and --fixed_milliseconds, such as 8."
+        )
+    return fit, compared
 
 
 def _read(path):

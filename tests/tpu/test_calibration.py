@@ -4,34 +4,53 @@ from tests.tpu.made_checks import fitting
 from tfbigbatch.tpu import calibration, plan_report, planning, topologies
 
 STEP = planning.step_of(fitting())
+FIT = planning.Fit(0.4, 0.01)
+_ONE = (calibration.Part("one", 4096, 500),)
+
+
+def run(name, topology, parts, fit=FIT):
+    """A run that took what the estimate by a fit is."""
+    of_unknown = calibration.Run(name, topology, 60.0, parts, "made up")
+    if any(part.step != "one" for part in parts):
+        return of_unknown
+    return of_unknown._replace(seconds=calibration.seconds(of_unknown, {"one": STEP}, fit))
+
+
 RUNS = (
-    calibration.Run("first", "v3-32", 60.0, (calibration.Part("one", 4096, 500),), "made up"),
-    calibration.Run(
-        "other", "v3-64", 60.0, (calibration.Part("one", 4096, 100), calibration.Part("one", 2048, 10)), "-"
-    ),
-    calibration.Run("unknown step", "v3-64", 60.0, (calibration.Part("two", 4096, 100),), "-"),
+    run("first", "v3-32", _ONE),
+    run("second", "v3-512", _ONE),
+    run("slower", "v3-64", (*_ONE, calibration.Part("one", 2048, 10)), planning.Fit(0.2, 0.02)),
+    run("unknown step", "v3-64", (calibration.Part("two", 4096, 100),)),
 )
 
 
-def test_the_fitted_run_takes_what_was_published():
-    efficiency = calibration.fitted(RUNS[0], {"one": STEP})
-    assert 0.01 < efficiency < 1.0
-    assert calibration.seconds(RUNS[0], {"one": STEP}, efficiency) == pytest.approx(60.0)
+def test_two_runs_give_the_fit():
+    found = calibration.fitted(RUNS[:2], {"one": STEP})
+    assert found == (pytest.approx(0.4), pytest.approx(0.01))
+
+
+def test_runs_that_no_fit_explains_are_told():
+    first, second = RUNS[:2]
+    with pytest.raises(ValueError, match="no efficiency.*first.*second"):
+        calibration.fitted((first, second._replace(seconds=2 * first.seconds)), {"one": STEP})
+    with pytest.raises(ValueError, match="no efficiency"):
+        calibration.fitted((first, first), {"one": STEP})
 
 
 def test_a_runs_parts_add_up():
-    step = STEP._replace(batch_size=4096, updates=100), STEP._replace(batch_size=2048, updates=10)
-    expected = sum(planning.plan(each, topologies.parse("v3-64"), 0.5).run for each in step)
-    assert calibration.seconds(RUNS[1], {"one": STEP}, 0.5) == pytest.approx(expected)
+    step = STEP._replace(batch_size=4096, updates=500), STEP._replace(batch_size=2048, updates=10)
+    expected = sum(planning.plan(each, topologies.parse("v3-64"), FIT).run for each in step)
+    assert calibration.seconds(RUNS[2], {"one": STEP}, FIT) == pytest.approx(expected)
 
 
 def test_the_others_show_their_error():
-    efficiency, compared = calibration.compare({"one": STEP}, RUNS)
-    assert [each.run.name for each in compared] == ["first", "other"]
-    assert compared[0].is_fitted and compared[0].error == pytest.approx(0.0, abs=1e-6)
-    assert compared[1].error == pytest.approx(compared[1].estimate / 60.0 - 1)
-    text = "\n".join(plan_report.comparison(efficiency, compared))
-    assert "fitted" in text and f"{compared[1].error:+.0%}" in text
+    fit, compared = calibration.compare({"one": STEP}, RUNS)
+    assert [each.run.name for each in compared] == ["first", "second", "slower"]
+    assert [each.is_fitted for each in compared] == [True, True, False]
+    assert compared[1].error == pytest.approx(0.0, abs=1e-6)
+    assert compared[2].error == pytest.approx(-0.5, abs=0.01)
+    text = "\n".join(plan_report.comparison(fit, compared))
+    assert "fitted" in text and "-50%" in text and "2.0 to 2.0 times" in text and text.count("made up") == 1
     assert calibration.compare({}, RUNS) == (None, [])
 
 
@@ -43,13 +62,13 @@ def test_published_runs_divide_over_their_slices():
 
 def test_a_plan_is_told_and_drawn(tmp_path):
     pytest.importorskip("matplotlib")
-    rows = [[planning.plan(STEP, topologies.parse(name), 0.3)] * 2 for name in ("v3-32", "v3-64")]
+    rows = [[planning.plan(STEP, topologies.parse(name), FIT)] * 2 for name in ("v3-32", "v3-64")]
     lines = list(plan_report.lines(["phase 1", "phase 2"], rows))
     assert len(lines) == 1 + 2 * 3 and "v3-64" in lines[4] and lines[-1].endswith("all")
     plan_report.draw(str(tmp_path / "plan.png"), "a plan", rows)
     assert (tmp_path / "plan.png").stat().st_size > 1000
 
 
-@pytest.mark.parametrize("seconds, words", [(59.6, "60 s"), (1200, "20 min"), (90_000, "25.0 h")])
+@pytest.mark.parametrize("seconds, words", [(3.95, "4.0 s"), (59.6, "60 s"), (1200, "20 min"), (90_000, "25.0 h")])
 def test_times_in_words(seconds, words):
     assert plan_report.time(seconds) == words

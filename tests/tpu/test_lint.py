@@ -35,6 +35,15 @@ def test_each_problem_has_the_line_that_made_it():
     assert lines["AsString"].endswith("words = tf.strings.as_string(x)")
 
 
+def test_the_message_of_an_assertion_is_none():
+    def step(x):
+        tf.debugging.assert_positive(x, "not positive")
+        tf.debugging.Assert(tf.reduce_all(x < 9.0), ["too large", x])
+        return tf.case([(x[0] > 1.0, lambda: x), (x[0] <= 1.0, lambda: -x)], exclusive=True)
+
+    assert findings(step, tf.TensorSpec([4])) == []
+
+
 def test_what_calls_and_loops_hold_is_seen_once_for_a_line():
     @tf.function(autograph=False)
     def inner(x):

@@ -32,9 +32,15 @@ def test_the_times_are_the_arithmetic():
 
 
 def test_the_efficiency_slows_the_chip_and_not_the_links():
-    fast, slow = at("v3-32"), at("v3-32", efficiency=0.5)
+    fast, slow = at("v3-32"), at("v3-32", fit=planning.Fit(0.5))
     assert slow.estimate - slow.all_reduce == pytest.approx(2 * (fast.estimate - fast.all_reduce))
     assert slow.bound == fast.bound
+
+
+def test_what_is_fixed_adds_to_every_update_and_may_be_the_limit():
+    found = at("v3-32", fit=planning.Fit(1.0, 2.0))
+    assert found.estimate == pytest.approx(at("v3-32").estimate + 2.0) and found.limit == "fixed"
+    assert found.bound == at("v3-32").bound
 
 
 def test_fewer_chips_accumulate_and_more_shrink_the_batch():

@@ -18,6 +18,7 @@ def test_what_does_not_fit_names_the_largest_allocations():
     allocations = [{"bytes": 3 * GIB, "name": "training/logits/MatMul", "shape": "f32[16,76,30522]"}]
     found = text(fits=False, needed_bytes=20 * GIB, flops=None, allocations=allocations)
     assert "NO: 20.00 GB of 16.00 GB" in found and "3.00 GB  training/logits/MatMul  f32[16,76,30522]" in found
+    assert "the compiler does not tell" in text(fits=False, needed_bytes=20 * GIB, flops=None, allocations=[])
 
 
 def test_what_does_not_compile_says_why():

@@ -1,6 +1,8 @@
-"""Published runs on TPUs, and the share of the peak rates that they reached: what a plan's estimate goes by."""
+"""Published runs on TPUs, and what they reached of the peak rates: what a plan's estimate goes by."""
 
 import typing
+
+import numpy as np
 
 from tfbigbatch.tpu import planning, topologies
 
@@ -10,12 +12,12 @@ class Part(typing.NamedTuple):
 
     Attributes:
       step: the name of the check that they are planned with, that of its file in docs/results/tpu.
-      batch_size, updates: the run's own.
+      batch_size, updates: the run's own; updates need not be whole.
     """
 
     step: str
     batch_size: int
-    updates: int
+    updates: float
 
 
 class Run(typing.NamedTuple):
@@ -43,7 +45,7 @@ class Compared(typing.NamedTuple):
       run: Run.
       estimate: in seconds.
       error: (estimate - published) / published.
-      is_fitted: whether the efficiency was fitted to it.
+      is_fitted: whether the estimate was fitted to it.
     """
 
     run: Run
@@ -52,78 +54,135 @@ class Compared(typing.NamedTuple):
     is_fitted: bool
 
 
-_LAMB = "You et al. 2020, arXiv:1904.00962v1, table 1"
+_IMAGES = 1_281_167
+_RESNET, _RESNET_V4 = "imagenet_resnet50_lars_32k_v3-512", "imagenet_resnet50_lars_8k_v4-128"
 _SHORT, _LONG = (f"bert_lamb_64k_32k_phase{phase}_v3-2048" for phase in (1, 2))
-_RESNET = "imagenet_resnet50_lars_32k_v3-512"
-# The efficiency is fitted to the first whose steps are compiled; the others tell how far it carries.
+_BERT_V4 = "bert_mlperf_256_v4-16"
+_LOGS = "github.com/mlcommons/training_results_{}, Google/results: the median over the runs of each run's median block"
+_V06, _V07 = _LOGS.format("v0.6"), _LOGS.format("v0.7")
+_LAMB = "You et al. 2020, arXiv:1904.00962v1, table 1"
+
+
+def _resnet(topology, batch_size, seconds, step=_RESNET, source=_V06):
+    """Four epochs of MLPerf's ResNet-50, an evaluation with them."""
+    parts = (Part(step, batch_size, 4 * _IMAGES / batch_size),)
+    return Run(f"ResNet-50 at {batch_size:,}, 4 epochs", topology, seconds, parts, source)
+
+
+def _bert(topology, batch_size, updates, seconds, step=_BERT_V4):
+    """Updates of MLPerf's BERT-Large, at length 512."""
+    return Run(
+        f"BERT-Large at {batch_size:,}, {updates:,} updates",
+        topology,
+        seconds,
+        (Part(step, batch_size, updates),),
+        _V07,
+    )
+
+
+# The estimate is fitted to the first two; the others tell how far it carries.
 RUNS = (
+    _resnet("v3-32", 4_096, 164.12),
+    _resnet("v3-2048", 32_768, 3.95),
+    _resnet("v3-128", 16_384, 40.97),
+    _resnet("v3-256", 32_768, 21.32),
+    _resnet("v3-512", 32_768, 12.36),
+    _resnet("v3-1024", 32_768, 6.92),
+    Run(
+        "ResNet-50 at 32,768, 4 epochs",
+        "v3-2048",
+        4 * _IMAGES / 1.05e6,
+        (Part(_RESNET, 32_768, 4 * _IMAGES / 32_768),),
+        "Ying et al. 2018, arXiv:1811.06992, abstract: 1,024 chips, 1.05 million images a second",
+    ),
+    Run(
+        "ResNet-50, LEGW at 32K",
+        "v3-2048",
+        2 * 60,
+        (Part(_RESNET, 32_768, 3_519),),
+        "You et al. 2019, arXiv:1901.08256, abstract: 1,024 TPU v3, 2 minutes; taken as 90 epochs",
+    ),
+    _bert("v3-32", 448, 1_117, 514.43, _LONG),
     Run(
         "BERT-Large, LAMB 64K/32K",
-        "v3:32x32",
+        "v3-2048",
         76.19 * 60,
         (Part(_SHORT, 65_536, 7_037), Part(_LONG, 32_768, 1_562)),
         f"{_LAMB}: 1,024 TPUs, 76.19 minutes; 8,599 updates",
     ),
     Run(
         "BERT-Large, LAMB 32K",
-        "v3:32x32",
+        "v3-2048",
         101.2 * 60,
         (Part(_SHORT, 32_768, 14_063), Part(_LONG, 32_768, 1_562)),
         f"{_LAMB}: 1,024 TPUs, 101.2 minutes; 15,625 updates, of which nine tenths are taken as of length 128",
     ),
     Run(
-        "BERT-Large, 512",
-        "v3:4x4",
+        "BERT-Large at 512",
+        "v3-32",
         81.4 * 3600,
         (Part(_SHORT, 512, 900_000), Part(_LONG, 512, 100_000)),
         f"{_LAMB}: 16 TPUs, 81.4 hours; 1,000,000 updates, of which nine tenths are taken as of length 128",
     ),
-    Run(
-        "ResNet-50, LEGW 32K",
-        "v3:32x32",
-        2 * 60,
-        (Part(_RESNET, 32_768, 3_519),),
-        "You et al. 2019, arXiv:1901.08256, abstract: 1,024 TPU v3, 2 minutes; taken as 90 epochs",
-    ),
+    _resnet("v4:4x4x4", 8_192, 24.44, _RESNET_V4, _V07),
+    _resnet("v4:4x8x8", 8_192, 8.92, _RESNET_V4, _V07),
+    _bert("v4:2x2x2", 256, 1_953, 455.63),
+    _bert("v4:4x4x4", 3_072, 163, 53.93),
+    _bert("v4:4x8x8", 3_072, 163, 18.05),
 )
 
 
-def seconds(run, steps, efficiency):
+def seconds(run, steps, fit):
     """The estimate of a run's seconds.
 
     Args:
       run: Run.
       steps: dictionary from the names in its parts to `planning.Step`s.
-      efficiency: see `planning.plan`.
+      fit: planning.Fit.
     """
+    return sum(part.updates * each.estimate for part, each in _plans(run, steps, fit))
+
+
+def fitted(runs, steps):
+    """The `planning.Fit` by which the estimates of two runs are what was published.
+
+    Raises:
+      ValueError: there is none, with an efficiency above 0 and a fixed time that is not negative.
+    """
+    # Linear in 1 / efficiency and in the fixed time.
+    rows, published = [], []
+    for run in runs:
+        plans = _plans(run, steps, planning.PEAK)
+        reduced = sum(part.updates * each.all_reduce for part, each in plans)
+        updates = sum(part.updates for part, _ in plans)
+        rows.append([sum(part.updates * max(each.compute, each.memory) for part, each in plans), updates])
+        published.append(run.seconds - reduced)
+    try:
+        inverse, fixed = np.linalg.solve(rows, published)
+    except np.linalg.LinAlgError:
+        inverse, fixed = 0.0, 0.0
+    if inverse <= 0 or fixed < 0:
+        raise ValueError(f"no efficiency and fixed time give what was published of {[run.name for run in runs]}.")
+    return planning.Fit(float(1 / inverse), float(fixed))
+
+
+def _plans(run, steps, fit):
     topology = topologies.parse(run.topology)
-    total = 0.0
-    for part in run.parts:
-        step = steps[part.step]._replace(batch_size=part.batch_size, updates=part.updates)
-        total += planning.plan(step, topology, efficiency).run
-    return total
-
-
-def fitted(run, steps):
-    """The efficiency at which the estimate of a run is what was published, between 0.01 and 1."""
-    low, high = 0.01, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        if seconds(run, steps, middle) > run.seconds:
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2
+    return [
+        (part, planning.plan(steps[part.step]._replace(batch_size=part.batch_size), topology, fit))
+        for part in run.parts
+    ]
 
 
 def compare(steps, runs=RUNS):
-    """(efficiency, list of `Compared`) of the runs whose steps are there, fitted to the first; None where none is."""
+    """(`planning.Fit`, list of `Compared`) of the runs whose steps are there; (None, []) without those fitted to."""
     known = [run for run in runs if all(part.step in steps for part in run.parts)]
-    if not known:
+    to_fit = runs[:2]
+    if not all(run in known for run in to_fit):
         return None, []
-    efficiency = fitted(known[0], steps)
+    fit = fitted(to_fit, steps)
     found = []
     for run in known:
-        estimate = seconds(run, steps, efficiency)
-        found.append(Compared(run, estimate, estimate / run.seconds - 1.0, run is known[0]))
-    return efficiency, found
+        estimate = seconds(run, steps, fit)
+        found.append(Compared(run, estimate, estimate / run.seconds - 1.0, run in to_fit))
+    return fit, found

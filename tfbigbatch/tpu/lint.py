@@ -57,7 +57,7 @@ def findings(traced):
     for operation in traced.graph.get_operations():
         line = _line(operation)
         for name, kind, dtypes in _within(operation, seen):
-            for problem in _problems(kind, dtypes):
+            for problem in _problems(name, kind, dtypes):
                 key = (problem, kind, line)
                 if key in found:
                     found[key] = found[key]._replace(times=found[key].times + 1)
@@ -66,10 +66,11 @@ def findings(traced):
     return list(found.values())
 
 
-def _problems(kind, dtypes):
+def _problems(name, kind, dtypes):
     if kind in _ON_HOST:
         yield HOST
-    elif tf.string in dtypes:
+    # A compiled program has no assertions: their messages go with them.
+    elif tf.string in dtypes and not any(part.startswith("Assert") for part in name.split("/")):
         yield STRING
     if kind in _DYNAMIC:
         yield DYNAMIC

@@ -31,16 +31,29 @@ def lines(names, rows):
             yield f"{total:>{_TO_THE_RUN}}  all"
 
 
-def comparison(efficiency, compared):
-    """The lines of the calibration: published runs beside their estimates."""
-    yield f"efficiency   {efficiency:.2f} of the peak rates, fitted to one published run, tried on the others"
+def comparison(fit, compared):
+    """The lines of the calibration: published runs beside their estimates.
+
+    Args:
+      fit: planning.Fit.
+      compared: list of `calibration.Compared`.
+    """
+    yield (
+        f"estimates    at {fit.efficiency:.2f} of the peak rates and {ms(fit.fixed)} of every update: fitted to two "
+        "published runs, tried on the others"
+    )
+    width = max(len(each.run.name) for each in compared)
     for each in compared:
         error = "fitted" if each.is_fitted else f"{each.error:+.0%}"
         yield (
-            f"  {each.run.name:<26} {each.run.topology:<9} published {time(each.run.seconds):>8}, estimate "
+            f"  {each.run.name:<{width}} {each.run.topology:<9} published {time(each.run.seconds):>8}, estimate "
             f"{time(each.estimate):>8}, {error}"
         )
-        yield f"    {each.run.source}"
+    others = [1 / (1 + each.error) for each in compared if not each.is_fitted]
+    if others:
+        yield f"  the others took {min(others):.1f} to {max(others):.1f} times their estimate"
+    for source in dict.fromkeys(each.run.source for each in compared):
+        yield f"  source: {source}"
 
 
 def draw(path, title, rows):
@@ -85,5 +98,5 @@ def ms(seconds):
 def time(seconds):
     """Seconds in the unit that suits them."""
     if seconds < 600:
-        return f"{seconds:,.0f} s"
+        return f"{seconds:,.1f} s" if seconds < 10 else f"{seconds:,.0f} s"
     return f"{seconds / 60:,.0f} min" if seconds < 4 * 3600 else f"{seconds / 3600:,.1f} h"

@@ -11,7 +11,22 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.tpu import largest_batch, topologies
 from tfbigbatch.tpu.chips import CHIPS
 
-COMPUTE, MEMORY, ALL_REDUCE = "compute", "memory", "all-reduce"
+COMPUTE, MEMORY, ALL_REDUCE, FIXED = "compute", "memory", "all-reduce", "fixed"
+
+
+class Fit(typing.NamedTuple):
+    """How far real updates stay behind the peak rates; see `calibration`.
+
+    Attributes:
+      efficiency: the share of the peak rates, of compute or memory, that is reached.
+      fixed: seconds of every update beside these, whatever its batch: waiting for the slowest chip, starting programs.
+    """
+
+    efficiency: float = 1.0
+    fixed: float = 0.0
+
+
+PEAK = Fit()
 
 
 class Step(typing.NamedTuple):
@@ -47,8 +62,8 @@ class Plan(typing.NamedTuple):
       compute, memory, all_reduce: each alone, at the peak rates.
       bound: no update is shorter: the longest of compute, the all-reduce, and reading and writing what is not of the
         batch. `memory` is no bound: the compiler counts what stays on the chip between operations, too.
-      estimate: at the efficiency asked for; the all-reduce follows the rest.
-      limit: what takes longest: COMPUTE, MEMORY or ALL_REDUCE.
+      estimate: by the fit asked for; the all-reduce and what is fixed follow the rest.
+      limit: what takes longest: COMPUTE, MEMORY, ALL_REDUCE or FIXED.
       run: of all updates; without evaluations, checkpoints and compilation.
       host_rate: examples a second that every host must bring.
     """
@@ -97,13 +112,13 @@ def step_of(found):
     )
 
 
-def plan(step, topology, efficiency=1.0):
+def plan(step, topology, fit=PEAK):
     """The `Plan` of a step on a slice of the generation that it was compiled for; None where the batch cannot divide.
 
     Args:
       step: Step.
       topology: topologies.Topology.
-      efficiency: the share of the peak rates, of compute or memory, that is reached; see `calibration`.
+      fit: Fit.
 
     Raises:
       ValueError: another generation.
@@ -122,8 +137,13 @@ def plan(step, topology, efficiency=1.0):
     compute = step.flops * examples / chip.flops
     memory = (step.example_bytes * examples + step.weight_bytes * share) / chip.memory_bandwidth
     all_reduce = all_reduce_seconds(step.reduced_bytes, topology)
-    estimate = max(compute, memory) / efficiency + all_reduce
-    times = {COMPUTE: compute / efficiency, MEMORY: memory / efficiency, ALL_REDUCE: all_reduce}
+    estimate = max(compute, memory) / fit.efficiency + all_reduce + fit.fixed
+    times = {
+        COMPUTE: compute / fit.efficiency,
+        MEMORY: memory / fit.efficiency,
+        ALL_REDUCE: all_reduce,
+        FIXED: fit.fixed,
+    }
     return Plan(
         topology=topology,
         micro_batch=micro_batch,

@@ -40,6 +40,8 @@ def _verdict(found):
         return
     needed = found.get("needed_bytes", found.get("peak_bytes"))
     yield f"fits         NO: {size(needed)} of {size(found['usable_bytes'])} usable"
+    if not found.get("allocations"):
+        yield "             of which parts the compiler does not tell; --largest_batch looks for the batch that fits"
     for each in found.get("allocations", ()):
         yield f"             {size(each['bytes']):>10}  {each['name'] or 'unnamed'}  {each['shape']}"[:_LONGEST_LINE]
 

@@ -56,6 +56,7 @@ RECIPES = (
     Recipe("experiments/bert/lamb_32k.py", "v3-512", 2, "base", _BASE),
     Recipe("experiments/bert/lamb_32k.py", "v6e:256", 1, "base", _BASE),
     Recipe("experiments/bert/lamb_32k.py", "v6e:256", 2, "base", _BASE),
+    Recipe("experiments/bert/mlperf_256.py", "v4:2x2x2"),
     Recipe("experiments/bert/mlperf_4096.py", "v4:4x4x4"),
     Recipe("experiments/wmt/gnmt_legw_4k.py", "v3-64"),
     Recipe("experiments/wmt/gnmt_legw_4k.py", "v5e:32"),
@@ -82,9 +83,9 @@ def lines(checks):
     """The lines of the table."""
     yield (
         "| experiment | slice | batch = a replica's x accumulation x replicas | fits | memory of a replica | "
-        "GFLOP of a replica | collectives of an update | to look at | compiled in |"
+        "GFLOP of a replica | moved by it | collectives of an update | to look at | compiled in |"
     )
-    yield "|---|---|---:|---|---:|---:|---|---|---:|"
+    yield "|---|---|---:|---|---:|---:|---:|---|---|---:|"
     for found in checks:
         yield _row(found)
 
@@ -102,7 +103,9 @@ def _row(found):
         needed = found["peak_bytes"] if found["fits"] else found["needed_bytes"]
         fits = "yes" if found["fits"] else "no"
         memory = f"{report.size(needed)} of {report.size(found['usable_bytes'])}"
-    flops = "" if found.get("flops") is None else f"{found['flops'] / 1e9:,.0f}" + ("*" if found["loops"] else "")
+    more = "*" if found.get("loops") else ""
+    flops = "" if found.get("flops") is None else f"{_billions(found['flops'])}{more}"
+    moved = "" if found.get("flops") is None else f"{report.size(found['bytes'])}{more}"
     kinds = sorted({f"{each['kind']}: {each['operation']}" for each in found["findings"]})
     cells = (
         config,
@@ -111,11 +114,17 @@ def _row(found):
         fits,
         memory,
         flops,
+        moved,
         report.collectives(found) if found.get("collectives") else "",
         "; ".join(kinds) or "nothing",
         f"{found.get('seconds', 0):.0f} s",
     )
     return f"| {' | '.join(cells)} |"
+
+
+def _billions(number):
+    """Small numbers with what tells them from none."""
+    return f"{number / 1e9:,.0f}" if number >= 1e11 else f"{number / 1e9:.2g}"
 
 
 def written_into(text, checks):
