@@ -46,12 +46,10 @@ def _main(unused):
         print(f"ready  {folder}")
         return 0
     asked = _asked(options)
-    environments.ensure(
-        folder, options.accept_libtpu_license, say=lambda line: print(line, file=sys.stderr, flush=True)
-    )
-    found = check.check(asked, folder, keep=options.keep)
+    environments.ensure(folder, options.accept_libtpu_license, say=_say)
+    found = check.check(asked, folder, keep=options.keep, say=_say)
     if options.largest_batch and found["compiles"]:
-        found["largest"] = _largest(asked, found, folder)._asdict()
+        found["largest"] = _largest(asked, found, folder)
     if options.json:
         print(json.dumps(found, indent=1))
     else:
@@ -78,19 +76,29 @@ def _asked(options):
     return check.Asked(options.config, topology, replicas, tuple(options.override), options.phase, options.data_dir)
 
 
+def _say(line):
+    print(line, file=sys.stderr, flush=True)
+
+
 def _largest(asked, found, folder):
-    """Tries batches without accumulation; every trial is a compilation."""
+    """Tries batches without accumulation; every trial is a compilation.
+
+    Returns:
+      Dictionary: `fits`, the largest of a replica, and the fields of a `largest_batch.Suggestion`.
+    """
     micro_batch = found["per_replica_batch"] // found["accumulation_steps"]
 
     def fits(trial):
         if trial == micro_batch:
             return bool(found["fits"])
         outcome = check.check(asked._replace(micro_batch=trial), folder)
-        print(f"tried        {trial} per replica: {'fits' if outcome['fits'] else 'does not fit'}", file=sys.stderr)
+        _say(f"tried        {trial} per replica: {'fits' if outcome['fits'] else 'does not fit'}")
         return bool(outcome["fits"])
 
     most = max(1, found["examples"] // asked.replicas)
-    return largest_batch.suggestion(largest_batch.largest(fits, micro_batch, most), found["batch_size"], asked.replicas)
+    largest = largest_batch.largest(fits, micro_batch, most)
+    suggestion = largest_batch.suggestion(largest, found["batch_size"], asked.replicas)
+    return {"fits": largest, **suggestion._asdict()}
 
 
 def _suggested(found):
@@ -98,7 +106,7 @@ def _suggested(found):
     if not fit["micro_batch"]:
         return "largest      nothing fits: not even one example in a replica"
     return (
-        f"largest      for {fit['batch_size']:,}: {fit['micro_batch']:,} per replica with "
+        f"largest      {fit['fits']:,} per replica fits; for {fit['batch_size']:,}: {fit['micro_batch']:,} with "
         f"--config.accumulation_steps={fit['accumulation_steps']}"
     )
 

@@ -37,13 +37,14 @@ class Asked(typing.NamedTuple):
     micro_batch: int | None = None
 
 
-def check(asked, folder, *, keep=None):
+def check(asked, folder, *, keep=None, say=lambda line: None):
     """Compiles a training step for a slice.
 
     Args:
       asked: Asked.
       folder: where the environments lie; see `environments.ensure`.
       keep: folder that keeps the program (step.mlir, program.txt), or None.
+      say: called with a line before what takes minutes.
 
     Returns:
       Dictionary: what was asked, `compiles`, `fits`, and what `lower.run` and `compile.run` give; peak_bytes and
@@ -53,6 +54,7 @@ def check(asked, folder, *, keep=None):
       ValueError: the config cannot be used at this number of replicas, or a process failed.
     """
     started = time.perf_counter()
+    say(f"tracing      {asked.config}, a replica's step of {asked.replicas:,}")
     with tempfile.TemporaryDirectory() as scratch:
         found = {
             "config": asked.config,
@@ -67,6 +69,7 @@ def check(asked, folder, *, keep=None):
         if "error" in found:
             found.update(compiles=False, fits=None)
         else:
+            say(f"compiling    for {asked.topology.name}, after {time.perf_counter() - started:.0f} s")
             found.update(_compiled(asked, found["variables"], folder, scratch, keep is not None))
         if keep is not None:
             _keep(scratch, keep)
@@ -105,14 +108,12 @@ def _compiled(asked, variables, folder, scratch, keep_program):
     if memory is None:
         return {**found, "compiles": False, "fits": None}
     needed, usable = memory
-    largest = [each._asdict() for each in hlo.allocations(found["error"])]
     return {
         **found,
         "compiles": True,
         "fits": False,
         "needed_bytes": needed,
         "usable_bytes": usable,
-        "allocations": largest,
     }
 
 

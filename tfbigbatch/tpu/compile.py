@@ -15,9 +15,11 @@ import traceback
 os.environ.update(TPU_SKIP_MDS_QUERY="1", TPU_ACCELERATOR_TYPE="v5litepod-4", TPU_WORKER_HOSTNAMES="localhost")
 os.environ.update(ALLOW_MULTIPLE_LIBTPU_LOAD="1", JAX_PLATFORMS="cpu")
 
-from tfbigbatch.tpu import hlo
+from tfbigbatch.tpu import hlo, topologies
 
 FACTS, PROGRAM = "compiled.json", "program.txt"
+# Of all chips the one with most memory.
+_ROOMIEST = "v5p"
 _LONGEST_ERROR = 20_000
 
 
@@ -30,13 +32,11 @@ def run(request):
 
     Returns:
       Dictionary: seconds, device, memory (bytes by kind), flops, bytes, collectives, float64_results,
-      loops, libtpu; or error.
+      loops, libtpu; or error, and where it is want of memory, allocations.
     """
     import jax
-    from jax.experimental import topologies
 
-    topology = topologies.get_topology_desc(platform="tpu", topology_name=request["topology"], **request["options"])
-    devices = list(topology.devices)
+    devices = _devices(request["topology"], request["options"])
     found = {"devices": len(devices), "device": devices[0].device_kind, "jax": jax.__version__, "libtpu": _libtpu()}
     if request["replicas"] > len(devices):
         raise ValueError(f"{request['topology']} has {len(devices)} devices; {request['replicas']} replicas asked for")
@@ -44,7 +44,8 @@ def run(request):
     try:
         executable = _compiled(request, devices[: request["replicas"]])
     except Exception as error:  # The client raises what the compiler says in several types.
-        return {**found, "error": str(error)[:_LONGEST_ERROR], "seconds": round(time.perf_counter() - started, 1)}
+        found["seconds"] = round(time.perf_counter() - started, 1)
+        return {**found, **_failed(str(error), request)}
     found["seconds"] = round(time.perf_counter() - started, 1)
     memory = executable.get_compiled_memory_stats()
     costs = executable.cost_analysis()
@@ -64,6 +65,33 @@ def run(request):
         "float64_results": hlo.float64_count(text),
         "loops": hlo.loops(text),
     }
+
+
+def _devices(name, options):
+    from jax.experimental import topologies as jax_topologies
+
+    return list(jax_topologies.get_topology_desc(platform="tpu", topology_name=name, **options).devices)
+
+
+def _failed(error, request):
+    """What is told of a program that the compiler refused."""
+    found = {"error": error[:_LONGEST_ERROR]}
+    if hlo.out_of_memory(error) is not None:
+        allocations = hlo.allocations(error) or _largest_where_it_fits(request)
+        found["allocations"] = [each._asdict() for each in allocations]
+    return found
+
+
+def _largest_where_it_fits(request):
+    """The largest results of the step for a chip with more memory: far above its own, the compiler lists none."""
+    roomy = topologies.of_chips(_ROOMIEST, max(8, 1 << (request["replicas"] - 1).bit_length()))
+    if roomy is None:
+        return []
+    try:
+        executable = _compiled(request, _devices(roomy.name, roomy.libtpu_options)[: request["replicas"]])
+    except Exception:  # It does not fit there either.
+        return []
+    return hlo.largest_results("\n".join(module.to_string() for module in executable.hlo_modules()))
 
 
 def _compiled(request, devices):
