@@ -2,8 +2,8 @@
 
 from tfbigbatch.errors import missing_extra
 
-# The table's columns up to the end of the run's.
-_TO_THE_RUN = 119
+# The table's columns up to the run's.
+_BEFORE_THE_RUN = 110
 
 
 def lines(names, rows):
@@ -15,7 +15,7 @@ def lines(names, rows):
     """
     yield (
         f"{'slice':<14} {'chips':>5} {'replica':>12} {'compute':>9} {'memory':>9} {'all-reduce':>10} "
-        f"{'at least':>9} {'estimate':>9}  {'limit':<10} {'per host':>12} {'run':>9}"
+        f"{'at least':>9} {'estimate':>9}  {'limit':<10} {'per host':>12} {'run':>9} {'chip-hours':>10}"
     )
     for plans in rows:
         for name, each in zip(names, plans):
@@ -23,12 +23,17 @@ def lines(names, rows):
             yield (
                 f"{each.topology.accelerator_type:<14} {each.topology.chips:>5,} {of_replica:>12} "
                 f"{ms(each.compute):>9} {ms(each.memory):>9} {ms(each.all_reduce):>10} {ms(each.bound):>9} "
-                f"{ms(each.estimate):>9}  {each.limit:<10} {each.host_rate:>10,.0f}/s {time(each.run):>9}"
+                f"{ms(each.estimate):>9}  {each.limit:<10} {each.host_rate:>10,.0f}/s {_of_run([each])}"
                 + (f"  {name}" if len(plans) > 1 else "")
             )
         if len(plans) > 1:
-            total = time(sum(each.run for each in plans))
-            yield f"{total:>{_TO_THE_RUN}}  all"
+            yield f"{'':{_BEFORE_THE_RUN}}{_of_run(plans)}  all"
+
+
+def _of_run(plans):
+    """The time of a run's phases together, and what is paid for."""
+    seconds = sum(each.run for each in plans)
+    return f"{time(seconds):>9} {seconds * plans[0].topology.chips / 3600:>10,.1f}"
 
 
 def comparison(fit, compared):
