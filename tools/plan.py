@@ -22,7 +22,7 @@ flags.DEFINE_float(
     None,
     "The share of the peak rates that is reached; fitted to published runs where left out.",
     lower_bound=0.01,
-    upper_bound=1.0,
+    upper_bound=2.0,
 )
 flags.DEFINE_float(
     "fixed_milliseconds", 0.0, "With --efficiency: of every update, beside what the rates give.", lower_bound=0.0
@@ -41,41 +41,42 @@ def _main(unused):
     chips = command.numbers("chips", options.chips, int)
     checks = [_read(path) for path in options.checks]
     steps = [planning.step_of(found) for found in checks]
-    fit, compared = _fit(options)
-    slices = [topologies.of_chips(steps[0].generation, count) for count in chips]
+    generation = steps[0].generation
+    fit, calibrated = _fit(options, generation)
+    slices = [topologies.of_chips(generation, count) for count in chips]
     planned = [[planning.plan(step, each, fit) for step in steps] for each in slices if each is not None]
     rows = [plans for plans in planned if None not in plans]
     if not rows:
         raise InputError(f"--chips={','.join(options.chips)}: the batch divides over none of these slices.")
     names = [f"phase {found['phase']}" for found in checks]
-    title = f"{checks[0]['config']}, batch {steps[0].batch_size:,}, {steps[0].generation}"
+    title = f"{checks[0]['config']}, batch {steps[0].batch_size:,}, {generation}"
     print(f"{title}; {sum(step.updates for step in steps):,} updates\n")
     print("\n".join(plan_report.lines(names, rows)))
     if options.core_rate:
         print(f"\ncores of a host for its input, at {options.core_rate:,.0f} examples a second and core:")
         for plans in rows:
             print(f"  {plans[0].topology.accelerator_type:<14} {plans[0].host_rate / options.core_rate:,.1f}")
-    if compared:
+    if calibrated is not None:
         print()
-        print("\n".join(plan_report.comparison(fit, compared)))
+        print("\n".join(plan_report.comparison(calibrated, generation)))
     if options.plot:
         plan_report.draw(options.plot, title, rows)
         print(f"\nplot  {options.plot}")
 
 
-def _fit(options):
-    """(planning.Fit, list of calibration.Compared): the user's own, or that of the published runs."""
+def _fit(options, generation):
+    """(planning.Fit, calibration.Calibration): that of the published runs; or the user's own, and None."""
     if options.efficiency is not None:
-        return planning.Fit(options.efficiency, options.fixed_milliseconds / 1e3), []
+        return planning.Fit(options.efficiency, options.fixed_milliseconds / 1e3), None
     if options.fixed_milliseconds:
         raise InputError(f"--fixed_milliseconds={options.fixed_milliseconds} needs --efficiency, or leave both out.")
-    fit, compared = calibration.compare(_calibrating(options.results))
-    if fit is None:
+    calibrated = calibration.compare(_calibrating(options.results), generation)
+    if calibrated is None:
         raise InputError(
             f"--results={options.results} lacks the checks that the estimate is fitted with; give --efficiency, a "
             "share of the peak rates, such as 0.7, and --fixed_milliseconds, such as 8."
         )
-    return fit, compared
+    return calibrated.fit, calibrated
 
 
 def _read(path):

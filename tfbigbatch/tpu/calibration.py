@@ -29,6 +29,7 @@ class Run(typing.NamedTuple):
       seconds: that it took.
       parts: its `Part`s.
       source: where it is published, and what is assumed of it.
+      fits: whether the estimate of its generation is fitted to it; two of a generation are.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Run(typing.NamedTuple):
     seconds: float
     parts: tuple
     source: str
+    fits: bool = False
 
 
 class Compared(typing.NamedTuple):
@@ -54,6 +56,21 @@ class Compared(typing.NamedTuple):
     is_fitted: bool
 
 
+class Calibration(typing.NamedTuple):
+    """What published runs say of a generation.
+
+    Attributes:
+      fit: planning.Fit.
+      fitted_on: the generation of the runs that it is fitted to, another where none of its own are published.
+      compared: list of `Compared`.
+    """
+
+    fit: planning.Fit
+    fitted_on: str
+    compared: list
+
+
+FALLBACK = "v3"
 _IMAGES = 1_281_167
 _RESNET, _RESNET_V4 = "imagenet_resnet50_lars_32k_v3-512", "imagenet_resnet50_lars_8k_v4-128"
 _SHORT, _LONG = (f"bert_lamb_64k_32k_phase{phase}_v3-2048" for phase in (1, 2))
@@ -63,10 +80,10 @@ _V06, _V07 = _LOGS.format("v0.6"), _LOGS.format("v0.7")
 _LAMB = "You et al. 2020, arXiv:1904.00962v1, table 1"
 
 
-def _resnet(topology, batch_size, seconds, step=_RESNET, source=_V06):
+def _resnet(topology, batch_size, seconds, step=_RESNET, source=_V06, fits=False):
     """Four epochs of MLPerf's ResNet-50, an evaluation with them."""
     parts = (Part(step, batch_size, 4 * _IMAGES / batch_size),)
-    return Run(f"ResNet-50 at {batch_size:,}, 4 epochs", topology, seconds, parts, source)
+    return Run(f"ResNet-50 at {batch_size:,}, 4 epochs", topology, seconds, parts, source, fits)
 
 
 def _bert(topology, batch_size, updates, seconds, step=_BERT_V4):
@@ -80,10 +97,10 @@ def _bert(topology, batch_size, updates, seconds, step=_BERT_V4):
     )
 
 
-# The estimate is fitted to the first two; the others tell how far it carries.
+# Of each generation the estimate is fitted to ResNet-50 on few chips and on many; the others tell how far it carries.
 RUNS = (
-    _resnet("v3-32", 4_096, 164.12),
-    _resnet("v3-2048", 32_768, 3.95),
+    _resnet("v3-32", 4_096, 164.12, fits=True),
+    _resnet("v3-2048", 32_768, 3.95, fits=True),
     _resnet("v3-128", 16_384, 40.97),
     _resnet("v3-256", 32_768, 21.32),
     _resnet("v3-512", 32_768, 12.36),
@@ -124,8 +141,8 @@ RUNS = (
         (Part(_SHORT, 512, 900_000), Part(_LONG, 512, 100_000)),
         f"{_LAMB}: 16 TPUs, 81.4 hours; 1,000,000 updates, of which nine tenths are taken as of length 128",
     ),
-    _resnet("v4:4x4x4", 8_192, 24.44, _RESNET_V4, _V07),
-    _resnet("v4:4x8x8", 8_192, 8.92, _RESNET_V4, _V07),
+    _resnet("v4:4x4x4", 8_192, 24.44, _RESNET_V4, _V07, fits=True),
+    _resnet("v4:4x8x8", 8_192, 8.92, _RESNET_V4, _V07, fits=True),
     _bert("v4:2x2x2", 256, 1_953, 455.63),
     _bert("v4:4x4x4", 3_072, 163, 53.93),
     _bert("v4:4x8x8", 3_072, 163, 18.05),
@@ -174,15 +191,26 @@ def _plans(run, steps, fit):
     ]
 
 
-def compare(steps, runs=RUNS):
-    """(`planning.Fit`, list of `Compared`) of the runs whose steps are there; (None, []) without those fitted to."""
+def compare(steps, generation, runs=RUNS):
+    """The `Calibration` of a generation; None where the checks that it is fitted with are not there.
+
+    A generation of which no runs are published gets the fit of `FALLBACK`, and the runs of all show how far that
+    carries; another its own, and its own runs.
+    """
+    own = any(run.fits and _generation(run) == generation for run in runs)
+    fitted_on = generation if own else FALLBACK
     known = [run for run in runs if all(part.step in steps for part in run.parts)]
-    to_fit = runs[:2]
-    if not all(run in known for run in to_fit):
-        return None, []
+    to_fit = [run for run in known if run.fits and _generation(run) == fitted_on]
+    if len(to_fit) != 2:
+        return None
     fit = fitted(to_fit, steps)
-    found = []
+    compared = []
     for run in known:
-        estimate = seconds(run, steps, fit)
-        found.append(Compared(run, estimate, estimate / run.seconds - 1.0, run in to_fit))
-    return fit, found
+        if not own or _generation(run) == generation:
+            estimate = seconds(run, steps, fit)
+            compared.append(Compared(run, estimate, estimate / run.seconds - 1.0, run in to_fit))
+    return Calibration(fit, fitted_on, compared)
+
+
+def _generation(run):
+    return topologies.parse(run.topology).generation

@@ -36,17 +36,20 @@ def _of_run(plans):
     return f"{time(seconds):>9} {seconds * plans[0].topology.chips / 3600:>10,.1f}"
 
 
-def comparison(fit, compared):
-    """The lines of the calibration: published runs beside their estimates.
+def comparison(calibration, generation):
+    """The lines of a calibration: published runs beside their estimates.
 
     Args:
-      fit: planning.Fit.
-      compared: list of `calibration.Compared`.
+      calibration: calibration.Calibration.
+      generation: of the TPU that is planned with.
     """
+    fit, compared = calibration.fit, calibration.compared
     yield (
         f"estimates    at {fit.efficiency:.2f} of the peak rates and {ms(fit.fixed)} of every update: fitted to two "
-        "published runs, tried on the others"
+        f"published runs on {calibration.fitted_on}, tried on the others"
     )
+    if calibration.fitted_on != generation:
+        yield f"  no run on {generation} is among them"
     width = max(len(each.run.name) for each in compared)
     for each in compared:
         error = "fitted" if each.is_fitted else f"{each.error:+.0%}"
@@ -103,5 +106,5 @@ def ms(seconds):
 def time(seconds):
     """Seconds in the unit that suits them."""
     if seconds < 600:
-        return f"{seconds:,.1f} s" if seconds < 10 else f"{seconds:,.0f} s"
+        return f"{seconds:,.2f} s" if seconds < 10 else f"{seconds:,.0f} s"
     return f"{seconds / 60:,.0f} min" if seconds < 4 * 3600 else f"{seconds / 3600:,.1f} h"
