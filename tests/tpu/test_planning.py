@@ -37,6 +37,11 @@ def test_the_efficiency_slows_the_chip_and_not_the_links():
     assert slow.bound == fast.bound
 
 
+def test_no_efficiency_computes_above_the_peak():
+    step = STEP._replace(flops=1e13)
+    assert at("v3-32", step, fit=planning.Fit(1.5)).estimate == at("v3-32", step).estimate > at("v3-32", step).compute
+
+
 def test_what_is_fixed_adds_to_every_update_and_may_be_the_limit():
     found = at("v3-32", fit=planning.Fit(1.0, 2.0))
     assert found.estimate == pytest.approx(at("v3-32").estimate + 2.0) and found.limit == "fixed"

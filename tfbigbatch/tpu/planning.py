@@ -18,7 +18,8 @@ class Fit(typing.NamedTuple):
     """How far real updates stay behind the peak rates; see `calibration`.
 
     Attributes:
-      efficiency: the share of the peak rates, of compute or memory, that is reached.
+      efficiency: the share of the peak rates, of compute or memory, that is reached. Above 1 for the memory where the
+        compiler counts bytes that never leave the chip; of compute no more than the peak is taken.
       fixed: seconds of every update beside these, whatever its batch: waiting for the slowest chip, starting programs.
     """
 
@@ -137,13 +138,13 @@ def plan(step, topology, fit=PEAK):
     compute = step.flops * examples / chip.flops
     memory = (step.example_bytes * examples + step.weight_bytes * share) / chip.memory_bandwidth
     all_reduce = all_reduce_seconds(step.reduced_bytes, topology)
-    estimate = max(compute, memory) / fit.efficiency + all_reduce + fit.fixed
     times = {
-        COMPUTE: compute / fit.efficiency,
+        COMPUTE: compute / min(1.0, fit.efficiency),
         MEMORY: memory / fit.efficiency,
         ALL_REDUCE: all_reduce,
         FIXED: fit.fixed,
     }
+    estimate = max(times[COMPUTE], times[MEMORY]) + all_reduce + fit.fixed
     return Plan(
         topology=topology,
         micro_batch=micro_batch,
