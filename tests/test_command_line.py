@@ -217,6 +217,11 @@ CASES = {
     "unknown tpu": ([f"--config={LEGW}", "--model_dir=/proc/x", "--tpu=nowhere"], {}, "--tpu=nowhere: no TPU answers"),
     "bad TF_CONFIG": ([f"--config={LEGW}", "--model_dir=/proc/x"], {"TF_CONFIG": "{"}, "TF_CONFIG is not JSON"),
     "unwritable": ([f"--config={LEGW}", "--model_dir=/proc/x"], {}, "/proc/x cannot be written"),
+    "store": (
+        [f"--config={LEGW}", "--model_dir=gs://bucket/run"],
+        {},
+        "--model_dir=gs://bucket/run is the address of a store; expected a folder",
+    ),
     "bad profile": ([f"--config={LEGW}", "--model_dir=/proc/x", "--profile_steps=9,3"], {}, "expected FIRST,LAST"),
     "no data": (
         ["--config=experiments/mnist/lstm_legw.py", "--model_dir=/proc/x", "--data_dir=/nowhere"],

@@ -35,6 +35,7 @@ def execute(main, parse=None, takes_arguments=False):
         rest = (parse or _parse)(sys.argv)
         if len(rest) > 1 and not takes_arguments:
             raise InputError(f"{rest[1]!r} is not a flag; flags begin with --, as --model_dir=DIR.")
+        _check_folders()
         code = main(rest[1:]) or 0
     except (InputError, DivergedError) as error:
         sys.stdout.flush()
@@ -56,6 +57,19 @@ def _exit_from_a_cluster(code):
     """Ends the process at once: at the interpreter's end TensorFlow waits for the other workers, or aborts."""
     sys.stderr.flush()
     os._exit(code)
+
+
+def _check_folders():
+    """Raises ValueError where a flag for a folder names a place that is none, such as gs://bucket.
+
+    Not seen, the name would make folders gs: and bucket on this machine's disk.
+    """
+    for name, value in flags.FLAGS.flag_values_dict().items():
+        if name.endswith("_dir") and isinstance(value, str) and "://" in value:
+            raise InputError(
+                f"--{name}={value} is the address of a store; expected a folder. Mount the store and give the folder; "
+                "of Google Cloud's buckets see docs/tpu.md."
+            )
 
 
 def series_flags():

@@ -93,7 +93,7 @@ def _calibrating(folder):
     """Dictionary from names to the `planning.Step`s of the checks that can be planned with."""
     found = {}
     for name, check in table.read(folder).items():
-        if check.get("fits") and not check.get("loops") and check["accumulation_steps"] == 1:
+        if check.get("fits") and not check["uncounted_loops"]:
             found[name] = planning.step_of(check)
     return found
 

@@ -38,5 +38,6 @@ def fitting(**fields):
         "collectives": [{"kind": "all-reduce", "count": 1, "bytes": 100_000_000}],
         "float64_results": 0,
         "loops": 0,
+        "uncounted_loops": 0,
     }
     return {**found, **fields}

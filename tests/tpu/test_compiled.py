@@ -35,6 +35,9 @@ def tpu_check(*arguments):
 def test_a_small_step_compiles_for_every_generation(topology):
     code, found = tpu_check("--config=experiments/digits/lstm_legw.py", f"--topology={topology}", "--replicas=8")
     assert code == 0 and found["fits"] and found["per_replica_batch"] == 64 and found["findings"] == []
+    # 8 rows of 8 pixels into 64 units: what they are multiplied by forwards, and twice that backwards, of every turn.
+    assert found["loops"] == 2 and found["uncounted_loops"] == 0
+    assert found["flops"] >= 3 * 8 * 2 * 64 * (8 + 64) * 4 * 64
     # All gradients go together.
     assert [(each["kind"], each["count"]) for each in found["collectives"]] == [("all-reduce", 1)]
     assert found["collectives"][0]["bytes"] >= 4 * found["weights"]

@@ -75,13 +75,18 @@ def test_one_chip_sends_nothing():
     "fields, said",
     [
         ({"fits": False}, "did not compile and fit"),
-        ({"loops": 2}, "one turn only"),
-        ({"accumulation_steps": 4}, "--override=accumulation_steps=1"),
+        ({"uncounted_loops": 2}, "2 of the program's loops turn is not known"),
     ],
 )
 def test_what_cannot_be_planned_is_told(fields, said):
     with pytest.raises(ValueError, match=said):
         planning.step_of(fitting(**fields))
+
+
+def test_an_accumulating_step_gives_the_costs_of_an_example_and_its_pass():
+    found = planning.step_of(fitting(accumulation_steps=4))
+    assert found.micro_batch == 32
+    assert found._replace(micro_batch=128) == planning.step_of(fitting())
 
 
 def test_another_generation_is_refused():

@@ -34,5 +34,6 @@ def test_findings_have_their_lines():
     assert "nothing on the host" not in found
 
 
-def test_loops_are_said_to_be_counted_once():
-    assert "one turn" in text(loops=2) and "one turn" not in text()
+def test_loops_whose_turns_are_not_known_are_said_to_be_counted_once():
+    assert "of 1 of its loops one turn" in text(loops=2, uncounted_loops=1)
+    assert "one turn" not in text(loops=2)

@@ -14,7 +14,7 @@ def test_a_page_gets_its_table():
     page = f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n"
     too_large = fitting(fits=False, needed_bytes=2**35)
     # What the compiler tells of a program that it made, and of no other.
-    for name in ("flops", "bytes", "collectives", "loops", "float64_results"):
+    for name in ("flops", "bytes", "collectives", "uncounted_loops", "float64_results"):
         del too_large[name]
     written = table.written_into(page, [fitting(), too_large])
     assert written.startswith("before\n") and written.endswith("\nafter\n") and "old" not in written

@@ -75,6 +75,7 @@ _IMAGES = 1_281_167
 _RESNET, _RESNET_V4 = "imagenet_resnet50_lars_32k_v3-512", "imagenet_resnet50_lars_8k_v4-128"
 _SHORT, _LONG = (f"bert_lamb_64k_32k_phase{phase}_v3-2048" for phase in (1, 2))
 _BERT_V4 = "bert_mlperf_256_v4-16"
+_GNMT, _PAIRS = "wmt_gnmt_legw_4k_v3-64", 3_534_981
 _LOGS = "github.com/mlcommons/training_results_{}, Google/results: the median over the runs of each run's median block"
 _V06, _V07 = _LOGS.format("v0.6"), _LOGS.format("v0.7")
 _LAMB = "You et al. 2020, arXiv:1904.00962v1, table 1"
@@ -95,6 +96,12 @@ def _bert(topology, batch_size, updates, seconds, step=_BERT_V4):
         (Part(step, batch_size, updates),),
         _V07,
     )
+
+
+def _gnmt(topology, batch_size, seconds):
+    """An epoch of MLPerf's GNMT, of as many pairs as its submission counts, padded to 48 pieces."""
+    parts = (Part(_GNMT, batch_size, _PAIRS / batch_size),)
+    return Run(f"GNMT at {batch_size:,}, an epoch", topology, seconds, parts, _V06)
 
 
 # Of each generation the estimate is fitted to ResNet-50 on few chips and on many; the others tell how far it carries.
@@ -119,6 +126,11 @@ RUNS = (
         "You et al. 2019, arXiv:1901.08256, abstract: 1,024 TPU v3, 2 minutes; taken as 90 epochs",
     ),
     _bert("v3-32", 448, 1_117, 514.43, _LONG),
+    _gnmt("v3-32", 4_096, 120.28),
+    _gnmt("v3-128", 8_192, 37.59),
+    _gnmt("v3-256", 8_192, 27.68),
+    _gnmt("v3-512", 8_192, 19.35),
+    _gnmt("v3-1024", 8_192, 15.69),
     Run(
         "BERT-Large, LAMB 64K/32K",
         "v3-2048",

@@ -15,7 +15,7 @@ import traceback
 os.environ.update(TPU_SKIP_MDS_QUERY="1", TPU_ACCELERATOR_TYPE="v5litepod-4", TPU_WORKER_HOSTNAMES="localhost")
 os.environ.update(ALLOW_MULTIPLE_LIBTPU_LOAD="1", JAX_PLATFORMS="cpu")
 
-from tfbigbatch.tpu import hlo, topologies
+from tfbigbatch.tpu import hlo, loops, topologies
 
 FACTS, PROGRAM = "compiled.json", "program.txt"
 # Of all chips the one with most memory.
@@ -31,8 +31,9 @@ def run(request):
         the last arguments become the last results), folder, and keep_program (whether program.txt is kept).
 
     Returns:
-      Dictionary: seconds, device, memory (bytes by kind), flops, bytes, collectives, float64_results,
-      loops, libtpu; or error, and where it is want of memory, allocations.
+      Dictionary: seconds, device, memory (bytes by kind), flops, bytes (both with every turn of the loops),
+      collectives, float64_results, loops (how many), uncounted_loops (of which one turn is counted, as the others are
+      not known), libtpu; or error, and where it is want of memory, allocations.
     """
     import jax
 
@@ -51,6 +52,9 @@ def run(request):
     costs = executable.cost_analysis()
     costs = costs[0] if isinstance(costs, list) else costs
     text = "\n".join(module.to_string() for module in executable.hlo_modules())
+    program = loops.Program(text)
+    # The compiler counts one turn of each loop.
+    whole = program.cost({"flops": costs.get("flops"), "bytes": costs.get("bytes accessed")}, _cost)
     if request["keep_program"]:
         with open(os.path.join(request["folder"], PROGRAM), "w", encoding="utf-8") as file:
             file.write(text)
@@ -58,13 +62,25 @@ def run(request):
     return {
         **found,
         "memory": {name.removesuffix("_in_bytes"): getattr(memory, name) for name in names},
-        "flops": costs.get("flops"),
-        "bytes": costs.get("bytes accessed"),
-        "optimal_seconds": costs.get("optimal_seconds"),
+        **whole,
         "collectives": [each._asdict() for each in hlo.collectives(text)],
         "float64_results": hlo.float64_count(text),
-        "loops": hlo.loops(text),
+        "loops": len(program.loops),
+        "uncounted_loops": sum(each.turns is None for each in program.loops),
     }
+
+
+def _cost(text):
+    """Flops and bytes of a program's text, as XLA counts them: for a CPU, since libtpu counts a whole program only.
+
+    The operations are the same; of the bytes a TPU's padding is missing.
+    """
+    import jax
+    from jax._src.lib import _jax
+    from jaxlib import _hlo
+
+    costs = _jax.hlo_module_cost_analysis(jax.devices("cpu")[0].client, _hlo.hlo_module_from_text(text))
+    return {"flops": costs["flops"], "bytes": costs["bytes accessed"]}
 
 
 def _devices(name, options):

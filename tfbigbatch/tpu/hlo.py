@@ -99,11 +99,6 @@ def float64_count(text):
     return len(re.findall(r"= \(?f64\[", text))
 
 
-def loops(text):
-    """How many loops a program has. The compiler's count of operations takes the body of each once."""
-    return len(re.findall(r" while\(", text))
-
-
 def _bytes(shape):
     total = 0
     for match in _SHAPE.finditer(shape):

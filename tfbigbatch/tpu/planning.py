@@ -86,18 +86,16 @@ def step_of(found):
     """The `Step` of a check, as `check.check` gave it.
 
     Raises:
-      ValueError: it did not compile or fit; or its operations are not known, as those of loops are not.
+      ValueError: it did not compile or fit; or how often its loops turn is not known.
     """
     if not found.get("fits"):
         raise InputError(f"{found['config']} on {found['topology']}: it did not compile and fit; nothing to plan with.")
-    accumulation = found["accumulation_steps"]
-    if accumulation > 1 or found.get("loops"):
+    if found["uncounted_loops"]:
         raise InputError(
-            f"{found['config']} on {found['topology']}: the program has loops, of whose operations the compiler counts "
-            "one turn only. Plan with a check without accumulation (--override=accumulation_steps=1); a step whose "
-            "layers are loops (an LSTM that is not unrolled) cannot be planned."
+            f"{found['config']} on {found['topology']}: how often {found['uncounted_loops']} of the program's loops "
+            "turn is not known, and so not what they cost: the step cannot be planned."
         )
-    micro_batch = found["per_replica_batch"]
+    examples = found["per_replica_batch"]
     # Variables are read and written, gradients written and read.
     weight_bytes = 2 * found["state_bytes"] + 2 * 4 * found["weights"]
     reduced = sum(each["bytes"] for each in found["collectives"] if each["kind"] == ALL_REDUCE)
@@ -105,9 +103,9 @@ def step_of(found):
         generation=found["topology"].partition(":")[0],
         batch_size=found["batch_size"],
         updates=found["updates"],
-        micro_batch=micro_batch,
-        flops=found["flops"] / micro_batch,
-        example_bytes=max(0.0, found["bytes"] - weight_bytes) / micro_batch,
+        micro_batch=examples // found["accumulation_steps"],
+        flops=found["flops"] / examples,
+        example_bytes=max(0.0, found["bytes"] - weight_bytes) / examples,
         weight_bytes=weight_bytes,
         reduced_bytes=reduced,
     )

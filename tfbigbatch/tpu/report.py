@@ -19,8 +19,8 @@ def lines(found):
     yield from _verdict(found)
     if found.get("flops") is not None:
         yield f"step         {found['flops'] / 1e9:,.1f} GFLOP and {size(found['bytes'])} moved, in a replica"
-        if found["loops"]:
-            yield f"             more than that: the compiler counts one turn of each of its {found['loops']} loops"
+        if found["uncounted_loops"]:
+            yield f"             more than that: of {found['uncounted_loops']} of its loops one turn is counted"
         yield f"collectives  {collectives(found) or 'none'}"
     yield from _findings(found)
     memory = max(found["lower_gib"], found.get("compile_gib", 0))

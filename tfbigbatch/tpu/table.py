@@ -102,7 +102,7 @@ def _row(found):
         needed = found["peak_bytes"] if found["fits"] else found["needed_bytes"]
         fits = "yes" if found["fits"] else "no"
         memory = f"{report.size(needed)} of {report.size(found['usable_bytes'])}"
-    more = "*" if found.get("loops") else ""
+    more = "*" if found.get("uncounted_loops") else ""
     flops = "" if found.get("flops") is None else f"{_billions(found['flops'])}{more}"
     moved = "" if found.get("flops") is None else f"{report.size(found['bytes'])}{more}"
     kinds = sorted({f"{each['kind']}: {each['operation']}" for each in found["findings"]})

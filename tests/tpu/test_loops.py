@@ -1,0 +1,63 @@
+import os
+
+import pytest
+
+from tfbigbatch.tpu import loops
+
+# A loop of 2 turns around one of 8 and one of as many as that had turned, as accumulation around an LSTM.
+with open(os.path.join(os.path.dirname(__file__), "sample_loops.txt"), encoding="utf-8") as file:
+    PROGRAM = file.read()
+
+
+def turns_of(text):
+    return {each.body.removeprefix("%").removesuffix("_body"): each.turns for each in loops.Program(text).loops}
+
+
+def multiplications(text):
+    """What a compiler counts: those of the entry and of one turn of its loops."""
+    blocks = {block.removeprefix("ENTRY ").split(" ")[0]: block for block in text.split("\n\n") if "{\n" in block}
+    entry = text.split("ENTRY ")[1].split(" ")[0]
+
+    def count(name):
+        bodies = [line.split("body=")[1] for line in blocks[name].splitlines() if " while(" in line]
+        return blocks[name].count(" multiply(") + sum(map(count, bodies))
+
+    return {"flops": count(entry)}
+
+
+def test_turns_are_read_from_the_counters():
+    assert turns_of(PROGRAM) == {"forward": 8, "backward": 8, "accumulation": 2}
+    assert turns_of("HloModule nothing") == {}
+
+
+@pytest.mark.parametrize(
+    "known, instead, unknown",
+    [
+        ("add(%one.1, %count.1)", "add(%count.1, %count.1)", {"forward", "backward"}),
+        ("%limit.2 = s32[]{:T(256)} constant(8)", "%limit.2 = s32[]{:T(256)} parameter(1)", {"forward", "backward"}),
+        ("compare(%count.6, %limit.4), direction=LT", "compare(%count.6, %limit.4), direction=GT", {"backward"}),
+        ("tuple(%count.5, %product.3, %limit.3)", "tuple(%count.5, %product.3, %count.4)", {"backward"}),
+        ("%zero.3 = s32[]{:T(256)} constant(0)", "%zero.3 = s32[]{:T(256)} parameter(1)", {"accumulation"}),
+        ("tuple(%zero.3, %product.4)", "fusion(%zero.3, %product.4), kind=kLoop", {"accumulation"}),
+    ],
+)
+def test_turns_that_the_text_does_not_tell_are_none(known, instead, unknown):
+    assert known in PROGRAM
+    turns = turns_of(PROGRAM.replace(known, instead))
+    assert {name for name, number in turns.items() if number is None} == unknown
+
+
+def test_every_turn_is_counted():
+    once = multiplications(PROGRAM)
+    assert once == {"flops": 1 + 1 + 2}
+    assert loops.Program(PROGRAM).cost(once, multiplications) == {"flops": 1 + 2 * (8 * 1 + 8 * 2)}
+
+
+def test_of_a_loop_whose_turns_are_not_known_one_is_counted():
+    text = PROGRAM.replace("constant(2)", "parameter(1)")
+    assert loops.Program(text).cost(multiplications(text), multiplications) == {"flops": 1 + 8 * 1 + 8 * 2}
+
+
+def test_a_program_without_loops_costs_what_it_did():
+    text = "HloModule step\n\nENTRY %main (one: f32[]) -> f32[] {\n  ROOT %one = f32[] parameter(0)\n}\n"
+    assert loops.Program(text).cost({"flops": 3}, None) == {"flops": 3}
