@@ -1,9 +1,10 @@
 """The loops of a compiled program: how often each turns, and what all turns cost. A compiler counts one of each.
 
-Read from the program's text. The turns are known of a loop whose counter goes from a constant by ones to a constant, as
-those that an LSTM, `tf.range` and accumulation make.
+Read from the program's text. The turns are known of a loop whose condition depends on whole numbers that the text tells,
+such as the counters of an LSTM, `tf.range` and accumulation: those numbers alone are computed, turn by turn.
 """
 
+import operator
 import re
 import typing
 
@@ -11,8 +12,34 @@ _COMPUTATION = re.compile(r"^(?P<entry>ENTRY )?(?P<name>%[\w.\-]+) \(.*\{$")
 _INSTRUCTION = re.compile(r"^  (?P<root>ROOT )?(?P<name>%[\w.\-]+) = (?:\(.*?\)|\S+) (?P<operation>[\w\-]+)\(")
 _NAME = re.compile(r"%[\w.\-]+")
 _ATTRIBUTE = re.compile(r"\b(?P<key>condition|body|to_apply|index|direction)=(?P<value>%?[\w.\-]+)")
+# In the order of the operands that they get.
+_BRANCHES = re.compile(
+    r"\bbranch_computations=\{(?P<listed>[^}]*)\}|"
+    r"\btrue_computation=(?P<true>%[\w.\-]+), false_computation=(?P<false>%[\w.\-]+)"
+)
+_WHOLE_NUMBER = re.compile(r"-?\d+")
 # They hand their operand on.
 _SAME = {"copy", "bitcast", "reshape", "copy-start", "copy-done", "optimization-barrier"}
+_COMPARISONS = {
+    "LT": operator.lt,
+    "LE": operator.le,
+    "GT": operator.gt,
+    "GE": operator.ge,
+    "EQ": operator.eq,
+    "NE": operator.ne,
+}
+_ARITHMETIC = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "minimum": min,
+    "maximum": max,
+    "negate": operator.neg,
+    "and": operator.and_,
+    "or": operator.or_,
+}
+# More than a training step has; a loop without an end would never be done.
+_MOST_TURNS = 20_000
 
 
 class Instruction(typing.NamedTuple):
@@ -20,20 +47,22 @@ class Instruction(typing.NamedTuple):
 
     Attributes:
       operation: such as 'while'.
-      operands: names of results; of a constant its text.
+      operands: names of results; of a constant and a parameter their text.
       attributes: dictionary of texts: condition, body, to_apply, index and direction, where the line has them.
+      branches: names of computations of which one is run.
     """
 
     operation: str
     operands: tuple
     attributes: dict
+    branches: tuple
 
 
 class Loop(typing.NamedTuple):
     """A `while`.
 
     Attributes:
-      within: name of the computation that holds it.
+      within: name of the computation that holds it: the entry, another loop's body or a branch.
       body: name of the computation that it repeats.
       turns: how often; None where that is not known.
     """
@@ -56,21 +85,23 @@ class Program:
     def __init__(self, text):
         self._entry, self._blocks, self._instructions, self._roots = None, {}, {}, {}
         self._read(text)
-        # From a body, or what is called, to the computation and the instruction that run it.
+        # From a body, a branch, or what is called, to the computation and the instruction that run it.
         self._run_by = {}
         for within, instructions in self._instructions.items():
             for each in instructions.values():
-                if each.operation in ("while", "call"):
-                    run = each.attributes["body" if each.operation == "while" else "to_apply"]
+                for run in _computations(each):
                     self._run_by[run] = within, each
+        self._ends = {}
         self.loops = [
-            Loop(self._holder(within), body, self._turns(within, each))
+            Loop(self._holder(within), body, self._end(within, each)[0])
             for body, (within, each) in self._run_by.items()
             if each.operation == "while"
         ]
 
     def cost(self, once, cost_of):
         """What the program costs with all turns of its loops; one where they are not known.
+
+        Of branches the highest cost is counted, of each number by itself, as compilers do.
 
         Args:
           once: dictionary of numbers: the cost with one turn of each loop.
@@ -79,17 +110,31 @@ class Program:
         Returns:
           Dictionary as `once`.
         """
-        single = {each.body: cost_of(self._alone(each.body)) for each in self.loops}
+        inside, switches = {}, {}
+        for loop in self.loops:
+            inside.setdefault(loop.within, []).append(loop)
+        for within, instructions in self._instructions.items():
+            for each in instructions.values():
+                if each.branches:
+                    switches.setdefault(self._holder(within), []).append(each.branches)
 
         def whole(computation, cost):
-            for loop in self.loops:
-                if loop.within == computation:
-                    turn, counted = whole(loop.body, single[loop.body]), single[loop.body]
-                    turns = 1 if loop.turns is None else loop.turns
-                    cost = {name: cost[name] + turns * turn[name] - counted[name] for name in cost}
+            """The cost, where `cost` has one turn of each loop in the computation."""
+            for loop in inside.get(computation, ()):
+                single = cost_of(self._alone(loop.body))
+                turn = whole(loop.body, single)
+                turns = 1 if loop.turns is None else loop.turns
+                cost = {name: cost[name] + turns * turn[name] - single[name] for name in cost}
+            for branches in switches.get(computation, ()):
+                singles = [cost_of(self._alone(branch)) for branch in branches]
+                wholes = [whole(branch, single) for branch, single in zip(branches, singles)]
+                cost = {
+                    name: cost[name] + max(each[name] for each in wholes) - max(each[name] for each in singles)
+                    for name in cost
+                }
             return cost
 
-        return whole(self._entry, once)
+        return whole(self._entry, once) if self.loops else once
 
     def _alone(self, computation):
         """The text of a program that is this computation; what it calls stands before it."""
@@ -98,88 +143,111 @@ class Program:
         return "\n\n".join(["HloModule one_turn", *before, f"ENTRY {self._blocks[computation]}"]) + "\n"
 
     def _holder(self, computation):
-        """The body or entry that runs a computation; itself where nothing known does."""
+        """The entry, body or branch that runs a computation; itself where nothing known does."""
         while computation in self._run_by and self._run_by[computation][1].operation == "call":
             computation = self._run_by[computation][0]
         return computation
 
-    def _turns(self, within, loop):
-        if self._holder(within) != self._entry and self._holder(within) not in self._run_by:
-            # Of a branch, or of what is not read here.
-            return None
-        counted = self._counted(within, loop)
-        return counted and counted[2] - counted[1]
+    def _end(self, within, loop):
+        """(turns, dictionary of the last values that decided them, by position); (None, {}) where they are not known."""
+        body = loop.attributes["body"]
+        if body not in self._ends:
+            self._ends[body] = self._turned(within, loop)
+        return self._ends[body]
 
-    def _counted(self, within, loop):
-        """(position, first, last) of a loop's counter among the values that it carries; None where it is not known."""
-        condition, body = loop.attributes["condition"], loop.attributes["body"]
-        compare = self._instructions[condition].get(self._roots.get(condition))
-        if compare is None or compare.operation != "compare" or compare.attributes.get("direction") != "LT":
-            return None
-        counter, limit = (self._resolved(condition, name) for name in compare.operands)
-        position = self._position(condition, counter)
-        if position is None or not self._adds_one(body, position):
-            return None
-        start, end = self._carried_at_first(within, loop, position), self._number(limit)
-        if end is None:
-            end = self._carried(within, loop, self._position(condition, limit))
-        return None if start is None or end is None else (position, start, max(start, end))
+    def _turned(self, within, loop):
+        values = {position: self._element(within, loop.operands[0], position) for position in self._deciding(loop)}
+        if None in values.values():
+            return None, {}
+        for turns in range(_MOST_TURNS):
+            goes_on = self._goes_on(loop, values.get)
+            if not goes_on:
+                return (None, {}) if goes_on is None else (turns, values)
+            values = {position: self._next(loop, position, values.get) for position in values}
+        return None, {}
 
-    def _value(self, computation, name):
-        """A whole number that a name always stands for in a computation, or None."""
-        found = self._resolved(computation, name)
-        if self._position(computation, found) is not None:
-            return self._carried(*self._run_by.get(computation, (None, None)), self._position(computation, found))
-        if found is not None and found.operation == "get-tuple-element":
-            source, position = self._resolved(computation, found.operands[0]), int(found.attributes["index"])
-            if source is not None and source.operation == "while":
-                counted = self._counted(computation, source)
-                if counted and counted[0] == position:
-                    return counted[2]
-                return self._carried(computation, source, position)
-        return self._number(found)
+    def _deciding(self, loop):
+        """Positions of the carried values that the loop's condition depends on, of this turn or of one before."""
+        asked, done = set(), set()
 
-    def _carried(self, within, loop, position):
-        """A whole number that a loop carries from its first turn to its last as it is, or None."""
-        if position is None or loop is None or loop.operation != "while":
-            return None
-        stays = self._position(loop.attributes["body"], self._next(loop.attributes["body"], position)) == position
-        return self._carried_at_first(within, loop, position) if stays else None
+        def ask(position):
+            asked.add(position)
+            return 0
 
-    def _carried_at_first(self, within, loop, position):
-        first = self._resolved(within, loop.operands[0])
-        is_listed = first is not None and first.operation == "tuple"
-        return self._value(within, first.operands[position]) if is_listed else None
+        self._goes_on(loop, ask)
+        while asked - done:
+            position = min(asked - done)
+            self._next(loop, position, ask)
+            done.add(position)
+        return done
 
-    def _resolved(self, computation, name):
-        """The instruction behind a name and what only hands on."""
+    def _goes_on(self, loop, carried):
+        condition = loop.attributes["condition"]
+        return self._value(condition, self._roots.get(condition), carried)
+
+    def _next(self, loop, position, carried):
+        body = loop.attributes["body"]
+        return self._element(body, self._roots.get(body), position, carried)
+
+    def _value(self, computation, name, carried=None):
+        """A whole number (0 or 1 of a truth) that a name stands for, or None.
+
+        Args:
+          carried: function of a position: what a loop carries there in the turn of which the value is asked; None: the
+            value that it has in every turn.
+        """
         found = self._instructions[computation].get(name)
-        while found is not None and found.operation in _SAME:
-            found = self._instructions[computation].get(found.operands[0])
-        return found
-
-    def _number(self, found):
-        is_number = found is not None and found.operation == "constant" and re.fullmatch(r"-?\d+", found.operands[0])
-        return int(found.operands[0]) if is_number else None
-
-    def _position(self, computation, found):
-        """Which of the values that a loop carries an instruction takes, or None."""
-        if found is None or found.operation != "get-tuple-element":
+        if found is None:
             return None
-        source = self._resolved(computation, found.operands[0])
-        return int(found.attributes["index"]) if source is not None and source.operation == "parameter" else None
+        if found.operation in _SAME:
+            return self._value(computation, found.operands[0], carried)
+        if found.operation == "constant":
+            return _number(found.operands[0])
+        if found.operation == "get-tuple-element":
+            return self._element(computation, found.operands[0], int(found.attributes["index"]), carried)
+        compute = _ARITHMETIC.get(found.operation) or _COMPARISONS.get(found.attributes.get("direction"))
+        if compute is None:
+            return None
+        values = [self._value(computation, each, carried) for each in found.operands]
+        return None if None in values else int(compute(*values))
 
-    def _next(self, body, position):
-        """The instruction of a carried value's next."""
+    def _element(self, computation, name, position, carried=None):
+        """As `_value`, of a tuple's element."""
+        found = self._instructions[computation].get(name)
+        if found is None:
+            return None
+        if found.operation in _SAME:
+            return self._element(computation, found.operands[0], position, carried)
+        if found.operation == "tuple":
+            return self._value(computation, found.operands[position], carried)
+        if found.operation == "while":
+            _, last = self._end(computation, found)
+            return last[position] if position in last else self._steady(computation, found, position)
+        if found.operation == "parameter":
+            return self._given(computation, position) if carried is None else carried(position)
+        return None
+
+    def _given(self, computation, position):
+        """An element of what a body or a branch gets from the computation that runs it."""
+        within, run_by = self._run_by.get(computation, (None, None))
+        if run_by is None or run_by.operation == "call":
+            return None
+        if run_by.operation == "while":
+            return self._steady(within, run_by, position)
+        return self._element(within, run_by.operands[1 + run_by.branches.index(computation)], position)
+
+    def _steady(self, within, loop, position):
+        """What a loop carries from its first turn to its last as it is, or None."""
+        body = loop.attributes["body"]
         root = self._instructions[body].get(self._roots.get(body))
-        return self._resolved(body, root.operands[position]) if root is not None and root.operation == "tuple" else None
-
-    def _adds_one(self, body, position):
-        found = self._next(body, position)
-        if found is None or found.operation != "add":
-            return False
-        terms = [self._resolved(body, name) for name in found.operands]
-        return {self._position(body, each) for each in terms} >= {position} and {*map(self._number, terms)} >= {1}
+        found = self._instructions[body].get(root.operands[position]) if root and root.operation == "tuple" else None
+        while found is not None and found.operation in _SAME:
+            found = self._instructions[body].get(found.operands[0])
+        if found is None or found.operation != "get-tuple-element" or int(found.attributes["index"]) != position:
+            return None
+        source = self._instructions[body].get(found.operands[0])
+        is_carried = source is not None and source.operation == "parameter"
+        return self._element(within, loop.operands[0], position) if is_carried else None
 
     def _read(self, text):
         name, lines = None, []
@@ -204,7 +272,23 @@ class Program:
 def _instruction(match, line):
     end = line.find(")", match.end())
     inside = line[match.end() : end]
-    operands = (inside,) if match["operation"] == "constant" else tuple(_NAME.findall(inside))
+    is_text = match["operation"] in ("constant", "parameter")
+    branches = _BRANCHES.search(line, end) if match["operation"] == "conditional" else None
     return Instruction(
-        match["operation"], operands, {each["key"]: each["value"] for each in _ATTRIBUTE.finditer(line, end)}
+        match["operation"],
+        (inside,) if is_text else tuple(_NAME.findall(inside)),
+        {each["key"]: each["value"] for each in _ATTRIBUTE.finditer(line, end)},
+        tuple(_NAME.findall(branches[0])) if branches else (),
     )
+
+
+def _computations(instruction):
+    """Names of those that an instruction runs: the bodies of loops, what is called, and branches."""
+    key = {"while": "body", "call": "to_apply"}.get(instruction.operation)
+    return (instruction.attributes[key],) if key else instruction.branches
+
+
+def _number(text):
+    if text in ("true", "false"):
+        return int(text == "true")
+    return int(text) if _WHOLE_NUMBER.fullmatch(text) else None
