@@ -1,7 +1,7 @@
 """The loops of a compiled program: how often each turns, and what all turns cost. A compiler counts one of each.
 
-Read from the program's text. The turns are known of a loop whose condition depends on whole numbers that the text tells,
-such as the counters of an LSTM, `tf.range` and accumulation: those numbers alone are computed, turn by turn.
+Read from the program's text. The turns are known of a loop whose condition depends on whole numbers that the text
+tells, such as the counters of an LSTM, `tf.range` and accumulation: those numbers alone are computed, turn by turn.
 """
 
 import operator
@@ -149,7 +149,7 @@ class Program:
         return computation
 
     def _end(self, within, loop):
-        """(turns, dictionary of the last values that decided them, by position); (None, {}) where they are not known."""
+        """(turns, the last values that decided them by position); (None, {}) where they are not known."""
         body = loop.attributes["body"]
         if body not in self._ends:
             self._ends[body] = self._turned(within, loop)
