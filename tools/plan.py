@@ -82,18 +82,21 @@ def _fit(options, generation):
 def _read(path):
     try:
         with open(path, encoding="utf-8") as file:
-            return json.load(file)
+            found = json.load(file)
     except (OSError, ValueError) as error:
         raise InputError(
             f"--checks={path} cannot be read ({error}). Expected what tpu_check.py --json printed."
         ) from None
+    if not isinstance(found, dict) or "config" not in found or (found.get("fits") and "uncounted_loops" not in found):
+        raise InputError(f"--checks={path} is not what this version's tpu_check.py --json prints; check the step again.")
+    return found
 
 
 def _calibrating(folder):
     """Dictionary from names to the `planning.Step`s of the checks that can be planned with."""
     found = {}
     for name, check in table.read(folder).items():
-        if check.get("fits") and not check["uncounted_loops"]:
+        if check.get("fits") and check.get("uncounted_loops") == 0:
             found[name] = planning.step_of(check)
     return found
 

@@ -21,10 +21,14 @@ def test_a_plan_of_a_check(tmp_path):
 
 def test_what_is_missing_is_one_message(tmp_path):
     (tmp_path / "step.json").write_text(json.dumps(fitting(fits=False)))
+    older = fitting()
+    del older["uncounted_loops"]
+    (tmp_path / "older.json").write_text(json.dumps(older))
     config = "--config=experiments/digits/lstm_legw.py"
     for name, arguments, said in (
         ("plan", [], "--checks is missing"),
         ("plan", [f"--checks={tmp_path}/step.json"], "did not compile and fit"),
+        ("plan", [f"--checks={tmp_path}/older.json"], "older.json is not what this version's tpu_check.py"),
         ("tpu_check", [config], "--topology is missing"),
         ("tpu_check", [config, "--topology=v3-8", "--replicas=9"], "runs at most 8"),
         ("tpu_check", ["--config=nowhere.py", "--topology=v3-8"], "nowhere.py: no such file"),

@@ -68,8 +68,8 @@ def test_turns_that_the_text_does_not_tell_are_none(known, instead, unknown):
 )
 def test_other_conditions_and_steps(known, instead, turns):
     assert known in PROGRAM
-    minus_three = "  %one.2 = s32[]{:T(256)} constant(1)\n"
-    text = PROGRAM.replace(minus_three, f"{minus_three}  %minus_three = s32[] constant(-3)\n").replace(known, instead)
+    one = "  %one.2 = s32[]{:T(256)} constant(1)\n"
+    text = PROGRAM.replace(one, f"{one}  %minus_three = s32[] constant(-3)\n").replace(known, instead)
     assert turns_of(text) == {"forward": 8, "backward": turns, "accumulation": 2}
 
 
