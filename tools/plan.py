@@ -88,7 +88,9 @@ def _read(path):
             f"--checks={path} cannot be read ({error}). Expected what tpu_check.py --json printed."
         ) from None
     if not isinstance(found, dict) or "config" not in found or (found.get("fits") and "uncounted_loops" not in found):
-        raise InputError(f"--checks={path} is not what this version's tpu_check.py --json prints; check the step again.")
+        raise InputError(
+            f"--checks={path} is not what this version's tpu_check.py --json prints; check the step again."
+        )
     return found
 
 
