@@ -23,7 +23,16 @@ tf.config.set_logical_device_configuration(
 
 @pytest.fixture(autouse=True)
 def clean_keras():
-    """The trainer sets the process's precision policy, seeds and determinism; each test starts from the defaults."""
+    """The trainer sets the process's precision policy, seeds and determinism; each test starts from the defaults.
+
+    They are set again after it: fixtures of the next module are made before its first test's own.
+    """
+    _reset_keras()
+    yield
+    _reset_keras()
+
+
+def _reset_keras():
     # tf.config turns it on only.
     disable_op_determinism()
     tf_keras.backend.clear_session()
