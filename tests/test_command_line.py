@@ -10,10 +10,10 @@ import time
 
 import pytest
 
-from tests import preloaded
-from tests.cluster.fake_metadata_server import serving
+from tests.helpers import preloaded
+from tests.helpers.fake_metadata_server import serving
 from tests.test_train import assert_same_bits, files_of
-from tfbigbatch.training.metrics_log import read_rows
+from tfbigbatch.runs.metrics_log import read_rows
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LEGW = "experiments/digits/lstm_legw.py"

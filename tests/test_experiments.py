@@ -9,11 +9,11 @@ import pytest
 import tensorflow as tf
 
 from tfbigbatch import experiment, tasks, train
-from tfbigbatch.training.metrics_log import read_rows
-from tfbigbatch.training.model import TrainingModel
+from tfbigbatch.runs.metrics_log import read_rows
+from tfbigbatch.training.train_step import TrainingModel
 
 ROOT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "experiments")
-# Study files hold many experiments; tests/test_study.py walks them.
+# Study files hold many experiments; tests/studies/test_study.py walks them.
 FILES = sorted(
     os.path.relpath(path, ROOT)
     for path in glob.glob(os.path.join(ROOT, "*", "*.py"))

@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from tests.conftest import final_weights
 from tfbigbatch import errors, experiment, train
-from tfbigbatch.training.metrics_log import read_rows
-from tfbigbatch.training.run_directory import read_json
+from tfbigbatch.runs.metrics_log import read_rows
+from tfbigbatch.runs.run_directory import read_json
 
 
 def files_of(directory):

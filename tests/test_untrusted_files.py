@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 import tfbigbatch
-from tests.data import image_sets
-from tfbigbatch.data import array_file, race_passages
-from tfbigbatch.data.prepare_images import prepare
+from tests.helpers import image_sets
+from tfbigbatch.data import array_file
+from tfbigbatch.data.finetuning import race_passages
+from tfbigbatch.data.images.prepare import prepare
 from tfbigbatch.errors import InputError
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -25,7 +26,7 @@ SOURCES = sorted(
 )
 # Modules that make objects of bytes, or take archives apart by themselves, and who may use them, for what.
 UNPICKLE = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "torch"}
-BETWEEN_OUR_PROCESSES = {"tfbigbatch/training/processes.py", "tfbigbatch/training/one_run.py"}
+BETWEEN_OUR_PROCESSES = {"tfbigbatch/utils/jobs.py", "tfbigbatch/utils/job_process.py"}
 # The one place where a file is executed: experiment and study files.
 EXECUTES = {"tfbigbatch/experiment.py": {"exec_module"}}
 # Python's own functions, and methods of any module, that run what a text or a file says.

@@ -13,14 +13,15 @@ import time
 
 from absl import flags
 
-from tfbigbatch import command, experiment, train_flags
+from tfbigbatch import experiment
+from tfbigbatch.cli import command, train_flags
 from tfbigbatch.cluster import slurm
-from tfbigbatch.cluster.loss import worker_loss
 from tfbigbatch.cluster.preemption_notice import PreemptionNotice
-from tfbigbatch.cluster.stop_requests import ending_at_once
 from tfbigbatch.cluster.watchdog import Watchdog
+from tfbigbatch.cluster.worker_loss import worker_loss
 from tfbigbatch.errors import DivergedError, InputError, Preempted
 from tfbigbatch.training.rollbacks import RollBack, Rollbacks
+from tfbigbatch.utils.signals import ending_at_once
 
 
 def run(
@@ -93,19 +94,20 @@ def _run(
     import tf_keras
 
     from tfbigbatch import tasks
+    from tfbigbatch.runs import run_directory
+    from tfbigbatch.runs.metric import Metric
+    from tfbigbatch.runs.metrics_log import MetricsLog
+    from tfbigbatch.runs.resume_rules import may_change
     from tfbigbatch.training import callbacks as run_callbacks
-    from tfbigbatch.training import mlperf_rules, run_directory
     from tfbigbatch.training import phases as run_phases
+    from tfbigbatch.training.build import compiled_model
     from tfbigbatch.training.callbacks.base import updates_done
     from tfbigbatch.training.checkpoints import Checkpoints
-    from tfbigbatch.training.compiled_model import compiled_model
     from tfbigbatch.training.config_checks import check_fields
-    from tfbigbatch.training.elastic import may_change
-    from tfbigbatch.training.measuring import measured
-    from tfbigbatch.training.metric import Metric
-    from tfbigbatch.training.metrics_log import MetricsLog
-    from tfbigbatch.training.mlperf_log import MLPerfLog
-    from tfbigbatch.training.run_instruments import RunInstruments, check_instruments
+    from tfbigbatch.training.evaluate import measured
+    from tfbigbatch.training.instruments import RunInstruments, check_instruments
+    from tfbigbatch.training.mlperf import rules
+    from tfbigbatch.training.mlperf.log import MLPerfLog
     from tfbigbatch.training.segments import fit_segments
     from tfbigbatch.training.strategy import any_worker, barrier, choose, is_chief, is_multi_worker, is_tpu
 
@@ -114,7 +116,7 @@ def _run(
         raise InputError(f"--mode={mode} is unknown; expected one of {', '.join(train_flags.MODES)}.")
     check_fields(config)
     if mlperf_log:
-        mlperf_rules.check(config)
+        rules.check(config)
         if mode != "train_and_eval":
             raise InputError(
                 f"--mlperf_log: its rules ask for evaluations; expected --mode=train_and_eval, not {mode}."
@@ -153,7 +155,7 @@ def _run(
     target = Metric.of_task(config.task)
     mlperf = None
     if mlperf_log and chief:
-        mlperf = MLPerfLog(mlperf_log, target.name, mlperf_rules.unit(config.task))
+        mlperf = MLPerfLog(mlperf_log, target.name, rules.unit(config.task))
         mlperf.init()
 
     # ---- The task and its data; the batch arithmetic and the schedule -------------------------
@@ -253,7 +255,7 @@ def _run(
     last_step = min(total_steps, stop_after or total_steps)
     if mlperf:
         mlperf.start(
-            mlperf_rules.settings(config, plan.scaled, task, phases[0].held_out, strategy.num_replicas_in_sync),
+            rules.settings(config, plan.scaled, task, phases[0].held_out, strategy.num_replicas_in_sync),
             step=first_step,
             steps_in_epoch=phases[0].examples_in_epoch / config.batch_size,
             evaluate_every=plan.evaluate_every,

@@ -12,10 +12,12 @@ import time
 
 from absl import flags
 
-from tfbigbatch import command, experiment, train
-from tfbigbatch.training import runs, series
-from tfbigbatch.training.entry import Entry
-from tfbigbatch.training.report import Report, make_folder
+from tfbigbatch import experiment, train
+from tfbigbatch.cli import command
+from tfbigbatch.reports import collect
+from tfbigbatch.reports.report import Report, make_folder
+from tfbigbatch.studies import series
+from tfbigbatch.studies.entry import Entry
 
 _DIGITS = ("lstm_small_batch", "lstm_naive", "lstm_legw", "lstm_lamb")
 
@@ -44,7 +46,7 @@ def _main(unused):
         processes=options.processes,
         ended_runs=options.ended_runs,
     )
-    report = Report(runs.of_entries(entries, options.model_dir))
+    report = Report(collect.of_entries(entries, options.model_dir))
     print(f"\n{time.perf_counter() - started:.0f} s in all\n")
     print("\n".join(report.table()))
     for path in written:

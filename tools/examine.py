@@ -16,11 +16,12 @@ import os
 
 from absl import flags
 
-from tfbigbatch import command, study
+from tfbigbatch.cli import command
 from tfbigbatch.errors import InputError
-from tfbigbatch.training import examination_report
-from tfbigbatch.training.report import Report, make_folder
-from tfbigbatch.training.run_directory import write_text
+from tfbigbatch.reports import checkpoint_report
+from tfbigbatch.reports.report import Report, make_folder
+from tfbigbatch.runs.run_directory import write_text
+from tfbigbatch.studies import study
 
 flags.DEFINE_string("study", None, "A study file; its runs lie under --model_dir.")
 flags.DEFINE_string("model_dir", None, "Where the study's run directories lie.")
@@ -60,9 +61,9 @@ def _main(folders):
         if looks:
             order = [(row.name, row.batch_size) for row in report.rows]
             looks.sort(key=lambda look: (order.index(_of(look)) if _of(look) in order else len(order), look["seed"]))
-            lines = list(examination_report.table(looks))
+            lines = list(checkpoint_report.table(looks))
             write_text(f"{options.results}.md", f"{report.title}\n\n" + "\n".join(lines) + "\n")
-            examination_report.figure(f"{options.results}.png", looks, report.title, report.baseline)
+            checkpoint_report.figure(f"{options.results}.png", looks, report.title, report.baseline)
             print("\n" + "\n".join(lines) + "\n")
             for file in (path, f"{options.results}.md", f"{options.results}.png"):
                 print(f"written  {file}")
@@ -75,7 +76,7 @@ def _examine(row, run, looks, path, name):
     if options.last and run.status.get("step") in done:
         return
     # TensorFlow takes seconds to import, and there may be nothing to do.
-    from tfbigbatch.training.examination import Examination, Probes
+    from tfbigbatch.reports.checkpoint_analysis import Examination, Probes
 
     probes = Probes(options.fit_examples, options.sharpness_examples, options.noise_examples)
     examination = Examination(run.directory, data_dir=options.data_dir, probes=probes)

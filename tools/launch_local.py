@@ -9,7 +9,7 @@ checkpoint. Ctrl-C or SIGTERM asks all workers to save and stop.
 
 from absl import flags
 
-from tfbigbatch import command
+from tfbigbatch.cli import command
 from tfbigbatch.cluster import local
 from tfbigbatch.errors import InputError
 

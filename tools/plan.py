@@ -11,7 +11,7 @@ import json
 
 from absl import flags
 
-from tfbigbatch import command
+from tfbigbatch.cli import command
 from tfbigbatch.errors import InputError
 from tfbigbatch.tpu import calibration, plan_report, planning, table, topologies
 

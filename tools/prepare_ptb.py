@@ -9,8 +9,8 @@ the files: --train=... --valid=... --test=... The same command again finds its w
 
 from absl import flags
 
-from tfbigbatch import command
-from tfbigbatch.data import corpus
+from tfbigbatch.cli import command
+from tfbigbatch.data.language_model import corpus
 from tfbigbatch.errors import InputError
 
 flags.DEFINE_string("source", None, "The folder of the three texts.")

@@ -7,7 +7,8 @@ Prints the rate, the warm-up and the updates at each batch size, and draws the s
 
 from absl import flags
 
-from tfbigbatch import command, experiment, scaling, tasks
+from tfbigbatch import experiment, scaling, tasks
+from tfbigbatch.cli import command
 from tfbigbatch.errors import InputError
 from tfbigbatch.scaling import preview
 

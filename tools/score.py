@@ -16,11 +16,12 @@ import math
 
 from absl import flags
 
-from tfbigbatch import command
-from tfbigbatch.data import glue_rows, json_file, race_passages, squad_questions
+from tfbigbatch.cli import command
+from tfbigbatch.data import json_file
+from tfbigbatch.data.finetuning import glue_rows, race_passages, squad_questions
 from tfbigbatch.data.whole_file import replace
 from tfbigbatch.errors import InputError, nearest
-from tfbigbatch.scores import glue, race, squad
+from tfbigbatch.tasks.scores import glue, race, squad
 
 flags.DEFINE_string("data", None, "SQuAD's file, GLUE's folder, or RACE's folder or tar file.", required=True)
 flags.DEFINE_string("predictions", None, "The predictions.", required=True)

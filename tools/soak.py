@@ -18,10 +18,10 @@ import time
 import numpy as np
 from absl import flags
 
-from tfbigbatch import command
-from tfbigbatch.cluster.stop_requests import counting_signals
+from tfbigbatch.cli import command
 from tfbigbatch.cluster.vitals import Vitals
 from tfbigbatch.errors import DivergedError, InputError, Preempted
+from tfbigbatch.utils.signals import counting_signals
 
 flags.DEFINE_float("minutes", 120.0, "How long; the run in progress is then ended.", lower_bound=0.0)
 flags.DEFINE_float("kill_every", 60.0, "Seconds between two kills, on average; 0 for none.", lower_bound=0.0)

@@ -13,7 +13,7 @@ import sys
 
 from absl import flags
 
-from tfbigbatch import command
+from tfbigbatch.cli import command
 from tfbigbatch.errors import InputError
 from tfbigbatch.tpu import check, environments, table, topologies
 

@@ -13,7 +13,7 @@ import time
 
 from absl import flags
 
-from tfbigbatch import command, translate
+from tfbigbatch.cli import command, translation
 
 flags.DEFINE_string("model_dir", None, "The run directory.", required=True)
 flags.DEFINE_string("input", None, "The text; UTF-8, or packed as .gz.", required=True)
@@ -32,16 +32,16 @@ flags.DEFINE_bool("jit_compile", False, "Compile the search by XLA; worth its ti
 
 def _main(unused):
     flag = flags.FLAGS
-    options = translate.Options(
-        **{field.name: flag[field.name].value for field in dataclasses.fields(translate.Options)}
+    options = translation.Options(
+        **{field.name: flag[field.name].value for field in dataclasses.fields(translation.Options)}
     )
     # After the flags are known to be right: it imports TensorFlow.
-    from tfbigbatch.training import trained_gnmt
+    from tfbigbatch.runs import load
 
-    trained = trained_gnmt.load(flag.model_dir, step=flag.step, vocabulary=flag.vocabulary)
+    trained = load.load(flag.model_dir, step=flag.step, vocabulary=flag.vocabulary)
     print(f"checkpoint  step {trained.step:,} of {flag.model_dir}, {len(trained.vocabulary):,} pieces", flush=True)
     started = time.perf_counter()
-    counts = translate.translate_file(
+    counts = translation.translate_file(
         trained, flag.input, flag.output, options, say=lambda line: print(line, flush=True)
     )
     seconds = time.perf_counter() - started

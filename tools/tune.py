@@ -11,10 +11,12 @@ import os
 
 from absl import flags
 
-from tfbigbatch import command, experiment, train
-from tfbigbatch.training import runs, series
-from tfbigbatch.training.entry import Entry
-from tfbigbatch.training.report import Report, make_folder
+from tfbigbatch import experiment, train
+from tfbigbatch.cli import command
+from tfbigbatch.reports import collect
+from tfbigbatch.reports.report import Report, make_folder
+from tfbigbatch.studies import series
+from tfbigbatch.studies.entry import Entry
 
 flags.DEFINE_string("config", None, "The experiment file.", required=True)
 flags.DEFINE_list("override", [], "Changes to it for all trials: FIELD=VALUE, as batch_size=1024.")
@@ -52,7 +54,7 @@ def _main(unused):
         processes=options.processes,
         ended_runs=options.ended_runs,
     )
-    report = Report(runs.of_entries(entries, options.model_dir))
+    report = Report(collect.of_entries(entries, options.model_dir))
     print(f"\n{len(entries)} trials of {options.config}, best first\n")
     print("\n".join(report.ranked().table()))
     print()

@@ -16,7 +16,8 @@ import keras
 import tf_keras
 from official.modeling.optimization import lamb
 
-from tfbigbatch import experiment, optimizers, study
+from tfbigbatch import experiment, optimizers
+from tfbigbatch.studies import study
 
 SMALL, LARGE = 64, 2048
 SETTINGS = {"weight_decay": 0.01, "global_clipnorm": 1.0}

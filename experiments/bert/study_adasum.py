@@ -11,7 +11,8 @@ the sum is averaging at four times this rate. Rows "x2" have twice the rate. All
 it for one worker, for averaging and for Adasum, have three seeds, as have the workers at one worker's rate.
 """
 
-from tfbigbatch import experiment, study
+from tfbigbatch import experiment
+from tfbigbatch.studies import study
 
 WORKERS = 4
 SEEDS = (0, 1, 2)

@@ -7,7 +7,8 @@ The checkpoint is wikitext.py's, whose vocabulary is in data/wikitext_1k_32. Eit
 rates, each a row.
 """
 
-from tfbigbatch import experiment, study
+from tfbigbatch import experiment
+from tfbigbatch.studies import study
 
 PRETRAINED = "runs/bert_wikitext"
 VOCAB_FILE = "data/wikitext_1k_32/vocab.txt"

@@ -8,7 +8,8 @@ set are scored. In 64 pieces little of a passage is left. The checkpoint is wiki
 data/wikitext_4k_64.
 """
 
-from tfbigbatch import experiment, study
+from tfbigbatch import experiment
+from tfbigbatch.studies import study
 
 PRETRAINED = "runs/bert_wikitext_4k"
 VOCAB_FILE = "data/wikitext_4k_64/vocab.txt"

@@ -8,7 +8,8 @@ The checkpoint is wikitext_128.py's, whose vocabulary is in data/wikitext_1k_128
 rate, the only one that was tried.
 """
 
-from tfbigbatch import experiment, study
+from tfbigbatch import experiment
+from tfbigbatch.studies import study
 
 PRETRAINED = "runs/bert_wikitext_128"
 VOCAB_FILE = "data/wikitext_1k_128/vocab.txt"

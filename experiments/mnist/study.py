@@ -11,7 +11,8 @@ Every trial: docs/results/tuning/mnist_*.md.
 
 import functools
 
-from tfbigbatch import experiment, study
+from tfbigbatch import experiment
+from tfbigbatch.studies import study
 
 # The best of three and of four rates at 8,192, with the warm-up there.
 NESTEROV_RATE, ADAMW_RATE, TUNED_WARMUP_EPOCHS = 12.8, 0.016, 2.5

@@ -9,7 +9,8 @@ Rows "tuned" have rates for 16 workers; all rates are the best of study_adasum_r
 docs/results/adasum/mnist_lenet.md.
 """
 
-from tfbigbatch import experiment, study
+from tfbigbatch import experiment
+from tfbigbatch.studies import study
 
 WORKERS = (4, 16, 32)
 SEEDS = (0, 1, 2)

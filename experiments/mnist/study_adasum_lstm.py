@@ -8,7 +8,8 @@ kept; the sum is averaging at eight times this rate. Rows "x2" have twice the ra
 best of it for averaging and for Adasum, have three seeds, as have the rows at one worker's rate.
 """
 
-from tfbigbatch import experiment, study
+from tfbigbatch import experiment
+from tfbigbatch.studies import study
 
 WORKERS = 8
 SEEDS = (0, 1, 2)

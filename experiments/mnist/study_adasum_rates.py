@@ -7,7 +7,8 @@ Seed 100, which no table uses. Measured: docs/results/adasum/mnist_lenet_rates.m
 best at the highest rate tried, Adasum with momentum and with LAMB at the lowest.
 """
 
-from tfbigbatch import experiment, study
+from tfbigbatch import experiment
+from tfbigbatch.studies import study
 
 WORKERS = 16
 TRIALS = {

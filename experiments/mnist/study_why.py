@@ -13,7 +13,8 @@ docs/why-large-batches-lose-accuracy.md.
 
 import functools
 
-from tfbigbatch import experiment, study
+from tfbigbatch import experiment
+from tfbigbatch.studies import study
 
 SMALL, LARGE, WORKERS = 64, 4096, 16
 SEEDS = (0, 1, 2)

@@ -11,7 +11,8 @@ LEGW at 1,024; docs/results/multi30k.md, docs/gnmt.md. A run is 15 to 20 minutes
 
 import functools
 
-from tfbigbatch import experiment, study
+from tfbigbatch import experiment
+from tfbigbatch.studies import study
 
 BATCH_SIZES = (1024, 2048, 256)
 MAIN_BATCH = BATCH_SIZES[0]

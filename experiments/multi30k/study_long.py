@@ -8,7 +8,8 @@ BLEU on test2016, every 6 epochs; 849 updates at 1,024. The rate and warm-up at 
 Measured, seed 0: docs/results/multi30k_long.md. Some 40 minutes of a CPU core each.
 """
 
-from tfbigbatch import experiment, study
+from tfbigbatch import experiment
+from tfbigbatch.studies import study
 
 
 def get_study():

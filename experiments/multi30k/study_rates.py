@@ -7,7 +7,8 @@
 BLEU on the validation set, seed 0. At 1,024 the warm-up is LEGW's, an epoch. Measured: docs/gnmt.md.
 """
 
-from tfbigbatch import experiment, study
+from tfbigbatch import experiment
+from tfbigbatch.studies import study
 
 SETTINGS = {"global_clipnorm": 5.0}
 ADAPTED = {"weight_decay": 0.0, "beta_2": 0.98, **SETTINGS}

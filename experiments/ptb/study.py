@@ -10,7 +10,8 @@ linearly; with four times of it the first epoch at 640 ended at 845.
 
 import functools
 
-from tfbigbatch import experiment, study
+from tfbigbatch import experiment
+from tfbigbatch.studies import study
 
 WARMUP_EPOCHS = 1 / 32  # at batch 20, and so 1 at 640 by LEGW; the linear rule keeps it
 BATCH_SIZES = (80, 320, 640)

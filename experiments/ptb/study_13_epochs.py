@@ -7,7 +7,8 @@ Perplexity on the test set, one seed, an hour of a core each. The recipe of smal
 study.py, both carried by LEGW.
 """
 
-from tfbigbatch import experiment, study
+from tfbigbatch import experiment
+from tfbigbatch.studies import study
 
 WARMUP_EPOCHS = 1 / 32  # at batch 20: an epoch at 640
 

@@ -9,7 +9,8 @@ BEST, the best of it for one worker, for averaging and for Adasum, have three se
 rate.
 """
 
-from tfbigbatch import experiment, study
+from tfbigbatch import experiment
+from tfbigbatch.studies import study
 
 WORKERS = 8
 SEEDS = (0, 1, 2)

@@ -11,7 +11,8 @@ One seed. The rates of naive, linear and LEGW + LARS are the best at 128; LARS, 
 
 import functools
 
-from tfbigbatch import experiment, study
+from tfbigbatch import experiment
+from tfbigbatch.studies import study
 
 BATCH_SIZES = (2048, 4096)
 WARMUP_EPOCHS = 5.0  # of the linear rule: Goyal et al.

@@ -8,7 +8,8 @@
 At 2,048 the warm-up is LEGW's, 2.5 epochs. One seed, 0, the table's.
 """
 
-from tfbigbatch import experiment, study
+from tfbigbatch import experiment
+from tfbigbatch.studies import study
 
 LEGW_WARMUP_EPOCHS = 2.5
 EXCLUDED = {"exclude_from_weight_decay": "norm_and_bias", "exclude_from_layer_adaptation": "norm_and_bias"}

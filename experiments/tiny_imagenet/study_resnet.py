@@ -11,7 +11,8 @@ Every trial: docs/results/tuning/tiny_imagenet_resnet.md.
 
 import functools
 
-from tfbigbatch import experiment, study
+from tfbigbatch import experiment
+from tfbigbatch.studies import study
 
 TUNED_AT, SEEDS = 2048, (0, 1, 2)
 WARMUP_EPOCHS = 5.0  # of the linear rule, Goyal et al.; and of the rates tuned at 2,048

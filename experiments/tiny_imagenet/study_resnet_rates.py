@@ -7,7 +7,8 @@
 At 2,048 the warm-up is an eighth of 20 epochs, a twelfth of 60. Seed 0, one of the table's three.
 """
 
-from tfbigbatch import experiment, study
+from tfbigbatch import experiment
+from tfbigbatch.studies import study
 
 # At 2,048, of 20 and of 60 epochs.
 SHORT_WARMUP_EPOCHS, WARMUP_EPOCHS = 2.5, 5.0

@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from tests.cluster.fake_metadata_server import serving
+from tests.helpers.fake_metadata_server import serving
 from tfbigbatch.cluster import preemption_notice
 from tfbigbatch.cluster.preemption_notice import PreemptionNotice
 

@@ -11,7 +11,7 @@ import sys
 import numpy as np
 import tensorflow as tf
 
-from tests.optimizers.faces import KERAS, make, variables
+from tests.helpers.keras_versions import KERAS, make, variables
 from tfbigbatch.optimizers import adasum_exchange
 from tfbigbatch.training import strategy as strategies
 

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import tensorflow as tf
 
-from tests.optimizers.faces import FACES, KERAS, make
+from tests.helpers.keras_versions import FACES, KERAS, make
 from tfbigbatch.training import strategy as strategies
 
 UPDATES, BATCH = 20, 32

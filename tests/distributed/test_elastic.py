@@ -7,7 +7,7 @@ import pytest
 
 from tests.conftest import final_weights
 from tests.test_command_line import command, finish, wait_for_step
-from tfbigbatch.training.metrics_log import read_rows
+from tfbigbatch.runs.metrics_log import read_rows
 
 FLAGS = [
     "--config=experiments/digits/lstm_lamb.py",

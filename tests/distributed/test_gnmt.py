@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from tfbigbatch.models.gnmt import gnmt
+from tfbigbatch.models.gnmt.network import gnmt
 from tfbigbatch.tasks.smoothed_tokens import SmoothedTokenCrossEntropy
-from tfbigbatch.training.model import TrainingModel
+from tfbigbatch.training.train_step import TrainingModel
 
 
 def made_up_batch(sentences=16):

@@ -7,7 +7,7 @@ import pytest
 
 from tests.conftest import final_weights
 from tests.distributed.test_multi_worker import cluster
-from tfbigbatch.training.metrics_log import read_rows
+from tfbigbatch.runs.metrics_log import read_rows
 
 WATCHED = [
     "--config.instruments.probe.micro_batch_size=8",

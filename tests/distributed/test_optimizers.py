@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from tests.distributed.optimizer_worker import CASES, UPDATES, batches, small_model, trained
 from tests.distributed.test_multi_worker import free_ports
-from tests.optimizers.faces import FACES
+from tests.helpers.keras_versions import FACES
 from tests.test_command_line import ROOT
 
 LIMIT_SECONDS = 300

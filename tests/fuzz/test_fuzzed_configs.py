@@ -6,10 +6,12 @@ import shutil
 import pytest
 from absl import flags
 
-from tests.fuzz import mutations
-from tests.fuzz.judge import few_and_many, judge
-from tfbigbatch import experiment, study, train, train_flags
+from tests.helpers import mutations
+from tests.helpers.fuzz_judge import few_and_many, judge
+from tfbigbatch import experiment, train
+from tfbigbatch.cli import train_flags
 from tfbigbatch.errors import InputError
+from tfbigbatch.studies import study
 from tfbigbatch.training.config_checks import check_fields
 from tfbigbatch.training.phases import phases_of
 from tfbigbatch.training.rollbacks import Rollbacks

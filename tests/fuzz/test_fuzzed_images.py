@@ -8,14 +8,16 @@ import struct
 
 import pytest
 
-from tests.data import image_sets
-from tests.fuzz import mutations
-from tests.fuzz.judge import few_and_many, judge
 from tests.fuzz.test_fuzzed_questions import PASSAGE
 from tests.fuzz.test_fuzzed_texts import emptied
-from tfbigbatch.data import bert_manifest, mnist, race_passages, record_index, tfrecord
-from tfbigbatch.data.prepare_bert import existing as existing_bert
-from tfbigbatch.data.prepare_images import check, existing, prepare, tree
+from tests.helpers import image_sets, mutations
+from tests.helpers.fuzz_judge import few_and_many, judge
+from tfbigbatch.data.bert import manifest
+from tfbigbatch.data.bert.prepare import existing as existing_bert
+from tfbigbatch.data.finetuning import race_passages
+from tfbigbatch.data.images.prepare import check, existing, prepare, tree
+from tfbigbatch.data.in_memory import mnist
+from tfbigbatch.data.records import index, tfrecord
 
 IMAGE = image_sets.encoded()
 # Values of a feature that nobody expects there.
@@ -136,7 +138,7 @@ def test_records_of_images_that_others_made(tmp_path, seeds):
 @few_and_many(100, 3000)
 def test_records_for_bert_that_others_made(tmp_path, seeds):
     path = str(tmp_path / "records")
-    keys = bert_manifest.STANDARD_KEYS
+    keys = manifest.STANDARD_KEYS
 
     def case(choices):
         features = {keys[name]: [1] * 8 for name in ("ids", "mask", "types")}
@@ -170,7 +172,7 @@ def test_the_index_of_records(tmp_path, seeds):
         damaged = mutations.of_bytes(choices, content)
         with open(path, "wb") as file:
             file.write(damaged)
-        offsets = record_index.offsets(path).tolist()
+        offsets = index.offsets(path).tolist()
         # From frame to frame, to the end: no byte of the file is of no record.
         ends = [*offsets[1:], len(damaged)]
         for first, last in zip(offsets, ends):

@@ -5,11 +5,11 @@ import os
 
 import pytest
 
-from tests.data import made_squad, made_vocabulary
-from tests.fuzz import mutations
-from tests.fuzz.judge import few_and_many, judge
-from tfbigbatch.data import glue_rows, json_file, race_passages, squad, squad_questions, text_pairs
-from tfbigbatch.scores import squad as squad_scores
+from tests.helpers import made_squad, made_vocabulary, mutations
+from tests.helpers.fuzz_judge import few_and_many, judge
+from tfbigbatch.data import json_file
+from tfbigbatch.data.finetuning import glue_rows, race_passages, squad, squad_questions, text_pairs
+from tfbigbatch.tasks.scores import squad as squad_scores
 
 PASSAGE = {
     "article": "a b c",

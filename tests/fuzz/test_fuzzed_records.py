@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.data import bert_sets, made_images, translation_sets
-from tests.fuzz import mutations
-from tests.fuzz.judge import few_and_many, judge
-from tfbigbatch.data import bert_manifest, record_manifest, tfrecord
-from tfbigbatch.data.bert_records import BertRecords
-from tfbigbatch.data.image_records import ImageRecords
-from tfbigbatch.data.translation_records import TranslationRecords
+from tests.helpers import bert_sets, made_images, mutations, translation_sets
+from tests.helpers.fuzz_judge import few_and_many, judge
+from tfbigbatch.data.bert import manifest as bert_manifest
+from tfbigbatch.data.bert.dataset import BertRecords
+from tfbigbatch.data.images.dataset import ImageRecords
+from tfbigbatch.data.records import manifest as record_manifest
+from tfbigbatch.data.records import tfrecord
+from tfbigbatch.data.translation.dataset import TranslationRecords
 
 BATCH = 8
 # Records that are whole, each with the checksum of its frame, and not what the set says.

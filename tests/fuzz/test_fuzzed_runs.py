@@ -6,18 +6,18 @@ import shutil
 
 import numpy as np
 
-from tests.fuzz import mutations
-from tests.fuzz.judge import few_and_many, judge
 from tests.fuzz.test_fuzzed_texts import emptied
-from tests.training import made_runs
+from tests.helpers import made_runs, mutations
+from tests.helpers.fuzz_judge import few_and_many, judge
 from tests.training.test_checkpoints import trained
 from tfbigbatch import experiment
-from tfbigbatch.training import metrics_log, runs, summary
+from tfbigbatch.reports import collect, summary
+from tfbigbatch.runs import metrics_log
+from tfbigbatch.runs.metric import Metric
+from tfbigbatch.runs.run_directory import RunDirectory
+from tfbigbatch.studies.results_cache import EndedRuns
 from tfbigbatch.training.checkpoints import Checkpoints
-from tfbigbatch.training.ended_runs import EndedRuns
-from tfbigbatch.training.metric import Metric
 from tfbigbatch.training.rollbacks import Rollbacks
-from tfbigbatch.training.run_directory import RunDirectory
 
 
 @few_and_many(150, 5000)
@@ -42,7 +42,7 @@ def test_what_tells_of_a_run(tmp_path, seeds):
             directory.check(config)
         status = directory.status()
         f"{status.get('step', 0):,} {status.get('seconds', 0.0) + 1.0}"
-        summary.summarise(runs.found_in([folder]), metric, target=0.5)
+        summary.summarise(collect.found_in([folder]), metric, target=0.5)
         metrics_log.MetricsLog(directory, resume_step=10)
         # Rows of whole lines stay, up to the step that is gone back to.
         kept = [row["step"] for row in metrics_log.read_rows(directory.metrics)]

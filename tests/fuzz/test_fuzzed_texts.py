@@ -8,14 +8,17 @@ import shutil
 import numpy as np
 import pytest
 
-from tests.data import bert_sets, translation_sets
-from tests.fuzz import mutations
-from tests.fuzz.judge import few_and_many, judge
-from tfbigbatch.data import bert_manifest, corpus, record_manifest, translation_manifest, translation_vocabulary
-from tfbigbatch.data import wordpiece as wordpieces
-from tfbigbatch.data.prepare_bert import prepare as prepare_bert
-from tfbigbatch.data.prepare_bert import settings as bert_settings
-from tfbigbatch.data.prepare_translation import prepare as prepare_translation
+from tests.helpers import bert_sets, mutations, translation_sets
+from tests.helpers.fuzz_judge import few_and_many, judge
+from tfbigbatch.data import tokenizer as wordpieces
+from tfbigbatch.data.bert import manifest as bert_manifest
+from tfbigbatch.data.bert.prepare import prepare as prepare_bert
+from tfbigbatch.data.bert.prepare import settings as bert_settings
+from tfbigbatch.data.language_model import corpus
+from tfbigbatch.data.records import manifest as record_manifest
+from tfbigbatch.data.translation import manifest as translation_manifest
+from tfbigbatch.data.translation import vocabulary as translation_vocabulary
+from tfbigbatch.data.translation.prepare import prepare as prepare_translation
 from tfbigbatch.errors import InputError
 
 SENTENCES = bert_sets.plain(8)

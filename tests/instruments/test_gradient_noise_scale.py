@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.instruments.faces import INSTRUMENTS, examples, fit, model_of, one_face_or_slow
-from tests.optimizers.faces import KERAS
+from tests.helpers.instrument_models import INSTRUMENTS, examples, fit, model_of, one_face_or_slow
+from tests.helpers.keras_versions import KERAS
 from tfbigbatch.instruments import StepGradients
 
 DIMENSION, NOISE = 4, 0.5

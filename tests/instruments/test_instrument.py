@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 from tests.conftest import mirrored
-from tests.instruments.faces import INSTRUMENTS, examples, fit, model_of, one_face_or_slow, tanh
-from tests.optimizers.faces import make
+from tests.helpers.instrument_models import INSTRUMENTS, examples, fit, model_of, one_face_or_slow, tanh
+from tests.helpers.keras_versions import make
 from tfbigbatch import instruments
 from tfbigbatch.instruments.event_log import log_of
 from tfbigbatch.instruments.instrument import next_look

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from tests.instruments.faces import INSTRUMENTS, examples, fit, model_of, tanh
-from tests.optimizers.faces import KERAS, make
+from tests.helpers.instrument_models import INSTRUMENTS, examples, fit, model_of, tanh
+from tests.helpers.keras_versions import KERAS, make
 
 
 def paths(model):

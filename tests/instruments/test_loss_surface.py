@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.instruments.faces import INSTRUMENTS, examples, fit, model_of, one_face_or_slow, tanh
+from tests.helpers.instrument_models import INSTRUMENTS, examples, fit, model_of, one_face_or_slow, tanh
 from tfbigbatch.instruments import losses_along, losses_around
 from tfbigbatch.instruments.weights import filter_normalised
 

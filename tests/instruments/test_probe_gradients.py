@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from tests.conftest import mirrored
-from tests.optimizers.faces import FACES, KERAS
+from tests.helpers.keras_versions import FACES, KERAS
 from tfbigbatch.instruments.probe import micro_batches_of
 from tfbigbatch.instruments.probe_gradients import ProbeGradients
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.optimizers.faces import FACES, KERAS
+from tests.helpers.keras_versions import FACES, KERAS
 from tfbigbatch.instruments.probe import micro_batches_of
 from tfbigbatch.instruments.probe_hessian import ProbeHessian
 

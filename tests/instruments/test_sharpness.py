@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.conftest import mirrored
-from tests.instruments.faces import INSTRUMENTS, examples, fit, model_of, tanh
+from tests.helpers.instrument_models import INSTRUMENTS, examples, fit, model_of, tanh
 
 PROBE = examples(64, seed=1)
 

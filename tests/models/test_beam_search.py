@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.models import numpy_beam_search
-from tests.models.numpy_beam_search import MadeModel
+from tests.helpers import numpy_beam_search
+from tests.helpers.numpy_beam_search import MadeModel
 from tfbigbatch.models.beam_search import beam_search
 from tfbigbatch.models.greedy_search import greedy_search
 

@@ -3,10 +3,10 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from tests.models import numpy_beam_search, numpy_gnmt
-from tests.models.test_gnmt import FIELDS, LENGTHS, SHALLOW, batch
-from tfbigbatch.models.gnmt import gnmt
-from tfbigbatch.models.gnmt_decoding import translate
+from tests.helpers import numpy_beam_search, numpy_gnmt
+from tests.models.test_gnmt_model import FIELDS, LENGTHS, SHALLOW, batch
+from tfbigbatch.models.gnmt.decoding import translate
+from tfbigbatch.models.gnmt.network import gnmt
 
 BEGIN, END = 1, 2
 

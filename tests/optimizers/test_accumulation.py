@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.conftest import mirrored
-from tests.optimizers.faces import FACES, KERAS, assert_same_weights, small_data, small_model
+from tests.helpers.keras_versions import FACES, KERAS, assert_same_weights, small_data, small_model
 from tfbigbatch.optimizers.accumulation import accumulate_gradients, split_micro_batches
 
 

@@ -5,9 +5,18 @@ import pytest
 import tensorflow as tf
 
 from tests.conftest import mirrored
-from tests.optimizers.adasum_in_numpy import tree
-from tests.optimizers.faces import FACE, FACES, KERAS, assert_same_weights, fitted, make, small_data, small_model
-from tests.optimizers.faces import variables as make_variables
+from tests.helpers.adasum_in_numpy import tree
+from tests.helpers.keras_versions import (
+    FACE,
+    FACES,
+    KERAS,
+    assert_same_weights,
+    fitted,
+    make,
+    small_data,
+    small_model,
+)
+from tests.helpers.keras_versions import variables as make_variables
 from tfbigbatch import optimizers
 
 both_faces = pytest.mark.parametrize("face", FACES)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.optimizers.adasum_in_numpy import tree
+from tests.helpers.adasum_in_numpy import tree
 from tfbigbatch.optimizers import adasum_rule
 
 ON_TPU = dict(dtype=tf.float32, leaves=2)

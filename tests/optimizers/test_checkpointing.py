@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.optimizers.faces import FACES, KERAS, fitted, make, small_data, small_model
+from tests.helpers.keras_versions import FACES, KERAS, fitted, make, small_data, small_model
 from tfbigbatch.optimizers import restore_from_saved_model
 from tfbigbatch.optimizers.checkpointing import canonical
 

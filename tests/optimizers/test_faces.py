@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 
 import tfbigbatch
-from tests.optimizers.faces import FACE, FACES, KERAS, fitted, make, small_model, variables
-from tests.optimizers.numpy_rules import lamb_run, lars_run
+from tests.helpers.keras_versions import FACE, FACES, KERAS, fitted, make, small_model, variables
+from tests.helpers.numpy_rules import lamb_run, lars_run
 
 OPTIMIZERS = [
     ("LARS", dict(learning_rate=0.5, weight_decay=0.01, eeta=0.05)),
@@ -66,7 +66,7 @@ def test_twelve_updates_with_a_changing_rate_follow_numpy(face, compiled):
         )
 
         def update(gradient):
-            optimizer.apply_gradients([(gradient, variable)])  # noqa: B023
+            optimizer.apply_gradients([(gradient, variable)])
 
         update = tf.function(update) if compiled else update
         for gradient in gradients:

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.conftest import mirrored
-from tests.optimizers.faces import FACES, KERAS, assert_same_weights, fitted, make
+from tests.helpers.keras_versions import FACES, KERAS, assert_same_weights, fitted, make
 
 both_faces = pytest.mark.parametrize("face", FACES)
 ONE_DEVICE = tf.distribute.OneDeviceStrategy("CPU:0")

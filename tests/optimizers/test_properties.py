@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from tests.optimizers.faces import make
+from tests.helpers.keras_versions import make
 from tfbigbatch.optimizers import rules
 
 values = st.floats(-10.0, 10.0, width=32).filter(lambda value: value == 0.0 or abs(value) > 1e-3)

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.conftest import mirrored
-from tests.optimizers.faces import FACE, FACES, KERAS, assert_same_weights, fitted, variables
+from tests.helpers.keras_versions import FACE, FACES, KERAS, assert_same_weights, fitted, variables
 from tfbigbatch import optimizers
 
 ARGUMENTS = {
@@ -69,7 +69,7 @@ def test_a_quadratic_is_minimised(face, name):
 def test_rosenbrocks_valley_is_followed(face, name):
     rates = {"adamw": 0.05, "lamb": 0.02, "lars": 0.5, "momentum": 1e-3}
     arguments = {"adamw": dict(weight_decay=0.0)}.get(name, {})
-    valley = lambda x: (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2  # noqa: E731
+    valley = lambda x: (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
     end = minimised(face, name, [-1.0, 1.5], valley, 3000, rate=rates[name], **arguments)
     np.testing.assert_allclose(end, [1.0, 1.0], atol=0.1)
 

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.conftest import mirrored
-from tests.optimizers.faces import FACE, FACES, KERAS, assert_same_weights, fitted, make, small_model
+from tests.helpers.keras_versions import FACE, FACES, KERAS, assert_same_weights, fitted, make, small_model
 
 both_faces = pytest.mark.parametrize("face", FACES)
 ONE_DEVICE = tf.distribute.OneDeviceStrategy("CPU:0")

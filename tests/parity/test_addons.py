@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from tests.parity.runs import (
+from tests.helpers.parity_runs import (
     EXCLUSIONS,
     GRADIENTS,
     LAMB_RATE,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.parity.runs import (
+from tests.helpers.parity_runs import (
     EETA,
     GRADIENTS,
     LAMB_RATE,

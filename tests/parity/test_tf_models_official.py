@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.parity.runs import (
+from tests.helpers.parity_runs import (
     EETA,
     EXCLUSIONS,
     GRADIENTS,

@@ -8,10 +8,10 @@ import tensorflow as tf
 import tf_keras
 
 from tests.conftest import mirrored
-from tests.optimizers.faces import FACES, KERAS, make
+from tests.helpers.keras_versions import FACES, KERAS, make
 from tfbigbatch import scaling, schedules
-from tfbigbatch.schedules.governed import govern
-from tfbigbatch.training.model import TrainingModel
+from tfbigbatch.schedules.adjustable_warmup import govern
+from tfbigbatch.training.train_step import TrainingModel
 
 GOVERNED = {"tf_keras": schedules.tf_keras.GovernedWarmup, "keras3": schedules.keras3.GovernedWarmup}
 DATE = {"tf_keras": scaling.tf_keras.DATE, "keras3": scaling.keras3.DATE}

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tests.optimizers.faces import FACES, KERAS, fitted
+from tests.helpers.keras_versions import FACES, KERAS, fitted
 from tfbigbatch import optimizers
 from tfbigbatch.scaling import RULES, Recipe
 

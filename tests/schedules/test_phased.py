@@ -1,9 +1,9 @@
 import pytest
 import tensorflow as tf
 
-from tfbigbatch import faces, schedules
+from tfbigbatch import keras_version, schedules
 
-FACES = sorted(faces.KERAS)
+FACES = sorted(keras_version.KERAS)
 
 
 def rates(schedule, steps):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.optimizers.faces import FACES, KERAS
+from tests.helpers.keras_versions import FACES, KERAS
 from tfbigbatch import schedules
 from tfbigbatch.schedules import DECAYS
 
@@ -75,10 +75,10 @@ def test_an_optimizer_takes_the_rate_of_its_own_updates(face):
     optimizer = keras.optimizers.SGD(made("linear", face))
     if face == "tf_keras":
         variable = tf.Variable([0.0])
-        step = lambda: optimizer.apply_gradients([(tf.constant([1.0]), variable)])  # noqa: E731
+        step = lambda: optimizer.apply_gradients([(tf.constant([1.0]), variable)])
     else:
         variable = keras.Variable(np.zeros(1, "float32"))
-        step = lambda: optimizer.apply([tf.constant([1.0])], [variable])  # noqa: E731
+        step = lambda: optimizer.apply([tf.constant([1.0])], [variable])
     for _ in range(20):
         step()
     assert float(tf.convert_to_tensor(variable)[0]) == pytest.approx(-sum(rates(made("linear"), range(20))), rel=1e-5)

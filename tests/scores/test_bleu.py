@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from tfbigbatch.scores.bleu import bleu
+from tfbigbatch.tasks.scores.bleu import bleu
 
 REFERENCES = ["The cat sat on the mat.", "A dog barked at the red car."]
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfbigbatch.scores import glue
+from tfbigbatch.tasks.scores import glue
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tfbigbatch.scores import race
+from tfbigbatch.tasks.scores import race
 
 
 def test_all_is_over_the_questions():

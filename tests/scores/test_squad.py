@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tfbigbatch.scores import squad
+from tfbigbatch.tasks.scores import squad
 
 # A folder of data sets, each in a folder of its name; tests that need one skip where it is absent.
 REAL = os.path.join(os.environ.get("TFBIGBATCH_DATA", "data"), "squad")

@@ -6,7 +6,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.tasks.gnmt import Gnmt
-from tfbigbatch.training.model import TrainingModel
+from tfbigbatch.training.train_step import TrainingModel
 
 
 @pytest.fixture(scope="module")

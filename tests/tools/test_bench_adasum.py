@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from tests import preloaded
-from tests.preloaded import ROOT
+from tests.helpers import preloaded
+from tests.helpers.preloaded import ROOT
 
 BENCH = os.path.join(ROOT, "tools", "bench", "adasum.py")
 

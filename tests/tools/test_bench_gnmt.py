@@ -37,7 +37,7 @@ def test_buckets_hold_each_pair_once_whatever_their_shapes(monkeypatch):
     monkeypatch.syspath_prepend(BENCH)
     import gnmt_buckets
 
-    from tfbigbatch.data import length_buckets
+    from tfbigbatch.data.translation import length_buckets
 
     lengths = gnmt_buckets.lengths(None, 60, 30)
     assert lengths.shape == (60, 2) and lengths.min() >= 2 and lengths.max() <= 30

@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from tests import preloaded
-from tests.preloaded import ROOT
+from tests.helpers import preloaded
+from tests.helpers.preloaded import ROOT
 from tfbigbatch.errors import InputError
 
 BENCH = os.path.join(ROOT, "tools", "bench")

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from tests.data import bert_sets
+from tests.helpers import bert_sets
 from tests.tools.test_tools import tool
 
 

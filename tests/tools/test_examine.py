@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests import preloaded
+from tests.helpers import preloaded
 from tfbigbatch import train
 
 SMALL = ("--fit_examples=256", "--sharpness_examples=128", "--noise_examples=1024")
@@ -14,7 +14,7 @@ def examine(*arguments):
     return preloaded.run("tools/examine.py", *SMALL, *arguments)
 
 
-@pytest.mark.slow  # Two processes; what they call is tested in tests/training/test_examination.py.
+@pytest.mark.slow  # Two processes; what they call is tested in tests/reports/test_checkpoint_analysis.py.
 def test_all_checkpoints_are_measured_once(tmp_path, quick_config):
     train.run(quick_config(keep_checkpoints=5), model_dir=str(tmp_path / "run"))
     results = tmp_path / "looked" / "digits"

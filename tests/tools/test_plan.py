@@ -2,8 +2,8 @@
 
 import json
 
-from tests import preloaded
-from tests.tpu.made_checks import fitting
+from tests.helpers import preloaded
+from tests.helpers.made_checks import fitting
 
 
 def tool(name, *arguments):

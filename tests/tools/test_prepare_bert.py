@@ -3,9 +3,9 @@ import subprocess
 import sys
 import time
 
-from tests.data import bert_sets
+from tests.helpers import bert_sets
 from tests.tools.test_tools import ROOT, tool
-from tfbigbatch.data import bert_manifest
+from tfbigbatch.data.bert import manifest as bert_manifest
 
 TOOL = "tools/prepare_bert.py"
 

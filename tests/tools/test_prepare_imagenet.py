@@ -4,9 +4,9 @@ import subprocess
 import sys
 import time
 
-from tests.data.image_sets import BAD, CLASSES, encoded, files_of, write_folder
+from tests.helpers.image_sets import BAD, CLASSES, encoded, files_of, write_folder
 from tests.tools.test_tools import ROOT, tool
-from tfbigbatch.data import image_manifest
+from tfbigbatch.data.images import manifest as image_manifest
 
 TOOL = "tools/prepare_imagenet.py"
 

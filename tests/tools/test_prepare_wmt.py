@@ -1,8 +1,8 @@
 import pytest
 
-from tests.data import translation_sets
+from tests.helpers import translation_sets
 from tests.tools.test_tools import tool
-from tfbigbatch.data import translation_manifest
+from tfbigbatch.data.translation import manifest
 
 pytest.importorskip("sentencepiece")
 TOOL = "tools/prepare_wmt.py"
@@ -19,7 +19,7 @@ def test_it_prepares_says_so_and_does_not_repeat(tmp_path):
     assert "lines: train 122, test 60; 0.0 MB; 4 shards" in first.stdout and "out is prepared:" in first.stdout
     assert "121 pairs of 122 lines" in first.stdout and "1 pairs with an empty sentence were left out" in first.stdout
     assert "vocabulary  340 pieces" in first.stdout
-    assert translation_manifest.load(f"{tmp_path}/out").splits["test"].examples == 60
+    assert manifest.load(f"{tmp_path}/out").splits["test"].examples == 60
     again = tool(*arguments)
     assert again.returncode == 0 and "holds this already" in again.stdout
     other = tool(*arguments, "--max_length=20")

@@ -3,7 +3,8 @@ import os
 
 import pytest
 
-from tests.data import made_squad, test_glue, test_race
+from tests.data.finetuning import test_glue, test_race
+from tests.helpers import made_squad
 from tests.tools.test_tools import tool
 
 # A folder of data sets, each in a folder of its name; tests that need one skip where it is absent.

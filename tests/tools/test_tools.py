@@ -10,11 +10,11 @@ import time
 
 import pytest
 
-from tests.preloaded import ROOT
-from tests.preloaded import run as tool
-from tests.training import made_runs
+from tests.helpers import made_runs
+from tests.helpers.preloaded import ROOT
+from tests.helpers.preloaded import run as tool
 from tfbigbatch import experiment
-from tfbigbatch.training.metrics_log import read_rows
+from tfbigbatch.runs.metrics_log import read_rows
 
 
 def is_command(path):

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.tpu.made_checks import fitting
+from tests.helpers.made_checks import fitting
 from tfbigbatch.tpu import calibration, plan_report, planning, topologies
 
 STEP = planning.step_of(fitting())

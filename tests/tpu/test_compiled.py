@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbigbatch.tpu import environments, lifting, step
+from tfbigbatch.tpu import environments, functionalize, step
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FOLDER = os.path.join(ROOT, environments.FOLDER)
@@ -60,7 +60,7 @@ def test_a_lifted_training_step_computes_what_the_step_does(quick_config):
     config = quick_config(accumulation_steps=2)
     config.optimizer = {"name": "lamb", "weight_decay": 0.01, "global_clipnorm": 1.0}
     traced = step.trace(config, 1)
-    lifted = lifting.lift(traced.function)
+    lifted = functionalize.lift(traced.function)
     random = np.random.RandomState(0)
     images, labels = tf.nest.flatten(traced.inputs)
     batch = (tf.constant(random.randint(0, 17, images.shape), images.dtype), tf.zeros(labels.shape, labels.dtype))

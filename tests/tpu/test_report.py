@@ -1,4 +1,4 @@
-from tests.tpu.made_checks import GIB, fitting
+from tests.helpers.made_checks import GIB, fitting
 from tfbigbatch.tpu import report
 
 

@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from tests.tpu.made_checks import fitting
+from tests.helpers.made_checks import fitting
 from tfbigbatch import experiment
 from tfbigbatch.tpu import table, topologies
 

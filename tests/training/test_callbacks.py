@@ -6,11 +6,11 @@ import tf_keras
 
 from tfbigbatch.errors import DivergedError
 from tfbigbatch.optimizers import tf_keras as tf_keras_face
+from tfbigbatch.runs.metrics_log import MetricsLog, read_rows
+from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.training import callbacks
 from tfbigbatch.training.callbacks.base import crosses
 from tfbigbatch.training.callbacks.step_metrics import learning_rate_at
-from tfbigbatch.training.metrics_log import MetricsLog, read_rows
-from tfbigbatch.training.run_directory import RunDirectory
 
 
 def compiled(learning_rate=0.1):

@@ -6,9 +6,9 @@ import tensorflow as tf
 import tf_keras
 
 from tests.conftest import mirrored
-from tests.models.numpy_lstm import cross_entropies
+from tests.helpers.numpy_lstm import cross_entropies
 from tfbigbatch.data import fake
-from tfbigbatch.data.streams import Streams
+from tfbigbatch.data.language_model.contiguous_batches import Streams
 from tfbigbatch.models.lstm_language_model import lstm_language_model
 from tfbigbatch.tasks.perplexity import Perplexity
 from tfbigbatch.training import input_pipelines

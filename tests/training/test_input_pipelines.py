@@ -8,7 +8,7 @@ import tensorflow as tf
 import tf_keras
 
 from tests.conftest import mirrored
-from tfbigbatch.data import replica_batches
+from tfbigbatch.data.in_memory import replica_batches
 from tfbigbatch.training import input_pipelines
 
 STRATEGIES = {

@@ -7,7 +7,7 @@ import tf_keras
 
 from tests.conftest import mirrored
 from tfbigbatch.instruments import StepGradients
-from tfbigbatch.training.model import TrainingModel
+from tfbigbatch.training.train_step import TrainingModel
 
 FEATURES, BATCH = 3, 8
 

@@ -11,8 +11,8 @@ import urllib.parse
 import matplotlib.image
 import pytest
 
-from tests.browser import Browser, chromium
-from tests.training.test_run_instruments import ALL
+from tests.helpers.browser import Browser, chromium
+from tests.training.test_instruments import ALL
 from tfbigbatch import train
 from tfbigbatch.instruments.layout import CHARTS
 

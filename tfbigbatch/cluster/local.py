@@ -10,8 +10,8 @@ import sys
 import threading
 import time
 
-from tfbigbatch.cluster.stop_requests import counting_signals
 from tfbigbatch.errors import InputError, Preempted, WorkerLost
+from tfbigbatch.utils.signals import counting_signals
 
 _POLL = 0.1  # seconds
 

@@ -4,12 +4,14 @@ import os
 
 import numpy as np
 
-from tfbigbatch.data import bert_manifest, tfrecord, wordpiece
-from tfbigbatch.data.arrays import Arrays
-from tfbigbatch.data.corpus import Corpus
-from tfbigbatch.data.prepare_bert import records
-from tfbigbatch.data.prepare_bert.settings import Settings
-from tfbigbatch.data.record_manifest import Split
+from tfbigbatch.data import tokenizer
+from tfbigbatch.data.bert import manifest
+from tfbigbatch.data.bert.prepare import records
+from tfbigbatch.data.bert.prepare.settings import Settings
+from tfbigbatch.data.in_memory.arrays import Arrays
+from tfbigbatch.data.language_model.corpus import Corpus
+from tfbigbatch.data.records import tfrecord
+from tfbigbatch.data.records.manifest import Split
 from tfbigbatch.data.whole_file import replace
 
 _TRAIN_SIZE, _TEST_SIZE = 64, 20
@@ -65,7 +67,7 @@ def pretraining(folder, *, max_seq_length=32, max_predictions_per_seq=5, next_se
       folder: where the records go; it must exist.
       max_seq_length, max_predictions_per_seq, next_sentence: see `bert_manifest.Manifest`.
     """
-    vocabulary = wordpiece.Vocabulary([*wordpiece.SPECIAL, *(f"word{number}" for number in range(_WORDS))])
+    vocabulary = tokenizer.Vocabulary([*tokenizer.SPECIAL, *(f"word{number}" for number in range(_WORDS))])
     settings = Settings(
         max_seq_length=max_seq_length, max_predictions_per_seq=max_predictions_per_seq, next_sentence=next_sentence
     )
@@ -77,13 +79,13 @@ def pretraining(folder, *, max_seq_length=32, max_predictions_per_seq=5, next_se
         replace(path, lambda file, frames=frames: file.write(b"".join(frames)))
         ends = np.cumsum([len(frame) for frame in frames])
         splits[name] = Split.of_files(name, [path], [np.concatenate([[0], ends[:-1]])], ends[-1:])
-    return bert_manifest.Manifest(
-        masking=bert_manifest.DYNAMIC,
+    return manifest.Manifest(
+        masking=manifest.DYNAMIC,
         max_seq_length=max_seq_length,
         max_predictions_per_seq=max_predictions_per_seq,
         next_sentence=next_sentence,
         bytes_of_id=2,
-        keys=bert_manifest.STANDARD_KEYS,
+        keys=manifest.STANDARD_KEYS,
         vocabulary=vocabulary,
         splits=splits,
     )
@@ -98,6 +100,6 @@ def _sequence(random, vocabulary, settings):
     label = int(settings.next_sentence and random.rand() < 0.5)
     # A step of 1 to all but one: never the word that would come next.
     words[first:] = (words[first:] + label * random.randint(1, _WORDS)) % _WORDS
-    ids = (words + len(wordpiece.SPECIAL)).tolist()
+    ids = (words + len(tokenizer.SPECIAL)).tolist()
     tokens = [vocabulary.classify, *ids[:first], vocabulary.separate]
     return tokens + ([*ids[first:], vocabulary.separate] if settings.next_sentence else []), first + 2, label

@@ -6,7 +6,7 @@ have those of one Keras each.
 
 import importlib
 
-from tfbigbatch import faces
+from tfbigbatch import keras_version
 
 _CALLBACKS = ("GradientNoiseScale", "InterpolationPlot", "LayerStatistics", "Sharpness")
 _HOMES = {
@@ -22,7 +22,7 @@ __all__ = [*_CALLBACKS, *_HOMES]
 
 def __getattr__(name):
     if name in _CALLBACKS:
-        return getattr(faces.face_of(__name__), name)
+        return getattr(keras_version.face_of(__name__), name)
     if name in _HOMES:
         return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
     if name in _MODULES:

@@ -4,7 +4,7 @@ import importlib
 import inspect
 import re
 
-from tfbigbatch import faces
+from tfbigbatch import keras_version
 from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.optimizers import exclusions
 
@@ -25,12 +25,12 @@ def face(keras=None):
     Raises:
       ValueError: `keras` is neither.
     """
-    return faces.face_of("tfbigbatch.optimizers", keras)
+    return keras_version.face_of("tfbigbatch.optimizers", keras)
 
 
 def _keras_optimizers(keras):
     """Keras' own module of optimizers that belongs to a face."""
-    return importlib.import_module(faces.KERAS[faces.chosen(keras)]).optimizers
+    return importlib.import_module(keras_version.KERAS[keras_version.chosen(keras)]).optimizers
 
 
 def _makers(keras):

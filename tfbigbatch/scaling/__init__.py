@@ -6,7 +6,7 @@ are those of one Keras each.
 
 import importlib
 
-from tfbigbatch import faces
+from tfbigbatch import keras_version
 from tfbigbatch.scaling.recipe import RULES, Recipe
 
 # Imported on first use: they need TensorFlow, the rules do not.
@@ -18,9 +18,9 @@ __all__ = ["RULES", "Recipe", *_LAZY]
 
 def __getattr__(name):
     if name == "DATE":
-        return faces.face_of(__name__).DATE
+        return keras_version.face_of(__name__).DATE
     if name == "govern":
-        return importlib.import_module("tfbigbatch.schedules.governed").govern
+        return importlib.import_module("tfbigbatch.schedules.adjustable_warmup").govern
     if name in _MODULES:
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join([*__all__, *_MODULES])}")

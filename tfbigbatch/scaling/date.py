@@ -12,7 +12,7 @@ from tfbigbatch.instruments.probe_model import probe_mode
 from tfbigbatch.scaling.blow_up import best_loss, largest_relative_update, loss_blew_up, lowered_gain
 from tfbigbatch.scaling.date_state import DATEState
 from tfbigbatch.scaling.noise_limit import noise_gain
-from tfbigbatch.schedules.governed import GovernedSchedule
+from tfbigbatch.schedules.adjustable_warmup import GovernedSchedule
 
 _LOOKS = 10  # over the planned warm-up
 _SMOOTHING = 0.5  # of the noise's two averages, a look: the gradient changes fast during a warm-up

@@ -6,7 +6,7 @@ is the class of the `tf.keras` in use. Durations such as '40 epochs' become upda
 
 import importlib
 
-from tfbigbatch import faces
+from tfbigbatch import keras_version
 
 _HOMES = {"DECAYS": "by_name", "build": "by_name", "in_phases": "phased", "to_steps": "durations"}
 
@@ -17,7 +17,7 @@ def __getattr__(name):
     if name in _HOMES:
         return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
     if name == "GradualWarmup":
-        return faces.face_of(__name__).GradualWarmup
-    if name in faces.KERAS:
-        return faces.face_of(__name__, name)
+        return keras_version.face_of(__name__).GradualWarmup
+    if name in keras_version.KERAS:
+        return keras_version.face_of(__name__, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__all__)}")

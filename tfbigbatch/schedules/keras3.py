@@ -2,7 +2,7 @@
 
 import keras
 
-from tfbigbatch.schedules.governed import GovernedSchedule
+from tfbigbatch.schedules.adjustable_warmup import GovernedSchedule
 from tfbigbatch.schedules.phased import PhasedSchedules
 from tfbigbatch.schedules.warmup import WarmupSchedule
 

@@ -9,8 +9,9 @@ import tempfile
 
 import tf_keras
 
-from tfbigbatch.data import bert_manifest, fake
-from tfbigbatch.data.bert_records import BertRecords
+from tfbigbatch.data import fake
+from tfbigbatch.data.bert import manifest as bert_manifest
+from tfbigbatch.data.bert.dataset import BertRecords
 from tfbigbatch.errors import InputError
 from tfbigbatch.models import bert, bert_checkpoints
 from tfbigbatch.tasks.masked_mean import MaskedMeanCrossEntropy

@@ -1,6 +1,6 @@
 """scikit-learn's digits read row by row by an LSTM: 1,437 images to train on, 360 to test."""
 
-from tfbigbatch.data import digits
+from tfbigbatch.data.in_memory import digits
 from tfbigbatch.tasks.row_classification import RowClassification
 
 

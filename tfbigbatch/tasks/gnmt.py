@@ -9,13 +9,15 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from tfbigbatch.data import fake_translations, translation_manifest
-from tfbigbatch.data.translation_records import TranslationRecords
-from tfbigbatch.data.translation_vocabulary import BEGIN, END, normalised
+from tfbigbatch.data.translation import fake
+from tfbigbatch.data.translation import manifest as translation_manifest
+from tfbigbatch.data.translation.dataset import TranslationRecords
+from tfbigbatch.data.translation.vocabulary import BEGIN, END, normalised
 from tfbigbatch.errors import InputError
-from tfbigbatch.models import gnmt, gnmt_decoding
-from tfbigbatch.scores.bleu import bleu, signature
+from tfbigbatch.models.gnmt import decoding
+from tfbigbatch.models.gnmt import network as gnmt_model
 from tfbigbatch.tasks.perplexity import Perplexity
+from tfbigbatch.tasks.scores.bleu import bleu, signature
 from tfbigbatch.tasks.smoothed_tokens import SmoothedTokenCrossEntropy
 
 
@@ -94,7 +96,7 @@ class Gnmt:
         if use_fake_data:
             # Lives as long as the task: its records are read from it.
             self._made_up = tempfile.TemporaryDirectory()
-            manifest = fake_translations.pairs(self._made_up.name)
+            manifest = fake.pairs(self._made_up.name)
             # Each shape is a branch of the step, and a second to trace.
             data["most_shapes"] = min(data["most_shapes"], 2)
             # An untrained network ends few sentences, and the made-up ones are shorter.
@@ -152,7 +154,7 @@ class Gnmt:
         Returns:
           int32 [n, max_decoded], END behind the last piece.
         """
-        found = gnmt_decoding.translate(
+        found = decoding.translate(
             network,
             features["source_ids"],
             features["source_lengths"],
@@ -191,7 +193,7 @@ def network_of(model, vocabulary_size):
       vocabulary_size: pieces of the vocabulary.
     """
     fields = {name: value for name, value in model.items() if name not in _OF_LOSS.values()}
-    return gnmt.gnmt(vocabulary_size=vocabulary_size, **fields)
+    return gnmt_model.gnmt(vocabulary_size=vocabulary_size, **fields)
 
 
 def texts_of(vocabulary, outputs):

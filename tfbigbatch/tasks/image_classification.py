@@ -5,8 +5,9 @@ The model is one of `models.image_models`, by name.
 
 import tf_keras
 
-from tfbigbatch.data import fake, image_manifest
-from tfbigbatch.data.image_records import ImageRecords
+from tfbigbatch.data import fake
+from tfbigbatch.data.images import manifest as image_manifest
+from tfbigbatch.data.images.dataset import ImageRecords
 from tfbigbatch.errors import InputError
 from tfbigbatch.models import image_models
 from tfbigbatch.tasks import classification

@@ -3,7 +3,7 @@
 The model on which the Adasum paper (Maleki et al. 2020, arXiv:2006.02924) shows its rule from 4 to 32 workers.
 """
 
-from tfbigbatch.data import mnist
+from tfbigbatch.data.in_memory import mnist
 from tfbigbatch.models import lenet
 from tfbigbatch.tasks.array_classification import ArrayClassification
 

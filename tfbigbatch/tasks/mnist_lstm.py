@@ -3,7 +3,7 @@
 The MNIST-LSTM of You et al. 2019 (arXiv:1901.08256): 128 hidden units, the rows projected to 128.
 """
 
-from tfbigbatch.data import mnist
+from tfbigbatch.data.in_memory import mnist
 from tfbigbatch.tasks.row_classification import RowClassification
 
 

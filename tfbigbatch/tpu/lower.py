@@ -34,7 +34,7 @@ def run(request):
     """
     import tensorflow as tf
 
-    from tfbigbatch.tpu import lifting, lint, step
+    from tfbigbatch.tpu import functionalize, lint, step
 
     config = experiment.load(request["config"])
     experiment.override(config, request["overrides"])
@@ -42,7 +42,7 @@ def run(request):
     options = {name: request[name] for name in ("phase", "data_dir", "micro_batch")}
     traced = step.trace(config, request["replicas"], **options)
     trace_seconds = time.perf_counter() - started
-    lifted = lifting.lift(traced.function)
+    lifted = functionalize.lift(traced.function)
     found = {
         "phases": len(config.phases) or 1,
         "batch_size": traced.batch_size,

@@ -10,10 +10,10 @@ import tf_keras
 
 from tfbigbatch import experiment, tasks
 from tfbigbatch.errors import InputError
-from tfbigbatch.tpu import full_size
+from tfbigbatch.tpu import stub_datasets
 from tfbigbatch.tpu.strategy import AheadOfTimeStrategy
 from tfbigbatch.training import phases as run_phases
-from tfbigbatch.training.compiled_model import compiled_model
+from tfbigbatch.training.build import compiled_model
 
 
 class TracedStep(typing.NamedTuple):
@@ -88,7 +88,7 @@ def _task_maker(folder, data_dir):
         if data_dir is not None:
             data = {"data_dir": data_dir, "use_fake_data": False}
         else:
-            data = full_size.prepare(fields, os.path.join(folder, "data"))
+            data = stub_datasets.prepare(fields, os.path.join(folder, "data"))
         model = {**fields.model.to_dict()}
         # A checkpoint's values say nothing of the step.
         model.update({"init_checkpoint": ""} if "init_checkpoint" in model else {})
@@ -109,7 +109,7 @@ class _OfSize:
         return getattr(self._data, name)
 
     def examples_in_epoch(self, batch_size):
-        return full_size.examples(self._task_name, self._data.examples_in_epoch(batch_size))
+        return stub_datasets.examples(self._task_name, self._data.examples_in_epoch(batch_size))
 
 
 def _traced(config, phases, replicas):

@@ -7,7 +7,7 @@ import threading
 
 import tensorflow as tf
 
-from tfbigbatch.training import checkpoint_files
+from tfbigbatch.runs import checkpoint_files
 
 _PIECE = 16 << 20  # bytes
 

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tfbigbatch.training.model import TrainingModel
+from tfbigbatch.training.train_step import TrainingModel
 
 
 class CarriedState:

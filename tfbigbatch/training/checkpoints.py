@@ -6,7 +6,7 @@ import shutil
 import tensorflow as tf
 
 from tfbigbatch.errors import DivergedError, InputError
-from tfbigbatch.training import checkpoint_files
+from tfbigbatch.runs import checkpoint_files
 from tfbigbatch.training.background_writer import BackgroundWriter
 from tfbigbatch.training.callbacks.base import updates_done
 

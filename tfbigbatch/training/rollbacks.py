@@ -5,7 +5,7 @@ import dataclasses
 import os
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.training.run_directory import read_json, write_json
+from tfbigbatch.runs.run_directory import read_json, write_json
 
 
 class RollBack(Exception):

@@ -20,7 +20,7 @@ import numpy as np
 import variables
 from absl import flags
 
-from tfbigbatch import command
+from tfbigbatch.cli import command
 from tfbigbatch.errors import InputError
 
 _LOOPBACK = "/proc/net/dev"

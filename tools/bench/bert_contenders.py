@@ -20,7 +20,7 @@ def tf_models_official(config, data_dir, steps, windows):
     from official.nlp.configs import encoders, pretraining_experiments  # noqa: F401, for the factory
     from official.nlp.tasks import masked_lm
 
-    from tfbigbatch.data import bert_manifest
+    from tfbigbatch.data.bert import manifest as bert_manifest
     from tfbigbatch.errors import InputError
 
     manifest = bert_manifest.load(data_dir)

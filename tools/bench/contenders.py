@@ -10,7 +10,7 @@ import importlib
 import sys
 from collections.abc import Callable
 
-from tfbigbatch import command
+from tfbigbatch.cli import command
 from tfbigbatch.errors import InputError, nearest
 
 RATE = 1e-3

@@ -18,7 +18,7 @@ import gnmt_buckets
 import gnmt_contenders
 from absl import flags
 
-from tfbigbatch import command
+from tfbigbatch.cli import command
 
 flags.DEFINE_integer("vocabulary_size", 8000, "Tokens of the vocabulary.", lower_bound=4)
 flags.DEFINE_integer("hidden_units", 256, "Of each LSTM; MLPerf's has 1,024.", lower_bound=1)
@@ -116,8 +116,8 @@ def bucketed(sizes, batch_size, lengths, most_shapes, repeats, jit_compile):
     """
     import tensorflow as tf
 
-    from tfbigbatch.data import length_buckets
-    from tfbigbatch.models.gnmt import gnmt
+    from tfbigbatch.data.translation import length_buckets
+    from tfbigbatch.models.gnmt.network import gnmt
 
     sizes = {**sizes, "source_length": None, "target_length": None}
     shapes, places, calls = {}, {}, {}
@@ -144,8 +144,8 @@ def decoding(sizes, batch_size, beam_size, repeats, jit_compile):
     """The figures of a search."""
     import tensorflow as tf
 
-    from tfbigbatch.models.gnmt import gnmt
-    from tfbigbatch.models.gnmt_decoding import translate
+    from tfbigbatch.models.gnmt.decoding import translate
+    from tfbigbatch.models.gnmt.network import gnmt
 
     length, network = sizes["source_length"], gnmt(**sizes)
     inputs = tf.nest.map_structure(tf.constant, made_up_batch(batch_size, length, sizes["vocabulary_size"])[0])
@@ -171,7 +171,7 @@ def decoding(sizes, batch_size, beam_size, repeats, jit_compile):
 def _main(unused):
     import tf_keras
 
-    from tfbigbatch.training.run_directory import versions, write_json
+    from tfbigbatch.runs.run_directory import versions, write_json
 
     options = flags.FLAGS
     batch_sizes = command.numbers("batch_size", options.batch_size, int)

@@ -17,9 +17,9 @@ def lengths(data_dir, pairs, longest, seed=0):
     """
     random = np.random.RandomState(seed)
     if data_dir is not None:
-        from tfbigbatch.data import translation_manifest
+        from tfbigbatch.data.translation import manifest
 
-        found = translation_manifest.load(data_dir).lengths["train"].astype(np.int64) + 1
+        found = manifest.load(data_dir).lengths["train"].astype(np.int64) + 1
         return found[random.randint(0, len(found), pairs)]
     # About as of corpora: most sentences are of a third of the longest, and few as long as that.
     source = random.lognormal(np.log(longest / 3), 0.4, pairs)
@@ -43,8 +43,8 @@ def batches(of_pairs, shapes, batch_size, vocabulary_size, *, begin, end, seed=0
     """
     import tensorflow as tf
 
-    from tfbigbatch.data import length_buckets
-    from tfbigbatch.data.bucket_order import BucketOrder
+    from tfbigbatch.data.translation import length_buckets
+    from tfbigbatch.data.translation.bucket_order import BucketOrder
 
     random = np.random.RandomState(seed)
     buckets = length_buckets.buckets_of(of_pairs, shapes)

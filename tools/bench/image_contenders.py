@@ -38,7 +38,7 @@ def tf_models_official(config, data_dir, steps, windows):
     from official.vision.configs import image_classification as configs
     from official.vision.tasks import image_classification
 
-    from tfbigbatch.data import image_manifest
+    from tfbigbatch.data.images import manifest as image_manifest
 
     manifest = image_manifest.load(data_dir)
     theirs = configs.image_classification_imagenet()

@@ -17,7 +17,7 @@ import time
 import pictures
 from absl import flags
 
-from tfbigbatch import command
+from tfbigbatch.cli import command
 
 flags.DEFINE_string("source", None, "A folder of JPEGs, at any depth.", required=True)
 flags.DEFINE_integer("records", 4000, "The JPEGs are repeated to this many.", lower_bound=1)
@@ -35,8 +35,8 @@ _UNTIMED = 2
 
 def write_records(jpegs, folder, records, files):
     """An `image_manifest.Split` of the JPEGs, repeated to `records` records in `files` files."""
-    from tfbigbatch.data import record_index, tfrecord
-    from tfbigbatch.data.image_manifest import Split
+    from tfbigbatch.data.images.manifest import Split
+    from tfbigbatch.data.records import index, tfrecord
 
     paths = [os.path.join(folder, f"train-{file:05d}") for file in range(files)]
     for first, path in enumerate(paths):
@@ -45,7 +45,7 @@ def write_records(jpegs, folder, records, files):
                 picture = number % len(jpegs)
                 features = {"image/encoded": jpegs[picture], "image/class/label": picture + 1}
                 file.write(tfrecord.framed(tfrecord.example(features)))
-    offsets = [record_index.offsets(path) for path in paths]
+    offsets = [index.offsets(path) for path in paths]
     return Split.of_files("train", paths, offsets, [os.path.getsize(path) for path in paths])
 
 
@@ -96,8 +96,8 @@ def ours(jpegs, split, options, reduced_decoding=False, first_step=0):
     """The project's training batches."""
     import tensorflow as tf
 
-    from tfbigbatch.data.image_manifest import Manifest
-    from tfbigbatch.data.image_records import ImageRecords
+    from tfbigbatch.data.images.dataset import ImageRecords
+    from tfbigbatch.data.images.manifest import Manifest
 
     manifest = Manifest(tuple(map(str, range(len(jpegs)))), "image/encoded", "image/class/label", 1, {})
     images = ImageRecords(
@@ -155,7 +155,7 @@ def seconds_to_first_batch(jpegs, split, options):
 
 
 def _main(unused):
-    from tfbigbatch.training.run_directory import versions, write_json
+    from tfbigbatch.runs.run_directory import versions, write_json
 
     options = flags.FLAGS
     jpegs = pictures.read(options.source)

@@ -14,7 +14,8 @@ import time
 
 from absl import flags
 
-from tfbigbatch import command, experiment
+from tfbigbatch import experiment
+from tfbigbatch.cli import command
 from tfbigbatch.errors import InputError
 
 flags.DEFINE_string("config", None, "The experiment file.", required=True)

@@ -16,7 +16,8 @@ import time
 
 from absl import flags
 
-from tfbigbatch import command, experiment
+from tfbigbatch import experiment
+from tfbigbatch.cli import command
 
 _EVERY = 100  # Updates between looks, the default.
 
@@ -33,11 +34,11 @@ def contender(config, folder, data_dir, use_fake_data):
     import tensorflow as tf
 
     from tfbigbatch import tasks
+    from tfbigbatch.runs.metrics_log import MetricsLog
+    from tfbigbatch.runs.run_directory import RunDirectory
     from tfbigbatch.training import phases as run_phases
-    from tfbigbatch.training.compiled_model import compiled_model
-    from tfbigbatch.training.metrics_log import MetricsLog
-    from tfbigbatch.training.run_directory import RunDirectory
-    from tfbigbatch.training.run_instruments import RunInstruments
+    from tfbigbatch.training.build import compiled_model
+    from tfbigbatch.training.instruments import RunInstruments
 
     def task_of(fields):
         model, data = fields.model.to_dict(), fields.data.to_dict()
@@ -67,7 +68,7 @@ def contender(config, folder, data_dir, use_fake_data):
 
 
 def _main(unused):
-    from tfbigbatch.training.run_directory import versions, write_json
+    from tfbigbatch.runs.run_directory import versions, write_json
 
     options = flags.FLAGS
     seconds = {"plain": [], "watched": []}

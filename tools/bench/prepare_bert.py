@@ -20,7 +20,7 @@ import time
 
 from absl import flags
 
-from tfbigbatch import command
+from tfbigbatch.cli import command
 
 
 def _define_flags():
@@ -36,7 +36,7 @@ def _define_flags():
 
 def write_parts(source, folder, parts):
     """Writes a text as plain ones, a sentence a line: all of it, and the same in parts; gives their paths."""
-    from tfbigbatch.data.prepare_bert import corpus
+    from tfbigbatch.data.bert.prepare import corpus
 
     _, paths = corpus.find(source)
     texts = corpus.documents(paths, [corpus.scan(path, lambda: None) for path in paths]).texts()
@@ -85,8 +85,8 @@ def tf_models_official(text, output, options):
 
 def ours(masking, processes, text, output, options):
     """The project's, with masks for good or without."""
-    from tfbigbatch.data.prepare_bert import prepare
-    from tfbigbatch.data.prepare_bert.settings import Settings
+    from tfbigbatch.data.bert.prepare import prepare
+    from tfbigbatch.data.bert.prepare.settings import Settings
 
     yield "ready"
     names = ("max_seq_length", "max_predictions_per_seq", "dupe_factor")
@@ -146,7 +146,7 @@ def turn(contender, texts, options):
 
 
 def _main(unused):
-    from tfbigbatch.training.run_directory import versions, write_json
+    from tfbigbatch.runs.run_directory import versions, write_json
 
     names = ("vocab_file", "max_seq_length", "max_predictions_per_seq", "dupe_factor", "turns")
     options, cores = {name: flags.FLAGS[name].value for name in names}, command.cores()

@@ -14,7 +14,7 @@ import time
 import pictures
 from absl import flags
 
-from tfbigbatch import command
+from tfbigbatch.cli import command
 
 flags.DEFINE_string("source", None, "A folder of JPEGs, at any depth.", required=True)
 flags.DEFINE_list("image_size", ["224", "128", "64"], "Pixels of a side.")
@@ -28,7 +28,7 @@ def compare(jpegs, image_size, options):
     import numpy as np
     import tensorflow as tf
 
-    from tfbigbatch.data import jpeg
+    from tfbigbatch.data.images import jpeg
 
     window = tf.TensorSpec([2], tf.int32)
     signature = [tf.TensorSpec([], tf.string), window, window]
@@ -84,7 +84,7 @@ def compare(jpegs, image_size, options):
 def _main(unused):
     import tensorflow as tf
 
-    from tfbigbatch.training.run_directory import versions, write_json
+    from tfbigbatch.runs.run_directory import versions, write_json
 
     options = flags.FLAGS
     # All work on the thread that is timed.

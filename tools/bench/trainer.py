@@ -21,7 +21,8 @@ import bert_contenders
 import image_contenders
 from absl import flags
 
-from tfbigbatch import command, experiment
+from tfbigbatch import experiment
+from tfbigbatch.cli import command
 
 flags.DEFINE_string("config", None, "The experiment file.", required=True)
 flags.DEFINE_list("override", [], "Changes to it: FIELD=VALUE, as model.layers=12.")
@@ -37,7 +38,7 @@ flags.DEFINE_string("results", None, "Also write the figures to this JSON file."
 def trainer(config, data_dir, steps, windows):
     """Examples a second of each window, from the reference trainer's own log."""
     from tfbigbatch import train
-    from tfbigbatch.training.metrics_log import read_rows
+    from tfbigbatch.runs.metrics_log import read_rows
 
     config.log_every = f"{steps} steps"
     config.duration = config.evaluate_every = config.checkpoint_every = f"{steps * windows} steps"
@@ -53,7 +54,7 @@ def plain_keras(config, data_dir, steps, windows):
     import tf_keras
 
     from tfbigbatch import optimizers, tasks
-    from tfbigbatch.data import image_manifest
+    from tfbigbatch.data.images import manifest as image_manifest
 
     class Windows(tf_keras.callbacks.Callback):
         speeds = []
@@ -146,7 +147,7 @@ def turn(name, path, overrides, fields, data_dir, steps, windows):
 
 
 def _main(unused):
-    from tfbigbatch.training.run_directory import versions, write_json
+    from tfbigbatch.runs.run_directory import versions, write_json
 
     options = flags.FLAGS
     base = experiment.load(options.config)

@@ -1,8 +1,8 @@
 """Keras callbacks of a run; they work in anyone's `fit`, and all count in optimizer updates."""
 
-from tfbigbatch.training.callbacks.alive import SayAlive
 from tfbigbatch.training.callbacks.checks import Checks
 from tfbigbatch.training.callbacks.evaluation import Evaluation
+from tfbigbatch.training.callbacks.heartbeat import SayAlive
 from tfbigbatch.training.callbacks.non_finite import StopOnNonFinite
 from tfbigbatch.training.callbacks.profile import Profile
 from tfbigbatch.training.callbacks.progress import Progress

@@ -1,0 +1,198 @@
+"""A text in, a text out, by the network of a run that this module trains for two updates."""
+
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.helpers import translation_sets
+from tests.helpers.translation_sets import write
+from tfbigbatch import experiment, train
+from tfbigbatch.cli import translation
+from tfbigbatch.cli.translation import Options
+from tfbigbatch.data.translation import fake
+from tfbigbatch.data.translation.vocabulary import BEGIN, END
+from tfbigbatch.models.gnmt import decoding
+from tfbigbatch.runs import load
+from tfbigbatch.runs.metrics_log import read_rows
+from tfbigbatch.tasks.scores.bleu import bleu
+
+pytest.importorskip("sentencepiece")
+# The words of the made-up pairs that the run trains on.
+LINES = ["ba ce di fo", "", "gu " * 20 + "ha", "je ki", " \u00a0 ", "na"]
+
+
+def small_config():
+    config = experiment.new("gnmt")
+    config.model.update({"hidden_units": 8, "embedding_units": 8, "encoder_layers": 1, "decoder_layers": 2})
+    config.model.initial_scale = 1.0
+    config.data.update({"most_shapes": 1, "beam_size": 2, "max_decoded": 5})
+    config.batch_size = config.schedule.batch_size = 16
+    config.schedule.learning_rate = 0.001
+    config.evaluation_batch_size = 20
+    config.duration = "2 steps"
+    config.evaluate_on = "test"
+    config.checkpoint_every = config.log_every = "1 steps"
+    config.evaluate_every = "2 steps"
+    return config
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp("run"))
+    train.run(small_config(), model_dir=folder, use_fake_data=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(run):
+    found = load.load(run)
+    # So that the sentences are translated differently.
+    for variable in found.network.trainable_variables:
+        variable.assign(3 * variable)
+    return found
+
+
+def file_of(trained, folder, lines, **options):
+    """The translation of a file of some lines, as lines."""
+    source, target = write(folder, "source", lines), folder / "target"
+    counts = translation.translate_file(trained, source, str(target), Options(**options))
+    assert counts.lines == target.read_bytes().count(b"\n")
+    return target.read_text().split("\n")[:-1], counts
+
+
+def test_a_run_keeps_its_vocabulary_its_translations_and_the_signature(run, tmp_path):
+    manifest = fake.pairs(str(tmp_path))
+    with open(os.path.join(run, "vocabulary.model"), "rb") as file:
+        assert file.read() == manifest.vocabulary.model
+    assert os.listdir(os.path.join(run, "translations")) == ["test-00000002.txt"]
+    with open(os.path.join(run, "translations", "test-00000002.txt"), encoding="utf-8") as file:
+        lines = file.read().split("\n")[:-1]
+    found = bleu(lines, manifest.texts("test")[1])
+    [row] = [row for row in read_rows(os.path.join(run, "metrics.jsonl")) if row["split"] == "eval"]
+    assert row["bleu"] == pytest.approx(found["score"])
+    with open(os.path.join(run, "config.json"), encoding="utf-8") as file:
+        assert json.load(file)["signature"] == found["signature"]
+
+
+def test_a_line_goes_out_for_each_that_comes_in(trained, tmp_path):
+    found, counts = file_of(trained, tmp_path, LINES, batch_size=2)
+    assert (len(found), counts.lines, counts.empty, counts.cut) == (6, 6, 2, 0)
+    assert found[1] == found[4] == ""
+    for line, text in zip(LINES, found):
+        ids = trained.vocabulary.ids([" ".join(line.split())])[0]
+        if ids:
+            tokens = decoding.translate(
+                trained.network, tf.constant([[*ids, END]]), tf.constant([len(ids) + 1]),
+                begin_token=BEGIN, end_token=END, max_length=5, beam_size=2,
+            ).tokens[0, 0]  # fmt: skip
+            assert text == " ".join(trained.vocabulary.text(tokens.numpy()).split())
+    assert len(set(found)) > 2
+
+
+def test_greedy_search_and_another_checkpoint(run, trained, tmp_path):
+    earlier = load.load(run, step=1)
+    assert (earlier.step, trained.step) == (1, 2)
+    assert not np.array_equal(earlier.network.get_weights()[0], trained.network.get_weights()[0])
+    one, _ = file_of(trained, tmp_path, LINES[:1], batch_size=1, beam_size=1, max_decoded=3)
+    ids = trained.vocabulary.ids(LINES[:1])[0]
+    tokens = decoding.translate(
+        trained.network, tf.constant([[*ids, END]]), tf.constant([len(ids) + 1]),
+        begin_token=BEGIN, end_token=END, max_length=3, beam_size=1,
+    ).tokens[0, 0]  # fmt: skip
+    assert one == [" ".join(trained.vocabulary.text(tokens.numpy()).split())]
+    with pytest.raises(ValueError, match=r"--step=7: .*checkpoints has no such checkpoint; it has 1, 2"):
+        load.load(run, step=7)
+
+
+def test_a_sentence_that_is_too_long_is_told_or_cut(trained, tmp_path):
+    source, said = write(tmp_path, "source", ["ba", "ce " * 9]), []
+    target = tmp_path / "target"
+    with pytest.raises(ValueError, match=r"source, line 2: 9 pieces, of which --max_length=4 are allowed.*--cut"):
+        translation.translate_file(trained, source, str(target), Options(max_length=4))
+    assert not target.exists()
+    options = Options(batch_size=2, beam_size=1, max_length=4, cut=True)
+    counts = translation.translate_file(trained, source, str(target), options, said.append)
+    assert counts.cut == 1 and said == [f"warning: {source}, line 2: 9 pieces; cut to --max_length=4"]
+    assert (
+        target.read_text().split("\n")[:-1]
+        == file_of(trained, tmp_path, ["ba", "ce " * 4], batch_size=2, beam_size=1)[0]
+    )
+
+
+def test_a_bad_text_is_told_with_file_and_line_and_nothing_is_written(trained, tmp_path, monkeypatch):
+    target = tmp_path / "target"
+    target.write_text("before\n")
+
+    def refused(source, said, target=target):
+        with pytest.raises(ValueError, match=said):
+            translation.translate_file(trained, source, str(target), Options())
+
+    refused(
+        write(tmp_path, "bad", b"ba\nce\xfc\n"), r"bad, line 2, is not UTF-8 \(invalid start byte, byte 2 of the line"
+    )
+    refused(str(tmp_path / "nowhere"), "nowhere cannot be read: No such file")
+    good = write(tmp_path, "good", ["ba"])
+    refused(good, "--input and --output are both", target=good)
+    refused(good, "--output=.*none/target cannot be written: No such file", target=tmp_path / "none" / "target")
+    monkeypatch.setattr(translation, "searcher", lambda trained, options: lambda sentences: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        translation.translate_file(trained, good, str(target), Options())
+    assert target.read_text() == "before\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad", "good", "target"]
+
+
+def test_an_empty_text_has_an_empty_translation(trained, tmp_path):
+    assert file_of(trained, tmp_path, [])[0] == []
+
+
+def test_the_vocabulary_of_another_model_is_refused(run, tmp_path):
+    other = tmp_path / "other.model"
+    other.write_bytes(translation_sets.small_vocabulary().model)
+    with pytest.raises(ValueError, match="other.model is the vocabulary of another model: the run was trained with"):
+        load.load(run, vocabulary=str(other))
+    kept = os.path.join(run, "vocabulary.model")
+    assert load.load(run, vocabulary=kept).step == 2
+    os.rename(kept, f"{kept}.away")
+    try:
+        with pytest.raises(ValueError, match="keeps no vocabulary.model.*--vocabulary=DATA_DIR/vocabulary.model"):
+            load.load(run)
+        with pytest.raises(ValueError, match="does not fit config.json and a vocabulary of 340 pieces"):
+            load.load(run, vocabulary=str(other))
+        # A run goes on with, and is evaluated on, the vocabulary that it began with.
+        os.rename(other, kept)
+        with pytest.raises(ValueError, match="vocabulary.model is not the vocabulary.model of the data: the run began"):
+            train.run(small_config(), model_dir=run, use_fake_data=True, mode="eval")
+    finally:
+        os.rename(f"{kept}.away", kept)
+
+
+def test_a_damaged_checkpoint_is_told(run, tmp_path):
+    copy = str(shutil.copytree(run, tmp_path / "copy"))
+    data = os.path.join(copy, "checkpoints", "step-2.data-00000-of-00001")
+    os.truncate(data, os.path.getsize(data) // 2)
+    with pytest.raises(ValueError, match=r"step-2 is damaged \(.*Name another with --step"):
+        load.load(copy)
+    assert load.load(copy, step=1).step == 1
+
+
+def test_a_directory_that_translates_nothing_is_told(tmp_path):
+    with pytest.raises(ValueError, match="holds no run: it has no config.json"):
+        load.load(str(tmp_path))
+    (tmp_path / "config.json").write_text(json.dumps({"config": experiment.new("digits_lstm").to_dict()}))
+    with pytest.raises(ValueError, match="a run of task 'digits_lstm'; expected one of gnmt"):
+        load.load(str(tmp_path))
+    (tmp_path / "config.json").write_text(json.dumps({"config": experiment.new("gnmt").to_dict()}))
+    with pytest.raises(ValueError, match="checkpoints holds no checkpoint"):
+        load.load(str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["batch_size", "beam_size", "max_decoded", "max_length"])
+def test_options_are_checked(name):
+    with pytest.raises(ValueError, match=f"--{name}=0: expected 1 or more"):
+        Options(**{name: 0})
+    with pytest.raises(ValueError, match="--length_penalty=-0.5: expected 0 or more"):
+        Options(length_penalty=-0.5)

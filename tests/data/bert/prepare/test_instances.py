@@ -1,0 +1,94 @@
+import collections
+import random
+
+import numpy as np
+import pytest
+
+from tfbigbatch.data.bert.prepare import instances
+
+
+def document(number, sentences=30):
+    """Sentences whose ids tell the document and the place: 1000 * number + place."""
+    choices, place, found = random.Random(number), 0, []
+    for _ in range(sentences):
+        size = choices.randint(1, 12)
+        found.append([1000 * number + place + step for step in range(size)])
+        place += size
+    return found
+
+
+def joined(sentences):
+    return [token for sentence in sentences for token in sentence]
+
+
+def pairs_of(text, others, *, seeds=300, length=40, short_share=0.1):
+    another = (lambda choices: choices.choice(others)) if others else None
+    return [
+        list(instances.pairs(text, another, length=length, short_share=short_share, random=random.Random(seed)))
+        for seed in range(seeds)
+    ]
+
+
+def is_run(tokens):
+    return (np.diff(tokens) == 1).all()
+
+
+def test_pairs_are_by_the_recipe():
+    text, others = document(1), [document(2), document(3)]
+    labels, full = collections.Counter(), collections.Counter()
+    for pairs in pairs_of(text, others):
+        for a, b, label in pairs:
+            assert a and b and len(a) + len(b) <= 40
+            assert is_run(a) and is_run(b) and a[0] // 1000 == 1
+            # The next segment is of the same document and farther on; a random one is of another.
+            assert b[0] // 1000 != 1 if label else b[0] > a[-1] and b[0] // 1000 == 1
+            labels[label] += 1
+            full[len(a) + len(b) == 40] += 1
+    assert 0.46 < labels[1] / labels.total() < 0.56
+    assert full[True] / full.total() > 0.7
+
+
+def test_sentences_that_a_random_segment_displaced_are_not_lost():
+    text = [[place] * 3 for place in range(40)]
+    seen = collections.Counter()
+    for pairs in pairs_of(text, [document(9)], seeds=50, short_share=0.0):
+        firsts = {token for a, b, label in pairs for token in (a if label else a + b)}
+        seen.update(firsts)
+    # Only truncation loses a sentence.
+    assert len(seen) == 40 and min(seen.values()) > 40
+
+
+def test_a_short_aim_makes_short_sequences():
+    lengths = [len(a) + len(b) for pairs in pairs_of(document(1), [document(2)], short_share=1.0) for a, b, _ in pairs]
+    assert np.mean(lengths) < 30 and min(lengths) < 8
+
+
+def test_without_another_document_every_segment_is_the_next():
+    pairs = [pair for pairs in pairs_of(document(1), []) for pair in pairs]
+    assert pairs and all(label == 0 and b[0] > a[-1] for a, b, label in pairs)
+    assert pairs_of([[1, 2, 3]], [], seeds=3) == [[], [], []]
+    alone = pairs_of([[1, 2, 3]], [[[5, 6]]], seeds=3)
+    assert alone == [[([1, 2, 3], [5, 6], 1)]] * 3
+
+
+@pytest.mark.parametrize("sizes, length", [((30, 10), 20), ((10, 30), 20), ((20, 20), 25), ((50, 1), 20), ((1, 50), 4)])
+def test_the_longer_segment_is_cut_first_at_either_end(sizes, length):
+    fronts = []
+    for seed in range(300):
+        a, b = instances._cut(*(list(range(size)) for size in sizes), length, random.Random(seed))
+        expected = list(sizes)
+        while sum(expected) > length:
+            expected[0 if expected[0] > expected[1] else 1] -= 1
+        assert [len(a), len(b)] == expected and is_run(a) and is_run(b)
+        fronts.append((a[0] + b[0]) / (sum(sizes) - length))
+    np.testing.assert_allclose(np.mean(fronts), 0.5, atol=0.1)
+
+
+@pytest.mark.parametrize("short_share", [0.0, 0.3])
+def test_runs_cover_the_document_once_and_in_order(short_share):
+    text = document(1)
+    runs = list(instances.runs(text, length=20, short_share=short_share, random=random.Random(0)))
+    assert joined(runs) == joined(text)
+    assert all(runs) and max(map(len, runs)) == 20
+    if not short_share:
+        assert {len(run) for run in runs[:-1]} == {20}

@@ -1,0 +1,123 @@
+import bz2
+import gzip
+import json
+
+import pytest
+
+from tfbigbatch.data.bert.prepare import corpus, layouts, sentences
+
+WIKITEXT = """ \n = Cats = \n \n Cats sleep . They eat = fish = here . \n = not a heading = \n
+ = = Food = = \n \n Fish . \n \n = Dogs ( pet ) = \n \n Dogs run . \n"""
+WIKIPEDIA = """<doc id="1" url="u" title="Cats &amp; dogs">
+Cats &amp; dogs
+
+Cats sleep. They eat &lt;fish&gt;.
+</doc>
+
+<doc id="2" url="u" title="Empty">
+Empty
+</doc>
+outside
+<doc id="3" url="u" title="Dogs">
+Dogs
+
+Dogs run.
+"""
+PLAIN = "\n\nOne.\nTwo.\n \n\u3000\nThree.\r\n\n"
+
+
+def read(folder, text, name="text.txt", cut=True):
+    """The sentences of each document of a file."""
+    path = folder / name
+    opened = {"gz": gzip.open, "bz2": bz2.open}.get(name.rpartition(".")[2], open)
+    with opened(path, "wb") as file:
+        file.write(text.encode() if isinstance(text, str) else text)
+    name, offsets, lengths = corpus.scan(str(path), lambda: None)
+    found = corpus.documents([str(path)], [(name, offsets, lengths)])
+    return name, [
+        [line.strip() for line in layout.sentences(content, cut) if line.strip()]
+        for content, layout, _ in found.texts()
+    ]
+
+
+@pytest.mark.parametrize("name", ["text.txt", "text.txt.gz", "text.txt.bz2"])
+def test_blank_lines_part_documents(tmp_path, name):
+    assert read(tmp_path, PLAIN, name) == ("plain", [["One.", "Two."], ["Three."]])
+
+
+def test_a_line_of_a_plain_text_is_a_sentence_whatever_it_holds(tmp_path):
+    assert read(tmp_path, "One. Two.\n")[1] == [["One. Two."]]
+
+
+def test_wikitext_begins_a_document_at_each_heading_of_the_first_level(tmp_path):
+    name, found = read(tmp_path, WIKITEXT)
+    assert name == "wikitext"
+    assert found == [["Cats sleep .", "They eat = fish = here .", "Fish ."], ["Dogs run ."]]
+    assert read(tmp_path, WIKITEXT, cut=False)[1][0][0] == "Cats sleep . They eat = fish = here ."
+
+
+def test_a_wikipedia_extract_loses_its_tags_titles_and_entities(tmp_path):
+    name, found = read(tmp_path, WIKIPEDIA, "wiki_00")
+    assert (name, found) == ("wikipedia", [["Cats sleep.", "They eat <fish>."], [], ["Dogs run."]])
+
+
+def test_json_lines_have_a_text_each(tmp_path):
+    lines = [json.dumps({"title": "x", "text": text}) for text in ("One. Two.\nThree.", "Four.")]
+    assert read(tmp_path, "\n".join(lines), "a.jsonl") == ("json", [["One.", "Two.", "Three."], ["Four."]])
+    with pytest.raises(ValueError, match="has no 'text'"):
+        read(tmp_path, '{"title": "x"}\n', "a.jsonl")
+
+
+def test_bytes_that_are_not_utf8_are_left_out_and_told(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"caf\xe9 x\n\nfine\n")
+    scanned = corpus.scan(str(path), lambda: None)
+    assert [(text, whole) for text, _, whole in corpus.documents([str(path)], [scanned]).texts()] == [
+        ("caf x\n", False),
+        ("fine\n", True),
+    ]
+
+
+def test_a_folder_gives_its_texts_in_order(tmp_path):
+    for name in ("b.txt", "AA/wiki_01", "AA/wiki_00.bz2", "notes.md", "c.txt.gz", "picture.jpg"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    names, _ = corpus.find(str(tmp_path))
+    assert names == ["AA/wiki_00.bz2", "AA/wiki_01", "b.txt", "c.txt.gz"]
+    with pytest.raises(ValueError, match="holds no such file. Understood is"):
+        corpus.find(str(empty))
+    with pytest.raises(ValueError, match="does not exist"):
+        corpus.find(str(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize(
+    "paragraph, expected",
+    [
+        ("One. Two! Three? four", ["One.", "Two!", "Three? four"]),
+        ('"Stop!" he said. She did.', ['"Stop!" he said.', "She did."]),
+        (
+            "Dr. No met J. R. R. Smith of the U.S. Army. Then (in 3.5 h) he left.",
+            ["Dr. No met J. R. R. Smith of the U.S. Army.", "Then (in 3.5 h) he left."],
+        ),
+        ('He left . It rained ! " Why ? " She asked .', ["He left .", 'It rained ! "', 'Why ? "', "She asked ."]),
+        ("No end", ["No end"]),
+        ("", []),
+    ],
+)
+def test_a_paragraph_is_cut_into_sentences(paragraph, expected):
+    assert [sentence.strip() for sentence in sentences.of_paragraphs([paragraph])] == expected
+    assert "".join(sentences.of_paragraphs([paragraph])) == paragraph
+
+
+def test_documents_of_a_file_do_not_overlap(tmp_path):
+    for text in (PLAIN, WIKITEXT, WIKIPEDIA):
+        content = text.encode()
+        first = next(line for line in content.splitlines(True) if not layouts.is_blank(line))
+        places = list(layouts.documents(content.splitlines(True), layouts.layout_of(first)))
+        ends = [0]
+        for offset, length in places:
+            assert offset >= ends[-1] and length > 0
+            ends.append(offset + length)
+        assert ends[-1] <= len(content)

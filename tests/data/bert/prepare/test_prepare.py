@@ -1,0 +1,278 @@
+"""From text to a prepared folder, and what its records hold."""
+
+import collections
+import dataclasses
+import glob
+import hashlib
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.helpers import bert_sets
+from tests.helpers.bert_sets import TOKENS, plain, prepared
+from tfbigbatch.data import tokenizer as wordpiece
+from tfbigbatch.data.bert import manifest as bert_manifest
+from tfbigbatch.data.bert.prepare import corpus, prepare, shards
+from tfbigbatch.data.bert.prepare.settings import Settings
+from tfbigbatch.data.records import index
+from tfbigbatch.data.records import shards as shard_files
+from tfbigbatch.errors import Preempted
+
+DATA = os.environ.get("TFBIGBATCH_DATA", "data")
+TEXT = plain(60)
+
+
+def digests(folder):
+    found = {}
+    for path in glob.glob(os.path.join(folder, "*.*")) + glob.glob(os.path.join(folder, "*-of-*")):
+        with open(path, "rb") as file:
+            found[os.path.basename(path)] = hashlib.sha256(file.read()).hexdigest()
+    return found
+
+
+def examples(folder, split="train"):
+    """The features of each record, by TensorFlow: dictionaries from names to lists or bytes."""
+    for path in bert_manifest.load(folder).splits[split].files:
+        for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
+            found = {}
+            for name, feature in tf.train.Example.FromString(record).features.feature.items():
+                values = getattr(feature, feature.WhichOneof("kind")).value
+                found[name] = values[0] if isinstance(values[0], bytes) else list(values)
+            yield found
+
+
+def segments(example):
+    """(tokens of A, tokens of B) of a dynamic record."""
+    tokens = [TOKENS[number] for number in np.frombuffer(example["ids"], "<u2")]
+    first = example["first_length"][0]
+    assert tokens[0] == "[CLS]" and tokens[first - 1] == tokens[-1] == "[SEP]" and len(tokens) <= 32
+    a, b = tokens[1 : first - 1], tokens[first:-1]
+    assert not {"[CLS]", "[SEP]", "[PAD]"} & {*a, *b}
+    return a, b
+
+
+def test_dynamic_records_hold_the_text_as_it_is(tmp_path):
+    folder, content, already = prepared(tmp_path, TEXT, validation_share=0.1, shards={"train": 3})
+    assert not already
+    manifest = bert_manifest.load(folder)
+    assert (manifest.masking, manifest.max_seq_length, manifest.next_sentence) == ("dynamic", 32, True)
+    assert manifest.vocabulary.tokens == TOKENS
+    train, validation = content["counts"]["train"], content["counts"]["validation"]
+    assert (train["documents"], validation["documents"]) == (54, 6)
+    found = list(examples(folder))
+    assert len(found) == manifest.splits["train"].examples == train["sequences"]
+    assert sum(example["next_sentence_labels"][0] for example in found) == train["random_next"]
+    assert 0.4 < train["random_next"] / train["sequences"] < 0.7
+    tokenizer = wordpiece.Tokenizer(manifest.vocabulary)
+    texts = [" ".join(TOKENS[i] for line in bert_sets.document(n) for i in tokenizer.ids(line)) for n in range(60)]
+    assert train["tokens"] + validation["tokens"] == sum(len(text.split()) for text in texts)
+    size = 0
+    for example in found:
+        a, b = segments(example)
+        homes = [{n for n, text in enumerate(texts) if " ".join(part) in text} for part in (a, b)]
+        assert homes[0] and homes[1]
+        if not example["next_sentence_labels"][0]:
+            assert homes[0] & homes[1]
+        size += len(a) + len(b) + 3
+    np.testing.assert_allclose(train["padding_share"], 1 - size / (32 * len(found)))
+    for split in manifest.splits.values():
+        offsets = np.concatenate([index.offsets(path) for path in split.files])
+        np.testing.assert_array_equal(split.offsets, offsets)
+
+
+def test_runs_hold_all_text_once(tmp_path):
+    folder, content, _ = prepared(tmp_path, TEXT, next_sentence=False, short_seq_prob=0.0)
+    assert not bert_manifest.load(folder).next_sentence
+    counted, size = collections.Counter(), 0
+    for example in examples(folder):
+        a, b = segments(example)
+        assert not b and "next_sentence_labels" not in example
+        size += len(a)
+        counted[len(a)] += 1
+    assert size == content["counts"]["train"]["tokens"]
+    assert max(counted) == 30 and counted.total() - counted[30] <= 60
+
+
+@pytest.mark.parametrize("masking", ["static_token", "static_whole_word"])
+def test_static_records_are_in_the_standard_layout(tmp_path, masking):
+    folder, content, _ = prepared(tmp_path, plain(12), masking=masking, dupe_factor=3)
+    texts = [
+        {
+            token
+            for line in bert_sets.document(n)
+            for token in wordpiece.Tokenizer(wordpiece.Vocabulary(TOKENS)).ids(line)
+        }
+        for n in range(12)
+    ]
+    kinds, total = collections.Counter(), 0
+    for example in examples(folder):
+        assert sorted(example) == sorted(bert_manifest.STANDARD_KEYS.values())
+        ids, mask, types = (np.array(example[name]) for name in ("input_ids", "input_mask", "segment_ids"))
+        positions, labels = np.array(example["masked_lm_positions"]), np.array(example["masked_lm_ids"])
+        weights = np.array(example["masked_lm_weights"])
+        assert len(ids) == len(mask) == len(types) == 32 and len(positions) == len(labels) == len(weights) == 5
+        size, count = mask.sum(), int(weights.sum())
+        assert (mask[:size] == 1).all() and (ids[size:] == 0).all() and (types[size:] == 0).all()
+        assert (weights[:count] == 1).all() and (positions[count:] == 0).all() and (labels[count:] == 0).all()
+        assert ids[0] == 2 and ids[size - 1] == 3 and (np.diff(types[:size]) >= 0).all()
+        aim = min(5, max(1, round(0.15 * (size - 3))))
+        assert count == aim if masking == "static_token" else count <= aim
+        special = {0, size - 1, np.argmax(types) - 1}
+        assert special.isdisjoint(positions[:count]) and (np.diff(positions[:count]) > 0).all()
+        kinds.update(np.where(ids[positions[:count]] == 4, "mask", "other").tolist())
+        total += 1
+        assert set(labels[:count].tolist()) <= set.union(*texts)
+    assert total == content["counts"]["train"]["sequences"] and 0.7 < kinds["mask"] / kinds.total() < 0.9
+
+
+def test_the_files_are_the_same_for_any_number_of_processes_and_another_seed_gives_others(tmp_path):
+    options = {"shards": {"train": 4, "validation": 2}, "validation_share": 0.2}
+    one, *_ = prepared(tmp_path, TEXT, name="one", **options)
+    two, *_ = prepared(tmp_path, TEXT, name="two", processes=2, **options)
+    other, *_ = prepared(tmp_path, TEXT, name="other", seed=1, **options)
+    assert digests(one) == digests(two) and len(digests(one)) == 10
+    assert digests(other)["train-00001-of-00004"] != digests(one)["train-00001-of-00004"]
+
+
+def test_a_stopped_command_goes_on_and_a_finished_one_does_nothing(tmp_path, monkeypatch):
+    whole, *_ = prepared(tmp_path, TEXT, name="whole", shards={"train": 4})
+    write, written = shards.write, []
+
+    def stopped(shard, tick):
+        if len(written) == 2:
+            raise Preempted("stopped")
+        written.append(shard.name)
+        return write(shard, tick)
+
+    monkeypatch.setattr(shards, "write", stopped)
+    with pytest.raises(Preempted):
+        prepared(tmp_path, TEXT, shards={"train": 4})
+    out = tmp_path / "out"
+    assert not (out / "manifest.json").exists() and len(list(out.glob("train-*"))) == 2
+    monkeypatch.setattr(shards, "write", lambda shard, tick: written.append(shard.name) or write(shard, tick))
+    # A shard that was lost since is written again.
+    (out / written[0]).unlink()
+    folder, _, already = prepared(tmp_path, TEXT, shards={"train": 4})
+    assert not already and len(written) == 5 and digests(folder) == digests(whole)
+    _, content, already = prepared(tmp_path, TEXT, shards={"train": 4})
+    assert already and len(written) == 5 and content == bert_manifest.read(folder)
+    with pytest.raises(ValueError, match=r"prepared with other options \(seed 0, now 3\).*--overwrite"):
+        prepared(tmp_path, TEXT, shards={"train": 4}, seed=3)
+    with pytest.raises(ValueError, match="from another source"):
+        prepared(tmp_path, plain(20), shards={"train": 4})
+    prepared(tmp_path, plain(20), overwrite=True)
+    assert not list(out.glob("train-*-of-00004"))
+
+
+def test_memory_is_of_a_block_and_random_segments_come_from_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(shards, "_BLOCK_BYTES", 500)
+    monkeypatch.setattr(shard_files, "_TOGETHER", 7)
+    folder, content, _ = prepared(tmp_path, TEXT)
+    counts = content["counts"]["train"]
+    assert sum(1 for _ in examples(folder)) == counts["sequences"] and counts["random_next"] > 0
+    assert counts["documents"] == 60
+
+
+def test_a_single_document_has_no_random_segments(tmp_path):
+    text = "\n".join(bert_sets.document(1, 30))
+    folder, content, _ = prepared(tmp_path, text, validation_share=0.5)
+    assert content["counts"]["train"]["random_next"] == 0 and list(content["counts"]) == ["train"]
+    with pytest.raises(ValueError, match="gave no sequence to train on.*--nonext_sentence"):
+        prepared(tmp_path, "the cat sat.\n", name="one")
+    with pytest.raises(ValueError, match="has no text"):
+        prepared(tmp_path, " \n\n", name="none")
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        ({}, "either --vocab_file=FILE or --train_vocab_size"),
+        ({"vocab_file": "x", "train_vocab_size": 500}, "and not both"),
+        ({"train_vocab_size": 5}, "--train_vocab_size=5: expected 100 or more"),
+        ({"vocab_file": "x", "validation_share": 1.0}, "--validation_share=1.0: expected 0 to less than 1"),
+        ({"vocab_file": "x", "processes": 0}, "--processes=0"),
+        ({"vocab_file": "x", "shard_megabytes": 0.0}, "--shard_megabytes=0.0"),
+    ],
+)
+def test_options_are_checked(options, said):
+    with pytest.raises(ValueError, match=said):
+        prepare.Options(**options)
+
+
+@pytest.mark.parametrize(
+    "fields, said",
+    [
+        ({"max_seq_length": 4}, "--max_seq_length=4: expected 5 or more"),
+        ({"max_predictions_per_seq": 129}, "--max_predictions_per_seq=129: expected 1 to --max_seq_length=128"),
+        ({"masking": "none"}, "--masking=none: expected one of dynamic, static_token, static_whole_word"),
+        ({"dupe_factor": 0}, "--dupe_factor=0"),
+        ({"short_seq_prob": 1.5}, "--short_seq_prob=1.5"),
+    ],
+)
+def test_settings_are_checked(fields, said):
+    with pytest.raises(ValueError, match=said):
+        Settings(**fields)
+
+
+def test_folders_and_numbers_that_cannot_be_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="--shards=train:99: expected 1 to 60"):
+        prepared(tmp_path, TEXT, shards={"train": 99})
+    with pytest.raises(ValueError, match="lies in --source="):
+        prepare.prepare(str(tmp_path), str(tmp_path / "in"), prepare.Options(vocab_file="x"))
+
+
+def test_a_damaged_vocabulary_is_told(tmp_path):
+    folder, *_ = prepared(tmp_path, TEXT)
+    bert_sets.write_vocabulary(tmp_path, (*TOKENS[:-1], "more"))
+    os.replace(tmp_path / "given_vocab.txt", tmp_path / "out" / "vocab.txt")
+    with pytest.raises(ValueError, match="is not the vocabulary that the text was prepared with"):
+        bert_manifest.load(folder)
+
+
+def test_a_vocabulary_is_learnt_from_the_text(tmp_path):
+    pytest.importorskip("tokenizers")
+    source = tmp_path / "text.txt"
+    source.write_text(TEXT, encoding="utf-8")
+    options = prepare.Options(
+        settings=Settings(max_seq_length=32, max_predictions_per_seq=5), train_vocab_size=120, validation_share=0.1
+    )
+    prepare.prepare(str(source), str(tmp_path / "out"), options)
+    vocabulary = bert_manifest.load(str(tmp_path / "out")).vocabulary
+    assert vocabulary.tokens[:5] == wordpiece.SPECIAL and 40 < len(vocabulary) <= 120
+    assert {"cat", "the"} <= set(vocabulary.tokens)
+    prepare.prepare(str(source), str(tmp_path / "again"), options)
+    assert digests(str(tmp_path / "again")) == digests(str(tmp_path / "out"))
+    # Another text has another vocabulary, also in the same folder.
+    source.write_text(TEXT.replace("cat", "goat"), encoding="utf-8")
+    prepare.prepare(str(source), str(tmp_path / "out"), dataclasses.replace(options, overwrite=True))
+    assert "goat" in bert_manifest.load(str(tmp_path / "out")).vocabulary.tokens
+
+
+def test_a_wide_vocabulary_takes_four_bytes(tmp_path):
+    tokens = (*TOKENS[:-1], *(f"word{number}" for number in range(70000)), "zebra")
+    text = "zebra cat word69999.\nthe dog ran.\n\nzebra sat.\nthe sun ran.\n"
+    source = tmp_path / "text.txt"
+    source.write_text(text)
+    options = prepare.Options(
+        settings=Settings(max_seq_length=16, max_predictions_per_seq=3, next_sentence=False),
+        vocab_file=bert_sets.write_vocabulary(tmp_path, tokens),
+    )
+    prepare.prepare(str(source), str(tmp_path / "out"), options)
+    assert bert_manifest.load(str(tmp_path / "out")).bytes_of_id == 4
+    ids = {
+        tokens[number] for example in examples(str(tmp_path / "out")) for number in np.frombuffer(example["ids"], "<u4")
+    }
+    assert {"zebra", "word69999", "sun", "[SEP]"} <= ids
+
+
+@pytest.mark.skipif(
+    not os.path.isfile(os.path.join(DATA, "wikitext-2", "valid.txt")),
+    reason="the real text is not at hand (TFBIGBATCH_DATA)",
+)
+def test_real_wikitext_has_its_articles(tmp_path):
+    path = os.path.join(DATA, "wikitext-2", "valid.txt")
+    name, offsets, lengths = corpus.scan(path, lambda: None)
+    assert name == "wikitext" and len(offsets) == 60
+    assert lengths.sum() > 0.999 * os.path.getsize(path)

@@ -1,0 +1,230 @@
+"""Batches of pretraining data; the records' ids tell their numbers."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfbigbatch.data import fake, tokenizer
+from tfbigbatch.data.bert import manifest as bert_manifest
+from tfbigbatch.data.bert.dataset import BertRecords
+from tfbigbatch.data.bert.prepare import records
+from tfbigbatch.data.bert.prepare.settings import Settings
+from tfbigbatch.data.records import tfrecord
+from tfbigbatch.data.records.manifest import Split
+
+COUNTS = (30, 7, 40, 26)
+SIZE, BATCH, LENGTH, MOST = sum(COUNTS), 16, 24, 4
+# A piece that goes on with a word for each two that begin one.
+VOCABULARY = tokenizer.Vocabulary(
+    [*tokenizer.SPECIAL, *(f"{'##' if number % 3 == 2 else ''}w{number}" for number in range(3 * SIZE))]
+)
+PAD, _, CLS, SEP, MASK = range(5)
+
+
+def sequence(number):
+    """The pair of a record's number: the words 3 * number and 3 * number + 1, over and over."""
+    first, second = 3 + number % 5, 2 + number % 9
+    word = 5 + 3 * number
+    a, b = [[word, word + 1, word + 2][place % 3] for place in range(first)], [word, word + 2] * second
+    return [CLS, *a, SEP, *b[:second], SEP], first + 2, number % 2
+
+
+def write(folder, masking="dynamic", next_sentence=True, vocabulary=VOCABULARY):
+    settings = Settings(
+        max_seq_length=LENGTH, max_predictions_per_seq=MOST, masking=masking, next_sentence=next_sentence
+    )
+    sequences = [sequence(number) for number in range(SIZE)]
+    found = (
+        records.dynamic(sequences, settings, 2)
+        if masking == "dynamic"
+        else records.static(sequences, settings, vocabulary, 0, 0)
+    )
+    frames, files, offsets, number = tfrecord.framed_together(found), [], [], 0
+    for file, count in enumerate(COUNTS):
+        files.append(str(folder / f"train-{file}"))
+        part = frames[number : number + count]
+        with open(files[-1], "wb") as out:
+            out.write(b"".join(part))
+        offsets.append(np.cumsum([0, *map(len, part)])[:-1])
+        number += count
+    sizes = [tf.io.gfile.stat(path).length for path in files]
+    split = Split.of_files("train", files, offsets, sizes)
+    keys = bert_manifest.STANDARD_KEYS
+    return bert_manifest.Manifest(masking, LENGTH, MOST, next_sentence, 2, keys, vocabulary, {"train": split})
+
+
+@pytest.fixture(scope="module")
+def manifest(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("bert"))
+
+
+def records_of(manifest, **options):
+    return BertRecords(manifest.splits["train"], manifest, **{"shuffle_window": 50, "threads": 2, **options})
+
+
+def on_host(batches):
+    return [tf.nest.map_structure(lambda tensor: tensor.numpy(), batch) for batch in batches]
+
+
+def train(data, first=0, last=14, *, seed=0, host=0, hosts=1, replicas=None):
+    context = tf.distribute.InputContext(hosts, host, replicas or hosts)
+    return on_host(data.training_batches(context, batch_size=BATCH, seed=seed, first_step=first, last_step=last))
+
+
+def together(batches, part, name):
+    return np.concatenate([batch[part][name] for batch in batches])
+
+
+def unmasked(batches):
+    """The ids with what was masked put back."""
+    ids, positions = together(batches, 0, "input_word_ids").copy(), together(batches, 0, "masked_lm_positions")
+    labels, weights = together(batches, 1, "masked_lm"), together(batches, 2, "masked_lm")
+    rows, slots = np.nonzero(weights)
+    ids[rows, positions[rows, slots]] = labels[rows, slots]
+    return ids
+
+
+def numbers_in(batches):
+    """The numbers of the records in some batches; -1 for one that is empty."""
+    return np.where(unmasked(batches)[:, 1] > 0, (unmasked(batches)[:, 1] - 5) // 3, -1)
+
+
+def equal(one, two):
+    assert len(one) == len(two)
+    tf.nest.map_structure(np.testing.assert_array_equal, one, two)
+
+
+def test_each_epoch_visits_each_sequence_once_as_it_is(manifest):
+    data = records_of(manifest)
+    assert len(data) == data.examples_in_epoch(7) == SIZE and data.tokens_per_example == LENGTH
+    assert "103 pairs of segments of 24 tokens in 4 files" in data.contents
+    batches = train(data)
+    numbers = numbers_in(batches)
+    for epoch in range(2):
+        assert sorted(numbers[epoch * SIZE : (epoch + 1) * SIZE]) == list(range(SIZE))
+    expected = [sequence(number) for number in numbers]
+    sizes = np.array([len(tokens) for tokens, _, _ in expected])
+    firsts = np.array([first for _, first, _ in expected])
+    ids = np.zeros([len(numbers), LENGTH], int)
+    ids[np.arange(LENGTH) < sizes[:, None]] = [token for tokens, _, _ in expected for token in tokens]
+    np.testing.assert_array_equal(unmasked(batches), ids)
+    places = np.arange(LENGTH)
+    np.testing.assert_array_equal(together(batches, 0, "input_mask"), places < sizes[:, None])
+    types = (places >= firsts[:, None]) & (places < sizes[:, None])
+    np.testing.assert_array_equal(together(batches, 0, "input_type_ids"), types)
+    np.testing.assert_array_equal(together(batches, 1, "next_sentence"), numbers % 2)
+    assert (together(batches, 2, "next_sentence") == 1).all()
+    aims = np.clip(np.rint(0.15 * (sizes - 3)), 1, MOST)
+    np.testing.assert_array_equal(together(batches, 2, "masked_lm").sum(axis=1), aims)
+    features, labels, weights = batches[0]
+    assert {value.dtype for value in (*features.values(), *labels.values())} == {np.dtype(np.int32)}
+    assert {value.dtype for value in weights.values()} == {np.dtype(np.float32)}
+    assert features["input_word_ids"].shape == (BATCH, LENGTH) and labels["masked_lm"].shape == (BATCH, MOST)
+
+
+def test_a_resumed_run_sees_the_same_bits(manifest):
+    equal(train(records_of(manifest), 9, 14), train(records_of(manifest))[9:])
+
+
+def test_masks_are_made_anew_in_each_epoch_whatever_the_hosts(manifest):
+    batches = train(records_of(manifest))
+    numbers, ids = numbers_in(batches), together(batches, 0, "input_word_ids")
+    first, second = (ids[epoch * SIZE : (epoch + 1) * SIZE] for epoch in range(2))
+    order = [np.argsort(numbers[epoch * SIZE : (epoch + 1) * SIZE]) for epoch in range(2)]
+    assert (first[order[0]] != second[order[1]]).any(axis=1).mean() > 0.7
+    parts = [train(records_of(manifest), 0, 6, hosts=2, host=host, replicas=4) for host in range(2)]
+    assert all(len(part) == 12 for part in parts)
+    shared = np.concatenate([together(part, 0, "input_word_ids") for part in parts])
+    theirs = np.concatenate([numbers_in(part) for part in parts])
+    # The same record has the same masks, though the hosts shuffle their shares apart.
+    mine = {number: row.tolist() for number, row in zip(numbers[:SIZE], ids[:SIZE])}
+    assert len(set(theirs)) == 96 and all(mine[number] == row.tolist() for number, row in zip(theirs, shared))
+
+
+def test_whole_words_are_masked_together(manifest):
+    batches = train(records_of(manifest, whole_word=True), 0, 7)
+    positions, weights = together(batches, 0, "masked_lm_positions"), together(batches, 2, "masked_lm")
+    ids = unmasked(batches)
+    hidden = np.zeros(ids.shape, bool)
+    rows, slots = np.nonzero(weights)
+    hidden[rows, positions[rows, slots]] = True
+    goes_on = np.array(VOCABULARY.continues)[ids[:, 1:]] & (ids[:, :-1] > MASK)
+    assert goes_on.any() and hidden.any()
+    np.testing.assert_array_equal(hidden[:, 1:][goes_on], hidden[:, :-1][goes_on])
+
+
+@pytest.mark.parametrize("hosts, batch_size", [(1, 20), (2, 60)])
+def test_evaluation_sees_every_sequence_once_with_the_same_masks(manifest, hosts, batch_size):
+    data, found = records_of(manifest), []
+    for host in range(hosts):
+        context = tf.distribute.InputContext(hosts, host, hosts)
+        batches = on_host(data.evaluation_batches(context, batch_size=batch_size))
+        assert len(batches) == data.evaluation_steps(batch_size)
+        found.append(batches)
+    in_order = [found[host][step] for step in range(len(found[0])) for host in range(hosts)]
+    numbers, weights = numbers_in(in_order), together(in_order, 2, "next_sentence")
+    np.testing.assert_array_equal(numbers[:SIZE], range(SIZE))
+    assert (weights[:SIZE] == 1).all() and (weights[SIZE:] == 0).all() and data.bad.count == 0
+    assert (together(in_order, 2, "masked_lm")[SIZE:] == 0).all()
+    again = on_host(records_of(manifest).evaluation_batches(tf.distribute.InputContext(1, 0, 1), batch_size=SIZE))
+    np.testing.assert_array_equal(together(in_order, 0, "input_word_ids")[:SIZE], together(again, 0, "input_word_ids"))
+
+
+def test_a_damaged_record_weighs_nothing_and_costs_no_other(tmp_path):
+    manifest = write(tmp_path)
+    split = manifest.splits["train"]
+    with open(split.files[2], "r+b") as file:
+        file.seek(int(split.offsets[50]) + 30)
+        file.write(b"????")
+    data = records_of(manifest)
+    batches = train(data, 0, 7)
+    weights = together(batches, 2, "next_sentence")
+    assert (weights == 0).sum() == 1 and (together(batches, 2, "masked_lm")[weights == 0] == 0).all()
+    assert sorted(numbers_in(batches)[:SIZE]) == sorted({-1, *range(SIZE)} - {50})
+    assert data.bad.count == 1
+    with pytest.raises(ValueError, match="1 of the 103 records of train"):
+        data.bad.check()
+
+
+def test_masks_that_were_written_stay(tmp_path):
+    manifest = write(tmp_path, "static_whole_word")
+    batches = train(records_of(manifest))
+    numbers, ids = numbers_in(batches), together(batches, 0, "input_word_ids")
+    assert sorted(numbers[:SIZE]) == list(range(SIZE))
+    order = [np.argsort(numbers[epoch * SIZE : (epoch + 1) * SIZE]) for epoch in range(2)]
+    np.testing.assert_array_equal(ids[:SIZE][order[0]], ids[SIZE : 2 * SIZE][order[1]])
+    np.testing.assert_array_equal(together(batches, 1, "next_sentence"), numbers % 2)
+    with pytest.raises(ValueError, match="has them already .static_whole_word.*--masking=dynamic"):
+        records_of(manifest, whole_word=True)
+
+
+def test_a_set_without_pairs_has_no_second_label(tmp_path):
+    features, labels, weights = train(records_of(write(tmp_path, next_sentence=False)), 0, 1)[0]
+    assert set(labels) == set(weights) == {"masked_lm"} and len(features) == 4
+
+
+def test_ids_outside_of_the_vocabulary_are_refused(manifest):
+    small = tokenizer.Vocabulary(VOCABULARY.tokens[:50])
+    records = records_of(dataclasses.replace(manifest, vocabulary=small))
+    _, _, weights = train(records, 0, 1)[0]
+    bad = (weights["masked_lm"] == 0).all(axis=1)
+    assert bad.any() and records.bad.count == bad.sum()
+    with pytest.raises(ValueError, match="cannot be read or decoded"):
+        records.bad.check()
+
+
+def test_a_share_is_checked(manifest):
+    with pytest.raises(ValueError, match="masked_share=1.5"):
+        records_of(manifest, masked_share=1.5)
+
+
+def test_made_up_data_has_the_shapes_of_real_data(tmp_path):
+    manifest = fake.pretraining(str(tmp_path))
+    bert_manifest.save(str(tmp_path), manifest)
+    manifest = bert_manifest.load(str(tmp_path))
+    assert [split.examples for split in manifest.splits.values()] == [64, 20]
+    features, labels, _ = train(BertRecords(manifest.splits["train"], manifest), 0, 1)[0]
+    assert features["input_word_ids"].shape == (BATCH, 32) and labels["next_sentence"].shape == (BATCH,)
+    assert features["input_word_ids"].max() < len(manifest.vocabulary) and features["input_mask"].min() == 0

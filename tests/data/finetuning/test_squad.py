@@ -1,0 +1,143 @@
+"""Windows over paragraphs: by hand, and beside tf-models-official's."""
+
+import os
+
+import numpy as np
+import pytest
+
+from tests.helpers import made_squad, made_vocabulary
+from tfbigbatch.data.finetuning import squad, squad_questions
+from tfbigbatch.data.finetuning.squad_questions import Question
+from tfbigbatch.data.tokenizer import Tokenizer, Vocabulary
+
+# A folder of data sets, each in a folder of its name; tests that need one skip where it is absent.
+DATA = os.environ.get("TFBIGBATCH_DATA", "data")
+REAL, VOCABULARY = os.path.join(DATA, "squad", "dev-v1.1.json"), os.path.join(DATA, "bert_vocab", "vocab.txt")
+CONTEXT = "a b c d e f g h i j"
+
+
+@pytest.fixture
+def tokenizer(tmp_path):
+    return made_vocabulary.tokenizer(tmp_path / "vocab.txt", ["the", "broncos", "japanese", "wo", "##n"])
+
+
+def small(tokenizer, *questions):
+    """Windows of six pieces of the paragraph, three apart."""
+    return squad.windows(list(questions), tokenizer, max_seq_length=11, doc_stride=3, max_query_length=2)
+
+
+def read(tokenizer, found, row):
+    return " ".join(tokenizer.vocabulary.tokens[number] for number in found.inputs["input_word_ids"][row])
+
+
+def test_windows_overlap_and_hold_the_whole_question_first(tokenizer):
+    found = small(tokenizer, Question("q", "x y z", CONTEXT, (("e f", 8),)), Question("r", "x", "a b", (("a", 0),)))
+    assert [read(tokenizer, found, row) for row in range(4)] == [
+        "[CLS] x y [SEP] a b c d e f [SEP]",
+        "[CLS] x y [SEP] d e f g h i [SEP]",
+        "[CLS] x y [SEP] g h i j [SEP] [PAD] [PAD]",
+        "[CLS] x [SEP] a b [SEP] [PAD] [PAD] [PAD] [PAD] [PAD]",
+    ]
+    np.testing.assert_array_equal(found.inputs["input_type_ids"][2], [0] * 4 + [1] * 5 + [0] * 2)
+    np.testing.assert_array_equal(found.inputs["input_mask"][2], [1] * 9 + [0] * 2)
+    np.testing.assert_array_equal(found.question, [0, 0, 0, 1])
+    np.testing.assert_array_equal(found.first_piece, [0, 3, 6, 0])
+    np.testing.assert_array_equal(found.pieces, [6, 6, 4, 2])
+    np.testing.assert_array_equal(found.first_position, [4, 4, 4, 3])
+    # The answer is whole in the first two windows; a window without it points at [CLS].
+    np.testing.assert_array_equal(found.start_positions, [8, 5, 0, 3])
+    np.testing.assert_array_equal(found.end_positions, [9, 6, 0, 3])
+    assert found.start_positions.dtype == np.int32 and found.lost == ()
+
+
+def test_each_piece_has_the_most_context_in_one_window(tokenizer):
+    found = small(tokenizer, Question("q", "x y", CONTEXT, (("e", 8),)))
+    seen = []
+    for row in range(3):
+        for position in np.flatnonzero(found.most_context[row]):
+            seen.append((found.first_piece[row] + position - found.first_position[row], row))
+    # d has two pieces to its right in the first window and none to its left in the second.
+    assert sorted(seen) == [(p, w) for p, w in zip(range(10), [0, 0, 0, 0, 0, 1, 1, 1, 2, 2])]
+
+
+def answer(tokenizer, context, text, start):
+    found = squad.windows([Question("q", "x", context, ((text, start),))], tokenizer, max_seq_length=80)
+    tokens = read(tokenizer, found, 0).split()
+    return " ".join(tokens[found.start_positions[0] : found.end_positions[0] + 1]), found
+
+
+def test_an_answer_is_the_pieces_that_share_a_character_with_it(tokenizer):
+    assert answer(tokenizer, "the (won).", "won", 5)[0] == "wo ##n"
+    assert answer(tokenizer, "the (won).", "n", 7)[0] == "##n"
+    assert answer(tokenizer, "the japanese", "japan", 4)[0] == "japanese"
+    assert answer(tokenizer, "a, a", "a", 3)[1].start_positions[0] == 5
+
+
+@pytest.mark.parametrize(
+    "context, text, start", [("won", "wan", 0), ("won", "won", 1), ("won", "n", -1), ("a  b", "  ", 1)]
+)
+def test_an_answer_that_is_not_there_is_lost_and_not_trained_on(tokenizer, context, text, start):
+    _, found = answer(tokenizer, context, text, start)
+    assert found.lost == ("q",) and found.start_positions.tolist() == [-1]
+    with pytest.raises(ValueError, match="made: no examples"):
+        found.training_features("made")
+
+
+def test_features_for_training_and_evaluation(tokenizer, tmp_path):
+    questions = squad_questions.read(made_squad.write(tmp_path / "two.json", version_2=True))
+    found = squad.windows([*questions, Question("d", "What?", "hidden", ())], tokenizer, max_seq_length=100)
+    training, evaluation = found.training_features("made"), found.evaluation_features("made")
+    assert (len(training), len(evaluation), evaluation.unlabelled) == (3, 4, 1)
+    assert found.lost == () and training.labels["start_positions"][2] == 0
+    assert training.classes == 100 and set(training.features) == set(found.inputs)
+
+
+@pytest.mark.parametrize("options", [dict(max_seq_length=67), dict(doc_stride=0), dict(max_query_length=0)])
+def test_bad_lengths_are_refused(tokenizer, options):
+    with pytest.raises(ValueError, match="expected max_seq_length to hold the question"):
+        squad.windows([], tokenizer, **options)
+
+
+def peers_features(questions, **options):
+    """What tf-models-official makes of questions for training, by the index of their question."""
+    peer = pytest.importorskip("official.nlp.data.squad_lib", reason="tf-models-official is not installed")
+    tokenization = pytest.importorskip("official.nlp.tools.tokenization")
+    examples, features = [], []
+    for question in questions:
+        words, word_of, before = [], [], " "
+        for character in question.context:
+            if not character.isspace():
+                if before.isspace():
+                    words.append("")
+                words[-1] += character
+            before = character
+            word_of.append(len(words) - 1)
+        text, start = question.answers[0]
+        places = dict(start_position=word_of[start], end_position=word_of[start + len(text) - 1])
+        examples.append(peer.SquadExample(question.id, question.text, words, text, **places))
+    peer.convert_examples_to_features(
+        examples, tokenization.FullTokenizer(VOCABULARY), is_training=True, output_fn=features.append, **options
+    )
+    return features
+
+
+@pytest.mark.parametrize("options", [(384, 128, 64), (96, 20, 12)])
+def test_the_windows_are_those_of_tf_models_official(options):
+    if not os.path.exists(REAL) or not os.path.exists(VOCABULARY):
+        pytest.skip("SQuAD or BERT's vocabulary is not at hand")
+    options = dict(zip(("max_seq_length", "doc_stride", "max_query_length"), options))
+    questions = squad_questions.read(REAL)[::150]
+    theirs = peers_features(questions, **options)
+    ours = squad.windows(questions, Tokenizer(Vocabulary.load(VOCABULARY)), **options)
+    assert len(theirs) == len(ours) and ours.lost == ()
+    np.testing.assert_array_equal([f.example_index for f in theirs], ours.question)
+    for name, attribute in (
+        ("input_word_ids", "input_ids"),
+        ("input_mask", "input_mask"),
+        ("input_type_ids", "segment_ids"),
+    ):
+        np.testing.assert_array_equal([getattr(f, attribute) for f in theirs], ours.inputs[name])
+    np.testing.assert_array_equal([f.start_position for f in theirs], ours.start_positions)
+    np.testing.assert_array_equal([f.end_position for f in theirs], ours.end_positions)
+    most = [[bool(f.token_is_max_context.get(place)) for place in range(options["max_seq_length"])] for f in theirs]
+    np.testing.assert_array_equal(most, ours.most_context)

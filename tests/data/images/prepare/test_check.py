@@ -1,0 +1,147 @@
+"""Checking one image: what stays, what is put right and what cannot be used; and that TensorFlow agrees."""
+
+import io
+
+import numpy as np
+import PIL.Image
+import pytest
+import tensorflow as tf
+
+from tests.helpers.image_sets import BAD, encoded, picture
+from tfbigbatch.data.images.prepare import check
+
+PLAIN = encoded(quality=90)
+
+
+def exif(orientation):
+    tags = PIL.Image.Exif()
+    tags[0x112] = orientation
+    return tags.tobytes()
+
+
+def patched(data, marker, place, content):
+    """The JPEG with bytes changed, counted from a marker."""
+    start = data.index(marker) + place
+    return data[:start] + content + data[start + len(content) :]
+
+
+def decoded(data):
+    """The pixels as the training pipeline gets them."""
+    return tf.io.decode_jpeg(data, channels=3, dct_method="INTEGER_ACCURATE").numpy().astype(int)
+
+
+FINE = {
+    "baseline": PLAIN,
+    "progressive": encoded(progressive=True),
+    "4:1:1": encoded(subsampling="4:1:1"),
+    "4:2:2": encoded(subsampling="4:2:2"),
+    "4:4:4": encoded(subsampling="4:4:4"),
+    "restart markers": encoded(restart_marker_blocks=2),
+    "grayscale": encoded(picture().convert("L")),
+    "grayscale, progressive": encoded(picture().convert("L"), progressive=True),
+    "stored as RGB": encoded(keep_rgb=True),
+    "EXIF says rotated": encoded(exif=exif(6)),
+    "EXIF is damaged": encoded(exif=b"Exif\0\0MM\0\x2a\0\0\0\x08\xff\xff"),
+    "a large colour profile": encoded(icc_profile=bytes(100000)),
+    "a comment": encoded(comment=b"\xff\xd9" * 9),
+    "garbage behind its end": PLAIN + b"garbage",
+    "a picture behind its end": encoded(kind="MPO", save_all=True, append_images=[picture(1)]),
+    "extended sequential": patched(PLAIN, b"\xff\xc0", 1, b"\xc1"),
+    "one pixel": encoded(picture(size=(1, 1))),
+    "fill bytes before a marker": PLAIN.replace(b"\xff\xc0", b"\xff\xff\xff\xc0"),
+}
+
+
+@pytest.mark.parametrize("name", FINE)
+def test_a_fine_jpeg_stays_as_it_is(name):
+    image = check.check(FINE[name])
+    assert image.encoded == FINE[name] and image.fixed is None
+    assert (image.channels, image.colorspace) == ((1, "Grayscale") if "gray" in name else (3, "RGB"))
+    assert decoded(image.encoded).shape == (image.height, image.width, 3)
+    # Not turned by 90 degrees, whatever EXIF says.
+    assert (image.width, image.height) == ((1, 1) if name == "one pixel" else (20, 12))
+
+
+FIXED = {
+    "CMYK": (encoded(picture().convert("CMYK"), quality=95), "CMYK converted to RGB"),
+    "PNG": (encoded(kind="PNG"), "PNG in disguise"),
+    "GIF": (encoded(kind="GIF"), "GIF in disguise"),
+    "BMP": (encoded(kind="BMP"), "BMP in disguise"),
+    "WebP": (encoded(kind="WEBP", lossless=True), "WEBP in disguise"),
+    "a PNG with transparency": (encoded(picture().convert("RGBA"), kind="PNG"), "PNG in disguise"),
+    "a PNG of a palette": (encoded(picture().convert("P", palette=1), kind="PNG"), "PNG in disguise"),
+    "no end": (PLAIN[:-2] + b"garbage" * 9, "no end-of-image marker"),
+    "an end within a segment": (PLAIN[:-2] + b"\xff\xe1\xff\xff" + PLAIN[-2:], "no end-of-image marker"),
+}
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_what_training_cannot_read_becomes_a_jpeg_of_the_same_picture(name):
+    data, reason = FIXED[name]
+    image = check.check(data)
+    assert image.fixed.startswith(reason) or reason in image.fixed
+    assert image.colorspace == "RGB" and (image.width, image.height) == (20, 12)
+    found = PIL.Image.open(io.BytesIO(image.encoded))
+    assert (found.format, found.mode, found.size) == ("JPEG", "RGB", (20, 12))
+    before = np.asarray(PIL.Image.open(io.BytesIO(data)).convert("RGB")).astype(int)
+    assert np.abs(decoded(image.encoded) - before).mean() < 4
+    assert check.check(image.encoded) == check.Image(image.encoded, 12, 20, "RGB", None)
+
+
+def test_cmyk_has_the_colours_that_tensorflow_sees_in_it():
+    data = FIXED["CMYK"][0]
+    assert np.abs(decoded(check.check(data).encoded) - decoded(data)).mean() < 2
+
+
+@pytest.mark.parametrize("mode, scale", [("L", 1), ("1", 1), ("LA", 1), ("I;16", 256)])
+def test_a_gray_png_becomes_a_gray_jpeg(mode, scale):
+    gray = np.full((12, 20), 255, np.uint8)
+    gray[:6] = 0
+    picture = (
+        PIL.Image.fromarray(gray.astype(np.uint16) * 256) if mode == "I;16" else PIL.Image.fromarray(gray).convert(mode)
+    )
+    assert picture.mode == mode
+    image = check.check(encoded(picture, kind="PNG"))
+    assert image.colorspace == "Grayscale" and image.channels == 1
+    assert np.abs(decoded(image.encoded)[:, :, 0] - gray).max() < 3
+
+
+UNUSABLE = {
+    "empty": (b"", "empty: 0 bytes"),
+    "no image": (b"<html>404</html>", "not an image that is understood"),
+    "only its beginning": (BAD, "not an image that is understood|cannot be decoded"),
+    "half of it": (PLAIN[: len(PLAIN) // 2], "cannot be decoded: OSError|not an image"),
+    "its last bytes missing": (PLAIN[:-30], "cannot be decoded: OSError: image file is truncated"),
+    "its end marker missing": (PLAIN[:-2], "cannot be decoded: OSError: image file is truncated"),
+    "half a progressive one": (FINE["progressive"][:-60], "cannot be decoded: OSError: image file is truncated"),
+    "half a PNG": (encoded(kind="PNG")[:-40], "cannot be decoded"),
+    "12 bits a sample": (patched(PLAIN, b"\xff\xc0", 4, b"\x0c"), "not an image|cannot be decoded"),
+    "lossless": (patched(PLAIN, b"\xff\xc0", 1, b"\xc3"), "cannot be decoded"),
+    "no height": (patched(PLAIN, b"\xff\xc0", 5, b"\0\0"), "not an image"),
+    "four gigapixels": (patched(PLAIN, b"\xff\xc0", 5, b"\xff\xff\xff\xff"), "DecompressionBombError"),
+    "TIFF": (encoded(kind="TIFF"), "not an image that is understood"),
+}
+
+
+@pytest.mark.parametrize("name", UNUSABLE)
+def test_what_cannot_be_used_is_told_why(name):
+    data, reason = UNUSABLE[name]
+    with pytest.raises(check.BadImage, match=reason):
+        check.check(data)
+
+
+def test_tensorflow_takes_whatever_was_found_fine_or_fixed():
+    generator, seeds = np.random.default_rng(0), [FINE["progressive"], FINE["grayscale"], FIXED["CMYK"][0], PLAIN]
+    taken = 0
+    for number in range(400):
+        data = bytearray(seeds[number % len(seeds)])
+        for _ in range(generator.integers(1, 4)):
+            place, size = int(generator.integers(2, len(data))), int(generator.integers(0, 12))
+            data[place : place + size] = generator.bytes(int(generator.integers(0, 12)))
+        try:
+            image = check.check(bytes(data))
+        except check.BadImage:
+            continue
+        taken += 1
+        assert decoded(image.encoded).shape == (image.height, image.width, 3)
+    assert taken > 20

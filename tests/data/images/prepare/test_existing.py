@@ -1,0 +1,184 @@
+"""TFRecords that are there already: indexed and described, never copied or changed."""
+
+import hashlib
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.helpers.image_sets import CLASSES, encoded, picture
+from tfbigbatch.data.images import manifest as image_manifest
+from tfbigbatch.data.images.prepare import prepare
+
+IMAGE = encoded()
+
+
+def feature(value):
+    if isinstance(value, bytes):
+        return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
+    if isinstance(value, float):
+        return tf.train.Feature(float_list=tf.train.FloatList(value=[value]))
+    return tf.train.Feature(int64_list=tf.train.Int64List(value=[value]))
+
+
+def example(**features):
+    named = {name.replace("__", "/"): feature(value) for name, value in features.items()}
+    return tf.train.Example(features=tf.train.Features(feature=named)).SerializeToString()
+
+
+def standard(label, number=0, **changed):
+    """A record as the scripts of the TensorFlow models write it."""
+    name = CLASSES[label - 1] if label > 0 else "background"
+    features = {
+        "image__encoded": encoded(picture(number)),
+        "image__class__label": label,
+        "image__class__synset": name.encode(),
+        "image__class__text": f"the words of {name}".encode(),
+        "image__object__bbox__xmin": 0.25,
+        "image__height": 12,
+    }
+    return example(**{**features, **changed})
+
+
+def tfds(label, number=0):
+    """A record as tensorflow_datasets writes it."""
+    return example(image=encoded(picture(number)), label=label, file_name=b"n_1.JPEG")
+
+
+def write(folder, files):
+    """Writes a dictionary from names to lists of records; gives the folder as str."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, records in files.items():
+        with tf.io.TFRecordWriter(str(folder / name)) as writer:
+            for record in records:
+                writer.write(record)
+    return str(folder)
+
+
+STANDARD = {
+    "train-00000-of-00003": [standard(2), standard(1, 1), standard(2, 2)],
+    "train-00001-of-00003": [],
+    "train-00002-of-00003": [standard(3, 3)],
+    "validation-00000-of-00001": [standard(1, 4), standard(3, 5)],
+}
+TFDS = {
+    "imagenet2012-train.tfrecord-00000-of-00002": [tfds(2), tfds(0, 1)],
+    "imagenet2012-train.tfrecord-00001-of-00002": [tfds(1, 2)],
+    "imagenet2012-validation.tfrecord-00000-of-00001": [tfds(2, 3)],
+    "imagenet2012-test.tfrecord-00000-of-00001": [tfds(-1, 4)],
+}
+
+
+def prepared(source, output, **options):
+    return prepare.prepare(str(source), str(output), prepare.Options(**options))
+
+
+def records_of(split):
+    """The records by the index, read as bytes from the frames."""
+    found = []
+    for path, offsets in zip(split.files, np.split(split.offsets, np.cumsum(split.counts)[:-1])):
+        with open(path, "rb") as file:
+            for offset in offsets:
+                file.seek(offset)
+                length = int.from_bytes(file.read(12)[:8], "little")
+                found.append(file.read(length))
+    return found
+
+
+@pytest.mark.parametrize("inner", ["", "imagenet2012/5.1.0"])
+@pytest.mark.parametrize("files", [STANDARD, TFDS], ids=["standard", "tfds"])
+def test_they_are_indexed_where_they_lie(tmp_path, files, inner):
+    folder = tmp_path / "source" / inner
+    write(folder, files)
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    if files is TFDS:
+        (folder / "label.labels.txt").write_text("\n".join(CLASSES) + "\n")
+    content, already = prepared(tmp_path / "source", tmp_path / "out")
+    assert not already and "sha256" not in str(content["splits"]["train"]["files"])
+    manifest = image_manifest.load(str(tmp_path / "out"))
+    assert manifest.classes == CLASSES
+    keys = ("image/encoded", "image/class/label", 1) if files is STANDARD else ("image", "label", 0)
+    assert (manifest.image_key, manifest.label_key, manifest.label_offset) == keys
+    for name, split in manifest.splits.items():
+        paths = sorted(str(folder / file) for file in files if name in file)
+        assert list(split.files) == paths and all(map(os.path.isabs, paths))
+        assert records_of(split) == [record for path in paths for record in files[os.path.basename(path)]]
+    assert sorted(manifest.splits) == ["train", "validation"]
+    assert content["texts"][0] == ("the words of n01440764" if files is STANDARD else "")
+    assert {path: path.read_bytes() for path in before} == before
+    assert sorted(os.listdir(tmp_path / "out")) == [
+        ".progress",
+        "manifest.json",
+        "train.index.npz",
+        "validation.index.npz",
+    ]
+    assert prepared(tmp_path / "source", tmp_path / "out") == (content, True)
+
+
+def test_the_same_in_processes_with_digests_and_words(tmp_path):
+    source = write(tmp_path / "source", STANDARD)
+    (tmp_path / "words.txt").write_text("n01440764 tench\n")
+    content, _ = prepared(source, tmp_path / "out", sha256=True, processes=2, words=str(tmp_path / "words.txt"))
+    assert content["texts"][:2] == ["tench", "the words of n01443537"]
+    for file in (file for split in content["splits"].values() for file in split["files"]):
+        assert file["sha256"] == hashlib.sha256(open(file["name"], "rb").read()).hexdigest()
+
+
+def test_the_folder_of_the_records_may_hold_the_index_and_other_images_never_replace_them(tmp_path):
+    source = write(tmp_path / "source", STANDARD)
+    prepared(source, source)
+    assert image_manifest.load(source).splits["train"].examples == 4
+    assert prepared(source, source)[1]
+    images = tmp_path / "images"
+    for name in CLASSES:
+        (images / "train" / name).mkdir(parents=True)
+        for number in range(10):
+            (images / "train" / name / f"{number}.jpg").write_bytes(IMAGE)
+    with pytest.raises(ValueError, match="files that this command did not make, such as .*train-00000-of-00003"):
+        prepared(images, source, overwrite=True, shards={"train": 3})
+    assert records_of(
+        image_manifest.Split.of_files("train", [f"{source}/train-00002-of-00003"], [np.array([0])], [999])
+    )
+
+
+def test_labels_from_nought_and_names_that_are_not_there(tmp_path):
+    bare = {"image__class__synset": b"", "image__class__text": b""}
+    source = write(tmp_path / "a", {"train-00000-of-00001": [standard(n, **bare) for n in (0, 3, 1)]})
+    prepared(source, tmp_path / "out")
+    manifest = image_manifest.load(str(tmp_path / "out"))
+    assert (manifest.classes, manifest.label_offset) == (("0", "1", "2", "3"), 0)
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        ({"train-00001-of-00003": None}, "2 of 3 train files.*missing is the one of number 00001"),
+        ({"x-train.tfrecord-00000-of-00001": [tfds(1)]}, "several sets of train files"),
+        ({f"train-{n:05d}-of-00003": None for n in range(3)}, "TFRecords for validation, but none for training"),
+        ({"train-00000-of-00003": [example(jpeg=IMAGE, label=1)]}, "has the features jpeg, label; expected image/enc"),
+        ({"train-00000-of-00003": [b"no example"]}, "record at byte 0 is no tf.train.Example"),
+        ({"train-00002-of-00003": [standard(1), tfds(1)]}, r"at byte \d+ has no image/encoded .bytes. or no image/cl"),
+        ({"train-00002-of-00003": [standard(1, image__class__synset=b"n9")]}, "Label 1 is of class 'n01440764' in one"),
+        ({"train-00002-of-00003": [standard(3, image__class__synset=b"n01440764")]}, "Two labels have the same class"),
+        ({"validation-00000-of-00001": [standard(-1)]}, "validation records have the label -1; expected 1 to 3"),
+        ({"validation-00000-of-00001": [standard(3, image__class__label=4)]}, "have the label 4; expected 1 to 3"),
+        ({name: [] for name in STANDARD}, "first record has the features of no example"),
+    ],
+)
+def test_what_does_not_make_sense_is_named(tmp_path, change, said):
+    files = {name: records for name, records in {**STANDARD, **change}.items() if records is not None}
+    source = write(tmp_path / "source", files)
+    with pytest.raises(ValueError, match=said):
+        prepared(source, tmp_path / "out")
+    assert not (tmp_path / "out" / "manifest.json").exists()
+
+
+def test_a_truncated_file_and_options_without_meaning_are_named(tmp_path):
+    source = write(tmp_path / "source", STANDARD)
+    with pytest.raises(ValueError, match="--shards is not for TFRecords"):
+        prepared(source, tmp_path / "out", shards={"train": 3})
+    path = tmp_path / "source" / "train-00002-of-00003"
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(ValueError, match="train-00002-of-00003 is truncated: the record at byte 0"):
+        prepared(source, tmp_path / "out")

@@ -1,0 +1,326 @@
+"""Preparing sets of images, from the source to what is loaded again."""
+
+import dataclasses
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import signal
+
+import numpy as np
+import PIL.Image
+import pytest
+import tensorflow as tf
+
+from tests.helpers.image_sets import BAD, CLASSES, encoded, files_of, ilsvrc, picture, tiny_imagenet, write_folder
+from tfbigbatch.data.images import manifest as image_manifest
+from tfbigbatch.data.images.prepare import prepare, shards, tree
+from tfbigbatch.errors import Preempted
+
+SHARDS = {"train": 4, "validation": 2}
+FEATURES = {
+    "image/encoded": tf.string,
+    "image/format": tf.string,
+    "image/height": tf.int64,
+    "image/width": tf.int64,
+    "image/colorspace": tf.string,
+    "image/channels": tf.int64,
+    "image/class/label": tf.int64,
+    "image/class/synset": tf.string,
+    "image/class/text": tf.string,
+    "image/filename": tf.string,
+}
+
+
+@pytest.fixture
+def source(tmp_path):
+    return write_folder(tmp_path / "source", {**files_of("train", 10), **files_of("val", 4)})
+
+
+def prepared(source, output, **options):
+    return prepare.prepare(source, str(output), prepare.Options(**{"shards": SHARDS, **options}))
+
+
+def examples(split):
+    """The features of each record of a Split, found by its offset."""
+    files = np.repeat(np.array(split.files), split.counts)
+
+    def one(file, offset):
+        variant = tf.raw_ops.TFRecordDatasetV2(
+            filenames=[file], compression_type="", buffer_size=0, byte_offsets=[offset]
+        )
+        return tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.string)).take(1)
+
+    features = {name: tf.io.FixedLenFeature([], kind) for name, kind in FEATURES.items()}
+    records = tf.data.Dataset.from_tensor_slices((files, split.offsets)).flat_map(one)
+    return list(records.map(lambda record: tf.io.parse_single_example(record, features)).as_numpy_iterator())
+
+
+def digests(folder):
+    return {
+        name: hashlib.sha256(open(os.path.join(folder, name), "rb").read()).hexdigest()
+        for name in sorted(os.listdir(folder))
+        if name != shards.PROGRESS
+    }
+
+
+def test_every_image_is_in_one_record_with_its_class(source, tmp_path):
+    content, already = prepared(source, tmp_path / "out")
+    assert not already and content["left_out"] == content["fixed"] == []
+    manifest = image_manifest.load(str(tmp_path / "out"))
+    assert (manifest.classes, manifest.label_offset) == (CLASSES, 1)
+    assert (manifest.image_key, manifest.label_key) == ("image/encoded", "image/class/label")
+    for folder, split in (("train", manifest.splits["train"]), ("val", manifest.splits["validation"])):
+        found = {}
+        for features in examples(split):
+            name, synset = features["image/filename"].decode(), features["image/class/synset"].decode()
+            with open(os.path.join(source, folder, synset, name), "rb") as file:
+                assert features["image/encoded"] == file.read()
+            assert CLASSES[features["image/class/label"] - 1] == synset
+            assert (features["image/height"], features["image/width"], features["image/channels"]) == (12, 20, 3)
+            assert (features["image/format"], features["image/colorspace"]) == (b"JPEG", b"RGB")
+            found[synset, name] = features
+        assert len(found) == split.examples == len(files_of(folder, 10 if folder == "train" else 4))
+
+
+def test_classes_are_spread_over_the_shards_and_the_manifest_tells_their_digests(source, tmp_path):
+    content, _ = prepared(source, tmp_path / "out")
+    split = image_manifest.load(str(tmp_path / "out")).splits["train"]
+    assert [os.path.basename(path) for path in split.files] == [f"train-{n:05d}-of-00004" for n in range(4)]
+    assert split.counts.tolist() == [8, 8, 7, 7]
+    labels = [features["image/class/label"] for features in examples(split)]
+    for part in np.split(labels, np.cumsum(split.counts)[:-1]):
+        assert set(part) == {1, 2, 3} and list(part) != sorted(part)
+    files = content["splits"]["train"]["files"]
+    assert {file["name"]: file["sha256"] for file in files}.items() <= digests(tmp_path / "out").items()
+    assert [file["bytes"] for file in files] == split.bytes.tolist() == [os.path.getsize(p) for p in split.files]
+
+
+def test_the_result_is_the_same_bytes_however_many_processes_and_wherever_the_source_is(source, tmp_path):
+    prepared(source, tmp_path / "one", processes=1)
+    (tmp_path / "elsewhere").mkdir()
+    os.rename(source, tmp_path / "elsewhere" / "source")
+    source = str(tmp_path / "elsewhere" / "source")
+    prepared(source, tmp_path / "three", processes=3)
+    assert digests(tmp_path / "one") == digests(tmp_path / "three")
+    prepared(source, tmp_path / "seed", seed=1)
+    assert digests(tmp_path / "seed").keys() == digests(tmp_path / "one").keys()
+    assert digests(tmp_path / "seed") != digests(tmp_path / "one")
+
+
+BROKEN = {
+    f"train/{CLASSES[0]}/empty.jpg": b"",
+    f"train/{CLASSES[0]}/header.jpg": BAD,
+    f"train/{CLASSES[1]}/cut.JPEG": encoded()[:-40],
+    f"val/{CLASSES[1]}/page.jpeg": b"<html>",
+}
+ODD = {
+    f"train/{CLASSES[0]}/cmyk.jpg": encoded(picture().convert("CMYK")),
+    f"train/{CLASSES[1]}/png.JPEG": encoded(kind="PNG"),
+    f"val/{CLASSES[2]}/gif.gif": encoded(kind="GIF"),
+    f"val/{CLASSES[2]}/gray.jpg": encoded(picture().convert("L")),
+}
+
+
+def test_bad_images_are_named_with_their_reasons_and_odd_ones_put_right(source, tmp_path):
+    write_folder(source, {**BROKEN, **ODD})
+    content, _ = prepared(source, tmp_path / "out", max_bad_share=0.1)
+    assert [image["name"] for image in content["left_out"]] == sorted(BROKEN)
+    reasons = {os.path.basename(image["name"]): image["reason"] for image in content["left_out"] + content["fixed"]}
+    assert reasons["empty.jpg"] == "empty: 0 bytes" and "truncated" in reasons["cut.JPEG"]
+    assert reasons["cmyk.jpg"] == "CMYK converted to RGB" and "PNG in disguise" in reasons["png.JPEG"]
+    assert [os.path.basename(image["name"]) for image in content["fixed"]] == ["cmyk.jpg", "png.JPEG", "gif.gif"]
+    manifest = image_manifest.load(str(tmp_path / "out"))
+    assert [split.examples for split in manifest.splits.values()] == [32, 14]
+    found = {e["image/filename"]: e for split in manifest.splits.values() for e in examples(split)}
+    assert found[b"gray.jpg"]["image/channels"] == 1 and found[b"gray.jpg"]["image/colorspace"] == b"Grayscale"
+    assert tf.io.decode_jpeg(found[b"cmyk.jpg"]["image/encoded"]).shape == (12, 20, 3)
+
+
+def test_too_many_bad_images_fail_the_run_with_all_their_names(source, tmp_path):
+    write_folder(source, BROKEN)
+    with pytest.raises(ValueError, match=r"(?s)4 of 46 images cannot be used.*--max_bad_share=0.01.*empty.jpg: empty"):
+        prepared(source, tmp_path / "out")
+    assert image_manifest.read(str(tmp_path / "out")) is None
+    assert len((tmp_path / "out" / shards.PROGRESS / "left_out.txt").read_text().splitlines()) == 4
+    times = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("train-*")}
+    content, already = prepared(source, tmp_path / "out", max_bad_share=0.1)
+    assert not already and len(content["left_out"]) == 4 and len(times) == 4
+    assert {path: path.stat().st_mtime_ns for path in times} == times
+
+
+def test_a_file_that_could_not_be_read_is_tried_again_until_the_set_is_finished(source, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(tree, "read", failing_on(f"{CLASSES[0]}_3.jpg"))
+        with pytest.raises(ValueError, match="n01440764_3.jpg: cannot be read: Input/output error"):
+            prepared(source, tmp_path / "out", max_bad_share=0)
+    assert prepared(source, tmp_path / "out", max_bad_share=0)[0]["left_out"] == []
+    with monkeypatch.context() as patch:
+        patch.setattr(tree, "read", failing_on(f"{CLASSES[0]}_3.jpg"))
+        assert prepared(source, tmp_path / "out", max_bad_share=0)[1]
+
+
+def failing_on(ending):
+    read = tree.read
+
+    def reads(container, name, offset, size):
+        if name.endswith(ending):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return read(container, name, offset, size)
+
+    return reads
+
+
+def stopping(monkeypatch, after):
+    """Makes shard number `after` end in SIGTERM at its third image; gives the names of the shards that were begun."""
+    begun, write = [], shards.write
+
+    def stopped(shard, tick):
+        begun.append(shard.name)
+        ticks = []
+
+        def counted():
+            ticks.append(1)
+            if len(begun) == after and len(ticks) == 3:
+                os.kill(os.getpid(), signal.SIGTERM)
+            tick()
+
+        return write(shard, counted)
+
+    monkeypatch.setattr(prepare.Conversion, "function", staticmethod(stopped))
+    return begun
+
+
+def test_a_stop_between_shards_leaves_whole_ones_and_the_rest_follows(source, tmp_path, monkeypatch):
+    prepared(source, tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        stopping(patch, after=3)
+        with pytest.raises(Preempted, match="the same command goes on"):
+            prepared(source, tmp_path / "out")
+    names = [name for name in digests(tmp_path / "whole") if name.startswith("train-")]
+    assert list(digests(tmp_path / "out")) == names[:2]
+    assert not list((tmp_path / "out" / shards.PROGRESS).glob("*.part"))
+    with monkeypatch.context() as patch:
+        begun = stopping(patch, after=99)
+        assert not prepared(source, tmp_path / "out")[1]
+        assert begun == [*names[2:], "validation-00000-of-00002", "validation-00001-of-00002"]
+    assert digests(tmp_path / "out") == digests(tmp_path / "whole")
+    content, already = prepared(source, tmp_path / "out")
+    assert already and content == image_manifest.read(str(tmp_path / "whole"))
+
+
+def test_a_lost_or_cut_shard_is_made_again(source, tmp_path):
+    prepared(source, tmp_path / "out")
+    before = digests(tmp_path / "out")
+    os.remove(tmp_path / "out" / "train-00001-of-00004")
+    (tmp_path / "out" / "validation-00000-of-00002").write_bytes(b"x")
+    os.remove(tmp_path / "out" / "train.index.npz")
+    assert not prepared(source, tmp_path / "out")[1]
+    assert digests(tmp_path / "out") == before
+
+
+def test_another_source_and_other_options_are_refused_unless_overwritten(source, tmp_path):
+    out = tmp_path / "out"
+    prepared(source, out)
+    before = digests(out)
+    with pytest.raises(ValueError, match=r"prepared with other options \(seed 0, now 1\).*--overwrite"):
+        prepared(source, out, seed=1)
+    with pytest.raises(ValueError, match=r"prepared with other options \(shards .*'train': 4.*, now .*'train': 3"):
+        prepared(source, out, shards={"train": 3})
+    write_folder(source, {f"val/{CLASSES[0]}/more.jpg": encoded()})
+    with pytest.raises(ValueError, match="from another source .source., or its files have changed since"):
+        prepared(source, out)
+    assert digests(out) == before
+    assert not prepared(source, out, shards={"train": 1, "validation": 1}, overwrite=True)[1]
+    names = {"train-00000-of-00001", "validation-00000-of-00001"}
+    assert digests(out).keys() == {"manifest.json", "train.index.npz", "validation.index.npz", *names}
+    assert image_manifest.load(str(out)).splits["validation"].examples == 13
+
+
+def test_files_of_others_and_another_commands_folder_are_left_alone(source, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "train-00000-of-00004").write_bytes(b"precious")
+    for overwrite in (False, True):
+        with pytest.raises(ValueError, match="files that this command did not make, such as .*train-00000-of-00004"):
+            prepared(source, tmp_path / "out", overwrite=overwrite)
+    assert (tmp_path / "out" / "train-00000-of-00004").read_bytes() == b"precious"
+    with open(tmp_path / "out" / shards.PROGRESS / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(ValueError, match="Another command is preparing"):
+            prepared(source, tmp_path / "out")
+    with pytest.raises(ValueError, match="lies in --source="):
+        prepared(source, os.path.join(source, "out"))
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        ({"validation_share": 1.0}, "--validation_share=1.0: expected 0 to less than 1"),
+        ({"max_bad_share": 2}, "--max_bad_share=2: expected 0 to 1"),
+        ({"shard_megabytes": 0}, "--shard_megabytes=0: expected more than 0"),
+        ({"processes": 0}, "--processes=0: expected 1 or more"),
+        ({"shards": {"train": 31}}, "--shards=train:31: expected 1 to 30, its images"),
+        ({"shards": {"extra": 1}}, "--shards=extra:1: there is no such split here. It has train and validation"),
+    ],
+)
+def test_options_out_of_range_are_refused(source, tmp_path, options, said):
+    with pytest.raises(ValueError, match=said):
+        prepared(source, tmp_path / "out", **options)
+
+
+def test_shards_are_about_as_large_as_asked_and_small_sets_have_several(tmp_path):
+    @dataclasses.dataclass
+    class Files:
+        sizes: np.ndarray
+
+    @dataclasses.dataclass
+    class Part:
+        files: Files
+        labels: np.ndarray
+
+    @dataclasses.dataclass
+    class Source:
+        splits: dict
+
+    def counted(images, size, megabytes=128, **asked):
+        part = Part(Files(np.full(images, size)), np.zeros(images))
+        return shards.counts(Source({"train": part}), asked, megabytes)["train"]
+
+    assert counted(1281167, 110_000) == 1102 and counted(1281167, 110_000, 1000) == 141
+    assert counted(25000, 2000) == 8 and counted(2500, 2000) == 2 and counted(10, -1) == 1
+    assert counted(25000, 2000, train=3) == 3
+
+
+@pytest.mark.parametrize("layout", ["tiny", "ilsvrc"])
+def test_the_other_layouts_and_that_an_archive_needs_no_second_copy(tmp_path, layout):
+    files, options = {"tiny": (tiny_imagenet(), {}), "ilsvrc": (ilsvrc(), {"validation_labels": "labels.txt"})}[layout]
+    source = write_folder(tmp_path / layout, files)
+    options = {name: os.path.join(source, value) for name, value in options.items()}
+    content, _ = prepared(source, tmp_path / "out", shards={}, **options)
+    manifest = image_manifest.load(str(tmp_path / "out"))
+    assert manifest.classes == CLASSES and [split.examples for split in manifest.splits.values()] == [9, 6]
+    found = {e["image/filename"].decode(): e for e in examples(manifest.splits["validation"])}
+    synsets = [found[name]["image/class/synset"].decode() for name in sorted(found)]
+    assert synsets == [CLASSES[number % 3] for number in (range(6) if layout == "tiny" else range(1, 7))]
+    if layout == "tiny":
+        assert content["texts"] == ["tench, Tinca tinca", "goldfish", ""]
+        assert found["val_1.JPEG"]["image/class/text"] == b"goldfish"
+    assert sorted(os.listdir(tmp_path / "out" / shards.PROGRESS))[:2] == ["lock", "plan.json"]
+
+
+def test_a_full_disk_is_told_and_leaves_no_half_shard(tmp_path, small_disk):
+    noise = np.random.default_rng(0).integers(0, 256, (300, 300, 3), np.uint8)
+    large = encoded(PIL.Image.fromarray(noise), quality=100)
+    source = write_folder(tmp_path / "set", {f"train/{c}/{n}.jpg": large for c in CLASSES for n in range(2)})
+    with pytest.raises(ValueError, match="train-00000-of-00001 cannot be written: No space left"):
+        prepared(source, small_disk / "out", shards={}, validation_share=0)
+    assert os.listdir(small_disk / "out") == [shards.PROGRESS]
+
+
+def test_the_progress_says_what_was_done_and_the_plan_does_not_tell_where(source, tmp_path):
+    prepared(source, tmp_path / "out")
+    work = tmp_path / "out" / shards.PROGRESS
+    record = json.loads((work / "train-00000-of-00004.json").read_text())
+    assert (record["images"], record["records"]) == (8, 8) and len(record["sha256"]) == 64
+    assert str(tmp_path) not in (work / "plan.json").read_text() + (tmp_path / "out" / "manifest.json").read_text()

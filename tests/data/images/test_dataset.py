@@ -1,0 +1,166 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.helpers import made_images
+from tfbigbatch.data.images.dataset import ImageRecords
+
+COUNTS = (30, 7, 64, 26)
+SIZE = sum(COUNTS)
+BATCH = 16
+
+
+@pytest.fixture(scope="module")
+def split(tmp_path_factory):
+    return made_images.write_split(tmp_path_factory.mktemp("images"), COUNTS)
+
+
+def images_of(split, **options):
+    options = {"image_size": 32, "shuffle_window": 50, "threads": 2, **options}
+    return ImageRecords(split, made_images.manifest_of(train=split), **options)
+
+
+def train(images, first=0, last=16, *, seed=0, host=0, hosts=1, replicas=None):
+    context = tf.distribute.InputContext(hosts, host, replicas or hosts)
+    batches = images.training_batches(context, batch_size=BATCH, seed=seed, first_step=first, last_step=last)
+    return [tuple(part.numpy() for part in batch) for batch in batches]
+
+
+def numbers_in(batches):
+    """The examples of batches: their brightness is their number, but for the JPEG's rounding."""
+    return np.rint(np.concatenate([images.mean(axis=(1, 2, 3)) for images, _, _ in batches])).astype(int)
+
+
+def equal(one, two):
+    assert len(one) == len(two)
+    for mine, other in zip(one, two):
+        for part, other_part in zip(mine, other):
+            np.testing.assert_array_equal(part, other_part)
+
+
+def test_each_epoch_visits_each_image_once_with_its_label(split):
+    batches = train(images_of(split))
+    numbers = numbers_in(batches)
+    for epoch in range(2):
+        assert sorted(numbers[epoch * SIZE : (epoch + 1) * SIZE]) == list(range(SIZE))
+    np.testing.assert_array_equal(np.concatenate([labels for _, labels, _ in batches]), numbers % made_images.CLASSES)
+    for images, labels, weights in batches:
+        assert (images.dtype, labels.dtype, weights.dtype) == (np.uint8, np.int32, np.float32)
+        assert images.shape == (BATCH, 32, 32, 3) and (weights == 1).all()
+
+
+@pytest.fixture(scope="module")
+def bands(tmp_path_factory):
+    """Images whose columns differ, so that a crop or a flip shows."""
+    picture = np.tile(np.linspace(0, 255, 48).astype(np.uint8)[None, :, None], [40, 1, 3])
+    content = made_images.record(tf.io.encode_jpeg(picture).numpy(), 1)
+    return made_images.write_split(
+        tmp_path_factory.mktemp("bands"), COUNTS, replaced=dict.fromkeys(range(SIZE), content)
+    )
+
+
+@pytest.mark.parametrize("step", [3, 13])
+def test_a_resumed_run_sees_the_same_bits(bands, step):
+    whole = train(images_of(bands))
+    equal(train(images_of(bands), step, 16), whole[step:])
+    equal(train(images_of(bands), step, step + 1), whole[step : step + 1])
+
+
+def test_crops_differ_from_image_to_image_and_from_epoch_to_epoch(bands):
+    images = np.concatenate([images for images, _, _ in train(images_of(bands))])
+    # Some differ in height alone, which the bands do not show.
+    assert len(np.unique(images.reshape(len(images), -1), axis=0)) > 0.85 * len(images)
+    # About half are flipped: the brighter side is on the left.
+    flipped = images[:, :, 0].mean(axis=(1, 2)) > images[:, :, -1].mean(axis=(1, 2))
+    assert 0.35 < flipped.mean() < 0.65
+    assert not np.array_equal(train(images_of(bands), 0, 1, seed=1)[0][0], images[:BATCH])
+
+
+def test_a_cache_changes_nothing(bands):
+    equal(train(images_of(bands, cache_records=True)), train(images_of(bands)))
+
+
+@pytest.mark.parametrize("hosts, replicas", [(1, 2), (2, 4)])
+def test_hosts_and_replicas_share_each_batch(split, hosts, replicas):
+    parts = [train(images_of(split), hosts=hosts, host=host, replicas=replicas) for host in range(hosts)]
+    assert all(len(images) == BATCH // replicas for part in parts for images, _, _ in part)
+    numbers = np.concatenate([numbers_in(part).reshape(16, -1) for part in parts], axis=1).reshape(-1)
+    for epoch in range(2):
+        assert sorted(numbers[epoch * SIZE : (epoch + 1) * SIZE]) == list(range(SIZE))
+
+
+@pytest.mark.parametrize("hosts, batch_size", [(1, 16), (1, 200), (3, 60)])
+def test_evaluation_sees_every_image_once_in_order(split, hosts, batch_size):
+    images = images_of(split)
+    found = []
+    for host in range(hosts):
+        context = tf.distribute.InputContext(hosts, host, hosts)
+        batches = list(images.evaluation_batches(context, batch_size=batch_size))
+        assert len(batches) == images.evaluation_steps(batch_size)
+        found.append(batches)
+    numbers, labels = [], []
+    for step in range(images.evaluation_steps(batch_size)):
+        for host in range(hosts):
+            pictures, classes, mask = (part.numpy() for part in found[host][step])
+            assert pictures.shape == (batch_size // hosts, 32, 32, 3)
+            numbers += list(np.rint(pictures[mask == 1].mean(axis=(1, 2, 3))).astype(int))
+            labels += list(classes[mask == 1])
+    assert numbers == list(range(SIZE))
+    np.testing.assert_array_equal(labels, np.arange(SIZE) % made_images.CLASSES)
+    assert images.bad.count == 0
+
+
+BAD = {
+    3: b"no protocol buffer",
+    31: made_images.record(b"no JPEG", 1),
+    64: made_images.record(made_images.jpeg_of(64)[:200], 1),
+    90: made_images.record(made_images.jpeg_of(90), 0),
+    100: made_images.record(made_images.jpeg_of(100), made_images.CLASSES + 1),
+}
+
+
+@pytest.fixture
+def damaged(tmp_path):
+    """A split with a bad record of each kind, and one whose checksum is wrong."""
+    split = made_images.write_split(tmp_path, COUNTS, replaced=BAD)
+    with open(split.files[3], "r+b") as file:
+        file.seek(int(split.offsets[120]) + 30)
+        file.write(b"????")
+    return split
+
+
+def test_a_bad_record_weighs_nothing_and_costs_no_other(damaged, caplog):
+    images = images_of(damaged, max_bad_share=0.1)
+    batches = train(images)
+    weights = np.concatenate([weights for _, _, weights in batches])
+    numbers = numbers_in(batches)
+    bad = {*BAD, 120}
+    for epoch in range(2):
+        of_epoch = slice(epoch * SIZE, (epoch + 1) * SIZE)
+        assert (weights[of_epoch] == 0).sum() == len(bad)
+        assert sorted(numbers[of_epoch][weights[of_epoch] == 1]) == sorted(set(range(SIZE)) - bad)
+    assert images.bad.count == len(bad)
+    images.bad.check()
+    for number in bad:
+        file, offset = images.bad.place(number)
+        assert sum(f"byte {offset} of {file} " in message for message in caplog.messages) == 1
+    equal(train(images_of(damaged), 5, 9), batches[5:9])
+
+
+def test_evaluation_masks_a_bad_record(damaged):
+    images = images_of(damaged, max_bad_share=0.1)
+    batches = images.evaluation_batches(tf.distribute.InputContext(1, 0, 1), batch_size=50)
+    assert sum(mask.numpy().sum() for _, _, mask in batches) == SIZE - 6
+    assert images.bad.count == 6
+
+
+def test_too_many_bad_records_are_refused(damaged):
+    images = images_of(damaged, max_bad_share=0.02)
+    train(images, 0, 8)
+    with pytest.raises(ValueError, match=r"6 of the 127 records of train .* first is at byte \d+ of .*train-0"):
+        images.bad.check()
+
+
+def test_a_share_is_checked(split):
+    with pytest.raises(ValueError, match="max_bad_share=1.5"):
+        images_of(split, max_bad_share=1.5)

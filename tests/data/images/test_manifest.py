@@ -1,0 +1,123 @@
+"""Writing and reading the manifest of prepared images."""
+
+import hashlib
+import json
+import os
+
+import numpy as np
+import pytest
+
+from tfbigbatch.data.images import manifest as image_manifest
+from tfbigbatch.data.images.manifest import Manifest, Split
+
+
+def saved(tmp_path):
+    """A manifest of two files in the folder, an empty one among them, and of one elsewhere; (folder, manifest)."""
+    folder = tmp_path / "prepared"
+    folder.mkdir()
+    sizes = {folder / "train-00000": 100, folder / "train-00001": 0, tmp_path / "elsewhere": 60}
+    for path, size in sizes.items():
+        path.write_bytes(b"x" * size)
+    inside, empty, outside = map(str, sizes)
+    splits = {
+        "train": Split("train", (inside, empty), [3, 0], [0, 20, 50], [100, 0]),
+        "validation": Split("validation", (outside,), [2], [0, 30], [60]),
+    }
+    manifest = Manifest(("cat", "dög"), "image/encoded", "image/class/label", 1, splits)
+    image_manifest.save(str(folder), manifest, sha256={inside: "abc"}, about={"source": "cats"})
+    return folder, manifest
+
+
+def test_what_was_saved_is_loaded(tmp_path):
+    folder, manifest = saved(tmp_path)
+    loaded = image_manifest.load(str(folder))
+    for name in ("classes", "image_key", "label_key", "label_offset"):
+        assert getattr(loaded, name) == getattr(manifest, name)
+    assert list(loaded.splits) == ["train", "validation"]
+    for name, split in loaded.splits.items():
+        assert (split.name, split.files) == (name, manifest.splits[name].files)
+        for array in ("counts", "offsets", "bytes"):
+            assert getattr(split, array).dtype == np.int64
+            np.testing.assert_array_equal(getattr(split, array), getattr(manifest.splits[name], array))
+    assert [split.examples for split in loaded.splits.values()] == [3, 2]
+    content = image_manifest.read(str(folder))
+    assert content["source"] == "cats" and content["splits"]["train"]["files"][0]["sha256"] == "abc"
+
+
+def test_a_folder_can_move_and_the_same_gives_the_same_bytes(tmp_path):
+    folder, manifest = saved(tmp_path)
+    digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.glob("*.*"))]
+    folder.rename(tmp_path / "moved")
+    loaded = image_manifest.load(str(tmp_path / "moved"))
+    assert loaded.splits["train"].files[0] == str(tmp_path / "moved" / "train-00000")
+    assert loaded.splits["validation"].files == manifest.splits["validation"].files
+    image_manifest.save(str(tmp_path / "moved"), loaded, sha256={loaded.splits["train"].files[0]: "abc"})
+    content = json.loads((tmp_path / "moved" / "manifest.json").read_text())
+    (tmp_path / "moved" / "manifest.json").write_text(
+        json.dumps({**content, "source": "cats"}, indent=1, sort_keys=True) + "\n"
+    )
+    again = [hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted((tmp_path / "moved").glob("*.*"))]
+    assert again == digests
+
+
+def edited(**changes):
+    def edit(path):
+        path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+    return edit
+
+
+def index_of(offsets, counts):
+    return lambda path: np.savez(path, offsets=np.array(offsets), counts=np.array(counts))
+
+
+@pytest.mark.parametrize(
+    "name, damage, said",
+    [
+        ("manifest.json", os.remove, "holds no prepared images.*prepare_imagenet.py --source="),
+        ("manifest.json", lambda path: path.write_text('{"vocabulary_size": 3}'), "holds no prepared images"),
+        ("manifest.json", lambda path: path.write_text("[]"), "holds no prepared images"),
+        ("manifest.json", lambda path: path.write_text("{"), "manifest.json cannot be read"),
+        ("manifest.json", edited(format=2), "is of format 2; this version reads 1"),
+        ("manifest.json", edited(splits={"train": {}}), "manifest.json is not whole"),
+        ("manifest.json", edited(splits={}), "manifest.json is not whole .KeyError..train"),
+        ("train-00000", os.remove, "train-00000 cannot be read: No such file.*puts it right"),
+        ("train-00000", lambda path: path.write_bytes(b"x" * 99), "has 99 bytes; manifest.json says 100"),
+        ("train.index.npz", os.remove, "train.index.npz cannot be read"),
+        ("train.index.npz", lambda path: path.write_bytes(path.read_bytes()[:40]), "train.index.npz cannot be read"),
+        ("train.index.npz", index_of([0, 20, 51], [3, 0]), "is not the index of the files"),
+        ("train.index.npz", index_of([0, 20], [2, 0]), "is not the index of the files"),
+    ],
+)
+def test_a_damaged_folder_is_told_what_to_do(tmp_path, name, damage, said):
+    folder, _ = saved(tmp_path)
+    damage(folder / name)
+    with pytest.raises(ValueError, match=said):
+        image_manifest.load(str(folder))
+
+
+def test_no_folder_is_told_the_command(tmp_path):
+    with pytest.raises(ValueError, match="--data_dir is missing.*python tools/prepare_imagenet.py --source="):
+        image_manifest.load(None)
+    with pytest.raises(ValueError, match="holds no prepared images"):
+        image_manifest.load(str(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize(
+    "counts, offsets, sizes, said",
+    [
+        ([3], [0, 20, 50], [100, 10], "2 files, 1 counts and 2 sizes"),
+        ([3, 1], [0, 20, 50], [100, 10], "3 offsets, but the files hold 4 records"),
+        ([2, 1], [0, 20, 5], [100, 10], "the offsets are not those of its files"),
+        ([2, 1], [0, 0, 0], [100, 10], "the offsets are not those of its files"),
+        ([2, 1], [0, 100, 0], [100, 10], "the offsets are not those of its files"),
+    ],
+)
+def test_arrays_that_do_not_belong_together_are_refused(counts, offsets, sizes, said):
+    with pytest.raises(ValueError, match=f"split train: .*{said}"):
+        Split("train", ("a", "b"), counts, offsets, sizes)
+
+
+def test_a_split_may_be_empty():
+    assert Split("train", (), [], [], []).examples == 0
+    assert Split("train", ("a",), [0], [], [0]).examples == 0

@@ -1,0 +1,148 @@
+"""Preparing a corpus: a small one made here, and the real ones where they are at hand."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+from tfbigbatch.data.language_model import corpus
+
+# A folder of data sets, each in a folder of its name; tests that need one skip where it is absent.
+DATA = os.environ.get("TFBIGBATCH_DATA", "data")
+TEXTS = {"train": "b a a\n\na ü b <unk>\n", "valid": "a new c\n", "test": "b"}
+
+
+@pytest.fixture
+def texts(tmp_path):
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for split, text in TEXTS.items():
+        (folder / f"my.{split}.txt").write_text(text, encoding="utf-8")
+    return folder
+
+
+def prepared(texts, output, **options):
+    return corpus.prepare(corpus.find_texts(str(texts)), str(output), **options)
+
+
+def test_words_are_numbered_by_frequency_then_alphabet_and_each_line_ends(texts, tmp_path):
+    manifest, already = prepared(texts, tmp_path / "out")
+    assert not already
+    made = corpus.load(str(tmp_path / "out"))
+    assert made.vocabulary == ("<eos>", "a", "b", "<unk>", "ü")
+    np.testing.assert_array_equal(made.train, [2, 1, 1, 0, 0, 1, 4, 2, 3, 0])
+    np.testing.assert_array_equal(made.valid, [1, 3, 3, 0])
+    np.testing.assert_array_equal(made.test, [2, 0])
+    assert made.train.dtype == np.int32
+    assert manifest["tokens"] == {"train": 10, "valid": 4, "test": 2}
+    # The <unk> of the training text is a word of its own there, not one that was lost.
+    assert manifest["unknown"] == {"train": 0, "valid": 2, "test": 0}
+    assert manifest["vocabulary_size"] == 5 and len(manifest["sources"]["train"]["sha256"]) == 64
+    assert str(tmp_path) not in (tmp_path / "out" / "manifest.json").read_text()
+
+
+def test_the_most_frequent_words_stay_and_the_rest_is_unknown(texts, tmp_path):
+    manifest, _ = prepared(texts, tmp_path / "out", vocabulary_size=3)
+    made = corpus.load(str(tmp_path / "out"))
+    assert made.vocabulary == ("<eos>", "a", "<unk>")
+    assert manifest["unknown"]["train"] == 3
+    with pytest.raises(ValueError, match="vocabulary_size=1: expected 2 or more"):
+        prepared(texts, tmp_path / "other", vocabulary_size=1)
+
+
+def test_a_second_time_finds_it_done_and_another_corpus_is_refused(texts, tmp_path):
+    out = tmp_path / "out"
+    first, _ = prepared(texts, out)
+    times = {path.name: path.stat().st_mtime_ns for path in out.iterdir()}
+    assert prepared(texts, out) == (first, True)
+    assert {path.name: path.stat().st_mtime_ns for path in out.iterdir()} == times
+    with pytest.raises(ValueError, match="other texts or of another vocabulary size.*--overwrite"):
+        prepared(texts, out, vocabulary_size=3)
+    assert len(prepared(texts, out, vocabulary_size=3, overwrite=True)[0]["tokens"]) == 3
+    assert len(corpus.load(str(out)).vocabulary) == 3
+
+
+@pytest.mark.parametrize(
+    "content, said",
+    [
+        (b"", "my.valid.txt is empty"),
+        (b"fine\nbroken \xff\n", "my.valid.txt, line 2, is not UTF-8"),
+    ],
+)
+def test_a_bad_text_is_named(texts, tmp_path, content, said):
+    (texts / "my.valid.txt").write_bytes(content)
+    with pytest.raises(ValueError, match=said):
+        prepared(texts, tmp_path / "out")
+    assert not (tmp_path / "out" / "manifest.json").exists()
+
+
+def test_missing_and_ambiguous_texts_are_named(texts, tmp_path):
+    with pytest.raises(ValueError, match="nowhere.*cannot be read: No such file.*Expected three plain texts"):
+        corpus.prepare(dict.fromkeys(corpus.SPLITS, str(tmp_path / "nowhere")), str(tmp_path / "out"))
+    (texts / "other.test.txt").write_text("a")
+    with pytest.raises(ValueError, match="one .test..txt.*it has my.test.txt, other.test.txt.*--test="):
+        corpus.find_texts(str(texts))
+    (texts / "my.train.txt").unlink()
+    with pytest.raises(ValueError, match="such as ptb.train.txt; it has none"):
+        corpus.find_texts(str(texts))
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-4])
+
+
+def more_words(path):
+    path.write_text(path.read_text() + "more\n")
+
+
+def fewer_words_in_manifest(path):
+    path.write_text(json.dumps({**json.loads(path.read_text()), "vocabulary_size": 2}))
+
+
+@pytest.mark.parametrize(
+    "name, damage, said",
+    [
+        ("train.npy", cut, "train.npy cannot be read"),
+        ("test.npy", lambda path: np.save(path, np.zeros(2)), r"test.npy holds float64 \[2\]"),
+        ("test.npy", lambda path: np.save(path, np.zeros(3, np.int32)), r"holds int32 \[3\]; manifest.json says"),
+        ("valid.npy", lambda path: path.unlink(), "valid.npy cannot be read"),
+        ("vocab.txt", more_words, "vocab.txt holds 6 words, manifest.json says 5"),
+        ("manifest.json", fewer_words_in_manifest, "holds numbers from 0 to 4; expected 0 to 1"),
+        ("manifest.json", lambda path: path.write_text("{"), "manifest.json cannot be read"),
+        ("manifest.json", lambda path: path.unlink(), "is not a prepared corpus.*prepare_ptb.py --source="),
+    ],
+)
+def test_a_damaged_folder_is_told_what_to_do(texts, tmp_path, name, damage, said):
+    prepared(texts, tmp_path / "out")
+    damage(tmp_path / "out" / name)
+    with pytest.raises(ValueError, match=said):
+        corpus.load(str(tmp_path / "out"))
+
+
+def test_no_folder_is_told_the_command():
+    with pytest.raises(ValueError, match="--data_dir is missing.*python tools/prepare_ptb.py --source="):
+        corpus.load(None)
+
+
+# Tokens with one <eos> a line, and words: the known numbers of both corpora.
+REAL = {
+    "ptb": ({"train": 929589, "valid": 73760, "test": 82430}, 10000),
+    "wikitext-2": ({"train": 2088628, "valid": 217646, "test": 245569}, 33278),
+}
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_the_real_corpora(name, tmp_path):
+    folder = os.path.join(DATA, name)
+    if not os.path.isdir(folder):
+        pytest.skip("the real texts are not at hand (TFBIGBATCH_DATA)")
+    tokens, words = REAL[name]
+    manifest, _ = prepared(folder, tmp_path / "out")
+    assert (manifest["tokens"], manifest["vocabulary_size"]) == (tokens, words)
+    assert set(manifest["unknown"].values()) == {0}
+    made = corpus.load(str(tmp_path / "out"))
+    with open(corpus.find_texts(folder)["test"], encoding="utf-8") as file:
+        words_again = " ".join(made.vocabulary[number] for number in made.test).split("<eos>")
+        for again, line in zip(words_again, file):
+            assert again.split() == line.split()

@@ -1,0 +1,99 @@
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfbigbatch.data.records.reader import CHUNK_SIZE, RecordReader
+
+COUNTS = (70, 1, 130)
+FRAME = 16  # bytes of a record's frame beside its data
+
+
+def content(number):
+    return f"record {number} ".encode() * (1 + number % 7)
+
+
+@pytest.fixture
+def files(tmp_path):
+    """(paths, offsets) of three files of 201 records."""
+    paths, offsets, number = [], [], 0
+    for file, count in enumerate(COUNTS):
+        paths.append(str(tmp_path / f"file-{file}"))
+        offset = 0
+        with tf.io.TFRecordWriter(paths[-1]) as writer:
+            for _ in range(count):
+                writer.write(content(number))
+                offsets.append(offset)
+                offset += FRAME + len(content(number))
+                number += 1
+    return paths, np.array(offsets)
+
+
+def damage(path, byte):
+    with open(path, "r+b") as file:
+        file.seek(byte)
+        old = file.read(1)
+        file.seek(byte)
+        file.write(bytes([old[0] ^ 1]))
+
+
+def read(reader, first, size):
+    pieces = np.array(first, np.int64), np.array(size, np.int64)
+    return [(int(number), record.numpy()) for record, number in reader.records(pieces).unbatch()]
+
+
+def read_all(reader):
+    return read(reader, reader.chunks.first, reader.chunks.size)
+
+
+def test_all_records_of_all_files_in_order(files):
+    reader = RecordReader(files[0], COUNTS, files[1])
+    assert read_all(reader) == [(number, content(number)) for number in range(sum(COUNTS))]
+
+
+def test_any_pieces_in_any_order(files):
+    reader = RecordReader(files[0], COUNTS, files[1])
+    expected = [*range(180, 190), 70, *range(3, 6)]
+    assert read(reader, [180, 70, 3], [10, 1, 3]) == [(number, content(number)) for number in expected]
+
+
+def test_cached_records_are_read_once(files):
+    paths, offsets = files
+    reader = RecordReader(paths, COUNTS, offsets, cache=True)
+    damage(paths[2], int(offsets[190]) + 14)
+    assert read(reader, [180], [5]) == [(number, content(number)) for number in range(180, 185)]
+    # In part known, in part not; then a damaged one, which is not remembered as such.
+    first = read_all(reader)
+    assert [number for number, record in first if not record] == [190]
+    damage(paths[2], int(offsets[190]) + 14)
+    assert read(reader, [188], [4]) == [(number, content(number)) for number in range(188, 192)]
+    for path in paths:
+        os.remove(path)
+    assert read_all(reader) == [(number, content(number)) for number in range(sum(COUNTS))]
+
+
+@pytest.mark.parametrize("part", ["length", "checksum of the length", "data", "checksum of the data"])
+def test_a_damaged_record_costs_no_other(files, part):
+    paths, offsets = files
+    for number in (0, 5, 69, 70, 71, CHUNK_SIZE + 90, 200):
+        within = {
+            "length": 0,
+            "checksum of the length": 9,
+            "data": 14,
+            "checksum of the data": 12 + len(content(number)) + 2,
+        }[part]
+        file = int(np.searchsorted(np.cumsum(COUNTS), number, side="right"))
+        damage(paths[file], int(offsets[number]) + within)
+    found = dict(read_all(RecordReader(paths, COUNTS, offsets)))
+    for number in range(sum(COUNTS)):
+        bad = number in (0, 5, 69, 70, 71, CHUNK_SIZE + 90, 200)
+        assert found[number] == (b"" if bad else content(number)), number
+
+
+def test_a_file_cut_short_costs_what_is_cut_off(files):
+    paths, offsets = files
+    with open(paths[2], "r+b") as file:
+        file.truncate(int(offsets[150]) + 3)
+    found = dict(read_all(RecordReader(paths, COUNTS, offsets)))
+    assert [number for number, record in found.items() if not record] == list(range(150, 201))

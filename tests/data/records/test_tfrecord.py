@@ -1,0 +1,99 @@
+"""Our frames and examples against TensorFlow's."""
+
+import array
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfbigbatch.data.records import tfrecord
+
+
+def test_the_checksum_of_known_bytes():
+    # From RFC 3720, B.4, and the customary check value.
+    assert tfrecord.crc32c(b"123456789") == 0xE3069283
+    assert tfrecord.crc32c(bytes(32)) == 0x8A9136AA
+    assert tfrecord.crc32c(b"\xff" * 32) == 0x62A8AB43
+    assert tfrecord.crc32c(b"") == 0
+
+
+def test_tensorflow_reads_the_frames_of_records_of_any_length(tmp_path):
+    generator = np.random.default_rng(0)
+    # Around the lengths at which the checksum is computed another way, and at which its blocks end.
+    records = [generator.bytes(size) for size in (*range(70), *range(508, 520), 1023, 1024, 1025, 100000)]
+    path = tmp_path / "records"
+    path.write_bytes(b"".join(map(tfrecord.framed, records)))
+    assert [record.numpy() for record in tf.data.TFRecordDataset(str(path))] == records
+
+
+FEATURES = {"image/encoded": b"\xff\xd8" * 5000, "empty": b"", "zero": 0, "one": 1, "large": 2**62, "minus": -1}
+
+
+def test_tensorflow_reads_the_examples():
+    read = tf.train.Example.FromString(tfrecord.example(FEATURES)).features.feature
+    assert set(read) == set(FEATURES)
+    for name, value in FEATURES.items():
+        kind = "bytes_list" if isinstance(value, bytes) else "int64_list"
+        assert list(getattr(read[name], kind).value) == [value]
+
+
+def plain(record):
+    parsed = dict(tfrecord.parsed(memoryview(record)))
+    return {name: bytes(value) if isinstance(value, memoryview) else value for name, value in parsed.items()}
+
+
+def test_examples_are_parsed_as_we_and_as_tensorflow_write_them():
+    ours = tfrecord.example(FEATURES)
+    assert plain(ours) == FEATURES
+    example = tf.train.Example.FromString(ours)
+    example.features.feature["floats"].float_list.value.extend([1.0, 2.0])
+    example.features.feature["none"].CopyFrom(tf.train.Feature())
+    example.features.feature["many"].int64_list.value.extend([300, 2])
+    assert plain(example.SerializeToString()) == {**FEATURES, "floats": None, "none": None, "many": 300}
+
+
+@pytest.mark.parametrize("record", [b"hello, this is no example", tfrecord.example(FEATURES)[:-3], b"\x0a\xff"])
+def test_what_is_no_example_is_refused(record):
+    with pytest.raises(ValueError, match="no tf.train.Example"):
+        plain(record)
+
+
+def test_an_example_may_have_lists():
+    features = {
+        "ints": [0, 1, 127, 128, 30521, 2**40, -1],
+        "ones": tfrecord.Varints(b"\1\0\1"),
+        "floats": array.array("f", [0.5, -2.0]),
+        "none": [],
+    }
+    found = tf.train.Example.FromString(tfrecord.example(features)).features.feature
+    assert list(found["ints"].int64_list.value) == features["ints"]
+    assert list(found["ones"].int64_list.value) == [1, 0, 1]
+    assert list(found["floats"].float_list.value) == [0.5, -2.0]
+    assert list(found["none"].int64_list.value) == []
+
+
+def test_frames_made_together_are_those_made_one_by_one():
+    random = np.random.default_rng(0)
+    records = [random.bytes(size) for size in [0, 1, 3, 63, 64, 511, 512, 513, 1500, *random.integers(0, 900, 200)]]
+    assert tfrecord.framed_together(records) == [tfrecord.framed(record) for record in records]
+    assert tfrecord.framed_together([]) == []
+
+
+def test_rows_of_varints_are_those_of_lists():
+    values = np.array([[0, 1, 127, 128], [30521, 16383, 16384, 2], [2**40, 0, 0, 0]])
+    for some in (values, values[:2], values[:1], values[:, :0]):
+        rows = tfrecord.varints_of_rows(some)
+        assert [tfrecord.example({"a": row}) for row in rows] == [tfrecord.example({"a": row}) for row in some.tolist()]
+
+
+def test_frames_are_taken_apart_and_damage_is_found():
+    generator = np.random.default_rng(0)
+    records = [generator.bytes(size) for size in (1, 63, 64, 511, 2000)]
+    frames = tfrecord.framed_together(records)
+    assert tfrecord.unframed_together(frames) == records
+    for place in (0, 9, 14, -1):
+        for frame in frames:
+            broken = bytearray(frame)
+            broken[place] ^= 1
+            assert tfrecord.unframed_together([bytes(broken), frames[0]]) == [b"", records[0]]
+    assert tfrecord.unframed_together([b"", frames[1][:-1], frames[2][:10], frames[3] + b"x"]) == [b""] * 4

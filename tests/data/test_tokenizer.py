@@ -1,0 +1,131 @@
+import os
+
+import pytest
+
+from tests.helpers.bert_sets import TOKENS
+from tfbigbatch.data import tokenizer as wordpiece
+from tfbigbatch.data.tokenizer import Tokenizer, Vocabulary
+
+DATA = os.environ.get("TFBIGBATCH_DATA", "data")
+VOCABULARY, WIKITEXT = os.path.join(DATA, "bert_vocab", "vocab.txt"), os.path.join(DATA, "wikitext-2", "valid.txt")
+DIFFICULT = (
+    "Ünïcödé café naïve Ångström ǅ İstanbul ΑΣ ﬁne",
+    "漢字かな交じり文 한국어 \U00020000x\U0002a6df y㐀z",
+    "con\x00trol\x0bchar\x1cacters\x85 soft\u00adhyphen zero\u200bwidth bom\ufeff \ufffd bad",
+    "tabs\tand\rreturns\x0c and\u00a0no-break\u3000wide\u2028line\u2029paragraph",
+    "punct!!u..a$t^i`o~n — “quotes” …¿que? ‰ 3.14 1,000 don't @-@ <unk> [MASK] [CLS]",
+    "x" * 100 + " " + "y" * 400 + " " + "z" * 401 + " " + "cat" * 30,
+    "e\u0301 \u0301 a\u0301\u0301b \u093f \u1fef \u0385",
+    "😀 emoji🎉text 👩\u200d👩 ☃ ½ ²",
+    "",
+    " \t ",
+)
+
+
+def names(text, **options):
+    vocabulary = Vocabulary(TOKENS)
+    return [vocabulary.tokens[number] for number in Tokenizer(vocabulary, **options).ids(text)]
+
+
+def test_the_longest_pieces_are_taken_from_the_left():
+    assert names("The cats, sat!") == ["the", "cat", "##s", ",", "sat", "!"]
+    assert names("walking WALKED dogs") == ["walk", "##ing", "walk", "##ed", "dog", "##s"]
+
+
+def test_a_word_that_pieces_do_not_cover_is_unknown():
+    assert names("catz walk7 cat") == ["[UNK]", "[UNK]", "cat"]
+    assert names("z" * 401) == ["[UNK]"]
+
+
+def test_case_and_accents_stay_where_the_vocabulary_is_cased():
+    assert names("Cat cät") == ["cat", "cat"]
+    assert names("Cat cät cat", lower_case=False) == ["[UNK]", "[UNK]", "cat"]
+
+
+def test_a_full_memory_changes_nothing(monkeypatch):
+    tokenizer = Tokenizer(Vocabulary(TOKENS))
+    text = "the cats sat, walking to a big house."
+    expected = tokenizer.ids(text)
+    monkeypatch.setattr(wordpiece, "_REMEMBERED", 2)
+    small = Tokenizer(Vocabulary(TOKENS))
+    assert small.ids(text) == small.ids(text) == expected
+
+
+@pytest.mark.parametrize(
+    "tokens, said",
+    [
+        (["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a"], r"5 lines, but no \[MASK\]"),
+        (["a", *wordpiece.SPECIAL], r"\[PAD\] is not the first"),
+    ],
+)
+def test_a_vocabulary_without_its_special_tokens_is_refused(tokens, said):
+    with pytest.raises(ValueError, match=said):
+        Vocabulary(tokens, "vocab.txt")
+
+
+def test_a_vocabulary_is_a_token_a_line(tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_bytes("".join(f"{token}\r\n" for token in (*TOKENS, "ä", "ä")).encode())
+    vocabulary = Vocabulary.load(str(path))
+    assert len(vocabulary) == len(TOKENS) + 2 and vocabulary.tokens[5] == "the"
+    # Of a token that is there twice the later id counts, as for tf-models-official.
+    assert vocabulary.get("ä") == len(TOKENS) + 1
+    assert vocabulary.continues[TOKENS.index("##s")] and not vocabulary.continues[5]
+    with pytest.raises(ValueError, match="--vocab_file=.*nowhere.* cannot be read"):
+        Vocabulary.load(str(tmp_path / "nowhere"))
+
+
+def theirs(path, lower_case):
+    tokenization = pytest.importorskip("official.nlp.tools.tokenization")
+    tokenizer = tokenization.FullTokenizer(path, do_lower_case=lower_case)
+    return lambda text: tokenizer.convert_tokens_to_ids(tokenizer.tokenize(text))
+
+
+@pytest.mark.parametrize("lower_case", [True, False])
+def test_a_difficult_text_has_the_ids_of_tf_models_official(tmp_path, lower_case):
+    path = tmp_path / "vocab.txt"
+    extra = [
+        *"漢字文한αςé½²$^`~@<>[]0123456789",
+        "##α",
+        "cafe",
+        "café",
+        "##é",
+        "—",
+        "“",
+        "☃",
+        "\U00020000",
+        "ﬁ",
+        "##ne",
+    ]
+    path.write_text("".join(f"{token}\n" for token in (*TOKENS, *extra)), encoding="utf-8")
+    expected, mine = theirs(str(path), lower_case), Tokenizer(Vocabulary.load(str(path)), lower_case)
+    for text in DIFFICULT:
+        assert mine.ids(text) == expected(text), text
+
+
+@pytest.mark.parametrize("lower_case", [True, False])
+def test_each_character_has_the_ids_of_tf_models_official(tmp_path, lower_case):
+    path = tmp_path / "vocab.txt"
+    path.write_text("".join(f"{token}\n" for token in (*TOKENS, *(f"##{c}" for c in "abx"))), encoding="utf-8")
+    expected, mine = theirs(str(path), lower_case), Tokenizer(Vocabulary.load(str(path)), lower_case)
+    points = [*range(0x3100), *range(0x3100, 0x1FB00, 61), 0x20000, 0x2A6DF, 0x2F800, 0xE0001, 0x10FFFF]
+    for point in points:
+        if not 0xD800 <= point < 0xE000:
+            text = f"a{chr(point)}b {chr(point)} x{chr(point)}"
+            assert mine.ids(text) == expected(text), hex(point)
+
+
+@pytest.mark.skipif(
+    not (os.path.isfile(VOCABULARY) and os.path.isfile(WIKITEXT)),
+    reason="the real text and vocabulary are not at hand (TFBIGBATCH_DATA)",
+)
+def test_real_text_has_the_ids_of_tf_models_official():
+    expected, mine = theirs(VOCABULARY, True), Tokenizer(Vocabulary.load(VOCABULARY))
+    with open(WIKITEXT, encoding="utf-8") as file:
+        lines = file.readlines()
+    for line in lines:
+        assert mine.ids(line) == expected(line)
+    tokenizers = pytest.importorskip("tokenizers")
+    peer = tokenizers.BertWordPieceTokenizer(VOCABULARY)
+    for line in lines[:200]:
+        assert mine.ids(line) == peer.encode(line, add_special_tokens=False).ids

@@ -1,0 +1,279 @@
+"""From parallel texts to a prepared folder, and what its records hold."""
+
+import glob
+import gzip
+import hashlib
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.helpers import translation_sets
+from tests.helpers.translation_sets import pair, prepared, sentence, write
+from tfbigbatch.data.records import index
+from tfbigbatch.data.translation import manifest as translation_manifest
+from tfbigbatch.data.translation.prepare import prepare, shards, texts
+from tfbigbatch.data.translation.prepare.settings import Settings
+from tfbigbatch.data.translation.vocabulary import normalised
+from tfbigbatch.errors import Preempted
+
+pytest.importorskip("sentencepiece")
+
+
+def digests(folder):
+    found = {}
+    for path in glob.glob(os.path.join(folder, "*.*")) + glob.glob(os.path.join(folder, "*-of-*")):
+        with open(path, "rb") as file:
+            found[os.path.basename(path)] = hashlib.sha256(file.read()).hexdigest()
+    return found
+
+
+def pairs_of(folder, split="train"):
+    """(source, target) of each record, as text; by TensorFlow."""
+    manifest = translation_manifest.load(folder)
+    for path in manifest.splits[split].files:
+        for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
+            features = tf.train.Example.FromString(record).features.feature
+            sides = []
+            for side in ("source", "target"):
+                ids = np.frombuffer(features[side].bytes_list.value[0], "<u2")
+                assert features[f"{side}_length"].int64_list.value == [len(ids)]
+                sides.append(manifest.vocabulary.text(ids))
+            yield tuple(sides)
+
+
+def expected(first, count):
+    return [(sentence(number, 0), sentence(number, 1)) for number in range(first, first + count)]
+
+
+def test_records_hold_the_pairs_as_they_are(tmp_path, monkeypatch):
+    monkeypatch.setattr(texts, "GRAIN", 7)
+    monkeypatch.setattr(shards, "_FEWEST", 3)
+    train = [pair(tmp_path, "a", 40), pair(tmp_path, "b", 25, first=40, packed=True)]
+    tests = [pair(tmp_path, "c", 10, first=70), pair(tmp_path, "d", 5, first=80)]
+    validation = [pair(tmp_path, "e", 5, first=85), pair(tmp_path, "f", 4, first=90)]
+    folder, content, already = prepared(tmp_path, train, validation, tests)
+    assert not already and set(content["counts"]) == {"train", "validation", "test", "test_2"}
+    assert list(pairs_of(folder)) == expected(0, 65)
+    assert list(pairs_of(folder, "validation")) == expected(85, 5) + expected(90, 4)
+    assert list(pairs_of(folder, "test_2")) == expected(80, 5)
+    manifest = translation_manifest.load(folder)
+    assert manifest.texts("test") == tuple(map(list, zip(*expected(70, 10))))
+    assert len(manifest.vocabulary) == content["vocabulary_size"] == 340 and manifest.bytes_of_id == 2
+    for name, split in manifest.splits.items():
+        assert split.examples == len(manifest.lengths[name]) == content["counts"][name]["pairs"]
+        offsets = np.concatenate([index.offsets(path) for path in split.files])
+        np.testing.assert_array_equal(split.offsets, offsets)
+    counts = content["counts"]["train"]
+    ids = [[len(side) for side in manifest.vocabulary.ids(list(one))] for one in expected(0, 65)]
+    np.testing.assert_array_equal(manifest.lengths["train"], ids)
+    assert [counts["source_pieces"], counts["target_pieces"]] == np.sum(ids, axis=0).tolist()
+    assert counts["target_histogram"] == np.bincount([target for _, target in ids]).tolist()
+    told = content["texts"]["train"][1][0]
+    with gzip.open(train[1][0]) as file:
+        assert told == {"name": "b.0.gz", "lines": 25, "sha256": hashlib.sha256(file.read()).hexdigest()}
+    assert len(manifest.splits["train"].files) == 6
+
+
+def test_pairs_that_cannot_be_trained_on_are_left_out_and_counted(tmp_path):
+    lines = [expected(0, 100), [("", "der Hund."), (" \u00a0", ""), ("the dog", "\t"), ("tree " * 60, "Baum " * 9)]]
+    lines += [[("is", "Haus " * 40), ("  the \t dog\u2028runs ", "läuft\r")]]
+    train = [
+        tuple(
+            write(tmp_path, name, [one[side] for some in lines for one in some]) for side, name in ((0, "s"), (1, "t"))
+        )
+    ]
+    held = [tuple(write(tmp_path, f"held.{side}", ["the dog.", "", "tree " * 30, "ж 漢"]) for side in range(2))]
+    folder, content, _ = prepared(tmp_path, train, test=held, max_length=50, max_eval_length=20)
+    counts = content["counts"]["train"]
+    found = [counts[name] for name in ("lines", "pairs", "empty", "too_long", "extreme_ratio", "cut")]
+    assert found == [106, 101, 3, 1, 1, 0]
+    kept = list(pairs_of(folder))
+    assert kept[-1] == ("the dog runs", "läuft") and kept[:-1] == expected(0, 100)
+    # A test set keeps what it has, but for the ends of long sentences; its texts stay as they came.
+    assert list(pairs_of(folder, "test")) == [(line, line) for line in ("the dog.", "", ("tree " * 20).strip(), "ж 漢")]
+    assert translation_manifest.load(folder).texts("test")[1] == ["the dog.", "", "tree " * 30, "ж 漢"]
+    counts = content["counts"]["test"]
+    assert [counts["pairs"], counts["empty"], counts["cut"], counts["not_reversible"]] == [4, 0, 2, 0]
+
+
+def test_the_first_pairs_that_were_left_out_are_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(texts, "GRAIN", 20)
+    bad = [("", "Haus")] * 5 + [("tree", "Baum " * 51), ("dog", "Hund " * 12)]
+    lines = [*expected(0, 70), *bad, *expected(70, 30)]
+    train = [[write(tmp_path, f"a.{side}", [pair[side] for pair in lines])] for side in range(2)]
+    said = []
+    prepare.prepare(prepare.splits_of(train), str(tmp_path / "out"), translation_sets.options(), said.append)
+    [source], [target] = train
+    assert said[2:] == [
+        *(f"left out, with an empty sentence: {source} and {target}, line {line}" for line in (71, 72, 73)),
+        f"left out, with a sentence of more pieces than --max_length: {source} and {target}, line 76",
+        f"left out, of lengths that differ by more than --max_ratio: {source} and {target}, line 77",
+    ]
+
+
+def test_sentences_that_were_cut_are_named(tmp_path):
+    said, test = [], write(tmp_path, "test", ["the dog.", "tree " * 30])
+    splits = prepare.splits_of(*(tuple(zip(one)) for one in (pair(tmp_path, "a", 100),)), test=([test], [test]))
+    prepare.prepare(splits, str(tmp_path / "out"), translation_sets.options(max_eval_length=20), said.append)
+    assert said[0] == "learning a vocabulary of 340 pieces"
+    assert "lines: train 100, test 2; 0.0 MB; 2 shards" in said[1]
+    assert said[2:] == [f"warning: {test}, line 2: 30 pieces; cut to --max_eval_length=20"] * 2
+
+
+def test_the_files_are_the_same_for_any_number_of_processes(tmp_path, monkeypatch):
+    train = [pair(tmp_path, "a", 2500)]
+    one, *_ = prepared(tmp_path, train, test=train[:1], name="one")
+    two, *_ = prepared(tmp_path, train, test=train[:1], name="two", processes=2)
+    assert digests(one) == digests(two) and len(digests(one)) == 3 + 3 + 2 + 4 + 2
+
+
+def test_a_stopped_command_goes_on_and_a_finished_one_does_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(texts, "GRAIN", 30)
+    train, test = [pair(tmp_path, "a", 120)], [pair(tmp_path, "b", 9, first=200)]
+    whole, *_ = prepared(tmp_path, train, test=test, name="whole")
+    real, written = shards.write, []
+
+    def stopped(shard, tick):
+        if len(written) == 2:
+            raise Preempted("stopped")
+        written.append(shard.name)
+        return real(shard, tick)
+
+    monkeypatch.setattr(shards, "write", stopped)
+    with pytest.raises(Preempted):
+        prepared(tmp_path, train, test=test)
+    out = tmp_path / "out"
+    assert not (out / "manifest.json").exists() and len(list(out.glob("train-*"))) == 2
+    monkeypatch.setattr(shards, "write", lambda shard, tick: written.append(shard.name) or real(shard, tick))
+    folder, content, already = prepared(tmp_path, train, test=test)
+    assert not already and len(written) == 5 and digests(folder) == digests(whole)
+    assert prepared(tmp_path, train, test=test) == (folder, content, True)
+    # A text that was lost since is put back, and nothing else is written.
+    (out / "test.reference.txt").unlink()
+    assert not prepared(tmp_path, train, test=test)[2]
+    assert len(written) == 5 and digests(folder) == digests(whole)
+    with pytest.raises(ValueError, match=r"prepared with other options \(max_length 50, now 40\).*--overwrite"):
+        prepared(tmp_path, train, test=test, max_length=40)
+    with pytest.raises(ValueError, match="from another source"):
+        prepared(tmp_path, test, test=test)
+    prepared(tmp_path, train, overwrite=True)
+    assert list(translation_manifest.load(folder).splits) == ["train"]
+
+
+def test_a_vocabulary_is_given(tmp_path):
+    first, content, _ = prepared(tmp_path, [pair(tmp_path, "a", 100)], name="first")
+    options = {"vocabulary": f"{first}/vocabulary.model", "vocabulary_size": None}
+    folder, other, _ = prepared(tmp_path, [pair(tmp_path, "b", 20, first=300)], **options)
+    assert other["vocabulary_sha256"] == content["vocabulary_sha256"] and other["counts"]["train"]["pairs"] == 20
+    with pytest.raises(ValueError, match="Give either --vocabulary=FILE or --vocabulary_size=NUMBER, and not both"):
+        translation_sets.options(vocabulary="x")
+    with pytest.raises(ValueError, match="a.0 is not a sentencepiece model"):
+        prepared(tmp_path, [pair(tmp_path, "a", 9)], vocabulary=str(tmp_path / "a.0"), vocabulary_size=None)
+
+
+def test_a_vocabulary_is_learnt_from_a_sample(tmp_path):
+    train = [pair(tmp_path, "a", 300)]
+    sampled = prepared(tmp_path, train, name="sampled", vocabulary_sentences=100)[1]
+    every_third = tuple(
+        write(tmp_path, f"c.{side}", [sentence(n, side) for n in range(0, 300, 3)]) for side in range(2)
+    )
+    assert sampled["vocabulary_sha256"] == prepared(tmp_path, [every_third])[1]["vocabulary_sha256"]
+
+
+BAD = {
+    "are not parallel": ([b"a\nb\n", b"a\n"], r"s has 2 lines, \S*t has 1: they are not parallel"),
+    "no line end": ([b"a\nb", b"a\nb\nc"], r"s has 2 lines, \S*t has 3"),
+    "empty": ([b"a\n", b""], "t is empty. Expected a text with a sentence a line"),
+    "not UTF-8": ([b"a\nb\n", b"a\nb\xfc\n"], r"t, line 2, is not UTF-8 \(invalid start byte, byte 1 of the line\)"),
+    "left out": ([b"\n\n", b"a\nb\n"], "Every training pair was left out"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_texts_are_told_with_file_and_line(tmp_path, case):
+    (source, target), said = BAD[case]
+    bad = (write(tmp_path, "s", source), write(tmp_path, "t", target))
+    good = pair(tmp_path, "a", 100)
+    model = f"{prepared(tmp_path, [good], name='model')[0]}/vocabulary.model"
+    with pytest.raises(ValueError, match=said):
+        prepared(tmp_path, [bad], vocabulary=model, vocabulary_size=None)
+    if case != "left out":
+        with pytest.raises(ValueError, match=said):
+            prepared(tmp_path, [good], test=[bad], vocabulary=model, vocabulary_size=None)
+        # Put right, the text is prepared by the same command.
+        for side in ("s", "t"):
+            write(tmp_path, side, b"a\nb\n")
+        prepared(tmp_path, [good], test=[bad], vocabulary=model, vocabulary_size=None)
+
+
+def test_files_that_cannot_be_read_are_told(tmp_path):
+    good = pair(tmp_path, "a", 10)
+    with pytest.raises(ValueError, match="nowhere cannot be read: No such file or directory. Name the files as"):
+        prepared(tmp_path, [(good[0], str(tmp_path / "nowhere"))])
+    # A wrong name does not make the folder that of another text.
+    assert not (tmp_path / "out").exists()
+    packed = write(tmp_path, "cut", [sentence(number, 0) for number in range(50)], packed=True)
+    with open(packed, "r+b") as file:
+        file.truncate(os.path.getsize(packed) - 20)
+    with pytest.raises(ValueError, match="cut.gz cannot be read: Compressed file ended"):
+        prepared(tmp_path, [(packed, good[1])], name="cut")
+    with pytest.raises(ValueError, match="text.gz cannot be read: Not a gzipped file"):
+        prepared(tmp_path, [(write(tmp_path, "text.gz", ["a"]), good[1])], name="text")
+
+
+def test_as_many_targets_as_sources_are_asked_for():
+    with pytest.raises(ValueError, match="--source_files names 2 files, --target_files 1: expected a target for each"):
+        prepare.splits_of((["a", "b"], ["c"]))
+    with pytest.raises(ValueError, match="--test_source_files names 0 files, --test_target_files 1"):
+        prepare.splits_of((["a"], ["c"]), test=([], ["c"]))
+    with pytest.raises(ValueError, match="Give the training text: --source_files="):
+        prepare.splits_of(([], []))
+
+
+@pytest.mark.parametrize(
+    "fields, said",
+    [
+        ({"max_length": 0}, "--max_length=0: expected 1 to 65534"),
+        ({"max_ratio": 0.5}, "--max_ratio=0.5: expected 1 or more"),
+        ({"max_eval_length": 70000}, "--max_eval_length=70000"),
+        ({"vocabulary_size": 256}, "--vocabulary_size=256: expected 300 or more"),
+        ({"vocabulary_sentences": 0}, "--vocabulary_sentences=0"),
+        ({"shard_megabytes": 0.0}, "--shard_megabytes=0.0"),
+        ({"processes": 0}, "--processes=0"),
+    ],
+)
+def test_options_are_checked(fields, said):
+    with pytest.raises(ValueError, match=said):
+        translation_sets.options(**fields)
+
+
+def test_refusals():
+    settings = Settings(max_length=50, max_ratio=9.0)
+    assert settings.refused(50, 6) is None and settings.refused(1, 9) is None and settings.refused(9, 1) is None
+    assert settings.refused(1, 10) == settings.refused(10, 1) == "extreme_ratio"
+    assert settings.refused(51, 50) == settings.refused(1, 51) == "too_long"
+    assert settings.refused(0, 0) == settings.refused(7, 0) == "empty"
+
+
+@pytest.mark.skipif(
+    not os.path.isdir(translation_sets.REAL), reason="the real Multi30k is not at hand (TFBIGBATCH_DATA)"
+)
+def test_real_sentences_come_back_as_they_are(tmp_path):
+    files = [tuple(os.path.join(translation_sets.REAL, f"{name}.{side}.gz") for side in ("en", "de")) for name in NAMES]
+    folder, content, _ = prepared(tmp_path, files[:1], test=files[1:], vocabulary_size=2000)
+    counts = content["counts"]
+    assert counts["train"]["lines"] == 1014 and counts["test"]["pairs"] == counts["test_2"]["pairs"] == 1000
+    assert not any(counts[name]["not_reversible"] for name in counts)
+    for split, pair_of_files in zip(("test", "test_2"), files[1:]):
+        lines = []
+        for path, kept in zip(pair_of_files, translation_manifest.text_paths(folder, split)):
+            with gzip.open(path, "rb") as file, open(kept, "rb") as copy:
+                content = file.read()
+                assert copy.read() == content
+            lines.append([normalised(line) for line in content.decode().split("\n")[:-1]])
+        assert list(pairs_of(folder, split)) == list(zip(*lines))
+
+
+NAMES = ("val", "test_2016_flickr", "test_2017_flickr")

@@ -1,0 +1,192 @@
+"""Batches of pairs; a record's ids tell its number."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.helpers import translation_sets
+from tfbigbatch.data.translation import fake
+from tfbigbatch.data.translation import manifest as translation_manifest
+from tfbigbatch.data.translation.dataset import TranslationRecords
+from tfbigbatch.data.translation.vocabulary import BEGIN, END
+
+pytest.importorskip("sentencepiece")
+
+COUNTS, SIZE, BATCH = (30, 0, 73), 103, 16
+SHAPES = ((9, 12), (13, 15), (16, 21))
+
+
+def ids(number):
+    """The pair of a record: 4 + number, over and over; record 5 has an empty target."""
+    source, target = 1 + number * 7 % 15, 1 + number * 13 % 20
+    return [4 + number] * source, [4 + number] * (target if number != 5 else 0)
+
+
+PAIRS = [ids(number) for number in range(SIZE)]
+
+
+@pytest.fixture(scope="module")
+def manifest(tmp_path_factory):
+    return translation_sets.records(tmp_path_factory.mktemp("pairs"), PAIRS, COUNTS)
+
+
+def records_of(manifest, **options):
+    options = {"shapes": SHAPES, "block": 5, "threads": 2, **options}
+    return TranslationRecords(next(iter(manifest.splits.values())), manifest, **options)
+
+
+def on_host(batches):
+    return [tf.nest.map_structure(lambda tensor: tensor.numpy(), batch) for batch in batches]
+
+
+def train(data, first=0, last=14, *, seed=0, host=0, hosts=1, replicas=None, batch_size=BATCH):
+    context = tf.distribute.InputContext(hosts, host, replicas or hosts)
+    return on_host(data.training_batches(context, batch_size=batch_size, seed=seed, first_step=first, last_step=last))
+
+
+@pytest.fixture(scope="module")
+def whole(manifest):
+    """The first two epochs' batches on one host."""
+    return train(records_of(manifest))
+
+
+def numbers_in(batches):
+    """The numbers of the records in some batches; END - 4 for one that is empty."""
+    return np.concatenate([features["source_ids"][:, 0] - 4 for features, _, _ in batches])
+
+
+def equal(one, two):
+    assert len(one) == len(two)
+    tf.nest.map_structure(np.testing.assert_array_equal, one, two)
+
+
+def test_each_epoch_visits_each_pair_once_as_it_is(manifest, whole):
+    data, batches = records_of(manifest), whole
+    assert len(data) == data.examples_in_epoch(7) == SIZE
+    np.testing.assert_allclose(data.tokens_per_example, np.mean([len(target) + 1 for _, target in PAIRS]))
+    numbers = numbers_in(batches)
+    for epoch in range(2):
+        assert sorted(numbers[epoch * SIZE : (epoch + 1) * SIZE]) == list(range(SIZE))
+    features, labels, weights = batches[0]
+    assert {value.dtype for value in (*features.values(), labels)} == {np.dtype(np.int32)}
+    assert weights.dtype == np.float32 and labels.shape == weights.shape == features["target_ids"].shape == (BATCH, 21)
+    assert features["source_ids"].shape == (BATCH, 16)
+    for (features, labels, weights), chosen in zip(batches, numbers.reshape(-1, BATCH)):
+        for row, number in enumerate(chosen):
+            source, target = PAIRS[number]
+            assert features["source_lengths"][row] == len(source) + 1 and weights[row].sum() == len(target) + 1
+            np.testing.assert_array_equal(np.trim_zeros(features["source_ids"][row]), [*source, END])
+            np.testing.assert_array_equal(labels[row][weights[row] == 1], [*target, END])
+            assert not labels[row][weights[row] == 0].any()
+            np.testing.assert_array_equal(features["target_ids"][row][: len(target) + 1], [BEGIN, *target])
+            assert not features["target_ids"][row][len(target) + 1 :].any()
+
+
+def test_a_batch_has_one_bucket_that_holds_it(whole):
+    found = np.stack([features["bucket"] for features, _, _ in whole])
+    assert (found == found[:, :1]).all() and set(found[:, 0]) == {0, 1, 2}
+    for step, numbers in enumerate(numbers_in(whole).reshape(14, BATCH)):
+        longest = np.max([[len(side) + 1 for side in PAIRS[number]] for number in numbers], axis=0)
+        fitting = [bucket for bucket, shape in enumerate(SHAPES) if (longest <= shape).all()]
+        assert found[step, 0] == fitting[0]
+
+
+@pytest.mark.parametrize("hosts, replicas, host", [(2, 4, 1), (4, 4, 0), (4, 4, 2)])
+def test_hosts_share_the_same_global_batches(manifest, whole, hosts, replicas, host):
+    own = []
+    for batch in whole[:8]:
+        for replica in range(host * replicas // hosts, (host + 1) * replicas // hosts):
+            rows = slice(replica * BATCH // replicas, (replica + 1) * BATCH // replicas)
+            own.append(tf.nest.map_structure(lambda array, rows=rows: array[rows], batch))
+    equal(train(records_of(manifest), 0, 8, hosts=hosts, host=host, replicas=replicas), own)
+
+
+def test_a_resumed_run_sees_the_same_bits(manifest, whole):
+    equal(train(records_of(manifest), 9, 14), whole[9:])
+
+
+@pytest.mark.parametrize("hosts, batch_size", [(1, 20), (2, 60)])
+def test_evaluation_sees_every_pair_once_in_order(manifest, hosts, batch_size):
+    data, found = records_of(manifest), []
+    for host in range(hosts):
+        context = tf.distribute.InputContext(hosts, host, hosts)
+        found.append(on_host(data.evaluation_batches(context, batch_size=batch_size)))
+        assert len(found[-1]) == data.evaluation_steps(batch_size)
+    in_order = [found[host][step] for step in range(len(found[0])) for host in range(hosts)]
+    np.testing.assert_array_equal(numbers_in(in_order)[:SIZE], range(SIZE))
+    weights = np.concatenate([weights for _, _, weights in in_order]).sum(axis=1)
+    np.testing.assert_array_equal(weights[:SIZE], [len(target) + 1 for _, target in PAIRS])
+    assert not weights[SIZE:].any() and data.bad.count == 0
+    # Padding is an empty source, which a model can attend to.
+    lengths = np.concatenate([features["source_lengths"] for features, _, _ in in_order])
+    assert (lengths[SIZE:] == 1).all() and (numbers_in(in_order)[SIZE:] == END - 4).all()
+
+
+def test_a_damaged_record_weighs_nothing_and_costs_no_other(tmp_path):
+    manifest = translation_sets.records(tmp_path, PAIRS, COUNTS)
+    split = manifest.splits["train"]
+    with open(split.files[2], "r+b") as file:
+        file.seek(int(split.offsets[50]) + 30)
+        file.write(b"????")
+    data = records_of(manifest)
+    batches = train(data, 0, 7)
+    weights = np.concatenate([weights for _, _, weights in batches]).sum(axis=1)
+    assert (weights == 0).sum() == 1
+    assert sorted(numbers_in(batches)[:SIZE]) == sorted({END - 4, *range(SIZE)} - {50})
+    with pytest.raises(ValueError, match="1 of the 103 records of train"):
+        data.bad.check()
+
+
+def test_the_padding_is_that_of_the_batches(manifest, whole):
+    data = records_of(manifest)
+    places = tokens = 0
+    for features, _, weights in whole[: SIZE // BATCH]:
+        places += BATCH * sum(SHAPES[features["bucket"][0]])
+        tokens += features["source_lengths"].sum() + weights.sum()
+    np.testing.assert_allclose(data.padding_share(BATCH), 1 - tokens / places)
+    assert 0 < data.padding_share(BATCH) < records_of(manifest, shapes=SHAPES[-1:]).padding_share(BATCH)
+    assert 0 < data.padding_share(500) < 1
+    said = data.contents
+    assert "103 pairs of sentences in 3 files" in said and "shapes 9 x 12, 13 x 15, 16 x 21: " in said
+    assert "340 pieces in the vocabulary" in said and "% at the last shape alone" in said
+
+
+def test_shapes_are_chosen_or_given(manifest):
+    chosen = records_of(manifest, shapes=None).shapes
+    assert 1 < len(chosen) <= 5 and chosen[-1] == (16, 21)
+    assert len(records_of(manifest, shapes=None, most_shapes=2).shapes) == 2
+    with pytest.raises(ValueError, match="the longest source has 16 tokens and the longest target 21"):
+        records_of(manifest, shapes=((16, 20),))
+    with pytest.raises(ValueError, match="block=0"):
+        records_of(manifest, block=0)
+
+
+def test_ids_and_lengths_of_another_set_are_refused(manifest):
+    small = dataclasses.replace(manifest, vocabulary=_Small())
+    short = dataclasses.replace(manifest, lengths={"train": np.minimum(manifest.lengths["train"], 3)})
+    for records in (records_of(small), records_of(short, shapes=None)):
+        _, _, weights = train(records, 0, 1)[0]
+        bad = (weights == 0).all(axis=1)
+        assert bad.any() and records.bad.count == bad.sum()
+        with pytest.raises(ValueError, match="cannot be read or decoded"):
+            records.bad.check()
+
+
+class _Small:
+    def __len__(self):
+        return 50
+
+
+def test_made_up_data_has_the_shapes_of_real_data(tmp_path):
+    manifest = fake.pairs(str(tmp_path))
+    translation_manifest.save(str(tmp_path), manifest)
+    manifest = translation_manifest.load(str(tmp_path))
+    assert [split.examples for split in manifest.splits.values()] == [20, 64, 20]
+    data = TranslationRecords(manifest.splits["test"], manifest)
+    [(features, labels, _)] = on_host(data.evaluation_batches(tf.distribute.InputContext(1, 0, 1), batch_size=20))
+    sources, references = manifest.texts("test")
+    assert [manifest.vocabulary.text(row) for row in features["source_ids"]] == sources
+    assert [manifest.vocabulary.text(row) for row in labels] == references
+    assert [line.split()[::-1] for line in sources] == [line.split() for line in references]

@@ -1,0 +1,42 @@
+"""The instruments of both Kerases, and toy models for them."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.helpers.keras_versions import KERAS
+from tfbigbatch.instruments import keras3 as keras3_face
+from tfbigbatch.instruments import tf_keras as tf_keras_face
+
+INSTRUMENTS = {"tf_keras": tf_keras_face, "keras3": keras3_face}
+# Tests that trace much: the second Keras would take as long again, and is left to the slow ones.
+one_face_or_slow = pytest.mark.parametrize("face", ["keras3", pytest.param("tf_keras", marks=pytest.mark.slow)])
+FEATURES = 4
+
+
+def examples(count, seed=0):
+    random = np.random.RandomState(seed)
+    x = random.normal(size=(count, FEATURES)).astype("float32")
+    return x, (np.sin(x.sum(axis=1, keepdims=True)) + 0.1 * random.normal(size=(count, 1))).astype("float32")
+
+
+def model_of(face, *hidden, optimizer="sgd", strategy=None, **compile_arguments):
+    """A compiled regression; `hidden` are functions from the Keras' layers to a layer."""
+    keras = KERAS[face]
+    keras.utils.set_random_seed(0)
+    with (strategy or tf.distribute.get_strategy()).scope():
+        layers = [keras.layers.Input((FEATURES,)), *(layer(keras.layers) for layer in hidden), keras.layers.Dense(1)]
+        model = keras.Sequential(layers)
+        made = optimizer if isinstance(optimizer, str) else optimizer()
+        model.compile(made, "mse", **{"jit_compile": False, **compile_arguments})
+    return model
+
+
+def tanh(layers):
+    return layers.Dense(3, "tanh")
+
+
+def fit(model, callbacks=(), steps=4, batch_size=8, seed=5, **options):
+    x, y = examples(steps * batch_size, seed)
+    model.fit(x, y, batch_size=batch_size, shuffle=False, verbose=0, callbacks=list(callbacks), **options)
+    return model

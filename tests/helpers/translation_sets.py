@@ -1,0 +1,72 @@
+"""Small parallel texts and prepared sets, made up for the tests."""
+
+import gzip
+import os
+import random
+
+import numpy as np
+
+from tfbigbatch.data.records import tfrecord
+from tfbigbatch.data.records.manifest import Split
+from tfbigbatch.data.translation import manifest
+from tfbigbatch.data.translation.prepare import prepare, shards, vocabulary
+from tfbigbatch.data.translation.prepare.settings import Settings
+
+WORDS = ("der", "Hund", "läuft", "groß", "Haus", "rot", "Baum", "Fisch", "the", "dog", "runs", "tree", "big", "is")
+REAL = os.path.join(os.environ.get("TFBIGBATCH_DATA", "data"), "multi30k")
+
+
+def sentence(number, side):
+    """Sentence `number` of the sources (0) or the targets (1): 4 to 20 words."""
+    choices = random.Random(2 * number + side)
+    return " ".join(choices.choice(WORDS) for _ in range(choices.randint(4, 20))) + "."
+
+
+def write(folder, name, lines, packed=False):
+    """Writes a text of some lines, or bytes as they are; gives its path."""
+    content = lines if isinstance(lines, bytes) else "".join(f"{line}\n" for line in lines).encode()
+    path = folder / (f"{name}.gz" if packed else name)
+    path.write_bytes(gzip.compress(content) if packed else content)
+    return str(path)
+
+
+def pair(folder, name, count, first=0, packed=False):
+    """Writes `count` sentences and their translations; gives (source, target), paths."""
+    return tuple(
+        write(folder, f"{name}.{side}", [sentence(number, side) for number in range(first, first + count)], packed)
+        for side in range(2)
+    )
+
+
+def options(**fields):
+    """prepare.Options of a vocabulary of 340 pieces; fields of Settings too."""
+    settings = Settings(**{name: fields.pop(name) for name in list(fields) if name in Settings.__dataclass_fields__})
+    return prepare.Options(settings=settings, **{"vocabulary_size": 340, **fields})
+
+
+def prepared(folder, train, validation=(), test=(), *, name="out", **fields):
+    """A prepared set of lists of (source, target); (its folder, what the manifest says, whether it was there)."""
+    split = [tuple(zip(*pairs)) or ((), ()) for pairs in (train, validation, test)]
+    out = str(folder / name)
+    return out, *prepare.prepare(prepare.splits_of(*split), out, options(**fields))
+
+
+def small_vocabulary():
+    """A Vocabulary of 340 pieces, of the words above."""
+    return vocabulary.learn([sentence(number, side) for number in range(200) for side in range(2)], 340)
+
+
+def records(folder, pairs, counts, learnt=None, name="train"):
+    """A Manifest of pairs of lists of ids, in files of so many records each."""
+    width, files, offsets, first = np.dtype("<u2"), [], [], 0
+    for file, count in enumerate(counts):
+        frames = tfrecord.framed_together([shards.serialized(*one, width) for one in pairs[first : first + count]])
+        files.append(str(folder / f"{name}-{file}"))
+        with open(files[-1], "wb") as out:
+            out.write(b"".join(frames))
+        offsets.append(np.cumsum([0, *map(len, frames)])[:-1])
+        first += count
+    split = Split.of_files(name, files, offsets, [os.path.getsize(path) for path in files])
+    lengths = np.array([[len(side) for side in one] for one in pairs], np.uint16).reshape(-1, 2)
+    learnt = learnt or small_vocabulary()
+    return manifest.Manifest(str(folder), 2, learnt, {name: split}, {name: lengths})

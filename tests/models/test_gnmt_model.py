@@ -1,0 +1,196 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from tests.helpers import numpy_gnmt
+from tfbigbatch.models.gnmt.decoding import translate
+from tfbigbatch.models.gnmt.network import gnmt
+from tfbigbatch.tasks.smoothed_tokens import SmoothedTokenCrossEntropy
+from tfbigbatch.training.train_step import TrainingModel
+
+FIELDS = {"vocabulary_size": 11, "hidden_units": 5, "embedding_units": 4, "initial_scale": 0.7}
+SHALLOW = {"encoder_layers": 2, "decoder_layers": 3}
+LENGTHS = np.array([6, 2, 4], np.int32)
+
+
+def batch(source_length=6, target_length=5, seed=0):
+    random = np.random.RandomState(seed)
+    source = random.randint(3, 11, (3, 6)).astype(np.int32)
+    source[np.arange(6) >= LENGTHS[:, None]] = 0
+    padded = np.zeros((3, source_length), np.int32)
+    padded[:, :6] = source
+    target = random.randint(0, 11, (3, target_length)).astype(np.int32)
+    return {"source_ids": padded, "source_lengths": LENGTHS, "target_ids": target}
+
+
+def step_by_step(network, inputs):
+    """Logits and shares of one token after the other, of one hypothesis a sentence."""
+    memory = network.encode(inputs["source_ids"], inputs["source_lengths"])
+    state = tf.nest.map_structure(lambda value: value[:, tf.newaxis], network.initial_state(3))
+    found = []
+    for time in range(inputs["target_ids"].shape[1]):
+        logits, state, shares = network.step(tf.constant(inputs["target_ids"][:, time : time + 1]), state, memory)
+        found.append((logits[:, 0], shares[:, 0]))
+    return [tf.stack(values, axis=1) for values in zip(*found)]
+
+
+@pytest.mark.parametrize("layers", [(4, 4), (1, 1)])
+def test_it_is_the_reference_sentence_by_sentence(layers):
+    network = gnmt(**FIELDS, encoder_layers=layers[0], decoder_layers=layers[1])
+    network.decoder.attention.b.assign(np.linspace(-1, 1, 5))
+    inputs = batch()
+    logits, weights = network(inputs), numpy_gnmt.weights_of(network)
+    assert logits.dtype == tf.float32
+    stepped, shares = step_by_step(network, inputs)
+    for row, length in enumerate(LENGTHS):
+        expected, looked = numpy_gnmt.logits(weights, inputs["source_ids"][row, :length], inputs["target_ids"][row])
+        np.testing.assert_allclose(logits[row], expected, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(stepped[row], expected, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(shares[row, :, :length], looked, rtol=1e-4, atol=1e-6)
+        np.testing.assert_array_equal(shares[row, :, length:], 0)
+
+
+def test_padding_changes_nothing():
+    network = gnmt(**FIELDS, **SHALLOW)
+    inputs, longer = batch(), batch(source_length=9)
+    filled = {**longer, "source_ids": np.where(longer["source_ids"] == 0, 7, longer["source_ids"])}
+    expected = network(inputs)
+    for other in (longer, filled):
+        np.testing.assert_allclose(network(other), expected, rtol=1e-5, atol=1e-6)
+    # The time before cannot see the time after.
+    changed = {**inputs, "target_ids": inputs["target_ids"].copy()}
+    changed["target_ids"][:, 3:] = 1
+    np.testing.assert_allclose(network(changed)[:, :3], expected[:, :3], rtol=1e-5, atol=1e-6)
+
+
+def test_a_beam_steps_as_its_hypotheses_alone():
+    network, inputs = gnmt(**FIELDS, **SHALLOW), batch()
+    memory = network.encode(inputs["source_ids"], inputs["source_lengths"])
+    zeros = network.initial_state(3)
+    two = tf.nest.map_structure(lambda value: tf.stack([value, value], axis=1), zeros)
+    logits, state, shares = network.step(tf.constant(inputs["target_ids"][:, :2]), two, memory)
+    for hypothesis in range(2):
+        one = tf.nest.map_structure(lambda value: value[:, tf.newaxis], zeros)
+        tokens = tf.constant(inputs["target_ids"][:, hypothesis : hypothesis + 1])
+        alone = network.step(tokens, one, memory)
+        for wide, narrow in zip(tf.nest.flatten((logits, state, shares)), tf.nest.flatten(alone)):
+            np.testing.assert_allclose(wide[:, hypothesis], narrow[:, 0], rtol=1e-5, atol=1e-6)
+
+
+def training_pass(network, inputs, jit_compile):
+    @tf.function(jit_compile=jit_compile)
+    def run(inputs):
+        with tf.GradientTape() as tape:
+            logits = network(inputs, training=True)
+            loss = tf.reduce_mean(
+                tf.nn.sparse_softmax_cross_entropy_with_logits(labels=inputs["target_ids"], logits=logits)
+            )
+        gradients = tape.gradient(loss, network.trainable_variables)
+        return loss, [tf.convert_to_tensor(gradient) for gradient in gradients]
+
+    return run(tf.nest.map_structure(tf.constant, inputs))
+
+
+def test_xla_compiles_a_training_pass_to_the_same_numbers():
+    network = gnmt(**FIELDS, **SHALLOW, dropout=0.0, source_length=6, target_length=5)
+    plain, compiled = (training_pass(network, batch(), jit_compile) for jit_compile in (False, True))
+    tf.nest.map_structure(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-6), plain, compiled)
+
+
+def test_the_gradients_are_those_of_finite_differences():
+    network = gnmt(**FIELDS, **SHALLOW, dropout=0.0)
+    inputs = batch()
+    _, gradients = training_pass(network, inputs, False)
+    random = np.random.RandomState(1)
+    before = network.get_weights()
+    directions = [random.normal(size=weight.shape).astype(np.float32) for weight in before]
+    slope = sum(np.sum(gradient.numpy() * way) for gradient, way in zip(gradients, directions))
+    losses = []
+    for size in (1e-3, -1e-3):
+        network.set_weights([weight + size * way for weight, way in zip(before, directions)])
+        weights, total = numpy_gnmt.weights_of(network), []
+        for row, length in enumerate(LENGTHS):
+            target = inputs["target_ids"][row]
+            logits, _ = numpy_gnmt.logits(weights, inputs["source_ids"][row, :length], target)
+            total.append(np.logaddexp.reduce(logits, axis=-1) - logits[np.arange(5), target])
+        losses.append(np.mean(total))
+    assert slope == pytest.approx((losses[0] - losses[1]) / 2e-3, rel=2e-3)
+
+
+def test_in_bfloat16_it_trains_with_finite_gradients():
+    wide = gnmt(**FIELDS, **SHALLOW, dropout=0.2)
+    tf_keras.mixed_precision.set_global_policy("mixed_bfloat16")
+    network = gnmt(**FIELDS, **SHALLOW, dropout=0.2, source_length=6, target_length=5)
+    network.set_weights(wide.get_weights())
+    loss, gradients = training_pass(network, batch(), True)
+    assert np.isfinite(loss) and all(np.isfinite(gradient).all() for gradient in gradients)
+    assert all(np.abs(gradient).max() > 0 for gradient in gradients)
+    logits = network(batch())
+    assert logits.dtype == tf.float32
+    np.testing.assert_allclose(logits, wide(batch()), atol=0.15)
+    stepped, shares = step_by_step(network, batch())
+    np.testing.assert_allclose(stepped, logits, atol=0.1)
+    assert shares.dtype == tf.float32
+
+
+def test_dropout_is_in_training_only():
+    network = gnmt(**FIELDS, **SHALLOW, dropout=0.5)
+    np.testing.assert_array_equal(network(batch()), network(batch()))
+    assert np.abs(network(batch(), training=True) - network(batch(), training=True)).max() > 0
+
+
+@pytest.mark.slow
+def test_it_learns_to_copy_and_translates_so():
+    network = gnmt(vocabulary_size=9, hidden_units=32, **SHALLOW, dropout=0.0)
+    model = TrainingModel(network, accumulation_steps=2)
+    model.compile(tf_keras.optimizers.Adam(0.01), loss=SmoothedTokenCrossEntropy(0.1), jit_compile=False)
+    random = np.random.RandomState(0)
+    lengths = random.randint(2, 5, 2000).astype(np.int32)
+    words = np.where(np.arange(5) < lengths[:, None], random.randint(3, 9, (2000, 5)), 0).astype(np.int32)
+    labels = np.where(np.arange(5) == lengths[:, None], 2, words)
+    inputs = {
+        "source_ids": words,
+        "source_lengths": lengths,
+        "target_ids": np.concatenate([np.ones([2000, 1], np.int32), labels[:, :-1]], axis=1),
+    }
+    weights = (np.arange(5) <= lengths[:, None]).astype(np.float32)
+    batches = tf.data.Dataset.from_tensor_slices((inputs, labels, weights)).batch(50, drop_remainder=True)
+    model.fit(batches, epochs=16, verbose=0)
+    held_out = {"begin_token": 1, "end_token": 2, "max_length": 5}
+    for beam_size in (1, 3):
+        found = translate(network, words[:200], lengths[:200], beam_size=beam_size, **held_out)
+        right = np.all(found.tokens[:, 0].numpy() == np.where(weights > 0, labels, 2)[:200], axis=1)
+        assert right.mean() > 0.9
+
+
+def test_the_parameters_are_those_of_the_formula():
+    def expected(v, u, biases):
+        def lstm(width):
+            return 4 * u * (width + u + biases)
+
+        encoder = 2 * lstm(u) + lstm(2 * u) + 2 * lstm(u)
+        decoder = lstm(u) + 3 * lstm(2 * u) + 2 * u * u + u + 1 + u
+        return v * u + encoder + decoder + u * v + v
+
+    assert gnmt(vocabulary_size=40, hidden_units=8).count_params() == expected(40, 8, 1)
+    # The number that NVIDIA gives for MLPerf's: a PyTorch LSTM has two biases.
+    assert expected(32_320, 1024, 2) == 160_671_297
+
+
+def test_weights_begin_as_in_the_reference():
+    network = gnmt(vocabulary_size=300, hidden_units=64)
+    for weight in network.weights:
+        value = weight.numpy()
+        if weight.name == "decoder/attention/gamma:0":
+            assert value == pytest.approx(1 / 8)
+        elif weight.name == "decoder/attention/bias:0":
+            np.testing.assert_array_equal(value, 0)
+        else:
+            assert 0.09 < np.abs(value).max() <= 0.1, weight.name
+
+
+@pytest.mark.parametrize("field, value", [("decoder_layers", 0), ("hidden_units", 0), ("dropout", 1.0)])
+def test_sizes_out_of_range_are_refused(field, value):
+    with pytest.raises(ValueError, match=f"{field}={value}.*expected"):
+        gnmt(**{**FIELDS, field: value})

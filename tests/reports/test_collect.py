@@ -1,0 +1,63 @@
+import json
+
+import pytest
+
+from tests.helpers import made_runs
+from tfbigbatch import experiment
+from tfbigbatch.reports import collect
+from tfbigbatch.studies.entry import Entry
+
+
+def config(**fields):
+    made = {"task": "digits_lstm", "batch_size": 32, "seed": 0, "log_every": "1 steps", "optimizer": {"name": "lamb"}}
+    return {**made, **fields}
+
+
+def test_runs_are_grouped_apart_from_the_seed_and_named_by_what_differs(tmp_path):
+    for seed in (0, 1):
+        made_runs.write(tmp_path / "lamb" / f"seed-{seed}", config(seed=seed), 0.9)
+        made_runs.write(tmp_path / "lars" / f"seed-{seed}", config(seed=seed, optimizer={"name": "lars"}), 0.8)
+    made_runs.write(tmp_path / "far" / "away", config(batch_size=64, log_every="9 steps"), 0.7)
+    rows = collect.found_in([str(tmp_path)])
+    assert [(row.name, row.batch_size, len(row.runs)) for row in rows] == [
+        ("name=lamb", 32, 2),
+        ("name=lars", 32, 2),
+        ("name=lamb", 64, 1),
+    ]
+    assert [run.seed for run in rows[0].runs] == [0, 1]
+
+
+def test_fields_that_change_no_result_name_a_group_only_where_they_must(tmp_path):
+    made_runs.write(tmp_path / "a", config(), 0.9)
+    made_runs.write(tmp_path / "b", config(log_every="2 steps"), 0.9)
+    assert [row.name for row in collect.found_in([str(tmp_path)])] == ["log_every=1 steps", "log_every=2 steps"]
+    assert [row.name for row in collect.found_in([str(tmp_path / "a")])] == ["digits_lstm"]
+
+
+def test_what_is_no_run_is_named(tmp_path):
+    with pytest.raises(ValueError, match="holds no run directory"):
+        collect.found_in([str(tmp_path)])
+    (tmp_path / "config.json").write_text(json.dumps({"architectures": ["Bert"]}))
+    with pytest.raises(ValueError, match="not of a run directory"):
+        collect.found_in([str(tmp_path)])
+
+
+def test_one_run_twice_and_two_tasks_are_refused(tmp_path):
+    made_runs.write(tmp_path / "a", config(), 0.9)
+    made_runs.write(tmp_path / "b", config(), 0.9)
+    with pytest.raises(ValueError, match="a and .*b hold the same run"):
+        collect.found_in([str(tmp_path)])
+    assert len(collect.found_in([str(tmp_path / "a"), str(tmp_path / "a")])[0].runs) == 1
+    made_runs.write(tmp_path / "b", config(task="mnist_lstm"), 0.9)
+    with pytest.raises(ValueError, match="several tasks: digits_lstm, mnist_lstm"):
+        collect.only_task(collect.found_in([str(tmp_path)]))
+
+
+def test_entries_are_read_where_they_lie(tmp_path):
+    entry = Entry("LEGW", experiment.new("digits_lstm"), (3, 4), "legw/batch-32", "at 32")
+    made_runs.write(entry.directory(str(tmp_path), 3), entry.config_at(3).to_dict(), 0.9)
+    (row,) = collect.of_entries([entry], str(tmp_path))
+    assert [run.state for run in row.runs] == ["done", "not started"] and row.config["seed"] == 3
+    entry.config.batch_size = 64
+    with pytest.raises(ValueError, match="batch_size: 32 -> 64"):
+        collect.of_entries([entry], str(tmp_path))

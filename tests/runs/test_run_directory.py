@@ -1,0 +1,111 @@
+import json
+
+import pytest
+
+from tfbigbatch import experiment
+from tfbigbatch.runs.metrics_log import MetricsLog, read_rows
+from tfbigbatch.runs.run_directory import RunDirectory, read_json, write_json
+
+
+def test_config_json_holds_config_versions_devices_and_revision(tmp_path):
+    directory = RunDirectory(str(tmp_path / "run"))
+    directory.open({"batch_size": 32}, ["/device:CPU:0"])
+    content = read_json(tmp_path / "run" / "config.json")
+    assert content["config"] == {"batch_size": 32} and content["devices"] == ["/device:CPU:0"]
+    assert {"tensorflow", "tf_keras", "keras", "numpy", "python", "tfbigbatch"} <= set(content["versions"])
+    assert "git_revision" in content
+
+
+def test_another_config_is_refused_with_the_fields_that_differ(tmp_path):
+    directory = RunDirectory(str(tmp_path))
+    directory.open({"batch_size": 32, "schedule": {"rule": "none", "end": 0.0}}, [])
+    directory.check({"batch_size": 32, "schedule": {"rule": "none", "end": 0.0}})
+    with pytest.raises(ValueError) as caught:
+        directory.check({"batch_size": 64, "schedule": {"rule": "legw", "end": 0.0}})
+    assert "batch_size: 32 -> 64" in str(caught.value) and "schedule.rule: none -> legw" in str(caught.value)
+    assert "schedule.end" not in str(caught.value)
+
+
+def test_a_path_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="file is a file; expected a directory"):
+        RunDirectory(str(tmp_path / "file")).check({})
+    with pytest.raises(ValueError, match="cannot be written: Not a directory"):
+        RunDirectory(str(tmp_path / "file" / "run")).open({}, [])
+
+
+def test_what_a_run_keeps_is_written_once_and_is_not_another(tmp_path):
+    directory = RunDirectory(str(tmp_path))
+    directory.check_kept({"vocabulary.model": b"one"})
+    directory.keep({"vocabulary.model": b"one"})
+    directory.keep({"vocabulary.model": b"one"})
+    directory.check_kept({"vocabulary.model": b"one"})
+    with pytest.raises(
+        ValueError, match="vocabulary.model is not the vocabulary.model of the data: the run began with"
+    ):
+        directory.check_kept({"vocabulary.model": b"two"})
+    assert (tmp_path / "vocabulary.model").read_bytes() == b"one"
+
+
+def test_translations_are_named_by_set_and_step(tmp_path):
+    RunDirectory(str(tmp_path)).write_translations("test", 400, ["Ein Hund.", "", "läuft"])
+    assert (tmp_path / "translations" / "test-00000400.txt").read_text(encoding="utf-8") == "Ein Hund.\n\nläuft\n"
+
+
+@pytest.mark.parametrize("content, said", [("{half", "cannot be read"), ("null", "holds nothing but null")])
+def test_a_damaged_json_file_is_named(tmp_path, content, said):
+    (tmp_path / "config.json").write_text(content)
+    with pytest.raises(ValueError, match=f"config.json {said}"):
+        RunDirectory(str(tmp_path)).check({})
+
+
+def test_json_is_replaced_as_a_whole(tmp_path):
+    path = str(tmp_path / "status.json")
+    write_json(path, {"step": 1})
+    with pytest.raises(TypeError):
+        write_json(path, {"step": object()})
+    assert read_json(path) == {"step": 1}
+
+
+def test_rows_past_the_resumed_step_and_a_torn_line_are_dropped(tmp_path):
+    directory = RunDirectory(str(tmp_path))
+    log = MetricsLog(directory)
+    for step in (4, 8, 12):
+        log.write("train", step, {"loss": 1.0 / step})
+    log.close()
+    with open(directory.metrics, "a") as file:
+        file.write('{"step": 16, "spl')
+    MetricsLog(directory, resume_step=8)
+    rows = read_rows(directory.metrics)
+    assert [row["step"] for row in rows] == [4, 8] and rows[0]["loss"] == 0.25
+
+
+def test_a_value_that_is_not_finite_stays_valid_json(tmp_path):
+    directory = RunDirectory(str(tmp_path))
+    log = MetricsLog(directory)
+    log.write("train", 1, {"loss": float("nan"), "accuracy": 0.5})
+    log.close()
+    (line,) = open(directory.metrics).read().splitlines()
+    assert json.loads(line, parse_constant=pytest.fail) == {"step": 1, "split": "train", "loss": None, "accuracy": 0.5}
+
+
+def test_only_the_chief_writes(tmp_path):
+    directory = RunDirectory(str(tmp_path / "run"), is_chief=False)
+    directory.open({}, [])
+    directory.write_status("running", step=1)
+    directory.keep({"vocabulary.model": b"one"})
+    directory.write_translations("test", 1, ["a"])
+    MetricsLog(directory).write("train", 1, {"loss": 1.0})
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_from_before_a_field_existed_goes_on_where_the_field_is_at_its_default(tmp_path):
+    config = experiment.new("digits_lstm")
+    config.optimizer = {"name": "lamb"}
+    stored = config.to_dict()
+    del stored["schedule"]["staircase"], stored["date"], stored["evaluate_on"]
+    RunDirectory(str(tmp_path)).open(stored, [])
+    RunDirectory(str(tmp_path)).check(config.to_dict())
+    config.schedule.staircase = False
+    with pytest.raises(ValueError, match="schedule.staircase: True -> False"):
+        RunDirectory(str(tmp_path)).check(config.to_dict())

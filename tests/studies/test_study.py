@@ -1,0 +1,168 @@
+"""Study files: what one may say, and every one of experiments/ is whole."""
+
+import glob
+import os
+
+import pytest
+
+from tfbigbatch import experiment, optimizers, scaling, schedules, tasks
+from tfbigbatch.studies import study
+from tfbigbatch.training.batches import BatchArithmetic
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+FILES = sorted(os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(ROOT, "experiments", "*", "study*.py")))
+
+
+@pytest.fixture
+def config():
+    return experiment.new("digits_lstm")
+
+
+def test_there_is_a_study():
+    assert "experiments/mnist/study.py" in FILES
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_every_row_of_a_study_file_can_be_run(file):
+    made = study.load(os.path.join(ROOT, file))
+    for entry in made.entries:
+        config, size = entry.config, tasks.get(entry.config.task).training_examples or 1_000_000
+        BatchArithmetic(config.batch_size, config.accumulation_steps, 1, size)
+        assert set(config.model) <= set(tasks.model_defaults(config.task, config.model.get("name")))
+        arguments = config.optimizer.to_dict()
+        optimizers.get(arguments.pop("name"), keras="tf_keras", learning_rate=0.1, **arguments)
+        total = schedules.to_steps(config.duration, name="duration", batch_size=config.batch_size, dataset_size=size)
+        schedule = config.schedule
+        recipe = scaling.Recipe(schedule.batch_size, schedule.learning_rate, schedule.warmup_epochs)
+        scaled = recipe.at(config.batch_size, schedule.rule)
+        assert scaled.warmup_epochs * size / config.batch_size < total, entry.folder
+
+
+def test_workers_are_averaged_summed_and_combined(config):
+    table = study.new("workers")
+    study.add_workers(table, "SGD", config, 4, seeds=(0, 1))
+    average, total, adasum = (entry.config for entry in table.entries)
+    assert [entry.name for entry in table.entries] == ["SGD, average", "SGD, sum", "SGD, Adasum"]
+    assert all(entry.config.batch_size == 4 * config.batch_size for entry in table.entries)
+    assert (average.schedule.rule, total.schedule.rule, adasum.schedule.rule) == ("none", "linear", "none")
+    assert (average.simulated_replicas, adasum.simulated_replicas) == (0, 4)
+
+
+def test_workers_are_tried_at_other_rates_and_with_seeds_by_name(config):
+    table = study.new("workers")
+    config.schedule.learning_rate = 0.5
+    times = {"average": (2,), "Adasum": (0.5, 4)}
+    study.add_workers(table, "SGD", config, 4, seeds=lambda name: (0, 1) if "x" in name else (7,), times=times)
+    tried = {entry.name: entry for entry in table.entries[3:]}
+    assert {name: entry.config.schedule.learning_rate for name, entry in tried.items()} == {
+        "SGD, average, x2": 1.0,
+        "SGD, Adasum, x0.5": 0.25,
+        "SGD, Adasum, x4": 2.0,
+    }
+    assert [entry.config.simulated_replicas for entry in tried.values()] == [0, 4, 4]
+    assert [entry.seeds for entry in table.entries] == [(7,)] * 3 + [(0, 1)] * 3
+
+
+def test_workers_with_batch_statistics_of_their_own_are_simulated_in_every_row(config):
+    table = study.new("workers")
+    study.add_workers(table, "SGD", config, 4, seeds=(0,), times={"average": (2,)}, on_one_device=False)
+    assert [entry.config.simulated_replicas for entry in table.entries] == [4] * 4
+    assert [bool(entry.config.optimizer.get("adasum")) for entry in table.entries] == [False, False, True, False]
+
+
+def test_a_row_with_adasum_is_the_row_without_on_simulated_replicas(config):
+    changed = study.with_adasum(config, 8)
+    assert changed.optimizer.to_dict() == {**config.optimizer.to_dict(), "adasum": True}
+    assert (changed.simulated_replicas, config.simulated_replicas) == (8, 0)
+
+
+def test_rows_are_copies_with_folders_of_their_own(config):
+    made = study.new("Digits", baseline="baseline")
+    made.add("baseline", config, seeds=[0, 1])
+    config.batch_size = 512
+    made.add("LEGW + LAMB", config, tuned="10 rates")
+    first, second = made.entries
+    assert (first.config.batch_size, first.seeds) == (32, (0, 1))
+    assert second.directory("runs", 3) == "runs/LEGW-LAMB/batch-512/seed-3" and second.tuned == "10 rates"
+
+
+def test_a_carried_copy_holds_what_is_given_and_else_the_recipe(config):
+    plain = study.carried(config, 256, "legw")
+    assert (plain.batch_size, plain.schedule.rule, config.batch_size) == (256, "legw", 32)
+    plain.batch_size, plain.schedule.rule = 32, "none"
+    assert plain.to_dict() == config.to_dict()
+    other = study.carried(
+        config, 64, "sqrt", tuned_at=512, optimizer={"name": "lamb"}, learning_rate=3.0, warmup_epochs=2.0
+    )
+    schedule = other.schedule
+    assert (schedule.batch_size, schedule.learning_rate, schedule.warmup_epochs) == (512, 3.0, 2.0)
+    assert other.optimizer.to_dict() == {"name": "lamb"} and config.optimizer.name == "momentum"
+
+
+@pytest.mark.parametrize(
+    "method, seeds, said",
+    [
+        ("a", (0,), "row 'a' at batch 32: there is such a row already"),
+        ("A!", (0,), "there is such a row already"),
+        ("b", (), "expected at least one"),
+        ("b", (1, 1), "each once"),
+        ("+", (0,), "no letter or digit"),
+    ],
+)
+def test_a_bad_row_is_refused(config, method, seeds, said):
+    made = study.new("Digits")
+    made.add("a", config)
+    with pytest.raises(ValueError, match=said):
+        made.add(method, config, seeds=seeds)
+
+
+def test_one_study_has_one_task(config):
+    made = study.new("Digits")
+    made.add("a", config)
+    with pytest.raises(ValueError, match="task mnist_lstm, but the rows before are of digits_lstm"):
+        made.add("b", experiment.new("mnist_lstm"))
+
+
+def test_rows_are_selected_by_name_and_batch(config):
+    made = study.new("Digits")
+    made.add("baseline", config)
+    for batch_size in (512, 1024):
+        config.batch_size = batch_size
+        made.add("LEGW + LAMB", config)
+
+    def folders(*names):
+        return [entry.folder for entry in made.selected(list(names))]
+
+    assert folders() == ["baseline/batch-32", "LEGW-LAMB/batch-512", "LEGW-LAMB/batch-1024"]
+    assert folders("legw-lamb@512", "Baseline") == folders()[:2] and folders("LEGW + LAMB") == folders()[1:]
+    with pytest.raises(ValueError, match="--only=LEGW-LAMB@64.*Did you mean 'LEGW"):
+        folders("LEGW-LAMB@64")
+
+
+def test_a_row_whose_name_was_cut_at_a_comma_is_told_with_its_quotes(config):
+    made = study.new("rates")
+    made.add("AdamW, 0.001", config)
+    assert made.selected(["AdamW, 0.001"]) == made.entries
+    with pytest.raises(ValueError, match=r"--only=AdamW: .* --only='\"AdamW, 0.001@32\"'\.$"):
+        made.selected(["AdamW", " 0.001"])
+
+
+@pytest.mark.parametrize(
+    "source, said",
+    [
+        ("", "no function get_study"),
+        ("def get_study():\n    return 3", "returned int"),
+        ("from tfbigbatch.studies import study\n\ndef get_study():\n    return study.new('x')", "has no rows"),
+        (
+            "from tfbigbatch.studies import study, experiment\n\ndef get_study():\n    made = study.new('x', baseline='smal')\n"
+            "    made.add('small', experiment.new('digits_lstm'))\n    return made",
+            "Did you mean 'small'",
+        ),
+    ],
+)
+def test_a_mistake_in_a_study_file_is_an_error(tmp_path, source, said):
+    path = tmp_path / "study.py"
+    path.write_text(source)
+    with pytest.raises(ValueError, match=said) as caught:
+        study.load(str(path))
+    assert "--study=" in str(caught.value)

@@ -1,0 +1,35 @@
+import os
+
+import pytest
+
+from tfbigbatch import experiment, tasks
+from tfbigbatch.data.translation import vocabulary as translation_vocabulary
+from tfbigbatch.tpu import stub_datasets
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def task_of(path, folder):
+    """The task of an experiment on data of the public set's sizes."""
+    config = experiment.load(os.path.join(ROOT, path))
+    data = stub_datasets.prepare(config, str(folder))
+    return tasks.get(config.task)(model=config.model.to_dict(), data=config.data.to_dict(), **data)
+
+
+def test_translations_have_the_pieces_of_wmt(tmp_path):
+    task_of("experiments/wmt/gnmt_legw_4k.py", tmp_path)
+    vocabulary = translation_vocabulary.Vocabulary.load(str(tmp_path / "vocabulary.model"))
+    assert len(vocabulary) == 32_000
+
+
+def test_words_are_those_of_the_penn_treebank(tmp_path):
+    task = task_of("experiments/ptb/small_legw.py", tmp_path)
+    # 640 rows of 1,452 words, in windows of 20, the last one short; each is an example.
+    assert task.train.examples_in_epoch(640) == 640 * 73
+
+
+def test_an_unknown_task_is_told(quick_config):
+    config = quick_config()
+    config.task = "of_a_user"
+    with pytest.raises(ValueError, match="of_a_user.*give --data_dir"):
+        stub_datasets.prepare(config, "nowhere")

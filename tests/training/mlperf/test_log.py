@@ -1,0 +1,157 @@
+import json
+import logging
+import os
+
+import pytest
+
+from tfbigbatch import experiment, tasks, train
+from tfbigbatch.training.mlperf import rules
+from tfbigbatch.training.mlperf.log import MLPerfLog
+
+pytest.importorskip("mlperf_logging")
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def small_run(tmp_path, *, stop_at_target=0.759, **arguments):
+    """A small ResNet on made-up pictures, logged; returns (result, the log's path)."""
+    config = experiment.new("image_classification", model="resnet")
+    config.model.image_size, config.model.blocks, config.model.width = 16, (1,), 8
+    config.batch_size = config.schedule.batch_size = config.evaluation_batch_size = 16
+    config.duration = "40 epochs"
+    config.optimizer = {"name": "lars", "weight_decay": 5e-5, "exclude_from_weight_decay": "norm_and_bias"}
+    config.schedule.learning_rate, config.schedule.warmup_epochs = 10.0, 2.0
+    config.schedule.decay = "mlperf_lars"
+    config.evaluate_every = config.checkpoint_every = "4 epochs"
+    config.stop_at_target = stop_at_target
+    path = tmp_path / "mlperf.log"
+    arguments = {"mlperf_log": str(path), "use_fake_data": True, **arguments}
+    return train.run(config, model_dir=str(tmp_path / "run"), **arguments), path
+
+
+def compliant(path, ruleset):
+    """Whether MLPerf's own checker accepts a log."""
+    from mlperf_logging.compliance_checker import mlp_compliance
+
+    checker = mlp_compliance.make_checker("training", ruleset, quiet=True, werror=False)
+    return mlp_compliance.main(str(path), f"training_{ruleset}/common.yaml", checker)[0]
+
+
+def events(path):
+    lines = path.read_text().splitlines()
+    return [json.loads(line.partition(":::MLLOG ")[2]) for line in lines]
+
+
+def test_a_run_that_reaches_its_target_stops_there_and_is_accepted_by_the_checker(tmp_path, caplog):
+    result, path = small_run(tmp_path)
+    assert result["status"] == "done" and result["step"] < 160 and result["metrics"]["accuracy"] >= 0.759
+    with caplog.at_level(logging.WARNING):
+        assert compliant(path, "4.0.0"), caplog.text
+    found = {event["key"]: event["value"] for event in events(path)}
+    assert found["lars_opt_learning_rate_decay_steps"] == 160 - 8 + 1
+    assert (found["global_batch_size"], found["train_samples"], found["eval_samples"]) == (16, 64, 20)
+    accuracies = [event for event in events(path) if event["key"] == "eval_accuracy"]
+    assert [event["metadata"]["epoch_num"] for event in accuracies] == [4 * (n + 1) for n in range(len(accuracies))]
+    assert all(event["value"] < 0.759 for event in accuracies[:-1])
+    assert events(path)[-1]["metadata"]["status"] == "success"
+
+
+def test_berts_log_is_accepted_by_the_checker(tmp_path, caplog):
+    config = experiment.load(os.path.join(ROOT, "experiments", "bert", "mlperf_4096.py"))
+    rules.check(config)
+    model = {**config.model.to_dict(), **tasks.get(config.task).smoke_model({})}
+    task = tasks.get(config.task)(model=model, data=config.data.to_dict(), data_dir=None, use_fake_data=True)
+    recipe = experiment.tuned_recipe(config, len(task.train))
+    path = tmp_path / "mlperf.log"
+    log = MLPerfLog(str(path), task.target)
+    log.init()
+    settings = rules.settings(config, recipe, task, task.validation, replicas=1)
+    log.start(settings, step=0, steps_in_epoch=100.0, evaluate_every=122)
+    for step, accuracy in ((122, 0.7), (244, 0.73)):
+        log.evaluation_begins(step)
+        log.evaluation_ends(step, {task.target: accuracy}, goes_on=accuracy < 0.72)
+    log.stop(reached=True)
+    with caplog.at_level(logging.WARNING):
+        assert compliant(path, "5.0.0"), caplog.text
+    found = {event["key"]: event["value"] for event in events(path)}
+    assert (found["opt_learning_rate_training_steps"], found["num_warmup_steps"]) == (855, 0)
+    assert found["opt_base_learning_rate"] == 0.0024 and found["opt_lamb_beta_1"] == 0.66
+
+
+def test_a_run_that_falls_short_is_told_from_one_that_does_not(tmp_path):
+    _, path = small_run(tmp_path, stop_at_target=1.1, stop_after=16)
+    assert events(path)[-1]["metadata"]["status"] == "aborted"
+
+
+@pytest.mark.parametrize(
+    "model, fields, said",
+    [
+        ("resnet", {"optimizer.name": "lamb"}, "optimizer.name='lamb'.* ask for 'lars'"),
+        ("resnet", {"schedule.decay": "linear"}, "schedule.decay='linear'.* ask for 'mlperf_lars'"),
+        ("alexnet", {}, "model.name='alexnet'.* ask for 'resnet'"),
+    ],
+)
+def test_another_run_is_refused(tmp_path, model, fields, said):
+    config = experiment.new("image_classification", model=model)
+    config.optimizer.name, config.schedule.decay = "lars", "mlperf_lars"
+    for field, value in fields.items():
+        section, _, name = field.partition(".")
+        config[section][name] = value
+    with pytest.raises(ValueError, match=said):
+        train.run(config, model_dir=str(tmp_path / "run"), mlperf_log=str(tmp_path / "log"), use_fake_data=True)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_that_does_not_evaluate_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="expected --mode=train_and_eval, not train"):
+        small_run(tmp_path, mode="train")
+
+
+def test_a_file_that_cannot_be_written_is_told(tmp_path):
+    with pytest.raises(ValueError, match="--mlperf_log=.*No such file or directory"):
+        small_run(tmp_path, mlperf_log=str(tmp_path / "none" / "log"))
+
+
+GNMT = os.path.join(ROOT, "experiments", "wmt", "gnmt_mlperf_1k.py")
+
+
+def test_gnmts_log_is_accepted_by_the_checker(tmp_path, caplog):
+    pytest.importorskip("sentencepiece")
+    config = experiment.load(GNMT)
+    rules.check(config)
+    model = {**config.model.to_dict(), **tasks.get(config.task).smoke_model({})}
+    task = tasks.get(config.task)(model=model, data=config.data.to_dict(), data_dir=None, use_fake_data=True)
+    recipe = experiment.tuned_recipe(config, len(task.train))
+    path = tmp_path / "mlperf.log"
+    log = MLPerfLog(str(path), task.target, rules.unit(config.task))
+    log.init()
+    settings = rules.settings(config, recipe, task, task.test, replicas=8)
+    log.start(settings, step=0, steps_in_epoch=4000.0, evaluate_every=4000)
+    for step, bleu in ((4000, 21.5), (8000, 24.25)):
+        log.evaluation_begins(step)
+        log.evaluation_ends(step, {task.target: bleu}, goes_on=bleu < 24)
+    log.stop(reached=True)
+    with caplog.at_level(logging.WARNING):
+        assert compliant(path, "0.7.0"), caplog.text
+    found = {event["key"]: event["value"] for event in events(path)}
+    assert found["eval_accuracy"] == 0.2425 and found["opt_base_learning_rate"] == 0.002
+    names = ("warmup_steps", "remain_steps", "decay_interval", "decay_steps", "decay_factor")
+    assert [found[f"opt_learning_rate_{name}"] for name in names] == [200, 10336, 1292, 4, 0.5]
+    # The longest made-up sentence has 12 pieces.
+    assert found["max_sequence_length"] == 14
+
+
+@pytest.mark.parametrize(
+    "field, value, said",
+    [
+        ("optimizer.weight_decay", 0.01, "optimizer.weight_decay=0.01; the rules of gnmt ask for 0.0: Adam"),
+        ("schedule.rise", "linear", "schedule.rise='linear'.* ask for 'exponential'"),
+        ("data.lowercase", False, "data.lowercase=False; the rules of gnmt ask for True"),
+        ("evaluate_on", "validation", "evaluate_on='validation'; the rules of gnmt ask for 'test'"),
+    ],
+)
+def test_a_gnmt_by_other_rules_is_refused(field, value, said):
+    config = experiment.load(GNMT)
+    holder, _, name = field.rpartition(".")
+    (config[holder] if holder else config)[name] = value
+    with pytest.raises(ValueError, match=said):
+        rules.check(config)

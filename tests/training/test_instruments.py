@@ -1,0 +1,103 @@
+"""The instruments as a config's fields switch them on."""
+
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.conftest import final_weights
+from tfbigbatch import experiment, train
+from tfbigbatch.runs.metrics_log import read_rows
+from tfbigbatch.training.instruments import check_instruments, optimizer_fields
+
+ALL = {
+    "probe": {"micro_batch_size": 8, "micro_batches": 2},
+    "noise_scale": {"enabled": True, "every": "5 steps"},
+    "sharpness": {"enabled": True, "every": "12 steps", "eigenvalues": 1, "iterations": 3, "trace_samples": 2},
+    "layers": {"enabled": True, "every": "10 steps", "histograms": True},
+    "interpolation": {"enabled": True, "surface_points": 3},
+}
+
+
+def tags_of(folder):
+    (path,) = (os.path.join(folder, name) for name in os.listdir(folder) if "tfevents" in name)
+    return {value.tag for event in tf.compat.v1.train.summary_iterator(path) for value in event.summary.value}
+
+
+def test_a_run_with_all_of_them(tmp_path, quick_config):
+    config = quick_config(optimizer={"name": "lamb"}, accumulation_steps=2)
+    config.instruments.update(ALL)
+    train.run(config, model_dir=str(tmp_path))
+    seen = {}
+    for row in read_rows(tmp_path / "metrics.jsonl"):
+        for name in row:
+            group, given, _ = name.partition("/")
+            if given:
+                seen.setdefault(group, set()).add(row["step"])
+    assert seen == {"noise_scale": {5, 10, 15, 20}, "sharpness": {12, 24}, "layers": {10, 20}}
+    names = {name for row in read_rows(tmp_path / "metrics.jsonl") for name in row}
+    kinds = ("weight_norm", "update_norm", "gradient_norm", "update_to_weight", "trust_ratio")
+    assert {f"layers/{kind}/logits/kernel" for kind in kinds} <= names
+    assert {"noise_scale/trace", "sharpness/eigenvalue_1", "sharpness/trace_error", "sharpness/rise"} <= names
+    assert {"interpolation.png", "surface.png"} <= set(os.listdir(tmp_path / "instruments"))
+    tags = tags_of(tmp_path / "instruments")
+    assert {"custom_scalars__config__", "layers/weights/logits/kernel", "loss_surface/surface"} <= tags
+    assert names & tags_of(tmp_path / "train") >= {"sharpness/trace", "layers/trust_ratio/logits/kernel"}
+
+
+@pytest.mark.slow  # Three runs; what else a resumed run holds, tests/test_train.py asks.
+def test_stopped_and_resumed_they_see_the_same(tmp_path, quick_config):
+    config = quick_config(optimizer={"name": "lamb"}, accumulation_steps=2)
+    config.instruments.update({name: ALL[name] for name in ("noise_scale", "layers")})
+    for name, stops in (("whole", [None]), ("parts", [9, 17, None])):
+        for stop in stops:
+            train.run(config, model_dir=str(tmp_path / name), stop_after=stop)
+    one, other = (final_weights(tmp_path / name) for name in ("whole", "parts"))
+    assert one.keys() == other.keys() and any("noise_average" in name for name in one)
+    for name in one:
+        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+
+    def seen(name):
+        rows = read_rows(tmp_path / name / "metrics.jsonl")
+        return [row for row in rows if any("/" in field for field in row)]
+
+    assert seen("parts") == seen("whole") and len(seen("whole")) == 6
+
+
+@pytest.mark.parametrize(
+    "fields, carries_state, message",
+    [
+        ({"noise_scale": {"enabled": True}}, False, "this run has one. Set accumulation_steps=2"),
+        ({"noise_scale": {"source": "step"}}, False, "source='step': expected one of steps, probe"),
+        ({"sharpness": {"enabled": True}}, True, "instruments.sharpness.enabled: its probe begins anywhere"),
+        ({"noise_scale": {"enabled": True, "source": "probe"}}, True, "instruments.noise_scale.enabled: its probe"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(fields, carries_state, message):
+    config = experiment.new("digits_lstm")
+    config.instruments.update(fields)
+    with pytest.raises(ValueError, match=message):
+        check_instruments(config, carries_state, replicas=1)
+
+
+def test_adasum_has_no_mean_gradient():
+    config = experiment.new("digits_lstm")
+    config.optimizer = {"name": "lamb", "adasum": True}
+    config.instruments.layers.enabled = True
+    with pytest.raises(ValueError, match="optimizer.adasum combines them otherwise"):
+        check_instruments(config, False, replicas=2)
+    config.optimizer = {"name": "lamb", "adasum": False}
+    check_instruments(config, True, replicas=2)
+
+
+def test_trust_ratios_are_kept_where_they_are_read():
+    config = experiment.new("digits_lstm")
+    config.optimizer = {"name": "lamb"}
+    assert optimizer_fields(config) == {"name": "lamb"}
+    config.instruments.layers.enabled = True
+    assert optimizer_fields(config) == {"name": "lamb", "layer_statistics": True}
+    config.instruments.layers.trust_ratio = False
+    assert optimizer_fields(config) == {"name": "lamb"}
+    config.optimizer = {"name": "momentum", "momentum": 0.9}
+    assert "layer_statistics" not in optimizer_fields(config)

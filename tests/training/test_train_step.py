@@ -1,0 +1,97 @@
+"""The training step with accumulation, and evaluation under a mask, under strategies."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from tests.conftest import mirrored
+from tfbigbatch.data.in_memory.arrays import Arrays
+from tfbigbatch.optimizers import tf_keras as tf_keras_face
+from tfbigbatch.training import input_pipelines
+from tfbigbatch.training.train_step import TrainingModel
+
+
+def data(size=30):
+    random = np.random.RandomState(0)
+    labels = random.randint(0, 3, size).astype(np.int32)
+    images = random.randint(0, 50, (size, 6)) + 60 * labels[:, None]
+    return Arrays(images.astype(np.uint8), labels, 3, "test")
+
+
+def compiled(strategy, accumulation_steps=1, optimizer=None, jit_compile=False):
+    tf_keras.utils.set_random_seed(1)
+    with strategy.scope():
+        images = tf_keras.Input((6,), dtype="uint8")
+        scaled = tf_keras.layers.Rescaling(1 / 255)(images)
+        network = tf_keras.Model(images, tf_keras.layers.Dense(3, dtype="float32")(scaled))
+        model = TrainingModel(network, accumulation_steps)
+        model.compile(
+            jit_compile=jit_compile,
+            # Plain SGD shows a wrong scale of the gradient, which LAMB and Adam would hide.
+            optimizer=optimizer() if optimizer else tf_keras.optimizers.SGD(0.5),
+            loss=tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+            weighted_metrics=[
+                tf_keras.metrics.SparseCategoricalCrossentropy(name="cross_entropy", from_logits=True),
+                tf_keras.metrics.SparseCategoricalAccuracy(name="accuracy"),
+            ],
+        )
+    return model
+
+
+def fitted(strategy, accumulation_steps=1, optimizer=None, jit_compile=False):
+    model = compiled(strategy, accumulation_steps, optimizer, jit_compile)
+    batches = input_pipelines.distribute(
+        strategy, lambda context: data().training_batches(context, batch_size=16, seed=0, first_step=0, last_step=10)
+    )
+    history = model.fit(batches, steps_per_epoch=10, verbose=0).history
+    return model, history
+
+
+STRATEGIES = {
+    "one": lambda: tf.distribute.OneDeviceStrategy("CPU:0"),
+    "two": lambda: mirrored(2),
+    "four": lambda: mirrored(4),
+}
+
+
+@pytest.mark.parametrize("optimizer", [None, lambda: tf_keras_face.LAMB(0.02, global_clipnorm=0.5)])
+@pytest.mark.parametrize(
+    "replicas, accumulation_steps, jit_compile",
+    [("one", 4, False), ("one", 4, True), ("two", 1, False), ("two", 2, False), ("four", 4, False)],
+)
+def test_replicas_and_accumulation_do_not_change_the_result(replicas, accumulation_steps, jit_compile, optimizer):
+    reference, expected = fitted(STRATEGIES["one"](), 1, optimizer)
+    model, history = fitted(STRATEGIES[replicas](), accumulation_steps, optimizer, jit_compile)
+    for ours, theirs in zip(model.get_weights(), reference.get_weights()):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+    assert int(model.optimizer.iterations.numpy()) == 10
+    for name in ("loss", "cross_entropy", "accuracy"):
+        np.testing.assert_allclose(history[name], expected[name], rtol=1e-4)
+
+
+@pytest.mark.parametrize("replicas", STRATEGIES)
+@pytest.mark.parametrize("batch_size", [4, 12, 64])
+def test_evaluation_is_exact_at_any_batch_size(replicas, batch_size):
+    examples = data()
+    strategy = STRATEGIES[replicas]()
+    model = compiled(strategy)
+    logits = model.network.predict(examples.features, verbose=0)
+    right = np.argmax(logits, axis=1) == examples.labels
+    exact = tf_keras.losses.sparse_categorical_crossentropy(examples.labels, logits, from_logits=True).numpy().mean()
+    batches = input_pipelines.distribute(
+        strategy, lambda context: examples.evaluation_batches(context, batch_size=batch_size)
+    )
+    result = model.evaluate(batches, steps=examples.evaluation_steps(batch_size), verbose=0, return_dict=True)
+    np.testing.assert_allclose(result["accuracy"], right.mean(), rtol=1e-6)
+    np.testing.assert_allclose(result["cross_entropy"], exact, rtol=1e-5)
+
+
+def test_an_embedding_is_clipped_by_the_norm_of_its_whole_gradient():
+    # One word eight times: its eight rows sum to a norm of 8 times, not root 8 times, each one's.
+    words = tf_keras.Input((8,), dtype="int32")
+    out = tf_keras.layers.Embedding(3, 2, embeddings_initializer="zeros")(words)
+    model = TrainingModel(tf_keras.Model(words, out))
+    model.compile(tf_keras.optimizers.SGD(1.0, global_clipnorm=0.5), loss=lambda y, y_pred: tf.reduce_sum(y_pred))
+    model.fit(np.ones((1, 8), np.int32), np.zeros((1, 8)), verbose=0)
+    np.testing.assert_allclose(model.get_weights()[0][1], [-0.5 / np.sqrt(2)] * 2, rtol=1e-5)

@@ -1,0 +1,92 @@
+"""Made-up examples of fine-tuning's shapes and dtypes, in which the first words tell the label."""
+
+import numpy as np
+
+from tfbigbatch.data import tokenizer as wordpiece
+from tfbigbatch.data.finetuning import text_pairs
+from tfbigbatch.data.finetuning.squad_questions import Question
+from tfbigbatch.data.in_memory.features import Features
+
+MAX_SEQ_LENGTH = 32
+_WORDS = tuple(f"word{number}" for number in range(12))
+_SIZES = {"train": 64, "test": 20}
+_LONGEST = 10
+_BEST = 5.0
+
+
+def tokenizer():
+    """A Tokenizer whose vocabulary is the special tokens and 12 words."""
+    return wordpiece.Tokenizer(wordpiece.Vocabulary([*wordpiece.SPECIAL, *_WORDS], "made-up words"))
+
+
+def pairs(classes):
+    """(train, test) Features of 64 and 20 pairs of sentences; the first word is that of the class's number.
+
+    Args:
+      classes: how many, at most 12; or None for similarities from 0 to 5, float32.
+    """
+    random, made = np.random.RandomState(0), []
+    for name, size in _SIZES.items():
+        told = random.randint(0, classes or len(_WORDS), size)
+        firsts = [[_id(word), *_sentence(random)] for word in told]
+        packed = _packed(firsts, [_sentence(random) for _ in told])
+        labels = told * np.float32(_BEST / (len(_WORDS) - 1)) if classes is None else told
+        made.append(Features(packed, labels.astype(np.float32 if classes is None else np.int32), classes, _from(name)))
+    return tuple(made)
+
+
+def choices(number):
+    """(train, test) Features of 64 and 20 passages with `number` options each; the right one begins with word0."""
+    random, made = np.random.RandomState(0), []
+    for name, size in _SIZES.items():
+        right = random.randint(0, number, size).astype(np.int32)
+        passages = [passage for passage in (_sentence(random) for _ in right) for _ in range(number)]
+        begins = [
+            _id(0 if option == answer else random.randint(1, len(_WORDS)))
+            for answer in right
+            for option in range(number)
+        ]
+        packed = _packed(passages, [[first, *_sentence(random)] for first in begins])
+        shaped = {key: array.reshape(size, number, MAX_SEQ_LENGTH) for key, array in packed.items()}
+        made.append(Features(shaped, right, number, _from(name)))
+    return tuple(made)
+
+
+def questions(*, no_answer):
+    """(train, test) lists of 64 and 20 of SQuAD's Questions; the answer to a word is the word that follows it.
+
+    Args:
+      no_answer: whether, as in v2, some ask for a word that is not in their paragraph.
+    """
+    random, made = np.random.RandomState(0), []
+    for name, size in _SIZES.items():
+        made.append([_question(random, f"{name}-{number}", no_answer and number % 4 == 0) for number in range(size)])
+    return tuple(made)
+
+
+def _question(random, name, impossible):
+    words = [_WORDS[number] for number in random.permutation(len(_WORDS))]
+    # The last word, which has none after it, stands in no paragraph.
+    *words, absent = words
+    context = " ".join(words)
+    if impossible:
+        return Question(name, absent, context, (), True)
+    asked = random.randint(len(words) - 1)
+    start = sum(len(word) + 1 for word in words[: asked + 1])
+    return Question(name, words[asked], context, ((words[asked + 1], start),))
+
+
+def _sentence(random):
+    return [_id(word) for word in random.randint(0, len(_WORDS), random.randint(1, _LONGEST))]
+
+
+def _id(word):
+    return len(wordpiece.SPECIAL) + int(word)
+
+
+def _packed(firsts, seconds):
+    return text_pairs.pack(tokenizer().vocabulary, firsts, seconds, MAX_SEQ_LENGTH)
+
+
+def _from(split):
+    return f"fake texts, {split}"

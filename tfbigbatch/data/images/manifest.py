@@ -1,0 +1,84 @@
+"""A prepared set of images: classes, and where a record holds its image and label, on top of `record_manifest`."""
+
+import dataclasses
+
+from tfbigbatch.data.records import manifest as record_manifest
+from tfbigbatch.data.records.manifest import MANIFEST, Split, index_path, paths
+
+__all__ = ["KIND", "MANIFEST", "Manifest", "Split", "index_path", "load", "paths", "read", "save"]
+
+KIND = record_manifest.Kind(
+    content="images in TFRecords",
+    format=1,
+    what="images",
+    command="python tools/prepare_imagenet.py --source=IMAGES --output_dir=PREPARED",
+)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Manifest:
+    """What a prepared folder holds.
+
+    Attributes:
+      classes: tuple of the classes' names, in the order of their numbers.
+      image_key: the feature that holds the encoded image (bytes).
+      label_key: the feature that holds the label (int64).
+      label_offset: the stored label of class 0.
+      splits: dictionary from 'train' and, where there is one, 'validation' to Split.
+    """
+
+    classes: tuple
+    image_key: str
+    label_key: str
+    label_offset: int
+    splits: dict
+
+
+def load(folder):
+    """The Manifest of a prepared folder, checked against the files' sizes and the index.
+
+    Raises:
+      ValueError: as record_manifest.load.
+    """
+    return record_manifest.load(
+        folder,
+        KIND,
+        lambda content, splits: Manifest(
+            classes=tuple(content["classes"]),
+            image_key=content["image_key"],
+            label_key=content["label_key"],
+            label_offset=content["label_offset"],
+            splits=splits,
+        ),
+    )
+
+
+def save(folder, manifest, *, sha256=None, about=None):
+    """Writes the indexes and then manifest.json; each file whole or not at all.
+
+    Args:
+      folder: where they go; made where it does not exist.
+      manifest: Manifest.
+      sha256: dictionary from a split's files to their digests, as far as they are known.
+      about: dictionary of what else to write down, such as where the images are from.
+
+    Raises:
+      ValueError: the folder cannot be written.
+    """
+    fields = {
+        **(about or {}),
+        "classes": list(manifest.classes),
+        "image_key": manifest.image_key,
+        "label_key": manifest.label_key,
+        "label_offset": manifest.label_offset,
+    }
+    record_manifest.save(folder, KIND, manifest.splits, fields, sha256=sha256)
+
+
+def read(folder):
+    """All that the manifest says, as a dictionary; None where the folder has no manifest of images.
+
+    Raises:
+      ValueError: there is one, but it cannot be read or is of a later format.
+    """
+    return record_manifest.read(folder, KIND)

@@ -1,0 +1,89 @@
+"""MNIST from the four original idx files, or downloaded by Keras where the machine has internet."""
+
+import gzip
+import os
+import struct
+import zlib
+
+import numpy as np
+
+from tfbigbatch.data.in_memory.arrays import Arrays
+from tfbigbatch.errors import InputError
+
+SHAPE = (28, 28)
+CLASSES = 10
+BRIGHTEST = 255
+_IMAGES_MAGIC, _LABELS_MAGIC = 2051, 2049
+_FILES = {
+    "train": ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"),
+    "test": ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"),
+}
+_BOTH_WAYS = (
+    "Either put the four files {files} into one folder and pass --data_dir=THAT_FOLDER, or run once without "
+    "--data_dir on a machine with internet, where tf_keras.datasets downloads them into ~/.keras."
+).format(files=", ".join(name for names in _FILES.values() for name in names))
+
+
+def load(data_dir=None):
+    """(train, test) of 60,000 and 10,000 images, uint8 in [0, 255].
+
+    Args:
+      data_dir: folder with the four idx gz files; None downloads them with Keras.
+
+    Raises:
+      ValueError: a file is missing, truncated, corrupt or not what its name says; or there is no
+        data_dir and no internet.
+    """
+    if data_dir is None:
+        return _downloaded()
+    if not os.path.isdir(data_dir):
+        raise InputError(f"--data_dir={data_dir} is not a folder. {_BOTH_WAYS}")
+    missing = [name for names in _FILES.values() for name in names if not os.path.isfile(os.path.join(data_dir, name))]
+    if missing:
+        raise InputError(f"--data_dir={data_dir} lacks {', '.join(missing)}. {_BOTH_WAYS}")
+    return tuple(_split(data_dir, *_FILES[name]) for name in ("train", "test"))
+
+
+def _split(data_dir, images_name, labels_name):
+    images = _read_idx(os.path.join(data_dir, images_name), _IMAGES_MAGIC, dimensions=3)
+    labels = _read_idx(os.path.join(data_dir, labels_name), _LABELS_MAGIC, dimensions=1)
+    if images.shape[1:] != SHAPE:
+        raise InputError(f"{images_name}: images of {images.shape[1:]}; MNIST's are of {SHAPE}.")
+    return Arrays(images, labels.astype(np.int32), CLASSES, os.path.join(data_dir, labels_name))
+
+
+def _read_idx(path, magic, dimensions):
+    """One gzipped idx file as a uint8 array; the header is checked against the content."""
+    try:
+        with gzip.open(path, "rb") as file:
+            content = file.read()
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"{path} is truncated or corrupt ({error}). Fetch the file again.") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
+    header_size = 4 + 4 * dimensions
+    if len(content) < header_size:
+        raise InputError(f"{path} has {len(content)} bytes; an idx header alone has {header_size}. Fetch it again.")
+    found, *shape = struct.unpack(f">{1 + dimensions}I", content[:header_size])
+    if found != magic:
+        raise InputError(f"{path} is not the idx file of its name: magic number {found}, expected {magic}.")
+    expected = int(np.prod(shape, dtype=np.int64))
+    if len(content) - header_size != expected:
+        raise InputError(
+            f"{path} is truncated or corrupt: its header says {expected} bytes ({' x '.join(map(str, shape))}), "
+            f"it holds {len(content) - header_size}. Fetch the file again."
+        )
+    return np.frombuffer(content, np.uint8, offset=header_size).reshape(shape)
+
+
+def _downloaded():
+    import tf_keras
+
+    try:
+        train, test = tf_keras.datasets.mnist.load_data()
+    except Exception as error:
+        raise InputError(f"MNIST could not be downloaded ({error}). {_BOTH_WAYS}") from None
+    return tuple(
+        Arrays(images, labels.astype(np.int32), CLASSES, f"tf_keras.datasets.mnist, {name}")
+        for name, (images, labels) in (("train", train), ("test", test))
+    )

@@ -1,0 +1,192 @@
+"""What the checkpoints of a run say of the weights in them: fit, generalisation, sharpness, noise and distance."""
+
+import dataclasses
+import os
+
+import ml_collections
+import numpy as np
+import tensorflow as tf
+import tf_keras
+
+from tfbigbatch import instruments, tasks
+from tfbigbatch.errors import InputError
+from tfbigbatch.experiment import completed
+from tfbigbatch.runs import checkpoint_files
+from tfbigbatch.runs.run_directory import read_json
+from tfbigbatch.runs.stored_run import checked_config
+from tfbigbatch.training import phases
+from tfbigbatch.training.train_step import TrainingModel
+
+_MICRO_BATCH = 64
+
+
+@dataclasses.dataclass(frozen=True)
+class Probes:
+    """On how many training examples each thing is measured; multiples of 64.
+
+    Attributes:
+      fit: for the metrics on what was trained on.
+      sharpness: for the curvature, each example some 80 times.
+      noise: for the gradient noise scale.
+    """
+
+    fit: int = 9984
+    sharpness: int = 512
+    noise: int = 4096
+
+    def __post_init__(self):
+        for name, examples in dataclasses.asdict(self).items():
+            if examples % _MICRO_BATCH or examples < 2 * _MICRO_BATCH:
+                raise InputError(
+                    f"{name}={examples} examples: expected a multiple of {_MICRO_BATCH}, {2 * _MICRO_BATCH} or more."
+                )
+
+
+class Examination:
+    """Measures a run's checkpoints, the weights that it began with among them, without its optimizer.
+
+    All is measured on one device and without dropout; a network with batch normalisation runs as in training where
+    gradients are taken. Sets Keras' precision and seeds to the run's.
+
+    Args:
+      model_dir: the run directory.
+      data_dir: as the trainer's.
+      probes: `Probes`.
+      use_fake_data: as the trainer's.
+
+    Attributes:
+      config: the run's, as a dictionary.
+      steps: the updates of the checkpoints that are kept, 0 for the beginning, rising.
+
+    Raises:
+      ValueError: the directory is not of a run, has no checkpoint, or its task's examples stand in streams or come in
+        several shapes.
+    """
+
+    def __init__(self, model_dir, *, data_dir=None, probes=None, use_fake_data=False):
+        self.config = _config(model_dir)
+        self._paths = {checkpoint_files.step_of(path): path for path in _checkpoints(model_dir)}
+        self.steps = [0, *sorted(self._paths)]
+        self._probes = probes or Probes()
+        config = ml_collections.ConfigDict(self.config)
+        tf_keras.backend.clear_session()
+        tf_keras.backend.experimental.enable_tf_random_generator()
+        tf_keras.utils.set_random_seed(config.seed)
+        precision = config.mixed_precision
+        tf_keras.mixed_precision.set_global_policy(precision if precision == "float32" else f"mixed_{precision}")
+        self._phase = phases.phases_of(config, lambda fields: _task(fields, data_dir, use_fake_data), 1)[0]
+        task = self._task = self._phase.task
+        if task.carries_state or getattr(task, "cuts", ()) or task.scores is not None:
+            raise InputError(
+                f"{model_dir}: task {config.task} has examples in streams, in several shapes, or scores instead of "
+                "metrics. Expected a run of a task that classifies."
+            )
+        self._model = TrainingModel(task.network())
+        self._model.compile("sgd", task.loss(), weighted_metrics=task.metrics())
+        self._start = self._model.network.get_weights()
+        self._sharpness = instruments.tf_keras.Sharpness(
+            probe=self._batches(0, self._probes.sharpness), seed=config.seed, trace_samples=10
+        )
+
+    def measure(self, step):
+        """What the checkpoint of update `step` gives.
+
+        Returns:
+          Dictionary of floats: `train_*` and, for the held-out set, `test_*` or `validation_*`, the task's metrics;
+          those of `instruments.Sharpness`; `critical_batch_size`, `low` and `high` of `GradientNoiseScale`;
+          `weight_norm`, and `distance` from the weights at the beginning, both of the trainable ones.
+
+        Raises:
+          ValueError: the checkpoint is gone or damaged.
+        """
+        self._restore(step)
+        found = {"step": step, **self._fit()}
+        found.update(self._sharpness.measure(self._model, step))
+        noise = instruments.tf_keras.GradientNoiseScale(probe=self._fresh_probe)
+        for look in range(self._probes.noise // (8 * _MICRO_BATCH)):
+            measured = noise.measure(self._model, look)
+        found.update({name: measured[name] for name in ("critical_batch_size", "low", "high") if name in measured})
+        trained = self._model.network.trainable_variables
+        now = [variable.numpy() for variable in trained]
+        self._model.network.set_weights(self._start)
+        start = [variable.numpy() for variable in trained]
+        found["weight_norm"] = _norm(now)
+        found["distance"] = _norm([after - before for before, after in zip(start, now)])
+        return found
+
+    def _restore(self, step):
+        if step == 0:
+            self._model.network.set_weights(self._start)
+            return
+        path = self._paths.get(step)
+        if path is None:
+            raise InputError(f"step={step}: there is no such checkpoint; expected one of {self.steps}.")
+        try:
+            status = tf.train.Checkpoint(network=self._model.network).restore(path)
+            status.assert_existing_objects_matched()
+            status.expect_partial()
+        # TensorFlow turns data that ends too soon into Python's own error.
+        except (AssertionError, ValueError, IndexError, tf.errors.OpError) as error:
+            raise InputError(f"checkpoint {path} cannot be read: {str(error).strip().splitlines()[0]}") from None
+
+    def _fit(self):
+        phase, model = self._phase, self._model
+        train = model.evaluate(
+            self._training_set(0, self._probes.fit), steps=self._probes.fit // _MICRO_BATCH, verbose=0, return_dict=True
+        )
+        held_out = model.evaluate(
+            phase.held_out.evaluation_batches(
+                tf.distribute.InputContext(), batch_size=phase.plan.evaluation_batch_size
+            ),
+            steps=phase.evaluation_steps,
+            verbose=0,
+            return_dict=True,
+        )
+        name = self.config["evaluate_on"]
+        return {
+            **{f"train_{metric}": value for metric, value in train.items()},
+            **{f"{name}_{metric}": value for metric, value in held_out.items()},
+        }
+
+    def _fresh_probe(self, look):
+        return self._batches(1 + look, 8 * _MICRO_BATCH)
+
+    def _batches(self, number, examples):
+        return list(self._training_set(number, examples))
+
+    def _training_set(self, number, examples):
+        """The `number`th so many training examples, of another order than the run's own."""
+        steps = examples // _MICRO_BATCH
+        return self._task.train.training_batches(
+            tf.distribute.InputContext(),
+            batch_size=_MICRO_BATCH,
+            seed=self.config["seed"] + 1,
+            first_step=number * steps,
+            last_step=(number + 1) * steps,
+        )
+
+
+def _config(model_dir):
+    path = os.path.join(model_dir, "config.json")
+    content = read_json(path)
+    if content is None:
+        raise InputError(f"{model_dir} holds no run: it has no config.json. Name run directories of the trainer.")
+    return completed(checked_config(content, path)["config"])
+
+
+def _checkpoints(model_dir):
+    folder = os.path.join(model_dir, "checkpoints")
+    found = checkpoint_files.paths(folder)
+    if not found:
+        raise InputError(f"{folder} holds no checkpoint. Train first; config.keep_checkpoints says how many stay.")
+    return found
+
+
+def _task(fields, data_dir, use_fake_data):
+    return tasks.get(fields.task)(
+        model=fields.model.to_dict(), data=fields.data.to_dict(), data_dir=data_dir, use_fake_data=use_fake_data
+    )
+
+
+def _norm(arrays):
+    return float(np.sqrt(sum(np.sum(np.square(array, dtype=np.float64)) for array in arrays)))

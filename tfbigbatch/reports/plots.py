@@ -1,0 +1,237 @@
+"""The plots of a report, one function each."""
+
+import collections
+import statistics
+
+from tfbigbatch.reports import figure_style
+
+
+def against_batch(path, summary, metric, title, baseline=None):
+    """The metric at the end against batch size: a line a name, s.d. as bars, the baseline as a band.
+
+    The axis is zoomed in to where most rows are; a point off it is a triangle at the edge, with its value.
+    """
+    shown = [row for row in summary if row["mean"] is not None]
+    reference = _baseline(shown, baseline)
+    styles = figure_style.styles(summary, baseline)
+    with figure_style.figure(path, title, len(shown)) as (figure, axes):
+        means = [row["mean"] for row in shown]
+        low, high = zoomed(means, metric)
+        # The bar of a point that is off the axis anyway would only stretch it.
+        seen = [row for row in shown if low <= row["mean"] <= high]
+        edges = [row["mean"] + sign * (row["standard_deviation"] or 0) for row in seen for sign in (0, 1, -1)]
+        low, high = zoomed(means, metric, edges)
+        if reference is not None:
+            spread = reference["standard_deviation"] or 0
+            axes.axhspan(reference["mean"] - spread, reference["mean"] + spread, color="black", alpha=0.12, lw=0)
+            label = f"{reference['name']} at {reference['batch_size']:,}: {metric.shown(reference['mean'])}"
+            axes.axhline(
+                reference["mean"], color="black", linewidth=1.2, linestyle="--", label=figure_style.plain(label)
+            )
+        lines = figure_style.lines(shown, baseline if reference is not None else None)
+        places, off = figure_style.places(lines), {}
+        for name, rows in lines.items():
+            batches = [places[id(row)] for row in rows]
+            means = [row["mean"] for row in rows]
+            bars = [row["standard_deviation"] or 0 for row in rows]
+            axes.errorbar(batches, means, bars, label=figure_style.plain(name), capsize=2.5, **styles[name])
+            for batch, row in zip(batches, rows):
+                if not low <= row["mean"] <= high:
+                    rank = off[row["batch_size"]] = off.get(row["batch_size"], 0) + 1
+                    _off_the_axis(axes, batch, row["mean"], low, high, rank, metric, styles[name]["color"])
+        axes.set_ylim(low, high)
+        figure_style.batch_axis(axes, [row["batch_size"] for rows in lines.values() for row in rows])
+        figure_style.percent(axes, metric)
+        axes.set_ylabel(f"{metric.title} at the end")
+        figure_style.legend_beside(axes)
+
+
+def curves(path, rows, metric, title):
+    """The metric against updates: the mean of each row's seeds, from least to most shaded.
+
+    Args:
+      path: of the PNG.
+      rows: list of `runs.Row`; those still running are drawn as far as they are.
+      metric: `metric.Metric`.
+      title: of the figure.
+    """
+    styles = figure_style.styles([{"name": row.name} for row in rows], None)
+    drawn = [(row, _mean_curve(row, metric)) for row in rows]
+    ends = [curve.mean[-1] for _, curve in drawn if curve.steps]
+    with figure_style.figure(path, title, len(ends)) as (figure, axes):
+        for row, curve in drawn:
+            _curve(axes, curve, f"{row.name} (batch {row.batch_size:,})", metric, styles[row.name])
+        axes.set_xscale("log")
+        axes.set_xlabel("updates (log scale)")
+        _curve_axis(axes, ends, metric)
+        axes.legend(frameon=False, fontsize=9, loc="lower right" if metric.higher_is_better else "upper right")
+
+
+def curves_by_batch(path, rows, metric, title, baseline=None):
+    """As `curves`, a panel a batch size; the baseline's end is a line across each."""
+    reference = next((row for row in rows if row.name == baseline), None)
+    others = [row for row in rows if row is not reference] or rows
+    drawn = {id(row): _mean_curve(row, metric) for row in rows}
+    styles = figure_style.styles([{"name": row.name} for row in rows], baseline)
+    ends = [curve.mean[-1] for curve in drawn.values() if curve.steps]
+    batches = sorted({row.batch_size for row in others})
+    with figure_style.figure(path, title, len(ends), panels=len(batches)) as (figure, axes):
+        for panel, batch in zip([axes] if len(batches) == 1 else axes.flat, batches):
+            if reference is not None and drawn[id(reference)].steps:
+                end = drawn[id(reference)].mean[-1]
+                label = f"{baseline} at {reference.batch_size:,}  {metric.shown(end)}"
+                panel.axhline(end, color="black", linewidth=1.2, linestyle="--", label=figure_style.plain(label))
+            for row in others:
+                if row.batch_size == batch:
+                    _curve(panel, drawn[id(row)], row.name, metric, styles[row.name])
+            panel.set_title(f"batch {batch:,}", fontsize=10)
+            panel.set_xlim(left=0)
+            panel.set_xlabel("updates")
+            _curve_axis(panel, ends, metric)
+            figure_style.legend_beside(panel)
+
+
+def updates_to_target(path, summary, metric, title, target, baseline=None, critical=()):
+    """Updates to the target against batch size.
+
+    The ideal line, 1 / batch, goes through the baseline; without one, through the smallest batch that gets there.
+    Where the noise scale was measured, an upright line with its interval is the critical batch: well below it, updates
+    should fall as the ideal line does; well above it, hardly.
+
+    Args:
+      path: of the PNG.
+      summary: what `summary.summarise` gave.
+      metric: `metric.Metric`.
+      title: of the figure.
+      target: value of the metric.
+      baseline: name of the row that the ideal line goes through; None for none.
+      critical: list of `critical_batch.CriticalBatch`.
+    """
+    shown = [row for row in summary if row["updates_to_target"]]
+    reference = _baseline(shown, baseline)
+    if reference is None:
+        reference = min(shown, key=lambda row: (row["batch_size"], row["updates_to_target"]), default=None)
+    styles = figure_style.styles(summary, baseline)
+    with figure_style.figure(path, title, len(shown)) as (figure, axes):
+        batches = [row["batch_size"] for row in summary]
+        if reference is not None:
+            ideal = [reference["updates_to_target"] * reference["batch_size"] / batch for batch in sorted(set(batches))]
+            axes.plot(sorted(set(batches)), ideal, color="gray", linestyle=":", label="ideal: 1 / batch")
+        names = list(dict.fromkeys(row["name"] for row in summary if row["mean"] is not None or row in shown))
+        lines = figure_style.lines(shown, None)
+        places = figure_style.places(lines)
+        for name in names:
+            rows = lines.get(name, [])
+            label = name if rows else f"{name} (never)"
+            values = [row["updates_to_target"] for row in rows]
+            axes.plot([places[id(row)] for row in rows], values, label=figure_style.plain(label), **styles[name])
+        figure_style.batch_axis(axes, batches)
+        _critical_batches(axes, critical, batches, styles)
+        if shown:  # An axis without values cannot be logarithmic.
+            axes.set_yscale("log", base=2)
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        axes.set_ylabel(f"updates to {metric.shown_target(target)} {metric.title} (log scale)")
+        figure_style.legend_beside(axes)
+
+
+def seconds(path, summary, title, baseline=None):
+    """Seconds of a run against batch size."""
+    shown = [row for row in summary if row["seconds"] is not None]
+    styles = figure_style.styles(summary, baseline)
+    with figure_style.figure(path, title, len(shown)) as (figure, axes):
+        lines = figure_style.lines(shown, None)
+        places = figure_style.places(lines)
+        for name, rows in lines.items():
+            values = [row["seconds"] for row in rows]
+            axes.plot([places[id(row)] for row in rows], values, label=figure_style.plain(name), **styles[name])
+        figure_style.batch_axis(axes, [row["batch_size"] for row in shown])
+        axes.set_ylim(bottom=0)
+        axes.set_ylabel("seconds of a run, median")
+        figure_style.legend_beside(axes)
+
+
+def zoomed(values, metric, edges=(), widen=1.0):
+    """The limits of a y-axis that tells the good values apart: the worst may fall off it.
+
+    Args:
+      values: what is drawn.
+      metric: `metric.Metric`.
+      edges: ends of error bars; those better than the best value stay on the axis.
+      widen: factor of the span.
+    """
+    if not values:
+        return 0.0, 1.0
+    best, worst = metric.best(values), -metric.order(max(values, key=metric.order))
+    worst = worst if metric.higher_is_better else -worst
+    span = min(abs(best - worst), 2.0 * abs(best - statistics.median(values))) or abs(best - worst)
+    span = widen * span or 0.01 * abs(best) or 1.0
+    outmost = metric.best([best, *edges])
+    if metric.higher_is_better:
+        return best - 1.1 * span, outmost + 0.1 * span
+    return outmost - 0.1 * span, best + 1.1 * span
+
+
+def _baseline(summary, name):
+    return next((row for row in summary if row["name"] == name), None)
+
+
+_Curve = collections.namedtuple("_Curve", "steps mean least most")
+
+
+def _mean_curve(row, metric):
+    """Over the seeds that have begun, at the steps that all of them reached."""
+    found = [curve for curve in (run.curve(metric) for run in row.runs) if curve]
+    steps = sorted(set.intersection(*map(set, found))) if found else []
+    values = [[curve[step] for curve in found] for step in steps]
+    return _Curve(steps, [statistics.fmean(v) for v in values], [min(v) for v in values], [max(v) for v in values])
+
+
+def _curve(axes, curve, label, metric, style):
+    if curve.steps:
+        colour = style["color"]
+        label = figure_style.plain(f"{label}  {metric.shown(curve.mean[-1])}")
+        axes.plot(curve.steps, curve.mean, color=colour, linestyle=style["linestyle"], linewidth=1.6, label=label)
+        axes.fill_between(curve.steps, curve.least, curve.most, color=colour, alpha=0.15, linewidth=0)
+
+
+def _curve_axis(axes, ends, metric):
+    # Wider than for the ends alone: the way there is what a curve shows.
+    axes.set_ylim(*zoomed(ends, metric, widen=2.0))
+    axes.set_ylabel(metric.title)
+    figure_style.percent(axes, metric)
+    axes.grid(alpha=0.3)
+
+
+# How many times beyond the batches of the runs a critical batch is still drawn.
+_FAR = 16
+
+
+def _critical_batches(axes, critical, batches, styles):
+    low, high = min(batches) / _FAR, max(batches) * _FAR
+    inside = [found for found in critical if low <= found.value <= high]
+    for found in critical:
+        colour = styles[found.name]["color"]
+        label = f"critical batch: {found.shown}" + ("" if found in inside else ", off the axis")
+        # Where it is off the axis, an empty line holds its place in the legend.
+        axes.plot([], [], color=colour, linestyle="-.", linewidth=1.2, label=figure_style.plain(label))
+        if found in inside:
+            axes.axvline(found.value, color=colour, linestyle="-.", linewidth=1.2)
+            axes.axvspan(max(found.low, low), min(found.high, high), color=colour, alpha=0.08, linewidth=0)
+    if inside:
+        values = [*batches, *(found.value for found in inside)]
+        axes.set_xlim(min(values) / 1.5, max(values) * 1.5)
+
+
+def _off_the_axis(axes, batch, value, low, high, rank, metric, colour):
+    below = value < low
+    edge, toward = (low, 1) if below else (high, -1)
+    axes.plot([batch], [edge], marker="v" if below else "^", color=colour, markersize=8, clip_on=False, zorder=5)
+    axes.annotate(
+        metric.shown(value),
+        (batch, edge),
+        xytext=(6, toward * (11 * rank - 4)),
+        textcoords="offset points",
+        color=colour,
+        fontsize=8,
+        va="center",
+    )
