@@ -17,11 +17,11 @@ import math
 from absl import flags
 
 from tfbigbatch.cli import command
-from tfbigbatch.data import json_file
 from tfbigbatch.data.finetuning import glue_rows, race_passages, squad_questions
-from tfbigbatch.data.whole_file import replace
 from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.tasks.scores import glue, race, squad
+from tfbigbatch.utils import files
+from tfbigbatch.utils.files import atomic_write
 
 flags.DEFINE_string("data", None, "SQuAD's file, GLUE's folder, or RACE's folder or tar file.", required=True)
 flags.DEFINE_string("predictions", None, "The predictions.", required=True)
@@ -44,18 +44,18 @@ def _main(arguments):
     if options.results:
         text = json.dumps(scores, indent=1) + "\n"
         try:
-            replace(options.results, lambda file: file.write(text.encode()))
+            atomic_write(options.results, lambda file: file.write(text.encode()))
         except OSError as error:
             raise InputError(f"--results={options.results} cannot be written: {error.strerror or error}.") from None
 
 
 def _squad(options):
     answers = squad_questions.answer_texts(squad_questions.read(options.data))
-    predictions = json_file.read_dictionary(options.predictions)
+    predictions = files.read_json_dictionary(options.predictions)
     _say_missing(answers, predictions)
     if all(answers.values()) and not options.no_answer_odds:
         return squad.scores(answers, predictions)
-    odds = json_file.read_dictionary(options.no_answer_odds) if options.no_answer_odds else None
+    odds = files.read_json_dictionary(options.no_answer_odds) if options.no_answer_odds else None
     return squad.scores_with_no_answer(answers, predictions, odds, options.threshold)
 
 
@@ -72,7 +72,7 @@ def _glue(options):
 
 def _race(options):
     questions = race_passages.read(options.data, options.split or "dev")
-    predictions = json_file.read_dictionary(options.predictions)
+    predictions = files.read_json_dictionary(options.predictions)
     _say_missing([question.id for question in questions], predictions)
     wrong = [letter for letter in predictions.values() if letter not in list(race_passages.OPTIONS)]
     if wrong:

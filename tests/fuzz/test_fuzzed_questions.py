@@ -7,9 +7,9 @@ import pytest
 
 from tests.helpers import made_squad, made_vocabulary, mutations
 from tests.helpers.fuzz_judge import few_and_many, judge
-from tfbigbatch.data import json_file
 from tfbigbatch.data.finetuning import glue_rows, race_passages, squad, squad_questions, text_pairs
 from tfbigbatch.tasks.scores import squad as squad_scores
+from tfbigbatch.utils import files
 
 PASSAGE = {
     "article": "a b c",
@@ -93,7 +93,7 @@ def test_predictions_of_squad(tmp_path, seeds):
 
     def read(choices, content):
         path.write_bytes(mutations.of_json(choices, content))
-        return json_file.read_dictionary(str(path))
+        return files.read_json_dictionary(str(path))
 
     def case(choices):
         predictions, odds = {"a": "the Broncos", "b": "24", "c": ""}, {"a": 0.1, "b": 0.5, "c": 0.9}

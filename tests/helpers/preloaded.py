@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # Nothing of the package: its modules define flags, and a command is to have those of its own imports alone.
 _IMPORTED = ["tensorflow", "tf_keras", "ml_collections", "matplotlib"]
 

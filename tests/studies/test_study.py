@@ -9,7 +9,7 @@ from tfbigbatch import experiment, optimizers, scaling, schedules, tasks
 from tfbigbatch.studies import study
 from tfbigbatch.training.batches import BatchArithmetic
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FILES = sorted(os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(ROOT, "experiments", "*", "study*.py")))
 
 

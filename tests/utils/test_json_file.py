@@ -1,12 +1,12 @@
 import pytest
 
-from tfbigbatch.data import json_file
+from tfbigbatch.utils import files
 
 
 def test_the_content_comes_back(tmp_path):
     path = tmp_path / "a.json"
     path.write_text('{"é": [1]}', encoding="utf-8")
-    assert json_file.read(str(path)) == json_file.read_dictionary(str(path)) == {"é": [1]}
+    assert files.read_json(str(path)) == files.read_json_dictionary(str(path)) == {"é": [1]}
 
 
 @pytest.mark.parametrize(
@@ -23,4 +23,4 @@ def test_another_file_is_named(tmp_path, content, said):
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(ValueError, match=said):
-        json_file.read_dictionary(str(path))
+        files.read_json_dictionary(str(path))

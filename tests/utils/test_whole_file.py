@@ -1,11 +1,11 @@
 import pytest
 
-from tfbigbatch.data.whole_file import replace
+from tfbigbatch.utils.files import atomic_write
 
 
 def test_a_file_is_written_whole_or_stays_as_it_was(tmp_path):
     path = tmp_path / "file"
-    replace(path, lambda file: file.write(b"first"))
+    atomic_write(path, lambda file: file.write(b"first"))
     assert path.read_bytes() == b"first"
 
     def half(file):
@@ -13,5 +13,5 @@ def test_a_file_is_written_whole_or_stays_as_it_was(tmp_path):
         raise RuntimeError("interrupted")
 
     with pytest.raises(RuntimeError, match="interrupted"):
-        replace(path, half)
+        atomic_write(path, half)
     assert path.read_bytes() == b"first"

@@ -9,9 +9,9 @@ import numpy as np
 
 from tfbigbatch.data.translation.prepare import texts
 from tfbigbatch.data.translation.vocabulary import BEGIN, END, normalised
-from tfbigbatch.data.whole_file import replace
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import processes
+from tfbigbatch.utils.files import atomic_write
 
 # Batches whose sentences are sorted by length together: what is in memory at once.
 _BLOCK = 50
@@ -100,7 +100,9 @@ def translate_file(trained, source, target, options, say=lambda line: None):
     search = searcher(trained, options)
     try:
         with processes.bar(counts.lines, 0, " lines") as progress:
-            replace(target, lambda file: _write(trained.vocabulary, source, search, options, file, progress.update))
+            atomic_write(
+                target, lambda file: _write(trained.vocabulary, source, search, options, file, progress.update)
+            )
     except OSError as error:
         raise InputError(f"--output={target} cannot be written: {error.strerror or error}.") from None
     finally:

@@ -12,7 +12,7 @@ from tfbigbatch.data.in_memory.arrays import Arrays
 from tfbigbatch.data.language_model.corpus import Corpus
 from tfbigbatch.data.records import tfrecord
 from tfbigbatch.data.records.manifest import Split
-from tfbigbatch.data.whole_file import replace
+from tfbigbatch.utils.files import atomic_write
 
 _TRAIN_SIZE, _TEST_SIZE = 64, 20
 _PICTURE_CLASSES = 5
@@ -76,7 +76,7 @@ def pretraining(folder, *, max_seq_length=32, max_predictions_per_seq=5, next_se
         sequences = [_sequence(random, vocabulary, settings) for _ in range(count)]
         frames = tfrecord.framed_together(records.dynamic(sequences, settings, 2))
         path = os.path.join(folder, f"{name}-00000-of-00001")
-        replace(path, lambda file, frames=frames: file.write(b"".join(frames)))
+        atomic_write(path, lambda file, frames=frames: file.write(b"".join(frames)))
         ends = np.cumsum([len(frame) for frame in frames])
         splits[name] = Split.of_files(name, [path], [np.concatenate([[0], ends[:-1]])], ends[-1:])
     return manifest.Manifest(

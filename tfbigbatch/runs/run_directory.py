@@ -13,11 +13,11 @@ import sys
 import time
 
 from tfbigbatch import __version__
-from tfbigbatch.data.whole_file import replace
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment import completed, differences
 from tfbigbatch.runs.resume_rules import without
 from tfbigbatch.runs.stored_run import checked_config, checked_status
+from tfbigbatch.utils.files import atomic_write
 
 RUNNING, DONE, DIVERGED, PREEMPTED = "running", "done", "diverged", "preempted"
 
@@ -147,7 +147,7 @@ class RunDirectory:
             path = os.path.join(self.path, name)
             if not os.path.exists(path):
                 with writing(path):
-                    replace(path, lambda file, content=content: file.write(content))
+                    atomic_write(path, lambda file, content=content: file.write(content))
 
     def write_translations(self, split, step, lines):
         """Writes what the network made of the sentences of a held-out set after update `step`: a line for each."""

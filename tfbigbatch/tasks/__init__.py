@@ -6,16 +6,16 @@ from tfbigbatch.errors import InputError, nearest
 
 # Named here, imported when asked for: a task's data or model may need an optional package.
 _TASKS = {
-    "bert_glue": "BertGlue",
-    "bert_pretraining": "BertPretraining",
-    "bert_race": "BertRace",
-    "bert_squad": "BertSquad",
-    "digits_lstm": "DigitsLSTM",
-    "gnmt": "Gnmt",
-    "image_classification": "ImageClassification",
-    "lstm_language_model": "LSTMLanguageModel",
-    "mnist_lenet": "MnistLeNet",
-    "mnist_lstm": "MnistLSTM",
+    "bert_glue": "bert_finetuning.glue.BertGlue",
+    "bert_pretraining": "bert_pretraining.BertPretraining",
+    "bert_race": "bert_finetuning.race.BertRace",
+    "bert_squad": "bert_finetuning.squad.BertSquad",
+    "digits_lstm": "digits_lstm.DigitsLSTM",
+    "gnmt": "gnmt.Gnmt",
+    "image_classification": "image_classification.ImageClassification",
+    "lstm_language_model": "language_model.LSTMLanguageModel",
+    "mnist_lenet": "mnist_lenet.MnistLeNet",
+    "mnist_lstm": "mnist_lstm.MnistLSTM",
 }
 
 
@@ -32,7 +32,8 @@ def get(name):
     """
     if name not in _TASKS:
         raise InputError(f"task {name!r} is unknown. {nearest(name, _TASKS)}")
-    return getattr(importlib.import_module(f"tfbigbatch.tasks.{name}"), _TASKS[name])
+    module, _, cls = _TASKS[name].rpartition(".")
+    return getattr(importlib.import_module(f"tfbigbatch.tasks.{module}"), cls)
 
 
 def model_defaults(name, model=None):

@@ -9,8 +9,8 @@ import os
 
 from tfbigbatch.data import tokenizer
 from tfbigbatch.data.records import manifest as record_manifest
-from tfbigbatch.data.whole_file import replace
 from tfbigbatch.errors import InputError
+from tfbigbatch.utils.files import atomic_write
 
 KIND = record_manifest.Kind(
     content="BERT pretraining data in TFRecords",
@@ -116,7 +116,7 @@ def save_vocabulary(folder, vocabulary):
     """
     path = os.path.join(folder, VOCABULARY)
     try:
-        replace(path, lambda file: file.write(_text(vocabulary)))
+        atomic_write(path, lambda file: file.write(_text(vocabulary)))
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror or error}.") from None
     return path

@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from tfbigbatch.data import json_file
 from tfbigbatch.errors import InputError
+from tfbigbatch.utils import files
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +36,7 @@ def read(path, first_article=0, last_article=None):
     Raises:
       ValueError: the file cannot be read, is not of SQuAD's form, holds no question there, or one id twice.
     """
-    content = json_file.read(path)
+    content = files.read_json(path)
     try:
         articles = content["data"][first_article:last_article]
         paragraphs = [paragraph for article in articles for paragraph in article["paragraphs"]]

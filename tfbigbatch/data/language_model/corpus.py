@@ -14,9 +14,9 @@ import os
 
 import numpy as np
 
-from tfbigbatch.data import array_file
-from tfbigbatch.data.whole_file import replace
 from tfbigbatch.errors import InputError
+from tfbigbatch.utils import files
+from tfbigbatch.utils.files import atomic_write
 
 SPLITS = ("train", "valid", "test")
 END_OF_LINE, UNKNOWN = "<eos>", "<unk>"
@@ -58,7 +58,7 @@ def load(data_dir):
     for split in SPLITS:
         path = os.path.join(data_dir, f"{split}.npy")
         try:
-            tokens = array_file.read(path)
+            tokens = files.read_array(path)
         except InputError as error:
             raise InputError(f"{error}. {again}") from None
         if tokens.dtype != np.int32 or tokens.shape != (manifest["tokens"][split],):
@@ -155,10 +155,12 @@ def prepare(texts, output_dir, *, vocabulary_size=None, overwrite=False):
             # A crash from here on leaves no folder that is half of one corpus and half of another.
             os.remove(os.path.join(output_dir, _MANIFEST))
         for split, (tokens, _) in encoded.items():
-            replace(os.path.join(output_dir, f"{split}.npy"), lambda file, tokens=tokens: np.save(file, tokens))
-        replace(os.path.join(output_dir, _VOCABULARY), lambda file: file.writelines(f"{w}\n".encode() for w in words))
+            atomic_write(os.path.join(output_dir, f"{split}.npy"), lambda file, tokens=tokens: np.save(file, tokens))
+        atomic_write(
+            os.path.join(output_dir, _VOCABULARY), lambda file: file.writelines(f"{w}\n".encode() for w in words)
+        )
         content = json.dumps(manifest, indent=2, sort_keys=True) + "\n"
-        replace(os.path.join(output_dir, _MANIFEST), lambda file: file.write(content.encode()))
+        atomic_write(os.path.join(output_dir, _MANIFEST), lambda file: file.write(content.encode()))
     except OSError as error:
         raise InputError(f"--output_dir={output_dir} cannot be written: {error.strerror or error}.") from None
     return manifest, False

@@ -13,9 +13,8 @@ import os
 
 import numpy as np
 
-from tfbigbatch.data import array_file
-from tfbigbatch.data.whole_file import replace
 from tfbigbatch.errors import InputError
+from tfbigbatch.utils.files import atomic_write
 
 MANIFEST = "manifest.json"
 
@@ -153,7 +152,7 @@ def save(folder, kind, splits, fields, *, sha256=None):
     try:
         os.makedirs(folder, exist_ok=True)
         for name, split in splits.items():
-            replace(
+            atomic_write(
                 index_path(folder, name),
                 lambda file, split=split: np.savez(file, offsets=split.offsets, counts=split.counts),
             )
@@ -168,7 +167,7 @@ def save(folder, kind, splits, fields, *, sha256=None):
             }
         content = {**fields, "content": kind.content, "format": kind.format, "splits": entries}
         text = json.dumps(content, indent=1, sort_keys=True) + "\n"
-        replace(os.path.join(folder, MANIFEST), lambda file: file.write(text.encode()))
+        atomic_write(os.path.join(folder, MANIFEST), lambda file: file.write(text.encode()))
     except OSError as error:
         raise InputError(f"{folder} cannot be written: {error.strerror or error}.") from None
 
@@ -221,7 +220,7 @@ def _split(folder, name, entry, kind):
             raise InputError(f"{path} has {found} bytes; {MANIFEST} says {size}. {kind.again}")
     path = index_path(folder, name)
     try:
-        offsets, counts = array_file.read_named(path, ("offsets", "counts"))
+        offsets, counts = files.read_named_arrays(path, ("offsets", "counts"))
     except InputError as error:
         raise InputError(f"{error}. {kind.again}") from None
     records = [file["records"] for file in entry["files"]]

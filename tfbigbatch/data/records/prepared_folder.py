@@ -8,8 +8,8 @@ import json
 import os
 
 from tfbigbatch.data.records.manifest import MANIFEST
-from tfbigbatch.data.whole_file import replace
 from tfbigbatch.errors import InputError
+from tfbigbatch.utils.files import atomic_write
 
 PROGRESS = ".progress"
 _PLAN, _LOCK = "plan.json", "lock"
@@ -86,7 +86,7 @@ def take(folder, plan, writes, overwrite):
                 f"--output_dir={folder} holds files that this command did not make, such as {strange[0]}. Choose "
                 "another folder."
             )
-        replace(path, lambda file: file.write((json.dumps(plan, indent=1) + "\n").encode()))
+        atomic_write(path, lambda file: file.write((json.dumps(plan, indent=1) + "\n").encode()))
     except OSError as error:
         raise InputError(f"--output_dir={folder} cannot be written: {error.strerror or error}.") from None
 

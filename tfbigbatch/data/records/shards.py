@@ -12,8 +12,8 @@ import os
 import numpy as np
 
 from tfbigbatch.data.records import tfrecord
-from tfbigbatch.data.whole_file import replace
 from tfbigbatch.errors import InputError
+from tfbigbatch.utils.files import atomic_write
 
 # Records that are framed at once.
 _TOGETHER = 1024
@@ -48,9 +48,9 @@ def write(shard, runs, counts):
             os.fsync(file.fileno())
         os.replace(part, shard.path)
         ends = np.cumsum(np.array(sizes, np.int64))
-        replace(shard.offsets, lambda file: np.save(file, ends - np.array(sizes, np.int64)))
+        atomic_write(shard.offsets, lambda file: np.save(file, ends - np.array(sizes, np.int64)))
         record = {**counts, "bytes": int(ends[-1]) if sizes else 0, "sha256": digest.hexdigest()}
-        replace(shard.record, lambda file: file.write(json.dumps(record, indent=1).encode()))
+        atomic_write(shard.record, lambda file: file.write(json.dumps(record, indent=1).encode()))
     except OSError as error:
         raise InputError(f"{error.filename or shard.path}: {error.strerror or error}.") from None
     finally:

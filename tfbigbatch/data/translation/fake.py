@@ -8,7 +8,7 @@ from tfbigbatch.data.records import tfrecord
 from tfbigbatch.data.records.manifest import Split
 from tfbigbatch.data.translation import manifest
 from tfbigbatch.data.translation.prepare import shards, vocabulary
-from tfbigbatch.data.whole_file import replace
+from tfbigbatch.utils.files import atomic_write
 
 _WORDS = ("ba", "ce", "di", "fo", "gu", "ha", "je", "ki", "lo", "mu", "na", "pe")
 # A piece for each word.
@@ -35,12 +35,12 @@ def pairs(folder):
         ids = list(zip(*map(learnt.ids, sides)))
         frames = tfrecord.framed_together([shards.serialized(*pair, width) for pair in ids])
         path = os.path.join(folder, f"{name}-00000-of-00001")
-        replace(path, lambda file, frames=frames: file.write(b"".join(frames)))
+        atomic_write(path, lambda file, frames=frames: file.write(b"".join(frames)))
         ends = np.cumsum([len(frame) for frame in frames])
         splits[name] = Split.of_files(name, [path], [np.concatenate([[0], ends[:-1]])], ends[-1:])
         lengths[name] = np.array([[len(side) for side in pair] for pair in ids], np.uint16)
         for text, lines in zip(manifest.text_paths(folder, name), sides):
-            replace(text, lambda file, lines=lines: file.write("".join(f"{line}\n" for line in lines).encode()))
+            atomic_write(text, lambda file, lines=lines: file.write("".join(f"{line}\n" for line in lines).encode()))
     return manifest.Manifest(folder, 2, learnt, splits, lengths)
 
 

@@ -14,11 +14,11 @@ import os
 
 import numpy as np
 
-from tfbigbatch.data import array_file
 from tfbigbatch.data.records import manifest as record_manifest
 from tfbigbatch.data.translation import vocabulary as translation_vocabulary
-from tfbigbatch.data.whole_file import replace
 from tfbigbatch.errors import InputError
+from tfbigbatch.utils import files
+from tfbigbatch.utils.files import atomic_write
 
 KIND = record_manifest.Kind(
     content="translation pairs in TFRecords",
@@ -117,7 +117,7 @@ def save(folder, manifest, *, sha256=None, about=None):
     for name, lengths in manifest.lengths.items():
         path = _lengths_path(folder, name)
         try:
-            replace(path, lambda file, lengths=lengths: np.save(file, lengths))
+            atomic_write(path, lambda file, lengths=lengths: np.save(file, lengths))
         except OSError as error:
             raise InputError(f"{path} cannot be written: {error.strerror or error}.") from None
     fields = {
@@ -154,7 +154,7 @@ def _lengths_path(folder, split):
 def _lengths(folder, split, digest):
     path = _lengths_path(folder, split)
     try:
-        lengths = array_file.read(path)
+        lengths = files.read_array(path)
     except InputError as error:
         raise InputError(f"{error}. {KIND.again}") from None
     if _digest(lengths) != digest:

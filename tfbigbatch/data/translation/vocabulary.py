@@ -8,8 +8,8 @@ BEGIN and END. In a vocabulary that `prepare_translation.vocabulary` learnt, cha
 import hashlib
 import os
 
-from tfbigbatch.data.whole_file import replace
 from tfbigbatch.errors import InputError, missing_extra
+from tfbigbatch.utils.files import atomic_write
 
 PAD, UNKNOWN, BEGIN, END = range(4)
 # What sentencepiece writes for a space: it reads it as one too.
@@ -118,7 +118,7 @@ def save(vocabulary, folder, name):
     """
     path = os.path.join(folder, name)
     try:
-        replace(path, lambda file: file.write(vocabulary.model))
+        atomic_write(path, lambda file: file.write(vocabulary.model))
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror or error}.") from None
     return path

@@ -39,7 +39,9 @@ class MLPerfLog:
         logger = logging.Logger("tfbigbatch.mlperf", logging.INFO)
         logger.addHandler(self._file)
         # The file names of the callers, without this machine's folders before the package.
-        self._log = MLLogger(logger, root_dir=os.path.dirname(os.path.dirname(os.path.dirname(__file__))))
+        self._log = MLLogger(
+            logger, root_dir=os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(__file__))))
+        )
         self._metric, self._unit = metric, unit
         # Known once the run begins.
         self._steps_in_epoch = self._evaluate_every = self._block = None

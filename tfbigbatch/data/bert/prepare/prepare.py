@@ -5,7 +5,7 @@ import os
 
 import numpy as np
 
-from tfbigbatch.data import array_file, tokenizer
+from tfbigbatch.data import tokenizer
 from tfbigbatch.data.bert import manifest as bert_manifest
 from tfbigbatch.data.bert.prepare import corpus, shards, vocabulary
 from tfbigbatch.data.bert.prepare.settings import Settings
@@ -13,6 +13,7 @@ from tfbigbatch.data.records import manifest as record_manifest
 from tfbigbatch.data.records import prepared_folder
 from tfbigbatch.data.records import shards as shard_files
 from tfbigbatch.errors import InputError
+from tfbigbatch.utils import files
 from tfbigbatch.utils import processes as workers
 
 
@@ -176,7 +177,7 @@ def _save(output_dir, plan, planned, results, learnt, options):
         splits[split] = record_manifest.Split.of_files(
             split,
             [shard.path for shard in part],
-            [array_file.read(shard.offsets) for shard in part],
+            [files.read_array(shard.offsets) for shard in part],
             [results[shard.name]["bytes"] for shard in part],
         )
         counts[split] = {name: sum(results[shard.name][name] for shard in part) for name in shards.COUNTS}

@@ -6,8 +6,8 @@ import os
 from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.images.prepare import check, layouts, shards
 from tfbigbatch.data.records import index, prepared_folder
-from tfbigbatch.data.whole_file import replace
 from tfbigbatch.errors import InputError
+from tfbigbatch.utils.files import atomic_write
 
 _NAMED = 20
 
@@ -128,7 +128,7 @@ class Conversion:
             return
         lines = [f"{bad['name']}: {bad['reason']}" for bad in left_out]
         text = "".join(f"{line}\n" for line in lines)
-        replace(self._report, lambda file: file.write(text.encode(errors="surrogateescape")))
+        atomic_write(self._report, lambda file: file.write(text.encode(errors="surrogateescape")))
         shown = "\n".join(f"  {line}" for line in lines[:_NAMED])
         raise InputError(
             f"{len(lines):,} of {self.total:,} images cannot be used, more than --max_bad_share="

@@ -11,8 +11,8 @@ import numpy as np
 from tfbigbatch.data.images.prepare import check, layouts, tree
 from tfbigbatch.data.records import tfrecord
 from tfbigbatch.data.records.prepared_folder import PROGRESS
-from tfbigbatch.data.whole_file import replace
 from tfbigbatch.errors import InputError
+from tfbigbatch.utils.files import atomic_write
 
 IMAGE_KEY, LABEL_KEY, LABEL_OFFSET = "image/encoded", "image/class/label", 1
 # Small sets are prepared in parallel too: up to so many shards, of so many images or more.
@@ -136,7 +136,7 @@ def write(shard, tick):
             "fixed": fixed,
             "left_out": left_out,
         }
-        replace(shard.record, lambda file: file.write(json.dumps(record, indent=1).encode()))
+        atomic_write(shard.record, lambda file: file.write(json.dumps(record, indent=1).encode()))
     except OSError as error:
         raise InputError(f"{shard.path} cannot be written: {error.strerror or error}.") from None
     finally:

@@ -11,8 +11,8 @@ import zlib
 
 import numpy as np
 
-from tfbigbatch.data.whole_file import replace
 from tfbigbatch.errors import InputError
+from tfbigbatch.utils.files import atomic_write
 
 # train/<class>/images/<file>, and two folders around it.
 _DEEPEST = 6
@@ -224,7 +224,7 @@ def unpack(path, to):
     """
     try:
         with gzip.open(path, "rb") as content:
-            replace(to, lambda file: shutil.copyfileobj(content, file, 1 << 20))
+            atomic_write(to, lambda file: shutil.copyfileobj(content, file, 1 << 20))
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{path} is truncated or corrupt ({error}). Fetch the file again.") from None
     except OSError as error:

@@ -6,7 +6,6 @@ import os
 
 import numpy as np
 
-from tfbigbatch.data import array_file
 from tfbigbatch.data.records import manifest as record_manifest
 from tfbigbatch.data.records import prepared_folder
 from tfbigbatch.data.records import shards as shard_files
@@ -14,9 +13,10 @@ from tfbigbatch.data.translation import manifest as translation_manifest
 from tfbigbatch.data.translation import vocabulary as translation_vocabulary
 from tfbigbatch.data.translation.prepare import shards, texts, vocabulary
 from tfbigbatch.data.translation.prepare.settings import REFUSALS, Settings
-from tfbigbatch.data.whole_file import replace
 from tfbigbatch.errors import InputError
+from tfbigbatch.utils import files
 from tfbigbatch.utils import processes as workers
+from tfbigbatch.utils.files import atomic_write
 
 VOCABULARY_SIZE = 32000
 # The special pieces, the bytes, and some characters.
@@ -198,7 +198,7 @@ def _copy(pairs, paths):
     """Puts the lines of a held-out set beside its records, as they came: they are what translations are scored on."""
     for side, path in enumerate(paths):
         try:
-            replace(path, lambda file, side=side: texts.copy([pair[side] for pair in pairs], file))
+            atomic_write(path, lambda file, side=side: texts.copy([pair[side] for pair in pairs], file))
         except OSError as error:
             raise InputError(f"{path} cannot be written: {error.strerror or error}.") from None
 
@@ -211,10 +211,10 @@ def _save(output_dir, plan, splits, scans, planned, results, learnt):
         found[split] = record_manifest.Split.of_files(
             split,
             [shard.path for shard in part],
-            [array_file.read(shard.offsets) for shard in part],
+            [files.read_array(shard.offsets) for shard in part],
             [results[shard.name]["bytes"] for shard in part],
         )
-        lengths[split] = np.concatenate([array_file.read(shard.lengths) for shard in part])
+        lengths[split] = np.concatenate([files.read_array(shard.lengths) for shard in part])
         counts[split] = {name: sum(results[shard.name][name] for shard in part) for name in shards.COUNTS}
         for side, name in enumerate(translation_manifest.SIDES):
             # How many sentences there are of 0, 1, 2, ... pieces.

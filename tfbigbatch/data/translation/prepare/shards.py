@@ -13,7 +13,7 @@ from tfbigbatch.data.translation import manifest
 from tfbigbatch.data.translation import vocabulary as translation_vocabulary
 from tfbigbatch.data.translation.prepare import texts
 from tfbigbatch.data.translation.prepare.settings import REFUSALS, Settings
-from tfbigbatch.data.whole_file import replace
+from tfbigbatch.utils.files import atomic_write
 
 # Small corpora are prepared in parallel too: up to so many shards, where the text has as many grains.
 _FEWEST = 8
@@ -149,7 +149,7 @@ def _records(shard, counts, tick):
         yield [serialized(*pair, width) for pair in kept]
         tick()
     # Before the shard's record, which says that all is there.
-    replace(shard.lengths, lambda file: np.save(file, np.concatenate(lengths)))
+    atomic_write(shard.lengths, lambda file: np.save(file, np.concatenate(lengths)))
 
 
 def serialized(source, target, width):

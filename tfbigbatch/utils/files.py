@@ -1,0 +1,88 @@
+"""Files read and written safely: atomic writes, JSON and NumPy files from untrusted sources."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from tfbigbatch.errors import InputError
+
+
+def atomic_write(path: str, write: Callable[[BinaryIO], object]) -> None:
+    """Writes a file atomically (temporary file, fsync, rename): neither a reader nor a crash sees half of it.
+
+    Args:
+      path: the file to replace or create.
+      write: called with the open binary file.
+    """
+    part = f"{path}.part"
+    with open(part, "wb") as file:
+        write(file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(part, path)
+
+
+def read_json(path: str) -> Any:
+    """The content of a JSON file.
+
+    Raises:
+      ValueError: the file cannot be read or is not JSON.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
+    # RecursionError: brackets nested thousands deep.
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not JSON in UTF-8 ({error}).") from None
+
+
+def read_json_dictionary(path: str) -> dict[str, Any]:
+    """The content of a JSON file that holds a dictionary.
+
+    Raises:
+      ValueError: the file cannot be read, is not JSON, or holds something else.
+    """
+    content = read_json(path)
+    if not isinstance(content, dict):
+        raise InputError(f"{path} holds a {type(content).__name__}; expected a dictionary.")
+    return content
+
+
+def read_array(path: str) -> np.ndarray:
+    """The array in a .npy file. Nothing is unpickled: an array of objects could hold code.
+
+    Raises:
+      ValueError: the file cannot be read, is not a .npy file, or holds objects.
+    """
+    return _load(path, np.ndarray, lambda array: array)
+
+
+def read_named_arrays(path: str, names: Sequence[str]) -> list[np.ndarray]:
+    """The arrays with these names in a .npz file. Nothing is unpickled.
+
+    Raises:
+      ValueError: the file cannot be read, is not a .npz file, holds objects, or lacks one of the names.
+    """
+    return _load(path, np.lib.npyio.NpzFile, lambda arrays: [arrays[name] for name in names])
+
+
+def _load(path: str, kind: type, take: Callable[[Any], Any]) -> Any:
+    try:
+        found = np.load(path, allow_pickle=False)
+        try:
+            if not isinstance(found, kind):
+                raise ValueError(f"it holds a {type(found).__name__}")
+            return take(found)
+        finally:
+            if isinstance(found, np.lib.npyio.NpzFile):
+                found.close()
+    # NumPy's header parser, zipfile and zlib raise dozens of kinds of errors.
+    except Exception as error:
+        raise InputError(f"{path} cannot be read ({error or type(error).__name__})") from None
