@@ -6,6 +6,8 @@ Names are imported on first use, so that `import tfbigbatch` costs next to nothi
 
 import importlib
 
+from tfbigbatch import old_names
+
 __version__ = "0.1.0"
 
 _HOMES = {
@@ -14,6 +16,8 @@ _HOMES = {
     "LARS": "tfbigbatch.optimizers",
     "Recipe": "tfbigbatch.scaling",
 }
+old_names.install()
+
 _SUBPACKAGES = ("instruments", "optimizers", "scaling", "schedules")
 
 __all__ = [*_HOMES, "__version__"]
@@ -23,6 +27,8 @@ def __getattr__(name):
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
     if name in _SUBPACKAGES:
+        return importlib.import_module(f"tfbigbatch.{name}")
+    if f"tfbigbatch.{name}" in old_names.MOVED:
         return importlib.import_module(f"tfbigbatch.{name}")
     raise AttributeError(f"module 'tfbigbatch' has no attribute {name!r}; it has {', '.join([*_HOMES, *_SUBPACKAGES])}")
 

@@ -14,13 +14,14 @@ import time
 from absl import flags
 
 from tfbigbatch import experiment
-from tfbigbatch.cli import command, train_flags
+from tfbigbatch.cli import train_flags
 from tfbigbatch.cluster import slurm
 from tfbigbatch.cluster.preemption_notice import PreemptionNotice
 from tfbigbatch.cluster.watchdog import Watchdog
 from tfbigbatch.cluster.worker_loss import worker_loss
 from tfbigbatch.errors import DivergedError, InputError, Preempted
 from tfbigbatch.training.rollbacks import RollBack, Rollbacks
+from tfbigbatch.utils import command
 from tfbigbatch.utils.signals import ending_at_once
 
 

@@ -13,11 +13,11 @@ import time
 from absl import flags
 
 from tfbigbatch import experiment, train
-from tfbigbatch.cli import command
 from tfbigbatch.reports import collect
 from tfbigbatch.reports.report import Report, make_folder
 from tfbigbatch.studies import series
 from tfbigbatch.studies.entry import Entry
+from tfbigbatch.utils import command
 
 _DIGITS = ("lstm_small_batch", "lstm_naive", "lstm_legw", "lstm_lamb")
 

@@ -16,12 +16,12 @@ import os
 
 from absl import flags
 
-from tfbigbatch.cli import command
 from tfbigbatch.errors import InputError
 from tfbigbatch.reports import checkpoint_report
 from tfbigbatch.reports.report import Report, make_folder
-from tfbigbatch.runs.run_directory import write_text
 from tfbigbatch.studies import study
+from tfbigbatch.utils import command
+from tfbigbatch.utils.files import write_text
 
 flags.DEFINE_string("study", None, "A study file; its runs lie under --model_dir.")
 flags.DEFINE_string("model_dir", None, "Where the study's run directories lie.")

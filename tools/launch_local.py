@@ -9,9 +9,9 @@ checkpoint. Ctrl-C or SIGTERM asks all workers to save and stop.
 
 from absl import flags
 
-from tfbigbatch.cli import command
 from tfbigbatch.cluster import local
 from tfbigbatch.errors import InputError
+from tfbigbatch.utils import command
 
 flags.DEFINE_integer("workers", None, "Processes to start.", required=True)
 flags.DEFINE_integer("restarts", 0, "How often all are started again after one was lost.")

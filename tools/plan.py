@@ -11,9 +11,9 @@ import json
 
 from absl import flags
 
-from tfbigbatch.cli import command
 from tfbigbatch.errors import InputError
 from tfbigbatch.tpu import calibration, plan_report, planning, table, topologies
+from tfbigbatch.utils import command
 
 flags.DEFINE_list("checks", [], "Outcomes of tools/tpu_check.py --json; of a run with phases, one of each.")
 flags.DEFINE_list("chips", [str(2**power) for power in range(3, 12)], "Numbers of chips.")

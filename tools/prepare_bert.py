@@ -17,9 +17,9 @@ import dataclasses
 
 from absl import flags
 
-from tfbigbatch.cli import command
 from tfbigbatch.data.bert.prepare import corpus, existing, prepare
 from tfbigbatch.data.bert.prepare.settings import MASKINGS, Settings
+from tfbigbatch.utils import command
 
 flags.DEFINE_string("source", None, f"The text. {corpus.UNDERSTOOD}", required=True)
 flags.DEFINE_string("output_dir", None, "Where the prepared set goes; the trainer's --data_dir.", required=True)

@@ -14,8 +14,8 @@ same command goes on where it was stopped, and finds its work done.
 
 from absl import flags
 
-from tfbigbatch.cli import command
 from tfbigbatch.data.images.prepare import layouts, prepare
+from tfbigbatch.utils import command
 
 flags.DEFINE_string("source", None, f"The images. {layouts.UNDERSTOOD}", required=True)
 flags.DEFINE_string("output_dir", None, "Where the prepared set goes; the trainer's --data_dir.", required=True)

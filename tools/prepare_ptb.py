@@ -9,9 +9,9 @@ the files: --train=... --valid=... --test=... The same command again finds its w
 
 from absl import flags
 
-from tfbigbatch.cli import command
 from tfbigbatch.data.language_model import corpus
 from tfbigbatch.errors import InputError
+from tfbigbatch.utils import command
 
 flags.DEFINE_string("source", None, "The folder of the three texts.")
 for _split in corpus.SPLITS:

@@ -15,9 +15,9 @@ import dataclasses
 
 from absl import flags
 
-from tfbigbatch.cli import command
 from tfbigbatch.data.translation.prepare import prepare
 from tfbigbatch.data.translation.prepare.settings import REFUSALS, Settings
+from tfbigbatch.utils import command
 
 flags.DEFINE_list("source_files", [], "The training text to translate from.")
 flags.DEFINE_list("target_files", [], "Its translation.")

@@ -17,11 +17,11 @@ import os
 
 from absl import flags
 
-from tfbigbatch.cli import command
 from tfbigbatch.errors import InputError
 from tfbigbatch.reports.page import write_page
 from tfbigbatch.reports.report import Report, make_folder
 from tfbigbatch.studies import study
+from tfbigbatch.utils import command
 
 flags.DEFINE_string("study", None, "A study file; its runs lie under --model_dir.")
 flags.DEFINE_string("model_dir", None, "Where the study's run directories lie.")

@@ -8,9 +8,9 @@ Prints the rate, the warm-up and the updates at each batch size, and draws the s
 from absl import flags
 
 from tfbigbatch import experiment, scaling, tasks
-from tfbigbatch.cli import command
 from tfbigbatch.errors import InputError
 from tfbigbatch.scaling import preview
+from tfbigbatch.utils import command
 
 flags.DEFINE_string("config", None, "The experiment file whose recipe is carried.", required=True)
 flags.DEFINE_list("batch_size", None, "Global batch sizes; doublings up to 64 times the recipe's where left out.")

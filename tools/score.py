@@ -16,11 +16,10 @@ import math
 
 from absl import flags
 
-from tfbigbatch.cli import command
 from tfbigbatch.data.finetuning import glue_rows, race_passages, squad_questions
 from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.tasks.scores import glue, race, squad
-from tfbigbatch.utils import files
+from tfbigbatch.utils import command, files
 from tfbigbatch.utils.files import atomic_write
 
 flags.DEFINE_string("data", None, "SQuAD's file, GLUE's folder, or RACE's folder or tar file.", required=True)

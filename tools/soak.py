@@ -18,9 +18,9 @@ import time
 import numpy as np
 from absl import flags
 
-from tfbigbatch.cli import command
 from tfbigbatch.cluster.vitals import Vitals
 from tfbigbatch.errors import DivergedError, InputError, Preempted
+from tfbigbatch.utils import command
 from tfbigbatch.utils.signals import counting_signals
 
 flags.DEFINE_float("minutes", 120.0, "How long; the run in progress is then ended.", lower_bound=0.0)

@@ -12,9 +12,9 @@ import os
 from absl import flags
 
 from tfbigbatch import train
-from tfbigbatch.cli import command
 from tfbigbatch.reports.report import Report, make_folder
 from tfbigbatch.studies import series, study
+from tfbigbatch.utils import command
 
 flags.DEFINE_string("study", None, "The study file.", required=True)
 flags.DEFINE_list("only", [], "Run these rows alone: METHOD or METHOD@BATCH. The table shows all.")

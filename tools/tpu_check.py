@@ -12,9 +12,9 @@ import sys
 
 from absl import flags
 
-from tfbigbatch.cli import command
 from tfbigbatch.errors import InputError
 from tfbigbatch.tpu import check, environments, largest_batch, report, topologies
+from tfbigbatch.utils import command
 
 flags.DEFINE_string("config", None, "The experiment file.")
 flags.DEFINE_string(

@@ -13,9 +13,9 @@ import sys
 
 from absl import flags
 
-from tfbigbatch.cli import command
 from tfbigbatch.errors import InputError
 from tfbigbatch.tpu import check, environments, table, topologies
+from tfbigbatch.utils import command
 
 flags.DEFINE_string(
     "only", None, "Compile the recipes with this in their path or slice; empty: none. All where left out."

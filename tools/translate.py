@@ -13,7 +13,8 @@ import time
 
 from absl import flags
 
-from tfbigbatch.cli import command, translation
+from tfbigbatch.cli import translation
+from tfbigbatch.utils import command
 
 flags.DEFINE_string("model_dir", None, "The run directory.", required=True)
 flags.DEFINE_string("input", None, "The text; UTF-8, or packed as .gz.", required=True)

@@ -12,11 +12,11 @@ import os
 from absl import flags
 
 from tfbigbatch import experiment, train
-from tfbigbatch.cli import command
 from tfbigbatch.reports import collect
 from tfbigbatch.reports.report import Report, make_folder
 from tfbigbatch.studies import series
 from tfbigbatch.studies.entry import Entry
+from tfbigbatch.utils import command
 
 flags.DEFINE_string("config", None, "The experiment file.", required=True)
 flags.DEFINE_list("override", [], "Changes to it for all trials: FIELD=VALUE, as batch_size=1024.")

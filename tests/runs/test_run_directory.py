@@ -4,7 +4,8 @@ import pytest
 
 from tfbigbatch import experiment
 from tfbigbatch.runs.metrics_log import MetricsLog, read_rows
-from tfbigbatch.runs.run_directory import RunDirectory, read_json, write_json
+from tfbigbatch.runs.run_directory import RunDirectory, read_json
+from tfbigbatch.utils.files import write_json
 
 
 def test_config_json_holds_config_versions_devices_and_revision(tmp_path):

@@ -154,7 +154,8 @@ def test_a_row_whose_name_was_cut_at_a_comma_is_told_with_its_quotes(config):
         ("def get_study():\n    return 3", "returned int"),
         ("from tfbigbatch.studies import study\n\ndef get_study():\n    return study.new('x')", "has no rows"),
         (
-            "from tfbigbatch.studies import study, experiment\n\ndef get_study():\n    made = study.new('x', baseline='smal')\n"
+            "from tfbigbatch import experiment\nfrom tfbigbatch.studies import study\n\n\ndef get_study():\n"
+            "    made = study.new('x', baseline='smal')\n"
             "    made.add('small', experiment.new('digits_lstm'))\n    return made",
             "Did you mean 'small'",
         ),

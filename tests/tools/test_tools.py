@@ -92,7 +92,8 @@ def test_tune_tries_the_grid_and_ranks_it(tmp_path):
 
 
 STUDY = """
-from tfbigbatch import experiment, study
+from tfbigbatch import experiment
+from tfbigbatch.studies import study
 
 
 def get_study():

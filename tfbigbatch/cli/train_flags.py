@@ -7,8 +7,8 @@ import ml_collections
 from absl import flags
 
 from tfbigbatch import experiment
-from tfbigbatch.cli import command
 from tfbigbatch.errors import InputError, Preempted
+from tfbigbatch.utils import command
 
 MODES = ("train", "eval", "train_and_eval")
 # Of the workers of a cluster, in seconds: longer than a large model takes to compile. One process waits for nobody.

@@ -5,7 +5,7 @@ import contextlib
 import textwrap
 
 from tfbigbatch.errors import missing_extra
-from tfbigbatch.runs.run_directory import writing
+from tfbigbatch.utils.files import writing_errors
 
 # Okabe and Ito's colours, less their yellow (too pale on white), and two of Tol's; black is the baseline's.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#999933")
@@ -44,7 +44,7 @@ def figure(path, title, count, panels=1, size=None):
         title = title if count else f"{title}: nothing to draw yet"
         # Names of runs may be long: about eleven of their letters go in an inch.
         made.suptitle(plain(textwrap.fill(title, int(11 * size[0]))), fontsize=11)
-        with writing(path):
+        with writing_errors(path):
             made.savefig(path, dpi=120)
     finally:
         pyplot.close(made)

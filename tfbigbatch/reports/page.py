@@ -8,8 +8,8 @@ from tfbigbatch import experiment
 from tfbigbatch.reports import collect, html
 from tfbigbatch.reports.run_plots import run_curves
 from tfbigbatch.reports.trust_plot import limits, trust_map, trust_ratios
-from tfbigbatch.runs.run_directory import write_text
 from tfbigbatch.runs.run_states import run_states
+from tfbigbatch.utils.files import write_text
 
 _PNG_END = b"IEND\xaeB`\x82"
 _CAPTIONS = {

@@ -8,8 +8,8 @@ from tfbigbatch.reports.critical_batch import of_row
 from tfbigbatch.reports.summary import summarise
 from tfbigbatch.reports.table import cells, table
 from tfbigbatch.runs.metric import Metric
-from tfbigbatch.runs.run_directory import write_json, write_text, writing
 from tfbigbatch.runs.scalars import Scalars
+from tfbigbatch.utils.files import write_json, write_text, writing_errors
 
 
 def make_folder(path):
@@ -18,7 +18,7 @@ def make_folder(path):
     For commands to call before their runs: what cannot be written is then an error now, and not in an hour.
     """
     folder = os.path.dirname(path) or "."
-    with writing(folder):
+    with writing_errors(folder):
         os.makedirs(folder, exist_ok=True)
 
 

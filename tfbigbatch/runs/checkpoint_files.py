@@ -6,7 +6,7 @@ import re
 
 import tensorflow as tf
 
-from tfbigbatch.runs.run_directory import writing
+from tfbigbatch.utils.files import writing_errors
 
 NAME = "step"
 _INDEX = re.compile(rf"{NAME}-(\d+)\.index$")
@@ -32,7 +32,7 @@ def set_aside(path):
       The new path.
     """
     directory, name = os.path.split(path)
-    with writing(directory):
+    with writing_errors(directory):
         for file in glob.glob(f"{glob.escape(path)}.*"):
             os.replace(file, os.path.join(directory, _SET_ASIDE + os.path.basename(file)))
     return os.path.join(directory, _SET_ASIDE + name)
@@ -55,7 +55,7 @@ def write_list(directory, newest_first):
     if state is not None and list(state.all_model_checkpoint_paths) == oldest_first:
         return
     times = [os.path.getmtime(f"{path}.index") for path in oldest_first]
-    with writing(directory):
+    with writing_errors(directory):
         tf.compat.v1.train.update_checkpoint_state(
             directory,
             newest_first[0],

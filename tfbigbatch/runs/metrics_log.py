@@ -4,7 +4,7 @@ import json
 import math
 import os
 
-from tfbigbatch.runs.run_directory import writing
+from tfbigbatch.utils.files import writing_errors
 
 
 class MetricsLog:
@@ -35,10 +35,10 @@ class MetricsLog:
         # JSON has no NaN or infinity: null stands for both.
         values = {name: float(value) if math.isfinite(value) else None for name, value in scalars.items()}
         row = {"step": step, "split": split, **values}
-        with writing(self._directory.metrics):
+        with writing_errors(self._directory.metrics):
             with open(self._directory.metrics, "a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
-        with writing(self._directory.path), self._at_step(self._writer(split), step):
+        with writing_errors(self._directory.path), self._at_step(self._writer(split), step):
             self._write_scalars({name: float(value) for name, value in scalars.items()})
 
     def has(self, split, step):
@@ -49,7 +49,7 @@ class MetricsLog:
         """Writes a histogram of each variable's values, to TensorBoard only."""
         if not self._directory.is_chief:
             return
-        with writing(self._directory.path), self._at_step(self._writer("train"), step):
+        with writing_errors(self._directory.path), self._at_step(self._writer("train"), step):
             for variable in variables:
                 self._summary.histogram(variable.name.split(":")[0], variable)
 
@@ -60,20 +60,20 @@ class MetricsLog:
         return self._writers[split]
 
     def flush(self):
-        with writing(self._directory.path):
+        with writing_errors(self._directory.path):
             for writer in self._writers.values():
                 writer.flush()
 
     def close(self):
         writers, self._writers = self._writers, {}
-        with writing(self._directory.path):
+        with writing_errors(self._directory.path):
             for writer in writers.values():
                 writer.close()
 
     def _drop_after(self, step):
         kept = [row for row in read_rows(self._directory.metrics) if row["step"] <= step]
         part = f"{self._directory.metrics}.part"
-        with writing(part):
+        with writing_errors(part):
             with open(part, "w", encoding="utf-8") as file:
                 file.writelines(json.dumps(row) + "\n" for row in kept)
             os.replace(part, self._directory.metrics)

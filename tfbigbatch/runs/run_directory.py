@@ -4,12 +4,10 @@ config.json, status.json, metrics.jsonl, checkpoints/, TensorBoard's train/ and 
 the files that its outputs cannot be read without, and translations/.
 """
 
-import contextlib
 import json
 import os
 import platform
 import subprocess
-import sys
 import time
 
 from tfbigbatch import __version__
@@ -17,46 +15,9 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.experiment import completed, differences
 from tfbigbatch.runs.resume_rules import without
 from tfbigbatch.runs.stored_run import checked_config, checked_status
-from tfbigbatch.utils.files import atomic_write
+from tfbigbatch.utils.files import atomic_write, write_json, write_text, writing_errors
 
 RUNNING, DONE, DIVERGED, PREEMPTED = "running", "done", "diverged", "preempted"
-
-
-@contextlib.contextmanager
-def writing(path):
-    """Turns a failure to write under `path` into an error for the user."""
-    try:
-        yield
-    except _write_errors() as error:
-        reason = (
-            (getattr(error, "strerror", None) or getattr(error, "message", None) or str(error)).strip().splitlines()
-        )
-        raise InputError(
-            f"{path} cannot be written: {reason[0]}. Choose another --model_dir, or free the disk; "
-            "what was written before is unharmed."
-        ) from None
-
-
-def _write_errors():
-    # TensorFlow's can come only where it is imported; commands that read run directories do without it.
-    tensorflow = sys.modules.get("tensorflow")
-    return (OSError, tensorflow.errors.OpError) if tensorflow else OSError
-
-
-def write_json(path, content):
-    """Replaces a JSON file as a whole."""
-    write_text(path, json.dumps(content, indent=2, sort_keys=True) + "\n")
-
-
-def write_text(path, content):
-    """Replaces a file as a whole: a reader, or a crash, never sees half of it."""
-    with writing(path):
-        part = f"{path}.part"
-        with open(part, "w", encoding="utf-8") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
 
 
 def read_json(path):
@@ -146,14 +107,14 @@ class RunDirectory:
         for name, content in files.items() if self.is_chief else ():
             path = os.path.join(self.path, name)
             if not os.path.exists(path):
-                with writing(path):
+                with writing_errors(path):
                     atomic_write(path, lambda file, content=content: file.write(content))
 
     def write_translations(self, split, step, lines):
         """Writes what the network made of the sentences of a held-out set after update `step`: a line for each."""
         if not self.is_chief:
             return
-        with writing(self.translations):
+        with writing_errors(self.translations):
             os.makedirs(self.translations, exist_ok=True)
         text = "".join(f"{line}\n" for line in lines)
         write_text(os.path.join(self.translations, f"{split}-{step:08d}.txt"), text)
@@ -168,7 +129,7 @@ class RunDirectory:
         """
         if not self.is_chief:
             return
-        with writing(self.path):
+        with writing_errors(self.path):
             os.makedirs(self.checkpoints, exist_ok=True)
         if not os.path.exists(self._config):
             content = {

@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from tfbigbatch import instruments
 from tfbigbatch.errors import InputError
-from tfbigbatch.runs.run_directory import writing
 from tfbigbatch.schedules import to_steps
+from tfbigbatch.utils.files import writing_errors
 
 SOURCES = ("steps", "probe")
 NAMES = ("noise_scale", "sharpness", "layers", "interpolation")
@@ -77,7 +77,7 @@ class RunInstruments:
         """To be called at the end of the run: draws what is drawn of the whole of it."""
         if self._plot is not None:
             self._plot.set_model(self._model)
-            with writing(self._log.folder):
+            with writing_errors(self._log.folder):
                 self._plot.draw()
 
     def checkpointing(self):
@@ -165,13 +165,13 @@ class _RunLog:
 
     def scalars(self, step, values):
         self._write(step, values)
-        with writing(self.folder):
+        with writing_errors(self.folder):
             self._events.lay_out()
 
     def histograms(self, step, values):
-        with writing(self.folder):
+        with writing_errors(self.folder):
             self._events.histograms(step, values)
 
     def image(self, step, tag, png):
-        with writing(self.folder):
+        with writing_errors(self.folder):
             self._events.image(step, tag, png)

@@ -5,7 +5,8 @@ import dataclasses
 import os
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.runs.run_directory import read_json, write_json
+from tfbigbatch.runs.run_directory import read_json
+from tfbigbatch.utils.files import write_json
 
 
 class RollBack(Exception):

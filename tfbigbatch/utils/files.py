@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -25,6 +27,46 @@ def atomic_write(path: str, write: Callable[[BinaryIO], object]) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(part, path)
+
+
+@contextlib.contextmanager
+def writing_errors(path: str) -> Iterator[None]:
+    """A context in which a failure to write under `path` becomes an InputError that names it."""
+    try:
+        yield
+    except _write_errors() as error:
+        reason = (
+            (getattr(error, "strerror", None) or getattr(error, "message", None) or str(error)).strip().splitlines()
+        )
+        raise InputError(
+            f"{path} cannot be written: {reason[0]}. Choose another --model_dir, or free the disk; "
+            "what was written before is unharmed."
+        ) from None
+
+
+def _write_errors() -> tuple[type[Exception], ...]:
+    # TensorFlow's can come only where it is imported; commands that read run directories do without it.
+    tensorflow = sys.modules.get("tensorflow")
+    return (OSError, tensorflow.errors.OpError) if tensorflow else (OSError,)
+
+
+def write_json(path: str, content: Any) -> None:
+    """Writes a JSON file atomically.
+
+    Raises:
+      ValueError: it cannot be written.
+    """
+    write_text(path, json.dumps(content, indent=2, sort_keys=True) + "\n")
+
+
+def write_text(path: str, content: str) -> None:
+    """Writes a text file atomically, in UTF-8.
+
+    Raises:
+      ValueError: it cannot be written.
+    """
+    with writing_errors(path):
+        atomic_write(path, lambda file: file.write(content.encode()))
 
 
 def read_json(path: str) -> Any:

@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 
-from tfbigbatch.cli import command
+from tfbigbatch.utils import command
 
 
 def _main(unused):

@@ -10,7 +10,7 @@ import sys
 import time
 
 from tfbigbatch.errors import InputError, Preempted
-from tfbigbatch.runs.run_directory import writing
+from tfbigbatch.utils.files import writing_errors
 from tfbigbatch.utils.signals import counting_signals
 
 _POLL = 0.1  # seconds
@@ -76,7 +76,7 @@ class _Child:
     def __init__(self, job, environment):
         self.job = job
         self._stopped = False
-        with writing(job.log):
+        with writing_errors(job.log):
             os.makedirs(os.path.dirname(job.log), exist_ok=True)
             log = open(job.log, "ab")
         with log:

@@ -20,8 +20,8 @@ import numpy as np
 import variables
 from absl import flags
 
-from tfbigbatch.cli import command
 from tfbigbatch.errors import InputError
+from tfbigbatch.utils import command
 
 _LOOPBACK = "/proc/net/dev"
 

@@ -10,8 +10,8 @@ import importlib
 import sys
 from collections.abc import Callable
 
-from tfbigbatch.cli import command
 from tfbigbatch.errors import InputError, nearest
+from tfbigbatch.utils import command
 
 RATE = 1e-3
 DECAY = 0.01

@@ -12,7 +12,7 @@ import time
 
 from absl import flags
 
-from tfbigbatch.cli import command
+from tfbigbatch.utils import command
 
 flags.DEFINE_float("seconds", 3.0, "For which each iterator is read.", lower_bound=0.1)
 flags.DEFINE_integer("replicas", 1, "Logical CPUs; 1: OneDeviceStrategy.", lower_bound=1)

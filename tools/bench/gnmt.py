@@ -18,7 +18,7 @@ import gnmt_buckets
 import gnmt_contenders
 from absl import flags
 
-from tfbigbatch.cli import command
+from tfbigbatch.utils import command
 
 flags.DEFINE_integer("vocabulary_size", 8000, "Tokens of the vocabulary.", lower_bound=4)
 flags.DEFINE_integer("hidden_units", 256, "Of each LSTM; MLPerf's has 1,024.", lower_bound=1)
@@ -171,7 +171,8 @@ def decoding(sizes, batch_size, beam_size, repeats, jit_compile):
 def _main(unused):
     import tf_keras
 
-    from tfbigbatch.runs.run_directory import versions, write_json
+    from tfbigbatch.runs.run_directory import versions
+    from tfbigbatch.utils.files import write_json
 
     options = flags.FLAGS
     batch_sizes = command.numbers("batch_size", options.batch_size, int)

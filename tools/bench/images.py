@@ -17,7 +17,7 @@ import time
 import pictures
 from absl import flags
 
-from tfbigbatch.cli import command
+from tfbigbatch.utils import command
 
 flags.DEFINE_string("source", None, "A folder of JPEGs, at any depth.", required=True)
 flags.DEFINE_integer("records", 4000, "The JPEGs are repeated to this many.", lower_bound=1)
@@ -155,7 +155,8 @@ def seconds_to_first_batch(jpegs, split, options):
 
 
 def _main(unused):
-    from tfbigbatch.runs.run_directory import versions, write_json
+    from tfbigbatch.runs.run_directory import versions
+    from tfbigbatch.utils.files import write_json
 
     options = flags.FLAGS
     jpegs = pictures.read(options.source)

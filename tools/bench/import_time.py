@@ -11,7 +11,7 @@ import sys
 
 from absl import flags
 
-from tfbigbatch.cli import command
+from tfbigbatch.utils import command
 
 flags.DEFINE_integer("pairs", 9, "Timed pairs, after one warm-up.", lower_bound=5)
 

@@ -15,8 +15,8 @@ import time
 from absl import flags
 
 from tfbigbatch import experiment
-from tfbigbatch.cli import command
 from tfbigbatch.errors import InputError
+from tfbigbatch.utils import command
 
 flags.DEFINE_string("config", None, "The experiment file.", required=True)
 flags.DEFINE_list("override", [], "Changes to it: FIELD=VALUE, as data.image_size=160.")

@@ -17,7 +17,7 @@ import time
 from absl import flags
 
 from tfbigbatch import experiment
-from tfbigbatch.cli import command
+from tfbigbatch.utils import command
 
 _EVERY = 100  # Updates between looks, the default.
 
@@ -68,7 +68,8 @@ def contender(config, folder, data_dir, use_fake_data):
 
 
 def _main(unused):
-    from tfbigbatch.runs.run_directory import versions, write_json
+    from tfbigbatch.runs.run_directory import versions
+    from tfbigbatch.utils.files import write_json
 
     options = flags.FLAGS
     seconds = {"plain": [], "watched": []}

@@ -22,11 +22,11 @@ import numpy as np
 import variables
 from absl import flags
 
-from tfbigbatch.cli import command
 from tfbigbatch.errors import InputError
+from tfbigbatch.utils import command
 
 _UPDATES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "updates.py")
-# Keras 2 where addons looks for tf.keras; the CPU only; TensorFlow quiet, as in tfbigbatch.cli.command.
+# Keras 2 where addons looks for tf.keras; the CPU only; TensorFlow quiet, as in tfbigbatch.utils.command.
 _ENVIRONMENT = {
     "TF_USE_LEGACY_KERAS": "1",
     "KERAS_BACKEND": "tensorflow",

@@ -20,7 +20,7 @@ import time
 
 from absl import flags
 
-from tfbigbatch.cli import command
+from tfbigbatch.utils import command
 
 
 def _define_flags():
@@ -146,7 +146,8 @@ def turn(contender, texts, options):
 
 
 def _main(unused):
-    from tfbigbatch.runs.run_directory import versions, write_json
+    from tfbigbatch.runs.run_directory import versions
+    from tfbigbatch.utils.files import write_json
 
     names = ("vocab_file", "max_seq_length", "max_predictions_per_seq", "dupe_factor", "turns")
     options, cores = {name: flags.FLAGS[name].value for name in names}, command.cores()

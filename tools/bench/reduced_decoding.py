@@ -14,7 +14,7 @@ import time
 import pictures
 from absl import flags
 
-from tfbigbatch.cli import command
+from tfbigbatch.utils import command
 
 flags.DEFINE_string("source", None, "A folder of JPEGs, at any depth.", required=True)
 flags.DEFINE_list("image_size", ["224", "128", "64"], "Pixels of a side.")
@@ -84,7 +84,8 @@ def compare(jpegs, image_size, options):
 def _main(unused):
     import tensorflow as tf
 
-    from tfbigbatch.runs.run_directory import versions, write_json
+    from tfbigbatch.runs.run_directory import versions
+    from tfbigbatch.utils.files import write_json
 
     options = flags.FLAGS
     # All work on the thread that is timed.

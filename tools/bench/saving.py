@@ -13,7 +13,7 @@ import time
 
 from absl import flags
 
-from tfbigbatch.cli import command
+from tfbigbatch.utils import command
 
 flags.DEFINE_integer("parameters", 25_000_000, "Of the network, about; a checkpoint has three floats of each.")
 flags.DEFINE_integer("updates", 60, "In a loop.", lower_bound=1)

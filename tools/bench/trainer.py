@@ -22,7 +22,7 @@ import image_contenders
 from absl import flags
 
 from tfbigbatch import experiment
-from tfbigbatch.cli import command
+from tfbigbatch.utils import command
 
 flags.DEFINE_string("config", None, "The experiment file.", required=True)
 flags.DEFINE_list("override", [], "Changes to it: FIELD=VALUE, as model.layers=12.")
@@ -147,7 +147,8 @@ def turn(name, path, overrides, fields, data_dir, steps, windows):
 
 
 def _main(unused):
-    from tfbigbatch.runs.run_directory import versions, write_json
+    from tfbigbatch.runs.run_directory import versions
+    from tfbigbatch.utils.files import write_json
 
     options = flags.FLAGS
     base = experiment.load(options.config)

@@ -18,7 +18,7 @@ import tensorflow as tf
 import variables
 from absl import flags
 
-from tfbigbatch.cli import command
+from tfbigbatch.utils import command
 
 _WARM_UPS = 2
 _STREAM_MIB = 256

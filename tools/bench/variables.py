@@ -8,7 +8,7 @@ beta), so that exclusion patterns act as they would in training.
 
 import math
 
-from tfbigbatch.cli import command
+from tfbigbatch.utils import command
 
 
 def _dense(name, inputs, units):

@@ -9,7 +9,7 @@ from tfbigbatch.training.mlperf import rules
 from tfbigbatch.training.mlperf.log import MLPerfLog
 
 pytest.importorskip("mlperf_logging")
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 
 def small_run(tmp_path, *, stop_at_target=0.759, **arguments):

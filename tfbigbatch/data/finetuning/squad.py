@@ -40,7 +40,7 @@ class Windows:
     question: np.ndarray
     first_position: np.ndarray
     first_piece: np.ndarray
-    token_offsets: np.ndarray
+    pieces: np.ndarray
     most_context: np.ndarray
     offsets: list
     lost: tuple
@@ -155,10 +155,10 @@ def _positions(span, first_position, first, length):
 def _spans(pieces, room, stride):
     """The windows over a paragraph as (first piece, pieces)."""
     spans, first = [], 0
-    while first < token_offsets:
-        length = min(token_offsets - first, room)
+    while first < pieces:
+        length = min(pieces - first, room)
         spans.append((first, length))
-        if first + length == token_offsets:
+        if first + length == pieces:
             break
         first += min(length, stride)
     return spans
@@ -170,7 +170,7 @@ def _most_context(spans, pieces):
     A piece's context is the smaller of the numbers of pieces to its left and right, and a hundredth of the
     window's length, so that of equal windows the longer wins; then the earlier.
     """
-    context = np.full((len(spans), token_offsets), -1.0)
+    context = np.full((len(spans), pieces), -1.0)
     for row, (first, length) in enumerate(spans):
         place = np.arange(length)
         context[row, first : first + length] = np.minimum(place, length - 1 - place) + 0.01 * length

@@ -14,7 +14,7 @@ import os
 import numpy as np
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.utils.files import atomic_write
+from tfbigbatch.utils.files import atomic_write, read_named_arrays
 
 MANIFEST = "manifest.json"
 
@@ -220,7 +220,7 @@ def _split(folder, name, entry, kind):
             raise InputError(f"{path} has {found} bytes; {MANIFEST} says {size}. {kind.again}")
     path = index_path(folder, name)
     try:
-        offsets, counts = files.read_named_arrays(path, ("offsets", "counts"))
+        offsets, counts = read_named_arrays(path, ("offsets", "counts"))
     except InputError as error:
         raise InputError(f"{error}. {kind.again}") from None
     records = [file["records"] for file in entry["files"]]
