@@ -79,7 +79,7 @@ def test_the_presets_train_and_peak_where_their_sources_say():
 
 LEGACY = [
     ("official.modeling.optimization.lamb", "LAMB", "LAMB", {}),
-    ("official.modeling.optimization.lars", "LARS", "LARS", dict(form="tfm")),
+    ("official.modeling.optimization.lars", "LARS", "LARS", {"form": "tfm"}),
 ]
 
 
@@ -88,7 +88,7 @@ def test_a_peers_checkpoint_goes_on_in_ours(module, theirs, ours, options, tmp_p
     peer = getattr(pytest.importorskip(module, reason="tf-models-official is not installed"), theirs)
     names = run("docs/migration.md")
     x = np.random.RandomState(0).normal(size=(64, 4)).astype("float32")
-    fit = dict(x=x, y=x[:, :1], batch_size=16, shuffle=False, verbose=0)
+    fit = {"x": x, "y": x[:, :1], "batch_size": 16, "shuffle": False, "verbose": 0}
     old, new = small_model(), small_model()
     old.compile(peer(0.05, weight_decay_rate=0.1), "mse")
     old.fit(epochs=2, **fit)

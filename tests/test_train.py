@@ -370,7 +370,7 @@ def test_divergence_names_metric_and_window_and_keeps_the_last_good_checkpoint(t
 
 
 def test_a_run_that_may_goes_back_past_the_window_in_which_it_diverged(tmp_path, quick_config, capsys):
-    fields = dict(schedule__learning_rate=1e38, schedule__warmup_epochs=0.0, schedule__decay="constant")
+    fields = {"schedule__learning_rate": 1e38, "schedule__warmup_epochs": 0.0, "schedule__decay": "constant"}
     config = quick_config(**fields, divergence={"rollbacks": 2, "rate_factor": 1e-39})
     for name, stops in (("whole", [None]), ("parts", [11, None])):
         for stop in stops:
@@ -387,7 +387,7 @@ def test_a_run_that_may_goes_back_past_the_window_in_which_it_diverged(tmp_path,
 
 
 def test_divergence_after_a_checkpoint_leaves_it(tmp_path, quick_config):
-    fields = dict(schedule__warmup_epochs=0.0, schedule__decay="constant")
+    fields = {"schedule__warmup_epochs": 0.0, "schedule__decay": "constant"}
     train.run(quick_config(**fields), model_dir=str(tmp_path), stop_after=8)
     weights = final_weights(tmp_path)
     # The same run, with a rate that no longer converges: as if it had been wrong from the start.

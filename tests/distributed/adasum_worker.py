@@ -19,15 +19,27 @@ SHAPES = {"a": (3, 5), "b": (7,), "c": (1,), "d": (2, 2, 2), "e": ()}
 STEPS = 100
 # Name of a case: what is wrapped, and how. The faces take turns; tests/optimizers has all of both on one machine.
 CASES = {
-    "gradients": dict(face="tf_keras", optimizer="SGD", learning_rate=1.0, combine="gradients"),
-    "updates": dict(face="keras3", optimizer="SGD", learning_rate=1.0, combine="updates"),
-    "groups": dict(face="keras3", optimizer="SGD", learning_rate=1.0, combine="gradients", group_size=2),
-    "groups_of_updates": dict(face="tf_keras", optimizer="SGD", learning_rate=1.0, combine="updates", group_size=2),
+    "gradients": {"face": "tf_keras", "optimizer": "SGD", "learning_rate": 1.0, "combine": "gradients"},
+    "updates": {"face": "keras3", "optimizer": "SGD", "learning_rate": 1.0, "combine": "updates"},
+    "groups": {"face": "keras3", "optimizer": "SGD", "learning_rate": 1.0, "combine": "gradients", "group_size": 2},
+    "groups_of_updates": {
+        "face": "tf_keras",
+        "optimizer": "SGD",
+        "learning_rate": 1.0,
+        "combine": "updates",
+        "group_size": 2,
+    },
 }
 LONG_CASES = {
-    "momentum": dict(face="keras3", optimizer="SGD", learning_rate=0.01, momentum=0.9, combine="gradients"),
-    "adam": dict(face="tf_keras", optimizer="Adam", learning_rate=0.01, combine="updates"),
-    "lamb": dict(face="tf_keras", optimizer="LAMB", learning_rate=0.01, global_clipnorm=1.0, combine="updates"),
+    "momentum": {"face": "keras3", "optimizer": "SGD", "learning_rate": 0.01, "momentum": 0.9, "combine": "gradients"},
+    "adam": {"face": "tf_keras", "optimizer": "Adam", "learning_rate": 0.01, "combine": "updates"},
+    "lamb": {
+        "face": "tf_keras",
+        "optimizer": "LAMB",
+        "learning_rate": 0.01,
+        "global_clipnorm": 1.0,
+        "combine": "updates",
+    },
 }
 
 

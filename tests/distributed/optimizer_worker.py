@@ -16,8 +16,8 @@ from tfbigbatch.training import strategy as strategies
 UPDATES, BATCH = 20, 32
 VOCABULARY, TOKENS = 12, 4
 
-LARS = dict(name="LARS", eeta=0.02, rates=(2.0, 0.2))
-LAMB = dict(name="LAMB", rates=(0.05, 0.005))
+LARS = {"name": "LARS", "eeta": 0.02, "rates": (2.0, 0.2)}
+LAMB = {"name": "LAMB", "rates": (0.05, 0.005)}
 # Of the same name before the dot: the same updates, and the same end.
 CASES = {
     "lars": LARS,

@@ -130,7 +130,8 @@ def test_experiment_and_study_files(tmp_path, seeds):
     with open(LEGW, "rb") as file:
         config = file.read()
     rows = (
-        b"from tfbigbatch import experiment\nfrom tfbigbatch.studies import study\n\n\ndef get_study():\n    made = study.new('Digits')\n"
+        b"from tfbigbatch import experiment\nfrom tfbigbatch.studies import study\n\n\n"
+        b"def get_study():\n    made = study.new('Digits')\n"
         b"    made.add('a', experiment.new('digits_lstm'), seeds=(0, 1))\n    return made\n"
     )
 

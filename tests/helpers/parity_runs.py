@@ -26,8 +26,8 @@ GRADIENTS[0]["dense/bias"][:] = 0.0
 # Patterns that every peer with patterns of its own reads alike; the tests of each peer name the others.
 EXCLUSIONS = [
     {},
-    dict(exclude_from_weight_decay=["bias", "gamma"]),
-    dict(exclude_from_weight_decay=["bias"], exclude_from_layer_adaptation=["scale", "gam+a"]),
+    {"exclude_from_weight_decay": ["bias", "gamma"]},
+    {"exclude_from_weight_decay": ["bias"], "exclude_from_layer_adaptation": ["scale", "gam+a"]},
 ]
 
 

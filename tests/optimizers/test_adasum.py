@@ -90,7 +90,7 @@ def test_clipping_follows_the_sum_of_gradients_and_precedes_that_of_updates(face
 @both_faces
 def test_lamb_is_taken_by_each_replica_from_its_own_gradient(face):
     gradients = random_gradients(2)
-    options = dict(learning_rate=0.1, weight_decay=0.01, global_clipnorm=0.3)
+    options = {"learning_rate": 0.1, "weight_decay": 0.01, "global_clipnorm": 0.3}
     alone = [
         applied(face, lambda: make(face, "LAMB", **options), tf.distribute.OneDeviceStrategy("CPU:0"), gradient[None])[
             0
@@ -233,8 +233,8 @@ def test_what_the_optimizer_has_can_be_read_and_set(face):
 @pytest.mark.parametrize(
     "optimizer, options, message",
     [
-        (sgd, dict(combine="sum"), "combine='sum' is unknown; expected 'gradients' or 'updates'"),
-        (sgd, dict(group_size=0), "group_size=0 is not a number of replicas"),
+        (sgd, {"combine": "sum"}, "combine='sum' is unknown; expected 'gradients' or 'updates'"),
+        (sgd, {"group_size": 0}, "group_size=0 is not a number of replicas"),
         (lambda face: make(face, "Adasum", optimizer=sgd(face)), {}, "combined twice"),
         (lambda face: KERAS[face].optimizers.Adam(use_ema=True), {}, "use_ema=True"),
         (lambda face: make(face, "LARS", accumulation_steps=2), {}, "accumulation_steps=2"),

@@ -7,7 +7,7 @@ import tensorflow as tf
 from tests.helpers.adasum_in_numpy import tree
 from tfbigbatch.optimizers import adasum_rule
 
-ON_TPU = dict(dtype=tf.float32, leaves=2)
+ON_TPU = {"dtype": tf.float32, "leaves": 2}
 
 
 def combined(vectors, **options):

@@ -28,7 +28,7 @@ def saved(model, tmp_path):
 @both_faces
 @pytest.mark.parametrize("built_before", [True, False])
 def test_a_restored_optimizer_goes_on_as_if_never_stopped(face, built_before, tmp_path):
-    options = dict(accumulation_steps=2, use_ema=True)
+    options = {"accumulation_steps": 2, "use_ema": True}
     model = fitted(face, lamb(face, **options), steps=5)
     path = saved(model, tmp_path)
     if built_before:

@@ -14,8 +14,8 @@ from tests.helpers.keras_versions import FACE, FACES, KERAS, fitted, make, small
 from tests.helpers.numpy_rules import lamb_run, lars_run
 
 OPTIMIZERS = [
-    ("LARS", dict(learning_rate=0.5, weight_decay=0.01, eeta=0.05)),
-    ("LAMB", dict(learning_rate=0.02, weight_decay=0.01)),
+    ("LARS", {"learning_rate": 0.5, "weight_decay": 0.01, "eeta": 0.05}),
+    ("LAMB", {"learning_rate": 0.02, "weight_decay": 0.01}),
 ]
 both_faces = pytest.mark.parametrize("face", FACES)
 both_optimizers = pytest.mark.parametrize("name, arguments", OPTIMIZERS)
@@ -41,12 +41,12 @@ def test_compile_and_fit_learns(face, name, arguments):
 
 # Every form, through the plain operations (eager or not) and through XLA, in both Kerases.
 FORMS = [
-    ("LAMB", dict(), lamb_run, dict()),
-    ("LAMB", dict(bias_correction=False), lamb_run, dict(bias_correction=False)),
-    ("LAMB", dict(trust_ratio_bounds=(0.5, 1.0)), lamb_run, dict(bounds=(0.5, 1.0))),
-    ("LAMB", dict(epsilon=0.0), lamb_run, dict(eps=0.0)),
+    ("LAMB", {}, lamb_run, {}),
+    ("LAMB", {"bias_correction": False}, lamb_run, {"bias_correction": False}),
+    ("LAMB", {"trust_ratio_bounds": (0.5, 1.0)}, lamb_run, {"bounds": (0.5, 1.0)}),
+    ("LAMB", {"epsilon": 0.0}, lamb_run, {"eps": 0.0}),
 ] + [
-    ("LARS", dict(form=form, nesterov=nesterov), lars_run, dict(form=form, nesterov=nesterov))
+    ("LARS", {"form": form, "nesterov": nesterov}, lars_run, {"form": form, "nesterov": nesterov})
     for form in ("paper", "tfm", "momentum_ratio")
     for nesterov in (False, True)
 ]
@@ -154,17 +154,17 @@ def test_a_pattern_without_a_match_warns_once_with_likely_paths(face):
 @both_optimizers
 def test_config_round_trip_keeps_everything(face, name, arguments):
     schedules = KERAS[face].optimizers.schedules
-    options = dict(
-        learning_rate=schedules.CosineDecay(0.1, 100),
-        weight_decay=schedules.PolynomialDecay(0.1, 10, 0.01),
-        exclude_from_weight_decay=["bias"],
-        exclude_from_layer_adaptation=[],
-        accumulation_steps=4,
-        layer_statistics=True,
-        jit_compile=True,
-        global_clipnorm=1.0,
-        use_ema=True,
-    )
+    options = {
+        "learning_rate": schedules.CosineDecay(0.1, 100),
+        "weight_decay": schedules.PolynomialDecay(0.1, 10, 0.01),
+        "exclude_from_weight_decay": ["bias"],
+        "exclude_from_layer_adaptation": [],
+        "accumulation_steps": 4,
+        "layer_statistics": True,
+        "jit_compile": True,
+        "global_clipnorm": 1.0,
+        "use_ema": True,
+    }
     if name == "LAMB":
         options.update(trust_ratio_bounds=(None, 10.0), pre_normalize=True, bias_correction=False)
     optimizer = make(face, name, **options)
@@ -212,7 +212,7 @@ def test_a_callable_rate_and_a_scheduled_decay_follow_numpy(face):
 @both_faces
 @both_optimizers
 def test_a_saved_model_goes_on_as_if_never_stopped(face, name, arguments, tmp_path):
-    options = dict(exclude_from_weight_decay=["bias"], jit_compile=name == "LARS")
+    options = {"exclude_from_weight_decay": ["bias"], "jit_compile": name == "LARS"}
     model = fitted(face, lambda: make(face, name, **arguments, **options), steps=5)
     formats = [tmp_path / "model.keras"] + ([tmp_path / "saved_model"] if face == "tf_keras" else [])
     for path in formats:
@@ -254,7 +254,7 @@ def test_float64_variables_are_updated_in_float64(face, name, arguments):
 
 @both_faces
 @both_optimizers
-@pytest.mark.parametrize("clipping", [{}, dict(global_clipnorm=0.5), dict(clipnorm=0.5), dict(clipvalue=0.1)])
+@pytest.mark.parametrize("clipping", [{}, {"global_clipnorm": 0.5}, {"clipnorm": 0.5}, {"clipvalue": 0.1}])
 def test_sparse_gradients_give_the_dense_result(face, name, arguments, clipping):
     # Row 0 comes twice: its two parts add up before anything is measured or clipped.
     sparse = tf.IndexedSlices(tf.constant([[1.0, 2.0], [3.0, 4.0], [0.5, 0.5]]), tf.constant([0, 2, 0]), (3, 2))
@@ -350,18 +350,18 @@ def test_keras_accumulation_is_refused_with_our_word_for_it():
 @pytest.mark.parametrize(
     "name, arguments, said",
     [
-        ("LARS", dict(momentum=1.0), "momentum=1.0 is out of range"),
-        ("LARS", dict(eeta=0.0), "eeta=0.0 is out of range"),
-        ("LARS", dict(form="papr"), "form='papr' is unknown"),
-        ("LAMB", dict(beta_2=1.5), "beta_2=1.5 is out of range"),
-        ("LAMB", dict(epsilon=-1.0), "epsilon=-1.0 is out of range"),
-        ("LAMB", dict(weight_decay=-0.1), "weight_decay=-0.1 is out of range"),
-        ("LAMB", dict(weight_decay=float("nan")), "weight_decay=nan is out of range"),
-        ("LAMB", dict(trust_ratio_bounds=(2.0, 1.0)), r"trust_ratio_bounds=\(2.0, 1.0\) is not a pair of bounds"),
-        ("LAMB", dict(trust_ratio_bounds=10.0), "expected \\(low, high\\)"),
-        ("LAMB", dict(accumulation_steps=0), "accumulation_steps=0 is not a number of micro-batches"),
-        ("LAMB", dict(exclude_from_weight_decay="bias"), r"write \['bias'\], or one of the sets 'norm_and_bias'"),
-        ("LAMB", dict(exclude_from_weight_decay=["("]), "is not a regular expression"),
+        ("LARS", {"momentum": 1.0}, "momentum=1.0 is out of range"),
+        ("LARS", {"eeta": 0.0}, "eeta=0.0 is out of range"),
+        ("LARS", {"form": "papr"}, "form='papr' is unknown"),
+        ("LAMB", {"beta_2": 1.5}, "beta_2=1.5 is out of range"),
+        ("LAMB", {"epsilon": -1.0}, "epsilon=-1.0 is out of range"),
+        ("LAMB", {"weight_decay": -0.1}, "weight_decay=-0.1 is out of range"),
+        ("LAMB", {"weight_decay": float("nan")}, "weight_decay=nan is out of range"),
+        ("LAMB", {"trust_ratio_bounds": (2.0, 1.0)}, r"trust_ratio_bounds=\(2.0, 1.0\) is not a pair of bounds"),
+        ("LAMB", {"trust_ratio_bounds": 10.0}, "expected \\(low, high\\)"),
+        ("LAMB", {"accumulation_steps": 0}, "accumulation_steps=0 is not a number of micro-batches"),
+        ("LAMB", {"exclude_from_weight_decay": "bias"}, r"write \['bias'\], or one of the sets 'norm_and_bias'"),
+        ("LAMB", {"exclude_from_weight_decay": ["("]}, "is not a regular expression"),
     ],
 )
 def test_bad_arguments_say_what_was_expected(face, name, arguments, said):

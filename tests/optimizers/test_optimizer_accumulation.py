@@ -28,7 +28,12 @@ def plain_sgd(face, accumulation_steps, **options):
 @pytest.mark.parametrize("where", ["one", "graph", "xla", "layer_xla", "mirrored_2", "mirrored_4"])
 def test_four_micro_batches_are_one_batch(face, where):
     strategy = {"mirrored_2": mirrored(2), "mirrored_4": mirrored(4)}.get(where, ONE_DEVICE)
-    options = dict(global_clipnorm=0.2, use_ema=True, ema_overwrite_frequency=2, jit_compile=where == "layer_xla")
+    options = {
+        "global_clipnorm": 0.2,
+        "use_ema": True,
+        "ema_overwrite_frequency": 2,
+        "jit_compile": where == "layer_xla",
+    }
     whole = fitted(face, lambda: plain_sgd(face, 1, **options), ONE_DEVICE, steps=5, batch_size=64)
     parts = fitted(
         face,

@@ -24,7 +24,7 @@ def started(vector):
 def test_a_lars_step_does_not_depend_on_the_gradients_scale(gradient, scale, form, nesterov):
     if not np.any(gradient):
         return
-    options = dict(learning_rate=0.5, momentum=0.9, weight_decay=0.0, eeta=0.1, epsilon=0.0, adapt=True)
+    options = {"learning_rate": 0.5, "momentum": 0.9, "weight_decay": 0.0, "eeta": 0.1, "epsilon": 0.0, "adapt": True}
     weight = started(gradient)
     steps = [
         rules.lars(tf.constant(g, tf.float32), weight, tf.zeros_like(weight), form=form, nesterov=nesterov, **options)[
@@ -39,7 +39,14 @@ def test_a_lars_step_does_not_depend_on_the_gradients_scale(gradient, scale, for
 @given(vectors, scales, st.booleans(), st.floats(0.0, 0.5))
 def test_a_lamb_step_does_not_depend_on_the_gradients_scale(gradient, scale, bias_correction, weight_decay):
     weight = started(gradient)
-    options = dict(learning_rate=0.1, step=tf.constant(1.0), beta_1=0.9, beta_2=0.999, epsilon=0.0, adapt=True)
+    options = {
+        "learning_rate": 0.1,
+        "step": tf.constant(1.0),
+        "beta_1": 0.9,
+        "beta_2": 0.999,
+        "epsilon": 0.0,
+        "adapt": True,
+    }
     steps = [
         rules.lamb(
             tf.constant(g, tf.float32), weight, tf.zeros_like(weight), tf.zeros_like(weight),

@@ -9,10 +9,10 @@ from tests.helpers.keras_versions import FACE, FACES, KERAS, assert_same_weights
 from tfbigbatch import optimizers
 
 ARGUMENTS = {
-    "adamw": dict(learning_rate=0.05),
-    "lamb": dict(learning_rate=0.05),
-    "lars": dict(learning_rate=2.0, eeta=0.02),
-    "momentum": dict(learning_rate=0.02, nesterov=True),
+    "adamw": {"learning_rate": 0.05},
+    "lamb": {"learning_rate": 0.05},
+    "lars": {"learning_rate": 2.0, "eeta": 0.02},
+    "momentum": {"learning_rate": 0.02, "nesterov": True},
 }
 OURS = ("lamb", "lars")
 ONE_DEVICE = tf.distribute.OneDeviceStrategy("CPU:0")
@@ -68,7 +68,7 @@ def test_a_quadratic_is_minimised(face, name):
 @every_optimizer
 def test_rosenbrocks_valley_is_followed(face, name):
     rates = {"adamw": 0.05, "lamb": 0.02, "lars": 0.5, "momentum": 1e-3}
-    arguments = {"adamw": dict(weight_decay=0.0)}.get(name, {})
+    arguments = {"adamw": {"weight_decay": 0.0}}.get(name, {})
     valley = lambda x: (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
     end = minimised(face, name, [-1.0, 1.5], valley, 3000, rate=rates[name], **arguments)
     np.testing.assert_allclose(end, [1.0, 1.0], atol=0.1)

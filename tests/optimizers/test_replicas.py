@@ -15,11 +15,11 @@ ONE_DEVICE = tf.distribute.OneDeviceStrategy("CPU:0")
 @pytest.mark.parametrize(
     "name, options",
     [
-        ("LARS", dict(clipnorm=0.05)),
-        ("LAMB", dict(clipvalue=0.01)),
-        ("LAMB", dict(pre_normalize=True)),
-        ("LAMB", dict(jit_compile=True)),
-        ("LAMB", dict(use_ema=True, ema_overwrite_frequency=3)),
+        ("LARS", {"clipnorm": 0.05}),
+        ("LAMB", {"clipvalue": 0.01}),
+        ("LAMB", {"pre_normalize": True}),
+        ("LAMB", {"jit_compile": True}),
+        ("LAMB", {"use_ema": True, "ema_overwrite_frequency": 3}),
     ],
 )
 def test_two_replicas_end_where_one_does(face, name, options):

@@ -13,7 +13,15 @@ RATES = [1.0, 0.5, 0.25]
 
 
 def run_lars(weight, gradients, rates, **options):
-    settings = dict(momentum=0.9, weight_decay=0.01, eeta=0.001, epsilon=0.0, nesterov=False, adapt=True, form="paper")
+    settings = {
+        "momentum": 0.9,
+        "weight_decay": 0.01,
+        "eeta": 0.001,
+        "epsilon": 0.0,
+        "nesterov": False,
+        "adapt": True,
+        "form": "paper",
+    }
     settings.update(options)
     w, v = tf.constant(weight, tf.float32), tf.zeros(len(weight))
     for gradient, rate in zip(gradients, rates):
@@ -22,7 +30,14 @@ def run_lars(weight, gradients, rates, **options):
 
 
 def run_lamb(weight, gradients, rates, **options):
-    settings = dict(beta_1=0.9, beta_2=0.999, epsilon=1e-6, weight_decay=0.01, bias_correction=True, adapt=True)
+    settings = {
+        "beta_1": 0.9,
+        "beta_2": 0.999,
+        "epsilon": 1e-6,
+        "weight_decay": 0.01,
+        "bias_correction": True,
+        "adapt": True,
+    }
     settings.update(options)
     w = tf.constant(weight, tf.float32)
     m = v = tf.zeros(len(weight))

@@ -67,12 +67,12 @@ def test_sparse_gradients():
 
 
 def test_an_empty_adaptation_list_means_as_decay_there_and_nobody_here():
-    lists = dict(exclude_from_weight_decay=["bias"], exclude_from_layer_adaptation=[])
+    lists = {"exclude_from_weight_decay": ["bias"], "exclude_from_layer_adaptation": []}
     assert_same(run(our_lamb(exclude_from_weight_decay=["bias"])), run(their_lamb(**lists)))
     assert_differ(run(our_lamb(**lists)), run(their_lamb(**lists)), ["dense/bias"])
 
 
 def test_names_are_matched_with_the_tensor_number_there():
-    ends = dict(exclude_from_weight_decay=["bias$"])
+    ends = {"exclude_from_weight_decay": ["bias$"]}
     assert_same(run(our_lamb()), run(their_lamb(**ends)))
     assert_differ(run(our_lamb(**ends)), run(their_lamb(**ends)), ["dense/bias"])

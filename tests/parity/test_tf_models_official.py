@@ -64,13 +64,13 @@ def test_lamb_takes_sparse_gradients_alike_and_their_lars_none():
 
 @pytest.mark.parametrize("ours, theirs", [(our_lars, their_lars), (our_lamb, their_lamb)])
 def test_an_empty_adaptation_list_means_as_decay_there_and_nobody_here(ours, theirs):
-    lists = dict(exclude_from_weight_decay=["bias"], exclude_from_layer_adaptation=[])
+    lists = {"exclude_from_weight_decay": ["bias"], "exclude_from_layer_adaptation": []}
     assert_same(run(ours(exclude_from_weight_decay=["bias"])), run(theirs(**lists)))
     assert_differ(run(ours(**lists)), run(theirs(**lists)), ["dense/bias"])
 
 
 def test_their_lars_matches_names_with_the_tensor_number():
-    ends = dict(exclude_from_weight_decay=["bias$"])
+    ends = {"exclude_from_weight_decay": ["bias$"]}
     assert_same(run(our_lars()), run(their_lars(**ends)))
     assert_differ(run(our_lars(**ends)), run(their_lars(**ends)), ["dense/bias"])
     assert_same(run(our_lamb(**ends)), run(their_lamb(**ends)))

@@ -112,7 +112,7 @@ def test_little_noise_lowers_the_peak_to_what_it_allows(face):
 
 def test_the_peak_rises_only_where_it_is_allowed_to():
     recipe = scaling.Recipe(1, 0.1)
-    options = dict(recipe=recipe, batch_size=BATCH)
+    options = {"recipe": recipe, "batch_size": BATCH}
     raised = callback("tf_keras", highest_gain=1.5, **options)
     model = train(regression("tf_keras", 0.02), [raised])
     assert [decision["gain"] for decision in raised.decisions] == [1.5, 1.5]
@@ -125,7 +125,7 @@ def test_the_peak_rises_only_where_it_is_allowed_to():
 @both_faces
 @pytest.mark.parametrize("stop", [14, 16, 37])
 def test_a_run_resumed_in_the_warm_up_decides_and_ends_the_same(face, stop, tmp_path):
-    options = dict(recipe=scaling.Recipe(1, 1e-2), batch_size=BATCH)
+    options = {"recipe": scaling.Recipe(1, 1e-2), "batch_size": BATCH}
 
     def parts():
         model, date = regression(face, 4.0), callback(face, **options)
@@ -149,7 +149,7 @@ def test_a_run_resumed_in_the_warm_up_decides_and_ends_the_same(face, stop, tmp_
 @pytest.mark.parametrize("replicas", [1, 2, pytest.param(4, marks=pytest.mark.slow)])
 @both_faces
 def test_the_decisions_do_not_depend_on_the_replicas(face, replicas):
-    options = dict(recipe=scaling.Recipe(1, 1e-2), batch_size=BATCH)
+    options = {"recipe": scaling.Recipe(1, 1e-2), "batch_size": BATCH}
     alone, many = callback(face, **options), callback(face, **options)
     train(regression(face, 4.0), [alone])
     train(regression(face, 4.0, strategy=mirrored(replicas)), [many])
@@ -245,13 +245,13 @@ def test_what_cannot_be_governed_is_told_what_to_do(face):
 @pytest.mark.parametrize(
     "options, message",
     [
-        (dict(blow_up=1.0), "blow_up=1.0 is out of range; expected a factor above 1"),
-        (dict(safety=1.0), "safety=1.0 is out of range"),
-        (dict(highest_gain=0.9), "highest_gain=0.9 is out of range"),
-        (dict(highest_gain=math.inf), "highest_gain=inf is out of range"),
-        (dict(measure_every=0), "measure_every=0 is out of range"),
-        (dict(largest_update=0.0), "largest_update=0.0 is out of range"),
-        (dict(recipe=scaling.Recipe(1, 0.1)), "give batch_size, the run's global batch"),
+        ({"blow_up": 1.0}, "blow_up=1.0 is out of range; expected a factor above 1"),
+        ({"safety": 1.0}, "safety=1.0 is out of range"),
+        ({"highest_gain": 0.9}, "highest_gain=0.9 is out of range"),
+        ({"highest_gain": math.inf}, "highest_gain=inf is out of range"),
+        ({"measure_every": 0}, "measure_every=0 is out of range"),
+        ({"largest_update": 0.0}, "largest_update=0.0 is out of range"),
+        ({"recipe": scaling.Recipe(1, 0.1)}, "give batch_size, the run's global batch"),
     ],
 )
 def test_options_out_of_range_are_refused(options, message):

@@ -56,7 +56,7 @@ def test_a_directory_of_another_config_is_refused_before_anything_runs(tmp_path,
 def test_runs_that_a_file_keeps_are_not_run_again_elsewhere(tmp_path, entries, capsys):
     file = str(tmp_path / "ended.jsonl")
     entries[1].config.batch_size = 64
-    arguments = dict(run=fake_run, data_dir='{"1": "diverge"}', ended_runs=file)
+    arguments = {"run": fake_run, "data_dir": '{"1": "diverge"}', "ended_runs": file}
     run_series(entries[:1], model_dir=str(tmp_path / "here"), **arguments)
     calls = []
     run_series(entries, model_dir=str(tmp_path / "there"), ended=lambda: calls.append(1), **arguments)
@@ -98,7 +98,7 @@ def test_a_run_that_fails_is_named_with_its_log_and_the_others_go_on(tmp_path, e
 
 
 def test_a_signal_stops_the_children_and_the_same_command_goes_on(tmp_path, entries, capsys):
-    arguments = dict(model_dir=str(tmp_path), run=fake_run, data_dir='{"0": "wait", "1": "wait"}', processes=2)
+    arguments = {"model_dir": str(tmp_path), "run": fake_run, "data_dir": '{"0": "wait", "1": "wait"}', "processes": 2}
 
     def interrupt(signum, frame):
         if len(starts(tmp_path)) < 2 or len(list(tmp_path.rglob("metrics.jsonl"))) < 2:

@@ -167,7 +167,7 @@ def _on_tpu(function, replicas, gradients):
         return tf.raw_ops.CrossReplicaSum(input=products, group_assignment=group)
 
     # A TPU has no float64 of its own.
-    precision = dict(dtype=tf.float32, leaves=2)
+    precision = {"dtype": tf.float32, "leaves": 2}
     return _exchange_parts(
         function,
         replicas,

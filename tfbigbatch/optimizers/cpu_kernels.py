@@ -28,13 +28,13 @@ def adam_scalars(step, *, beta_1, beta_2, epsilon, bias_correction):
     # The kernel's moments decay by the betas as float32 has them.
     beta_1, beta_2 = float(np.float32(beta_1)), float(np.float32(beta_2))
     first, second = rules.lamb_corrections(step, beta_1, beta_2, bias_correction)
-    return dict(
-        beta1_power=1.0 - first,
-        beta2_power=1.0 - second,
-        beta1=beta_1,
-        beta2=beta_2,
-        epsilon=epsilon * tf.sqrt(second),
-    )
+    return {
+        "beta1_power": 1.0 - first,
+        "beta2_power": 1.0 - second,
+        "beta1": beta_1,
+        "beta2": beta_2,
+        "epsilon": epsilon * tf.sqrt(second),
+    }
 
 
 def lamb(gradient, weight, m, v, *, scalars, learning_rate, weight_decay, adapt, bounds=None, statistics=False):

@@ -210,11 +210,11 @@ def _wide(variable):
 
 def _scalars(dtype, step, decay, adapt):
     weight_decay = step.weight_decay if decay else 0.0
-    return dict(
-        learning_rate=tf.cast(step.learning_rate, dtype),
-        weight_decay=tf.cast(weight_decay, dtype) if tf.is_tensor(weight_decay) else weight_decay,
-        adapt=adapt,
-    )
+    return {
+        "learning_rate": tf.cast(step.learning_rate, dtype),
+        "weight_decay": tf.cast(weight_decay, dtype) if tf.is_tensor(weight_decay) else weight_decay,
+        "adapt": adapt,
+    }
 
 
 def _compiled_by_xla():

@@ -81,7 +81,7 @@ def figure(path, looks, title, baseline=None):
             panel.set_xscale("log")
             if what in _ON_A_LOG_AXIS:
                 panel.set_yscale("log")
-            elif "gap" == what or "accuracy" in what:
+            elif what == "gap" or "accuracy" in what:
                 panel.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.4g}%")
             panel.set_xlabel("updates (log scale; the first weights at 1)")
             panel.set_title(label, fontsize=10)

@@ -123,7 +123,7 @@ def _compiled(request, devices):
     options = xla_client.CompileOptions()
     for each in (options, options.executable_build_options):
         each.num_replicas, each.num_partitions, each.device_assignment = replicas, 1, assignment
-    arguments = dict(executable_devices=_jax.DeviceList(tuple(devices)), compile_options=options)
+    arguments = {"executable_devices": _jax.DeviceList(tuple(devices)), "compile_options": options}
     try:
         return devices[0].client.compile(module, **arguments)
     except TypeError:

@@ -11,7 +11,7 @@ def plain_keras(
     source_length,
     target_length,
 ):
-    """`tfbigbatch.models.gnmt.network.gnmt` of tf_keras' LSTM, Bidirectional and AdditiveAttention, masked by its embedding.
+    """GNMT of tf_keras' LSTM, Bidirectional and AdditiveAttention, masked by its embedding.
 
     AdditiveAttention's score vector is not normalised and has no bias; the matrices of query and key stand before it.
     All else is the same network, with Keras' own initial weights.

@@ -21,7 +21,14 @@ import sys
 import time
 
 MODULE, MANIFEST = "lamb.stablehlo", "lamb.json"
-HYPERPARAMETERS = dict(beta_1=0.9, beta_2=0.999, epsilon=1e-6, weight_decay=0.01, bias_correction=True, adapt=True)
+HYPERPARAMETERS = {
+    "beta_1": 0.9,
+    "beta_2": 0.999,
+    "epsilon": 1e-6,
+    "weight_decay": 0.01,
+    "bias_correction": True,
+    "adapt": True,
+}
 LEARNING_RATE = 0.01
 # LAMB cannot touch less, in float32: one pass reads gradient, weight and both slots and writes the slots; the
 # update's norm being known only then, a second reads weight and slots again and writes the weight.

@@ -92,7 +92,7 @@ def test_features_for_training_and_evaluation(tokenizer, tmp_path):
     assert training.classes == 100 and set(training.features) == set(found.inputs)
 
 
-@pytest.mark.parametrize("options", [dict(max_seq_length=67), dict(doc_stride=0), dict(max_query_length=0)])
+@pytest.mark.parametrize("options", [{"max_seq_length": 67}, {"doc_stride": 0}, {"max_query_length": 0}])
 def test_bad_lengths_are_refused(tokenizer, options):
     with pytest.raises(ValueError, match="expected max_seq_length to hold the question"):
         squad.windows([], tokenizer, **options)
@@ -113,7 +113,7 @@ def peers_features(questions, **options):
             before = character
             word_of.append(len(words) - 1)
         text, start = question.answers[0]
-        places = dict(start_position=word_of[start], end_position=word_of[start + len(text) - 1])
+        places = {"start_position": word_of[start], "end_position": word_of[start + len(text) - 1]}
         examples.append(peer.SquadExample(question.id, question.text, words, text, **places))
     peer.convert_examples_to_features(
         examples, tokenization.FullTokenizer(VOCABULARY), is_training=True, output_fn=features.append, **options

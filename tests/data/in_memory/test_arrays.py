@@ -15,7 +15,7 @@ def context(replicas, workers=1, worker=0):
 
 def test_replicas_and_workers_share_each_global_batch_between_them():
     data = arrays()
-    settings = dict(batch_size=8, seed=3, first_step=0, last_step=6)
+    settings = {"batch_size": 8, "seed": 3, "first_step": 0, "last_step": 6}
     alone = [x.numpy().ravel() for x, _ in data.training_batches(context(1), **settings)]
     assert [len(batch) for batch in alone] == [8] * 6
 

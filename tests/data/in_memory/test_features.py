@@ -18,7 +18,7 @@ def context(replicas, workers=1, worker=0):
 def test_training_batches_are_dictionaries_whose_rows_belong_together():
     start = np.arange(23, dtype=np.int32)
     data = features({"start_positions": start, "end_positions": start + 1}, classes=24)
-    settings = dict(batch_size=8, seed=3, first_step=0, last_step=5)
+    settings = {"batch_size": 8, "seed": 3, "first_step": 0, "last_step": 5}
     seen = []
     for x, y in data.training_batches(context(2), **settings):
         assert x["input_word_ids"].shape == (4, 3) and x["input_word_ids"].dtype == tf.int32

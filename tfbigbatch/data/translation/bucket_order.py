@@ -1,6 +1,7 @@
 """The order of training where the pairs of a batch are of one bucket, as a pure function of (seed, step).
 
-`data/records/example_order.py` gives each epoch a random order, of which global batches are cut; an epoch need not be whole batches.
+`data/records/example_order.py` gives each epoch a random order, of which global
+batches are cut; an epoch need not be whole batches.
 Here the batches of an epoch are put into blocks of about equal size, and each block's examples are dealt out to its
 batches anew: they are sorted by bucket (within one by the epoch's order), and each batch takes a run of them. Which
 batch takes which run is random, so that short and long batches alternate. Every epoch visits each example exactly

@@ -101,7 +101,7 @@ def prepare(source, output_dir, options, say=lambda line: None):
             megabytes=options.shard_megabytes,
         )
         say(
-            f"{', '.join(sorted({name for name in documents.layouts}))}: {len(documents):,} documents in "
+            f"{', '.join(sorted(set(documents.layouts)))}: {len(documents):,} documents in "
             f"{len(paths):,} files, {int(documents.length.sum()) / 1e6:,.1f} MB; {len(planned):,} shards"
         )
         results = _written(planned, options.processes)

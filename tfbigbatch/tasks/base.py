@@ -1,0 +1,125 @@
+"""The interface of every task: model, data, loss, metrics and target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import tensorflow as tf
+import tf_keras
+
+from tfbigbatch.data.dataset import Dataset
+from tfbigbatch.errors import InputError
+
+Tensors = Any
+"""A tensor, or a nest of tensors."""
+
+
+class Task:
+    """What is trained: a network, its data, loss and metrics, and the metric that tells the quality of a run.
+
+    A subclass sets the attributes that differ from the defaults below, reads its data in `__init__`, and defines
+    `network`, `loss` and `metrics`. `tasks.register` makes it known by name.
+
+    Args:
+      model: the fields of the config's `model`.
+      data: the fields of the config's `data`.
+      data_dir: folder of the data; None for a task that brings its own.
+      use_fake_data: a few made-up examples of the right shapes in place of the data.
+    """
+
+    models: ClassVar[Sequence[str]] = ()
+    """Names of the models that a config chooses from; () where the task has one model."""
+    model_defaults: ClassVar[Mapping[str, Any]] = {}
+    """Fields of the model with their defaults, where the task has one model; else see `model_defaults_of`."""
+    data_defaults: ClassVar[Mapping[str, Any]] = {}
+    """Fields of the input pipeline with their defaults."""
+    target: ClassVar[str] = "accuracy"
+    """The metric that tells the quality of a run."""
+    higher_is_better: ClassVar[bool] = True
+    """Whether a larger `target` is better."""
+    evaluates_on: ClassVar[Sequence[str]] = ("validation",)
+    """Names of the held-out splits; a config chooses one, and each is an attribute of the task."""
+    carries_state: ClassVar[bool] = False
+    """Whether the network's state is carried from one step to the next (truncated backpropagation)."""
+    metrics_in_training: ClassVar[bool] = True
+    """Whether training steps update the metrics; False where one costs as much as the loss."""
+    metrics_with_scores: ClassVar[bool] = False
+    """Whether an evaluation of a task with `has_scores` also computes the metrics."""
+    has_scores: ClassVar[bool] = False
+    """Whether `scores` computes the target from all outputs together, in one process."""
+    training_examples: ClassVar[int | None] = None
+    """Examples in an epoch where they are known without the data; None where the data tells."""
+
+    train: Dataset
+    data_signature: str = "nothing"
+    """What the data determines about the network ('10 classes'); the same in all phases of a run."""
+    checks: Sequence[Callable[[], None]] = ()
+    """Functions that raise ValueError where too many records are bad; called as a run proceeds."""
+    batch_slices: Sequence[Callable[[Tensors], Tensors]] = ()
+    """Functions that cut a training batch to a bucket's static shape, one for each bucket; () for one shape."""
+    score_signature: str | None = None
+    """What identifies how the score is computed (sacrebleu's signature); None for none."""
+    run_files: Mapping[str, bytes] = {}
+    """Files of the data that a run directory keeps, so that the trained model can be used without the data."""
+
+    def __init__(
+        self, *, model: Mapping[str, Any], data: Mapping[str, Any], data_dir: str | None, use_fake_data: bool
+    ) -> None:
+        del model, data, data_dir, use_fake_data
+
+    @classmethod
+    def model_defaults_of(cls, name: str) -> dict[str, Any]:
+        """Fields of the model `name` with their defaults, for a task with several `models`.
+
+        Raises:
+          ValueError: the name is unknown.
+        """
+        raise InputError(f"{cls.__name__} has one model; there is none named {name!r}.")
+
+    @classmethod
+    def smoke_model(cls, model: Mapping[str, Any]) -> dict[str, Any]:
+        """Fields that a smoke run changes, for a tiny model of the same structure."""
+        del model
+        return {}
+
+    def held_out(self, split: str) -> Dataset:
+        """The held-out split with this name, one of `evaluates_on`.
+
+        Raises:
+          ValueError: the name is unknown.
+        """
+        if split not in self.evaluates_on:
+            raise InputError(f"evaluate_on={split!r}: expected one of {', '.join(self.evaluates_on)}.")
+        dataset: Dataset = self.__dict__[split]
+        return dataset
+
+    def network(self) -> tf_keras.Model:
+        """The Keras model, from a batch's features to its outputs (usually logits)."""
+        raise NotImplementedError(f"{type(self).__name__} defines no network().")
+
+    def loss(self) -> Any:
+        """The training loss, as `compile` takes it: a Keras loss of (labels, outputs), or one for each output."""
+        raise NotImplementedError(f"{type(self).__name__} defines no loss().")
+
+    def metrics(self) -> Any:
+        """Weighted metrics, as `compile` takes them: each a sum and a count, so that a mask excludes padding."""
+        return []
+
+    def predictions(self, network: tf_keras.Model, features: Tensors) -> tf.Tensor:
+        """What is scored of a batch; by default the network's outputs."""
+        return network(features, training=False)
+
+    def scores(self, held_out: Dataset, outputs: Any) -> dict[str, float]:
+        """Scores of a held-out split, for a task with `has_scores`.
+
+        Args:
+          held_out: the split that was evaluated.
+          outputs: the `predictions` of all its examples, in order.
+        """
+        raise NotImplementedError(f"{type(self).__name__} defines no scores().")
+
+    def texts(self, outputs: Any) -> list[str] | None:
+        """The lines of text that `outputs` stand for, which a run keeps beside its scores; None for no text."""
+        del outputs
+        return None
