@@ -8,21 +8,13 @@ The same command on the same directory resumes, and says so when the run is fini
 import contextlib
 import functools
 import os
-import tempfile
 import time
 
-from absl import flags
-
 from tfbigbatch import experiment
-from tfbigbatch.cli import train_flags
-from tfbigbatch.cluster import slurm
-from tfbigbatch.cluster.preemption_notice import PreemptionNotice
-from tfbigbatch.cluster.watchdog import Watchdog
-from tfbigbatch.cluster.worker_loss import worker_loss
 from tfbigbatch.errors import DivergedError, InputError, Preempted
 from tfbigbatch.training.rollbacks import RollBack, Rollbacks
-from tfbigbatch.utils import command
-from tfbigbatch.utils.signals import ending_at_once
+
+MODES = ("train", "eval", "train_and_eval")
 
 
 def run(
@@ -113,8 +105,8 @@ def _run(
     from tfbigbatch.training.strategy import any_worker, barrier, choose, is_chief, is_multi_worker, is_tpu
 
     # ---- The machine --------------------------------------------------------------------------
-    if mode not in train_flags.MODES:
-        raise InputError(f"--mode={mode} is unknown; expected one of {', '.join(train_flags.MODES)}.")
+    if mode not in MODES:
+        raise InputError(f"--mode={mode} is unknown; expected one of {', '.join(MODES)}.")
     check_fields(config)
     if mlperf_log:
         rules.check(config)
@@ -426,52 +418,13 @@ def _shown(result, config):
     return "  ".join(f"{config.evaluate_on} {name} {value:.4f}" for name, value in result.get("metrics", {}).items())
 
 
-# ---- The command ------------------------------------------------------------------------------
+def main() -> None:
+    """`python -m tfbigbatch.train`, the same as `tfbigbatch train`."""
+    from tfbigbatch.cli import train as command_line
+    from tfbigbatch.utils import command
 
-
-def _main(unused):
-    options = flags.FLAGS
-    config = train_flags.config(options)
-    common = {
-        "mode": options.mode,
-        "strategy_name": options.strategy,
-        "tpu": options.tpu,
-        "profile_steps": train_flags.profile_window(options),
-        "mlperf_log": options.mlperf_log,
-    }
-    if options.strategy == "multi_worker" and "TF_CONFIG" not in os.environ and slurm.is_step(os.environ):
-        os.environ["TF_CONFIG"] = slurm.tf_config(os.environ)
-    notices = PreemptionNotice(options.preemption_notice).watching
-    try:
-        with _before_and_after(options), Watchdog(train_flags.stall_timeout(options)) as watchdog, worker_loss():
-            _run_or_smoke(options, config, {**common, "alive": watchdog.alive, "notices": notices})
-    except Preempted as stopped:
-        stopped.exit_code = options.preempted_exit_code
-        raise
-
-
-def _before_and_after(options):
-    """What signals do where StopOnSignal does not have them."""
-    if "TF_CONFIG" in os.environ:
-        # While TensorFlow waits for the other workers, no handler of Python's would run: the system's own ends it.
-        return contextlib.nullcontext()
-    return ending_at_once(options.preempted_exit_code)
-
-
-def _run_or_smoke(options, config, common):
-    if options.smoke:
-        with tempfile.TemporaryDirectory() as temporary:
-            smoke(config, model_dir=options.model_dir or temporary, **common)
-        return
-    if options.model_dir is None:
-        raise InputError("--model_dir is missing: give a directory for the run, such as --model_dir=runs/digits.")
-    run(config, model_dir=options.model_dir, data_dir=options.data_dir, **common)
-
-
-def main():
-    """The command's entry."""
-    train_flags.define()
-    command.execute(_main, train_flags.parse)
+    command_line.define_flags()
+    command.execute(command_line.main, command_line.parse)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from absl import flags
 from tests.helpers import mutations
 from tests.helpers.fuzz_judge import few_and_many, judge
 from tfbigbatch import experiment, train
-from tfbigbatch.cli import train_flags
+from tfbigbatch.cli import train as train_command
 from tfbigbatch.errors import InputError
 from tfbigbatch.studies import study
 from tfbigbatch.training.config_checks import check_fields
@@ -96,7 +96,7 @@ def flags_of_the_trainer():
     demanding = {name: flags.FLAGS[name] for name in before if flags.FLAGS[name].validators}
     for name in demanding:
         delattr(flags.FLAGS, name)
-    train_flags.define()
+    train_command.define_flags()
     yield
     for name in set(flags.FLAGS) - before:
         delattr(flags.FLAGS, name)
@@ -115,8 +115,8 @@ def test_fields_on_the_command_line(tmp_path, seeds, flags_of_the_trainer, monke
             arguments.append(f"--config.{name}={choices.choice(TEXTS)}")
         flags.FLAGS.unparse_flags()
         monkeypatch.setattr("sys.argv", arguments)
-        train_flags.parse(arguments)
-        planned(train_flags.config(flags.FLAGS), str(tmp_path))
+        train_command.parse(arguments)
+        planned(train_command.config_of(flags.FLAGS), str(tmp_path))
 
     outcomes = judge(seeds, case)
     assert min(outcomes["fine"], outcomes["refused"]) > 0

@@ -1,0 +1,194 @@
+"""Trains one experiment in one run directory; the same command resumes it.
+
+    tfbigbatch train --config=digits/lstm_legw --model_dir=runs/digits
+    tfbigbatch train --config=digits/lstm_legw --model_dir=runs/digits --config.batch_size=1024
+    tfbigbatch train --config=mnist/lstm_legw --smoke
+
+--config is an experiment file, or the name of one that the package ships, with its argument after a colon where it
+takes one (bert/lamb:32k). --config.FIELD=VALUE overrides a field of it. A finished run is reported as such. SIGTERM,
+Ctrl-C and preemption notices save a checkpoint and end the command with --preempted_exit_code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+import ml_collections
+from absl import flags
+
+from tfbigbatch import experiment
+from tfbigbatch.cluster import slurm
+from tfbigbatch.cluster.preemption_notice import PreemptionNotice
+from tfbigbatch.cluster.watchdog import Watchdog
+from tfbigbatch.cluster.worker_loss import worker_loss
+from tfbigbatch.errors import InputError, Preempted
+from tfbigbatch.train import MODES, run, smoke
+from tfbigbatch.utils import command
+from tfbigbatch.utils.signals import ending_at_once
+
+# For the workers of a cluster, in seconds: longer than a large model takes to compile. A single process has no limit.
+_STALL_TIMEOUT = 1800.0
+
+
+def define_flags() -> None:
+    from ml_collections import config_flags
+
+    config_flags.DEFINE_config_file(
+        "config", None, "Experiment file, or the name of a shipped experiment; --config.FIELD=VALUE overrides a field."
+    )
+    flags.DEFINE_string("model_dir", None, "Run directory. A directory that holds a run is resumed.")
+    flags.DEFINE_string("data_dir", None, "Folder of the task's data.")
+    flags.DEFINE_enum("mode", "train_and_eval", MODES, "What to do; eval measures the newest checkpoint.")
+    # A plain string: the error for an unknown one then names the nearest, as all our errors do.
+    flags.DEFINE_string("strategy", "auto", "auto, one_device, mirrored, multi_worker or tpu.")
+    flags.DEFINE_string("tpu", None, "'local' on a TPU VM, the TPU's name, or its grpc:// address.")
+    flags.DEFINE_integer("seed", None, "Overrides --config.seed.")
+    flags.DEFINE_bool("smoke", False, "Run for seconds on fake data with a tiny model; needs no --model_dir.")
+    flags.DEFINE_enum("mixed_precision", None, experiment.PRECISIONS, "Overrides --config.mixed_precision.")
+    flags.DEFINE_string(
+        "mlperf_log",
+        None,
+        "Also write a log by MLPerf's rules to this file (ResNet with LARS, BERT with LAMB, GNMT with Adam).",
+    )
+    flags.DEFINE_float(
+        "stall_timeout",
+        None,
+        "Seconds without a step, an evaluated batch or a checkpoint after which the process exits with code 75, so "
+        f"that all workers are restarted; 0 for never. Default: {_STALL_TIMEOUT:g} in a cluster, 0 otherwise.",
+        lower_bound=0.0,
+    )
+    flags.DEFINE_string(
+        "preemption_notice",
+        "auto",
+        "Source of preemption notices: gce (Google Cloud's metadata server), none, or auto (gce on Google's "
+        "machines). On a notice the run is saved and stopped, as on SIGTERM.",
+    )
+    flags.DEFINE_integer(
+        "preempted_exit_code",
+        Preempted.exit_code,
+        "Exit code of a run that was stopped on request, after it was saved.",
+        lower_bound=0,
+        upper_bound=255,
+    )
+    flags.DEFINE_list("profile_steps", None, "FIRST,LAST: steps to profile for TensorBoard.")
+
+
+def parse(arguments: Sequence[str]) -> list[str]:
+    """Parses the command line; returns the arguments that are not flags, behind the program's name.
+
+    Raises:
+      ValueError: a flag or a field of the config is unknown or mistyped; the message names the nearest.
+    """
+    try:
+        return flags.FLAGS(arguments)
+    except flags.Error as error:
+        raise InputError(f"{error}\nSee: tfbigbatch train --help") from None
+    # The experiment file was executed: it may raise anything.
+    except Exception as error:
+        raise _config_error(arguments) or error from None
+
+
+def main(arguments: Sequence[str]) -> None:
+    options = flags.FLAGS
+    config = config_of(options)
+    if options.strategy == "multi_worker" and "TF_CONFIG" not in os.environ and slurm.is_step(os.environ):
+        os.environ["TF_CONFIG"] = slurm.tf_config(os.environ)
+    notices = PreemptionNotice(options.preemption_notice).watching
+    given = {
+        "mode": options.mode,
+        "strategy_name": options.strategy,
+        "tpu": options.tpu,
+        "profile_steps": profile_window(options),
+        "mlperf_log": options.mlperf_log,
+    }
+    try:
+        with _signals_outside_training(options), Watchdog(stall_timeout(options)) as watchdog, worker_loss():
+            _run_or_smoke(options, config, {**given, "alive": watchdog.alive, "notices": notices})
+    except Preempted as stopped:
+        stopped.exit_code = options.preempted_exit_code
+        raise
+
+
+def config_of(options: flags.FlagValues) -> ml_collections.ConfigDict:
+    """The experiment's config with the overrides of the other flags.
+
+    Raises:
+      ValueError: there is none.
+    """
+    if options["config"].value is None:
+        raise InputError("--config is missing: give an experiment file, such as experiments/digits/lstm_legw.py.")
+    config = options.config
+    if not isinstance(config, ml_collections.ConfigDict):
+        raise _config_error(sys.argv) or InputError(f"--config={options['config'].value}: not an experiment file.")
+    if options.seed is not None:
+        config.seed = options.seed
+    if options.mixed_precision is not None:
+        config.mixed_precision = options.mixed_precision
+    return config
+
+
+def profile_window(options: flags.FlagValues) -> tuple[int, int] | None:
+    """(first, last) step of --profile_steps, or None.
+
+    Raises:
+      ValueError: it is something else.
+    """
+    text = options.profile_steps
+    if text is None:
+        return None
+    window = command.numbers("profile_steps", text, int)
+    if len(window) != 2 or not 0 <= window[0] < window[1]:
+        raise InputError(f"--profile_steps={','.join(text)}: expected FIRST,LAST with 0 <= FIRST < LAST, as 10,20.")
+    return window[0], window[1]
+
+
+def stall_timeout(options: flags.FlagValues) -> float:
+    """Seconds without progress after which the process ends; 0 for no limit."""
+    if options.stall_timeout is not None:
+        return options.stall_timeout
+    return _STALL_TIMEOUT if os.environ.get("TF_CONFIG") else 0.0
+
+
+def _config_error(arguments: Sequence[str]) -> InputError | None:
+    """The error for the first --config.FIELD that the experiment file does not have; or for the file itself."""
+    path = None
+    for argument, following in zip(arguments, [*arguments[1:], None]):
+        name, given, value = argument.partition("=")
+        if name in ("--config", "-config"):
+            path = value if given else following
+    if path is None:
+        return None
+    try:
+        config = experiment.load(path)
+    except InputError as error:
+        return error
+    for argument in arguments:
+        name = argument.lstrip("-").partition("=")[0]
+        if name.startswith("config."):
+            unknown = experiment.unknown_field(config, name[len("config.") :])
+            if unknown:
+                return unknown
+    return None
+
+
+def _signals_outside_training(options: flags.FlagValues) -> contextlib.AbstractContextManager[None]:
+    """Signal handling before and after training; during training, StopOnSignal handles them."""
+    if "TF_CONFIG" in os.environ:
+        # While TensorFlow waits for the other workers no Python handler would run: the default action ends the process.
+        return contextlib.nullcontext()
+    return ending_at_once(options.preempted_exit_code)
+
+
+def _run_or_smoke(options: flags.FlagValues, config: ml_collections.ConfigDict, given: dict[str, Any]) -> None:
+    if options.smoke:
+        with tempfile.TemporaryDirectory() as temporary:
+            smoke(config, model_dir=options.model_dir or temporary, **given)
+        return
+    if options.model_dir is None:
+        raise InputError("--model_dir is missing: give a directory for the run, such as --model_dir=runs/digits.")
+    run(config, model_dir=options.model_dir, data_dir=options.data_dir, **given)
