@@ -182,9 +182,10 @@ def choose(
     """
     if name not in variants:
         raise InputError(f"there is no variant {name!r}. {nearest(name, variants)}")
-    config.unlock()
-    config.update_from_flattened_dict(dict(variants[name]))
-    return config.lock()
+    for field, value in variants[name].items():
+        holder, _, last = field.rpartition(".")
+        (config[holder] if holder else config)[last] = value
+    return config
 
 
 def find(experiment: str) -> tuple[str, str | None]:

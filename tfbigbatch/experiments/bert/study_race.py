@@ -25,7 +25,7 @@ def get_study():
     for amount, (questions, duration) in TRAINED_ON.items():
         for beginning, checkpoint in (("pretrained", PRETRAINED), ("random", "")):
             config = experiment.variant_of(__file__, "race.py")
-            config.model.update(experiment.variant_of(__file__, "wikitext_4k.py").model)
+            config.model.update(experiment.variant_of(__file__, "wikitext.py:4k").model)
             # Pretrained without next sentences, the pooler knows nothing.
             config.model.pooling = "mean"
             config.model.init_checkpoint = checkpoint

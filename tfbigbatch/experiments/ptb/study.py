@@ -19,7 +19,7 @@ ADAMW = {"name": "adamw", "weight_decay": 0.0, "global_clipnorm": 0.25}
 
 
 def get_study():
-    lamb = experiment.variant_of(__file__, "small_lamb.py")
+    lamb = experiment.variant_of(__file__, "small.py:lamb")
     adapted = {"optimizer": lamb.optimizer, "learning_rate": lamb.schedule.learning_rate}
     table = study.new("PTB-small, 4 epochs", baseline="baseline")
     table.add("baseline", study.carried(_base(20), 20, "none"), seeds=(0,), tuned="Zaremba et al. 2014")

@@ -1,10 +1,10 @@
 """BERT-Large with AdamW at batch 512: the baseline of You et al. 2020 (arXiv:1904.00962).
 
-    python -m tfbigbatch.train --config=experiments/bert/adamw_512.py --model_dir=runs/bert_adamw_512 \\
+    python -m tfbigbatch.train --config=experiments/bert/adamw.py --model_dir=runs/bert_adamw_512 \\
       --data_dir=data/bert_prepared
 
-Hardware: 16 TPU v3 chips, 81.4 hours (theirs). The rate and the warm-up are those of BERT's authors (1e-4 over 10,000
-updates of 256).
+Hardware: 16 TPU v3 chips, 81.4 hours (theirs). Learning rate and warm-up are those of BERT's authors (1e-4, 10,000
+steps at batch 256).
 Expected: SQuAD v1.1 F1 90.40 after fine-tuning (the paper's baseline). Not measured here.
 """
 
@@ -12,7 +12,7 @@ from tfbigbatch import experiment
 
 
 def get_config():
-    config = experiment.variant_of(__file__, "lamb_512.py")
+    config = experiment.variant_of(__file__, "lamb.py:512")
     config.optimizer = {
         "name": "adamw",
         "epsilon": 1e-6,
