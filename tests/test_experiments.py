@@ -19,14 +19,16 @@ FILES = sorted(
     for path in glob.glob(os.path.join(ROOT, "*", "*.py"))
     if not os.path.basename(path).startswith("study")
 )
+# With their variants: 'bert/lamb:32k'.
+NAMES = experiment.shipped()
 
 
 def smokes():
-    """All files; of several with one model, whose optimizers and schedules differ, all but the first are slow."""
+    """All experiments; of several with one model, whose optimizers and schedules differ, all but the first are slow."""
     seen = set()
-    shrunk = {file: experiment.shrink(experiment.load(os.path.join(ROOT, file))) for file in FILES}
+    shrunk = {name: experiment.shrink(experiment.load(name)) for name in NAMES}
     # One phase takes half the time of two.
-    for file, config in sorted(shrunk.items(), key=lambda item: len(item[1].phases)):
+    for name, config in sorted(shrunk.items(), key=lambda item: len(item[1].phases)):
         # Tasks of one base differ in their heads alone.
         base = tasks.get(config.task).__mro__[-2].__name__
         model = {name: value for name, value in config.model.items() if name != "label_smoothing"}
@@ -34,12 +36,12 @@ def smokes():
         model["dropout"] = bool(model.get("dropout"))
         # Accumulation is the same for all models, and tested on small ones.
         kind = (base, str(model), config.date.enabled)
-        yield pytest.param(file, marks=[pytest.mark.slow] if kind in seen else [])
+        yield pytest.param(name, marks=[pytest.mark.slow] if kind in seen else [])
         seen.add(kind)
 
 
 def test_there_are_experiments():
-    assert {"digits/lstm_small_batch.py", "digits/lstm_legw.py", "mnist/lstm_legw.py"} <= set(FILES)
+    assert {"digits/lstm_small_batch", "digits/lstm_legw", "mnist/lstm_legw", "bert/lamb:32k"} <= set(NAMES)
 
 
 @pytest.fixture
@@ -55,9 +57,9 @@ def traced(monkeypatch):
     return found
 
 
-@pytest.mark.parametrize("file", smokes())
-def test_it_smokes_and_resumes(file, tmp_path, capsys, traced):
-    result = train.smoke(experiment.load(os.path.join(ROOT, file)), model_dir=str(tmp_path))
+@pytest.mark.parametrize("name", smokes())
+def test_it_smokes_and_resumes(name, tmp_path, capsys, traced):
+    result = train.smoke(experiment.load(name), model_dir=str(tmp_path))
     assert result["status"] == "done" and result["step"] == 8 and result["metrics"]
     assert "resume     from the checkpoint of step 4" in capsys.readouterr().out
     assert [row["step"] for row in read_rows(tmp_path / "metrics.jsonl") if row["split"] == "eval"] == [4, 8]
@@ -74,8 +76,16 @@ def test_its_docstring_gives_the_command_and_the_measure(file):
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_its_full_recipe_is_consistent(file):
-    config = experiment.load(os.path.join(ROOT, file))
+def test_its_docstring_has_a_row_for_each_variant(file):
+    with open(os.path.join(ROOT, file), encoding="utf-8") as source:
+        doc = ast.get_docstring(ast.parse(source.read()))
+    variants = [name.partition(":")[2] for name in NAMES if name.partition(":")[0] == file.removesuffix(".py")]
+    assert variants and all(f"| {variant} |" in doc or variant in doc.split() for variant in variants if variant)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_full_recipe_is_consistent(name):
+    config = experiment.load(name)
     assert config.batch_size % config.accumulation_steps == 0
     assert config.schedule.warmup_epochs >= 0
 
@@ -125,3 +135,32 @@ def test_files_that_are_not_experiments_are_named(tmp_path):
     ):
         with pytest.raises(ValueError, match=said):
             experiment.load(str(tmp_path / name))
+
+
+def test_experiments_are_found_by_path_and_by_name(tmp_path, monkeypatch):
+    by_path = experiment.load(os.path.join(ROOT, "bert", "lamb.py:32k"))
+    monkeypatch.chdir(tmp_path)
+    for name in ("bert/lamb:32k", "bert/lamb.py:32k", "experiments/bert/lamb.py:32k"):
+        assert experiment.load(name).to_dict() == by_path.to_dict()
+    # A file of the user's is preferred to the package's.
+    (tmp_path / "bert").mkdir()
+    (tmp_path / "bert" / "lamb.py").write_text(
+        "from tfbigbatch import experiment\n\n\ndef get_config(batch='8'):\n"
+        "    config = experiment.new('digits_lstm')\n    config.batch_size = int(batch)\n    return config\n"
+    )
+    assert experiment.load("bert/lamb.py").batch_size == 8 and experiment.load("bert/lamb.py:16").batch_size == 16
+
+
+@pytest.mark.parametrize(
+    "name, said",
+    [
+        ("bert/lamb:33k", r"--config=bert/lamb:33k: there is no variant '33k'. Did you mean '32k'"),
+        ("bert/lamb_32k", "no such file. Did you mean 'bert/lamb:32k'"),
+        ("experiments/bert/lamb_32k.py", "no such file. Did you mean 'bert/lamb:32k'"),
+        ("digits/lstm_legw:512", "lstm_legw.py takes no argument; leave :512 out"),
+        ("mine/own.py", "no such file. Give a file, or a name such as digits/lstm_legw"),
+    ],
+)
+def test_an_experiment_that_is_not_there_gives_the_nearest(name, said):
+    with pytest.raises(ValueError, match=said):
+        experiment.load(name)

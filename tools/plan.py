@@ -1,6 +1,6 @@
 """How long an update and a run take on TPU slices of 8 to 2,048 chips, from a step that was compiled for one.
 
-    python tools/tpu_check.py --config=experiments/imagenet/resnet50_lars_32k.py --topology=v3-1024 --json > step.json
+    python tools/tpu_check.py --config=experiments/imagenet/resnet50_lars.py:32k --topology=v3-1024 --json > step.json
     python tools/plan.py --checks=step.json --plot=plan.png
 
 Arithmetic on the compiled step's operations and bytes, the chip's published peak rates, and an efficiency and a fixed

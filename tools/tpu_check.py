@@ -1,6 +1,6 @@
 """Compiles an experiment's training step for a TPU slice, on a machine without one: does it compile, does it fit?
 
-    python tools/tpu_check.py --config=experiments/imagenet/resnet50_lars_32k.py --topology=v3:32x32 --replicas=2048
+    python tools/tpu_check.py --config=experiments/imagenet/resnet50_lars.py:32k --topology=v3:32x32 --replicas=2048
 
 Exit code 0 where it compiles and fits, 1 where not. The first run installs two environments, after an opt-in to
 libtpu's terms; see docs/tpu.md.
@@ -12,6 +12,7 @@ import sys
 
 from absl import flags
 
+from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
 from tfbigbatch.tpu import check, environments, largest_batch, report, topologies
 from tfbigbatch.utils import command
@@ -63,7 +64,7 @@ def _asked(options):
     for name in ("config", "topology"):
         if getattr(options, name) is None:
             raise InputError(f"--{name} is missing; see --help.")
-    if not os.path.isfile(options.config):
+    if not os.path.isfile(experiment.find(options.config)[0]):
         raise InputError(
             f"--config={options.config}: no such file. Give a file such as experiments/digits/lstm_legw.py."
         )

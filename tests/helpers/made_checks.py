@@ -6,7 +6,7 @@ GIB = 2**30
 def fitting(**fields):
     """What `check.check` gives of a step that fits; round numbers, of no real model."""
     found = {
-        "config": "experiments/imagenet/resnet50_lars_32k.py",
+        "config": "experiments/imagenet/resnet50_lars.py:32k",
         "overrides": [],
         "phase": 1,
         "phases": 1,

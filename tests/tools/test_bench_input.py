@@ -27,5 +27,5 @@ def test_an_input_is_timed(tmp_path):
 
 @pytest.mark.slow
 def test_a_phase_that_is_not_there_is_told():
-    outcome = run("--config=experiments/bert/lamb_512.py", "--phase=3")
+    outcome = run("--config=experiments/bert/lamb.py:512", "--phase=3")
     assert outcome.returncode == 1 and "the run has 2 phase(s)" in outcome.stderr

@@ -17,13 +17,13 @@ def task_of(path, folder):
 
 
 def test_translations_have_the_pieces_of_wmt(tmp_path):
-    task_of("experiments/wmt/gnmt_legw_4k.py", tmp_path)
+    task_of("experiments/wmt/gnmt_legw.py:4k", tmp_path)
     vocabulary = translation_vocabulary.Vocabulary.load(str(tmp_path / "vocabulary.model"))
     assert len(vocabulary) == 32_000
 
 
 def test_words_are_those_of_the_penn_treebank(tmp_path):
-    task = task_of("experiments/ptb/small_legw.py", tmp_path)
+    task = task_of("experiments/ptb/small.py:legw", tmp_path)
     # 640 rows of 1,452 words, in windows of 20, the last one short; each is an example.
     assert task.train.examples_in_epoch(640) == 640 * 73
 

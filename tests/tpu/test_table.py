@@ -24,14 +24,14 @@ def test_a_page_gets_its_table():
     assert "| no | 32.00 GB of 16.00 GB |" in written
     assert table.written_into(written, [fitting()]) == table.written_into(page, [fitting()])
     variant = table.written_into(page, [fitting(overrides=["model.layers=12"], phases=2, phase=2)])
-    assert "| experiments/imagenet/resnet50_lars_32k.py, model.layers=12, phase 2 |" in variant
+    assert "| experiments/imagenet/resnet50_lars.py:32k, model.layers=12, phase 2 |" in variant
     with pytest.raises(ValueError, match="lacks the lines"):
         table.written_into("nothing", [])
 
 
 def test_checks_are_kept_by_name(tmp_path):
-    assert table.name("experiments/bert/lamb_512.py", "v3-32", 2) == "bert_lamb_512_phase2_v3-32"
-    assert table.name("experiments/bert/lamb_512.py", "v3-32", 1, "base") == "bert_lamb_512_base_phase1_v3-32"
+    assert table.name("experiments/bert/lamb.py:512", "v3-32", 2) == "bert_lamb_512_phase2_v3-32"
+    assert table.name("experiments/bert/lamb.py:512", "v3-32", 1, "base") == "bert_lamb_512_base_phase1_v3-32"
     assert table.name("experiments/digits/lstm_legw.py", "v3-16") == "digits_lstm_legw_v3-16"
     (tmp_path / "one.json").write_text(json.dumps(fitting()))
     assert table.read(str(tmp_path)) == {"one": fitting()}

@@ -35,36 +35,38 @@ RECIPES = (
     Recipe("experiments/digits/lstm_adasum.py", "v3-16"),
     Recipe("experiments/mnist/lstm_legw.py", "v3-32"),
     Recipe("experiments/mnist/lstm_legw.py", "v5e:16"),
-    Recipe("experiments/ptb/small_legw.py", "v3-32"),
-    Recipe("experiments/ptb/small_legw.py", "v5e:16"),
-    Recipe("experiments/imagenet/resnet50_lars_32k.py", "v3-512"),
-    Recipe("experiments/imagenet/resnet50_lars_32k.py", "v5e:256"),
-    Recipe("experiments/imagenet/resnet50_lars_8k.py", "v4:4x4x4"),
-    Recipe("experiments/imagenet/resnet50_lamb_32k.py", "v3-1024"),
-    Recipe("experiments/imagenet/resnet50_lamb_32k.py", "v5e:256"),
-    Recipe("experiments/imagenet/resnet50_v2_32k.py", "v3-1024"),
-    Recipe("experiments/imagenet/resnet50_v2_32k.py", "v5e:256"),
-    Recipe("experiments/imagenet/alexnet_bn_lars_32k.py", "v3-512"),
-    Recipe("experiments/imagenet/alexnet_bn_lars_32k.py", "v5e:256"),
-    Recipe("experiments/imagenet/resnet50_adasum_64k.py", "v3-512"),
-    Recipe("experiments/bert/lamb_64k_32k.py", "v3-2048", 1),
-    Recipe("experiments/bert/lamb_64k_32k.py", "v3-2048", 2),
-    Recipe("experiments/bert/lamb_64k_32k.py", "v5p:512", 1),
-    Recipe("experiments/bert/lamb_64k_32k.py", "v5p:512", 2),
-    Recipe("experiments/bert/lamb_32k.py", "v3-512", 1, "base", _BASE),
-    Recipe("experiments/bert/lamb_32k.py", "v3-512", 2, "base", _BASE),
-    Recipe("experiments/bert/lamb_32k.py", "v5e:256", 1, "base", _BASE),
-    Recipe("experiments/bert/lamb_32k.py", "v5e:256", 2, "base", _BASE),
-    Recipe("experiments/bert/mlperf_256.py", "v4:2x2x2"),
-    Recipe("experiments/bert/mlperf_4096.py", "v4:4x4x4"),
-    Recipe("experiments/wmt/gnmt_legw_4k.py", "v3-64"),
-    Recipe("experiments/wmt/gnmt_legw_4k.py", "v5e:32"),
+    Recipe("experiments/ptb/small.py:legw", "v3-32"),
+    Recipe("experiments/ptb/small.py:legw", "v5e:16"),
+    Recipe("experiments/imagenet/resnet50_lars.py:32k", "v3-512"),
+    Recipe("experiments/imagenet/resnet50_lars.py:32k", "v5e:256"),
+    Recipe("experiments/imagenet/resnet50_lars.py:8k", "v4:4x4x4"),
+    Recipe("experiments/imagenet/resnet50_lamb.py:32k", "v3-1024"),
+    Recipe("experiments/imagenet/resnet50_lamb.py:32k", "v5e:256"),
+    Recipe("experiments/imagenet/resnet50_lars.py:v2_32k", "v3-1024"),
+    Recipe("experiments/imagenet/resnet50_lars.py:v2_32k", "v5e:256"),
+    Recipe("experiments/imagenet/alexnet.py:bn_lars_32k", "v3-512"),
+    Recipe("experiments/imagenet/alexnet.py:bn_lars_32k", "v5e:256"),
+    Recipe("experiments/imagenet/resnet50.py:adasum_64k", "v3-512"),
+    Recipe("experiments/bert/lamb.py:64k_32k", "v3-2048", 1),
+    Recipe("experiments/bert/lamb.py:64k_32k", "v3-2048", 2),
+    Recipe("experiments/bert/lamb.py:64k_32k", "v5p:512", 1),
+    Recipe("experiments/bert/lamb.py:64k_32k", "v5p:512", 2),
+    Recipe("experiments/bert/lamb.py:32k", "v3-512", 1, "base", _BASE),
+    Recipe("experiments/bert/lamb.py:32k", "v3-512", 2, "base", _BASE),
+    Recipe("experiments/bert/lamb.py:32k", "v5e:256", 1, "base", _BASE),
+    Recipe("experiments/bert/lamb.py:32k", "v5e:256", 2, "base", _BASE),
+    Recipe("experiments/bert/mlperf.py:256", "v4:2x2x2"),
+    Recipe("experiments/bert/mlperf.py:4k", "v4:4x4x4"),
+    Recipe("experiments/wmt/gnmt_legw.py:4k", "v3-64"),
+    Recipe("experiments/wmt/gnmt_legw.py:4k", "v5e:32"),
 )
 
 
 def name(config, accelerator_type, phase=None, variant=""):
     """The name of a check's file, without its ending."""
-    folder, file = os.path.split(os.path.splitext(config)[0])
+    path, _, argument = config.partition(":")
+    folder, file = os.path.split(path.removesuffix(".py"))
+    file = f"{file}_{argument}" if argument else file
     parts = (os.path.basename(folder), file, variant, f"phase{phase}" if phase else "", accelerator_type)
     return "_".join(part for part in parts if part)
 

@@ -56,7 +56,7 @@ def test_a_run_that_reaches_its_target_stops_there_and_is_accepted_by_the_checke
 
 
 def test_berts_log_is_accepted_by_the_checker(tmp_path, caplog):
-    config = experiment.load(os.path.join(ROOT, "experiments", "bert", "mlperf_4096.py"))
+    config = experiment.load(os.path.join(ROOT, "experiments", "bert", "mlperf.py:4k"))
     rules.check(config)
     model = {**config.model.to_dict(), **tasks.get(config.task).smoke_model({})}
     task = tasks.get(config.task)(model=model, data=config.data.to_dict(), data_dir=None, use_fake_data=True)
@@ -111,7 +111,7 @@ def test_a_file_that_cannot_be_written_is_told(tmp_path):
         small_run(tmp_path, mlperf_log=str(tmp_path / "none" / "log"))
 
 
-GNMT = os.path.join(ROOT, "experiments", "wmt", "gnmt_mlperf_1k.py")
+GNMT = os.path.join(ROOT, "experiments", "wmt", "gnmt_mlperf.py:1k")
 
 
 def test_gnmts_log_is_accepted_by_the_checker(tmp_path, caplog):

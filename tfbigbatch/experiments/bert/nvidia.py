@@ -3,8 +3,8 @@
     python -m tfbigbatch.train --config=experiments/bert/nvidia.py --model_dir=runs/bert_nvidia \
       --data_dir=data/bert_prepared
 
-Hardware: 8 GPUs for 4.5 days, or 512 V100 for 2.7 hours (theirs); accumulation_steps by their number. Their learning rates of
-7.5e-4 and 5e-4 are for each of 8 workers. Their length 512 has 80 masked words at most.
+Hardware: 8 GPUs for 4.5 days, or 512 V100 for 2.7 hours (theirs); accumulation_steps by their number. Their learning
+rates of 7.5e-4 and 5e-4 are for each of 8 workers. Their length 512 has 80 masked words at most.
 Expected: SQuAD v1.1 F1 90.9 after fine-tuning (theirs, five seeds). Not measured here.
 """
 

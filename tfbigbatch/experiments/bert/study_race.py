@@ -4,7 +4,7 @@
       --data_dir=FOLDER_OF_RACE --processes=2 --results=docs/results/bert_race
 
 Trained on 4,000 questions of middle schools for three epochs, and on all 25,421 for one; all 1,436 of the development
-set are scored. In 64 pieces little of a passage is left. The checkpoint is wikitext_4k.py's, whose vocabulary is in
+set are scored. In 64 pieces little of a passage is left. The checkpoint is wikitext.py:4k's, whose vocabulary is in
 data/wikitext_4k_64.
 """
 

@@ -4,7 +4,7 @@
       --data_dir=FOLDER_OF_SQUAD --processes=2 --results=docs/results/bert_squad
 
 Of v1.1's development file the first 38 articles are trained on, and the other 10 scored: no figure here is SQuAD's.
-The checkpoint is wikitext_128.py's, whose vocabulary is in data/wikitext_1k_128. Both beginnings have the same
+The checkpoint is wikitext.py:128's, whose vocabulary is in data/wikitext_1k_128. Both beginnings have the same
 rate, the only one that was tried.
 """
 

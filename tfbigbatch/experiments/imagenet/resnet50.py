@@ -19,7 +19,6 @@ the small batch of 256.
 
 from tfbigbatch import experiment
 
-
 FEW_STEPS = {"schedule.warmup_epochs": 5.0, "log_every": "10 steps", "steps_per_execution": 10}
 VARIANTS = {
     "256": {},

@@ -21,7 +21,6 @@ warm-up and momentum of v2_32k are those of a public MLPerf 0.7 submission at th
 
 from tfbigbatch import experiment
 
-
 FEW_STEPS = {"log_every": "10 steps", "steps_per_execution": 10}
 VARIANTS = {
     "4k": {},

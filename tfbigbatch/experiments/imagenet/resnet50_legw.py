@@ -18,7 +18,6 @@ not measured here:
 
 from tfbigbatch import experiment
 
-
 FEW_STEPS = {"log_every": "10 steps", "steps_per_execution": 10}
 VARIANTS = {
     "1k": {},

@@ -4,20 +4,19 @@
     python -m tfbigbatch.train --config=experiments/ptb/small.py --model_dir=runs/ptb_small \\
       --data_dir=data/ptb_prepared
 
-One CPU core, about an hour each. Test perplexity:
+One CPU core, about an hour each. Measured test perplexity:
 
 | variant | batch | optimizer | expected | measured |
 |---|---:|---|---|---|
-| 20 | 20 | SGD | 114.5 (the paper, not regularised) | 115.8 after 4 epochs, halved from the third on (docs/results/ptb.md) |
-| lamb | 20 | LAMB | that of 20 | LEGW from it to 80, 320 and 640: worse than momentum from 80 on (docs/results/ptb.md) |
-| legw | 640 | SGD, by LEGW | that of 20 | 494 after 4 epochs, 292 steps; 304 after 13 (docs/results/ptb_13_epochs.md) |
+| 20 | 20 | SGD | 114.5 (the paper, not regularised) | 115.8 after 4 epochs, halved from the third on |
+| lamb | 20 | LAMB | that of 20 | by LEGW at 80, 320 and 640: worse than momentum |
+| legw | 640 | SGD, by LEGW | that of 20 | 494 after 4 epochs, 292 steps; 304 after 13 |
 
-The learning rate of lamb is the best of three in three epochs (docs/results/tuning/ptb_lamb_20.json); twice of it
-diverges.
+Tables: docs/results/ptb.md and ptb_13_epochs.md. The learning rate of lamb is the best of three in three epochs
+(docs/results/tuning/ptb_lamb_20.json); twice of it diverges.
 """
 
 from tfbigbatch import experiment
-
 
 VARIANTS = {
     "20": {},

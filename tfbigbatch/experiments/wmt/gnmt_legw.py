@@ -25,7 +25,6 @@ the paper claims the BLEU of 256 up to 4,096. Not measured here.
 
 from tfbigbatch import experiment
 
-
 VARIANTS = {
     "256": {},
     "512": {"batch_size": 512},

@@ -22,7 +22,6 @@ Not measured here.
 
 from tfbigbatch import experiment
 
-
 FEW_STEPS = {"log_every": "10 steps", "steps_per_execution": 10}
 VARIANTS = {
     "1k": {},

@@ -60,7 +60,7 @@ def settings(config, recipe, task, held_out, replicas):
 class _ResNet:
     name = "resnet"
     unit = 1.0
-    _EXAMPLE = "experiments/imagenet/resnet50_lars_4k.py"
+    _EXAMPLE = "experiments/imagenet/resnet50_lars.py:4k"
     wanted = (
         ("model.name", "resnet", _EXAMPLE),
         ("optimizer.name", "lars", _EXAMPLE),
@@ -90,7 +90,7 @@ class _ResNet:
 class _Bert:
     name = "bert"
     unit = 1.0
-    _EXAMPLE = "experiments/bert/mlperf_4096.py"
+    _EXAMPLE = "experiments/bert/mlperf.py:4k"
     wanted = (
         ("model.name", "bert", _EXAMPLE),
         ("optimizer.name", "lamb", _EXAMPLE),
@@ -120,7 +120,7 @@ class _Bert:
 class _Gnmt:
     name = "gnmt"
     unit = 100.0
-    _EXAMPLE = "experiments/wmt/gnmt_mlperf_1k.py"
+    _EXAMPLE = "experiments/wmt/gnmt_mlperf.py:1k"
     wanted = (
         ("optimizer.name", "adam", _EXAMPLE),
         ("schedule.decay", "mlperf_gnmt", _EXAMPLE),
