@@ -28,7 +28,7 @@ SOURCES = sorted(
 UNPICKLE = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "torch"}
 BETWEEN_OUR_PROCESSES = {"tfbigbatch/utils/jobs.py", "tfbigbatch/utils/job_process.py"}
 # The one place where a file is executed: experiment and study files.
-EXECUTES = {"tfbigbatch/experiment.py": {"exec_module"}}
+EXECUTES = {"tfbigbatch/experiment/files.py": {"exec_module"}}
 # Python's own functions, and methods of any module, that run what a text or a file says.
 FUNCTIONS, METHODS = {"eval", "exec", "compile", "__import__"}, {"exec_module", "run_path"}
 # Of Keras, what lets a file hold code; of archives, what writes where an archive says.

@@ -1,0 +1,272 @@
+"""The fields of an experiment, with their defaults and what they mean."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import ml_collections
+
+from tfbigbatch import scaling, schedules, tasks
+from tfbigbatch.errors import InputError, nearest
+from tfbigbatch.experiment.changes import unknown_field
+from tfbigbatch.experiment.files import first_and_last_line
+
+PRECISIONS = ("float32", "bfloat16", "float16")
+# Fields that may differ between the phases of a run; a name that ends in a dot means all fields in it.
+PHASE_FIELDS = (
+    "batch_size",
+    "accumulation_steps",
+    "duration",
+    "schedule.",
+    "data.",
+    "evaluation_batch_size",
+    "evaluate_every",
+    "checkpoint_every",
+    "log_every",
+)
+
+_BATCH: dict[str, Any] = {
+    "seed": 0,
+    # Examples in one step: per replica x accumulation x replicas.
+    "batch_size": 32,
+    "accumulation_steps": 1,
+    # Logical CPUs of one machine in place of as many devices, where the number of replicas changes the result: Adasum,
+    # batch normalisation. 0: the devices that exist.
+    "simulated_replicas": 0,
+    "duration": "1 epochs",
+}
+
+_SCHEDULE: dict[str, Any] = {
+    # The recipe as tuned at this batch size; `rule` scales it to the run's.
+    "batch_size": 32,
+    "learning_rate": 0.1,
+    "warmup_epochs": 0.0,
+    # In place of warmup_epochs: steps at the schedule's own batch size, as '3125 steps'.
+    "warmup": "",
+    "rule": "none",
+    "decay": "linear",
+    # Of the decays that take them; see `schedules.build`.
+    "power": 2.0,
+    "end": 0.0,
+    "start": "0 epochs",
+    "factor": 0.1,
+    "every": "1 epochs",
+    "staircase": True,
+    "boundaries": (),
+    "remain": 2 / 3,
+    "interval": 0.0,
+    # Shape of the warm-up: linear or exponential.
+    "rise": "linear",
+}
+
+# DATE watches the warm-up, and lowers the peak learning rate where it must; see docs/date.md.
+_DATE: dict[str, Any] = {
+    "enabled": False,
+    # Training examples of the probe; a micro-batch must fit in a replica's memory.
+    "micro_batch_size": 64,
+    "micro_batches": 8,
+    # Whether the gradient noise may lower the peak, beside a blow-up of the loss.
+    "use_noise": True,
+    "highest_gain": 1.0,
+    "blow_up": 1.5,
+    "largest_update": 1.0,
+    "safety": 0.5,
+}
+
+# Recovery when the loss or a weight is no longer finite; see docs/reliability.md.
+_DIVERGENCE: dict[str, Any] = {
+    # How often the run may return to its last good checkpoint and skip the batches since.
+    "rollbacks": 0,
+    # Multiplies all learning rates at each rollback.
+    "rate_factor": 0.5,
+}
+
+# Measurements during a run that explain why a large batch loses accuracy; see docs/instruments.md.
+_INSTRUMENTS: dict[str, Any] = {
+    # Training examples for all instruments but the source 'steps'; a micro-batch must fit in a replica's memory.
+    "probe": {"micro_batch_size": 64, "micro_batches": 8},
+    # source: 'steps', the gradients of the training's own micro-batches and replicas, or 'probe', a fresh one at each
+    # measurement. smoothing: EMA decay applied at each measurement.
+    "noise_scale": {"enabled": False, "every": "50 steps", "source": "steps", "smoothing": 0.9},
+    "sharpness": {
+        "enabled": False,
+        "every": "5 epochs",
+        "eigenvalues": 3,
+        "iterations": 30,
+        "trace_samples": 10,
+        "radius": 0.05,
+    },
+    # trust_ratio: LARS and LAMB then keep their layer_statistics.
+    "layers": {"enabled": False, "every": "100 steps", "histograms": False, "trust_ratio": True},
+    # At the end of the run, from the first weights to the last. surface_points: 0, or an odd number.
+    "interpolation": {"enabled": False, "surface_points": 0},
+}
+
+_RUN: dict[str, Any] = {
+    "evaluate_every": "1 epochs",
+    # The run ends with the first evaluation in which the task's target metric reaches this; 0.0: never.
+    "stop_at_target": 0.0,
+    "checkpoint_every": "1 epochs",
+    "log_every": "10 steps",
+    "keep_checkpoints": 2,
+    # Whether training continues while a checkpoint is written; see docs/reliability.md.
+    "asynchronous_saving": False,
+    # Histograms of the weights in TensorBoard, at each evaluation.
+    "histograms": False,
+    # Steps in one call of the device's loop (Keras' steps_per_execution).
+    "steps_per_execution": 1,
+    # The whole step as one XLA computation, on one device; on a TPU it always is.
+    "jit_compile": False,
+    # float32, bfloat16 or float16 (with loss scaling); variables stay float32.
+    "mixed_precision": "float32",
+    # Phases of one run in their order: each a dictionary of the fields that differ, by dotted names, of those in
+    # PHASE_FIELDS: {"duration": "1563 steps", "schedule.learning_rate": 0.004}.
+    "phases": (),
+    # What --mlperf_log says of the submission.
+    "mlperf": {"org": "tfbigbatch", "platform": "unnamed", "division": "closed", "status": "research"},
+    # Operations with bitwise repeatable results; without them a resumed run may end in other bits.
+    "deterministic": True,
+}
+
+
+def new(task: str, *, model: str | None = None) -> ml_collections.ConfigDict:
+    """The config of an experiment on `task`, every field at its default; fields cannot be added.
+
+    Durations are strings that name their unit: '40 epochs', '1000 steps', '50000 examples'.
+
+    Args:
+      task: name of the task.
+      model: name of the model, where the task has several.
+
+    Raises:
+      ValueError: the task or the model is unknown.
+    """
+    kind = tasks.get(task)
+    fields = {
+        "task": task,
+        **_BATCH,
+        "schedule": _SCHEDULE,
+        "optimizer": {"name": "momentum", "momentum": 0.9},
+        "date": _DATE,
+        "divergence": _DIVERGENCE,
+        "instruments": _INSTRUMENTS,
+        "model": tasks.model_defaults(task, model),
+        "data": dict(kind.data_defaults),
+        "evaluation_batch_size": 256,
+        # The held-out split that is evaluated: choose a recipe on 'valid' where the task has one.
+        "evaluate_on": kind.evaluates_on[0],
+        **_RUN,
+    }
+    return ml_collections.ConfigDict(copy.deepcopy(fields)).lock()
+
+
+def tuned_recipe(config: ml_collections.ConfigDict, dataset_size: int) -> scaling.Recipe:
+    """The recipe of a config's schedule, at the batch size that it was tuned at.
+
+    Args:
+      config: of an experiment.
+      dataset_size: examples in an epoch.
+
+    Raises:
+      ValueError: the schedule or the duration is impossible.
+    """
+    schedule = config.schedule
+    if schedule.decay not in schedules.DECAYS:
+        raise InputError(f"schedule.decay={schedule.decay!r} is unknown. {nearest(schedule.decay, schedules.DECAYS)}")
+    total_steps = schedules.to_steps(
+        config.duration, name="duration", batch_size=config.batch_size, dataset_size=dataset_size
+    )
+    fields = {name: schedule[name] for names in schedules.DECAYS[schedule.decay] for name in names}
+    warmup_epochs = schedule.warmup_epochs
+    if schedule.warmup:
+        if warmup_epochs:
+            raise InputError(
+                f"schedule.warmup={schedule.warmup!r} and schedule.warmup_epochs={warmup_epochs}: give one of the two."
+            )
+        warmup_steps = schedules.to_steps(
+            schedule.warmup, name="schedule.warmup", batch_size=schedule.batch_size, dataset_size=dataset_size
+        )
+        warmup_epochs = warmup_steps * schedule.batch_size / dataset_size
+    return scaling.Recipe(
+        schedule.batch_size,
+        schedule.learning_rate,
+        warmup_epochs,
+        epochs=total_steps * config.batch_size / dataset_size,
+        decay={"name": schedule.decay, **fields},
+        rise=schedule.rise,
+    )
+
+
+def phases(config: ml_collections.ConfigDict) -> list[ml_collections.ConfigDict]:
+    """The configs of a run's phases, in their order; for a config without phases, the config itself.
+
+    Raises:
+      ValueError: a phase sets a field that does not exist, may not differ, or has another type.
+    """
+    found = []
+    for number, fields in enumerate(config.phases, 1):
+        phase = copy.deepcopy(config)
+        phase.phases = ()
+        for name, value in fields.items():
+            at = f"phases, phase {number}: {name}={value!r}"
+            if not any(name == known or known.endswith(".") and name.startswith(known) for known in PHASE_FIELDS):
+                raise InputError(f"{at}: the phases of a run may differ in {', '.join(PHASE_FIELDS)} only.")
+            unknown = unknown_field(phase, name)
+            if unknown:
+                raise unknown
+            holder, _, last = name.rpartition(".")
+            try:
+                (phase[holder] if holder else phase)[last] = value
+            except TypeError as error:
+                raise InputError(f"{at}: {first_and_last_line(error)}") from None
+        found.append(phase)
+    return found or [config]
+
+
+def completed(stored: dict[str, Any]) -> dict[str, Any]:
+    """A stored plain config with the fields that were added after it was written, at their defaults."""
+    if stored.get("task") not in tasks.names():
+        return stored
+    named = stored.get("model", {}).get("name") if tasks.get(stored["task"]).models else None
+    # As JSON has them, with lists for tuples. The fields of an optimizer are its own: the default one's do not apply.
+    defaults = json.loads(json.dumps(new(stored["task"], model=named).to_dict()))
+    del defaults["optimizer"]
+    return _filled(stored, defaults)
+
+
+def _filled(given: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+    missing = {name: value for name, value in known.items() if name not in given}
+    inner = {
+        name: _filled(given[name], value)
+        for name, value in known.items()
+        if isinstance(value, dict) and isinstance(given.get(name), dict)
+    }
+    return {**given, **missing, **inner}
+
+
+def shrink(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
+    """Changes `config` to a smoke run: seconds on fake data, a tiny model of the same structure."""
+    smaller = tasks.get(config.task).smoke_model(config.model.to_dict())
+    config.model.update({name: value for name, value in smaller.items() if name in config.model})
+    config.accumulation_steps = min(config.accumulation_steps, 2)
+    config.batch_size = 16 * config.accumulation_steps
+    config.schedule.batch_size = config.batch_size
+    config.schedule.warmup_epochs = min(config.schedule.warmup_epochs, 0.1)
+    config.schedule.warmup = "1 steps" if config.schedule.warmup else ""
+    config.schedule.start, config.schedule.every = "3 steps", "1 steps"
+    config.schedule.boundaries = tuple(f"{number + 3} steps" for number in range(len(config.schedule.boundaries)))
+    config.evaluation_batch_size = 16
+    config.steps_per_execution = 2
+    config.duration = "8 steps"
+    # At most two phases of the same structure, whatever their durations.
+    config.phases = tuple(
+        {**{name: "1 steps" for name in fields if name == "schedule.warmup"}, "duration": "4 steps"}
+        for fields in config.phases[:2]
+    )
+    config.evaluate_every = config.checkpoint_every = "4 steps"
+    for name in ("noise_scale", "sharpness", "layers"):
+        config.instruments[name].every = "4 steps"
+    config.log_every = "2 steps"
+    return config

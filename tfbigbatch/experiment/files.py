@@ -1,0 +1,167 @@
+"""Experiment and study files: found by path or name, executed, and their mistakes reported."""
+
+from __future__ import annotations
+
+import difflib
+import glob
+import importlib.util
+import inspect
+import os
+import traceback
+import types
+from collections.abc import Mapping
+from typing import Any
+
+import ml_collections
+
+from tfbigbatch.errors import InputError, nearest
+
+# The folder of the experiments that the package ships.
+SHIPPED = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "experiments")
+
+
+def variant_of(file: str, base: str) -> ml_collections.ConfigDict:
+    """The config of the experiment `base` in the same folder as `file`, to be changed.
+
+    Use: `config = experiment.variant_of(__file__, "lstm_small_batch.py")`; `base` may carry an argument, "lamb.py:1k".
+    """
+    return load(os.path.join(os.path.dirname(os.path.abspath(file)), base))
+
+
+def choose(
+    config: ml_collections.ConfigDict, variants: Mapping[str, Mapping[str, Any]], name: str
+) -> ml_collections.ConfigDict:
+    """Sets the fields of one variant of a recipe; for an experiment file with an argument.
+
+    Args:
+      config: changed in place.
+      variants: for each name that the argument may have, dotted fields and their values.
+      name: the argument of the file.
+
+    Raises:
+      ValueError: there is no variant of that name.
+    """
+    if name not in variants:
+        raise InputError(f"there is no variant {name!r}. {nearest(name, variants)}")
+    for field, value in variants[name].items():
+        holder, _, last = field.rpartition(".")
+        (config[holder] if holder else config)[last] = value
+    return config
+
+
+def find(experiment: str) -> tuple[str, str | None]:
+    """(path, argument) of an experiment or study: a path, or the name of one that the package ships.
+
+    'experiments/bert/lamb.py:32k' is a path with an argument; 'bert/lamb:32k' and 'bert/lamb.py:32k' are the same by
+    name. A path that exists is preferred to a name.
+    """
+    path, colon, argument = experiment.partition(":")
+    candidates = [path]
+    if not os.path.isabs(path):
+        name = path if path.endswith(".py") else f"{path}.py"
+        candidates += [os.path.join(SHIPPED, name), os.path.join(SHIPPED, name.removeprefix("experiments/"))]
+    found = next((candidate for candidate in candidates if os.path.isfile(candidate)), path)
+    return found, argument if colon else None
+
+
+def shipped() -> list[str]:
+    """Names of the experiments that the package ships, with their variants: 'bert/lamb:32k'. Executes their files."""
+    names = []
+    for path in sorted(glob.glob(os.path.join(SHIPPED, "*", "*.py"))):
+        name = os.path.relpath(path, SHIPPED).removesuffix(".py")
+        if not os.path.basename(path).startswith("study"):
+            variants = getattr(_module(path, "config", ""), "VARIANTS", None)
+            names += [f"{name}:{variant}" for variant in variants] if variants else [name]
+    return names
+
+
+def load(experiment: str) -> ml_collections.ConfigDict:
+    """The config that an experiment file gives, locked.
+
+    Args:
+      experiment: its path or its name, with the file's argument behind a colon; see `find`.
+
+    Raises:
+      ValueError: there is no such file, it sets a field that does not exist or with a wrong type, takes no such
+        argument, or has no `get_config`.
+    """
+    config = call(experiment, "get_config", flag="config", example="digits/lstm_legw")
+    if not isinstance(config, ml_collections.ConfigDict):
+        raise InputError(
+            f"--config={experiment}: get_config() returned {type(config).__name__}; expected what experiment.new gave."
+        )
+    return config.lock()
+
+
+def call(experiment: str, function: str, *, flag: str, example: str) -> Any:
+    """What a function of a Python file returns, called with the argument behind the colon where there is one.
+
+    Args:
+      experiment: the file's path or name, with its argument; see `find`.
+      function: its name.
+      flag: the command's flag that named the file, for errors.
+      example: a file to suggest in errors.
+
+    Raises:
+      ValueError: there is no such file or function, it takes no argument, or it trips over a config's field.
+    """
+    path, argument = find(experiment)
+    module = _module(path, flag, example)
+    if not hasattr(module, function):
+        raise InputError(f"--{flag}={experiment} has no function {function}(); see experiments/README.md.")
+    found = getattr(module, function)
+    if argument is not None and not inspect.signature(found).parameters:
+        raise InputError(f"--{flag}={experiment}: {os.path.basename(path)} takes no argument; leave :{argument} out.")
+    try:
+        return found() if argument is None else found(argument)
+    except InputError as error:
+        if experiment in str(error):
+            raise
+        raise InputError(f"--{flag}={experiment}: {error}") from None
+    except Exception as error:
+        raise _of_file(error, path, flag) from None
+
+
+def execute(experiment: str) -> None:
+    """Executes an experiment or study file, for what it registers."""
+    _module(find(experiment)[0], "config", "digits/lstm_legw")
+
+
+def _module(path: str, flag: str, example: str) -> types.ModuleType:
+    if not os.path.isfile(path):
+        raise InputError(f"--{flag}={path}: no such file. {_suggestion(path, example)}")
+    spec = importlib.util.spec_from_file_location("tfbigbatch_experiment", path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"--{flag}={path} is not a Python file.")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except InputError:
+        raise
+    except SyntaxError as error:
+        raise InputError(f"--{flag}={path} is not valid Python: {error}.") from None
+    except Exception as error:
+        raise _of_file(error, path, flag) from None
+    return module
+
+
+def _suggestion(path: str, example: str) -> str:
+    """What to give in place of a file that does not exist: the nearest name that the package ships."""
+    name = "/".join(path.removesuffix(".py").split("/")[-2:])
+    close = difflib.get_close_matches(name, shipped(), 1, 0.7)
+    return f"Did you mean {close[0]!r}?" if close else f"Give a file, or a name such as {example}."
+
+
+def _of_file(error: Exception, path: str, flag: str) -> InputError:
+    """The error for an exception that the code of a file raised, with its line."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+    line = f", line {lines[-1]}" if lines else ""
+    return InputError(f"--{flag}={path}{line}: {type(error).__name__}: {first_and_last_line(error)}")
+
+
+def first_and_last_line(error: Exception) -> str:
+    """An ml_collections message without the whole config that it prints in the middle."""
+    text = str(error.args[0] if error.args else error).replace("\\n", "\n").strip().strip("'\"")
+    lines = text.splitlines() or [type(error).__name__]
+    first = lines[0].split(" Other fields present")[0]
+    return f"{first} {lines[-1]}" if lines[-1].startswith("Did you mean") else first
