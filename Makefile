@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # PEP 517 throughout: a dependency of tf-models-official does not build through the older setup.py path.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --use-pep517 --constraint constraints.txt
 
-.PHONY: setup train results tune test test-slow tpu-check clean
+.PHONY: setup train results tune lint test test-slow tpu-check clean
 
 setup: $(VENV)/.installed
 
@@ -42,6 +42,12 @@ tune: setup
 tune-%: setup
 	$(BIN)/python tools/tune.py --config=$(DIGITS)_$*.py --model_dir=runs/tune/$* --seeds=100,101,102 \
 	  --learning_rates=$(RATES) --warmup_epochs=$(WARMUPS) --results=docs/results/tuning/$*
+
+# Style, likely bugs and types.
+lint: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
 
 # A process for each of two cores; the tests of one file stay together.
 test: $(VENV)/.installed-parity
