@@ -10,6 +10,8 @@ import tensorflow as tf
 
 from tfbigbatch import experiment, tasks, train
 from tfbigbatch.runs.metrics_log import read_rows
+from tfbigbatch.tasks.base import Task
+from tfbigbatch.tasks.bert import BertTask
 from tfbigbatch.training.train_step import TrainingModel
 
 ROOT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "experiments")
@@ -30,7 +32,9 @@ def smokes():
     # One phase takes half the time of two.
     for name, config in sorted(shrunk.items(), key=lambda item: len(item[1].phases)):
         # Tasks of one base differ in their heads alone.
-        base = tasks.get(config.task).__mro__[-2].__name__
+        base = next(
+            cls.__name__ for cls in reversed(tasks.get(config.task).__mro__) if cls not in (object, Task, BertTask)
+        )
         model = {name: value for name, value in config.model.items() if name != "label_smoothing"}
         # How much is dropped changes no step.
         model["dropout"] = bool(model.get("dropout"))

@@ -122,7 +122,7 @@ def _run(
             f"jit_compile=True: TensorFlow compiles a training step on one device only, and --strategy={strategy_name} "
             f"has {strategy.num_replicas_in_sync} replicas. Leave it False; optimizer.jit_compile works anywhere."
         )
-    if tasks.get(config.task).scores is not None and is_multi_worker(strategy):
+    if tasks.get(config.task).has_scores and is_multi_worker(strategy):
         raise InputError(
             f"--strategy={strategy_name}: task {config.task} is scored by all outputs together, in one process. Train "
             "on one machine, with --strategy=mirrored or one_device and no TF_CONFIG."
@@ -163,14 +163,13 @@ def _run(
         raise InputError(f"--mlperf_log: its rules know no phases, and the run has {len(phases)}. Log each as a run.")
     check_instruments(config, phases[0].task.carries_state, strategy.num_replicas_in_sync)
     task, plan, total_steps = phases[0].task, phases[0].plan, phases[-1].last_step
-    kept, signature = getattr(task, "kept", {}), getattr(task, "signature", None)
-    directory.check_kept(kept)
+    directory.check_kept(task.run_files)
     for line in (
         f"task       {config.task}: {task.train.source}, {task.train.contents}",
         f"strategy   {chosen}",
         *run_phases.lines(phases),
         f"optimizer  {config.optimizer.get('name')}, {config.mixed_precision}",
-        *([f"score      {target.name}, {signature}"] if signature else []),
+        *([f"score      {target.name}, {task.score_signature}"] if task.score_signature else []),
         *rollbacks.lines(),
         *(f"changed    since the run began: {line}" for line in changed),
     ):
@@ -233,8 +232,8 @@ def _run(
 
     # ---- Train --------------------------------------------------------------------------------
     devices = [device.name for device in tf.config.list_logical_devices()]
-    directory.open(config.to_dict(), devices, {"signature": signature} if signature else None)
-    directory.keep(kept)
+    directory.open(config.to_dict(), devices, {"signature": task.score_signature} if task.score_signature else None)
+    directory.keep(task.run_files)
     log = MetricsLog(directory, resume_step=first_step)
     started, seconds_before = time.perf_counter(), before.get("seconds", 0.0) if resumed else 0.0
 

@@ -6,7 +6,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.models.gnmt.network import gnmt
-from tfbigbatch.tasks.smoothed_tokens import SmoothedTokenCrossEntropy
+from tfbigbatch.tasks.losses import SmoothedTokenCrossEntropy
 from tfbigbatch.training.train_step import TrainingModel
 
 

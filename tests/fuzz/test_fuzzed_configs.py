@@ -65,7 +65,7 @@ def planned(config, folder):
     Rollbacks(folder, config).slowed(config)
 
     class Data:
-        data_decides, carries_state = None, False
+        data_signature, carries_state = None, False
 
         def __init__(self):
             self.train = self

@@ -6,7 +6,7 @@ import tf_keras
 from tests.helpers import numpy_gnmt
 from tfbigbatch.models.gnmt.decoding import translate
 from tfbigbatch.models.gnmt.network import gnmt
-from tfbigbatch.tasks.smoothed_tokens import SmoothedTokenCrossEntropy
+from tfbigbatch.tasks.losses import SmoothedTokenCrossEntropy
 from tfbigbatch.training.train_step import TrainingModel
 
 FIELDS = {"vocabulary_size": 11, "hidden_units": 5, "embedding_units": 4, "initial_scale": 0.7}

@@ -15,13 +15,13 @@ def task():
     return Gnmt(model=model, data=Gnmt.data_defaults, data_dir=None, use_fake_data=True)
 
 
-def after_updates(task, cuts, accumulation_steps):
+def after_steps(task, batch_slices, accumulation_steps):
     tf_keras.utils.set_random_seed(0)
-    model = TrainingModel(task.network(), accumulation_steps, metrics_in_training=False, cuts=cuts)
+    model = TrainingModel(task.network(), accumulation_steps, metrics_in_training=False, batch_slices=batch_slices)
     model.compile(tf_keras.optimizers.SGD(0.5), loss=task.loss())
     batches = task.train.training_batches(tf.distribute.InputContext(), batch_size=8, seed=0, first_step=0, last_step=4)
-    if not cuts:
-        batches = batches.map(lambda *batch: task.cuts[-1](batch))
+    if not batch_slices:
+        batches = batches.map(lambda *batch: task.batch_slices[-1](batch))
     else:
         assert len({int(features["bucket"][0]) for features, *_ in batches}) == 2
     model.fit(batches, verbose=0)
@@ -31,7 +31,7 @@ def after_updates(task, cuts, accumulation_steps):
 @pytest.mark.slow  # Half a minute: every bucket is a branch of the step, traced forward and backward.
 @pytest.mark.parametrize("accumulation_steps", [1, 2])
 def test_a_batch_cut_to_its_bucket_gives_the_same_update(task, accumulation_steps):
-    cut, whole = (after_updates(task, cuts, accumulation_steps) for cuts in (task.cuts, ()))
+    cut, whole = (after_steps(task, slices, accumulation_steps) for slices in (task.batch_slices, ()))
     for one, other in zip(cut, whole):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
 

@@ -4,7 +4,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.optimizers.accumulation import accumulate_gradients
-from tfbigbatch.tasks.smoothed_tokens import SmoothedTokenCrossEntropy
+from tfbigbatch.tasks.losses import SmoothedTokenCrossEntropy
 
 RANDOM = np.random.RandomState(0)
 LABELS = RANDOM.randint(0, 7, (4, 5)).astype(np.int32)

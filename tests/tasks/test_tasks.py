@@ -26,7 +26,7 @@ def test_a_task_has_every_part_and_runs_on_fake_data(name):
     batch = next(
         iter(task.train.training_batches(tf.distribute.InputContext(), batch_size=4, seed=0, first_step=0, last_step=1))
     )
-    x, y, *_ = task.cuts[-1](batch) if hasattr(task, "cuts") else batch
+    x, y, *_ = task.batch_slices[-1](batch) if task.batch_slices else batch
     if cls.carries_state:
         states = [tf.zeros([4, *state.shape[1:]]) for state in network.inputs[1:]]
         predicted, *after = network([x["tokens"], *states])
@@ -47,18 +47,18 @@ def test_a_task_has_every_part_and_runs_on_fake_data(name):
             assert np.isfinite(metric.result().numpy())
             # As Keras names them.
             names.append(metric.name if output is None else f"{output}_{metric.name}")
-    if task.scores is not None:
-        held_out = getattr(task, cls.evaluates_on[0])
+    if task.has_scores:
+        held_out = task.held_out(cls.evaluates_on[0])
         x, *_ = next(iter(held_out.evaluation_batches(tf.distribute.InputContext(), batch_size=len(held_out))))
-        outputs = task.predicted(network, x) if hasattr(task, "predicted") else network(x)
+        outputs = task.predictions(network, x)
         names += task.scores(held_out, tf.nest.map_structure(np.asarray, outputs))
-    assert task.data_decides and task.metrics_in_training in (True, False)
+    assert task.data_signature and task.metrics_in_training in (True, False)
     assert task.target in names and task.higher_is_better in (True, False)
     for check in task.checks:
         check()
     assert cls.training_examples is None or cls.training_examples >= 1
-    for split in ("train", *cls.evaluates_on):
-        assert getattr(task, split).contents
+    for split in (task.train, *map(task.held_out, cls.evaluates_on)):
+        assert split.contents
 
 
 def test_an_unknown_task_is_told_the_nearest():

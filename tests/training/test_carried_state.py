@@ -10,7 +10,7 @@ from tests.helpers.numpy_lstm import cross_entropies
 from tfbigbatch.data import fake
 from tfbigbatch.data.language_model.contiguous_batches import Streams
 from tfbigbatch.models.lstm_language_model import lstm_language_model
-from tfbigbatch.tasks.perplexity import Perplexity
+from tfbigbatch.tasks.metrics import Perplexity
 from tfbigbatch.training import input_pipelines
 from tfbigbatch.training.carried_state import CarriedState, StatefulTrainingModel
 

@@ -76,7 +76,7 @@ class Examination:
         tf_keras.mixed_precision.set_global_policy(precision if precision == "float32" else f"mixed_{precision}")
         self._phase = phases.phases_of(config, lambda fields: _task(fields, data_dir, use_fake_data), 1)[0]
         task = self._task = self._phase.task
-        if task.carries_state or getattr(task, "cuts", ()) or task.scores is not None:
+        if task.carries_state or task.batch_slices or task.has_scores:
             raise InputError(
                 f"{model_dir}: task {config.task} has examples in streams, in several shapes, or scores instead of "
                 "metrics. Expected a run of a task that classifies."

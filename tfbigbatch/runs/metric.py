@@ -23,7 +23,7 @@ class Metric:
     def of_task(cls, task, split="test"):
         """The target of the task registered under a name, on one of its held-out sets."""
         found = tasks.get(task)
-        return cls(found.target, getattr(found, "higher_is_better", True), split)
+        return cls(found.target, found.higher_is_better, split)
 
     @property
     def title(self):

@@ -1,43 +1,48 @@
-"""Tasks by name: model, data, loss, metrics and target, one file each."""
+"""Tasks by name: model, data, loss, metrics and target."""
+
+from __future__ import annotations
 
 import importlib
+from typing import Any
 
 from tfbigbatch.errors import InputError, nearest
+from tfbigbatch.tasks.base import Task
 
-# Named here, imported when asked for: a task's data or model may need an optional package.
-_TASKS = {
+# Imported when asked for: a task's data or model may need an optional package.
+_BUILT_IN = {
     "bert_glue": "bert_finetuning.glue.BertGlue",
     "bert_pretraining": "bert_pretraining.BertPretraining",
     "bert_race": "bert_finetuning.race.BertRace",
     "bert_squad": "bert_finetuning.squad.BertSquad",
-    "digits_lstm": "digits_lstm.DigitsLSTM",
+    "digits_lstm": "small_images.DigitsLSTM",
     "gnmt": "gnmt.Gnmt",
     "image_classification": "image_classification.ImageClassification",
     "lstm_language_model": "language_model.LSTMLanguageModel",
-    "mnist_lenet": "mnist_lenet.MnistLeNet",
-    "mnist_lstm": "mnist_lstm.MnistLSTM",
+    "mnist_lenet": "small_images.MnistLeNet",
+    "mnist_lstm": "small_images.MnistLSTM",
 }
 
 
-def names():
+def names() -> list[str]:
     """The registered names, sorted."""
-    return sorted(_TASKS)
+    return sorted(_BUILT_IN)
 
 
-def get(name):
-    """The class of the task registered under `name`, the name of its file.
+def get(name: str) -> type[Task]:
+    """The class of the task registered under `name`.
 
     Raises:
       ValueError: the name is unknown.
     """
-    if name not in _TASKS:
-        raise InputError(f"task {name!r} is unknown. {nearest(name, _TASKS)}")
-    module, _, cls = _TASKS[name].rpartition(".")
-    return getattr(importlib.import_module(f"tfbigbatch.tasks.{module}"), cls)
+    if name not in _BUILT_IN:
+        raise InputError(f"task {name!r} is unknown. {nearest(name, _BUILT_IN)}")
+    module, _, cls = _BUILT_IN[name].rpartition(".")
+    found: type[Task] = getattr(importlib.import_module(f"tfbigbatch.tasks.{module}"), cls)
+    return found
 
 
-def model_defaults(name, model=None):
-    """The fields of a task's model that an experiment may set, at their defaults.
+def model_defaults(name: str, model: str | None = None) -> dict[str, Any]:
+    """The fields of a task's model that an experiment may set, with their defaults.
 
     Args:
       name: of the task.

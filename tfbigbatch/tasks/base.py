@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import tensorflow as tf
-import tf_keras
-
-from tfbigbatch.data.dataset import Dataset
 from tfbigbatch.errors import InputError
+
+if TYPE_CHECKING:
+    # The registry of tasks imports this module, and the command line imports that without TensorFlow.
+    import tf_keras
+
+    from tfbigbatch.data.dataset import Dataset
 
 Tensors = Any
 """A tensor, or a nest of tensors."""
@@ -56,7 +58,7 @@ class Task:
     """What the data determines about the network ('10 classes'); the same in all phases of a run."""
     checks: Sequence[Callable[[], None]] = ()
     """Functions that raise ValueError where too many records are bad; called as a run proceeds."""
-    batch_slices: Sequence[Callable[[Tensors], Tensors]] = ()
+    batch_slices: Sequence[Callable[..., Tensors]] = ()
     """Functions that cut a training batch to a bucket's static shape, one for each bucket; () for one shape."""
     score_signature: str | None = None
     """What identifies how the score is computed (sacrebleu's signature); None for none."""
@@ -87,11 +89,15 @@ class Task:
         """The held-out split with this name, one of `evaluates_on`.
 
         Raises:
-          ValueError: the name is unknown.
+          ValueError: the name is unknown, or the task set no such attribute.
         """
         if split not in self.evaluates_on:
             raise InputError(f"evaluate_on={split!r}: expected one of {', '.join(self.evaluates_on)}.")
-        dataset: Dataset = self.__dict__[split]
+        dataset: Dataset | None = getattr(self, split, None)
+        if dataset is None:
+            raise InputError(
+                f"{type(self).__name__}: evaluates_on names {split!r}; expected an attribute of this name, the dataset."
+            )
         return dataset
 
     def network(self) -> tf_keras.Model:
@@ -106,16 +112,16 @@ class Task:
         """Weighted metrics, as `compile` takes them: each a sum and a count, so that a mask excludes padding."""
         return []
 
-    def predictions(self, network: tf_keras.Model, features: Tensors) -> tf.Tensor:
+    def predictions(self, network: tf_keras.Model, features: Tensors) -> Tensors:
         """What is scored of a batch; by default the network's outputs."""
         return network(features, training=False)
 
-    def scores(self, held_out: Dataset, outputs: Any) -> dict[str, float]:
+    def scores(self, held_out: Any, outputs: Any) -> dict[str, float]:
         """Scores of a held-out split, for a task with `has_scores`.
 
         Args:
           held_out: the split that was evaluated.
-          outputs: the `predictions` of all its examples, in order.
+          outputs: the `predictions` of all its examples as NumPy arrays, in order.
         """
         raise NotImplementedError(f"{type(self).__name__} defines no scores().")
 

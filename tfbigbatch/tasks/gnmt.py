@@ -1,9 +1,13 @@
-"""Translation of sentences by GNMT: the recurrent benchmark of MLPerf v0.5 to v0.7.
+"""Translation by GNMT: the recurrent benchmark of MLPerf v0.5 to v0.7.
 
 The data is a folder that tools/prepare_wmt.py wrote.
 """
 
+from __future__ import annotations
+
 import tempfile
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -12,46 +16,26 @@ import tf_keras
 from tfbigbatch.data.translation import fake
 from tfbigbatch.data.translation import manifest as translation_manifest
 from tfbigbatch.data.translation.dataset import TranslationRecords
-from tfbigbatch.data.translation.vocabulary import BEGIN, END, normalised
+from tfbigbatch.data.translation.vocabulary import BEGIN, END, Vocabulary, normalised
 from tfbigbatch.errors import InputError
 from tfbigbatch.models.gnmt import decoding
 from tfbigbatch.models.gnmt import network as gnmt_model
-from tfbigbatch.tasks.perplexity import Perplexity
+from tfbigbatch.tasks.base import Task
+from tfbigbatch.tasks.losses import SmoothedTokenCrossEntropy
+from tfbigbatch.tasks.metrics import token_metrics
 from tfbigbatch.tasks.scores.bleu import bleu, signature
-from tfbigbatch.tasks.smoothed_tokens import SmoothedTokenCrossEntropy
 
 
-class Gnmt:
-    """A task: model, data, loss, metrics and target.
+class Gnmt(Task):
+    """Translation of sentences.
 
-    Training cuts each batch to the shape of its bucket; see `TranslationRecords`. An evaluation gives the perplexity
-    of the references, and BLEU of what a beam search makes of the sources.
+    A training batch is cut to the shape of its bucket; see `TranslationRecords`. An evaluation gives the perplexity
+    of the references, and BLEU of the translations that a beam search finds.
 
-    Attributes:
-      models, training_examples: none; there is one model, and the data tells its size.
-      model_defaults: the fields of the model that an experiment may set; see `gnmt.gnmt`.
-      data_defaults: those of the pipeline (see `TranslationRecords`), of the search (`gnmt_decoding.translate`), and of
-        the score (`bleu`).
-      target, higher_is_better: the metric that tells the quality of a run, and its direction.
-      evaluates_on: the held-out sets, of which a config names one.
-      carries_state: no state goes on from one update to the next.
-      metrics_in_training: whether training steps update the metrics; over a vocabulary one costs as much as the loss.
-      metrics_beside_scores: an evaluation gives both.
-      data_decides: what the data decides about the network, in words.
-      signature: sacrebleu's, without which the score cannot be compared.
-      train, validation, test: `TranslationRecords`, or a few made-up pairs.
-      cuts: functions that cut a training batch to the shape of a bucket, in the order of the buckets.
-      checks: functions that raise where too many of their records are bad.
-
-    Args:
-      model: dictionary of the model's fields.
-      data: dictionary of the pipeline's, the search's and the score's.
-      data_dir: a prepared folder.
-      use_fake_data: a few made-up pairs in its place.
+    The model's fields are those of `network.gnmt` and of the loss; the data's are those of `TranslationRecords`, of
+    the search (`decoding.translate`) and of the score (`bleu`).
     """
 
-    models = ()
-    training_examples = None
     model_defaults = {
         "hidden_units": 1024,
         "embedding_units": 1024,
@@ -74,31 +58,28 @@ class Gnmt:
         "tokenize": "13a",
     }
     target = "bleu"
-    higher_is_better = True
     evaluates_on = ("validation", "test")
-    carries_state = False
-    metrics_in_training = False
-    metrics_beside_scores = True
+    metrics_in_training = False  # Over a vocabulary they cost as much as the loss.
+    has_scores = metrics_with_scores = True
 
-    @staticmethod
-    def smoke_model(model):
-        """The fields that a smoke run sets, for a tiny model of the same structure."""
-        del model
+    @classmethod
+    def smoke_model(cls, model: Mapping[str, Any]) -> dict[str, Any]:
         return {"hidden_units": 8, "embedding_units": 8, "encoder_layers": 3, "decoder_layers": 3}
 
-    def __init__(self, *, model, data, data_dir, use_fake_data):
+    def __init__(
+        self, *, model: Mapping[str, Any], data: Mapping[str, Any], data_dir: str | None, use_fake_data: bool
+    ) -> None:
         self._model = dict(model)
-        self._loss = {name: self._model[field] for name, field in _OF_LOSS.items()}
-        data = dict(data)
-        self._search = {name: data.pop(name) for name in ("beam_size", "length_penalty", "coverage_penalty")}
-        self._max_decoded = data.pop("max_decoded")
-        self._bleu = {name: data.pop(name) for name in ("lowercase", "tokenize")}
+        options = dict(data)
+        self._search = {name: options.pop(name) for name in ("beam_size", "length_penalty", "coverage_penalty")}
+        self._max_decoded = options.pop("max_decoded")
+        self._bleu = {name: options.pop(name) for name in ("lowercase", "tokenize")}
         if use_fake_data:
             # Lives as long as the task: its records are read from it.
             self._made_up = tempfile.TemporaryDirectory()
             manifest = fake.pairs(self._made_up.name)
             # Each shape is a branch of the step, and a second to trace.
-            data["most_shapes"] = min(data["most_shapes"], 2)
+            options["most_shapes"] = min(options["most_shapes"], 2)
             # An untrained network ends few sentences, and the made-up ones are shorter.
             self._max_decoded = min(self._max_decoded, 20)
         else:
@@ -110,49 +91,37 @@ class Gnmt:
                 "--test_source_files and their targets."
             )
         self._manifest = manifest
-        self.data_decides = f"{len(manifest.vocabulary):,} pieces"
-        self.signature = signature(**self._bleu)
-        self.train = TranslationRecords(manifest.splits["train"], manifest, **data)
+        self.vocabulary: Vocabulary = manifest.vocabulary
+        self.data_signature = f"{len(self.vocabulary):,} pieces"
+        self.score_signature = signature(**self._bleu)
+        # With the vocabulary, a run directory is enough to translate.
+        self.run_files = {translation_manifest.VOCABULARY: self.vocabulary.model}
+        self.train = TranslationRecords(manifest.splits["train"], manifest, **options)
         # In the corpus' order short and long sentences come together: one shape holds them all.
-        data["most_shapes"] = 1
+        options["most_shapes"] = 1
         self.validation, self.test = (
-            TranslationRecords(manifest.splits[name], manifest, **data) for name in self.evaluates_on
+            TranslationRecords(manifest.splits[name], manifest, **options) for name in self.evaluates_on
         )
-        self.cuts = self.train.cuts
-        self.checks = tuple(each.bad.check for each in (self.train, self.validation, self.test))
+        self.batch_slices = self.train.cuts
+        self.checks = tuple(split.bad.check for split in (self.train, self.validation, self.test))
 
-    @property
-    def vocabulary(self):
-        """The `translation_vocabulary.Vocabulary` of the data."""
-        return self._manifest.vocabulary
-
-    @property
-    def kept(self):
-        """What a run directory keeps of the data, so that translations need nothing else: names to bytes."""
-        return {translation_manifest.VOCABULARY: self.vocabulary.model}
-
-    def network(self):
+    def network(self) -> tf_keras.Model:
         """The Keras model, from the pieces of sources and targets to logits."""
         return network_of(self._model, len(self.vocabulary))
 
-    def loss(self):
-        """The loss that is trained, of logits."""
-        return SmoothedTokenCrossEntropy(**self._loss)
+    def loss(self) -> tf_keras.losses.Loss:
+        return SmoothedTokenCrossEntropy(self._model["label_smoothing"], self._model["loss_over"])
 
-    def metrics(self):
-        """Weighted metrics of the references, each a sum and a count, so that a mask leaves padding out."""
-        cross_entropy = tf_keras.metrics.SparseCategoricalCrossentropy(name="cross_entropy", from_logits=True)
-        return [cross_entropy, Perplexity(cross_entropy)]
+    def metrics(self) -> list[tf_keras.metrics.Metric]:
+        """Metrics of the references, given as the decoder's inputs."""
+        return token_metrics()
 
-    def predicted(self, network, features):
-        """What is scored of a batch: the pieces of its best translations.
+    def predictions(self, network: tf_keras.Model, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """The pieces of the best translations: int32 [n, max_decoded], padded with END.
 
         Args:
           network: as `network` makes it.
-          features: dictionary of 'source_ids' and 'source_lengths'; see `TranslationRecords`.
-
-        Returns:
-          int32 [n, max_decoded], END behind the last piece.
+          features: 'source_ids' and 'source_lengths'; see `TranslationRecords`.
         """
         found = decoding.translate(
             network,
@@ -165,49 +134,41 @@ class Gnmt:
         )
         return tf.ensure_shape(found.tokens[:, 0], [None, self._max_decoded])
 
-    def texts(self, outputs):
-        """The lines of translations, of what `predicted` gave: int32 [n, max_decoded]."""
+    def texts(self, outputs: np.ndarray) -> list[str]:
+        """The lines of the translations that `predictions` gave, int32 [n, max_decoded]."""
         return texts_of(self.vocabulary, outputs)
 
-    def scores(self, held_out, outputs):
-        """'bleu', in [0, 100], of the texts as they were before any preparation.
+    def scores(self, held_out: Any, outputs: np.ndarray) -> dict[str, float]:
+        """'bleu', in [0, 100], against the references as they were before any preparation.
 
         Args:
-          held_out: the set that was evaluated.
-          outputs: int32 [sentences, max_decoded], as `predicted` gives them.
+          held_out: the split that was evaluated.
+          outputs: what `predictions` gave, int32 [sentences, max_decoded].
         """
-        split = next(name for name in self.evaluates_on if getattr(self, name) is held_out)
+        split = next(name for name in self.evaluates_on if self.held_out(name) is held_out)
         _, references = self._manifest.texts(split)
         found = bleu(self.texts(outputs), references, **self._bleu)
         return {"bleu": found["score"]}
 
 
-_OF_LOSS = {"label_smoothing": "label_smoothing", "over": "loss_over"}
+_LOSS_FIELDS = ("label_smoothing", "loss_over")
 
 
-def network_of(model, vocabulary_size):
-    """The Keras model of a config's model fields; see `gnmt.gnmt`.
-
-    Args:
-      model: dictionary of the fields of `Gnmt.model_defaults`.
-      vocabulary_size: pieces of the vocabulary.
-    """
-    fields = {name: value for name, value in model.items() if name not in _OF_LOSS.values()}
+def network_of(model: Mapping[str, Any], vocabulary_size: int) -> tf_keras.Model:
+    """The GNMT network of a config's `model`, with the fields of `Gnmt.model_defaults`."""
+    fields = {name: value for name, value in model.items() if name not in _LOSS_FIELDS}
     return gnmt_model.gnmt(vocabulary_size=vocabulary_size, **fields)
 
 
-def texts_of(vocabulary, outputs):
-    """The lines that a search's outputs stand for, detokenised, with single spaces for all white space.
+def texts_of(vocabulary: Vocabulary, outputs: np.ndarray) -> list[str]:
+    """The detokenized lines of a search's outputs, int32 [n, length] padded with END; all white space is one space.
 
-    Bytes that the network put together may be a line's end, which would put all lines after it out of step.
-
-    Args:
-      vocabulary: `translation_vocabulary.Vocabulary`.
-      outputs: int32 [n, any], END behind the last piece.
+    Bytes that the network put together may be a line break, which would shift all lines after it.
     """
     return [normalised(vocabulary.text(_before_end(row))) for row in outputs]
 
 
-def _before_end(row):
+def _before_end(row: np.ndarray) -> list[int]:
     [ends] = np.nonzero(row == END)
-    return row[: ends[0]].tolist() if len(ends) else row.tolist()
+    ids: list[int] = row[: ends[0]].tolist() if len(ends) else row.tolist()
+    return ids

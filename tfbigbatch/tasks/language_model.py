@@ -1,46 +1,31 @@
-"""A text read word by word by an LSTM: the Penn Treebank of Zaremba et al. 2014, WikiText-2, any corpus.
+"""Language modelling by an LSTM: the Penn Treebank of Zaremba et al. 2014, WikiText-2, or any corpus.
 
 The data is a folder that tools/prepare_ptb.py wrote.
 """
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 import tf_keras
 
 from tfbigbatch.data import fake
 from tfbigbatch.data.language_model import corpus
 from tfbigbatch.data.language_model.contiguous_batches import Streams
-from tfbigbatch.models import lstm_language_model as model
-from tfbigbatch.tasks.perplexity import Perplexity
+from tfbigbatch.models import lstm_language_model
+from tfbigbatch.tasks.base import Task
+from tfbigbatch.tasks.metrics import token_metrics
 
 
-class LSTMLanguageModel:
-    """A task: model, data, loss, metrics and target.
+class LSTMLanguageModel(Task):
+    """A corpus read by an LSTM in `batch_size` contiguous streams, one window of each at a step.
 
-    A batch is of streams: `batch_size` parts of the text, each read window by window. The loss is the mean
-    over the streams' windows; where a text ends within a window, what is past its end counts as zero.
+    The loss is the mean over the windows of all streams; positions past the end of the text count as zero.
 
-    Attributes:
-      models, checks: none; there is one model, and nothing to check as a run goes on.
-      model_defaults: the fields of the model that an experiment may set: those of PTB-small.
-      data_defaults: those of the pipeline; it has none.
-      target, higher_is_better: the metric that tells the quality of a run, and its direction.
-      evaluates_on: the held-out sets, of which a config names one.
-      data_decides: what the data decides about the network, in words; the same in all phases of a run.
-      scores: None; the metrics tell all.
-      training_examples: None; the windows of an epoch depend on the corpus and on the batch.
-      carries_state: the network's states go on from one update to the next.
-      metrics_in_training: whether training steps update the metrics; over thousands of words one costs as much as
-        the loss, and says the same.
-      train, valid, test: `Streams`.
-
-    Args:
-      model: dictionary of the model's fields.
-      data: dictionary of the pipeline's; it has none.
-      data_dir: a prepared corpus.
-      use_fake_data: a small made-up text in its place.
+    The default model is Zaremba's small one. The windows of an epoch depend on the corpus and on the batch size.
     """
 
-    models = checks = ()
-    data_defaults = {}
     model_defaults = {
         "window": 20,
         "hidden_units": 200,
@@ -53,37 +38,34 @@ class LSTMLanguageModel:
     }
     target = "perplexity"
     higher_is_better = False
-    training_examples = scores = None
     evaluates_on = ("test", "valid")
     carries_state = True
-    metrics_in_training = False
+    metrics_in_training = False  # Over thousands of words they cost as much as the loss, and are the same.
 
-    def __init__(self, *, model, data, data_dir, use_fake_data):
+    def __init__(
+        self, *, model: Mapping[str, Any], data: Mapping[str, Any], data_dir: str | None, use_fake_data: bool
+    ) -> None:
+        del data
         self._model = model
         texts = fake.text() if use_fake_data else corpus.load(data_dir)
         self._vocabulary_size = len(texts.vocabulary)
-        self.data_decides = f"{self._vocabulary_size:,} words"
+        self.data_signature = f"{self._vocabulary_size:,} words"
         source = "fake text" if use_fake_data else data_dir
         self.train, self.valid, self.test = (
-            Streams(getattr(texts, split), self._vocabulary_size, model["window"], f"{source}, {split}")
-            for split in ("train", "valid", "test")
+            Streams(tokens, self._vocabulary_size, model["window"], f"{source}, {split}")
+            for split, tokens in (("train", texts.train), ("valid", texts.valid), ("test", texts.test))
         )
 
-    @staticmethod
-    def smoke_model(model):
-        """The fields that a smoke run sets, for a tiny model of the same structure."""
-        del model
+    @classmethod
+    def smoke_model(cls, model: Mapping[str, Any]) -> dict[str, Any]:
         return {"window": 4, "hidden_units": 4, "embedding_units": 3}
 
-    def network(self):
+    def network(self) -> tf_keras.Model:
         """The Keras model, from tokens and states to logits and states."""
-        return model.lstm_language_model(vocabulary_size=self._vocabulary_size, **self._model)
+        return lstm_language_model.lstm_language_model(vocabulary_size=self._vocabulary_size, **self._model)
 
-    def loss(self):
-        """The loss that is trained, of logits: the mean nats a token."""
+    def loss(self) -> tf_keras.losses.Loss:
         return tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
-    def metrics(self):
-        """Weighted metrics, each a sum and a count, so that a mask leaves padding out."""
-        cross_entropy = tf_keras.metrics.SparseCategoricalCrossentropy(name="cross_entropy", from_logits=True)
-        return [cross_entropy, Perplexity(cross_entropy)]
+    def metrics(self) -> list[tf_keras.metrics.Metric]:
+        return token_metrics()

@@ -28,9 +28,7 @@ def compiled_model(config, phases, *, jit_compile=False):
         sizes = {"batch_size": config.batch_size, "evaluation_batch_size": plan.evaluation_batch_size}
         model = StatefulTrainingModel(network, *step, **sizes)
     else:
-        # Of a task that decodes, or whose batches come in several shapes.
-        cuts, predicted = getattr(task, "cuts", ()), getattr(task, "predicted", None)
-        model = TrainingModel(network, *step, cuts=cuts, predicted=predicted)
+        model = TrainingModel(network, *step, batch_slices=task.batch_slices, predictions=task.predictions)
     model.compile(
         optimizer=_optimizer(
             optimizer_fields(config),

@@ -39,7 +39,7 @@ class Phase:
     @property
     def held_out(self):
         """The set that it is evaluated on."""
-        return getattr(self.task, self.config.evaluate_on)
+        return self.task.held_out(self.config.evaluate_on)
 
     @property
     def evaluation_steps(self):
@@ -82,10 +82,10 @@ def phases_of(config, make_task, replicas, skipped=0):
     found, first_step = [], 0
     for fields in experiment.phases(config):
         task = make_task(fields)
-        if found and task.data_decides != found[0].task.data_decides:
+        if found and task.data_signature != found[0].task.data_signature:
             raise InputError(
-                f"phases, phase {len(found) + 1}: its data is of {task.data_decides}, that of the first phase of "
-                f"{found[0].task.data_decides}. One network is trained: prepare both alike."
+                f"phases, phase {len(found) + 1}: its data is of {task.data_signature}, that of the first phase of "
+                f"{found[0].task.data_signature}. One network is trained: prepare both alike."
             )
         plan = plan_of(fields, task.train.examples_in_epoch(fields.batch_size), replicas)
         found.append(Phase(fields, task, plan, first_step, skipped))

@@ -17,22 +17,22 @@ class TrainingModel(tf_keras.Model):
       network: the Keras model.
       accumulation_steps: micro-batches in one update of a replica.
       metrics_in_training: whether training steps update the metrics too, and not the loss alone.
-      cuts: functions from a micro-batch to a smaller one of static shapes, of which the feature 'bucket' [n] of the
-        micro-batch names the one to use, the same in all of an update; () for none. Each is a branch of the step.
-      predicted: function from the network and features to what `predict` gives; None for the network's outputs.
+      batch_slices: functions that cut a micro-batch to a bucket's static shape, indexed by its feature 'bucket' [n],
+        which is the same for all of a step; () for none. Each is a branch of the step.
+      predictions: function from the network and features to what `predict` gives; None for the network's outputs.
 
     Attributes:
       step_gradients: None, or an `instruments.StepGradients` that is shown the gradients of every step; set it before
         `fit`. What is computed stays the same.
     """
 
-    def __init__(self, network, accumulation_steps=1, metrics_in_training=True, cuts=(), predicted=None):
+    def __init__(self, network, accumulation_steps=1, metrics_in_training=True, batch_slices=(), predictions=None):
         super().__init__(name="training")
         self.network = network
         self.accumulation_steps = accumulation_steps
         self.metrics_in_training = metrics_in_training
-        self._cuts = tuple(cuts)
-        self._predicted = predicted
+        self._batch_slices = tuple(batch_slices)
+        self._predictions = predictions
         self.step_gradients = None
         # Each replica returns metrics that are already reduced; Keras' default would sum them over workers.
         self.distribute_reduction_method = "first"
@@ -70,10 +70,12 @@ class TrainingModel(tf_keras.Model):
             return gradients
 
         def gradients_by_bucket(micro_batch):
-            if not self._cuts:
+            if not self._batch_slices:
                 return gradients_of(micro_batch)
             bucket = micro_batch[0]["bucket"][0]
-            return tf.switch_case(bucket, [lambda cut=cut: gradients_of(cut(micro_batch)) for cut in self._cuts])
+            return tf.switch_case(
+                bucket, [lambda part=part: gradients_of(part(micro_batch)) for part in self._batch_slices]
+            )
 
         if self.accumulation_steps == 1:
             gradients = gradients_by_bucket(data)
@@ -102,7 +104,7 @@ class TrainingModel(tf_keras.Model):
 
     def predict_step(self, data):
         x, _, _ = tf_keras.utils.unpack_x_y_sample_weight(data)
-        return self._predicted(self.network, x) if self._predicted else self(x, training=False)
+        return self._predictions(self.network, x) if self._predictions else self(x, training=False)
 
     def checkpointing(self):
         """What `Checkpoints` needs beside the network and the optimizer's variables, as its arguments."""

@@ -58,7 +58,7 @@ def training_step(network, jit_compile):
     import tensorflow as tf
     import tf_keras
 
-    from tfbigbatch.tasks.smoothed_tokens import SmoothedTokenCrossEntropy
+    from tfbigbatch.tasks.losses import SmoothedTokenCrossEntropy
 
     loss_of, optimizer = SmoothedTokenCrossEntropy(0.1), tf_keras.optimizers.Adam(1e-4)
     optimizer.build(network.trainable_variables)

@@ -1,7 +1,11 @@
-"""RACE by a BERT (Lai et al. 2017): questions about a passage, with four answers each.
+"""Fine-tuning of BERT on RACE (Lai et al. 2017): questions about a passage, with four answers each.
 
 The data is RACE's folder or tar file; see `race_passages.read`.
 """
+
+from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import tf_keras
@@ -13,55 +17,50 @@ from tfbigbatch.tasks.scores import race as race_scores
 
 
 class BertRace(FineTuning):
-    __doc__ = f"""RACE. {FineTuning.__doc__}"""
+    """RACE."""
 
     head_defaults = {"pooling": "first"}
     data_defaults = {
         "vocab_file": "",
         "lower_case": True,
         "max_seq_length": 512,
-        # 'middle' or 'high' for the questions of such schools alone.
+        # 'middle' or 'high' for the questions of these schools only.
         "level": "all",
-        # Of the training questions so many, evenly spaced; 0: all.
+        # Number of training questions, evenly spaced; 0: all.
         "train_questions": 0,
     }
     target = "all"
     evaluates_on = ("dev", "test")
-    data_decides = f"{len(race_passages.OPTIONS)} answers a question"
+    data_signature = f"{len(race_passages.OPTIONS)} answers a question"
 
-    def read(self, data_dir, use_fake_data):
+    def read_examples(self, data_dir: str | None, use_fake_data: bool) -> None:
         if use_fake_data:
             self.train, self.dev = fake.choices(len(race_passages.OPTIONS))
             self.test = self.dev
-            levels = np.resize(np.array(race_scores.LEVELS), len(self.dev))
-            self._levels = {id(self.dev): levels}
+            self._levels = {id(self.dev): np.resize(np.array(race_scores.LEVELS), len(self.dev))}
             return
-        self._levels = {}
-        for split in ("train", *self.evaluates_on):
-            features, levels = race.load(
-                split,
-                data_dir,
-                self._tokenizer,
-                max_seq_length=self._data["max_seq_length"],
-                level=self._data["level"],
-                questions=self._data["train_questions"] if split == "train" else 0,
-            )
-            setattr(self, split, features)
-            self._levels[id(features)] = levels
+        self.train, _ = self._load("train", data_dir, self._data["train_questions"])
+        self.dev, dev_levels = self._load("dev", data_dir)
+        self.test, test_levels = self._load("test", data_dir)
+        self._levels = {id(self.dev): dev_levels, id(self.test): test_levels}
 
-    def head(self, **sizes):
+    def _load(self, split: str, data_dir: str | None, questions: int = 0) -> tuple[Any, np.ndarray]:
+        return race.load(
+            split,
+            data_dir,
+            self._tokenizer,
+            max_seq_length=self._data["max_seq_length"],
+            level=self._data["level"],
+            questions=questions,
+        )
+
+    def head(self, **sizes: Any) -> tf_keras.Model:
         return bert.chooser(choices=len(race_passages.OPTIONS), **sizes)
 
-    def loss(self):
-        """The loss that is trained, of logits."""
+    def loss(self) -> tf_keras.losses.Loss:
         return tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
-    def scores(self, held_out, outputs):
-        """Accuracies in percent: 'middle', 'high' and 'all'.
-
-        Args:
-          held_out: the set that was evaluated.
-          outputs: float32 [examples, 4], the network's.
-        """
+    def scores(self, held_out: Any, outputs: np.ndarray) -> dict[str, float]:
+        """Accuracies in percent, 'middle', 'high' and 'all'; `outputs` is float32 [examples, 4]."""
         found = race_scores.scores(held_out.labels, np.argmax(outputs, axis=-1), self._levels[id(held_out)])
         return {name: value for name, value in found.items() if name != "total"}

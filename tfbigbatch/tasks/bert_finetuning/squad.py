@@ -1,11 +1,14 @@
-"""SQuAD by a BERT (Rajpurkar et al. 2016, 2018): answers that are a part of the paragraph, v1.1 and v2.
+"""Fine-tuning of BERT on SQuAD v1.1 and v2 (Rajpurkar et al. 2016, 2018): answers that are spans of a paragraph.
 
-The data is a folder with the JSON files of `data.train_file` and `data.evaluation_file`; of each, some articles
-alone may be taken.
+The data is a folder with the JSON files `data.train_file` and `data.evaluation_file`, or a range of their articles.
 """
 
-import os
+from __future__ import annotations
 
+import os
+from typing import Any
+
+import numpy as np
 import tf_keras
 
 from tfbigbatch.data.finetuning import fake, squad, squad_decoding, squad_questions
@@ -16,12 +19,12 @@ from tfbigbatch.tasks.scores import squad as squad_scores
 
 
 class BertSquad(FineTuning):
-    __doc__ = f"""SQuAD. {FineTuning.__doc__}"""
+    """SQuAD."""
 
     data_defaults = {
         "train_file": "train-v1.1.json",
         "evaluation_file": "dev-v1.1.json",
-        # Of each file's articles those of [first, last); a last of 0: to the end.
+        # The articles [first, last) of each file; a last of 0: to the end.
         "first_train_article": 0,
         "last_train_article": 0,
         "first_evaluation_article": 0,
@@ -33,15 +36,14 @@ class BertSquad(FineTuning):
         "max_query_length": 64,
         "n_best_size": 20,
         "max_answer_length": 30,
-        # SQuAD v2: whether a question may have no answer, and the odds above which it has none.
+        # SQuAD v2: whether a question may have no answer, and the odds of none above which the prediction is empty.
         "no_answer": False,
         "no_answer_threshold": 0.0,
     }
     target = "f1"
     evaluates_on = ("dev",)
-    data_decides = "nothing"
 
-    def read(self, data_dir, use_fake_data):
+    def read_examples(self, data_dir: str | None, use_fake_data: bool) -> None:
         data = self._data
         lengths = {name: data[name] for name in ("max_seq_length", "doc_stride", "max_query_length")}
         if use_fake_data:
@@ -62,26 +64,24 @@ class BertSquad(FineTuning):
         self.train = squad.windows(train, self._tokenizer, **lengths).training_features(f"{data_dir}, train")
         self.dev = self._windows.evaluation_features(f"{data_dir}, dev")
 
-    def head(self, **sizes):
+    def head(self, **sizes: Any) -> tf_keras.Model:
         return bert.span_finder(**sizes)
 
-    def loss(self):
-        """The losses of the two positions, whose sum is trained."""
+    def loss(self) -> dict[str, tf_keras.losses.Loss]:
+        """The losses of the start and end positions; their sum is trained."""
         return {
             name: tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True, name=f"{name}_nats")
             for name in ("start_positions", "end_positions")
         }
 
-    def metrics(self):
-        """None, for each output: what counts is `scores`."""
+    def metrics(self) -> dict[str, list[tf_keras.metrics.Metric]]:
         return {"start_positions": [], "end_positions": []}
 
-    def scores(self, held_out, outputs):
-        """SQuAD's 'exact_match' and 'f1', in percent; of v2 also those of its two kinds of questions.
+    def scores(self, held_out: Any, outputs: dict[str, np.ndarray]) -> dict[str, float]:
+        """SQuAD's 'exact_match' and 'f1' in percent; for v2 also those of its two kinds of questions.
 
         Args:
-          held_out: the set that was evaluated.
-          outputs: dictionary of float32 [windows, T], the network's.
+          outputs: 'start_positions' and 'end_positions', each float32 [windows, T].
         """
         del held_out
         data = self._data

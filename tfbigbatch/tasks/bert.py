@@ -1,0 +1,52 @@
+"""What pretraining and fine-tuning share: the sizes of BERT, its config fields, and its initial values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import tf_keras
+
+from tfbigbatch.models import bert, bert_checkpoints
+from tfbigbatch.tasks.base import Task
+
+
+class BertTask(Task):
+    """A task of a BERT model, which may start from a checkpoint (`model.init_checkpoint`; see `bert_checkpoints.read`).
+
+    Values that the checkpoint lacks, such as a new head's, are random.
+    """
+
+    models = tuple(bert.SIZES)
+    head_defaults: ClassVar[Mapping[str, Any]] = {}
+    """Fields of the model beside those of its size, with their defaults."""
+    metrics_in_training = False  # Over a vocabulary they cost as much as the loss.
+
+    @classmethod
+    def model_defaults_of(cls, name: str) -> dict[str, Any]:
+        return {"name": name, **bert.defaults(name), **cls.head_defaults, "init_checkpoint": ""}
+
+    @classmethod
+    def smoke_model(cls, model: Mapping[str, Any]) -> dict[str, Any]:
+        sizes = {"layers": 1, "hidden_units": 8, "heads": 2, "inner_units": 16, "max_positions": 64}
+        return {"name": "bert_tiny", **sizes, "init_checkpoint": ""}
+
+    def __init__(
+        self, *, model: Mapping[str, Any], data: Mapping[str, Any], data_dir: str | None, use_fake_data: bool
+    ) -> None:
+        self._model = {name: value for name, value in model.items() if name not in ("name", "init_checkpoint")}
+        self._init_checkpoint: str = model["init_checkpoint"]
+        self.read(data, data_dir, use_fake_data)
+
+    def read(self, data: Mapping[str, Any], data_dir: str | None, use_fake_data: bool) -> None:
+        """Reads the data into `train` and the held-out splits; the arguments are those of the task."""
+        raise NotImplementedError
+
+    def random_network(self) -> tf_keras.Model:
+        """The Keras model with random initial values."""
+        raise NotImplementedError
+
+    def network(self) -> tf_keras.Model:
+        network = self.random_network()
+        bert_checkpoints.begin_with(network, self._init_checkpoint)
+        return network

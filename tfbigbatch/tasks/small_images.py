@@ -1,0 +1,91 @@
+"""Classification of small images that fit in memory: scikit-learn's digits and MNIST, by an LSTM or LeNet-5."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+import tf_keras
+
+from tfbigbatch.data import fake
+from tfbigbatch.data.in_memory import digits, mnist
+from tfbigbatch.models import lenet, lstm
+from tfbigbatch.tasks.base import Task
+from tfbigbatch.tasks.losses import classification_loss
+from tfbigbatch.tasks.metrics import classification_metrics
+
+
+class SmallImageClassification(Task):
+    """Images in memory, classified. A subclass names its images and defines `network`."""
+
+    images: ModuleType
+    """The data set's module: SHAPE, CLASSES, BRIGHTEST and load(data_dir)."""
+    evaluates_on = ("test",)
+
+    def __init__(
+        self, *, model: Mapping[str, Any], data: Mapping[str, Any], data_dir: str | None, use_fake_data: bool
+    ) -> None:
+        del data
+        images = self.images
+        self._model = {
+            **model,
+            "shape": images.SHAPE,
+            "classes": images.CLASSES,
+            "brightest": images.BRIGHTEST,
+        }
+        self.train, self.test = fake.train_and_test(images) if use_fake_data else images.load(data_dir)
+
+    def loss(self) -> tf_keras.losses.Loss:
+        return classification_loss()
+
+    def metrics(self) -> list[tf_keras.metrics.Metric]:
+        return classification_metrics()
+
+
+class RowClassification(SmallImageClassification):
+    """Images read row by row by an LSTM (You et al. 2019, arXiv:1901.08256)."""
+
+    @classmethod
+    def smoke_model(cls, model: Mapping[str, Any]) -> dict[str, Any]:
+        return {"hidden_units": 4, "projection_units": 0}
+
+    def network(self) -> tf_keras.Model:
+        return lstm.row_classifier(**self._model)
+
+
+class DigitsLSTM(RowClassification):
+    """scikit-learn's digits by an LSTM: 1,437 images to train on, 360 to test."""
+
+    images = digits
+    model_defaults = {"hidden_units": 64, "projection_units": 0, "dropout": 0.0, "unroll": False}
+    training_examples = 1_437
+
+
+class MnistLSTM(RowClassification):
+    """MNIST by an LSTM: 60,000 images to train on, 10,000 to test.
+
+    The MNIST-LSTM of You et al. 2019 (arXiv:1901.08256): 128 hidden units, the rows projected to 128.
+    """
+
+    images = mnist
+    model_defaults = {"hidden_units": 128, "projection_units": 128, "dropout": 0.0, "unroll": False}
+    training_examples = 60_000
+
+
+class MnistLeNet(SmallImageClassification):
+    """MNIST by LeNet-5: 60,000 images to train on, 10,000 to test.
+
+    The model on which the Adasum paper (Maleki et al. 2020, arXiv:2006.02924) tests its rule with 4 to 32 workers.
+    """
+
+    images = mnist
+    model_defaults = {"filters": 6, "fc_units": 120}
+    training_examples = 60_000
+
+    @classmethod
+    def smoke_model(cls, model: Mapping[str, Any]) -> dict[str, Any]:
+        return {"filters": 3, "fc_units": 10}
+
+    def network(self) -> tf_keras.Model:
+        return lenet.lenet(**self._model)
