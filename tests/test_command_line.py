@@ -220,7 +220,7 @@ CASES = {
     "store": (
         [f"--config={LEGW}", "--model_dir=gs://bucket/run"],
         {},
-        "--model_dir=gs://bucket/run is the address of a store; expected a folder",
+        "--model_dir=gs://bucket/run is a URL; expected a folder",
     ),
     "bad profile": ([f"--config={LEGW}", "--model_dir=/proc/x", "--profile_steps=9,3"], {}, "expected FIRST,LAST"),
     "no data": (

@@ -26,7 +26,7 @@ SOURCES = sorted(
 )
 # Modules that make objects of bytes, or take archives apart by themselves, and who may use them, for what.
 UNPICKLE = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "torch"}
-BETWEEN_OUR_PROCESSES = {"tfbigbatch/utils/jobs.py", "tfbigbatch/utils/job_process.py"}
+BETWEEN_OUR_PROCESSES = {"tfbigbatch/utils/processes.py", "tfbigbatch/utils/job_process.py"}
 # The one place where a file is executed: experiment and study files.
 EXECUTES = {"tfbigbatch/experiment/files.py": {"exec_module"}}
 # Python's own functions, and methods of any module, that run what a text or a file says.

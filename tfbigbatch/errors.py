@@ -1,44 +1,48 @@
-"""The errors that a run ends with: each message is whole, and needs no traceback."""
+"""Exceptions that end a run. Their messages are complete: commands print them without a traceback."""
+
+from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 
 
 class InputError(ValueError):
-    """What the user gave cannot be used: says what came, what was expected and what to do.
+    """Invalid user input; the message has the value, what was expected and what to do.
 
-    The trainer prints it as one message and exits with code 1. Code that may run while TensorFlow
-    traces a function raises ValueError itself: AutoGraph passes on Python's own types alone.
+    Commands exit with code 1. Code that may run while TensorFlow traces a function raises ValueError instead:
+    AutoGraph re-raises only Python's own exception types unchanged.
     """
 
 
 class DivergedError(RuntimeError):
-    """Training left the finite numbers; the message names the metric and the window of steps."""
+    """A metric became NaN or infinite; the message names it and the window of steps."""
 
 
 class Preempted(Exception):
-    """A run was asked to stop, and was saved; the same command goes on from there."""
+    """A run was stopped on request, after saving; the same command resumes it."""
 
     exit_code = 42
 
 
 class WorkerLost(RuntimeError):
-    """Another worker of the cluster is gone, or does not answer; all must be started again.
+    """Another worker of the cluster died or does not answer.
 
-    The trainer exits with this code, for what supervises it: the run goes on from its newest checkpoint.
+    The trainer exits with this code. Its supervisor restarts all workers, which resume from the newest checkpoint.
     """
 
     exit_code = 75
 
 
-def nearest(name, known):
-    """Words for an error about an unknown name: ' Did you mean ...?' or the list of known names."""
-    close = difflib.get_close_matches(str(name), list(known), 1, 0.5)
+def nearest(name: object, known: Iterable[str]) -> str:
+    """The hint for an unknown name in an error message: 'Did you mean ...?' or the list of known names."""
+    known = sorted(known)
+    close = difflib.get_close_matches(str(name), known, 1, 0.5)
     if close:
         return f"Did you mean {close[0]!r}?"
-    return f"Known: {', '.join(sorted(known))}."
+    return f"Known: {', '.join(known)}."
 
 
-def missing_extra(package, extra):
+def missing_extra(package: str, extra: str) -> InputError:
     """The error for an optional dependency that is not installed."""
     return InputError(
         f"This needs {package}, which is not installed. Install it with: pip install 'tfbigbatch[{extra}]'"

@@ -20,6 +20,7 @@ from absl import flags
 from tfbigbatch.data.bert.prepare import corpus, existing, prepare
 from tfbigbatch.data.bert.prepare.settings import MASKINGS, Settings
 from tfbigbatch.utils import command
+from tfbigbatch.utils.processes import cores
 
 flags.DEFINE_string("source", None, f"The text. {corpus.UNDERSTOOD}", required=True)
 flags.DEFINE_string("output_dir", None, "Where the prepared set goes; the trainer's --data_dir.", required=True)
@@ -47,7 +48,7 @@ flags.DEFINE_bool("overwrite", False, "Replace what was prepared in --output_dir
 def _main(unused):
     flag = flags.FLAGS
     print(f"looking through {flag.source}", flush=True)
-    processes = flag.processes or command.cores()
+    processes = flag.processes or cores()
     if existing.find(flag.source):
         content, already = existing.index(
             flag.source, flag.output_dir, flag.vocab_file, processes=processes, overwrite=flag.overwrite

@@ -16,6 +16,7 @@ from absl import flags
 
 from tfbigbatch.data.images.prepare import layouts, prepare
 from tfbigbatch.utils import command
+from tfbigbatch.utils.processes import cores
 
 flags.DEFINE_string("source", None, f"The images. {layouts.UNDERSTOOD}", required=True)
 flags.DEFINE_string("output_dir", None, "Where the prepared set goes; the trainer's --data_dir.", required=True)
@@ -52,7 +53,7 @@ def _main(unused):
     flag = flags.FLAGS
     options = prepare.Options(
         shards=command.shards(flag.shards),
-        processes=flag.processes or command.cores(),
+        processes=flag.processes or cores(),
         **{name: flag[name].value for name in _AS_GIVEN},
     )
     print(f"looking through {flag.source}", flush=True)

@@ -18,6 +18,7 @@ from absl import flags
 from tfbigbatch.data.translation.prepare import prepare
 from tfbigbatch.data.translation.prepare.settings import REFUSALS, Settings
 from tfbigbatch.utils import command
+from tfbigbatch.utils.processes import cores
 
 flags.DEFINE_list("source_files", [], "The training text to translate from.")
 flags.DEFINE_list("target_files", [], "Its translation.")
@@ -46,7 +47,7 @@ def _main(unused):
     files = {prefix: (flag[f"{prefix}source_files"].value, flag[f"{prefix}target_files"].value) for prefix in _PREFIXES}
     options = prepare.Options(
         settings=Settings(**{field.name: flag[field.name].value for field in dataclasses.fields(Settings)}),
-        processes=flag.processes or command.cores(),
+        processes=flag.processes or cores(),
         **{
             name: flag[name].value
             for name in ("vocabulary", "vocabulary_size", "vocabulary_sentences", "shard_megabytes", "overwrite")

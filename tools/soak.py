@@ -21,7 +21,7 @@ from absl import flags
 from tfbigbatch.cluster.vitals import Vitals
 from tfbigbatch.errors import DivergedError, InputError, Preempted
 from tfbigbatch.utils import command
-from tfbigbatch.utils.signals import counting_signals
+from tfbigbatch.utils.signals import collecting_signals
 
 flags.DEFINE_float("minutes", 120.0, "How long; the run in progress is then ended.", lower_bound=0.0)
 flags.DEFINE_float("kill_every", 60.0, "Seconds between two kills, on average; 0 for none.", lower_bound=0.0)
@@ -39,7 +39,7 @@ def _main(unused):
     options = flags.FLAGS
     choices, seen = random.Random(options.seed), {"starts": 0, "kills": 0, "runs": 0, "vitals": []}
     end = time.monotonic() + 60.0 * options.minutes
-    with counting_signals() as signals:
+    with collecting_signals() as signals:
         first = os.path.join(options.model_dir, "undisturbed")
         # What the others are compared with is whole; where nothing is killed, the time is all that ends it.
         _run_to_its_end(first, options, seen, signals, None, float("inf") if options.kill_every else end)

@@ -11,7 +11,7 @@ from tfbigbatch import errors, experiment
 from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.studies.entry import Entry
 from tfbigbatch.studies.series import run_series
-from tfbigbatch.utils.jobs import cores
+from tfbigbatch.utils.processes import cores
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_a_signal_stops_the_children_and_the_same_command_goes_on(tmp_path, entr
     before = signal.signal(signal.SIGALRM, interrupt)
     signal.setitimer(signal.ITIMER_REAL, 0.1)
     try:
-        with pytest.raises(errors.Preempted, match="same command goes on"):
+        with pytest.raises(errors.Preempted, match="same command resumes"):
             run_series(entries, **arguments)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

@@ -5,19 +5,28 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 
 import pytest
 
-from tfbigbatch.utils.signals import counting_signals, ending_at_once
+from tfbigbatch.utils.signals import collecting_signals, exiting_on_signals
 
 
-def test_signals_are_counted_and_then_do_again_what_they_did():
+def test_signals_are_collected_and_then_do_again_what_they_did():
     before = signal.getsignal(signal.SIGTERM)
-    with counting_signals() as received:
+    with collecting_signals() as received:
         for number in (signal.SIGTERM, signal.SIGINT):
             os.kill(os.getpid(), number)
         assert received == [signal.SIGTERM, signal.SIGINT]
     assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_a_second_signal_may_interrupt():
+    with pytest.raises(KeyboardInterrupt), collecting_signals(interrupt_on_second=True) as received:
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert received == [signal.SIGTERM]
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(10)
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGUSR1"])
@@ -28,8 +37,8 @@ def test_a_signal_ends_the_process_with_one_line_and_its_code(name):
             "-c",
             textwrap.dedent(f"""
             import os, signal, time
-            from tfbigbatch.utils.signals import ending_at_once
-            with ending_at_once(7):
+            from tfbigbatch.utils.signals import exiting_on_signals
+            with exiting_on_signals(7):
                 try:
                     os.kill(os.getpid(), signal.{name})
                     time.sleep(10)
@@ -41,11 +50,11 @@ def test_a_signal_ends_the_process_with_one_line_and_its_code(name):
         text=True,
     )
     assert (ended.returncode, ended.stderr) == (7, "")
-    assert ended.stdout == "stopped on request, with nothing new to save; the same command goes on.\n"
+    assert ended.stdout == "stopped on request, with nothing new to save; the same command resumes.\n"
 
 
 def test_afterwards_the_signals_are_as_before():
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)]
-    with ending_at_once(7):
+    with exiting_on_signals(7):
         pass
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)] == before

@@ -29,7 +29,7 @@ from tfbigbatch.cluster.worker_loss import worker_loss
 from tfbigbatch.errors import InputError, Preempted
 from tfbigbatch.train import MODES, run, smoke
 from tfbigbatch.utils import command
-from tfbigbatch.utils.signals import ending_at_once
+from tfbigbatch.utils.signals import exiting_on_signals
 
 # For the workers of a cluster, in seconds: longer than a large model takes to compile. A single process has no limit.
 _STALL_TIMEOUT = 1800.0
@@ -181,7 +181,7 @@ def _signals_outside_training(options: flags.FlagValues) -> contextlib.AbstractC
     if "TF_CONFIG" in os.environ:
         # While TensorFlow waits for the other workers no Python handler would run: the default action ends the process.
         return contextlib.nullcontext()
-    return ending_at_once(options.preempted_exit_code)
+    return exiting_on_signals(options.preempted_exit_code)
 
 
 def _run_or_smoke(options: flags.FlagValues, config: ml_collections.ConfigDict, given: dict[str, Any]) -> None:

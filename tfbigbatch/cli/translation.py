@@ -99,7 +99,7 @@ def translate_file(trained, source, target, options, say=lambda line: None):
     counts = _looked_through(trained.vocabulary, source, options, say)
     search = searcher(trained, options)
     try:
-        with processes.bar(counts.lines, 0, " lines") as progress:
+        with processes.progress_bar(counts.lines, 0, " lines") as progress:
             atomic_write(
                 target, lambda file: _write(trained.vocabulary, source, search, options, file, progress.update)
             )

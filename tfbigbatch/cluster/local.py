@@ -11,7 +11,7 @@ import threading
 import time
 
 from tfbigbatch.errors import InputError, Preempted, WorkerLost
-from tfbigbatch.utils.signals import counting_signals
+from tfbigbatch.utils.signals import collecting_signals
 
 _POLL = 0.1  # seconds
 
@@ -63,7 +63,7 @@ def launch(command, workers, limits=None, say=print):
     for name in ("grace", "loss_grace"):
         if getattr(limits, name) <= 0:
             raise InputError(f"--{name}={getattr(limits, name)}: expected more than 0 seconds.")
-    with counting_signals() as requests:
+    with collecting_signals() as requests:
         for attempt in range(limits.restarts + 1):
             code = _Attempt(command, workers, limits, requests, say).outcome()
             if code != WorkerLost.exit_code or requests:

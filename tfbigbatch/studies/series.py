@@ -11,7 +11,7 @@ from tfbigbatch.errors import DivergedError, InputError, Preempted
 from tfbigbatch.runs.metric import Metric
 from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.studies.results_cache import ENDED, EndedRuns
-from tfbigbatch.utils import jobs as jobs_in_processes
+from tfbigbatch.utils.processes import Job, run_jobs
 
 _LOG_LINES = 8
 
@@ -113,7 +113,7 @@ def _in_processes(waiting, data_dir, run, processes, progress, ended):
     runs = {}
     for each in waiting:
         arguments = {"config": each.config, "model_dir": each.directory, "data_dir": data_dir}
-        runs[jobs_in_processes.Job(each.name, run, arguments, f"{each.directory}.log")] = each
+        runs[Job(each.name, run, arguments, f"{each.directory}.log")] = each
     failed = []
 
     def one_ended(job, code, logged):
@@ -129,7 +129,7 @@ def _in_processes(waiting, data_dir, run, processes, progress, ended):
             for line in logged.rstrip().splitlines()[-_LOG_LINES:]:
                 print(f"    {line}", flush=True)
 
-    jobs_in_processes.run_jobs(list(runs), processes, one_ended)
+    run_jobs(list(runs), processes, one_ended)
     if failed:
         logs = "\n  ".join(f"{job.name}: see {job.log}" for job in failed)
         raise InputError(f"{len(failed)} of {len(waiting)} runs failed, and the others ended:\n  {logs}")

@@ -1,31 +1,37 @@
-"""What every command shares: flags in, one clear message and an exit code out."""
+"""Command-line entry point: parses flags, turns errors into one message and an exit code."""
+
+from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from absl import app, flags, logging
 
 from tfbigbatch.errors import DivergedError, InputError, Preempted, WorkerLost
 
-# Here, so that a command that imports this module before TensorFlow has it set: TensorFlow's chatter at its
-# import would bury our own lines. Errors still show, but where there is no NVIDIA driver: there it reports
-# just that as an error, in every run.
+# Set here because commands import this module before TensorFlow, which logs a lot at its import. Errors still show,
+# except without an NVIDIA driver: TensorFlow reports its absence as an error, in every run.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if os.path.exists("/dev/nvidiactl") else "3")
 
-# The flags that `series_flags` defines then count as those of the command that calls it, as its --help shows.
+# The flags that `series_flags` defines then appear in the --help of the command that calls it.
 flags.disclaim_key_flags()
 
 
-def execute(main, parse=None, takes_arguments=False):
+def execute(
+    main: Callable[[list[str]], int | None],
+    parse: Callable[[list[str]], list[str]] | None = None,
+    takes_arguments: bool = False,
+) -> NoReturn:
     """Parses the flags, runs `main` and exits the process.
 
-    An InputError or DivergedError is printed as one message, with exit code 1; Preempted exits with
-    its own, 42 unless a flag says otherwise, WorkerLost with 75; anything else is a defect of ours and keeps its
-    traceback.
+    InputError and DivergedError are printed as one message, with exit code 1. Preempted exits with its own code, 42
+    unless a flag sets another, and WorkerLost with 75. Any other exception is a bug and keeps its traceback.
 
     Args:
-      main: function of the arguments that are not flags; returns the exit code, None as 0.
-      parse: function of sys.argv that parses the flags; None for the usual one.
+      main: function of the arguments that are not flags; returns the exit code, None meaning 0.
+      parse: function of sys.argv that parses the flags and returns the rest; None for absl's.
       takes_arguments: whether `main` takes arguments that are not flags.
     """
     logging.set_verbosity(logging.WARNING)
@@ -34,7 +40,7 @@ def execute(main, parse=None, takes_arguments=False):
     try:
         rest = (parse or _parse)(sys.argv)
         if len(rest) > 1 and not takes_arguments:
-            raise InputError(f"{rest[1]!r} is not a flag; flags begin with --, as --model_dir=DIR.")
+            raise InputError(f"{rest[1]!r} is not a flag; flags begin with --, such as --model_dir=DIR.")
         _check_folders()
         code = main(rest[1:]) or 0
     except (InputError, DivergedError) as error:
@@ -53,70 +59,65 @@ def execute(main, parse=None, takes_arguments=False):
     sys.exit(code)
 
 
-def _exit_from_a_cluster(code):
-    """Ends the process at once: at the interpreter's end TensorFlow waits for the other workers, or aborts."""
+def _exit_from_a_cluster(code: int) -> NoReturn:
+    """Ends the process at once: at the interpreter's exit TensorFlow would wait for the other workers, or abort."""
     sys.stderr.flush()
     os._exit(code)
 
 
-def _check_folders():
-    """Raises ValueError where a flag for a folder names a place that is none, such as gs://bucket.
+def _check_folders() -> None:
+    """Refuses URLs such as gs://bucket as folders: they would make folders gs: and bucket on the local disk.
 
-    Not seen, the name would make folders gs: and bucket on this machine's disk.
+    Raises:
+      ValueError: a flag NAME_dir is a URL.
     """
     for name, value in flags.FLAGS.flag_values_dict().items():
         if name.endswith("_dir") and isinstance(value, str) and "://" in value:
             raise InputError(
-                f"--{name}={value} is the address of a store; expected a folder. Mount the store and give the folder; "
-                "of Google Cloud's buckets see docs/tpu.md."
+                f"--{name}={value} is a URL; expected a folder. Mount the bucket and pass the folder; see docs/tpu.md."
             )
 
 
-def series_flags():
+def series_flags() -> None:
     """Defines the flags of the commands that run several experiments."""
-    flags.DEFINE_string("model_dir", None, "Where the run directories go, and the results beside them.", required=True)
-    flags.DEFINE_string("data_dir", None, "Where the task's data lies.")
+    flags.DEFINE_string("model_dir", None, "Folder of the run directories and results.", required=True)
+    flags.DEFINE_string("data_dir", None, "Folder of the task's data.")
     flags.DEFINE_integer(
         "processes",
         1,
-        "Runs at once, each in a process with its share of the cores; its output goes to a .log beside its run "
-        "directory. 1: in this process, one after the other.",
+        "Number of simultaneous runs, each in a process with an equal part of the cores; output goes to a .log file "
+        "beside the run directory. 1: in this process, one after the other.",
         lower_bound=1,
     )
-    flags.DEFINE_string("results", None, "Also write the results to this path; the command adds the endings.")
+    flags.DEFINE_string("results", None, "Also write the results to this path, without extension.")
     flags.DEFINE_string(
         "ended_runs",
         None,
-        "A file that keeps the runs that have ended. Where their run directories are gone, or on another machine, "
-        "the same command takes them from it and does not run them again.",
+        "A file that caches the results of finished runs: they are not run again when their run directories are gone, "
+        "or on another machine.",
     )
 
 
-def numbers(flag, texts, kind):
-    """The entries of a list flag as numbers of `kind`, int or float.
+def numbers(flag: str, texts: Sequence[str], kind: type) -> list:
+    """Parses the entries of a list flag as int or float, by `kind`.
 
     Raises:
-      ValueError: an entry is not one.
+      ValueError: an entry is not a number.
     """
     try:
         return [kind(text) for text in texts]
     except ValueError:
-        words = {int: "whole numbers, as 0,1,2", float: "numbers, as 0.1,0.2"}[kind]
+        words = {int: "whole numbers, such as 0,1,2", float: "numbers, such as 0.1,0.2"}[kind]
         raise InputError(f"--{flag}={','.join(texts)}: expected {words}.") from None
 
 
-def cores():
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-
-
-def shards(entries):
-    """The entries of the list flag --shards as a dictionary: {'train': 1024} of ['train:1024'].
+def shards(entries: Sequence[str]) -> dict[str, int]:
+    """Parses the list flag --shards: ['train:1024'] gives {'train': 1024}.
 
     Raises:
-      ValueError: an entry is not of a split and a number.
+      ValueError: an entry is not split:number.
     """
-    found = {}
+    found: dict[str, int] = {}
     for entry in entries:
         split, _, number = entry.partition(":")
         if split not in ("train", "validation") or not number.isdigit() or int(number) < 1:
@@ -125,7 +126,7 @@ def shards(entries):
     return found
 
 
-def _parse(arguments):
+def _parse(arguments: list[str]) -> list[str]:
     try:
         return flags.FLAGS(arguments)
     except flags.Error as error:

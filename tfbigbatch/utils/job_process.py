@@ -1,8 +1,9 @@
-"""One run in a process of its own, as `processes` starts it: python -m tfbigbatch.utils.job_process.
+"""The process of one job, as `processes.run_jobs` starts it: python -m tfbigbatch.utils.job_process.
 
-The job comes pickled on stdin: (function, keyword arguments). Stdin then stays open for as long as the
-parent lives.
+Stdin holds the job, pickled: (function, keyword arguments). It then stays open for as long as the parent lives.
 """
+
+from __future__ import annotations
 
 import os
 import pickle
@@ -13,14 +14,14 @@ import threading
 from tfbigbatch.utils import command
 
 
-def _main(unused):
+def _main(unused: list[str]) -> None:
     function, arguments = pickle.load(sys.stdin.buffer)
     threading.Thread(target=_stop_with_the_parent, daemon=True).start()
     function(**arguments)
 
 
-def _stop_with_the_parent():
-    """A parent that was killed cannot say so: its end of the pipe closes, and the run saves and stops."""
+def _stop_with_the_parent() -> None:
+    """Sends this process SIGTERM when the parent's end of the pipe closes: a killed parent cannot send it."""
     # Not sys.stdin: its lock, held by a daemon thread, is a fatal error at the interpreter's exit.
     os.read(0, 1)
     os.kill(os.getpid(), signal.SIGTERM)

@@ -1,53 +1,84 @@
-"""One function over many tasks, in this process or in several, until they are done or a signal comes."""
+"""Work in several processes: many small tasks in a pool, or one process for each job.
+
+`run_tasks` is for data preparation: short tasks that share the workers' start-up, return results and count towards one
+progress bar. `run_jobs` is for training runs: each needs a fresh interpreter with TensorFlow's own settings, a log
+file, and SIGTERM with the time to save a checkpoint, none of which an executor's worker can have.
+"""
+
+from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import dataclasses
+import fcntl
 import multiprocessing
 import multiprocessing.connection
 import os
+import pickle
 import signal
+import subprocess
 import sys
 import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from tfbigbatch.errors import InputError, Preempted, missing_extra
+from tfbigbatch.utils.files import writing_errors
+from tfbigbatch.utils.signals import collecting_signals
 
-_POLL = 0.2  # seconds
-_PREEMPTED = "stopped on request; what is finished stays, and the same command goes on from there."
+_TASKS_POLL, _JOBS_POLL = 0.2, 0.1  # seconds
+
+
+def cores() -> int:
+    """The number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class _Stopped(Exception):
-    """A task was told to stop."""
+    """Raised in a task that has to stop."""
 
 
-def run(function, tasks, *, processes, ended, progress):
-    """Calls function(task, tick) for each task.
+# In a worker of the pool: counts a unit of progress.
+_tick: Callable[[], None]
 
-    `function` calls tick() as often as it likes: once for each unit of the progress bar. tick raises where
-    the work is to stop; then the function cleans up, if it must, and lets the exception pass.
+
+def run_tasks(
+    function: Callable[[Any, Callable[[], None]], Any],
+    tasks: Sequence[Any],
+    *,
+    processes: int,
+    ended: Callable[[Any, Any], object],
+    progress: Any,
+) -> None:
+    """Calls function(task, tick) for each task, in this process or in a pool.
+
+    `function` calls tick() once for each unit of the progress bar. tick raises when the work has to stop: `function`
+    then cleans up, if it must, and lets the exception pass.
 
     Args:
-      function: importable by its module and name, where there is more than one process.
-      tasks: list, each task pickles.
+      function: importable by its module and name, if `processes` > 1.
+      tasks: picklable, if `processes` > 1.
       processes: how many at once; 1 for this one.
       ended: function of (task, result), called in this process as each ends.
-      progress: the progress bar, of `bar`.
+      progress: the bar, from `progress_bar`.
 
     Raises:
-      Preempted: SIGINT or SIGTERM came.
-      ValueError: a process died; or what the function raised.
+      Preempted: SIGINT or SIGTERM was received.
+      ValueError: a process died, or `function` raised it.
     """
-    with _signals() as received:
+    with collecting_signals(interrupt_on_second=True) as received:
         try:
             if processes == 1 or len(tasks) < 2:
-                _here(function, tasks, ended, progress, received)
+                _tasks_here(function, tasks, ended, progress, received)
             else:
-                _in_processes(function, tasks, min(processes, len(tasks)), ended, progress, received)
+                _tasks_in_pool(function, tasks, min(processes, len(tasks)), ended, progress, received)
         except _Stopped:
-            raise Preempted(_PREEMPTED) from None
+            raise Preempted("stopped on request; finished work is kept, and the same command resumes.") from None
 
 
-def bar(total, done, unit):
-    """A progress bar on stderr: `total` units, of which `done` were so before."""
+def progress_bar(total: int | None, done: int, unit: str) -> Any:
+    """A tqdm bar on stderr for `total` units, `done` of them finished before."""
     try:
         from tqdm import tqdm
     except ImportError:
@@ -56,8 +87,8 @@ def bar(total, done, unit):
     return tqdm(total=total, initial=done, unit=unit, mininterval=0.5 if sys.stderr.isatty() else 60)
 
 
-def _here(function, tasks, ended, progress, received):
-    def tick():
+def _tasks_here(function: Callable, tasks: Sequence, ended: Callable, progress: Any, received: list[int]) -> None:
+    def tick() -> None:
         progress.update()
         if received:
             raise _Stopped
@@ -68,55 +99,60 @@ def _here(function, tasks, ended, progress, received):
         ended(task, function(task, tick))
 
 
-def _in_processes(function, tasks, processes, ended, progress, received):
+def _tasks_in_pool(
+    function: Callable, tasks: Sequence, processes: int, ended: Callable, progress: Any, received: list[int]
+) -> None:
     # Spawned: a fork of a process with threads, as TensorFlow's, may hang.
     context = multiprocessing.get_context("spawn")
     count, stop = context.Value("q", 0), context.Event()
     pool = concurrent.futures.ProcessPoolExecutor(
-        processes, mp_context=context, initializer=_started, initargs=(count, stop)
+        processes, mp_context=context, initializer=_start_worker, initargs=(count, stop)
     )
-    waiting, running, shown = list(reversed(tasks)), {}, 0
+    waiting, shown = list(reversed(tasks)), 0
+    running: dict[concurrent.futures.Future, Any] = {}
     try:
         with pool:
             try:
                 while (waiting or running) and not received:
-                    # One more than there are processes: none waits for this one, and not all tasks are pickled at once.
+                    # One more than there are processes keeps all busy without pickling every task at once.
                     while waiting and len(running) <= processes:
                         task = waiting.pop()
                         running[pool.submit(_call, function, task)] = task
-                    ready, _ = concurrent.futures.wait(running, _POLL, concurrent.futures.FIRST_COMPLETED)
+                    ready, _ = concurrent.futures.wait(running, _TASKS_POLL, concurrent.futures.FIRST_COMPLETED)
                     now = count.value
                     progress.update(now - shown)
                     shown = now
                     for future in ready:
                         ended(running.pop(future), future.result())
             finally:
-                # Also where something failed here: the pool waits for what is running.
+                # Also after an error here: the pool waits for the running tasks.
                 stop.set()
                 for future in running:
                     future.cancel()
     except concurrent.futures.process.BrokenProcessPool:
         if not received:
             raise InputError(
-                "A worker process died; perhaps memory ran out (then pass fewer --processes). What is finished "
-                "stays, and the same command goes on from there."
+                "A worker process died; perhaps memory ran out (then pass fewer --processes). Finished work is "
+                "kept, and the same command resumes."
             ) from None
     if received:
         raise _Stopped
 
 
-def _started(count, stop):
-    """What a worker does first."""
+def _start_worker(count: Any, stop: Any) -> None:
+    """The pool's initializer."""
     global _tick  # a worker is a process of its own, and its tasks come later
-    # Ctrl-C in a terminal goes to all processes; the first one tells the others.
+    # Ctrl-C in a terminal goes to all processes; the parent stops its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Where the first process is killed, nothing else would end this one.
-    sentinel = multiprocessing.parent_process().sentinel
+    # A parent that is killed cannot stop its workers: each watches it.
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    sentinel = parent.sentinel
     threading.Thread(
         target=lambda: (multiprocessing.connection.wait([sentinel]), os._exit(1)), name="parent", daemon=True
     ).start()
 
-    def tick():
+    def tick() -> None:
         with count.get_lock():
             count.value += 1
         if stop.is_set():
@@ -125,25 +161,123 @@ def _started(count, stop):
     _tick = tick
 
 
-def _call(function, task):
+def _call(function: Callable, task: Any) -> Any:
     return function(task, _tick)
 
 
-@contextlib.contextmanager
-def _signals():
-    """A list that grows by a SIGINT or SIGTERM, in place of what they do otherwise; a second one interrupts."""
-    received, before = [], {}
+@dataclasses.dataclass(frozen=True, eq=False)
+class Job:
+    """A call in a process of its own.
 
-    def receive(number, frame):
-        if received:
-            raise KeyboardInterrupt
-        received.append(number)
+    Attributes:
+      name: for messages.
+      function: importable by its module and name.
+      arguments: picklable keyword arguments.
+      log: path of the file that stdout and stderr are appended to.
+    """
 
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM):
-            before[number] = signal.signal(number, receive)
-    try:
-        yield received
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    name: str
+    function: Callable[..., object]
+    arguments: dict[str, Any]
+    log: str
+
+
+def run_jobs(jobs: Sequence[Job], processes: int, ended: Callable[[Job, int, str], object]) -> None:
+    """Runs jobs, at most `processes` at once, each in a fresh process with an equal part of the cores.
+
+    Ctrl-C or SIGTERM sends the running ones SIGTERM and waits for them; a second one kills them.
+
+    Args:
+      jobs: the jobs, in the order in which they start.
+      processes: how many at once.
+      ended: function of (job, exit code, text it logged), called in this process as each ends.
+
+    Raises:
+      Preempted: Ctrl-C or SIGTERM was received.
+    """
+    waiting: list[Job] = list(jobs)
+    running: list[_Child] = []
+    environment = _job_environment(processes)
+    with collecting_signals() as signals:
+        try:
+            while (waiting and not signals) or running:
+                while waiting and not signals and len(running) < processes:
+                    running.append(_Child(waiting.pop(0), environment))
+                time.sleep(_JOBS_POLL)
+                if signals:
+                    for child in running:
+                        child.stop(at_once=len(signals) > 1)
+                for child in list(running):
+                    code = child.process.poll()
+                    if code is not None:
+                        running.remove(child)
+                        ended(child.job, code, child.logged())
+        finally:
+            # Children are left only after an error in this process.
+            for child in running:
+                child.stop()
+            for child in running:
+                child.process.wait()
+    if signals:
+        raise Preempted("stopped on request; the same command resumes.")
+
+
+class _Child:
+    """A job's process."""
+
+    def __init__(self, job: Job, environment: dict[str, str]) -> None:
+        self.job = job
+        self._stopped = False
+        with writing_errors(job.log):
+            os.makedirs(os.path.dirname(job.log), exist_ok=True)
+            log = open(job.log, "ab")
+        with log:
+            self._start = log.tell()
+            # The child inherits the lock with the file and holds it until it ends, whatever happens to us.
+            try:
+                fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(
+                    f"{job.name}: another process works on this run and writes {job.log}. Wait until it has ended, or "
+                    "end it; then run the same command again."
+                ) from None
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tfbigbatch.utils.job_process"],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                # The terminal's Ctrl-C then reaches this process alone, which passes it on as one SIGTERM: a second
+                # signal would interrupt the saving.
+                start_new_session=True,
+            )
+        stdin = self.process.stdin
+        assert stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # It ended already; its log says why.
+            stdin.write(pickle.dumps((job.function, job.arguments)))
+            stdin.flush()
+
+    def stop(self, at_once: bool = False) -> None:
+        """Sends SIGTERM, only once in several calls; or SIGKILL."""
+        if at_once:
+            self.process.kill()
+        elif not self._stopped:
+            self.process.terminate()
+        self._stopped = True
+
+    def logged(self) -> str:
+        """What this process, not one before it, wrote to the log."""
+        with open(self.job.log, "rb") as log:
+            log.seek(self._start)
+            return log.read().decode(errors="replace")
+
+
+def _job_environment(processes: int) -> dict[str, str]:
+    """This process's environment and import path, with its cores divided by `processes` unless set otherwise."""
+    threads = str(max(1, cores() // processes))
+    return {
+        "TF_NUM_INTRAOP_THREADS": threads,
+        "TF_NUM_INTEROP_THREADS": threads,
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),
+    }

@@ -1,36 +1,20 @@
-"""SIGTERM and Ctrl-C, where they are neither a plain end nor StopOnSignal's."""
+"""SIGTERM, Ctrl-C and SIGUSR1 outside of the training loop, which has `training.callbacks.StopOnSignal`."""
+
+from __future__ import annotations
 
 import contextlib
 import os
 import signal
 import threading
+from collections.abc import Callable, Iterable, Iterator
+from types import FrameType
 
 
 @contextlib.contextmanager
-def counting_signals():
-    """A list that grows by each SIGINT and SIGTERM, in place of what they do otherwise."""
-    received = []
-    with _handling((signal.SIGINT, signal.SIGTERM), lambda number, frame: received.append(number)):
-        yield received
-
-
-def ending_at_once(exit_code):
-    """A context in which SIGTERM, Ctrl-C and SIGUSR1 end the process with one line and `exit_code`.
-
-    For what a run does before and after its updates, as reading its data: nothing of it is to be saved. Where updates
-    are made, `training.callbacks.StopOnSignal` takes the signals over.
-    """
-
-    def end(number, frame):
-        # Not through `print`, which the signal may have interrupted; and no exception: any library would catch it.
-        os.write(1, b"stopped on request, with nothing new to save; the same command goes on.\n")
-        os._exit(exit_code)
-
-    return _handling((signal.SIGINT, signal.SIGTERM, signal.SIGUSR1), end)
-
-
-@contextlib.contextmanager
-def _handling(numbers, handler):
+def handling_signals(
+    numbers: Iterable[signal.Signals], handler: Callable[[int, FrameType | None], None]
+) -> Iterator[None]:
+    """A context with `handler` for these signals; outside of the main thread, where Python allows none, no change."""
     before = {}
     if threading.current_thread() is threading.main_thread():
         before = {number: signal.signal(number, handler) for number in numbers}
@@ -39,3 +23,35 @@ def _handling(numbers, handler):
     finally:
         for number, former in before.items():
             signal.signal(number, former)
+
+
+@contextlib.contextmanager
+def collecting_signals(interrupt_on_second: bool = False) -> Iterator[list[int]]:
+    """A context with the list of the SIGINT and SIGTERM received in it, which do nothing else.
+
+    Args:
+      interrupt_on_second: whether the second one raises KeyboardInterrupt.
+    """
+    received: list[int] = []
+
+    def collect(number: int, frame: FrameType | None) -> None:
+        if received and interrupt_on_second:
+            raise KeyboardInterrupt
+        received.append(number)
+
+    with handling_signals((signal.SIGINT, signal.SIGTERM), collect):
+        yield received
+
+
+def exiting_on_signals(exit_code: int) -> contextlib.AbstractContextManager[None]:
+    """A context in which SIGTERM, Ctrl-C and SIGUSR1 end the process with one line and `exit_code`.
+
+    For the parts of a run that have nothing to save, such as reading its data.
+    """
+
+    def end(number: int, frame: FrameType | None) -> None:
+        # Not through `print`, which the signal may have interrupted; and no exception: any library would catch it.
+        os.write(1, b"stopped on request, with nothing new to save; the same command resumes.\n")
+        os._exit(exit_code)
+
+    return handling_signals((signal.SIGINT, signal.SIGTERM, signal.SIGUSR1), end)

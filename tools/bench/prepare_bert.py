@@ -21,6 +21,7 @@ import time
 from absl import flags
 
 from tfbigbatch.utils import command
+from tfbigbatch.utils.processes import cores as available_cores
 
 
 def _define_flags():
@@ -150,7 +151,7 @@ def _main(unused):
     from tfbigbatch.utils.files import write_json
 
     names = ("vocab_file", "max_seq_length", "max_predictions_per_seq", "dupe_factor", "turns")
-    options, cores = {name: flags.FLAGS[name].value for name in names}, command.cores()
+    options, cores = {name: flags.FLAGS[name].value for name in names}, available_cores()
     with tempfile.TemporaryDirectory() as folder:
         text, parts = write_parts(flags.FLAGS.source, folder, cores)
         contenders = {}

@@ -196,7 +196,7 @@ def test_a_stop_between_shards_leaves_whole_ones_and_the_rest_follows(source, tm
     prepared(source, tmp_path / "whole")
     with monkeypatch.context() as patch:
         stopping(patch, after=3)
-        with pytest.raises(Preempted, match="the same command goes on"):
+        with pytest.raises(Preempted, match="the same command resumes"):
             prepared(source, tmp_path / "out")
     names = [name for name in digests(tmp_path / "whole") if name.startswith("train-")]
     assert list(digests(tmp_path / "out")) == names[:2]

@@ -146,8 +146,8 @@ def index(source, output_dir, vocab_file, *, processes=1, overwrite=False):
         if bert_manifest.is_whole(output_dir):
             return bert_manifest.read(output_dir), True
         tasks = [(path, expected) for path in paths]
-        with workers.bar(len(paths), 0, "file") as progress:
-            workers.run(
+        with workers.progress_bar(len(paths), 0, "file") as progress:
+            workers.run_tasks(
                 go_through,
                 tasks,
                 processes=processes,

@@ -136,8 +136,8 @@ def _scanned(paths, processes):
     found = {}
     # A worker's start takes longer than a small corpus.
     several = processes if sum(map(os.path.getsize, paths)) > 100e6 else 1
-    with workers.bar(len(paths), 0, "file") as progress:
-        workers.run(corpus.scan, paths, processes=several, ended=found.__setitem__, progress=progress)
+    with workers.progress_bar(len(paths), 0, "file") as progress:
+        workers.run_tasks(corpus.scan, paths, processes=several, ended=found.__setitem__, progress=progress)
     return corpus.documents(paths, [found[path] for path in paths])
 
 
@@ -164,8 +164,8 @@ def _written(planned, processes):
     def ended(shard, result):
         results[shard.name] = result
 
-    with workers.bar(total, total - left, "document") as progress:
-        workers.run(shards.write, todo, processes=processes, ended=ended, progress=progress)
+    with workers.progress_bar(total, total - left, "document") as progress:
+        workers.run_tasks(shards.write, todo, processes=processes, ended=ended, progress=progress)
     return results
 
 

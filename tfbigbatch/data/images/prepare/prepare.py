@@ -88,8 +88,8 @@ def _carry_out(job, output_dir, options, say):
     todo = job.todo(begun=before is None)
     if before is not None and not todo:
         return before, True
-    with workers.bar(job.total, job.total - sum(map(job.size, todo)), job.unit) as progress:
-        workers.run(job.function, todo, processes=options.processes, ended=job.ended, progress=progress)
+    with workers.progress_bar(job.total, job.total - sum(map(job.size, todo)), job.unit) as progress:
+        workers.run_tasks(job.function, todo, processes=options.processes, ended=job.ended, progress=progress)
     manifest, sha256, about = job.outcome()
     image_manifest.save(output_dir, manifest, sha256=sha256, about={**job.plan, **about})
     return image_manifest.read(output_dir), False

@@ -162,8 +162,8 @@ def _scanned(paths, processes):
     found = {}
     # A worker's start takes longer than a small corpus.
     several = processes if sum(map(texts.size, paths)) > 100e6 else 1
-    with workers.bar(None, 0, f" x {texts.GRAIN} lines looked through") as progress:
-        workers.run(texts.scan, paths, processes=several, ended=found.__setitem__, progress=progress)
+    with workers.progress_bar(None, 0, f" x {texts.GRAIN} lines looked through") as progress:
+        workers.run_tasks(texts.scan, paths, processes=several, ended=found.__setitem__, progress=progress)
     return found
 
 
@@ -189,8 +189,8 @@ def _written(planned, processes):
     def ended(shard, result):
         results[shard.name] = result
 
-    with workers.bar(total, total - left, f" x {texts.GRAIN} lines") as progress:
-        workers.run(shards.write, todo, processes=processes, ended=ended, progress=progress)
+    with workers.progress_bar(total, total - left, f" x {texts.GRAIN} lines") as progress:
+        workers.run_tasks(shards.write, todo, processes=processes, ended=ended, progress=progress)
     return results
 
 

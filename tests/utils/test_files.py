@@ -1,3 +1,5 @@
+"""Atomic writes, and JSON files from elsewhere."""
+
 import pytest
 
 from tfbigbatch.utils import files
@@ -24,3 +26,17 @@ def test_another_file_is_named(tmp_path, content, said):
         path.write_bytes(content)
     with pytest.raises(ValueError, match=said):
         files.read_json_dictionary(str(path))
+
+
+def test_a_file_is_written_whole_or_stays_as_it_was(tmp_path):
+    path = tmp_path / "file"
+    files.atomic_write(path, lambda file: file.write(b"first"))
+    assert path.read_bytes() == b"first"
+
+    def half(file):
+        file.write(b"hal")
+        raise RuntimeError("interrupted")
+
+    with pytest.raises(RuntimeError, match="interrupted"):
+        files.atomic_write(path, half)
+    assert path.read_bytes() == b"first"
