@@ -60,7 +60,7 @@ def records(folder, pairs, counts, learnt=None, name="train"):
     """A Manifest of pairs of lists of ids, in files of so many records each."""
     width, files, offsets, first = np.dtype("<u2"), [], [], 0
     for file, count in enumerate(counts):
-        frames = tfrecord.framed_together([shards.serialized(*one, width) for one in pairs[first : first + count]])
+        frames = [tfrecord.framed(shards.serialized(*one, width)) for one in pairs[first : first + count]]
         files.append(str(folder / f"{name}-{file}"))
         with open(files[-1], "wb") as out:
             out.write(b"".join(frames))

@@ -74,7 +74,7 @@ def pretraining(folder, *, max_seq_length=32, max_predictions_per_seq=5, next_se
     random, splits = np.random.RandomState(0), {}
     for name, count in _SEQUENCES.items():
         sequences = [_sequence(random, vocabulary, settings) for _ in range(count)]
-        frames = tfrecord.framed_together(records.dynamic(sequences, settings, 2))
+        frames = list(map(tfrecord.framed, records.dynamic(sequences, settings, 2)))
         path = os.path.join(folder, f"{name}-00000-of-00001")
         atomic_write(path, lambda file, frames=frames: file.write(b"".join(frames)))
         ends = np.cumsum([len(frame) for frame in frames])

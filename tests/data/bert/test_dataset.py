@@ -41,7 +41,7 @@ def write(folder, masking="dynamic", next_sentence=True, vocabulary=VOCABULARY):
         if masking == "dynamic"
         else records.static(sequences, settings, vocabulary, 0, 0)
     )
-    frames, files, offsets, number = tfrecord.framed_together(found), [], [], 0
+    frames, files, offsets, number = list(map(tfrecord.framed, found)), [], [], 0
     for file, count in enumerate(COUNTS):
         files.append(str(folder / f"train-{file}"))
         part = frames[number : number + count]

@@ -142,7 +142,7 @@ def test_a_bad_record_weighs_nothing_and_costs_no_other(damaged, caplog):
     assert images.bad.count == len(bad)
     images.bad.check()
     for number in bad:
-        file, offset = images.bad.place(number)
+        file, offset = images.bad.locate(number)
         assert sum(f"byte {offset} of {file} " in message for message in caplog.messages) == 1
     equal(train(images_of(damaged), 5, 9), batches[5:9])
 

@@ -2,21 +2,21 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbigbatch.data.records.order import Chunks, HostShare, RecordOrder
+from tfbigbatch.data.records.order import Chunks, HostSlice, RecordOrder
 
 COUNTS = (20, 3, 41, 8, 31)
 RECORDS = sum(COUNTS)
 
 
 def order_of(host=0, hosts=1, *, batch_size=12, seed=0, window=20, chunk_size=8):
-    return RecordOrder(Chunks.of_files(COUNTS, chunk_size), HostShare(batch_size, hosts, host), seed, window)
+    return RecordOrder(Chunks.of_files(COUNTS, chunk_size), HostSlice(batch_size, hosts, host), seed, window)
 
 
 def read(order, step, steps):
     """The (epoch, record) pairs of a host's updates [step, step + steps)."""
-    epoch, window, skip = order.place(step)
+    epoch, window, skip = order.position(step)
     found = []
-    while len(found) < steps * order.share.part + skip:
+    while len(found) < steps * order.host_slice.per_host + skip:
         if window == int(order.windows(tf.constant(epoch, tf.int64))):
             epoch, window = epoch + 1, 0
             continue
@@ -26,13 +26,13 @@ def read(order, step, steps):
         shuffled = order.shuffled(*at, tf.constant(len(records), tf.int64)).numpy()
         found += [(epoch, record) for record in records[shuffled]]
         window += 1
-    return found[skip : skip + steps * order.share.part]
+    return found[skip : skip + steps * order.host_slice.per_host]
 
 
 def all_hosts(hosts, steps, **options):
     """The pairs of all hosts in the order of the global batches: [steps, batch_size, 2]."""
-    shares = [np.reshape(read(order_of(host, hosts, **options), 0, steps), (steps, -1, 2)) for host in range(hosts)]
-    return np.concatenate(shares, axis=1)
+    slices = [np.reshape(read(order_of(host, hosts, **options), 0, steps), (steps, -1, 2)) for host in range(hosts)]
+    return np.concatenate(slices, axis=1)
 
 
 def test_chunks_cover_every_record_once_and_keep_to_their_file():
@@ -61,13 +61,15 @@ def test_any_step_is_found_again_in_the_window_that_holds_it(hosts):
         order = order_of(host, hosts)
         whole = read(order, 0, 40)
         for step in (1, 8, 9, 17, 26, 33, 39):
-            assert read(order, step, 1) == whole[step * order.share.part : (step + 1) * order.share.part]
-            assert order.place(step)[2] < order.window
+            assert (
+                read(order, step, 1) == whole[step * order.host_slice.per_host : (step + 1) * order.host_slice.per_host]
+            )
+            assert order.position(step)[2] < order.window
 
 
 def test_a_far_step_costs_nothing():
-    order = RecordOrder(Chunks.of_files([1251] * 1024, 64), HostShare(32768, 128, 77), 0, 8192)
-    epoch, window, skip = order.place(89 * 39)
+    order = RecordOrder(Chunks.of_files([1251] * 1024, 64), HostSlice(32768, 128, 77), 0, 8192)
+    epoch, window, skip = order.position(89 * 39)
     assert (epoch, skip < 8192) == (89 * 39 * 32768 // (1251 * 1024), True)
     first, size = order.pieces(tf.constant(epoch, tf.int64), tf.constant(window, tf.int64))
     assert size.numpy().sum() <= 8192 and first.numpy().max() < 1251 * 1024
@@ -86,7 +88,7 @@ def test_seeds_epochs_and_windows_are_shuffled_differently():
 
 
 def test_neighbours_in_a_file_part():
-    order = RecordOrder(Chunks.of_files([500] * 20, 16), HostShare(100, 1, 0), 0, 2000)
+    order = RecordOrder(Chunks.of_files([500] * 20, 16), HostSlice(100, 1, 0), 0, 2000)
     records = np.array([record for _, record in read(order, 0, 100)])
     correlation = np.corrcoef(records, np.arange(len(records)))[0, 1]
     assert abs(correlation) < 0.15

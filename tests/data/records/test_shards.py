@@ -1,7 +1,5 @@
 """Shards that are written whole, and what goes into which."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -9,19 +7,12 @@ import tensorflow as tf
 from tfbigbatch.data.records import index, shards
 
 
-@dataclasses.dataclass(frozen=True)
-class Shard:
-    path: str
-    record: str
-    offsets: str
-
-
 def shard_in(folder):
-    return Shard(str(folder / "train"), str(folder / "train.json"), str(folder / "train.offsets.npy"))
+    (folder / shards.PROGRESS).mkdir()
+    return shards.Shard.numbered("train", 0, 1, str(folder), None)
 
 
-def test_a_shard_is_written_whole_with_its_record(tmp_path, monkeypatch):
-    monkeypatch.setattr(shards, "_TOGETHER", 2)
+def test_a_shard_is_written_whole_with_its_record(tmp_path):
     shard, counts = shard_in(tmp_path), {"lines": 0}
 
     def runs():
@@ -47,7 +38,7 @@ def test_a_shard_that_fails_leaves_nothing(tmp_path):
 
     with pytest.raises(ValueError, match="no more"):
         shards.write(shard_in(tmp_path), runs(), {})
-    assert not list(tmp_path.iterdir())
+    assert [path.name for path in tmp_path.rglob("*")] == [shards.PROGRESS]
 
 
 @pytest.mark.parametrize("count", [1, 2, 7])

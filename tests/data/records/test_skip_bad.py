@@ -30,7 +30,7 @@ def test_an_element_that_fails_costs_no_other(numbers, texts, fine):
         tf.numpy_function(lambda fine: reported.append(fine.tolist()), [fine], [])
 
     def group(*elements):
-        return skip_bad.mapped(halved, elements, 3, SIGNATURE, report)
+        return skip_bad.map_skipping_errors(halved, elements, 3, SIGNATURE, report)
 
     data = tf.data.Dataset.from_tensors((np.array(numbers, np.int32), np.array(texts))).map(group)
     assert data.element_spec[0][0].shape == (3, 2)
@@ -55,7 +55,9 @@ def test_a_record_that_fails_costs_no_other_of_its_batch(texts, fine):
         tf.numpy_function(lambda fine: reported.append(fine.tolist()), [fine], [])
 
     elements = np.array(texts), np.array([10.0, 20.0, 30.0], np.float32)
-    data = tf.data.Dataset.from_tensors(elements).map(lambda *each: skip_bad.batched(numbers, each, report))
+    data = tf.data.Dataset.from_tensors(elements).map(
+        lambda *each: skip_bad.map_batch_skipping_errors(numbers, each, report)
+    )
     assert data.element_spec[0]["found"].shape == (3,)
     found, sizes = data.get_single_element()
     expected = [10.0, 40.0, 90.0] if fine is None else [10.0, 0.0, 0.0]

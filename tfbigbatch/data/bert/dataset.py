@@ -10,10 +10,10 @@ import tensorflow as tf
 
 from tfbigbatch.data.bert import features
 from tfbigbatch.data.bert.static_masking import MASKED_SHARE
-from tfbigbatch.data.records import record_stream, skip_bad
-from tfbigbatch.data.records.bad_records import BadRecords
-from tfbigbatch.data.records.order import HostShare, RecordOrder
+from tfbigbatch.data.records import reader, skip_bad
+from tfbigbatch.data.records.order import HostSlice, RecordOrder
 from tfbigbatch.data.records.reader import RecordReader
+from tfbigbatch.data.records.skip_bad import BadRecords
 from tfbigbatch.errors import InputError
 
 
@@ -102,10 +102,10 @@ class BertRecords:
           [n], 1 where segment B is of another document. Weights, float32: 'masked_lm' [n, P], 0 for the places
           left over; 'next_sentence' [n], 0 for a record that is damaged.
         """
-        share = HostShare(batch_size, context.num_input_pipelines, context.input_pipeline_id)
+        share = HostSlice(batch_size, context.num_input_pipelines, context.input_pipeline_id)
         order = RecordOrder(self._reader.chunks, share, seed, self._shuffle_window)
         return self._batches(
-            record_stream.shuffled(self._reader, order, first_step),
+            reader.shuffled_records(self._reader, order, first_step),
             seed,
             size=batch_size // context.num_replicas_in_sync,
             count=(last_step - first_step) * (context.num_replicas_in_sync // context.num_input_pipelines),
@@ -118,11 +118,11 @@ class BertRecords:
           tf.data.Dataset of (features, labels, weights) as `training_batches`: all weights of padding are 0.
           It covers `evaluation_steps(batch_size)` updates.
         """
-        share = HostShare(batch_size, context.num_input_pipelines, context.input_pipeline_id)
+        share = HostSlice(batch_size, context.num_input_pipelines, context.input_pipeline_id)
         steps = self.evaluation_steps(batch_size)
         epoch = tf.constant(features.EVALUATION_EPOCH, tf.int64)
         return self._batches(
-            record_stream.in_order(self._reader, share, steps).map(lambda records, numbers: (records, numbers, epoch)),
+            reader.records_in_order(self._reader, share, steps).map(lambda records, numbers: (records, numbers, epoch)),
             features.EVALUATION_SEED,
             size=batch_size // context.num_replicas_in_sync,
             count=steps * (context.num_replicas_in_sync // context.num_input_pipelines),
@@ -142,9 +142,9 @@ class BertRecords:
 
         def batch(records, numbers, epochs):
             records, numbers, epochs = (tf.ensure_shape(one, [size]) for one in (records, numbers, epochs))
-            bad = tf.boolean_mask(numbers, (tf.strings.length(records) == 0) & (numbers != record_stream.PADDING))
+            bad = tf.boolean_mask(numbers, (tf.strings.length(records) == 0) & (numbers != reader.PADDING))
             tf.cond(tf.size(bad) > 0, lambda: self._report(bad), lambda: False)
-            return skip_bad.batched(
+            return skip_bad.map_batch_skipping_errors(
                 lambda records, epochs, numbers: self._features.batch(records, seed, epochs, numbers),
                 (records, epochs, numbers),
                 lambda fine: self._report(tf.boolean_mask(numbers, ~fine)),
@@ -160,5 +160,5 @@ class BertRecords:
         )
 
     def _report(self, numbers):
-        tf.numpy_function(self.bad.found, [numbers], [])
+        tf.numpy_function(self.bad.add, [numbers], [])
         return True

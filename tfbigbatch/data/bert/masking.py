@@ -7,22 +7,22 @@ the same in NumPy, bit for bit, and says what the functions mean.
 import tensorflow as tf
 
 from tfbigbatch.data.bert.static_masking import MASKED_SHARE, RANDOM_BELOW, REPLACED_BELOW
-from tfbigbatch.data.records import counter_random, example_order
+from tfbigbatch.data.records import counter_random, order
 
 _BITS = counter_random.BITS
 
 
 def keys(seed, epoch, numbers):
     """As counter_random.keys: int64 [n] of an int seed, int64 epochs [n] or scalar, and int64 numbers [n]."""
-    run = int(counter_random.mixed([counter_random.of_seed(seed)]).astype("int64")[0])
-    return example_order.mixed(example_order.mixed(run + tf.cast(epoch, tf.int64) + 1) + numbers)
+    run = int(counter_random.splitmix64([counter_random.seed_key(seed)]).astype("int64")[0])
+    return order.splitmix64(order.splitmix64(run + tf.cast(epoch, tf.int64) + 1) + numbers)
 
 
 def draws(keys, count):
     """As counter_random.draws: int64 [n, count], uniform in [0, 2^24), of int64 keys [n]."""
     golden = tf.constant(counter_random.GOLDEN - (1 << 64), tf.int64)
     steps = tf.range(1, count + 1, dtype=tf.int64) * golden
-    bits = tf.bitcast(example_order.mixed(keys[:, None] + steps), tf.uint64)
+    bits = tf.bitcast(order.splitmix64(keys[:, None] + steps), tf.uint64)
     return tf.bitcast(tf.bitwise.right_shift(bits, tf.constant(64 - _BITS, tf.uint64)), tf.int64)
 
 

@@ -11,10 +11,10 @@ import os
 import tensorflow as tf
 
 from tfbigbatch.data.images import jpeg
-from tfbigbatch.data.records import record_stream, skip_bad
-from tfbigbatch.data.records.bad_records import BadRecords
-from tfbigbatch.data.records.order import HostShare, RecordOrder
+from tfbigbatch.data.records import reader, skip_bad
+from tfbigbatch.data.records.order import HostSlice, RecordOrder
 from tfbigbatch.data.records.reader import RecordReader
+from tfbigbatch.data.records.skip_bad import BadRecords
 
 # Images that are decoded in one call: few enough that calls share the cores well, enough to pay for a call.
 _GROUP = 16
@@ -90,7 +90,7 @@ class ImageRecords:
           [n], 1 for an image and 0 for a bad record; n is batch_size / replicas. The replicas of this worker
           take turns.
         """
-        share = HostShare(batch_size, context.num_input_pipelines, context.input_pipeline_id)
+        share = HostSlice(batch_size, context.num_input_pipelines, context.input_pipeline_id)
         order = RecordOrder(self._reader.chunks, share, seed, self._shuffle_window)
 
         def with_seeds(records, numbers, epoch):
@@ -99,7 +99,7 @@ class ImageRecords:
             return records, numbers, tf.stack([run, epoch * len(self) + numbers], axis=-1)
 
         return self._batches(
-            record_stream.shuffled(self._reader, order, first_step).map(with_seeds),
+            reader.shuffled_records(self._reader, order, first_step).map(with_seeds),
             lambda record, seed: jpeg.random_crop(record, seed, image_size=self._image_size, **self._crop),
             size=batch_size // context.num_replicas_in_sync,
             count=(last_step - first_step) * (context.num_replicas_in_sync // context.num_input_pipelines),
@@ -112,10 +112,10 @@ class ImageRecords:
           tf.data.Dataset of (images, labels, mask) as `training_batches`: the mask is 0 for padding too.
           It covers `evaluation_steps(batch_size)` updates.
         """
-        share = HostShare(batch_size, context.num_input_pipelines, context.input_pipeline_id)
+        share = HostSlice(batch_size, context.num_input_pipelines, context.input_pipeline_id)
         steps = self.evaluation_steps(batch_size)
         return self._batches(
-            record_stream.in_order(self._reader, share, steps).map(
+            reader.records_in_order(self._reader, share, steps).map(
                 lambda records, numbers: (records, numbers, tf.zeros([tf.size(numbers), 2], tf.int64))
             ),
             lambda record, seed: jpeg.centre_crop(
@@ -173,10 +173,10 @@ class ImageRecords:
             return decode(features[self._manifest.image_key], seed), label
 
         def report(fine):
-            bad = tf.boolean_mask(numbers, ~fine & (numbers != record_stream.PADDING))
-            tf.numpy_function(self.bad.found, [bad], [])
+            bad = tf.boolean_mask(numbers, ~fine & (numbers != reader.PADDING))
+            tf.numpy_function(self.bad.add, [bad], [])
 
         size = self._image_size
         signature = tf.TensorSpec([size, size, 3], tf.uint8), tf.TensorSpec([], tf.int32)
-        (images, labels), fine = skip_bad.mapped(example, (records, seeds), group, signature, report)
+        (images, labels), fine = skip_bad.map_skipping_errors(example, (records, seeds), group, signature, report)
         return images, labels, tf.cast(fine, tf.float32)

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbigbatch.data.in_memory import replica_batches
-from tfbigbatch.data.records import example_order
+from tfbigbatch.data.records import order
 from tfbigbatch.errors import InputError
 
 
@@ -76,7 +76,7 @@ class Arrays:
         arrays = self._constants
 
         def batch_of(positions):
-            indices = example_order.examples_at(positions, seed=seed, dataset_size=len(self))
+            indices = order.examples_at(positions, seed=seed, dataset_size=len(self))
             return _rows(arrays, indices)
 
         return replica_batches.of_positions(

@@ -12,7 +12,7 @@ BITS = 24
 _MASK = (1 << 64) - 1
 
 
-def mixed(value):
+def splitmix64(value):
     """SplitMix64's finaliser of uint64, an array of any shape."""
     value = np.asarray(value, np.uint64)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
@@ -20,7 +20,7 @@ def mixed(value):
     return value ^ (value >> np.uint64(31))
 
 
-def of_seed(seed):
+def seed_key(seed):
     """A run's seed, any int, as 64 bits."""
     return ((seed + 1) * GOLDEN) & _MASK
 
@@ -36,12 +36,12 @@ def keys(seed, epoch, numbers):
     Returns:
       uint64 array of [n].
     """
-    run = mixed([of_seed(seed)])
-    of_epoch = mixed(run + np.uint64((epoch + 1) & _MASK))
-    return mixed(of_epoch + np.asarray(numbers).astype(np.int64).astype(np.uint64))
+    run = splitmix64([seed_key(seed)])
+    of_epoch = splitmix64(run + np.uint64((epoch + 1) & _MASK))
+    return splitmix64(of_epoch + np.asarray(numbers).astype(np.int64).astype(np.uint64))
 
 
 def draws(keys, count):
     """`count` numbers for each key: int64 [n, count], uniform in [0, 2^24)."""
     steps = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(GOLDEN)
-    return (mixed(keys[:, None] + steps) >> np.uint64(64 - BITS)).astype(np.int64)
+    return (splitmix64(keys[:, None] + steps) >> np.uint64(64 - BITS)).astype(np.int64)

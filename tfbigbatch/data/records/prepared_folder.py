@@ -1,52 +1,63 @@
-"""Whose a prepared folder is: one source and one set of options, and one command at a time."""
+"""Locks a prepared-dataset directory and records the source and options it was built from."""
+
+from __future__ import annotations
 
 import contextlib
-import fcntl
 import glob
 import hashlib
 import json
 import os
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import filelock
 
 from tfbigbatch.data.records.manifest import MANIFEST
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils.files import atomic_write
 
 PROGRESS = ".progress"
-_PLAN, _LOCK = "plan.json", "lock"
-# A change of what is written for the same source makes folders that were begun before another plan's.
+_FINGERPRINT, _LOCK = "plan.json", "lock"
+# Raised when the files written for the same source change: folders begun before then count as another source's.
 _FORMAT = 1
 
 
 @contextlib.contextmanager
-def alone(folder):
-    """Makes the folder and the one for its progress; gives the latter's path while no other command is at work there.
+def lock(folder: str) -> Iterator[str]:
+    """Creates the folder and its progress folder, and locks them for one command; gives the latter's path.
 
     Raises:
-      ValueError: another one is, or the folder cannot be written.
+      ValueError: another command holds the lock, or the folder cannot be written.
     """
     work = os.path.join(folder, PROGRESS)
+    held = filelock.FileLock(os.path.join(work, _LOCK))
     try:
         os.makedirs(work, exist_ok=True)
-        lock = open(os.path.join(work, _LOCK), "w")
+        held.acquire(blocking=False)
+    except filelock.Timeout:
+        raise InputError(f"Another command is preparing --output_dir={folder}. Wait for it, or stop it.") from None
     except OSError as error:
-        raise InputError(f"--output_dir={folder} cannot be written: {error.strerror}.") from None
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise InputError(f"Another command is preparing --output_dir={folder}. Wait for it, or stop it.") from None
+        raise InputError(f"--output_dir={folder} cannot be written: {error.strerror or error}.") from None
+    try:
         yield work
+    finally:
+        held.release()
 
 
-def plan(source, layout, options, contents, rows):
-    """What a result depends on, as a dictionary with its digest; not where the source lies.
+def fingerprint(
+    source: str, layout: str, options: dict[str, Any], contents: Any, rows: Iterable[tuple[Any, ...]]
+) -> dict[str, Any]:
+    """What a result depends on, with its digest; not where the source lies.
 
     Args:
       source: its path.
       layout: in words.
-      options: dictionary of those that the result depends on.
+      options: those that the result depends on.
       contents: what else it depends on; JSON.
-      rows: iterable of tuples, one for each file of the source: its name, its size and the like.
+      rows: one for each file of the source: its name, its size and the like.
+
+    Returns:
+      Dictionary with 'digest', 'source', 'layout' and 'options'.
     """
     digest = hashlib.sha256(json.dumps([_FORMAT, layout, options, contents], sort_keys=True).encode())
     for row in rows:
@@ -55,45 +66,45 @@ def plan(source, layout, options, contents, rows):
     return {"digest": digest.hexdigest(), "source": name, "layout": layout, "options": options}
 
 
-def take(folder, plan, writes, overwrite):
-    """Makes a folder that of a plan; what it holds of the same plan stays.
+def claim(folder: str, fingerprint: dict[str, Any], writes: Iterable[str], overwrite: bool) -> None:
+    """Marks a locked folder as built from a fingerprint; files of the same fingerprint stay.
 
     Args:
-      folder: it.
-      plan: dictionary with 'digest', that of all that the result depends on, and the options in 'options'.
-      writes: the paths that are going to be written.
-      overwrite: whether to remove what was prepared by another plan.
+      folder: the prepared folder.
+      fingerprint: of `fingerprint`.
+      writes: the paths that will be written.
+      overwrite: whether to remove what was prepared from another fingerprint.
 
     Raises:
-      ValueError: it holds what another plan prepared, or files of these names that no plan did.
+      ValueError: it holds what was prepared from another fingerprint, or other files with these names.
     """
-    path = os.path.join(folder, PROGRESS, _PLAN)
+    path = os.path.join(folder, PROGRESS, _FINGERPRINT)
     before = _read(path)
-    if before is not None and before.get("digest") == plan["digest"]:
+    if before is not None and before.get("digest") == fingerprint["digest"]:
         return
     if before is not None and not overwrite:
         raise InputError(
-            f"--output_dir={folder} holds what was {_difference(before, plan)}. "
+            f"--output_dir={folder} holds what was {_difference(before, fingerprint)}. "
             "Choose another folder, or pass --overwrite."
         )
     try:
         if before is not None:
             _remove(folder)
-        # Also after that: TFRecords of others may lie here, which a plan has but indexed.
+        # Also after that: a folder of TFRecords that were only indexed still holds them.
         strange = [path for path in writes if os.path.exists(path)]
         if strange:
             raise InputError(
                 f"--output_dir={folder} holds files that this command did not make, such as {strange[0]}. Choose "
                 "another folder."
             )
-        atomic_write(path, lambda file: file.write((json.dumps(plan, indent=1) + "\n").encode()))
+        atomic_write(path, lambda file: file.write((json.dumps(fingerprint, indent=1) + "\n").encode()))
     except OSError as error:
         raise InputError(f"--output_dir={folder} cannot be written: {error.strerror or error}.") from None
 
 
-def _difference(before, plan):
-    """Words for how a plan differs from the one before it."""
-    old, new = before.get("options", {}), plan["options"]
+def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
+    """Words for how two fingerprints differ."""
+    old, new = before.get("options", {}), now["options"]
     changed = [
         f"{name} {old.get(name)}, now {new.get(name)}"
         for name in sorted({*old, *new})
@@ -104,24 +115,24 @@ def _difference(before, plan):
     return f"prepared from another source ({before.get('source')}), or its files have changed since"
 
 
-def _remove(folder):
-    """Removes what a plan made; its file goes last, so that a stop in between leaves a folder of that plan."""
+def _remove(folder: str) -> None:
+    """Removes what a command made; the fingerprint goes last, so that a stop in between leaves a claimed folder."""
     work = os.path.join(folder, PROGRESS)
-    plan = os.path.join(work, _PLAN)
-    records = [path for path in glob.glob(os.path.join(glob.escape(work), "*.json")) if path != plan]
-    made = [os.path.join(folder, os.path.basename(path).removesuffix(".json")) for path in records]
+    path = os.path.join(work, _FINGERPRINT)
+    records = [found for found in glob.glob(os.path.join(glob.escape(work), "*.json")) if found != path]
+    made = [os.path.join(folder, os.path.basename(record).removesuffix(".json")) for record in records]
     indexes = glob.glob(os.path.join(glob.escape(folder), "*.index.npz"))
-    for path in [os.path.join(folder, MANIFEST), *indexes, *made, *records, plan]:
+    for old in [os.path.join(folder, MANIFEST), *indexes, *made, *records, path]:
         with contextlib.suppress(FileNotFoundError):
-            os.remove(path)
+            os.remove(old)
 
 
-def _read(path):
+def _read(path: str) -> dict[str, Any] | None:
     try:
         with open(path, encoding="utf-8") as file:
             content = json.load(file)
         if not isinstance(content, dict) or not isinstance(content.get("options", {}), dict):
-            raise ValueError("it is no plan")
+            raise ValueError("it holds something else")
         return content
     except FileNotFoundError:
         return None

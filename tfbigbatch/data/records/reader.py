@@ -1,35 +1,42 @@
-"""Records of TFRecord files by their number, where a damaged one costs no other.
+"""Reads records of TFRecord files by number, in training or evaluation order; a damaged record costs no other.
 
-TensorFlow's reader gives up the rest of a file after a record whose checksum is wrong. Here it
-begins anew at the next one: where each record lies is known beforehand.
+Own code, since TensorFlow's reader gives up the rest of a file after a record with a wrong checksum. The index
+says where each record begins, so reading can resume at the next one.
 """
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from tfbigbatch.data.records.order import Chunks
+from tfbigbatch.data.records.order import Chunks, HostSlice, RecordOrder
 
 # What is read ahead of the record asked for: little, as a piece ends soon.
 _BUFFER_BYTES = 256 * 1024
 _PARALLEL_READS = 4
 CHUNK_SIZE = 64
+# The number of a padding record.
+PADDING = -1
 
 
 class _RecordsFrom(tf.data.Dataset):
-    """The records of a file from a byte on; the public data set has no such argument."""
+    """The records of a file from a byte on; the public tf.data.TFRecordDataset has no such argument."""
 
-    def __init__(self, file, offset):
+    def __init__(self, file: tf.Tensor, offset: tf.Tensor) -> None:
         super().__init__(
             tf.raw_ops.TFRecordDatasetV2(
                 filenames=file[None], compression_type="", buffer_size=_BUFFER_BYTES, byte_offsets=offset[None]
             )
         )
 
-    def _inputs(self):
+    def _inputs(self) -> list[tf.data.Dataset]:
         return []
 
     @property
-    def element_spec(self):
+    def element_spec(self) -> tf.TensorSpec:
         return tf.TensorSpec([], tf.string)
 
 
@@ -39,20 +46,20 @@ class RecordReader:
     A record is never empty, so an empty string stands for one that cannot be read.
 
     Args:
-      files: paths, in their order.
-      counts: int64 [files], the records of each.
+      files: paths, in the order in which their records are numbered.
+      counts: int64 [files], the number of records in each.
       offsets: int64 [records], the byte in its file where each record's frame begins.
-      cache: keep in memory what was read, and read it once.
+      cache: keep records in memory, so that each is read once.
     """
 
-    def __init__(self, files, counts, offsets, cache=False):
+    def __init__(self, files: Sequence[str], counts: np.ndarray, offsets: np.ndarray, cache: bool = False) -> None:
         self._files = tf.constant(list(files))
         self._ends = tf.constant(np.cumsum(counts), tf.int64)
         self._offsets = tf.constant(offsets, tf.int64)
-        self._cache = tf.lookup.experimental.MutableHashTable(tf.int64, tf.string, "") if cache else None
+        self._cache: Any = tf.lookup.experimental.MutableHashTable(tf.int64, tf.string, "") if cache else None
         self.chunks = Chunks.of_files(counts, CHUNK_SIZE)
 
-    def records(self, pieces):
+    def records(self, pieces: tuple[tf.Tensor, tf.Tensor]) -> tf.data.Dataset:
         """The records of some pieces, an element for each piece.
 
         Args:
@@ -68,13 +75,13 @@ class RecordReader:
             deterministic=True,
         )
 
-    def _cached(self, first, size):
+    def _cached(self, first: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
         if self._cache is None:
             return self._piece(first, size)
         numbers = first + tf.range(size)
         known = self._cache.lookup(numbers)
 
-        def read():
+        def read() -> tf.Tensor:
             found = self._piece(first, size)
             # A record that could not be read now may be there when it is asked for again.
             there = tf.where(tf.strings.length(found) > 0)[:, 0]
@@ -83,7 +90,7 @@ class RecordReader:
 
         return tf.cond(tf.reduce_any(tf.strings.length(known) == 0), read, lambda: known)
 
-    def _piece(self, first, size):
+    def _piece(self, first: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
         file = tf.gather(self._files, tf.searchsorted(self._ends, first[None], side="right")[0])
         offsets = self._offsets[first : first + size]
         found = _up_to_damage(file, offsets[0], size)
@@ -95,8 +102,62 @@ class RecordReader:
         )
 
 
-def _up_to_damage(file, offset, size):
+def _up_to_damage(file: tf.Tensor, offset: tf.Tensor, size: int | tf.Tensor) -> tf.Tensor:
     """`size` records of a file from a byte on; empty strings from the first damaged one on."""
     found = _RecordsFrom(file, offset).ignore_errors()
     rest = tf.data.Dataset.from_tensors("").repeat(size)
     return found.concatenate(rest).take(size).batch(size).get_single_element()
+
+
+def shuffled_records(reader: RecordReader, order: RecordOrder, first_step: int) -> tf.data.Dataset:
+    """A host's training records from a step on, without end.
+
+    Args:
+      reader: RecordReader.
+      order: RecordOrder of the reader's chunks.
+      first_step: the step of the first record.
+
+    Returns:
+      tf.data.Dataset of (records, numbers, epoch), an element for each window: string [m], int64 [m] and
+      int64 scalar. An empty string stands for a record that cannot be read.
+    """
+    first_epoch, first_window, taken = order.position(first_step)
+
+    def read_window(epoch: tf.Tensor, window: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        first, size = order.pieces(epoch, window)
+        total = tf.reduce_sum(size)
+        records, numbers = reader.records((first, size)).rebatch(total).get_single_element()
+        indices = order.shuffled(epoch, window, total)
+        skipped = tf.where((epoch == first_epoch) & (window == first_window), taken, 0)
+        return tf.gather(records, indices)[skipped:], tf.gather(numbers, indices)[skipped:], epoch
+
+    windows = tf.data.Dataset.range(first_epoch, tf.int64.max).flat_map(
+        lambda epoch: tf.data.Dataset.range(order.windows(epoch)).map(lambda window: (epoch, window))
+    )
+    # One window is read while another is taken from.
+    return windows.skip(first_window).map(read_window).prefetch(1)
+
+
+def records_in_order(reader: RecordReader, host_slice: HostSlice, steps: int) -> tf.data.Dataset:
+    """A host's slice of every record once, in order, padded to whole batches.
+
+    Args:
+      reader: RecordReader.
+      host_slice: HostSlice of this host.
+      steps: the number of global batches that hold every record.
+
+    Returns:
+      tf.data.Dataset of (records, numbers), runs of them: string [m] and int64 [m]; padding is an empty
+      string with the number PADDING.
+    """
+    chunks, size = reader.chunks, reader.chunks.records
+    chunk_order = tf.range(len(chunks.size), dtype=tf.int64)
+
+    def of_step(step: tf.Tensor) -> tf.data.Dataset:
+        start = tf.minimum(step * host_slice.batch_size + host_slice.host * host_slice.per_host, size)
+        stop = tf.minimum(start + host_slice.per_host, size)
+        padding = (host_slice.per_host - (stop - start))[None]
+        nothing = tf.data.Dataset.from_tensors((tf.fill(padding, ""), tf.fill(padding, tf.constant(PADDING, tf.int64))))
+        return reader.records(chunks.pieces(chunk_order, start, stop)).concatenate(nothing)
+
+    return tf.data.Dataset.range(steps).flat_map(of_step)

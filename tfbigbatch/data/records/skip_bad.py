@@ -1,38 +1,105 @@
-"""A function over a few elements, or of a batch of records, where one that it fails on costs no other."""
+"""Maps that isolate failures, and the log of bad records: a damaged record is dropped without losing its batch."""
 
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
 import tensorflow as tf
+from absl import logging
+
+from tfbigbatch.data.records.manifest import Split
+from tfbigbatch.errors import InputError
 
 
-def mapped(function, elements, count, signature, report):
+class BadRecords:
+    """The records of a split that could not be read or decoded: each is logged once and counted.
+
+    Args:
+      split: Split of a prepared folder.
+      max_share: the largest fraction of its records that may be bad, in [0, 1].
+    """
+
+    def __init__(self, split: Split, *, max_share: float) -> None:
+        if not 0.0 <= max_share <= 1.0:
+            raise InputError(f"max_bad_share={max_share}: expected a fraction, from 0.0 to 1.0.")
+        self._split, self._max_share = split, max_share
+        self._ends = np.cumsum(split.counts)
+        self._numbers: set[int] = set()
+        self._lock = threading.Lock()
+
+    @property
+    def count(self) -> int:
+        """The number of bad records so far, each counted once."""
+        return len(self._numbers)
+
+    def locate(self, number: int) -> tuple[str, int]:
+        """(file, offset in bytes) of a record, by its number in the split."""
+        file = int(np.searchsorted(self._ends, number, side="right"))
+        return self._split.files[file], int(self._split.offsets[number])
+
+    def add(self, numbers: Iterable[int]) -> None:
+        """Notes bad records by their numbers in the split; called from any thread of the pipeline."""
+        with self._lock:
+            new = [int(number) for number in numbers if int(number) not in self._numbers]
+            self._numbers.update(new)
+        for number in new:
+            file, offset = self.locate(number)
+            logging.warning("skipped: the record at byte %d of %s cannot be read or decoded", offset, file)
+
+    def check(self) -> None:
+        """Raises where too many are bad.
+
+        Raises:
+          ValueError: more than `max_share` of the split's records are bad.
+        """
+        if self.count > self._max_share * self._split.examples:
+            file, offset = self.locate(min(self._numbers))
+            raise InputError(
+                f"{self.count:,} of the {self._split.examples:,} records of {self._split.name} cannot be read or "
+                f"decoded, more than the fraction max_bad_share={self._max_share} allows; the first is at byte "
+                f"{offset} of {file}. Prepare the dataset again, or raise max_bad_share."
+            )
+
+
+def map_skipping_errors(
+    function: Callable[..., Any],
+    elements: tuple[tf.Tensor, ...],
+    count: int,
+    signature: tuple[tf.TensorSpec, ...],
+    report: Callable[[tf.Tensor], None],
+) -> tuple[tuple[tf.Tensor, ...], tf.Tensor]:
     """`function` of each element, and zeros where it fails.
 
-    All are tried at once, and one by one only where that fails: the price of safety is paid for a group.
+    All are tried at once, and one by one only where that fails: the price of safety is paid once for a group.
 
     Args:
       function: from one element's tensors to a tuple of tensors; it may raise any TensorFlow error.
-      elements: tuple of tensors, [count, ...] each.
-      count: int, elements.
-      signature: tuple of tf.TensorSpec, of what the function returns.
-      report: called where it fails on any, with bool [count]: whether it was fine on each.
+      elements: tensors of [count, ...] each.
+      count: the number of elements.
+      signature: of what the function returns.
+      report: called where it fails on any, with bool [count]: whether it succeeded on each.
 
     Returns:
       (results, fine): tuple of tensors, [count, ...] each, and bool [count].
     """
 
-    def attempt(elements, count):
-        """(results, True), or zeros and False where the function fails on any."""
+    def attempt(elements: tuple[tf.Tensor, ...], count: int) -> tuple[tf.Tensor, ...]:
+        """(*results, True), or zeros and False where the function fails on any."""
 
-        def all_of_them(*elements):
+        def all_of_them(*elements: tf.Tensor) -> tuple[Any, ...]:
             results = tf.map_fn(lambda one: function(*one), elements, fn_output_signature=signature)
             return *(tf.ensure_shape(one, [count, *spec.shape]) for one, spec in zip(results, signature)), True
 
-        # A data set in this function: nothing else in a graph goes on after an error.
+        # A dataset inside this function: nothing else in a graph continues after an error.
         found = tf.data.Dataset.from_tensors(elements).map(all_of_them).ignore_errors()
         blank = *(tf.zeros([count, *spec.shape], spec.dtype) for spec in signature), False
         return found.concatenate(tf.data.Dataset.from_tensors(blank)).take(1).get_single_element()
 
-    def one_by_one():
-        def one(at):
+    def one_by_one() -> tuple[tf.Tensor, ...]:
+        def one(at: tf.Tensor) -> tuple[tf.Tensor, ...]:
             *results, fine = attempt(tuple(tensor[at : at + 1] for tensor in elements), 1)
             return *(result[0] for result in results), fine
 
@@ -48,26 +115,28 @@ def mapped(function, elements, count, signature, report):
     return tuple(results), fine
 
 
-def batched(function, elements, report):
-    """`function` of a batch of records, where those that it fails on are taken for none.
+def map_batch_skipping_errors(
+    function: Callable[..., Any], elements: tuple[tf.Tensor, ...], report: Callable[[tf.Tensor], None]
+) -> Any:
+    """`function` of a batch of records, where a record that it fails on is replaced by an empty one.
 
-    As in `mapped`, all are tried at once, and one by one only where that fails.
+    As in `map_skipping_errors`, all are tried at once, and one by one only where that fails.
 
     Args:
       function: from the tensors of `elements`, or of one of them with a first dimension of 1, to a nest of tensors of
         the same first dimension; an empty string stands for no record.
-      elements: tuple of tensors, [n, ...] each, n known; the first is string [n], the records.
-      report: called where it fails on any, with bool [n]: whether it was fine on each.
+      elements: tensors of [n, ...] each, n known; the first is string [n], the records.
+      report: called where it fails on any, with bool [n]: whether it succeeded on each.
 
     Returns:
       The nest of tensors.
     """
     count = elements[0].shape[0]
 
-    def attempt(elements, count):
+    def attempt(elements: tuple[tf.Tensor, ...], count: int) -> tuple[Any, tf.Tensor]:
         """(results, True), or zeros and False where the function fails."""
 
-        def zeros(spec):
+        def zeros(spec: tf.TensorSpec) -> tf.Tensor:
             return tf.zeros([count, *spec.shape[1:]], spec.dtype)
 
         tried = tf.data.Dataset.from_tensors(elements).map(lambda *elements: (function(*elements), True))
@@ -76,11 +145,11 @@ def batched(function, elements, report):
         results, fine = found.take(1).get_single_element()
         return tf.nest.map_structure(lambda one: tf.ensure_shape(one, [count, *one.shape[1:]]), results), fine
 
-    def fine_alone(at):
+    def fine_alone(at: tf.Tensor) -> tf.Tensor:
         alone = (tf.ensure_shape(each[at : at + 1], [1, *each.shape[1:]]) for each in elements)
         return attempt(tuple(alone), 1)[1]
 
-    def without_the_bad():
+    def without_the_bad() -> Any:
         fine = tf.map_fn(fine_alone, tf.range(count), fn_output_signature=tf.bool)
         results, whole = attempt((tf.where(fine, elements[0], ""), *elements[1:]), count)
         report(fine & whole)

@@ -8,9 +8,8 @@ import array
 import functools
 import struct
 
+import google_crc32c
 import numpy as np
-
-from tfbigbatch.data.records.crc32c import crc32c, crc32c_of_each
 
 LENGTH, CHECKSUM = struct.Struct("<Q"), struct.Struct("<I")
 HEADER_BYTES, FOOTER_BYTES = LENGTH.size + CHECKSUM.size, CHECKSUM.size
@@ -21,28 +20,15 @@ class Varints(bytes):
     """Several int64 as they lie in a feature: those below 128 are a byte each."""
 
 
-def framed(record):
+def framed(record: bytes) -> bytes:
     """The bytes of a record in a TFRecord file."""
     return b"".join((_header(len(record)), record, CHECKSUM.pack(masked_crc32c(record))))
 
 
-def framed_together(records):
-    """The same of each of a list of records, as a list: many small ones cost a tenth each of what one costs."""
-    checksums = crc32c_of_each(records)
-    return [
-        b"".join((_header(len(record)), record, CHECKSUM.pack(_masked(checksum))))
-        for record, checksum in zip(records, checksums)
-    ]
-
-
-def unframed_together(frames):
-    """The records of a list of frames, as a list: empty bytes for one that is damaged, cut off or empty."""
-    records = [frame[HEADER_BYTES:-FOOTER_BYTES] for frame in frames]
-    checksums = crc32c_of_each(records)
-    return [
-        record if frame == b"".join((_header(len(record)), record, CHECKSUM.pack(_masked(checksum)))) else b""
-        for frame, record, checksum in zip(frames, records, checksums)
-    ]
+def unframed(frame: bytes) -> bytes:
+    """The record in a frame; empty bytes for a frame that is damaged, cut off or empty."""
+    record = frame[HEADER_BYTES:-FOOTER_BYTES]
+    return record if frame == framed(record) else b""
 
 
 @functools.lru_cache(4096)
@@ -105,12 +91,9 @@ def _of_features(record, read):
         raise ValueError(f"no tf.train.Example: {error}") from None
 
 
-def masked_crc32c(data):
-    """The checksum in a TFRecord's frame: CRC-32C, rotated and offset by a constant."""
-    return _masked(crc32c(data))
-
-
-def _masked(checksum):
+def masked_crc32c(data: bytes) -> int:
+    """The checksum in a TFRecord's frame: CRC-32C (RFC 3720), rotated and offset by a constant."""
+    checksum = google_crc32c.value(data)
     return ((checksum >> 15 | checksum << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 

@@ -1,6 +1,6 @@
 """The order of training where the pairs of a batch are of one bucket, as a pure function of (seed, step).
 
-`data/records/example_order.py` gives each epoch a random order, of which global
+`data/records/order.py` gives each epoch a random order, of which global
 batches are cut; an epoch need not be whole batches.
 Here the batches of an epoch are put into blocks of about equal size, and each block's examples are dealt out to its
 batches anew: they are sorted by bucket (within one by the epoch's order), and each batch takes a run of them. Which
@@ -17,7 +17,7 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from tfbigbatch.data.records import example_order
+from tfbigbatch.data.records import order
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ class BucketOrder:
         begin, end = first + block * steps // blocks, first + (block + 1) * steps // blocks
         bounds = self._bounds(epoch, tf.range(begin, end + 1), tf.maximum, tf.minimum)
         sizes = bounds[1:] - bounds[:-1]
-        examples = example_order.examples_at(
+        examples = order.examples_at(
             tf.range(bounds[0], bounds[-1]), seed=2 * self.seed, dataset_size=len(self.buckets)
         )
         by_bucket = tf.argsort(tf.gather(tf.constant(self.buckets), examples), stable=True)
@@ -109,11 +109,9 @@ class BucketOrder:
         count = tf.size(sizes, tf.int64)
         # A key of its own for each block of each epoch: no epoch has more blocks than examples.
         key = epoch * len(self.buckets) + block
-        ranks = example_order.examples_at(key * count + tf.range(count), seed=2 * self.seed + 1, dataset_size=count)
+        ranks = order.examples_at(key * count + tf.range(count), seed=2 * self.seed + 1, dataset_size=count)
         quantiles = (tf.cast(ranks, tf.float64) + 0.5) / tf.cast(count, tf.float64)
         # A batch that another epoch has a part of: a function of the step, so that both put it at about the same place.
         steps = begin + tf.range(count)
-        own = tf.cast(example_order.mixed(example_order.mixed(steps) + self.seed) & ((1 << 24) - 1), tf.float64) / (
-            1 << 24
-        )
+        own = tf.cast(order.splitmix64(order.splitmix64(steps) + self.seed) & ((1 << 24) - 1), tf.float64) / (1 << 24)
         return tf.cast(tf.argsort(tf.where(sizes < self.batch_size, own, quantiles)), tf.int64)

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbigbatch.data.records import random_access, skip_bad
-from tfbigbatch.data.records.bad_records import BadRecords
+from tfbigbatch.data.records.skip_bad import BadRecords
 from tfbigbatch.data.translation import length_buckets
 from tfbigbatch.data.translation import manifest as translation_manifest
 from tfbigbatch.data.translation.bucket_order import BucketOrder
@@ -55,7 +55,7 @@ class TranslationRecords:
         self._buckets = length_buckets.buckets_of(self._lengths, self.shapes)
         self._block = block
         self._threads = threads or os.cpu_count()
-        self._reader = random_access.PickedRecords(split)
+        self._reader = random_access.RandomAccessReader(split)
         self.bad = BadRecords(split, max_share=max_bad_share)
         self.source = f"{os.path.dirname(split.files[0])}, {split.name}"
 
@@ -142,7 +142,7 @@ class TranslationRecords:
             lambda step: step * batch_size + tf.range(batch_size, dtype=tf.int64)
         )
         batches = self._batches(
-            places.map(lambda place: tf.where(place < len(self), place, random_access.NONE)), context, batch_size
+            places.map(lambda place: tf.where(place < len(self), place, random_access.NO_RECORD)), context, batch_size
         )
 
         def without_bucket(features, labels, weights):
@@ -167,7 +167,7 @@ class TranslationRecords:
         buckets = tf.constant(self._buckets)
 
         def parts(numbers):
-            of_none = numbers == random_access.NONE
+            of_none = numbers == random_access.NO_RECORD
             bucket = tf.reduce_max(tf.where(of_none, 0, tf.gather(buckets, tf.maximum(numbers, 0))))
             own = tf.reshape(numbers[begin : begin + replicas * size], [replicas, size])
             return tf.data.Dataset.from_tensor_slices((own, tf.fill([replicas, size], bucket)))
@@ -183,9 +183,9 @@ class TranslationRecords:
         """(features, labels, weights) of some pairs."""
         records = tf.ensure_shape(tf.numpy_function(self._reader.read, [numbers], tf.string), numbers.shape)
         there = tf.strings.length(records) > 0
-        bad = tf.boolean_mask(numbers, ~there & (numbers != random_access.NONE))
+        bad = tf.boolean_mask(numbers, ~there & (numbers != random_access.NO_RECORD))
         tf.cond(tf.size(bad) > 0, lambda: self._report(bad), lambda: False)
-        features, labels, weights = skip_bad.batched(
+        features, labels, weights = skip_bad.map_batch_skipping_errors(
             self._parsed, (records,), lambda fine: self._report(tf.boolean_mask(numbers, ~fine))
         )
         return {**features, "bucket": bucket}, labels, weights
@@ -226,7 +226,7 @@ class TranslationRecords:
             return tf.identity(ids), tf.identity(size)
 
     def _report(self, numbers):
-        tf.numpy_function(self.bad.found, [numbers], [])
+        tf.numpy_function(self.bad.add, [numbers], [])
         return True
 
 

@@ -33,7 +33,7 @@ def pairs(folder):
     for name, sentences in made.items():
         sides = [[" ".join(words[::step]) for words in sentences] for step in (1, -1)]
         ids = list(zip(*map(learnt.ids, sides)))
-        frames = tfrecord.framed_together([shards.serialized(*pair, width) for pair in ids])
+        frames = [tfrecord.framed(shards.serialized(*pair, width)) for pair in ids]
         path = os.path.join(folder, f"{name}-00000-of-00001")
         atomic_write(path, lambda file, frames=frames: file.write(b"".join(frames)))
         ends = np.cumsum([len(frame) for frame in frames])

@@ -17,7 +17,6 @@ from tfbigbatch.data.bert import manifest as bert_manifest
 from tfbigbatch.data.bert.prepare import corpus, prepare, shards
 from tfbigbatch.data.bert.prepare.settings import Settings
 from tfbigbatch.data.records import index
-from tfbigbatch.data.records import shards as shard_files
 from tfbigbatch.errors import Preempted
 
 DATA = os.environ.get("TFBIGBATCH_DATA", "data")
@@ -168,7 +167,6 @@ def test_a_stopped_command_goes_on_and_a_finished_one_does_nothing(tmp_path, mon
 
 def test_memory_is_of_a_block_and_random_segments_come_from_it(tmp_path, monkeypatch):
     monkeypatch.setattr(shards, "_BLOCK_BYTES", 500)
-    monkeypatch.setattr(shard_files, "_TOGETHER", 7)
     folder, content, _ = prepared(tmp_path, TEXT)
     counts = content["counts"]["train"]
     assert sum(1 for _ in examples(folder)) == counts["sequences"] and counts["random_next"] > 0

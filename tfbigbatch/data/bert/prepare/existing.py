@@ -137,12 +137,12 @@ def index(source, output_dir, vocab_file, *, processes=1, overwrite=False):
     first = next((path for path in paths if os.path.getsize(path)), paths[0])
     expected, results = shapes_of(first), {}
     rows = [(os.path.basename(path), os.path.getsize(path)) for path in paths]
-    plan = prepared_folder.plan(
+    plan = prepared_folder.fingerprint(
         source, "TFRecords with masks", {"vocabulary": bert_manifest.digest(vocabulary)}, [], rows
     )
     splits = {"train": train, **({"validation": validation} if validation else {})}
-    with prepared_folder.alone(output_dir):
-        prepared_folder.take(output_dir, plan, record_manifest.paths(output_dir, splits), overwrite)
+    with prepared_folder.lock(output_dir):
+        prepared_folder.claim(output_dir, plan, record_manifest.paths(output_dir, splits), overwrite)
         if bert_manifest.is_whole(output_dir):
             return bert_manifest.read(output_dir), True
         tasks = [(path, expected) for path in paths]

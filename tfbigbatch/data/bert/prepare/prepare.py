@@ -79,9 +79,9 @@ def prepare(source, output_dir, options, say=lambda line: None):
     _refuse_inside(source, output_dir)
     names, paths = corpus.find(source)
     given = tokenizer.Vocabulary.load(options.vocab_file) if options.vocab_file else None
-    with prepared_folder.alone(output_dir) as work:
+    with prepared_folder.lock(output_dir) as work:
         plan = _plan(source, names, paths, options, given)
-        prepared_folder.take(
+        prepared_folder.claim(
             output_dir, plan, record_manifest.paths(output_dir, ("train", "validation")), options.overwrite
         )
         if bert_manifest.is_whole(output_dir):
@@ -128,7 +128,7 @@ def _plan(source, names, paths, options, given):
         "vocabulary": bert_manifest.digest(given) if given else f"trained, {options.train_vocab_size}",
     }
     rows = [(name, os.path.getsize(path)) for name, path in zip(names, paths)]
-    return prepared_folder.plan(source, bert_manifest.KIND.content, kept, [], rows)
+    return prepared_folder.fingerprint(source, bert_manifest.KIND.content, kept, [], rows)
 
 
 def _scanned(paths, processes):

@@ -61,7 +61,7 @@ class Conversion:
             for part in found.splits.values()
             for row in zip(part.files.names, part.labels.tolist(), part.files.sizes.tolist())
         )
-        self.plan = prepared_folder.plan(source, found.layout, kept, [found.classes, found.texts, images], rows)
+        self.plan = prepared_folder.fingerprint(source, found.layout, kept, [found.classes, found.texts, images], rows)
         self.writes = [*image_manifest.paths(output_dir, numbers), *(shard.path for shard in self._shards)]
 
     def __enter__(self):

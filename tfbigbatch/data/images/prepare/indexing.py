@@ -40,7 +40,7 @@ class Indexing:
             f"{len(p):,} {split} files" for split, p in records.items()
         )
         rows = [(os.path.basename(path), size) for path, size in sizes.items()]
-        self.plan = prepared_folder.plan(
+        self.plan = prepared_folder.fingerprint(
             source, self._keys.layout, {"sha256": options.sha256}, sorted(self._texts.items()), rows
         )
         self.writes = image_manifest.paths(output_dir, records)

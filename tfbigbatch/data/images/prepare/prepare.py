@@ -74,7 +74,7 @@ def prepare(source, output_dir, options, say=lambda line: None):
             f"--output_dir={output_dir} lies in --source={source}: what is prepared would be taken for a part of the "
             "source the next time. Choose a folder outside of it."
         )
-    with prepared_folder.alone(output_dir) as work:
+    with prepared_folder.lock(output_dir) as work:
         if records is not None:
             return _carry_out(Indexing(source, records, output_dir, options), output_dir, options, say)
         with Conversion(source, work, output_dir, options) as conversion:
@@ -83,7 +83,7 @@ def prepare(source, output_dir, options, say=lambda line: None):
 
 def _carry_out(job, output_dir, options, say):
     say(job.contents)
-    prepared_folder.take(output_dir, job.plan, job.writes, options.overwrite)
+    prepared_folder.claim(output_dir, job.plan, job.writes, options.overwrite)
     before = _whole(output_dir)
     todo = job.todo(begun=before is None)
     if before is not None and not todo:

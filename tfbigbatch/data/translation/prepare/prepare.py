@@ -115,7 +115,7 @@ def prepare(splits, output_dir, options, say=lambda line: None):
     given = translation_vocabulary.Vocabulary.load(options.vocabulary) if options.vocabulary else None
     paths = list(dict.fromkeys(path for pairs in splits.values() for pair in pairs for path in pair))
     plan = _plan(splits, paths, options, given)
-    with prepared_folder.alone(output_dir) as work:
+    with prepared_folder.lock(output_dir) as work:
         if translation_manifest.is_whole(output_dir):
             content = translation_manifest.read(output_dir)
             if content["digest"] == plan["digest"]:
@@ -125,7 +125,7 @@ def prepare(splits, output_dir, options, say=lambda line: None):
         for pairs in splits.values():
             for pair in pairs:
                 texts.check_aligned(*pair, scans)
-        prepared_folder.take(output_dir, plan, record_manifest.paths(output_dir, splits), options.overwrite)
+        prepared_folder.claim(output_dir, plan, record_manifest.paths(output_dir, splits), options.overwrite)
         learnt = given or _learnt(splits["train"], scans, os.path.join(work, plan["digest"]), options, say)
         path = translation_vocabulary.save(learnt, output_dir, translation_manifest.VOCABULARY)
         planned = shards.plan(
@@ -154,7 +154,7 @@ def _plan(splits, paths, options, given):
     }
     contents = {name: [[os.path.basename(path) for path in pair] for pair in pairs] for name, pairs in splits.items()}
     rows = [(os.path.basename(path), texts.size(path)) for path in paths]
-    return prepared_folder.plan(paths[0], translation_manifest.KIND.content, kept, contents, rows)
+    return prepared_folder.fingerprint(paths[0], translation_manifest.KIND.content, kept, contents, rows)
 
 
 def _scanned(paths, processes):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbigbatch.data.records.example_order import examples_at
+from tfbigbatch.data.records.order import examples_at
 
 
 def order(first, last, *, seed=0, dataset_size):
