@@ -147,8 +147,8 @@ def write_missing(
     def ended(shard: Shard, record: dict[str, Any]) -> None:
         results[shard.name] = record
 
-    with workers.bar(total, total - sum(map(size, missing)), unit) as progress:
-        workers.run(function, missing, processes=processes, ended=ended, progress=progress)
+    with workers.progress_bar(total, total - sum(map(size, missing)), unit) as progress:
+        workers.run_tasks(function, missing, processes=processes, ended=ended, progress=progress)
     return {name: record for name, record in results.items() if record is not None}
 
 
