@@ -66,22 +66,37 @@ def test_what_is_no_example_is_refused(record):
 def test_an_example_may_have_lists():
     features = {
         "ints": [0, 1, 127, 128, 30521, 2**40, -1],
-        "ones": tfrecord.Varints(b"\1\0\1"),
+        "ones": np.array([1, 0, 1]),
         "floats": array.array("f", [0.5, -2.0]),
+        "more_floats": np.array([0.5, -2.0], np.float32),
         "none": [],
     }
     found = tf.train.Example.FromString(tfrecord.example(features)).features.feature
     assert list(found["ints"].int64_list.value) == features["ints"]
     assert list(found["ones"].int64_list.value) == [1, 0, 1]
     assert list(found["floats"].float_list.value) == [0.5, -2.0]
+    assert list(found["more_floats"].float_list.value) == [0.5, -2.0]
     assert list(found["none"].int64_list.value) == []
 
 
-def test_rows_of_varints_are_those_of_lists():
-    values = np.array([[0, 1, 127, 128], [30521, 16383, 16384, 2], [2**40, 0, 0, 0]])
-    for some in (values, values[:2], values[:1], values[:, :0]):
-        rows = tfrecord.varints_of_rows(some)
-        assert [tfrecord.example({"a": row}) for row in rows] == [tfrecord.example({"a": row}) for row in some.tolist()]
+def test_examples_with_lists_are_counted_without_tensorflow():
+    features = {"ints": [300, 2], "bytes": b"1", "floats": array.array("f", [0.5, -2.0, 1.0])}
+    assert dict(tfrecord.counted(tfrecord.example(features))) == {"ints": 2, "bytes": 1, "floats": 3}
+    example = tf.train.Example.FromString(tfrecord.example(features))
+    example.features.feature["none"].CopyFrom(tf.train.Feature())
+    assert dict(tfrecord.counted(example.SerializeToString()))["none"] == 0
+    with pytest.raises(ValueError, match="no tf.train.Example"):
+        dict(tfrecord.counted(b"hello, this is no example"))
+
+
+def test_an_example_has_the_bytes_that_tensorflow_gives_it():
+    features = {"image": b"\xff\xd8" * 50, "label": 3, "ids": np.arange(200), "weights": np.ones(3, np.float32)}
+    theirs = tf.train.Example()
+    theirs.features.feature["image"].bytes_list.value.append(features["image"])
+    theirs.features.feature["label"].int64_list.value.append(3)
+    theirs.features.feature["ids"].int64_list.value.extend(range(200))
+    theirs.features.feature["weights"].float_list.value.extend([1.0] * 3)
+    assert tfrecord.example(features) == theirs.SerializeToString(deterministic=True)
 
 
 def test_frames_are_taken_apart_and_damage_is_found():

@@ -4,20 +4,50 @@ A frame is the record's length (8 bytes, little-endian), the length's masked CRC
 its masked CRC-32C (4).
 """
 
-import array
+from __future__ import annotations
+
 import functools
 import struct
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import google_crc32c
-import numpy as np
+from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory, text_format
 
 LENGTH, CHECKSUM = struct.Struct("<Q"), struct.Struct("<I")
 HEADER_BYTES, FOOTER_BYTES = LENGTH.size + CHECKSUM.size, CHECKSUM.size
 _VARINT, _EIGHT_BYTES, _DELIMITED, _FOUR_BYTES = 0, 1, 2, 5  # the wire types of protocol buffers
+# tensorflow/core/example/example.proto and feature.proto.
+_EXAMPLE_PROTO = """
+    name: "example.proto" package: "tensorflow" syntax: "proto3"
+    message_type { name: "BytesList" field { name: "value" number: 1 label: LABEL_REPEATED type: TYPE_BYTES } }
+    message_type { name: "FloatList" field { name: "value" number: 1 label: LABEL_REPEATED type: TYPE_FLOAT } }
+    message_type { name: "Int64List" field { name: "value" number: 1 label: LABEL_REPEATED type: TYPE_INT64 } }
+    message_type {
+      name: "Feature" oneof_decl { name: "kind" }
+      field { name: "bytes_list" number: 1 type: TYPE_MESSAGE type_name: "BytesList" oneof_index: 0 }
+      field { name: "float_list" number: 2 type: TYPE_MESSAGE type_name: "FloatList" oneof_index: 0 }
+      field { name: "int64_list" number: 3 type: TYPE_MESSAGE type_name: "Int64List" oneof_index: 0 }
+    }
+    message_type {
+      name: "Features"
+      field { name: "feature" number: 1 label: LABEL_REPEATED type: TYPE_MESSAGE type_name: "FeatureEntry" }
+      nested_type {
+        name: "FeatureEntry" options { map_entry: true }
+        field { name: "key" number: 1 label: LABEL_OPTIONAL type: TYPE_STRING }
+        field { name: "value" number: 2 label: LABEL_OPTIONAL type: TYPE_MESSAGE type_name: "Feature" }
+      }
+    }
+    message_type { name: "Example" field { name: "features" number: 1 type: TYPE_MESSAGE type_name: "Features" } }
+"""
 
 
-class Varints(bytes):
-    """Several int64 as they lie in a feature: those below 128 are a byte each."""
+@functools.cache
+def _example_class() -> Any:
+    # A pool of its own: TensorFlow registers the same names in the default one.
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(text_format.Parse(_EXAMPLE_PROTO, descriptor_pb2.FileDescriptorProto()))
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("tensorflow.Example"))
 
 
 def framed(record: bytes) -> bytes:
@@ -32,63 +62,9 @@ def unframed(frame: bytes) -> bytes:
 
 
 @functools.lru_cache(4096)
-def _header(size):
+def _header(size: int) -> bytes:
     length = LENGTH.pack(size)
     return length + CHECKSUM.pack(masked_crc32c(length))
-
-
-def example(features):
-    """A serialized tf.train.Example; the same features give the same bytes.
-
-    Args:
-      features: dictionary from names to bytes or int, each a feature of one value; or to a list of int, Varints,
-        or an array.array of floats ("f"), each a feature of as many.
-    """
-    return example_of(entry(name, value) for name, value in sorted(features.items()))
-
-
-def example_of(entries):
-    """A serialized tf.train.Example of some `entry`s, in the order of their names."""
-    return _field(1, b"".join(entries))
-
-
-def entry(name, value):
-    """A feature of an example, by itself; see `example`."""
-    return _field(1, _name(name) + _field(2, _feature(value)))
-
-
-def parsed(record):
-    """The features of a serialized tf.train.Example, one by one; large values are not read.
-
-    Args:
-      record: memoryview of bytes.
-
-    Yields:
-      (name, value): the first value of each feature, a memoryview for bytes and an int for int64; None
-      where it has none, or is of floats.
-
-    Raises:
-      ValueError: it is not an Example.
-    """
-    return _of_features(record, _first_value)
-
-
-def counted(record):
-    """As `parsed`, with how many values each feature has: (name, number)."""
-    return _of_features(record, _count)
-
-
-def _of_features(record, read):
-    """(name, read(feature)) of each feature."""
-    try:
-        for number, features in _fields(record):
-            if number == 1:
-                for _, entry in _fields(features):
-                    # A name or a feature that is empty may be left out.
-                    parts = dict(_fields(entry))
-                    yield str(parts.get(1, b""), "utf-8"), read(parts.get(2, b""))
-    except (IndexError, TypeError) as error:
-        raise ValueError(f"no tf.train.Example: {error}") from None
 
 
 def masked_crc32c(data: bytes) -> int:
@@ -97,75 +73,72 @@ def masked_crc32c(data: bytes) -> int:
     return ((checksum >> 15 | checksum << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-def _feature(value):
-    """A tf.train.Feature."""
-    if isinstance(value, list):
-        value = Varints(b"".join(map(_VARINTS.__getitem__, value)))
-    if isinstance(value, Varints):
-        return _field(3, _field(1, value))
-    if isinstance(value, bytes):
-        return _field(1, _field(1, value))
-    if isinstance(value, array.array):
-        return _field(2, _field(1, value.tobytes()))
-    return _field(3, _field(1, _VARINTS[value]))
+def example(features: Mapping[str, Any]) -> bytes:
+    """A serialized tf.train.Example; the same features give the same bytes.
+
+    Args:
+      features: from names to values: bytes or an int, for a feature of one value; a sequence of ints, or an
+        array.array or NumPy array of ints or floats, for a feature of several.
+    """
+    found = _example_class()()
+    entries = found.features.feature
+    for name, value in features.items():
+        if isinstance(value, bytes):
+            entries[name].bytes_list.value.append(value)
+        elif isinstance(value, int):
+            entries[name].int64_list.value.append(value)
+        else:
+            floats = getattr(value, "typecode", None) == "f" or getattr(value, "dtype", None) == "float32"
+            values = entries[name].float_list if floats else entries[name].int64_list
+            values.value.extend(value)
+    return found.SerializeToString(deterministic=True)
 
 
-def _field(number, content):
-    return _VARINTS[number << 3 | _DELIMITED] + _VARINTS[len(content)] + content
+def counted(record: bytes) -> Iterator[tuple[str, int]]:
+    """(name, number of values) of each feature of a serialized tf.train.Example.
+
+    Raises:
+      ValueError: it is not an Example.
+    """
+    try:
+        found = _example_class().FromString(bytes(record))
+    except message.DecodeError as error:
+        raise ValueError(f"no tf.train.Example: {error}") from None
+    for name, feature in found.features.feature.items():
+        kind = feature.WhichOneof("kind")
+        yield name, len(getattr(feature, kind).value) if kind else 0
 
 
-@functools.lru_cache(256)
-def _name(name):
-    return _field(1, name.encode())
+def parsed(record: memoryview) -> Iterator[tuple[str, memoryview | int | None]]:
+    """The features of a serialized tf.train.Example, one by one, without reading large values.
+
+    Own code, since the library copies a whole message: to index ImageNet it would read 140 GB in place of 1.
+
+    Yields:
+      (name, value): the first value of each feature, a memoryview for bytes and an int for int64; None
+      where it has none, or is of floats.
+
+    Raises:
+      ValueError: it is not an Example.
+    """
+    try:
+        for number, features in _fields(record):
+            if number == 1:
+                for _, entry in _fields(features):
+                    # A name or a feature that is empty may be left out.
+                    parts = dict(_fields(entry))
+                    yield str(parts.get(1, b""), "utf-8"), _first_value(parts.get(2, b""))
+    except (IndexError, TypeError) as error:
+        raise ValueError(f"no tf.train.Example: {error}") from None
 
 
-def varints_of_rows(values):
-    """The Varints of each row of an integer array of [n, m], none negative: a whole array at little more than a row."""
-    largest = int(values.max(initial=0))
-    width = max(1, -(-largest.bit_length() // 7))
-    values = values.astype(np.int32) if largest < 1 << 31 else values
-    content, there = np.empty((*values.shape, width), np.uint8), np.ones((*values.shape, width), bool)
-    for place in range(width):
-        # Seven bits a byte, the lowest first; the eighth says that more follow.
-        content[:, :, place] = values & 0x7F
-        values = values >> 7
-        more = values > 0
-        content[:, :, place] |= more.view(np.uint8) << 7
-        there[:, :, place + 1 :] &= more[:, :, None]
-    content = content[there].tobytes()
-    ends = np.cumsum(there.sum(axis=(1, 2))).tolist()
-    return [Varints(content[first:last]) for first, last in zip([0, *ends], ends)]
-
-
-class _VarintOf(dict):
-    """Varints by their values, remembered for small ones: a vocabulary's ids."""
-
-    def __missing__(self, value):
-        encoded = _varint(value)
-        if 0 <= value < 1 << 18:
-            self[value] = encoded
-        return encoded
-
-
-_VARINTS = _VarintOf()
-
-
-def _varint(value):
-    value &= (1 << 64) - 1  # a negative one as its two's complement
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _fields(message):
+def _fields(message: Any) -> Iterator[tuple[int, Any]]:
     """(number, value) of each field of a message: an int of a varint, else a memoryview."""
     position = 0
     while position < len(message):
         key, position = _read_varint(message, position)
         kind = key & 7
+        value: Any
         if kind == _VARINT:
             value, position = _read_varint(message, position)
         elif kind in (_EIGHT_BYTES, _FOUR_BYTES, _DELIMITED):
@@ -180,7 +153,7 @@ def _fields(message):
         yield key >> 3, value
 
 
-def _read_varint(message, position):
+def _read_varint(message: Any, position: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         byte = message[position]
@@ -188,13 +161,12 @@ def _read_varint(message, position):
         position, shift = position + 1, shift + 7
         if byte < 0x80:
             return value, position
-        # Ten bytes hold 64 bits. One that goes on for megabytes would be put together for minutes.
+        # Ten bytes hold 64 bits. A number of megabytes would take minutes.
         if shift >= 70:
             raise ValueError("no tf.train.Example: a number of more than 64 bits")
 
 
-def _first_value(feature):
-    """The first value of a tf.train.Feature: bytes as a memoryview, int64 as an int, None for another."""
+def _first_value(feature: Any) -> memoryview | int | None:
     for number, values in _fields(feature):
         for _, value in _fields(values):
             if number == 3:
@@ -203,16 +175,3 @@ def _first_value(feature):
                 return value - (1 << 64) if value >> 63 else value
             return value if number == 1 else None
     return None
-
-
-def _count(feature):
-    """How many values a tf.train.Feature has."""
-    found = 0
-    for number, values in _fields(feature):
-        for _, value in _fields(values):
-            if number == 3 and not isinstance(value, int):
-                # The last byte of a varint has no high bit.
-                found += int(np.count_nonzero(np.frombuffer(value, np.uint8) < 0x80))
-            else:
-                found += len(value) // 4 if number == 2 else 1
-    return found

@@ -1,7 +1,6 @@
 """Sequences as records: with their tokens as they are, to be masked anew in each epoch; or with masks for good."""
 
 import array
-import functools
 import itertools
 import sys
 
@@ -31,10 +30,10 @@ def dynamic(sequences, settings, bytes_of_id):
     """
     code, found = manifest.ID_CODES[bytes_of_id], []
     for ids, first_length, label in sequences:
-        entries = [_number("first_length", first_length), tfrecord.entry("ids", _little_endian(code, ids))]
+        features = {"first_length": first_length, "ids": _little_endian(code, ids)}
         if settings.next_sentence:
-            entries.append(_number("next_sentence_labels", label))
-        found.append(tfrecord.example_of(entries))
+            features["next_sentence_labels"] = label
+        found.append(tfrecord.example(features))
     return found
 
 
@@ -56,8 +55,7 @@ def packed(rows, bytes_of_id):
         tokens = list(itertools.chain.from_iterable(ids for ids, _, _ in row))
         lengths = [len(ids) for ids, _, _ in row]
         content = _little_endian(manifest.ID_CODES[bytes_of_id], tokens)
-        entries = tfrecord.entry("ids", content), tfrecord.entry("lengths", _little_endian("H", lengths))
-        found.append(tfrecord.example_of(entries))
+        found.append(tfrecord.example({"ids": content, "lengths": _little_endian("H", lengths)}))
     return found
 
 
@@ -94,8 +92,7 @@ def static(sequences, settings, vocabulary, stream, first):
             mask_id=vocabulary.mask,
             vocabulary_size=len(vocabulary),
         )
-        rows = zip(*map(tfrecord.varints_of_rows, masked[:3]), masked[3].sum(axis=1).astype(int).tolist())
-        found += [_standard(row, sequence, settings) for row, sequence in zip(rows, part)]
+        found += [_standard(row, sequence, settings) for row, sequence in zip(zip(*masked), part)]
     return found
 
 
@@ -108,39 +105,19 @@ def _little_endian(code, values):
 
 
 def _standard(masked, sequence, settings):
-    inputs, positions, labels, count = masked
+    inputs, positions, labels, weights = masked
     tokens, first_length, label = sequence
-    length = settings.max_seq_length
-    # In the order of the names, as everywhere. What many records share is not worked out for each.
-    return tfrecord.example_of(
-        (
-            tfrecord.entry("input_ids", inputs),
-            _ones("input_mask", 0, len(tokens), length),
-            tfrecord.entry("masked_lm_ids", labels),
-            tfrecord.entry("masked_lm_positions", positions),
-            _weights(count, settings.max_predictions_per_seq),
+    length = np.arange(settings.max_seq_length)
+    is_token = length < len(tokens)
+    return tfrecord.example(
+        {
+            "input_ids": inputs,
+            "input_mask": is_token.astype(np.int64),
+            "masked_lm_ids": labels,
+            "masked_lm_positions": positions,
+            "masked_lm_weights": weights.astype(np.float32),
             # Records of this layout have it in any case.
-            _number("next_sentence_labels", label),
-            _ones("segment_ids", first_length, len(tokens), length),
-        )
+            "next_sentence_labels": label,
+            "segment_ids": (is_token & (length >= first_length)).astype(np.int64),
+        }
     )
-
-
-@functools.lru_cache(8192)
-def _ones(name, first, last, length):
-    """An entry of 1 in the places [first, last) of `length`, and of 0 in the others."""
-    return tfrecord.entry(name, tfrecord.Varints(b"\0" * first + b"\1" * (last - first) + b"\0" * (length - last)))
-
-
-@functools.lru_cache(1024)
-def _weights(count, length):
-    """The entry of 1 for the first `count` of `length` places."""
-    found = array.array("f", [1.0] * count + [0.0] * (length - count))
-    if sys.byteorder == "big":
-        found.byteswap()
-    return tfrecord.entry("masked_lm_weights", found)
-
-
-@functools.lru_cache(1024)
-def _number(name, value):
-    return tfrecord.entry(name, value)
