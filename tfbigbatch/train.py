@@ -8,6 +8,7 @@ The same command on the same directory resumes, and says so when the run is fini
 import contextlib
 import functools
 import os
+import sys
 import time
 
 from tfbigbatch import experiment
@@ -419,11 +420,9 @@ def _shown(result, config):
 
 def main() -> None:
     """`python -m tfbigbatch.train`, the same as `tfbigbatch train`."""
-    from tfbigbatch.cli import train as command_line
-    from tfbigbatch.utils import command
+    from tfbigbatch.cli.main import run_command
 
-    command_line.define_flags()
-    command.execute(command_line.main, command_line.parse)
+    run_command("train", sys.argv[1:], "python -m tfbigbatch.train")
 
 
 if __name__ == "__main__":

@@ -1,49 +1,6 @@
-"""Shows what a rule makes of an experiment's recipe at other batch sizes, before anything is trained.
+"""The same as `tfbigbatch scale`."""
 
-    python tools/scale.py --config=experiments/mnist/lstm_small_batch.py --batch_size=1024,8192,16384
-
-Prints the rate, the warm-up and the updates at each batch size, and draws the schedules.
-"""
-
-from absl import flags
-
-from tfbigbatch import experiment, scaling, tasks
-from tfbigbatch.errors import InputError
-from tfbigbatch.scaling import preview
-from tfbigbatch.utils import command
-
-flags.DEFINE_string("config", None, "The experiment file whose recipe is carried.", required=True)
-flags.DEFINE_list("batch_size", None, "Global batch sizes; doublings up to 64 times the recipe's where left out.")
-flags.DEFINE_list("rule", None, f"Rules: {', '.join(scaling.RULES)}; legw where left out.")
-flags.DEFINE_integer("dataset_size", None, "Examples in an epoch; the task's own where left out.")
-flags.DEFINE_string("plot", "scale.png", "Where the plot goes; with several rules, their names are added.")
-
-
-def _main(unused):
-    options = flags.FLAGS
-    config = experiment.load(options.config)
-    dataset_size = options.dataset_size or tasks.get(config.task).training_examples
-    if not dataset_size or dataset_size < 1:
-        raise InputError(
-            f"the size of {config.task}'s data is not known beforehand: give --dataset_size, examples in an epoch."
-        )
-    recipe = experiment.tuned_recipe(config, dataset_size)
-    if options.batch_size:
-        batch_sizes = command.numbers("batch_size", options.batch_size, int)
-    else:
-        doublings = [recipe.batch_size * 2**power for power in range(7)]
-        batch_sizes = [batch_size for batch_size in doublings if batch_size <= dataset_size]
-    print(f"{options.config}: tuned at")
-    print("\n".join(f"  {line}" for line in recipe.lines(dataset_size)))
-    rules = options.rule or ["legw"]
-    for rule in rules:
-        rows = preview.preview(recipe, batch_sizes, rule=rule, dataset_size=dataset_size)
-        print(f"\ncarried by {rule}: {recipe.arithmetic(rows[-1]['recipe'])}")
-        print("\n".join(preview.table(rows)))
-        path = options.plot if len(rules) == 1 else f"{options.plot.removesuffix('.png')}_{rule}.png"
-        preview.plot(path, rows, dataset_size=dataset_size, rule=rule, title=options.config)
-        print(f"plot  {path}")
-
+from tfbigbatch.cli.main import main
 
 if __name__ == "__main__":
-    command.execute(_main)
+    main("scale")

@@ -28,7 +28,7 @@ def test_what_is_missing_is_one_message(tmp_path):
     for name, arguments, said in (
         ("plan", [], "--checks is missing"),
         ("plan", [f"--checks={tmp_path}/step.json"], "did not compile and fit"),
-        ("plan", [f"--checks={tmp_path}/older.json"], "older.json is not what this version's tpu_check.py"),
+        ("plan", [f"--checks={tmp_path}/older.json"], "older.json is not an output of this version's tpu-check"),
         ("tpu_check", [config], "--topology is missing"),
         ("tpu_check", [config, "--topology=v3-8", "--replicas=9"], "runs at most 8"),
         ("tpu_check", ["--config=nowhere.py", "--topology=v3-8"], "nowhere.py: no such file"),

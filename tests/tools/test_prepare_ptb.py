@@ -14,4 +14,4 @@ def test_it_prepares_says_so_and_does_not_repeat(tmp_path):
     other = tool("tools/prepare_ptb.py", *files, f"--output_dir={tmp_path}/out", "--vocabulary_size=3")
     assert other.returncode == 1 and "--overwrite" in other.stderr
     half = tool("tools/prepare_ptb.py", *files[:2], f"--output_dir={tmp_path}/out")
-    assert half.returncode == 1 and "Give either --source=FOLDER, or all of --train, --valid and --test" in half.stderr
+    assert half.returncode == 1 and "give either --source=FOLDER, or all of --train, --valid and --test" in half.stderr

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.cli.test_translation import LINES, small_config
+from tests.cli.test_translate import LINES, small_config
 from tests.tools.test_tools import tool
 from tfbigbatch import train
 

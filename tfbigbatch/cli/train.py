@@ -79,15 +79,15 @@ def define_flags() -> None:
 
 
 def parse(arguments: Sequence[str]) -> list[str]:
-    """Parses the command line; returns the arguments that are not flags, behind the program's name.
+    """Parses the command line; returns the program and the arguments that are not flags.
 
     Raises:
       ValueError: a flag or a field of the config is unknown or mistyped; the message names the nearest.
     """
     try:
-        return flags.FLAGS(arguments)
+        return flags.FLAGS(_with_path(arguments))
     except flags.Error as error:
-        raise InputError(f"{error}\nSee: tfbigbatch train --help") from None
+        raise InputError(f"{error}\nSee: {arguments[0]} --help") from None
     # The experiment file was executed: it may raise anything.
     except Exception as error:
         raise _config_error(arguments) or error from None
@@ -154,17 +154,36 @@ def stall_timeout(options: flags.FlagValues) -> float:
     return _STALL_TIMEOUT if os.environ.get("TF_CONFIG") else 0.0
 
 
-def _config_error(arguments: Sequence[str]) -> InputError | None:
-    """The error for the first --config.FIELD that the experiment file does not have; or for the file itself."""
-    path = None
-    for argument, following in zip(arguments, [*arguments[1:], None]):
+def _config_position(arguments: Sequence[str]) -> tuple[int, str] | None:
+    """The argument that holds the value of --config, and the value; None where there is none."""
+    for position, argument in enumerate(arguments):
         name, given, value = argument.partition("=")
         if name in ("--config", "-config"):
-            path = value if given else following
-    if path is None:
+            if given:
+                return position, value
+            return (position + 1, arguments[position + 1]) if position + 1 < len(arguments) else None
+    return None
+
+
+def _with_path(arguments: Sequence[str]) -> list[str]:
+    """The command line with the path of the experiment file in place of its name: config_flags reads paths only."""
+    found = _config_position(arguments)
+    if found is None:
+        return list(arguments)
+    position, name = found
+    path, argument = experiment.find(name)
+    value = path if argument is None else f"{path}:{argument}"
+    given = arguments[position]
+    return [*arguments[:position], given.removesuffix(name) + value, *arguments[position + 1 :]]
+
+
+def _config_error(arguments: Sequence[str]) -> InputError | None:
+    """The error for the first --config.FIELD that the experiment file does not have; or for the file itself."""
+    found = _config_position(arguments)
+    if found is None:
         return None
     try:
-        config = experiment.load(path)
+        config = experiment.load(found[1])
     except InputError as error:
         return error
     for argument in arguments:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn
@@ -14,9 +15,6 @@ from tfbigbatch.errors import DivergedError, InputError, Preempted, WorkerLost
 # Set here because commands import this module before TensorFlow, which logs a lot at its import. Errors still show,
 # except without an NVIDIA driver: TensorFlow reports its absence as an error, in every run.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if os.path.exists("/dev/nvidiactl") else "3")
-
-# The flags that `series_flags` defines then appear in the --help of the command that calls it.
-flags.disclaim_key_flags()
 
 
 def execute(
@@ -78,26 +76,6 @@ def _check_folders() -> None:
             )
 
 
-def series_flags() -> None:
-    """Defines the flags of the commands that run several experiments."""
-    flags.DEFINE_string("model_dir", None, "Folder of the run directories and results.", required=True)
-    flags.DEFINE_string("data_dir", None, "Folder of the task's data.")
-    flags.DEFINE_integer(
-        "processes",
-        1,
-        "Number of simultaneous runs, each in a process with an equal part of the cores; output goes to a .log file "
-        "beside the run directory. 1: in this process, one after the other.",
-        lower_bound=1,
-    )
-    flags.DEFINE_string("results", None, "Also write the results to this path, without extension.")
-    flags.DEFINE_string(
-        "ended_runs",
-        None,
-        "A file that caches the results of finished runs: they are not run again when their run directories are gone, "
-        "or on another machine.",
-    )
-
-
 def numbers(flag: str, texts: Sequence[str], kind: type) -> list:
     """Parses the entries of a list flag as int or float, by `kind`.
 
@@ -111,23 +89,11 @@ def numbers(flag: str, texts: Sequence[str], kind: type) -> list:
         raise InputError(f"--{flag}={','.join(texts)}: expected {words}.") from None
 
 
-def shards(entries: Sequence[str]) -> dict[str, int]:
-    """Parses the list flag --shards: ['train:1024'] gives {'train': 1024}.
-
-    Raises:
-      ValueError: an entry is not split:number.
-    """
-    found: dict[str, int] = {}
-    for entry in entries:
-        split, _, number = entry.partition(":")
-        if split not in ("train", "validation") or not number.isdigit() or int(number) < 1:
-            raise InputError(f"--shards={','.join(entries)}: expected such as train:1024,validation:128.")
-        found[split] = int(number)
-    return found
-
-
 def _parse(arguments: list[str]) -> list[str]:
     try:
         return flags.FLAGS(arguments)
     except flags.Error as error:
-        raise InputError(f"{error}\nSee: python {arguments[0]} --help") from None
+        program = arguments[0] if " " in arguments[0] else f"python {arguments[0]}"
+        missing = re.search(r"Flag (--\w+) must have a value", str(error))
+        message = f"{missing[1]} is missing." if missing else error
+        raise InputError(f"{message}\nSee: {program} --help") from None

@@ -11,8 +11,8 @@ import tensorflow as tf
 from tests.helpers import translation_sets
 from tests.helpers.translation_sets import write
 from tfbigbatch import experiment, train
-from tfbigbatch.cli import translation
-from tfbigbatch.cli.translation import Options
+from tfbigbatch.cli import translate
+from tfbigbatch.cli.translate import Options
 from tfbigbatch.data.translation import fake
 from tfbigbatch.data.translation.vocabulary import BEGIN, END
 from tfbigbatch.models.gnmt import decoding
@@ -59,7 +59,7 @@ def trained(run):
 def file_of(trained, folder, lines, **options):
     """The translation of a file of some lines, as lines."""
     source, target = write(folder, "source", lines), folder / "target"
-    counts = translation.translate_file(trained, source, str(target), Options(**options))
+    counts = translate.translate_file(trained, source, str(target), Options(**options))
     assert counts.lines == target.read_bytes().count(b"\n")
     return target.read_text().split("\n")[:-1], counts
 
@@ -112,10 +112,10 @@ def test_a_sentence_that_is_too_long_is_told_or_cut(trained, tmp_path):
     source, said = write(tmp_path, "source", ["ba", "ce " * 9]), []
     target = tmp_path / "target"
     with pytest.raises(ValueError, match=r"source, line 2: 9 pieces, of which --max_length=4 are allowed.*--cut"):
-        translation.translate_file(trained, source, str(target), Options(max_length=4))
+        translate.translate_file(trained, source, str(target), Options(max_length=4))
     assert not target.exists()
     options = Options(batch_size=2, beam_size=1, max_length=4, cut=True)
-    counts = translation.translate_file(trained, source, str(target), options, said.append)
+    counts = translate.translate_file(trained, source, str(target), options, said.append)
     assert counts.cut == 1 and said == [f"warning: {source}, line 2: 9 pieces; cut to --max_length=4"]
     assert (
         target.read_text().split("\n")[:-1]
@@ -129,7 +129,7 @@ def test_a_bad_text_is_told_with_file_and_line_and_nothing_is_written(trained, t
 
     def refused(source, said, target=target):
         with pytest.raises(ValueError, match=said):
-            translation.translate_file(trained, source, str(target), Options())
+            translate.translate_file(trained, source, str(target), Options())
 
     refused(
         write(tmp_path, "bad", b"ba\nce\xfc\n"), r"bad, line 2, is not UTF-8 \(invalid start byte, byte 2 of the line"
@@ -138,9 +138,9 @@ def test_a_bad_text_is_told_with_file_and_line_and_nothing_is_written(trained, t
     good = write(tmp_path, "good", ["ba"])
     refused(good, "--input and --output are both", target=good)
     refused(good, "--output=.*none/target cannot be written: No such file", target=tmp_path / "none" / "target")
-    monkeypatch.setattr(translation, "searcher", lambda trained, options: lambda sentences: 1 / 0)
+    monkeypatch.setattr(translate, "searcher", lambda trained, options: lambda sentences: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        translation.translate_file(trained, good, str(target), Options())
+        translate.translate_file(trained, good, str(target), Options())
     assert target.read_text() == "before\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad", "good", "target"]
 

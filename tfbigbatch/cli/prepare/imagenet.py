@@ -1,0 +1,87 @@
+"""Prepares ImageNet, or any folder of images by class, for training: checked, in shards, with an index.
+
+    tfbigbatch prepare-imagenet --source=FOLDER --output_dir=data/imagenet_prepared
+
+FOLDER holds ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar (then --validation_labels=FILE gives the synsets of the
+validation images, one a line in the order of the image names); or train/CLASS/*.jpg and val/ or validation/ in the
+same layout; or tiny-imagenet, also as its .tar.gz; or existing TFRecords, which are indexed in place.
+
+Every image is decoded. CMYK is converted to RGB, and a PNG named .JPEG to JPEG; grayscale is kept. Truncated files and
+files that are no images are left out and listed. EXIF orientation is not applied, as in the reference pipelines. The
+same command resumes, and skips work that is already done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from absl import flags
+
+from tfbigbatch.cli.prepare import shards_of
+from tfbigbatch.data.images.prepare import layouts, prepare
+from tfbigbatch.utils.processes import cores
+
+_AS_GIVEN = (
+    "validation_labels",
+    "words",
+    "validation_share",
+    "shard_megabytes",
+    "seed",
+    "max_bad_share",
+    "sha256",
+    "overwrite",
+)
+_SHOWN = 20
+
+
+def define_flags() -> None:
+    flags.DEFINE_string("source", None, f"Source of the images. {layouts.UNDERSTOOD}", required=True)
+    flags.DEFINE_string("output_dir", None, "Folder for the prepared dataset; the trainer's --data_dir.", required=True)
+    flags.DEFINE_string(
+        "validation_labels",
+        None,
+        "File of the validation images' classes: one a line in the order of the image names, or NAME CLASS lines.",
+    )
+    flags.DEFINE_float(
+        "validation_share", 0.1, "Fraction of each class to hold out where there are no validation images."
+    )
+    flags.DEFINE_string(
+        "words",
+        None,
+        "File with lines of a class and its words. Default: words.txt beside the images, if there is one.",
+    )
+    flags.DEFINE_list("shards", [], "Number of shards, as train:1024,validation:128. Default: by --shard_megabytes.")
+    flags.DEFINE_float(
+        "shard_megabytes", 128, "Approximate size of a shard; a small dataset has up to eight smaller ones."
+    )
+    flags.DEFINE_integer("seed", 0, "Seed of the order of the images and of the held-out fraction.")
+    flags.DEFINE_float("max_bad_share", 0.01, "Fail if a larger fraction of the images has to be left out.")
+    flags.DEFINE_bool("sha256", False, "Compute SHA-256 digests of existing TFRecords, which reads them in full.")
+    flags.DEFINE_integer("processes", None, "Number of processes. Default: one per core.", lower_bound=1)
+    flags.DEFINE_bool(
+        "overwrite", False, "Replace a dataset that was prepared in --output_dir from other images or options."
+    )
+
+
+def main(arguments: Sequence[str]) -> None:
+    flag = flags.FLAGS
+    options = prepare.Options(
+        shards=shards_of(flag.shards),
+        processes=flag.processes or cores(),
+        **{name: flag[name].value for name in _AS_GIVEN},
+    )
+    print(f"looking through {flag.source}", flush=True)
+    content, already = prepare.prepare(flag.source, flag.output_dir, options, say=lambda line: print(line, flush=True))
+    for image in content["left_out"]:
+        print(f"left out  {image['name']}: {image['reason']}")
+    for image in content["fixed"][:_SHOWN]:
+        print(f"fixed     {image['name']}: {image['reason']}")
+    if len(content["fixed"]) > _SHOWN:
+        print(f"fixed     {len(content['fixed']) - _SHOWN:,} more; manifest.json names them")
+    for reason, files in content["unused"].items():
+        print(f"not used  {files['files']:,} files, such as {files['first'][0]}: {reason}")
+    print(f"{flag.output_dir} {'holds these images already' if already else 'is prepared'}:")
+    for name, split in content["splits"].items():
+        size = sum(file["bytes"] for file in split["files"])
+        print(f"  {name:10s}  {split['examples']:>9,} images, {len(split['files']):,} files, {size / 1e6:,.1f} MB")
+    print(f"  classes     {len(content['classes']):>9,}")

@@ -1,0 +1,43 @@
+"""Prepares the Penn Treebank, or any corpus of three plain texts, for language modelling.
+
+    tfbigbatch prepare-ptb --source=FOLDER --output_dir=data/ptb_prepared
+
+FOLDER holds the Mikolov files ptb.train.txt, ptb.valid.txt and ptb.test.txt (from simple-examples.tgz), or any
+*train*.txt, *valid*.txt and *test*.txt, such as those of WikiText-2. Or name the files: --train=... --valid=...
+--test=... The command skips work that is already done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from absl import flags
+
+from tfbigbatch.data.language_model import corpus
+from tfbigbatch.errors import InputError
+
+
+def define_flags() -> None:
+    flags.DEFINE_string("source", None, "Folder of the three texts.")
+    for split in corpus.SPLITS:
+        flags.DEFINE_string(split, None, f"The {split} text, in place of --source.")
+    flags.DEFINE_string("output_dir", None, "Folder for the prepared corpus; the trainer's --data_dir.", required=True)
+    flags.DEFINE_integer("vocabulary_size", None, "Number of words to keep, including <eos> and <unk>. Default: all.")
+    flags.DEFINE_bool("overwrite", False, "Replace a corpus prepared from other texts in --output_dir.")
+
+
+def main(arguments: Sequence[str]) -> None:
+    options = flags.FLAGS
+    named = {split: options[split].value for split in corpus.SPLITS if options[split].value}
+    if bool(options.source) == bool(named) or (named and len(named) < len(corpus.SPLITS)):
+        raise InputError("give either --source=FOLDER, or all of --train, --valid and --test.")
+    manifest, already = corpus.prepare(
+        named or corpus.find_texts(options.source),
+        options.output_dir,
+        vocabulary_size=options.vocabulary_size,
+        overwrite=options.overwrite,
+    )
+    print(f"{options.output_dir} {'holds this corpus already' if already else 'is prepared'}:")
+    for split in corpus.SPLITS:
+        print(f"  {split:5s}  {manifest['tokens'][split]:>11,} tokens, {manifest['unknown'][split]:,} made <unk>")
+    print(f"  words  {manifest['vocabulary_size']:>11,}")

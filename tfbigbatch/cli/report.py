@@ -1,0 +1,74 @@
+"""Writes a page, tables and plots from run directories; trains nothing.
+
+    tfbigbatch report runs/legw runs/lamb              # writes runs/report.html, and its plots beside it
+    tfbigbatch report runs/tune --results=tune/report
+    tfbigbatch report --study=mnist/study --model_dir=runs/mnist_study --results=docs/results/mnist
+
+Writes RESULTS.html, a page in one file; its plots, RESULTS_*.png; and the table, RESULTS.md and RESULTS.json. The page
+shows the state of each run, the curves, metric and steps to the target against batch size with the ideal line and the
+critical batch size measured by `GradientNoiseScale`, the trust ratios of the layers over time recorded by
+`LayerStatistics`, and the config fields that differ.
+
+It may be called while runs are in progress, and renews its files. With folders, the run directories in and under them
+are grouped by their configs apart from the seed, and named by the fields that differ.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from absl import flags
+
+from tfbigbatch.errors import InputError
+from tfbigbatch.reports.page import write_page
+from tfbigbatch.reports.report import Report, make_folder
+from tfbigbatch.studies import study
+
+
+def define_flags() -> None:
+    flags.DEFINE_string("study", None, "Study file; its runs are in --model_dir.")
+    flags.DEFINE_string("model_dir", None, "With --study: parent of its run directories.")
+    flags.DEFINE_float(
+        "target",
+        None,
+        "With folders: target value of the metric; the page shows the steps that each run takes to it. Default, where "
+        "batch sizes differ: a value that half of the finished runs reach.",
+    )
+    flags.DEFINE_string(
+        "results",
+        None,
+        "Path of the results; file extensions are added. Default: report, in the common parent of the folders or in "
+        "--model_dir.",
+    )
+
+
+def main(folders: Sequence[str]) -> None:
+    options = flags.FLAGS
+    if bool(folders) == bool(options.study):
+        raise InputError("expected either RUN_DIR... or --study=FILE with --model_dir=DIR; see --help.")
+    if options.study:
+        if options.model_dir is None or options.target is not None:
+            raise InputError("--study needs --model_dir, the parent of its runs; its target is set in the study file.")
+        report = Report.of_study(study.load(options.study), options.model_dir)
+        parent = options.model_dir
+    else:
+        if options.model_dir is not None:
+            raise InputError("--model_dir goes with --study; name run directories without a flag.")
+        report = Report.of_folders(folders, options.target)
+        parent = _common_parent(folders, options.results)
+    print("\n".join(report.table()) + "\n")
+    path = options.results or os.path.join(parent, "report")
+    make_folder(path)
+    report.write_results(f"{path}.json")
+    report.write_table(f"{path}.md")
+    for file in (*write_page(report, path), f"{path}.md", f"{path}.json"):
+        print(f"written  {file}")
+
+
+def _common_parent(folders: Sequence[str], results: str | None) -> str:
+    parent = os.path.commonpath([os.path.abspath(folder) for folder in folders])
+    if os.path.dirname(parent) == parent and not results:
+        raise InputError(f"{' and '.join(folders)} have no common parent; give --results=PATH.")
+    relative = os.path.relpath(parent)
+    return parent if relative.startswith(os.pardir) else relative

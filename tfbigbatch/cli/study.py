@@ -1,0 +1,184 @@
+"""Trains several experiments at several seeds, and writes a table, results and plots.
+
+    tfbigbatch study --study=mnist/study --model_dir=runs/mnist_study --data_dir=FOLDER --processes=2
+    tfbigbatch study --configs=digits/lstm_legw,digits/lstm_lamb --seeds=0,1 --model_dir=runs/digits
+    tfbigbatch study --config=digits/lstm_lamb --learning_rates=0.01,0.02 --warmup_epochs=1,5 --model_dir=runs/tune
+
+One of three sources gives the runs: --study, a study file; --configs, experiments to compare; or --config, an
+experiment to tune over a grid of learning rates and warm-up epochs, both at its own schedule.batch_size. Each is a
+path, or the name of a file that the package ships.
+
+The same command resumes, and runs what was added since. A study writes its tables after each run, to --results or
+else MODEL_DIR/report; the others write MODEL_DIR/comparison or MODEL_DIR/tuning, and --results as well. TensorBoard
+reads the run directories.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+from absl import flags
+
+from tfbigbatch import experiment, train
+from tfbigbatch.errors import InputError
+from tfbigbatch.reports import collect
+from tfbigbatch.reports.report import Report, make_folder
+from tfbigbatch.studies import series, study
+from tfbigbatch.studies.entry import Entry
+from tfbigbatch.utils import command
+
+# The flags that belong to each source of runs.
+_FLAGS_OF = {
+    "study": ("only",),
+    "configs": ("seeds",),
+    "config": ("seeds", "override", "learning_rates", "warmup_epochs"),
+}
+
+
+def define_flags() -> None:
+    flags.DEFINE_string("study", None, "Study file.")
+    flags.DEFINE_list("only", None, "With --study: run only these rows, METHOD or METHOD@BATCH; the table shows all.")
+    flags.DEFINE_list("configs", None, "Experiments to compare, in the order of the table.")
+    flags.DEFINE_string("config", None, "Experiment to tune.")
+    flags.DEFINE_list("override", None, "With --config: FIELD=VALUE for all trials, as batch_size=1024.")
+    flags.DEFINE_list("learning_rates", None, "With --config: values of schedule.learning_rate.")
+    flags.DEFINE_list(
+        "warmup_epochs", None, "With --config: values of schedule.warmup_epochs. Default: that of the experiment."
+    )
+    flags.DEFINE_list("seeds", None, "Run each experiment or trial at each of these seeds. Default: 0.")
+    flags.DEFINE_string("model_dir", None, "Parent of the run directories and of the results.", required=True)
+    flags.DEFINE_string("data_dir", None, "Folder of the task's data.")
+    flags.DEFINE_integer(
+        "processes",
+        1,
+        "Number of runs at once. With more than 1, each has its own process and an equal number of cores, and its "
+        "output goes to a .log file beside its run directory.",
+        lower_bound=1,
+    )
+    flags.DEFINE_string("results", None, "Also write the results to this path; file extensions are added.")
+    flags.DEFINE_string(
+        "ended_runs",
+        None,
+        "File that records finished runs. Where their run directories are missing, as on another machine, the same "
+        "command takes their results from this file and does not repeat them.",
+    )
+
+
+def main(arguments: Sequence[str]) -> None:
+    options = flags.FLAGS
+    given = [name for name in _FLAGS_OF if options[name].value]
+    if len(given) != 1:
+        raise InputError("expected one of --study=FILE, --configs=FILE,... and --config=FILE; see --help.")
+    source = given[0]
+    for name in sorted({name for names in _FLAGS_OF.values() for name in names} - set(_FLAGS_OF[source])):
+        if options[name].value is not None:
+            raise InputError(f"--{name} does not go with --{source}; see --help.")
+    {"study": _study, "configs": _compare, "config": _tune}[source](options)
+
+
+def _study(options: flags.FlagValues) -> None:
+    table = study.load(options.study)
+    entries = table.selected(options.only or [])
+    path = options.results or os.path.join(options.model_dir, "report")
+
+    def write() -> Report:
+        report = Report.of_study(table, options.model_dir)
+        report.write_results(f"{path}.json")
+        report.write_table(f"{path}.md")
+        return report
+
+    make_folder(path)
+    try:
+        _train(options, entries, [options.study], write)
+    finally:
+        report = write()
+        print("\n" + "\n".join(report.table()) + "\n")
+        for file in (f"{path}.md", f"{path}.json", *report.write_plots(path)):
+            print(f"written  {file}")
+
+
+def _compare(options: flags.FlagValues) -> None:
+    started = time.perf_counter()
+    seeds = _seeds(options)
+    names = [os.path.basename(path).replace(".py", "").replace(":", "_") for path in options.configs]
+    entries = [Entry(name, experiment.load(path), seeds, name) for name, path in zip(names, options.configs)]
+    written = _paths(options, "comparison")
+    _train(options, entries, options.configs)
+    report = Report(collect.of_entries(entries, options.model_dir))
+    print(f"\n{time.perf_counter() - started:.0f} s in all\n")
+    print("\n".join(report.table()))
+    for path in written:
+        report.write_results(f"{path}.json")
+        report.write_curves(f"{path}.png")
+    print(f"\nplot         {written[-1]}.png")
+    print(f"results      {written[-1]}.json")
+    tensorboard = os.path.relpath(os.path.join(os.path.dirname(sys.executable), "tensorboard"))
+    print(f"TensorBoard  {tensorboard} --host=localhost --logdir={options.model_dir}")
+    print("             then open http://localhost:6006")
+
+
+def _tune(options: flags.FlagValues) -> None:
+    if not options.learning_rates:
+        raise InputError("--config needs --learning_rates: the values to try, as 0.01,0.02. To train once: train.")
+    entries = _trials(options)
+    written = _paths(options, "tuning")
+    _train(options, entries, [options.config])
+    report = Report(collect.of_entries(entries, options.model_dir))
+    print(f"\n{len(entries)} trials of {options.config}, best first\n")
+    print("\n".join(report.ranked().table()))
+    print()
+    for path in written:
+        report.write_results(f"{path}.json")
+        print(f"results      {path}.json")
+
+
+def _trials(options: flags.FlagValues) -> list[Entry]:
+    """An entry for each learning rate and warm-up of the grid, named by the texts of the flags."""
+    base = experiment.load(options.config)
+    experiment.override(base, options.override or [])
+    seeds = _seeds(options)
+    rates = options.learning_rates
+    warmups = options.warmup_epochs or [str(base.schedule.warmup_epochs)]
+    entries = []
+    for rate, learning_rate in zip(rates, command.numbers("learning_rates", rates, float)):
+        for warmup, warmup_epochs in zip(warmups, command.numbers("warmup_epochs", warmups, float)):
+            config = copy.deepcopy(base)
+            config.schedule.learning_rate = learning_rate
+            config.schedule.warmup_epochs = warmup_epochs
+            name = f"rate-{rate}-warmup-{warmup}"
+            entries.append(Entry(name, config, seeds, name))
+    return entries
+
+
+def _seeds(options: flags.FlagValues) -> tuple[int, ...]:
+    return tuple(command.numbers("seeds", options.seeds or ["0"], int))
+
+
+def _paths(options: flags.FlagValues, name: str) -> list[str]:
+    """The paths, without extension, that the results are written to; their folders are made."""
+    paths = [os.path.join(options.model_dir, name), *([options.results] if options.results else [])]
+    for path in paths:
+        make_folder(path)
+    return paths
+
+
+def _train(
+    options: flags.FlagValues,
+    entries: Sequence[Entry],
+    sources: Sequence[str],
+    ended: Callable[[], object] | None = None,
+) -> None:
+    series.run_series(
+        entries,
+        model_dir=options.model_dir,
+        data_dir=options.data_dir,
+        run=train.run,
+        files=[experiment.find(source)[0] for source in sources],
+        processes=options.processes,
+        ended_runs=options.ended_runs,
+        ended=ended,
+    )

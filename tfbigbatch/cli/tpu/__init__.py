@@ -1,0 +1,1 @@
+"""The commands that compile for TPUs and plan runs on them."""
