@@ -1,16 +1,20 @@
-"""Trains the digits for hours, killing the process at random, and says what it took: memory, files, and the result.
+"""Soak test: trains the digits for hours, kills the process at random, and reports memory, open files and the result.
 
     python tools/soak.py --minutes=120 --kill_every=60 --model_dir=runs/soak
 
-An undisturbed run comes first. Then the same run again and again, each until it is done however often it is killed: its
-weights have to be those of the first, bit by bit. A leak is seen in a process that lives for long: --kill_every=0 kills
-none, and with --steps=10000000 one process takes all the time. The slopes are of each process's life but its first
---settle seconds, where ten minutes are left; the largest one counts.
+The first run is undisturbed. Every later one is killed and resumed until it is done, and has to end with bitwise the
+same weights. To find a leak, let one process run for long: --kill_every=0 --steps=10000000. The slopes of memory and
+open files are fitted to each process that lives for ten minutes after its first --settle seconds; the steepest is
+reported.
 """
 
+from __future__ import annotations
+
+import dataclasses
 import os
 import random
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -18,30 +22,73 @@ import time
 import numpy as np
 from absl import flags
 
-from tfbigbatch.cluster.vitals import Vitals
-from tfbigbatch.errors import DivergedError, InputError, Preempted
+from tfbigbatch.errors import DivergedError, InputError, Preempted, missing_extra
 from tfbigbatch.utils import command
 from tfbigbatch.utils.signals import collecting_signals
 
-flags.DEFINE_float("minutes", 120.0, "How long; the run in progress is then ended.", lower_bound=0.0)
+flags.DEFINE_float("minutes", 120.0, "Duration; the run in progress is then killed.", lower_bound=0.0)
 flags.DEFINE_float("kill_every", 60.0, "Seconds between two kills, on average; 0 for none.", lower_bound=0.0)
-flags.DEFINE_integer("steps", 20_000, "Updates of one run.", lower_bound=1)
-flags.DEFINE_float("settle", 120.0, "Seconds of a process's life before its memory is looked at.", lower_bound=0.0)
-flags.DEFINE_integer("seed", 0, "Of the kills' times.")
-flags.DEFINE_string("model_dir", None, "Where the run directories go.", required=True)
+flags.DEFINE_integer("steps", 20_000, "Optimizer steps of one run.", lower_bound=1)
+flags.DEFINE_float("settle", 120.0, "Seconds after a process's start that its slopes leave out.", lower_bound=0.0)
+flags.DEFINE_integer("seed", 0, "Seed of the times of the kills.")
+flags.DEFINE_string("model_dir", None, "Folder of the run directories.", required=True)
 flags.DEFINE_list("flags", [], "Further flags of the trainer, such as --config.asynchronous_saving=True.")
 
-_LOOK = 1.0  # seconds
-_LONG = 600.0  # seconds that tell a slope from noise
+_EVERY = 1.0  # seconds between two samples
+_LONG = 600.0  # seconds of samples for a slope
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """A measurement of one process.
+
+    Attributes:
+      seconds: since the first one.
+      memory: resident, in bytes.
+      files: number of open file descriptors.
+    """
+
+    seconds: float
+    memory: int
+    files: int
+
+
+def sample(process, since: float) -> list[Sample]:
+    """One Sample of a psutil.Process in a list; an empty list if the process has ended."""
+    import psutil
+
+    try:
+        memory, files = process.memory_info().rss, process.num_fds()
+    except psutil.Error:
+        return []
+    # A process that has ended, and that nobody has waited for, has no memory.
+    return [Sample(time.monotonic() - since, memory, files)] if memory else []
+
+
+def slopes(samples: list[Sample], after: float = 0.0) -> tuple[float, float] | None:
+    """Growth of memory (bytes) and open files per second: least squares over the samples later than `after` seconds.
+
+    None with fewer than three such samples.
+    """
+    late = [each for each in samples if each.seconds >= after]
+    if len(late) < 3:
+        return None
+    seconds = [each.seconds for each in late]
+    memory = statistics.linear_regression(seconds, [each.memory for each in late]).slope
+    return memory, statistics.linear_regression(seconds, [each.files for each in late]).slope
 
 
 def _main(unused):
+    try:
+        import psutil  # noqa: F401
+    except ImportError:
+        raise missing_extra("psutil", "test") from None
     options = flags.FLAGS
-    choices, seen = random.Random(options.seed), {"starts": 0, "kills": 0, "runs": 0, "vitals": []}
+    choices, seen = random.Random(options.seed), {"starts": 0, "kills": 0, "runs": 0, "processes": []}
     end = time.monotonic() + 60.0 * options.minutes
     with collecting_signals() as signals:
         first = os.path.join(options.model_dir, "undisturbed")
-        # What the others are compared with is whole; where nothing is killed, the time is all that ends it.
+        # The reference has to finish; with --kill_every=0 only the time ends it.
         _run_to_its_end(first, options, seen, signals, None, float("inf") if options.kill_every else end)
         while time.monotonic() < end and not signals:
             directory = os.path.join(options.model_dir, f"run-{seen['runs']}")
@@ -54,7 +101,7 @@ def _main(unused):
 
 
 def _run_to_its_end(directory, options, seen, signals, choices, end):
-    """Starts the trainer until its run is done; returns whether it is, which it is not when the time is up."""
+    """Starts the trainer until its run is done; returns False when the time is up before."""
     while time.monotonic() < end and not signals:
         process = subprocess.Popen(
             [
@@ -75,19 +122,21 @@ def _run_to_its_end(directory, options, seen, signals, choices, end):
         if process.returncode == 0:
             return True
         if not killed:
-            raise InputError(f"the trainer ended with code {process.returncode}; what it said stands above.")
+            raise InputError(f"the trainer ended with code {process.returncode}; see its output above.")
     return False
 
 
 def _watch(process, options, seen, signals, choices, end):
-    """Looks at a process until it ends or is killed; returns whether it was killed."""
-    vitals, when = Vitals(process.pid), float("inf")
+    """Samples a process until it ends or is killed; returns whether it was killed."""
+    import psutil
+
+    watched, began, samples, when = psutil.Process(process.pid), time.monotonic(), [], float("inf")
     if choices and options.kill_every:
         when = time.monotonic() + choices.expovariate(1.0 / options.kill_every)
-    seen["vitals"].append(vitals)
+    seen["processes"].append(samples)
     while process.poll() is None:
-        time.sleep(_LOOK)
-        vitals.look()
+        time.sleep(_EVERY)
+        samples += sample(watched, began)
         now = time.monotonic()
         if now > min(when, end) or signals:
             process.send_signal(signal.SIGKILL)
@@ -98,7 +147,7 @@ def _watch(process, options, seen, signals, choices, end):
 
 
 def _compare(first, other):
-    """Raises where two runs end in other weights."""
+    """Raises DivergedError if the final weights of two runs differ."""
     import tensorflow as tf
 
     one, two = (
@@ -109,25 +158,26 @@ def _compare(first, other):
         if dtype == tf.string or "save_counter" in name:
             continue
         if not np.array_equal(one.get_tensor(name), two.get_tensor(name), equal_nan=dtype.is_floating):
-            raise DivergedError(f"{other} ended in another {name} than {first}.")
+            raise DivergedError(f"{other} ended with another {name} than {first}.")
 
 
 def _report(seen, options):
-    long = [each for each in seen["vitals"] if each.samples and each.samples[-1].seconds >= options.settle + _LONG]
-    slopes = [found for vitals in long if (found := vitals.slopes(options.settle))]
-    samples = [sample for vitals in seen["vitals"] for sample in vitals.samples]
+    long = [each for each in seen["processes"] if each and each[-1].seconds >= options.settle + _LONG]
+    fitted = [found for samples in long if (found := slopes(samples, options.settle))]
+    samples = [each for of_one in seen["processes"] for each in of_one]
     left = subprocess.run(["pgrep", "-P", str(os.getpid())], capture_output=True, text=True).stdout.split()
-    done = f"{seen['runs']} runs done, all in the undisturbed run's bits" if seen["runs"] else "no run done"
+    done = f"{seen['runs']} runs done, all bitwise equal to the undisturbed run" if seen["runs"] else "no run done"
     print(f"{seen['starts']} starts, {seen['kills']} kills, {done}")
-    print(f"processes left: {len(left) - 1 if left else 0}")  # pgrep is one of ours itself.
+    print(f"processes left: {len(left) - 1 if left else 0}")  # Without pgrep itself.
     print(f"memory: {max(each.memory for each in samples) / 2**20:.0f} MiB at most")
     print(f"files: {max(each.files for each in samples)} open at most")
-    if not slopes:
-        print(f"no process lived for {options.settle + _LONG:g} seconds, to tell how it grows: --kill_every=0")
+    if not fitted:
+        print(f"no process lived for {options.settle + _LONG:g} seconds, so there is no slope: use --kill_every=0")
     else:
-        memory, files = (max(each) for each in zip(*slopes))
+        memory, files = (max(each) for each in zip(*fitted))
         print(
-            f"steepest of {len(slopes)} lives: memory {memory * 3600 / 2**20:+.2f} MiB/h, files {files * 3600:+.2f}/h"
+            f"steepest of {len(fitted)} processes: memory {memory * 3600 / 2**20:+.2f} MiB/h, "
+            f"files {files * 3600:+.2f}/h"
         )
 
 

@@ -35,7 +35,7 @@ def test_every_pod_of_the_manifest_finds_itself_in_the_cluster(job):
         # As a JobSet names its pods: JOBSET-JOB-0-INDEX.JOBSET.
         assert f"resnet-worker-0-{index}.resnet:" in text
     config = next(part for part in container["command"] if part.startswith("--config="))
-    assert os.path.isfile(os.path.join(ROOT, config.partition("=")[2]))
+    assert os.path.isfile(os.path.join(ROOT, config.partition("=")[2].partition(":")[0]))
 
 
 def test_what_would_fail_again_is_not_started_again(job):
@@ -64,4 +64,4 @@ def test_a_tpu_vm_starts_again_after_a_loss_and_nothing_else(tmp_path):
         starts = (tmp_path / "starts").read_text().splitlines()
         assert len(starts) == 3 and "-m tfbigbatch.train --strategy=tpu --tpu=local" in starts[0]
     config = re.search(r"--config=(\S+)", script).group(1)
-    assert os.path.isfile(os.path.join(ROOT, config))
+    assert os.path.isfile(os.path.join(ROOT, config.partition(":")[0]))

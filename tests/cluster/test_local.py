@@ -55,12 +55,12 @@ def test_all_workers_know_all_and_end(tmp_path, capfd):
 def test_a_lost_worker_starts_all_again(tmp_path, what, said):
     code, lines, starts = run(tmp_path, what, restarts=1, loss_grace=1.0)
     assert code == 0 and starts == ["xx", "xx"]
-    assert any(said in line for line in lines) and "all start again, 1 restart(s) left" in lines[-1]
+    assert any(said in line for line in lines) and "restarting all, 1 restart(s) left" in lines[-1]
 
 
 def test_without_restarts_the_code_says_restart_me(tmp_path):
     code, lines, starts = run(tmp_path, "die", loss_grace=1.0)
-    assert code == 75 and starts == ["x", "x"] and "none left" in lines[-1]
+    assert code == 75 and starts == ["x", "x"] and "no restart left" in lines[-1]
 
 
 def test_a_worker_that_fails_by_itself_stops_the_others_and_is_not_started_again(tmp_path):

@@ -15,20 +15,20 @@ class Ends:
         self.event.set()
 
 
-def test_where_nothing_happens_the_process_ends(capsys):
+def test_without_a_heartbeat_the_process_ends(capsys):
     ends = Ends()
     with Watchdog(0.2, ends) as watchdog:
-        watchdog.alive("update 7")
+        watchdog.heartbeat("step 7")
         assert ends.event.wait(10)
     assert ends.codes == [75]
-    assert "nothing has happened for 0.2 seconds after update 7" in capsys.readouterr().err
+    assert "no progress for 0.2 seconds after step 7" in capsys.readouterr().err
 
 
-def test_a_run_that_goes_on_or_has_ended_is_left_alone():
+def test_a_run_with_heartbeats_or_an_ended_one_is_left_alone():
     ends = Ends()
     with Watchdog(1.0, ends) as watchdog:
         for step in range(12):
-            watchdog.alive(f"update {step}")
+            watchdog.heartbeat(f"step {step}")
             time.sleep(0.1)
     time.sleep(1.2)
     with Watchdog(0, ends):

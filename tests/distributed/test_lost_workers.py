@@ -77,10 +77,10 @@ def test_a_killed_worker_restarts_all_to_the_same_bits(tmp_path, undisturbed, wo
     lines = []
     for line in launcher.stdout:
         lines.append(line)
-        if "all start again" in line:
+        if "restarting all" in line:
             assert time.monotonic() - killed_at < 30
     assert launcher.wait(timeout=300) == 0, "".join(lines)
-    assert sum("all start again" in line for line in lines) == 1
+    assert sum("restarting all" in line for line in lines) == 1
     assert_same_bits(tmp_path / "run", undisturbed(workers))
 
 
@@ -96,7 +96,7 @@ def test_twenty_kills_at_random_end_in_the_same_bits(tmp_path, workers):
     def read():
         for line in launcher.stdout:
             lines.append(line)
-            if "all start again" in line:
+            if "restarting all" in line:
                 noticed.append(time.monotonic())
 
     reader = threading.Thread(target=read)
@@ -129,7 +129,7 @@ def test_a_worker_is_killed_while_checkpoints_are_written_behind_its_back(tmp_pa
     wait_for_step(tmp_path / "run", 45, launcher)
     os.kill(workers_of(launcher)[0], signal.SIGKILL)
     code, out, _ = finish(launcher)
-    assert code == 0 and "all start again" in out, out
+    assert code == 0 and "restarting all" in out, out
     assert_same_bits(tmp_path / "run", undisturbed(2))
 
 
@@ -139,7 +139,7 @@ def test_a_frozen_worker_restarts_all(tmp_path, undisturbed):
     wait_for_step(tmp_path / "run", 40, launcher)
     os.kill(workers_of(launcher)[1], signal.SIGSTOP)
     code, out, _ = finish(launcher)
-    assert code == 0 and "all start again" in out, out
+    assert code == 0 and "restarting all" in out, out
     assert_same_bits(tmp_path / "run", undisturbed(2))
 
 

@@ -51,13 +51,13 @@ def test_storage_that_does_not_answer_has_a_limit_too(tmp_path, monkeypatch, cap
         ended.set()
 
     with Watchdog(1.0, end) as watchdog:
-        checkpoints = Checkpoints(*trained(), str(tmp_path), alive=watchdog.alive)
+        checkpoints = Checkpoints(*trained(), str(tmp_path), alive=watchdog.heartbeat)
         checkpoints.save(1)
         monkeypatch.setattr(tf.train.CheckpointManager, "save", lambda *unused, **fields: ended.wait(10))
         checkpoints.save(2)
     assert codes == [75]
     said = capsys.readouterr().err
-    assert "nothing has happened for 1 seconds after the beginning of the checkpoint of step 2" in said
+    assert "no progress for 1 seconds after the beginning of the checkpoint of step 2" in said
     assert "the storage may be gone or stuck" in said
     assert Checkpoints(*trained(), str(tmp_path)).restore() == 1
 

@@ -1,1 +1,1 @@
-"""Clusters: who the workers of a run are, and what becomes of the run when one of them dies."""
+"""Workers of a cluster: discovery, lost workers, preemption."""

@@ -1,4 +1,6 @@
-"""A cluster on one machine: N processes on loopback, started together, watched, and started again together."""
+"""A cluster on one machine: starts N worker processes on loopback and restarts all of them when one is lost."""
+
+from __future__ import annotations
 
 import dataclasses
 import json
@@ -9,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterable, Sequence
 
 from tfbigbatch.errors import InputError, Preempted, WorkerLost
 from tfbigbatch.utils.signals import collecting_signals
@@ -18,13 +21,13 @@ _POLL = 0.1  # seconds
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """How long is waited, and how often is tried.
+    """Limits of a launch.
 
     Attributes:
-      restarts: times that all workers are started again after one was lost.
-      grace: seconds for the workers to save and end, once a stop was asked for; whoever is left then is killed.
-      loss_grace: the same once a worker was lost, which the others notice by themselves: in seconds, unless they are
-        still waiting for all to start.
+      restarts: how often all workers may be restarted after one was lost.
+      grace: seconds between SIGTERM and SIGKILL, for the workers to save.
+      loss_grace: seconds between the loss of a worker and SIGKILL for the others, which usually notice the loss by
+        themselves within seconds.
     """
 
     restarts: int = 0
@@ -32,28 +35,29 @@ class Limits:
     loss_grace: float = 20.0
 
 
-def launch(command, workers, limits=None, say=print):
+def launch(
+    command: Sequence[str], workers: int, limits: Limits | None = None, say: Callable[[str], object] = print
+) -> int:
     """Runs a command in `workers` processes that find each other through TF_CONFIG, and waits for them.
 
-    A worker that is killed, or ends with the exit code of WorkerLost, is lost; the others are given time to notice,
-    and then all are started again, on other ports. A worker that ends otherwise without success (a wrong flag, a
-    run that diverged) would do so again: the others are stopped, and nothing is started. SIGTERM and Ctrl-C go on to
-    all workers once; a second one kills them.
+    A worker that is killed, or exits with WorkerLost's code, is lost: after `loss_grace` all workers are restarted on
+    other ports. Any other failure (a wrong flag, a diverged run) would happen again: the other workers are stopped,
+    without a restart. SIGTERM and Ctrl-C are passed on to all workers once; a second one kills them.
 
-    The first worker's output passes as it is, that of the others with their number before each line.
+    The first worker's output is shown unchanged; lines of the others start with their index.
 
     Args:
-      command: list of strings, the program and its arguments.
+      command: the program and its arguments.
       workers: number of processes, 1 or more.
-      limits: Limits.
-      say: function of a line, for what the launcher itself does.
+      limits: restarts and timeouts.
+      say: function of a line, called with the launcher's own messages.
 
     Returns:
-      The exit code: 0; that of the first worker that failed; Preempted's where a stop was asked for; WorkerLost's
-      where no restart is left.
+      The exit code: 0; that of the first failed worker; Preempted's after a requested stop; WorkerLost's when no
+      restart is left.
 
     Raises:
-      ValueError: there is no such program, or fewer than one worker.
+      ValueError: no such program, or an argument out of range.
     """
     limits = limits or Limits()
     if workers < 1:
@@ -69,17 +73,25 @@ def launch(command, workers, limits=None, say=print):
             if code != WorkerLost.exit_code or requests:
                 break
             left = limits.restarts - attempt
-            say(f"launcher: a worker was lost; {f'all start again, {left} restart(s) left' if left else 'none left'}.")
+            next_step = f"restarting all, {left} restart(s) left" if left else "no restart left"
+            say(f"launcher: a worker was lost; {next_step}.")
     return Preempted.exit_code if requests and code else code
 
 
 class _Attempt:
-    """All workers, from one start to the end of the last of them."""
+    """All workers, from one start until the last one ends."""
 
-    def __init__(self, command, workers, limits, requests, say):
+    def __init__(
+        self,
+        command: Sequence[str],
+        workers: int,
+        limits: Limits,
+        requests: list[int],
+        say: Callable[[str], object],
+    ) -> None:
         addresses = _free_addresses(workers)
         self._limits, self._requests, self._say = limits, requests, say
-        self._workers = []
+        self._workers: list[_Worker] = []
         try:
             for index in range(workers):
                 self._workers.append(_Worker(command, index, addresses))
@@ -87,57 +99,63 @@ class _Attempt:
             self._kill(self._workers)
             raise InputError(f"{command[0]} cannot be started: {error.strerror}.") from None
 
-    def outcome(self):
-        """Waits for the end of all; returns the exit code of the attempt."""
-        deadline, asked = None, False
+    def outcome(self) -> int:
+        """Waits for all workers; returns the exit code of the attempt."""
+        deadline: float | None = None
+        asked = False
         while running := [worker for worker in self._workers if worker.code() is None]:
             if len(self._requests) > 1 or (deadline and time.monotonic() > deadline):
                 self._say(f"launcher: killing {', '.join(worker.name for worker in running)}.")
                 self._kill(running)
             elif self._requests and not asked:
                 asked = True
-                deadline = time.monotonic() + self._limits.grace
-                for worker in running:
-                    worker.signal(signal.SIGTERM)
+                deadline = self._terminate(running)
             elif deadline is None and (failed := self._failed()):
                 self._say(f"launcher: {failed[0].name} {failed[0].ending()}.")
-                if failed[0].code() < 0 or failed[0].code() == WorkerLost.exit_code:
+                if _is_loss(failed[0].code()):
                     deadline = time.monotonic() + self._limits.loss_grace
                 else:
-                    deadline = time.monotonic() + self._limits.grace
-                    for worker in running:
-                        worker.signal(signal.SIGTERM)
+                    deadline = self._terminate(running)
             time.sleep(_POLL)
         for worker in self._workers:
             worker.close()
         return self._code()
 
-    def _failed(self):
+    def _terminate(self, workers: Iterable[_Worker]) -> float:
+        """Sends SIGTERM; returns the time to kill those that are left."""
+        for worker in workers:
+            worker.signal(signal.SIGTERM)
+        return time.monotonic() + self._limits.grace
+
+    def _failed(self) -> list[_Worker]:
         return [worker for worker in self._workers if worker.code()]
 
-    def _code(self):
-        codes = [worker.code() for worker in self._workers]
-        # A message of its own says more than the loss of the others that follows from it.
+    def _code(self) -> int:
+        codes = [worker.code() or 0 for worker in self._workers]
+        # A worker's own error is the cause; that others lost it is the consequence.
         own = [code for code in codes if code > 0 and code not in (WorkerLost.exit_code, Preempted.exit_code)]
         if own:
             return own[0]
-        # Workers stop together once all have saved: what becomes of the others after the first has ended is no loss.
+        # Workers stop together after all have saved: errors after the first one's exit are not a loss.
         if Preempted.exit_code in codes:
             return Preempted.exit_code
-        lost = any(code < 0 or code == WorkerLost.exit_code for code in codes)
-        return WorkerLost.exit_code if lost else max(codes)
+        return WorkerLost.exit_code if any(map(_is_loss, codes)) else max(codes)
 
-    def _kill(self, workers):
+    def _kill(self, workers: Iterable[_Worker]) -> None:
         for worker in workers:
             worker.signal(signal.SIGKILL)
         for worker in workers:
             worker.wait()
 
 
+def _is_loss(code: int | None) -> bool:
+    return code is not None and (code < 0 or code == WorkerLost.exit_code)
+
+
 class _Worker:
     """One process of the cluster."""
 
-    def __init__(self, command, index, addresses):
+    def __init__(self, command: Sequence[str], index: int, addresses: list[str]) -> None:
         self.name = f"worker {index}"
         task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
         self._process = subprocess.Popen(
@@ -148,42 +166,42 @@ class _Worker:
             stderr=subprocess.STDOUT if index else None,
             text=True,
             errors="replace",
-            # The terminal's Ctrl-C comes to the launcher alone, which passes it on once.
+            # The terminal's Ctrl-C then reaches the launcher alone, which passes it on once.
             start_new_session=True,
         )
         self._reader = threading.Thread(target=self._pass_on, daemon=True) if index else None
         if self._reader:
             self._reader.start()
 
-    def _pass_on(self):
-        for line in self._process.stdout:
+    def _pass_on(self) -> None:
+        for line in self._process.stdout or ():
             sys.stdout.write(f"[{self.name}] {line}")
             sys.stdout.flush()
 
-    def code(self):
-        """The exit code, minus the signal's number where one ended it, or None while it runs."""
+    def code(self) -> int | None:
+        """The exit code, negative for a signal, or None while it runs."""
         return self._process.poll()
 
-    def ending(self):
-        """Words for how it ended."""
-        code = self.code()
+    def ending(self) -> str:
+        """How it ended, for a message."""
+        code = self.code() or 0
         return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
 
-    def signal(self, number):
+    def signal(self, number: int) -> None:
         self._process.send_signal(number)
 
-    def wait(self):
+    def wait(self) -> None:
         self._process.wait()
 
-    def close(self):
-        """Waits for the last of its output."""
+    def close(self) -> None:
+        """Waits for the rest of its output."""
         if self._reader:
-            # A grandchild may hold the pipe open; nobody waits for that.
+            # The timeout is for a grandchild that holds the pipe open.
             self._reader.join(timeout=5.0)
 
 
-def _free_addresses(count):
-    # All are bound before any is let go: no two are the same.
+def _free_addresses(count: int) -> list[str]:
+    # All are bound before any is closed, so that no two are the same.
     sockets = [socket.socket() for _ in range(count)]
     try:
         for each in sockets:

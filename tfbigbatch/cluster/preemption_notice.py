@@ -1,10 +1,12 @@
-"""Notices of the platform that this machine is about to be taken away, read by a thread while a run goes on.
+"""Preemption notices of the cloud, polled by a thread during a run.
 
-Google Cloud's machines, TPU VMs among them, learn of it from their metadata server: instance/preempted of a spot
-machine, instance/maintenance-event of one that its host is going to stop. TensorFlow's PreemptionCheckpointHandler
-reads the second one alone, and asks without a limit of time. Slurm and Kubernetes send signals: see
-`training.callbacks.signals`.
+Google Cloud's machines, TPU VMs included, have them on their metadata server: instance/preempted for a spot machine,
+instance/maintenance-event for one whose host will be stopped. Own code, since TensorFlow's
+PreemptionCheckpointHandler reads only the second one, and without a timeout. Slurm and Kubernetes send signals
+instead: see `training.callbacks.signals`.
 """
+
+from __future__ import annotations
 
 import contextlib
 import http.client
@@ -12,76 +14,72 @@ import os
 import threading
 import urllib.error
 import urllib.request
+from collections.abc import Callable, Iterator
 
 from tfbigbatch.errors import InputError, nearest
 
 SOURCES = ("auto", "gce", "none")
-# What tells that the machine will be gone; another maintenance event is that it moves and goes on.
-_MEANS_THE_END = {"instance/preempted": ("TRUE",), "instance/maintenance-event": ("TERMINATE_ON_HOST_MAINTENANCE",)}
-# TensorFlow's name for the server's address, and that of Google's own libraries.
+# Answers that announce a stop; the other maintenance event is a live migration.
+_PREEMPTING = {"instance/preempted": ("TRUE",), "instance/maintenance-event": ("TERMINATE_ON_HOST_MAINTENANCE",)}
+# The variables with the server's address that TensorFlow and Google's own libraries read.
 _ADDRESS_VARIABLES = ("GCE_METADATA_IP", "GCE_METADATA_HOST")
 _ADDRESS = "metadata.google.internal"
 _PRODUCT = "/sys/class/dmi/id/product_name"
 
 
 class PreemptionNotice:
-    """Asks for notices.
+    """Polls for preemption notices.
 
     Args:
-      source: 'gce'; 'none', for no notice; or 'auto', 'gce' on a machine that says that it is one of Google's.
-      every: seconds between two looks; Google gives a spot machine 30 seconds.
-      timeout: seconds for an answer, after which the next look follows.
+      source: 'gce'; 'none' for no polling; or 'auto', which is 'gce' on Google's machines only.
+      every: seconds between two polls; a spot machine has 30 seconds after the notice.
+      timeout: seconds to wait for an answer.
 
     Raises:
-      ValueError: the source is unknown; or it is 'gce', and no metadata server answers.
+      ValueError: the source is unknown, or it is 'gce' and no metadata server answers.
     """
 
-    def __init__(self, source="auto", *, every=1.0, timeout=2.0):
+    def __init__(self, source: str = "auto", *, every: float = 1.0, timeout: float = 2.0) -> None:
         if source not in SOURCES:
             raise InputError(f"--preemption_notice={source} is unknown. {nearest(source, SOURCES)}")
         self._every, self._timeout = every, timeout
-        self._watches = source == "gce" or (source == "auto" and _is_of_google())
-        if source == "gce" and self._asked("instance/preempted") is None:
+        self._enabled = source == "gce" or (source == "auto" and _is_google_machine())
+        if source == "gce" and self._request("instance/preempted") is None:
             raise InputError(
-                f"--preemption_notice=gce: no metadata server answers at {_address()}. Expected a machine of Google's "
-                "cloud; leave the flag out elsewhere."
+                f"--preemption_notice=gce: no metadata server answers at {_address()}. Expected a machine of Google "
+                "Cloud; omit the flag elsewhere."
             )
 
     @contextlib.contextmanager
-    def watching(self, tell):
-        """While it lasts, a notice calls `tell` with words for it, once, in another thread.
-
-        Args:
-          tell: function of a string.
-        """
-        if not self._watches:
+    def watching(self, callback: Callable[[str], object]) -> Iterator[None]:
+        """A context in which a notice calls `callback` with the reason, once, in another thread."""
+        if not self._enabled:
             yield
             return
         ended = threading.Event()
-        thread = threading.Thread(target=self._watch, args=(tell, ended), daemon=True, name="preemption notice")
+        thread = threading.Thread(target=self._watch, args=(callback, ended), daemon=True, name="preemption notice")
         thread.start()
         try:
             yield
         finally:
             ended.set()
-            # Each look has its limit.
-            thread.join(2 * self._timeout * len(_MEANS_THE_END))
+            thread.join(2 * self._timeout * len(_PREEMPTING))
 
-    def _watch(self, tell, ended):
+    def _watch(self, callback: Callable[[str], object], ended: threading.Event) -> None:
         while not ended.is_set():
-            for path, means_the_end in _MEANS_THE_END.items():
-                answer = self._asked(path)
-                if answer in means_the_end:
-                    tell(f"the metadata server says {path.rpartition('/')[2]}: {answer}")
+            for path, preempting in _PREEMPTING.items():
+                answer = self._request(path)
+                if answer in preempting:
+                    callback(f"the metadata server says {path.rpartition('/')[2]}: {answer}")
                     return
             ended.wait(self._every)
 
-    def _asked(self, path):
-        """The server's answer; None where there is none in time."""
+    def _request(self, path: str) -> str | None:
+        """The server's answer; None if there is none in time."""
         request = urllib.request.Request(
             f"http://{_address()}/computeMetadata/v1/{path}", headers={"Metadata-Flavor": "Google"}
         )
-        # The server is of this machine: a proxy could not reach it.
+        # Without a proxy, which could not reach this address.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
             with opener.open(request, timeout=self._timeout) as answer:
@@ -90,12 +88,12 @@ class PreemptionNotice:
             return None
 
 
-def _address():
+def _address() -> str:
     return next((os.environ[name] for name in _ADDRESS_VARIABLES if os.environ.get(name)), _ADDRESS)
 
 
-def _is_of_google():
-    """Whether this is one of Google's machines, without asking the network."""
+def _is_google_machine() -> bool:
+    """Whether this is one of Google's machines, by environment and firmware, without network access."""
     if any(os.environ.get(name) for name in _ADDRESS_VARIABLES):
         return True
     try:

@@ -1,35 +1,35 @@
-"""The cluster of a Slurm job step, as TF_CONFIG.
+"""TF_CONFIG from the environment variables of a Slurm job step.
 
-TensorFlow's SlurmClusterResolver orders the hosts by their names as text, so that node10 comes before node9 and
-ranks meet the wrong addresses; without GPUs it fails. So the three variables are read here.
+Own code, since TensorFlow's SlurmClusterResolver sorts host names as text (node10 before node9), which gives ranks the
+wrong addresses, and fails without GPUs.
 """
+
+from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 
 from tfbigbatch.errors import InputError
 
 _VARIABLES = ("SLURM_PROCID", "SLURM_STEP_NODELIST", "SLURM_STEP_TASKS_PER_NODE")
-# Ports of a job: its tasks on one host take neighbouring ones, and jobs that share a host seldom meet.
+# The tasks of a job on one host use adjacent ports; jobs that share a host rarely get the same ones.
 _FIRST_PORT, _PORTS_A_JOB, _JOBS = 12_000, 16, 1_000
 
 
-def is_step(environment):
-    """Whether the process is one of several tasks that `srun` started."""
+def is_step(environment: Mapping[str, str]) -> bool:
+    """Whether this process is one of several tasks started by `srun`."""
     return int(environment.get("SLURM_STEP_NUM_TASKS") or 1) > 1
 
 
-def tf_config(environment):
-    """TF_CONFIG of this task, from Slurm's variables; all tasks of a step find the same cluster.
+def tf_config(environment: Mapping[str, str]) -> str:
+    """TF_CONFIG (JSON) of this task from Slurm's variables; all tasks of a step get the same cluster.
 
     Args:
       environment: such as os.environ.
 
-    Returns:
-      str, JSON.
-
     Raises:
-      ValueError: a variable is missing or cannot be read.
+      ValueError: a variable is missing or malformed.
     """
     missing = [name for name in _VARIABLES if not environment.get(name)]
     if missing:
@@ -39,8 +39,8 @@ def tf_config(environment):
     if len(hosts) != len(tasks) or not rank.isdigit() or int(rank) >= sum(tasks):
         raise InputError(
             f"SLURM_STEP_NODELIST={hosts_text} has {len(hosts)} host(s), SLURM_STEP_TASKS_PER_NODE={tasks_text} counts "
-            f"{sum(tasks)} task(s) on {len(tasks)}, SLURM_PROCID={rank}: expected as many hosts, and a rank among the "
-            "tasks. With srun --distribution other than block the ranks lie otherwise; set TF_CONFIG yourself."
+            f"{sum(tasks)} task(s) on {len(tasks)}, SLURM_PROCID={rank}: expected the same number of hosts, and a "
+            "rank below the number of tasks. With srun --distribution other than block, set TF_CONFIG yourself."
         )
     job = int(re.sub(r"\D", "", environment.get("SLURM_JOB_ID", "")) or 0)
     port = _FIRST_PORT + job % _JOBS * _PORTS_A_JOB
@@ -48,23 +48,23 @@ def tf_config(environment):
     return json.dumps({"cluster": {"worker": workers}, "task": {"type": "worker", "index": int(rank)}})
 
 
-def host_names(text):
-    """The hosts of Slurm's short form, in its order: 'a[08-10],b' is a08, a09, a10, b.
+def host_names(text: str) -> list[str]:
+    """Expands Slurm's host list, in its order: 'a[08-10],b' gives a08, a09, a10, b.
 
     Raises:
-      ValueError: the text has another form.
+      ValueError: malformed text.
     """
     parts = re.findall(r"[^,\[\]]+(?:\[[^\]]*\][^,\[\]]*)*", text)
     if not text or ",".join(parts) != text:
-        raise InputError(f"{text!r} is not a list of hosts as Slurm writes it, such as node[01-04,07].")
+        raise InputError(f"{text!r} is not a Slurm host list such as node[01-04,07].")
     return [host for part in parts for host in _expanded(part)]
 
 
-def _expanded(part):
+def _expanded(part: str) -> list[str]:
     found = re.search(r"\[([^\]]*)\]", part)
     if not found:
         return [part]
-    hosts = []
+    hosts: list[str] = []
     for piece in found.group(1).split(","):
         first, dash, last = piece.partition("-")
         last = last if dash else first
@@ -75,16 +75,16 @@ def _expanded(part):
     return hosts
 
 
-def tasks_per_node(text):
-    """The numbers of Slurm's short form: '2(x3),1' is [2, 2, 2, 1].
+def tasks_per_node(text: str) -> list[int]:
+    """Expands Slurm's list of task counts: '2(x3),1' gives [2, 2, 2, 1].
 
     Raises:
-      ValueError: the text has another form.
+      ValueError: malformed text.
     """
-    numbers = []
+    numbers: list[int] = []
     for part in text.split(","):
         found = re.fullmatch(r"(\d+)(?:\(x(\d+)\))?", part)
         if not found:
-            raise InputError(f"{text!r} is not a list of numbers of tasks as Slurm writes it, such as 2(x3),1.")
+            raise InputError(f"{text!r} is not a Slurm list of task counts such as 2(x3),1.")
         numbers += [int(found.group(1))] * int(found.group(2) or 1)
     return numbers

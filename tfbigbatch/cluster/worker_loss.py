@@ -1,7 +1,10 @@
-"""From what TensorFlow raises when another worker is gone to one error that says what to do."""
+"""Converts TensorFlow's errors about a lost worker into WorkerLost."""
+
+from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator
 
 from tfbigbatch.errors import WorkerLost
 
@@ -11,10 +14,10 @@ _NAMES = {"UnavailableError", "AbortedError", "CancelledError", "DeadlineExceede
 
 
 @contextlib.contextmanager
-def worker_loss():
-    """Raises WorkerLost in place of what TensorFlow raises in a cluster when a worker is gone.
+def worker_loss() -> Iterator[None]:
+    """A context that turns TensorFlow's errors about a lost worker into WorkerLost.
 
-    Of a process without TF_CONFIG, errors pass as they are.
+    Without TF_CONFIG, errors pass unchanged.
     """
     try:
         yield
@@ -24,6 +27,6 @@ def worker_loss():
             raise
         message = (getattr(error, "message", None) or str(error)).strip().splitlines()
         raise WorkerLost(
-            f"another worker is gone or does not answer ({type(error).__name__}: {message[0] if message else ''}). "
-            "Start all workers again: the run goes on from its newest checkpoint."
+            f"another worker died or does not answer ({type(error).__name__}: {message[0] if message else ''}). "
+            "Start all workers again: the run resumes from its newest checkpoint."
         ) from None

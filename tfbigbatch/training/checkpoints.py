@@ -25,7 +25,7 @@ class Checkpoints:
       more: dictionary of further trackables to save.
       before_save, after_restore: called, on every worker, before `more` is written and after it is read.
       asynchronous: whether the files are written by a thread, from a copy in memory, while training goes on.
-      alive: called with words before each save, as `cluster.watchdog.Watchdog.alive`.
+      alive: called with words before each save, as `cluster.watchdog.Watchdog.heartbeat`.
 
     Attributes:
       set_aside: list of (path, what is wrong with it), of the damaged checkpoints that `restore` renamed.

@@ -7,7 +7,7 @@ class SayAlive(StepCallback):
     """Calls a function with words for what was done last, after every update, evaluated batch and evaluation.
 
     Args:
-      alive: function of a string, such as `cluster.watchdog.Watchdog.alive`.
+      alive: function of a string, such as `cluster.watchdog.Watchdog.heartbeat`.
     """
 
     def __init__(self, alive):
