@@ -8,46 +8,13 @@ from tfbigbatch.data import tokenizer
 from tfbigbatch.data.bert import manifest
 from tfbigbatch.data.bert.prepare import records
 from tfbigbatch.data.bert.prepare.settings import Settings
-from tfbigbatch.data.in_memory.arrays import Arrays
 from tfbigbatch.data.language_model.corpus import Corpus
 from tfbigbatch.data.records import tfrecord
 from tfbigbatch.data.records.manifest import Split
 from tfbigbatch.utils.files import atomic_write
 
-_TRAIN_SIZE, _TEST_SIZE = 64, 20
-_PICTURE_CLASSES = 5
 _WORDS, _TEXT_SIZES = 12, (2000, 300, 250)
 _SEQUENCES = {"train": 64, "validation": 20}
-
-
-def train_and_test(images):
-    """(train, test) of 64 and 20 random images whose brightness tells their label.
-
-    Args:
-      images: the module of an image data set, with SHAPE, CLASSES and BRIGHTEST.
-    """
-    name = images.__name__.rpartition(".")[2]
-    return _made_up(images.SHAPE, images.CLASSES, images.BRIGHTEST, name)
-
-
-def pictures(image_size):
-    """The same of [image_size, image_size, 3], in five classes."""
-    return _made_up((image_size, image_size, 3), _PICTURE_CLASSES, 255, "pictures")
-
-
-def _made_up(shape, classes, brightest, name):
-    return tuple(
-        _images(shape, classes, brightest, size, f"fake {name}, {split}")
-        for split, size in (("train", _TRAIN_SIZE), ("test", _TEST_SIZE))
-    )
-
-
-def _images(shape, classes, brightest, size, source):
-    random = np.random.RandomState(0)
-    labels = (np.arange(size) % classes).astype(np.int32)
-    noise = random.randint(0, brightest + 1, size=(size, *shape))
-    level = labels.reshape(-1, *[1] * len(shape)) * brightest // classes
-    return Arrays(((noise + level) // 2).astype(np.uint8), labels, classes, source)
 
 
 def text():

@@ -7,7 +7,7 @@ from typing import Any
 
 import tf_keras
 
-from tfbigbatch.data import fake
+from tfbigbatch.data.images import fake
 from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.images.dataset import ImageRecords
 from tfbigbatch.errors import InputError

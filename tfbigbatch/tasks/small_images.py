@@ -8,7 +8,7 @@ from typing import Any
 
 import tf_keras
 
-from tfbigbatch.data import fake
+from tfbigbatch.data.images import fake
 from tfbigbatch.data.in_memory import digits, mnist
 from tfbigbatch.models import lenet, lstm
 from tfbigbatch.tasks.base import Task

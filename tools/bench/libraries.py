@@ -6,6 +6,7 @@
 The own code is read from the repository's history, so this needs a clone that has it. Each line is the best of three.
 """
 
+import argparse
 import importlib.util
 import os
 import subprocess
@@ -114,6 +115,7 @@ def image_examples(before):
 
 
 def main():
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     own("tfbigbatch/data/records/crc32c.py", "tfbigbatch.data.records.crc32c")
     before = own("tfbigbatch/data/records/tfrecord.py", "tfrecord_before")
     print(f"google-crc32c: {google_crc32c.implementation}\n\n| what | library | own code |\n|---|---|---|")

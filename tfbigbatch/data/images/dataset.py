@@ -1,147 +1,146 @@
-"""Labelled JPEGs in TFRecord files: per-replica batches from (seed, step), and padded evaluation.
+"""Labelled JPEGs in TFRecord files as a Dataset: read, shuffle, parse, decode the crop, resize, batch.
 
-Read, shuffle, parse, decode the crop alone, resize, batch: uint8 to the device, where they are
-normalised. A record or JPEG that is damaged is an example of no weight, in its place: the batches that follow
-are the same, and nothing else is lost.
+The device gets uint8 and normalises it. A damaged record or JPEG becomes an example with weight 0 in the same
+position: no other example, and no later batch, changes.
 """
+
+from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 
 import tensorflow as tf
 
+from tfbigbatch.data.dataset import Dataset
 from tfbigbatch.data.images import jpeg
+from tfbigbatch.data.images.manifest import Manifest
 from tfbigbatch.data.records import reader, skip_bad
+from tfbigbatch.data.records.manifest import Split
 from tfbigbatch.data.records.order import HostSlice, RecordOrder
-from tfbigbatch.data.records.reader import RecordReader
-from tfbigbatch.data.records.skip_bad import BadRecords
 
 # Images that are decoded in one call: few enough that calls share the cores well, enough to pay for a call.
 _GROUP = 16
 
 
-class ImageRecords:
-    """One split of a prepared set of images.
+class ImageRecords(Dataset):
+    """One split of a prepared image dataset.
+
+    Batches are (images, labels, weights), n = batch_size / replicas each: uint8 [n, image_size, image_size, 3],
+    int32 [n] and float32 [n], 1 for an image and 0 for a bad record or padding.
 
     Args:
-      split: `image_manifest.Split`.
-      manifest: the `image_manifest.Manifest` that it is of.
-      image_size: pixels of a side of the images.
+      split: Split of the manifest.
+      manifest: Manifest of the prepared folder.
+      image_size: height and width of the images, in pixels.
       min_area, reduced_decoding: see `jpeg.random_crop`.
       central_share: see `jpeg.centre_crop`.
       shuffle_window: records that are shuffled together, and held in memory.
-      cache_records: keep the records in memory, and read each once; they are not decoded.
-      max_bad_share: the share of the split's records that may be bad.
+      cache_records: keep the records in memory, encoded, and read each once.
+      max_bad_share: the largest fraction of the split's records that may be bad.
       threads: of the private pool that decodes; None for as many as the machine has cores.
+
+    Attributes:
+      bad: skip_bad.BadRecords of the split.
     """
 
     def __init__(
         self,
-        split,
-        manifest,
+        split: Split,
+        manifest: Manifest,
         *,
-        image_size,
-        min_area=0.08,
-        reduced_decoding=False,
-        central_share=0.875,
-        shuffle_window=8192,
-        cache_records=False,
-        max_bad_share=0.0001,
-        threads=None,
-    ):
+        image_size: int,
+        min_area: float = 0.08,
+        reduced_decoding: bool = False,
+        central_share: float = 0.875,
+        shuffle_window: int = 8192,
+        cache_records: bool = False,
+        max_bad_share: float = 0.0001,
+        threads: int | None = None,
+    ) -> None:
         self._split, self._manifest = split, manifest
         self._image_size, self._central_share = image_size, central_share
-        self._crop = {"min_area": min_area, "reduced_decoding": reduced_decoding}
+        self._min_area, self._reduced_decoding = min_area, reduced_decoding
         self._shuffle_window = shuffle_window
         self._threads = threads or os.cpu_count()
-        self._reader = RecordReader(split.files, split.counts, split.offsets, cache_records)
-        self.bad = BadRecords(split, max_share=max_bad_share)
+        self._reader = reader.RecordReader(split.files, split.counts, split.offsets, cache_records)
+        self.bad = skip_bad.BadRecords(split, max_share=max_bad_share)
         self.source = f"{os.path.dirname(split.files[0])}, {split.name}"
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self._split.examples
 
     @property
-    def contents(self):
-        """What there is, in words, for the run's banner."""
+    def contents(self) -> str:
         return f"{len(self):,} images of {len(self._manifest.classes):,} classes in {len(self._split.files):,} files"
 
     @property
-    def tokens_per_example(self):
-        """None: an example is not a text."""
+    def tokens_per_example(self) -> None:
         return None
 
-    def examples_in_epoch(self, batch_size):
-        """The examples in an epoch, whatever the batch: an epoch need not be whole batches."""
-        del batch_size
+    def examples_in_epoch(self, batch_size: int) -> int:
         return len(self)
 
-    def training_batches(self, context, *, batch_size, seed, first_step, last_step):
-        """Batches for this worker's replicas, in the order of `RecordOrder`.
+    def training_batches(
+        self, context: tf.distribute.InputContext, *, batch_size: int, seed: int, first_step: int, last_step: int
+    ) -> tf.data.Dataset:
+        host_slice = HostSlice(batch_size, context.num_input_pipelines, context.input_pipeline_id)
+        order = RecordOrder(self._reader.chunks, host_slice, seed, self._shuffle_window)
 
-        Args:
-          context: tf.distribute.InputContext of this worker.
-          batch_size: examples in one update over all replicas; a multiple of their number.
-          seed: of the order and of the crops.
-          first_step, last_step: the updates [first_step, last_step) that the data set covers.
-
-        Returns:
-          tf.data.Dataset of (images, labels, weights): uint8 [n, image_size, image_size, 3], int32 [n] and float32
-          [n], 1 for an image and 0 for a bad record; n is batch_size / replicas. The replicas of this worker
-          take turns.
-        """
-        share = HostSlice(batch_size, context.num_input_pipelines, context.input_pipeline_id)
-        order = RecordOrder(self._reader.chunks, share, seed, self._shuffle_window)
-
-        def with_seeds(records, numbers, epoch):
+        def with_seeds(records: tf.Tensor, numbers: tf.Tensor, epoch: tf.Tensor) -> tuple[tf.Tensor, ...]:
             # The crop of a record in an epoch is the same on any number of hosts.
             run = tf.fill(tf.shape(numbers), tf.constant(seed, tf.int64))
             return records, numbers, tf.stack([run, epoch * len(self) + numbers], axis=-1)
 
-        return self._batches(
-            reader.shuffled_records(self._reader, order, first_step).map(with_seeds),
-            lambda record, seed: jpeg.random_crop(record, seed, image_size=self._image_size, **self._crop),
-            size=batch_size // context.num_replicas_in_sync,
-            count=(last_step - first_step) * (context.num_replicas_in_sync // context.num_input_pipelines),
-        )
+        def crop(record: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+            return jpeg.random_crop(
+                record,
+                seed,
+                image_size=self._image_size,
+                min_area=self._min_area,
+                reduced_decoding=self._reduced_decoding,
+            )
 
-    def evaluation_batches(self, context, *, batch_size):
-        """Every image once, in order, padded to whole batches.
+        records = reader.shuffled_records(self._reader, order, first_step).map(with_seeds)
+        return self._batches(records, crop, context, batch_size, last_step - first_step)
 
-        Returns:
-          tf.data.Dataset of (images, labels, mask) as `training_batches`: the mask is 0 for padding too.
-          It covers `evaluation_steps(batch_size)` updates.
-        """
-        share = HostSlice(batch_size, context.num_input_pipelines, context.input_pipeline_id)
+    def evaluation_batches(self, context: tf.distribute.InputContext, *, batch_size: int) -> tf.data.Dataset:
+        host_slice = HostSlice(batch_size, context.num_input_pipelines, context.input_pipeline_id)
         steps = self.evaluation_steps(batch_size)
-        return self._batches(
-            reader.records_in_order(self._reader, share, steps).map(
-                lambda records, numbers: (records, numbers, tf.zeros([tf.size(numbers), 2], tf.int64))
-            ),
-            lambda record, seed: jpeg.centre_crop(
-                record, image_size=self._image_size, central_share=self._central_share
-            ),
-            size=batch_size // context.num_replicas_in_sync,
-            count=steps * (context.num_replicas_in_sync // context.num_input_pipelines),
+        records = reader.records_in_order(self._reader, host_slice, steps).map(
+            lambda records, numbers: (records, numbers, tf.zeros([tf.size(numbers), 2], tf.int64))
         )
 
-    def evaluation_steps(self, batch_size):
-        """The number of batches that hold every image once."""
+        def crop(record: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+            return jpeg.centre_crop(record, image_size=self._image_size, central_share=self._central_share)
+
+        return self._batches(records, crop, context, batch_size, steps)
+
+    def evaluation_steps(self, batch_size: int) -> int:
         return -(-len(self) // batch_size)
 
-    def _batches(self, records, decode, *, size, count):
-        """`count` batches of `size` from runs of (records, numbers, seeds), decoded in parallel, in order."""
+    def _batches(
+        self,
+        records: tf.data.Dataset,
+        crop: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
+        context: tf.distribute.InputContext,
+        batch_size: int,
+        steps: int,
+    ) -> tf.data.Dataset:
+        """This worker's batches of `steps` steps, from runs of (records, numbers, seeds), decoded in parallel."""
+        size = batch_size // context.num_replicas_in_sync
+        count = steps * (context.num_replicas_in_sync // context.num_input_pipelines)
         group = math.gcd(size, _GROUP)
         options = tf.data.Options()
         options.threading.private_threadpool_size = self._threads
-        # The images are what runs side by side, not the parts of one.
+        # Images run in parallel, not the parts of one.
         options.threading.max_intra_op_parallelism = 1
         options.deterministic = True
         groups = (
             records.rebatch(group, drop_remainder=True)
             .take(count * (size // group))
             .map(
-                lambda records, numbers, seeds: self._decoded(records, numbers, seeds, decode, group),
+                lambda records, numbers, seeds: self._decoded(records, numbers, seeds, crop, group),
                 num_parallel_calls=self._threads,
                 deterministic=True,
             )
@@ -155,10 +154,17 @@ class ImageRecords:
         )
         return batches.prefetch(2).with_options(options)
 
-    def _decoded(self, records, numbers, seeds, decode, group):
+    def _decoded(
+        self,
+        records: tf.Tensor,
+        numbers: tf.Tensor,
+        seeds: tf.Tensor,
+        crop: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
+        group: int,
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """(images, labels, weights) of a group of records."""
 
-        def example(record, seed):
+        def example(record: tf.Tensor, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             features = tf.io.parse_single_example(
                 record,
                 {
@@ -170,9 +176,9 @@ class ImageRecords:
             in_range = tf.debugging.Assert((label >= 0) & (label < len(self._manifest.classes)), [label])
             with tf.control_dependencies([in_range]):
                 label = tf.cast(label, tf.int32)
-            return decode(features[self._manifest.image_key], seed), label
+            return crop(features[self._manifest.image_key], seed), label
 
-        def report(fine):
+        def report(fine: tf.Tensor) -> None:
             bad = tf.boolean_mask(numbers, ~fine & (numbers != reader.PADDING))
             tf.numpy_function(self.bad.add, [bad], [])
 

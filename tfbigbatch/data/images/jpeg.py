@@ -1,19 +1,23 @@
-"""One JPEG to one image of a fixed size: a random crop for training, the centre for evaluation."""
+"""Crops of JPEGs at a fixed size: random for training, central for evaluation."""
+
+from __future__ import annotations
 
 import tensorflow as tf
 
-# The IDCT that every published ImageNet pipeline takes.
+# The inverse DCT of every published ImageNet pipeline.
 _DCT_METHOD = "INTEGER_FAST"
 
 
-def random_crop(encoded, seed, *, image_size, min_area=0.08, reduced_decoding=False):
+def random_crop(
+    encoded: tf.Tensor, seed: tf.Tensor, *, image_size: int, min_area: float = 0.08, reduced_decoding: bool = False
+) -> tf.Tensor:
     """A crop of random area and shape, flipped at random (Szegedy et al. 2015, arXiv:1409.4842, section 6).
 
     Args:
       encoded: string scalar, a JPEG.
       seed: int64 [2]; the crop and the flip are a pure function of it.
-      image_size: pixels of a side of the result.
-      min_area: the smallest share of the picture that is kept; the largest is 1. The crop's width is 3/4 to
+      image_size: height and width of the result, in pixels.
+      min_area: the smallest fraction of the image's area that is kept; the largest is 1. The crop's width is 3/4 to
         4/3 of its height.
       reduced_decoding: where the crop is at least twice `image_size` in both sides, decode it at a half, a
         quarter or an eighth of its size, by its low frequencies alone.
@@ -31,11 +35,11 @@ def random_crop(encoded, seed, *, image_size, min_area=0.08, reduced_decoding=Fa
     return tf.cond(flip, lambda: tf.reverse(image, [1]), lambda: image)
 
 
-def centre_crop(encoded, *, image_size, central_share=0.875):
-    """The centre of the picture: a square of `central_share` of its shorter side.
+def centre_crop(encoded: tf.Tensor, *, image_size: int, central_share: float = 0.875) -> tf.Tensor:
+    """The centre of the image: a square with `central_share` times its shorter side.
 
-    The same pixels, but for rounding, as to resize the shorter side to image_size / central_share (224 / 0.875 = 256)
-    and cut the centre out.
+    Up to rounding, the same pixels as resizing the shorter side to image_size / central_share (224 / 0.875 = 256)
+    and cropping the centre.
 
     Returns:
       uint8 [image_size, image_size, 3].
@@ -49,8 +53,8 @@ def centre_crop(encoded, *, image_size, central_share=0.875):
     return resized_window(encoded, (sides - square) // 2, square, image_size)
 
 
-def random_window(encoded, seed, min_area):
-    """What `random_crop` keeps: (begin, size), each int32 [2], rows and columns of the picture."""
+def random_window(encoded: tf.Tensor, seed: tf.Tensor, min_area: float) -> tuple[tf.Tensor, tf.Tensor]:
+    """The window of `random_crop`: (begin, size), each int32 [2], rows and columns of the image."""
     begin, size, _ = tf.image.stateless_sample_distorted_bounding_box(
         tf.io.extract_jpeg_shape(encoded),
         bounding_boxes=tf.zeros([1, 0, 4]),
@@ -64,11 +68,13 @@ def random_window(encoded, seed, min_area):
     return begin[:2], size[:2]
 
 
-def resized_window(encoded, begin, size, image_size, *, reduced_decoding=False):
-    """uint8 [image_size, image_size, 3]: a window of a JPEG, all that is decoded of it, resized bilinearly."""
+def resized_window(
+    encoded: tf.Tensor, begin: tf.Tensor, size: tf.Tensor, image_size: int, *, reduced_decoding: bool = False
+) -> tf.Tensor:
+    """uint8 [image_size, image_size, 3]: a window of a JPEG, decoded alone and resized bilinearly."""
 
-    def decoded(ratio):
-        # The window is in pixels of the reduced picture.
+    def decoded(ratio: int) -> tf.Tensor:
+        # The window is in pixels of the reduced image.
         window = tf.concat([begin // ratio, size // ratio], axis=0)
         return tf.image.decode_and_crop_jpeg(encoded, window, channels=3, ratio=ratio, dct_method=_DCT_METHOD)
 

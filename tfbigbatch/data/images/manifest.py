@@ -1,6 +1,9 @@
-"""A prepared set of images: classes, and where a record holds its image and label, on top of `record_manifest`."""
+"""The manifest of a prepared image dataset: its classes, and which features hold the image and the label."""
+
+from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from tfbigbatch.data.records import manifest as record_manifest
 from tfbigbatch.data.records.manifest import MANIFEST, Split, index_path, paths
@@ -20,21 +23,21 @@ class Manifest:
     """What a prepared folder holds.
 
     Attributes:
-      classes: tuple of the classes' names, in the order of their numbers.
+      classes: the classes' names, by index.
       image_key: the feature that holds the encoded image (bytes).
       label_key: the feature that holds the label (int64).
       label_offset: the stored label of class 0.
-      splits: dictionary from 'train' and, where there is one, 'validation' to Split.
+      splits: 'train' and, where there is one, 'validation'.
     """
 
-    classes: tuple
+    classes: tuple[str, ...]
     image_key: str
     label_key: str
     label_offset: int
-    splits: dict
+    splits: dict[str, Split]
 
 
-def load(folder):
+def load(folder: str | None) -> Manifest:
     """The Manifest of a prepared folder, checked against the files' sizes and the index.
 
     Raises:
@@ -53,14 +56,16 @@ def load(folder):
     )
 
 
-def save(folder, manifest, *, sha256=None, about=None):
-    """Writes the indexes and then manifest.json; each file whole or not at all.
+def save(
+    folder: str, manifest: Manifest, *, sha256: dict[str, str] | None = None, about: dict[str, Any] | None = None
+) -> None:
+    """Writes the indexes and then manifest.json, each atomically.
 
     Args:
-      folder: where they go; made where it does not exist.
+      folder: created if it does not exist.
       manifest: Manifest.
-      sha256: dictionary from a split's files to their digests, as far as they are known.
-      about: dictionary of what else to write down, such as where the images are from.
+      sha256: digests of the splits' files, as far as they are known.
+      about: what else to record, such as where the images are from.
 
     Raises:
       ValueError: the folder cannot be written.
@@ -75,8 +80,8 @@ def save(folder, manifest, *, sha256=None, about=None):
     record_manifest.save(folder, KIND, manifest.splits, fields, sha256=sha256)
 
 
-def read(folder):
-    """All that the manifest says, as a dictionary; None where the folder has no manifest of images.
+def read(folder: str) -> dict[str, Any] | None:
+    """The content of manifest.json; None where the folder has no manifest of images.
 
     Raises:
       ValueError: there is one, but it cannot be read or is of a later format.

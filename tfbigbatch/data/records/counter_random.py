@@ -1,8 +1,12 @@
-"""Random numbers as a function of their place: the same in NumPy and TensorFlow, and found without a replay.
+"""Counter-based random numbers, a pure function of (key, index): the same in NumPy and TensorFlow.
 
-A stream is named by a key of 64 bits, and its numbers are SplitMix64's (Steele, Lea and Flood 2014): the
-finaliser of key + (i + 1) * golden ratio. NumPy's alone are here, so that nothing needs TensorFlow.
+A stream has a key of 64 bits, and its numbers are SplitMix64's (Steele, Lea and Flood 2014): the finaliser of
+key + (i + 1) * golden ratio. Only NumPy's are here, so that nothing needs TensorFlow.
 """
+
+from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +16,7 @@ BITS = 24
 _MASK = (1 << 64) - 1
 
 
-def splitmix64(value):
+def splitmix64(value: Any) -> np.ndarray:
     """SplitMix64's finaliser of uint64, an array of any shape."""
     value = np.asarray(value, np.uint64)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
@@ -20,17 +24,17 @@ def splitmix64(value):
     return value ^ (value >> np.uint64(31))
 
 
-def seed_key(seed):
+def seed_key(seed: int) -> int:
     """A run's seed, any int, as 64 bits."""
     return ((seed + 1) * GOLDEN) & _MASK
 
 
-def keys(seed, epoch, numbers):
+def keys(seed: int, epoch: int, numbers: Any) -> np.ndarray:
     """A key for each record of an epoch of a run.
 
     Args:
-      seed: int, the run's.
-      epoch: int.
+      seed: the run's.
+      epoch: from 0.
       numbers: integer array of [n].
 
     Returns:
@@ -41,7 +45,7 @@ def keys(seed, epoch, numbers):
     return splitmix64(of_epoch + np.asarray(numbers).astype(np.int64).astype(np.uint64))
 
 
-def draws(keys, count):
+def draws(keys: np.ndarray, count: int) -> np.ndarray:
     """`count` numbers for each key: int64 [n, count], uniform in [0, 2^24)."""
     steps = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(GOLDEN)
     return (splitmix64(keys[:, None] + steps) >> np.uint64(64 - BITS)).astype(np.int64)

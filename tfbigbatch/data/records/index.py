@@ -1,4 +1,6 @@
-"""Where the records of a TFRecord file begin: found by going from frame to frame, past the records themselves."""
+"""Indexes a TFRecord file by walking its frames: reads the lengths, not the records."""
+
+from __future__ import annotations
 
 import os
 
@@ -8,22 +10,23 @@ from tfbigbatch.data.records import tfrecord
 from tfbigbatch.errors import InputError
 
 
-def offsets(path):
-    """Where each record's frame begins.
+def offsets(path: str) -> np.ndarray:
+    """The byte at which each record's frame begins.
 
-    Checks each length against its checksum, and that the last record is whole; the records and their
+    Checks each length against its checksum, and that the last record is complete; the records and their
     checksums are not read.
 
     Args:
-      path: an uncompressed TFRecord file.
+      path: of an uncompressed TFRecord file.
 
     Returns:
-      int64 array of [records], in bytes.
+      int64 [records].
 
     Raises:
       ValueError: the file cannot be read; or a frame is broken or cut off (the message says where).
     """
-    found, position = [], 0
+    found: list[int] = []
+    position = 0
     try:
         # Unbuffered: a buffer would read 8 KB for each 12 bytes.
         with open(path, "rb", buffering=0) as file:
@@ -43,8 +46,8 @@ def offsets(path):
     return np.array(found, np.int64)
 
 
-def _length(path, header, position):
-    """The length that a frame's first 12 bytes say."""
+def _length(path: str, header: bytes, position: int) -> int:
+    """The record's length in a frame's first 12 bytes."""
     if len(header) < tfrecord.HEADER_BYTES:
         raise InputError(
             f"{path} is truncated: {len(header)} bytes at byte {position}, where a frame begins with "

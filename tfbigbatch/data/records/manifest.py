@@ -1,15 +1,20 @@
-"""What prepared sets of records share: TFRecord files, an index of their records, and the manifest that names both.
+"""The manifest and index that every prepared dataset has on top of its TFRecord files.
 
-The folder holds manifest.json, written last (without it a folder is not whole), and an index for each
+The folder holds manifest.json, written last (a folder without it is incomplete), and an index for each
 split, train.index.npz and validation.index.npz: `offsets` (int64 [records], the byte at which each
-record's frame begins in its file, the files one after the other) and `counts` (int64 [files], records
+record's frame begins in its file, for all files in turn) and `counts` (int64 [files], records
 in each). The TFRecord files lie in the folder too, or anywhere, by absolute path. Nothing here needs TensorFlow.
 """
 
+from __future__ import annotations
+
 import dataclasses
+import functools
 import hashlib
 import json
 import os
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,17 +22,18 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.utils.files import atomic_write, read_named_arrays
 
 MANIFEST = "manifest.json"
+_Manifest = TypeVar("_Manifest")
 
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """A kind of prepared set.
+    """A kind of prepared dataset.
 
     Attributes:
       content: what manifest.json says that the folder holds.
-      format: the number of the manifest's format.
+      format: the version of the manifest's format.
       what: the examples in words, for errors.
-      command: what prepares such a set.
+      command: the command that prepares such a dataset.
     """
 
     content: str
@@ -36,9 +42,9 @@ class Kind:
     command: str
 
     @property
-    def again(self):
-        """Words that end an error about a damaged folder."""
-        return f"The command that prepared the folder, given again, puts it right: {self.command}"
+    def again(self) -> str:
+        """The last sentence of an error about a damaged folder."""
+        return f"Run the command that prepared the folder again: {self.command}"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -47,10 +53,10 @@ class Split:
 
     Attributes:
       name: 'train' or 'validation'.
-      files: tuple of absolute paths of TFRecord files.
+      files: absolute paths of TFRecord files.
       counts: int64 array of [files], the records in each.
-      offsets: int64 array of [records], where each record's frame begins in its file, in bytes; the
-        files one after the other.
+      offsets: int64 array of [records], where each record's frame begins in its file, in bytes, for all
+        files in turn.
       bytes: int64 array of [files], their sizes.
 
     Raises:
@@ -58,12 +64,12 @@ class Split:
     """
 
     name: str
-    files: tuple
+    files: tuple[str, ...]
     counts: np.ndarray
     offsets: np.ndarray
     bytes: np.ndarray
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("counts", "offsets", "bytes"):
             object.__setattr__(self, name, np.asarray(getattr(self, name), np.int64))
         if not len(self.files) == len(self.counts) == len(self.bytes):
@@ -88,24 +94,24 @@ class Split:
             )
 
     @classmethod
-    def of_files(cls, name, files, offsets, sizes):
-        """The Split of files, of a list of the offsets in each and of their sizes."""
+    def of_files(cls, name: str, files: list[str], offsets: list[np.ndarray], sizes: Any) -> Split:
+        """The Split of some files, from the offsets in each and their sizes in bytes."""
         joined = np.concatenate([np.zeros(0, np.int64), *offsets])
-        return cls(name, tuple(files), [len(part) for part in offsets], joined, sizes)
+        return cls(name, tuple(files), np.array([len(part) for part in offsets]), joined, sizes)
 
     @property
-    def examples(self):
-        """How many records the split has."""
+    def examples(self) -> int:
+        """The number of records."""
         return len(self.offsets)
 
 
-def load(folder, kind, build):
+def load(folder: str | None, kind: Kind, build: Callable[[dict[str, Any], dict[str, Split]], _Manifest]) -> _Manifest:
     """A prepared folder's manifest, checked against the files' sizes and the index.
 
     Args:
-      folder: of a prepared set; None is refused with the command that makes one.
+      folder: of a prepared dataset; None is refused with the command that makes one.
       kind: Kind.
-      build: function of (what manifest.json says, dictionary from names to Splits); gives what is returned.
+      build: from the content of manifest.json and the Splits by name to what is returned.
 
     Raises:
       ValueError: the folder is not a prepared one; a file is missing or of another size; or the index
@@ -131,37 +137,43 @@ def load(folder, kind, build):
         raise
     # ValueError: a file's name with a zero in it. OverflowError: a size of more than 64 bits.
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
-        raise InputError(f"{os.path.join(folder, MANIFEST)} is not whole ({error!r:.200}). {kind.again}") from None
+        path = os.path.join(folder, MANIFEST)
+        raise InputError(f"{path} is incomplete or damaged ({error!r:.200}). {kind.again}") from None
 
 
-def save(folder, kind, splits, fields, *, sha256=None):
-    """Writes the indexes and then manifest.json; each file whole or not at all.
+def save(
+    folder: str,
+    kind: Kind,
+    splits: dict[str, Split],
+    fields: dict[str, Any],
+    *,
+    sha256: dict[str, str] | None = None,
+) -> None:
+    """Writes the indexes and then manifest.json, each atomically.
 
     Args:
-      folder: where they go; made where it does not exist.
-      kind: Kind.
-      splits: dictionary from names to Splits; files that lie in `folder` are named relative to it, so that
+      folder: created if it does not exist.
+      kind: of the dataset.
+      splits: by name; files that lie in `folder` are named relative to it, so that
         it can move.
-      fields: dictionary of what else manifest.json says.
-      sha256: dictionary from the splits' files to their digests, as far as they are known.
+      fields: what else manifest.json holds.
+      sha256: digests of the splits' files, as far as they are known.
 
     Raises:
       ValueError: the folder cannot be written.
     """
-    entries = {}
+    entries, digests = {}, sha256 or {}
     try:
         os.makedirs(folder, exist_ok=True)
         for name, split in splits.items():
-            atomic_write(
-                index_path(folder, name),
-                lambda file, split=split: np.savez(file, offsets=split.offsets, counts=split.counts),
-            )
+            arrays = {"offsets": split.offsets, "counts": split.counts}
+            atomic_write(index_path(folder, name), functools.partial(np.savez, **arrays))
             entries[name] = {
                 "examples": split.examples,
                 "index_sha256": _index_digest(split.offsets, split.counts),
                 "files": [
                     {"name": _named(folder, path), "records": int(records), "bytes": int(size)}
-                    | ({"sha256": sha256[path]} if path in (sha256 or {}) else {})
+                    | ({"sha256": digests[path]} if path in digests else {})
                     for path, records, size in zip(split.files, split.counts, split.bytes)
                 ],
             }
@@ -172,8 +184,8 @@ def save(folder, kind, splits, fields, *, sha256=None):
         raise InputError(f"{folder} cannot be written: {error.strerror or error}.") from None
 
 
-def read(folder, kind):
-    """All that the manifest says, as a dictionary; None where the folder has no manifest of this kind.
+def read(folder: str, kind: Kind) -> dict[str, Any] | None:
+    """The content of manifest.json; None where the folder has no manifest of this kind.
 
     Raises:
       ValueError: there is one, but it cannot be read or is of a later format.
@@ -196,18 +208,18 @@ def read(folder, kind):
     return content
 
 
-def index_path(folder, split):
-    """Where a split's index lies."""
+def index_path(folder: str, split: str) -> str:
+    """The path of a split's index."""
     return os.path.join(folder, f"{split}.index.npz")
 
 
-def paths(folder, splits):
-    """What `save` writes for some splits."""
+def paths(folder: str, splits: Iterable[str]) -> list[str]:
+    """The paths that `save` writes for some splits."""
     return [os.path.join(folder, MANIFEST), *(index_path(folder, split) for split in splits)]
 
 
-def _split(folder, name, entry, kind):
-    """A Split, after the files' sizes and the index were checked."""
+def _split(folder: str, name: str, entry: dict[str, Any], kind: Kind) -> Split:
+    """A Split, with the files' sizes and the index checked."""
     # A relative name lies in the folder; join leaves an absolute one as it is.
     files = tuple(os.path.join(os.path.abspath(folder), file["name"]) for file in entry["files"])
     sizes = [file["bytes"] for file in entry["files"]]
@@ -226,15 +238,16 @@ def _split(folder, name, entry, kind):
     records = [file["records"] for file in entry["files"]]
     if counts.tolist() != records or _index_digest(offsets, counts) != entry["index_sha256"]:
         raise InputError(
-            f"{path} is not the index of the files in {MANIFEST}: it is another's or damaged. {kind.again}"
+            f"{path} is not the index of the files in {MANIFEST}: it is damaged or belongs to another dataset. "
+            f"{kind.again}"
         )
-    return Split(name, files, counts, offsets, sizes)
+    return Split(name, files, counts, offsets, np.array(sizes, np.int64))
 
 
-def _index_digest(offsets, counts):
+def _index_digest(offsets: np.ndarray, counts: np.ndarray) -> str:
     return hashlib.sha256(offsets.astype("<i8").tobytes() + counts.astype("<i8").tobytes()).hexdigest()
 
 
-def _named(folder, path):
+def _named(folder: str, path: str) -> str:
     inside = os.path.dirname(os.path.abspath(path)) == os.path.abspath(folder)
     return os.path.basename(path) if inside else os.path.abspath(path)

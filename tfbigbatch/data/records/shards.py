@@ -102,7 +102,9 @@ def write(shard: Shard, runs: Iterable[Sequence[bytes]], counts: dict[str, Any])
         record = {**counts, "bytes": int(ends[-1]) if sizes else 0, "sha256": digest.hexdigest()}
         files.atomic_write(shard.record, lambda file: file.write(json.dumps(record, indent=1).encode()))
     except OSError as error:
-        raise InputError(f"{error.filename or shard.path}: {error.strerror or error}.") from None
+        reason = error.strerror or error
+        where = error.filename or f"{shard.path} cannot be written"
+        raise InputError(f"{where}: {reason}.") from None
     finally:
         with contextlib.suppress(OSError):
             os.remove(part)

@@ -1,0 +1,39 @@
+"""Made-up images with a dataset's shapes and dtypes, so that any experiment runs without its data."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import numpy as np
+
+from tfbigbatch.data.in_memory.arrays import Arrays
+
+_SIZES = {"train": 64, "test": 20}
+
+
+def train_and_test(images: ModuleType) -> tuple[Arrays, Arrays]:
+    """(train, test): 64 and 20 random images whose brightness depends on their label.
+
+    Args:
+      images: the module of an image dataset, with SHAPE, CLASSES and BRIGHTEST.
+    """
+    name = images.__name__.rpartition(".")[2]
+    return _splits(images.SHAPE, images.CLASSES, images.BRIGHTEST, name)
+
+
+def pictures(image_size: int) -> tuple[Arrays, Arrays]:
+    """The same of [image_size, image_size, 3], in five classes."""
+    return _splits((image_size, image_size, 3), 5, 255, "pictures")
+
+
+def _splits(shape: tuple[int, ...], classes: int, brightest: int, name: str) -> tuple[Arrays, Arrays]:
+    train, test = (_images(shape, classes, brightest, size, f"fake {name}, {split}") for split, size in _SIZES.items())
+    return train, test
+
+
+def _images(shape: tuple[int, ...], classes: int, brightest: int, size: int, source: str) -> Arrays:
+    random = np.random.RandomState(0)
+    labels = (np.arange(size) % classes).astype(np.int32)
+    noise = random.randint(0, brightest + 1, size=(size, *shape))
+    level = labels.reshape(-1, *[1] * len(shape)) * brightest // classes
+    return Arrays(((noise + level) // 2).astype(np.uint8), labels, classes, source)
