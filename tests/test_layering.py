@@ -28,7 +28,10 @@ ALLOWED = {
     "training": BELOW_TRAINING,
     "reports": BELOW_TRAINING | {"training"},
     "studies": BELOW_TRAINING | {"training", "reports"},
+    "cli": BELOW_TRAINING | {"training", "reports", "studies", "tpu", "train"},
 }
+# The commands are the top floor: only these entry points import them.
+ENTRIES = {"__main__.py", "train.py"}
 
 
 def imported(path):
@@ -53,6 +56,15 @@ def test_a_subpackage_imports_only_what_lies_below(subpackage):
     for path in glob.glob(os.path.join(PACKAGE, subpackage, "**", "*.py"), recursive=True):
         above = imported(path) - ALLOWED[subpackage] - ANYWHERE - {subpackage}
         assert not above, f"{path} imports {above}"
+
+
+def test_only_the_entry_points_import_the_commands():
+    importers = {
+        os.path.relpath(path, PACKAGE)
+        for path in glob.glob(os.path.join(PACKAGE, "**", "*.py"), recursive=True)
+        if "cli" in imported(path)
+    }
+    assert {path for path in importers if not path.startswith("cli")} == ENTRIES
 
 
 def modules_after(statement):

@@ -12,12 +12,14 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 _IMPORTED = ["tensorflow", "tf_keras", "ml_collections", "matplotlib"]
 
 
-def run(command, *arguments, timeout=240, **environment):
-    """Runs a command from the project's root, and waits for its end.
+def run(command, *arguments, timeout=240, folder=ROOT, package_path=None, **environment):
+    """Runs a command, by default from the project's root, and waits for its end.
 
     Args:
       command: path of its file, or a module's name, as "tfbigbatch.train".
       *arguments: of its command line.
+      folder: the working directory.
+      package_path: folder to import the package from, in place of the checkout.
       timeout: seconds; it is killed then, and `subprocess.TimeoutExpired` raised.
       **environment: variables beside those of this process.
 
@@ -27,9 +29,12 @@ def run(command, *arguments, timeout=240, **environment):
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(_IMPORTED)
     arguments = [str(each) for each in arguments]
-    with tempfile.TemporaryDirectory() as folder:
-        outputs = [os.path.join(folder, name) for name in ("stdout", "stderr")]
-        process = context.Process(target=_become, args=(command, arguments, {**os.environ, **environment}, outputs))
+    environment = {**os.environ, **environment}
+    if package_path is not None:
+        environment["PYTHONPATH"] = str(package_path)
+    with tempfile.TemporaryDirectory() as scratch:
+        outputs = [os.path.join(scratch, name) for name in ("stdout", "stderr")]
+        process = context.Process(target=_become, args=(command, arguments, environment, str(folder), outputs))
         process.start()
         process.join(timeout)
         if process.is_alive():
@@ -43,10 +48,14 @@ def run(command, *arguments, timeout=240, **environment):
     return subprocess.CompletedProcess([command, *arguments], process.exitcode, *said)
 
 
-def _become(command, arguments, environment, outputs):
+def _become(command, arguments, environment, folder, outputs):
     os.environ.clear()
     os.environ.update(environment)
-    os.chdir(ROOT)
+    os.chdir(folder)
+    if folder != ROOT:
+        # As in a process that was started there with this PYTHONPATH.
+        installed = [path for path in sys.path if os.path.abspath(path) != ROOT]
+        sys.path[:] = [*environment.get("PYTHONPATH", "").split(os.pathsep), *installed]
     for stream, path in enumerate(outputs, start=1):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), stream)
     sys.stdout, sys.stderr = (os.fdopen(stream, "w", buffering=1, encoding="utf-8") for stream in (1, 2))

@@ -1,0 +1,84 @@
+"""The console script: its list of commands, their help, and what it says to a mistyped one."""
+
+import ast
+import glob
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.helpers.preloaded import ROOT
+from tfbigbatch import __version__
+from tfbigbatch.cli.main import COMMANDS, help_of, overview
+
+HEAVY = {"tensorflow", "tf_keras", "keras", "matplotlib", "official"}
+
+
+def tfbigbatch(*arguments):
+    command = [sys.executable, "-m", "tfbigbatch", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+
+def test_it_lists_its_commands_with_a_line_each():
+    listed = tfbigbatch("--help")
+    assert listed.returncode == 0 and listed.stdout.strip() == overview()
+    for name, command in COMMANDS.items():
+        assert f"  {name:18s}{command.summary}" in listed.stdout and len(command.summary) < 100
+    alone = tfbigbatch()
+    assert alone.returncode == 1 and alone.stdout == listed.stdout
+    assert tfbigbatch("--version").stdout == f"tfbigbatch {__version__}\n"
+
+
+def test_the_nearest_command_is_named():
+    wrong = tfbigbatch("stduy", "--model_dir=x")
+    assert wrong.returncode == 1 and "error: 'stduy' is not a command. Did you mean 'study'?" in wrong.stderr
+    # As the files of tools/ are named.
+    assert "--source" in tfbigbatch("prepare_bert", "--help").stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_says_what_a_command_does_and_lists_all_flags(name):
+    text = help_of(name)
+    assert text.startswith(f"usage: tfbigbatch {name}") and f"    tfbigbatch {name} " in text.replace("study", name)
+    with open(os.path.join(ROOT, "tfbigbatch", "cli", f"{COMMANDS[name].module.replace('.', '/')}.py")) as file:
+        defined = [
+            call.args[0].value
+            for call in ast.walk(ast.parse(file.read()))
+            if isinstance(call, ast.Call)
+            and getattr(call.func, "attr", "").startswith("DEFINE_")
+            and isinstance(call.args[0], ast.Constant)
+        ]
+    assert defined
+    for flag in defined:
+        assert f"\n  --{flag}=" in text or f"\n  --[no]{flag}\n" in text
+    # A second call: the flags of one command are not left to the next.
+    assert help_of(name) == text
+
+
+def test_help_needs_neither_tensorflow_nor_a_second():
+    code = "import sys; from tfbigbatch.cli import main; [main.help_of(name) for name in main.COMMANDS]"
+    out = subprocess.run(
+        [sys.executable, "-c", f"{code}; print('\\n'.join(sys.modules))"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert not HEAVY & set(out.stdout.split())
+    seconds = []
+    for _ in range(3):
+        started = time.perf_counter()
+        assert "--model_dir" in tfbigbatch("train", "--help").stdout
+        seconds.append(time.perf_counter() - started)
+    assert min(seconds) < 1.0
+
+
+def test_each_tool_calls_its_command():
+    for path in glob.glob(os.path.join(ROOT, "tools", "*.py")):
+        name = os.path.basename(path).removesuffix(".py")
+        with open(path) as file:
+            text = file.read()
+        if name != "soak":
+            assert f'main("{name.replace("_", "-")}")' in text and name.replace("_", "-") in COMMANDS

@@ -1,0 +1,96 @@
+"""The wheel as a user installs it: each command runs from an empty folder, without the checkout."""
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from tests.helpers import preloaded
+from tests.helpers.preloaded import ROOT
+from tests.tools.test_tools import TINY
+from tfbigbatch.cli.main import COMMANDS
+
+STUDY = f"""
+from tfbigbatch.studies import study
+{TINY.format(batch_size=32)}
+
+def get_study():
+    table = study.new("Tiny", baseline="small", target=0.99)
+    table.add("small", get_config())
+    return table
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """Path of the wheel, built from a copy: what an earlier build left in the checkout is to have no part in it."""
+    source, folder = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(os.path.join(ROOT, name), source)
+    shutil.copytree(
+        os.path.join(ROOT, "tfbigbatch"), source / "tfbigbatch", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    pip("wheel", "--no-deps", "--no-build-isolation", f"--wheel-dir={folder}", str(source))
+    [path] = folder.iterdir()
+    return path
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("installed")
+    pip("install", "--no-deps", "--no-compile", f"--target={folder}", str(wheel))
+    return folder
+
+
+def pip(*arguments):
+    subprocess.run(
+        [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input", *arguments],
+        check=True,
+        env={**os.environ, "PIP_NO_INDEX": "1"},
+    )
+
+
+def tracked():
+    """The files of the package in the checkout."""
+    found = []
+    for folder, _, names in os.walk(os.path.join(ROOT, "tfbigbatch")):
+        found += [os.path.relpath(os.path.join(folder, name), ROOT) for name in names if not name.endswith(".pyc")]
+    return {path for path in found if "__pycache__" not in path}
+
+
+def test_it_holds_every_file_of_the_package(wheel):
+    with zipfile.ZipFile(wheel) as file:
+        names = {name for name in file.namelist() if name.startswith("tfbigbatch/")}
+    assert names == tracked()
+
+
+def test_the_console_script_has_every_command(installed, tmp_path):
+    def run(*command):
+        environment = {**os.environ, "PYTHONPATH": str(installed)}
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True).stdout
+
+    assert all(f"  {name} " in run(installed / "bin" / "tfbigbatch", "--help") for name in ("train", "study"))
+    assert run(installed / "bin" / "tfbigbatch", "train", "--help").startswith("usage: tfbigbatch train")
+    # The others in one process.
+    code = (
+        "from tfbigbatch.cli import main; print(main.__file__); [print(main.help_of(name)) for name in main.COMMANDS]"
+    )
+    out = run(sys.executable, "-c", code)
+    assert out.startswith(str(installed)) and all(f"usage: tfbigbatch {name} " in out for name in COMMANDS)
+
+
+def test_it_trains_studies_and_reports(installed, tmp_path):
+    def tfbigbatch(*arguments):
+        outcome = preloaded.run("tfbigbatch", *arguments, folder=tmp_path, package_path=installed)
+        assert outcome.returncode == 0, outcome.stderr
+        return outcome.stdout
+
+    assert "done       8 steps" in tfbigbatch("train", "--smoke", "--config=digits/lstm_legw")
+    (tmp_path / "study.py").write_text(STUDY)
+    assert "written  runs/report.md" in tfbigbatch("study", "--study=study.py", "--model_dir=runs")
+    assert "written  page/tiny.html" in tfbigbatch("report", "runs/small", "--results=page/tiny")
+    assert "scaled by legw" in tfbigbatch("scale", "--config=digits/lstm_small_batch")
+    assert {each.name for each in tmp_path.iterdir()} == {"study.py", "runs", "page", "scale.png"}
