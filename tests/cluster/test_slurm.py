@@ -39,11 +39,11 @@ def test_lists_of_hosts(text, hosts):
     "change, said",
     [
         ({"SLURM_PROCID": None}, "SLURM_PROCID not set: expected a process that srun started"),
-        ({"SLURM_PROCID": "5"}, "SLURM_PROCID=5: expected .* a rank among"),
+        ({"SLURM_PROCID": "5"}, "SLURM_PROCID=5: expected .* a rank below"),
         ({"SLURM_STEP_NODELIST": "gpu[9-10]"}, "has 2 host.* on 3"),
-        ({"SLURM_STEP_NODELIST": "gpu[9-"}, "not a list of hosts as Slurm writes it"),
+        ({"SLURM_STEP_NODELIST": "gpu[9-"}, "not a Slurm host list"),
         ({"SLURM_STEP_NODELIST": "gpu[10-9]"}, "'10-9' is not a range of hosts"),
-        ({"SLURM_STEP_TASKS_PER_NODE": "2x2"}, "not a list of numbers of tasks"),
+        ({"SLURM_STEP_TASKS_PER_NODE": "2x2"}, "not a Slurm list of task counts"),
     ],
 )
 def test_what_cannot_be_read_is_named(change, said):

@@ -58,7 +58,7 @@ def test_storage_that_does_not_answer_has_a_limit_too(tmp_path, monkeypatch, cap
     assert codes == [75]
     said = capsys.readouterr().err
     assert "no progress for 1 seconds after the beginning of the checkpoint of step 2" in said
-    assert "the storage may be gone or stuck" in said
+    assert "the storage may be down or stuck" in said
     assert Checkpoints(*trained(), str(tmp_path)).restore() == 1
 
 
