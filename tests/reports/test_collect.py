@@ -5,7 +5,7 @@ import pytest
 from tests.helpers import made_runs
 from tfbigbatch import experiment
 from tfbigbatch.reports import collect
-from tfbigbatch.studies.entry import Entry
+from tfbigbatch.studies.study import Entry
 
 
 def config(**fields):

@@ -9,8 +9,8 @@ from tests.helpers import made_runs
 from tests.helpers.fake_run import fake_run
 from tfbigbatch import errors, experiment
 from tfbigbatch.runs.run_directory import RunDirectory
-from tfbigbatch.studies.entry import Entry
 from tfbigbatch.studies.series import run_series
+from tfbigbatch.studies.study import Entry
 from tfbigbatch.utils.processes import cores
 
 

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from tfbigbatch import experiment, optimizers, scaling, schedules, tasks
+from tfbigbatch import experiment, optimizers, scaling, schedules, studies, tasks
 from tfbigbatch.studies import study
 from tfbigbatch.training.batches import BatchArithmetic
 
@@ -86,17 +86,23 @@ def test_rows_are_copies_with_folders_of_their_own(config):
     assert second.directory("runs", 3) == "runs/LEGW-LAMB/batch-512/seed-3" and second.tuned == "10 rates"
 
 
-def test_a_carried_copy_holds_what_is_given_and_else_the_recipe(config):
-    plain = study.carried(config, 256, "legw")
+def test_a_scaled_copy_takes_what_is_given_and_else_the_recipe(config):
+    plain = study.scaled(config, 256, "legw")
     assert (plain.batch_size, plain.schedule.rule, config.batch_size) == (256, "legw", 32)
     plain.batch_size, plain.schedule.rule = 32, "none"
     assert plain.to_dict() == config.to_dict()
-    other = study.carried(
+    other = study.scaled(
         config, 64, "sqrt", tuned_at=512, optimizer={"name": "lamb"}, learning_rate=3.0, warmup_epochs=2.0
     )
     schedule = other.schedule
     assert (schedule.batch_size, schedule.learning_rate, schedule.warmup_epochs) == (512, 3.0, 2.0)
     assert other.optimizer.to_dict() == {"name": "lamb"} and config.optimizer.name == "momentum"
+
+
+def test_the_old_name_of_scaled_warns(config):
+    with pytest.warns(FutureWarning, match="study.carried is now study.scaled"):
+        made = study.carried(config, 256, "legw")
+    assert made.to_dict() == studies.scaled(config, 256, "legw").to_dict()
 
 
 @pytest.mark.parametrize(

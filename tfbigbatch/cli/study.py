@@ -28,7 +28,7 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.reports import collect
 from tfbigbatch.reports.report import Report, make_folder
 from tfbigbatch.studies import series, study
-from tfbigbatch.studies.entry import Entry
+from tfbigbatch.studies.study import Entry
 from tfbigbatch.utils import command
 
 # The flags that belong to each source of runs.

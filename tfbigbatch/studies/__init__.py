@@ -1,0 +1,5 @@
+"""Studies: series of runs behind one results table."""
+
+from tfbigbatch.studies.study import Entry, Study, add_workers, load, new, scaled, with_adasum
+
+__all__ = ["Entry", "Study", "add_workers", "load", "new", "scaled", "with_adasum"]

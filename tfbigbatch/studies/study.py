@@ -1,48 +1,96 @@
-"""Study files: the rows of one table, methods at batch sizes, each at several seeds.
+"""Study files: the rows of one results table, each a method at a batch size and several seeds.
 
 A study file is Python with a function `get_study()`:
 
+    from tfbigbatch import experiment, studies
+
     def get_study():
-        table = study.new("Digits-LSTM, 40 epochs", baseline="baseline", target=0.95)
+        table = studies.new("Digits-LSTM, 40 epochs", baseline="baseline", target=0.95)
         config = experiment.variant_of(__file__, "lstm_small_batch.py")
         table.add("baseline", config, seeds=(0, 1, 2))
-        config.batch_size = 512
-        table.add("naive", config, seeds=(0, 1, 2))
+        table.add("LEGW", studies.scaled(config, 512, "legw"), seeds=(0, 1, 2))
         return table
 
 It is executed: run only files that you trust.
 """
 
+from __future__ import annotations
+
 import copy
+import dataclasses
+import os
 import re
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import ml_collections
 
 from tfbigbatch import experiment
 from tfbigbatch.errors import InputError, nearest
-from tfbigbatch.studies.entry import Entry
+
+Config = ml_collections.ConfigDict
 
 
-def new(title, *, baseline=None, target=None):
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """One row to run: a config at several seeds.
+
+    Attributes:
+      name: of the row.
+      config: from an experiment file.
+      seeds: one run each.
+      folder: run directories are MODEL_DIR/FOLDER/seed-SEED.
+      tuned: how the recipe was found, for the table; empty for no words.
+    """
+
+    name: str
+    config: Config
+    seeds: tuple[int, ...]
+    folder: str
+    tuned: str = ""
+
+    def config_at(self, seed: int) -> Config:
+        """The config of the run at `seed`."""
+        config = copy.deepcopy(self.config)
+        config.seed = seed
+        return config
+
+    def directory(self, model_dir: str, seed: int) -> str:
+        """The run directory at `seed`."""
+        return os.path.join(model_dir, self.folder, f"seed-{seed}")
+
+
+def new(title: str, *, baseline: str | None = None, target: float | None = None) -> Study:
     """An empty Study.
 
     Args:
-      title: what is compared, for the plots.
-      baseline: the method that the others are held against; added as any other.
-      target: value of the task's metric; the table shows how soon each row reaches it.
+      title: for the table and the plots.
+      baseline: name of the row that the others are compared with; added like any other.
+      target: value of the task's metric; the table shows the steps that each row takes to reach it.
     """
     return Study(title, baseline, target)
 
 
-def carried(config, batch_size, rule, *, tuned_at=None, optimizer=None, learning_rate=None, warmup_epochs=None):
-    """A copy of an experiment whose recipe `rule` carries to another batch size.
+def scaled(
+    config: Config,
+    batch_size: int,
+    rule: str,
+    *,
+    tuned_at: int | None = None,
+    optimizer: Mapping[str, Any] | None = None,
+    learning_rate: float | None = None,
+    warmup_epochs: float | None = None,
+) -> Config:
+    """A copy of an experiment with its recipe scaled to another batch size.
 
     Args:
       config: the experiment.
       batch_size: of the copy.
-      rule: of `schedule.rule`.
-      tuned_at: None, or the batch size at which `learning_rate` and `warmup_epochs` were found, where it is not the
-        experiment's.
-      optimizer: None, or the fields of another one.
-      learning_rate, warmup_epochs: None, or others than the experiment's.
+      rule: scaling rule, as in `schedule.rule`.
+      tuned_at: the batch size at which `learning_rate` and `warmup_epochs` were tuned; None for the experiment's.
+      optimizer: fields of another optimizer; None for the experiment's.
+      learning_rate, warmup_epochs: replace the experiment's; None leaves them.
     """
     config = copy.deepcopy(config)
     config.batch_size = batch_size
@@ -58,11 +106,11 @@ def carried(config, batch_size, rule, *, tuned_at=None, optimizer=None, learning
     return config
 
 
-def with_adasum(config, replicas):
-    """A copy of an experiment on simulated replicas, whose gradients or updates Adasum combines.
+def with_adasum(config: Config, replicas: int) -> Config:
+    """A copy of an experiment with Adasum on simulated replicas.
 
     Args:
-      config: the experiment; its batch size is that of all replicas together.
+      config: the experiment; its batch size is the sum over the replicas.
       replicas: number of them.
     """
     config = copy.deepcopy(config)
@@ -71,31 +119,44 @@ def with_adasum(config, replicas):
     return config
 
 
-def add_workers(table, name, config, workers, *, seeds, tuned="", times=None, on_one_device=True):
-    """Adds the rows of data-parallel workers: averaged, summed, and combined by Adasum, at one worker's rate.
+def add_workers(
+    table: Study,
+    name: str,
+    config: Config,
+    workers: int,
+    *,
+    seeds: Sequence[int] | Callable[[str], Sequence[int]],
+    tuned: str = "",
+    times: Mapping[str, Sequence[float]] | None = None,
+    on_one_device: bool = True,
+) -> None:
+    """Adds rows for data-parallel workers: gradients averaged, summed, and combined by Adasum.
 
-    The average of the workers' gradients is the gradient of the whole batch, so that row runs on one device, unless the
-    workers' batch normalisation makes it another; their sum is the average at the rate times the workers.
+    All use one worker's learning rate. The averaged gradient is that of the whole batch, so that row runs on one
+    device, unless batch normalisation makes the workers differ. The sum is the average at `workers` times the learning
+    rate.
 
     Args:
-      table: Study.
-      name: first words of the rows' names.
+      table: the study.
+      name: prefix of the rows' names.
       config: the experiment of one worker.
-      workers: number of them; each has the batch of `config`.
-      seeds: as in `Study.add`, or a function that gives them of a row's name.
+      workers: number of them; each has the batch size of `config`.
+      seeds: as in `Study.add`, or a function from a row's name to its seeds.
       tuned: as in `Study.add`.
-      times: None, or by "average" and "Adasum" what else the rate is multiplied by, a row each, as
-        {"average": (2, 4), "Adasum": (0.5,)}. Their names end in "x2".
-      on_one_device: False where examples of a batch know of each other: all rows then run on simulated replicas.
+      times: further factors of the learning rate, a row each, as {"average": (2, 4), "Adasum": (0.5,)}. Their names
+        end in "x2".
+      on_one_device: False where the examples of a batch interact: all rows then run on simulated replicas.
     """
-    averaged = carried(config, config.batch_size * workers, "none")
+    averaged = scaled(config, config.batch_size * workers, "none")
     averaged.simulated_replicas = 0 if on_one_device else workers
-    rows = {"average": averaged, "sum": carried(averaged, averaged.batch_size, "linear")}
+    rows = {"average": averaged, "sum": scaled(averaged, averaged.batch_size, "linear")}
     rows["Adasum"] = with_adasum(averaged, workers)
     for method, factors in (times or {}).items():
         for factor in factors:
-            rate = factor * averaged.schedule.learning_rate
-            rows[f"{method}, x{factor:g}"] = carried(rows[method], averaged.batch_size, "none", learning_rate=rate)
+            learning_rate = factor * averaged.schedule.learning_rate
+            rows[f"{method}, x{factor:g}"] = scaled(
+                rows[method], averaged.batch_size, "none", learning_rate=learning_rate
+            )
     for method, row in rows.items():
         row_name = f"{name}, {method}"
         table.add(row_name, row, seeds=seeds(row_name) if callable(seeds) else seeds, tuned=tuned)
@@ -105,27 +166,27 @@ class Study:
     """Rows of one table; see `new`.
 
     Attributes:
-      title, baseline, target: as given to `new`.
-      entries: list of `training.entry.Entry`, in the order of the table.
+      title, baseline, target: the arguments of `new`.
+      entries: list of Entry, in the order of the table.
     """
 
-    def __init__(self, title, baseline=None, target=None):
+    def __init__(self, title: str, baseline: str | None = None, target: float | None = None) -> None:
         self.title = title
         self.baseline = baseline
         self.target = target
-        self.entries = []
+        self.entries: list[Entry] = []
 
-    def add(self, method, config, *, seeds=(0,), tuned=""):
-        """Adds a row: `method` at the config's batch size. The config is copied, and may be changed further.
+    def add(self, method: str, config: Config, *, seeds: Iterable[int] = (0,), tuned: str = "") -> None:
+        """Adds a row: `method` at the config's batch size. The config is copied, so it may be changed afterwards.
 
         Args:
-          method: name of the row, as "LEGW"; with the batch size it is the row's key.
+          method: name of the row, as "LEGW"; unique together with the batch size.
           config: from `experiment.new`, `load` or `variant_of`.
-          seeds: whole numbers, each once.
-          tuned: words on how the recipe was found, as "10 rates x 2 warm-ups at this batch".
+          seeds: distinct whole numbers.
+          tuned: how the recipe was found, as "10 rates x 2 warm-ups at this batch".
 
         Raises:
-          ValueError: the row is there already, is of another task, or has no seed.
+          ValueError: the row exists already, is of another task, or has no seed.
         """
         seeds = tuple(seeds)
         here = f"study {self.title!r}, row {method!r} at batch {config.batch_size:,}"
@@ -141,36 +202,38 @@ class Study:
                 raise InputError(f"{here}: there is such a row already. Give it another name or batch size.")
         self.entries.append(Entry(method, copy.deepcopy(config), seeds, folder, tuned))
 
-    def selected(self, names):
+    def selected(self, names: Sequence[str]) -> list[Entry]:
         """The entries of some rows.
 
         Args:
-          names: list of METHOD or METHOD@BATCH, in any case; empty for all.
+          names: METHOD or METHOD@BATCH, in any case; empty for all rows.
 
         Raises:
           ValueError: there is no such row.
         """
-        chosen = []
+        chosen: list[Entry] = []
         for name in names:
             found = [entry for entry in self.entries if name.lower() in _names(entry)]
             if not found:
                 known = [f"{entry.name}@{entry.config.batch_size}" for entry in self.entries]
                 cut = next((each for each in known if each.lower().startswith(f"{name},".lower())), None)
-                quotes = f" A name with a comma stands in double quotes: --only='\"{cut}\"'." if cut else ""
+                quotes = f" Put a name with a comma in double quotes: --only='\"{cut}\"'." if cut else ""
                 raise InputError(f"--only={name}: the study has no such row. {nearest(name, known)}{quotes}")
             chosen.extend(found)
         return [entry for entry in self.entries if entry in chosen] if names else list(self.entries)
 
 
-def load(path):
+def load(path: str) -> Study:
     """The study that a study file gives.
 
     Raises:
-      ValueError: there is no such file, it has no `get_study`, or its study has no rows or no baseline.
+      ValueError: there is no such file, it has no `get_study`, or its study has no rows or lacks its baseline.
     """
     study = experiment.call(path, "get_study", flag="study", example="experiments/mnist/study.py")
     if not isinstance(study, Study):
-        raise InputError(f"--study={path}: get_study() returned {type(study).__name__}; expected what study.new gave.")
+        raise InputError(
+            f"--study={path}: get_study() returned {type(study).__name__}; expected a Study, as study.new."
+        )
     if not study.entries:
         raise InputError(f"--study={path}: the study has no rows; add some with its add().")
     methods = [entry.name for entry in study.entries]
@@ -181,11 +244,18 @@ def load(path):
     return study
 
 
-def _slug(method):
-    """A name for a folder that no shell trips over."""
+def _slug(method: str) -> str:
+    """A name for a folder, without characters that a shell interprets."""
     return re.sub(r"[^A-Za-z0-9.]+", "-", method).strip("-.")
 
 
-def _names(entry):
+def _names(entry: Entry) -> set[str]:
     names = {entry.name.lower(), _slug(entry.name).lower()}
     return names | {f"{name}@{entry.config.batch_size}" for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "carried":
+        warnings.warn("study.carried is now study.scaled; the old name will go.", FutureWarning, stacklevel=2)
+        return scaled
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -145,4 +145,4 @@ def _config(name, batch_size, rate, warmup_epochs, rule):
         config.steps_per_execution = 1
     tuned_at = batch_size if rule == "none" else SMALL
     recipe = {"tuned_at": tuned_at, "learning_rate": rate, "warmup_epochs": warmup_epochs}
-    return study.carried(config, batch_size, rule, optimizer=OPTIMIZERS[name], **recipe)
+    return study.scaled(config, batch_size, rule, optimizer=OPTIMIZERS[name], **recipe)

@@ -51,7 +51,7 @@ def _one(optimizer, rate):
     base.schedule.warmup_epochs = 0.02
     base.evaluate_every = "0.05 epochs"
     base.checkpoint_every = "0.25 epochs"
-    return study.carried(base, 8, "none", tuned_at=8, optimizer=optimizer, learning_rate=rate)
+    return study.scaled(base, 8, "none", tuned_at=8, optimizer=optimizer, learning_rate=rate)
 
 
 def _seeds(row):

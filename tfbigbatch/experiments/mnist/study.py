@@ -33,15 +33,15 @@ def get_study():
     table = study.new("MNIST-LSTM, 25 epochs", baseline="baseline", target=0.98)
     table.add("baseline", _base(128), seeds=(0, 1, 2), tuned="at 128")
     for batch_size, seeds in SEEDS.items():
-        carried = functools.partial(study.carried, _base(batch_size), batch_size)
-        tuned = functools.partial(carried, "legw", tuned_at=8192, warmup_epochs=TUNED_WARMUP_EPOCHS)
+        scaled = functools.partial(study.scaled, _base(batch_size), batch_size)
+        tuned = functools.partial(scaled, "legw", tuned_at=8192, warmup_epochs=TUNED_WARMUP_EPOCHS)
         rows = {
-            "naive": (carried("none"), "not"),
-            "linear": (carried("linear", warmup_epochs=WARMUP_EPOCHS), "at 128"),
-            "sqrt": (carried("sqrt", warmup_epochs=WARMUP_EPOCHS), "at 128"),
-            "LEGW": (carried("legw"), "at 128"),
-            "LEGW + LAMB": (carried("legw", optimizer=LAMB, learning_rate=LAMB_RATE), "at 128"),
-            "LEGW + LARS": (carried("legw", optimizer=LARS, learning_rate=LARS_RATE), "at 128"),
+            "naive": (scaled("none"), "not"),
+            "linear": (scaled("linear", warmup_epochs=WARMUP_EPOCHS), "at 128"),
+            "sqrt": (scaled("sqrt", warmup_epochs=WARMUP_EPOCHS), "at 128"),
+            "LEGW": (scaled("legw"), "at 128"),
+            "LEGW + LAMB": (scaled("legw", optimizer=LAMB, learning_rate=LAMB_RATE), "at 128"),
+            "LEGW + LARS": (scaled("legw", optimizer=LARS, learning_rate=LARS_RATE), "at 128"),
             "Nesterov": (tuned(optimizer=NESTEROV, learning_rate=NESTEROV_RATE), "at 8,192"),
             "AdamW": (tuned(optimizer=ADAMW, learning_rate=ADAMW_RATE), "at 8,192"),
         }

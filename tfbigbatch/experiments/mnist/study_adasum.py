@@ -32,12 +32,12 @@ def get_study():
     table = study.new("LeNet-5 on MNIST, 2 epochs, workers of batch 32", target=0.98)
     base = experiment.variant_of(__file__, "lenet_small_batch.py")
     for name, optimizer in OPTIMIZERS.items():
-        one = study.carried(base, base.batch_size, "none", optimizer=optimizer, learning_rate=RATES[name])
+        one = study.scaled(base, base.batch_size, "none", optimizer=optimizer, learning_rate=RATES[name])
         table.add(name, one, seeds=SEEDS, tuned="at 32")
         for workers in WORKERS:
             study.add_workers(table, name, one, workers, seeds=SEEDS, tuned="at 32")
         for method, rate in TUNED[name].items():
-            tuned = study.carried(one, base.batch_size * TUNED_AT, "none", learning_rate=rate)
+            tuned = study.scaled(one, base.batch_size * TUNED_AT, "none", learning_rate=rate)
             if method == "Adasum":
                 tuned = study.with_adasum(tuned, TUNED_AT)
             table.add(f"{name}, {method}, tuned", tuned, seeds=SEEDS, tuned="at 512")

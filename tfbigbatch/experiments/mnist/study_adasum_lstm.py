@@ -37,7 +37,7 @@ def get_study():
     # The graph of eight replicas is made sooner.
     base.model.unroll = False
     for name, (optimizer, rate) in OPTIMIZERS.items():
-        one = study.carried(base, base.batch_size, "none", optimizer=optimizer, learning_rate=rate)
+        one = study.scaled(base, base.batch_size, "none", optimizer=optimizer, learning_rate=rate)
         table.add(name, one, seeds=SEEDS, tuned="at 128")
         one.log_every = "1 epochs"
         one.steps_per_execution = 1

@@ -38,7 +38,7 @@ def get_study():
         for method, rates in rates_of.items():
             batch_size = base.batch_size * (1 if method == "one" else WORKERS)
             for rate in rates:
-                config = study.carried(base, batch_size, "none", optimizer=optimizer, learning_rate=rate)
+                config = study.scaled(base, batch_size, "none", optimizer=optimizer, learning_rate=rate)
                 if method == "Adasum":
                     config = study.with_adasum(config, WORKERS)
                 table.add(f"{name}, {method}, {rate}", config, seeds=(100,))

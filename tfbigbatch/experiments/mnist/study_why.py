@@ -41,27 +41,27 @@ def get_study():
     table.add("small batch", base, seeds=SEEDS, tuned="at 32")
     base.log_every = "1 epochs"
     base.steps_per_execution = 1
-    carried = functools.partial(study.carried, base, LARGE)
-    table.add("naive", carried("none"), seeds=SEEDS, tuned="not")
-    legw = carried("legw")
+    scaled = functools.partial(study.scaled, base, LARGE)
+    table.add("naive", scaled("none"), seeds=SEEDS, tuned="not")
+    legw = scaled("legw")
     table.add("LEGW", legw, seeds=SEEDS, tuned="at 32")
-    table.add("Adasum", study.with_adasum(carried("none"), WORKERS), seeds=SEEDS, tuned="at 32")
+    table.add("Adasum", study.with_adasum(scaled("none"), WORKERS), seeds=SEEDS, tuned="at 32")
     for name, optimizer in OPTIMIZERS.items():
-        tuned = functools.partial(carried, "none", tuned_at=LARGE, optimizer=optimizer, warmup_epochs=2.0)
+        tuned = functools.partial(scaled, "none", tuned_at=LARGE, optimizer=optimizer, warmup_epochs=2.0)
         for rate in TRIALS[name]:
             row = tuned(learning_rate=rate)
             if BEST.get(name) == rate:
                 table.add(name, row, seeds=SEEDS, tuned="at 4,096")
             table.add(f"{name}, {rate:g}", row, seeds=(100,), tuned="a trial")
     for clip in CLIPS:
-        clipped = study.carried(
+        clipped = study.scaled(
             legw, LARGE, "legw", optimizer={"name": "momentum", "momentum": 0.9, "global_clipnorm": clip}
         )
         if clip == BEST_CLIP:
             table.add("LEGW, clipped", clipped, seeds=SEEDS, tuned="clip at 4,096")
         table.add(f"LEGW, clip {clip:g}", clipped, seeds=(100,), tuned="a trial")
     for times, seeds in ((4, SEEDS), (16, SEEDS[:1])):
-        longer = carried("none")
+        longer = scaled("none")
         longer.duration = f"{10 * times} epochs"
         longer.evaluate_every = longer.checkpoint_every = f"{2 * times} epochs"
         table.add(f"naive, {times} x longer", longer, seeds=seeds, tuned="not")

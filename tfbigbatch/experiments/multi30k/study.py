@@ -31,15 +31,15 @@ def get_study():
     table = study.new("Multi30k, a small GNMT, 12 epochs", baseline="baseline")
     adapted = {"optimizer": LAMB, "learning_rate": LAMB_RATE}
     table.add("baseline", _base(64), seeds=SEEDS, tuned="at 64")
-    table.add("LAMB", study.carried(_base(64), 64, "none", **adapted), tuned="at 64")
+    table.add("LAMB", study.scaled(_base(64), 64, "none", **adapted), tuned="at 64")
     for batch_size in BATCH_SIZES:
-        carried = functools.partial(study.carried, _base(batch_size), batch_size)
+        scaled = functools.partial(study.scaled, _base(batch_size), batch_size)
         rows = {"seeds": SEEDS if batch_size == MAIN_BATCH else SEEDS[:1], "tuned": "at 64"}
-        table.add("LEGW", carried("legw"), **rows)
-        table.add("LEGW + LAMB", carried("legw", **adapted), **rows)
+        table.add("LEGW", scaled("legw"), **rows)
+        table.add("LEGW + LAMB", scaled("legw", **adapted), **rows)
         if batch_size == MAIN_BATCH:
             # Warm-up as LEGW's, an epoch.
-            there = functools.partial(carried, "none", tuned_at=MAIN_BATCH, warmup_epochs=1.0)
+            there = functools.partial(scaled, "none", tuned_at=MAIN_BATCH, warmup_epochs=1.0)
             for factor in (0.5, 2):
                 table.add(f"LEGW x {factor}", there(learning_rate=factor * LEGW_RATE), tuned="there")
             for factor in (0.5, 0.25):
@@ -47,8 +47,8 @@ def get_study():
                 table.add(f"LEGW x {factor} + LAMB", adapted_there, tuned="there")
             nesterov = there(learning_rate=NESTEROV_RATE, optimizer=NESTEROV)
             table.add("Nesterov", nesterov, seeds=SEEDS, tuned="there")
-        table.add("linear", carried("linear", warmup_epochs=WARMUP_EPOCHS), **rows)
-        table.add("naive", carried("none"), **{**rows, "tuned": "not"})
+        table.add("linear", scaled("linear", warmup_epochs=WARMUP_EPOCHS), **rows)
+        table.add("naive", scaled("none"), **{**rows, "tuned": "not"})
     return table
 
 

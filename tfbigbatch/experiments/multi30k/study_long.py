@@ -18,7 +18,7 @@ def get_study():
     config.duration = "30 epochs"
     config.evaluate_every = "6 epochs"
     table.add("baseline", config, tuned="at 64")
-    config = study.carried(config, 1024, "legw")
+    config = study.scaled(config, 1024, "legw")
     config.accumulation_steps = 8  # micro-batches of 128, as in study.py
     config.log_every = "1 epochs"
     table.add("LEGW", config, tuned="at 64")

@@ -27,10 +27,10 @@ def get_study():
     config.evaluate_on = "validation"
     for name, (optimizer, rates) in SMALL.items():
         for rate in rates:
-            table.add(f"{name}, {rate}", study.carried(config, 64, "none", optimizer=optimizer, learning_rate=rate))
+            table.add(f"{name}, {rate}", study.scaled(config, 64, "none", optimizer=optimizer, learning_rate=rate))
     config.accumulation_steps = 8  # micro-batches of 128, as in study.py
     config.log_every = "1 epochs"
     for rate in NESTEROV_RATES:
         recipe = {"tuned_at": 1024, "learning_rate": rate, "warmup_epochs": 1.0}
-        table.add(f"Nesterov, {rate}", study.carried(config, 1024, "none", optimizer=MOMENTUM, **recipe))
+        table.add(f"Nesterov, {rate}", study.scaled(config, 1024, "none", optimizer=MOMENTUM, **recipe))
     return table

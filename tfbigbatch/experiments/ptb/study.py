@@ -22,17 +22,17 @@ def get_study():
     lamb = experiment.variant_of(__file__, "small.py:lamb")
     adapted = {"optimizer": lamb.optimizer, "learning_rate": lamb.schedule.learning_rate}
     table = study.new("PTB-small, 4 epochs", baseline="baseline")
-    table.add("baseline", study.carried(_base(20), 20, "none"), seeds=(0,), tuned="Zaremba et al. 2014")
+    table.add("baseline", study.scaled(_base(20), 20, "none"), seeds=(0,), tuned="Zaremba et al. 2014")
     for batch_size in BATCH_SIZES:
-        carried = functools.partial(study.carried, _base(batch_size), batch_size)
-        table.add("naive", carried("none"), seeds=(0,), tuned="not")
-        table.add("linear", carried("linear"), seeds=(0,), tuned="at 20")
-        table.add("LEGW", carried("legw"), seeds=(0,), tuned="at 20")
-        table.add("LEGW + LAMB", carried("legw", **adapted), seeds=(0,), tuned="at 20")
+        scaled = functools.partial(study.scaled, _base(batch_size), batch_size)
+        table.add("naive", scaled("none"), seeds=(0,), tuned="not")
+        table.add("linear", scaled("linear"), seeds=(0,), tuned="at 20")
+        table.add("LEGW", scaled("legw"), seeds=(0,), tuned="at 20")
+        table.add("LEGW + LAMB", scaled("legw", **adapted), seeds=(0,), tuned="at 20")
     adamw = _base(640)
     adamw.schedule.decay = "linear"
     adamw.schedule.start = "0 epochs"
-    table.add("LEGW + AdamW", study.carried(adamw, 640, "legw", optimizer=ADAMW, learning_rate=0.0005), tuned="not")
+    table.add("LEGW + AdamW", study.scaled(adamw, 640, "legw", optimizer=ADAMW, learning_rate=0.0005), tuned="not")
     return table
 
 

@@ -15,13 +15,13 @@ WARMUP_EPOCHS = 1 / 32  # at batch 20: an epoch at 640
 
 def get_study():
     table = study.new("PTB-small, 13 epochs")
-    table.add("LEGW", study.carried(_base(), 640, "legw", warmup_epochs=WARMUP_EPOCHS), tuned="at 20")
+    table.add("LEGW", study.scaled(_base(), 640, "legw", warmup_epochs=WARMUP_EPOCHS), tuned="at 20")
     adamw = _base()
     adamw.schedule.decay = "linear"
     adamw.schedule.start = "0 epochs"
     adamw.optimizer = {"name": "adamw", "weight_decay": 0.0, "global_clipnorm": 0.25}
     adamw.schedule.learning_rate = 0.0005
-    table.add("LEGW + AdamW", study.carried(adamw, 640, "legw", warmup_epochs=WARMUP_EPOCHS), tuned="2 rates at 640")
+    table.add("LEGW + AdamW", study.scaled(adamw, 640, "legw", warmup_epochs=WARMUP_EPOCHS), tuned="2 rates at 640")
     return table
 
 

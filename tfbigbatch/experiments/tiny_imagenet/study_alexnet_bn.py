@@ -32,11 +32,11 @@ def get_study():
     table = study.new("tiny-imagenet, AlexNet-BN, 20 epochs", baseline="baseline")
     table.add("baseline", _base(128), seeds=(0,), tuned="at 128")
     for batch_size in BATCH_SIZES:
-        carried = functools.partial(study.carried, _base(batch_size), batch_size)
-        tuned = functools.partial(carried, "legw", tuned_at=2048, warmup_epochs=TUNED_WARMUP_EPOCHS)
-        table.add("naive", carried("none"), tuned="not")
-        table.add("linear", carried("linear", warmup_epochs=WARMUP_EPOCHS), tuned="at 128")
-        table.add("LEGW + LARS", carried("legw", optimizer=LARS, learning_rate=LARS_SMALL_RATE), tuned="at 128")
+        scaled = functools.partial(study.scaled, _base(batch_size), batch_size)
+        tuned = functools.partial(scaled, "legw", tuned_at=2048, warmup_epochs=TUNED_WARMUP_EPOCHS)
+        table.add("naive", scaled("none"), tuned="not")
+        table.add("linear", scaled("linear", warmup_epochs=WARMUP_EPOCHS), tuned="at 128")
+        table.add("LEGW + LARS", scaled("legw", optimizer=LARS, learning_rate=LARS_SMALL_RATE), tuned="at 128")
         table.add("LARS", tuned(optimizer=LARS, learning_rate=LARS_RATE), tuned="at 2,048")
         table.add("LAMB", tuned(optimizer=LAMB, learning_rate=LAMB_RATE), tuned="at 2,048")
         # The small batch's optimizer.

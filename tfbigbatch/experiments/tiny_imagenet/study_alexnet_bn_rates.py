@@ -30,13 +30,13 @@ LARGE = {
 def get_study():
     table = study.new("tiny-imagenet, AlexNet-BN, 20 epochs: rates")
     small = experiment.variant_of(__file__, "alexnet_bn_small_batch.py")
-    large = study.carried(small, 2048, "legw", tuned_at=2048, warmup_epochs=LEGW_WARMUP_EPOCHS)
+    large = study.scaled(small, 2048, "legw", tuned_at=2048, warmup_epochs=LEGW_WARMUP_EPOCHS)
     large.log_every = "1 epochs"
     large.steps_per_execution = 1
     for base, trials in ((small, SMALL), (large, LARGE)):
         for name, (optimizer, rates) in trials.items():
             for rate in rates:
                 rule = base.schedule.rule
-                config = study.carried(base, base.batch_size, rule, optimizer=optimizer, learning_rate=rate)
+                config = study.scaled(base, base.batch_size, rule, optimizer=optimizer, learning_rate=rate)
                 table.add(f"{name}, {rate}", config)
     return table

@@ -33,13 +33,13 @@ def get_study():
     table = study.new("tiny-imagenet, ResNet, 60 epochs", baseline="baseline")
     table.add("baseline", _base(128), seeds=SEEDS, tuned="at 128")
     for batch_size in (512, TUNED_AT, 4096):
-        carried = functools.partial(study.carried, _base(batch_size), batch_size)
-        tuned = functools.partial(carried, "legw", tuned_at=TUNED_AT, warmup_epochs=WARMUP_EPOCHS)
+        scaled = functools.partial(study.scaled, _base(batch_size), batch_size)
+        tuned = functools.partial(scaled, "legw", tuned_at=TUNED_AT, warmup_epochs=WARMUP_EPOCHS)
         seeds = SEEDS if batch_size == TUNED_AT else SEEDS[:1]
-        table.add("naive", carried("none"), seeds=seeds, tuned="not")
+        table.add("naive", scaled("none"), seeds=seeds, tuned="not")
         if batch_size == TUNED_AT:
-            table.add("linear", carried("linear", warmup_epochs=WARMUP_EPOCHS), tuned="at 128")
-            small_lars = carried("legw", optimizer=LARS, learning_rate=LARS_SMALL_RATE)
+            table.add("linear", scaled("linear", warmup_epochs=WARMUP_EPOCHS), tuned="at 128")
+            small_lars = scaled("legw", optimizer=LARS, learning_rate=LARS_SMALL_RATE)
             table.add("LEGW + LARS", small_lars, tuned="at 128")
         rows = {
             "LARS": tuned(optimizer=LARS_NESTEROV, learning_rate=LARS_RATE),

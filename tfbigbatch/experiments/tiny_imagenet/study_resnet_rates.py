@@ -57,7 +57,7 @@ def get_study():
 
 
 def _large(small, warmup_epochs):
-    config = study.carried(small, 2048, "legw", tuned_at=2048, warmup_epochs=warmup_epochs)
+    config = study.scaled(small, 2048, "legw", tuned_at=2048, warmup_epochs=warmup_epochs)
     config.log_every = "1 epochs"
     config.steps_per_execution = 1
     return config
@@ -67,5 +67,5 @@ def _add(table, base, trials, words=""):
     for name, (optimizer, rates) in trials.items():
         for rate in rates:
             rule = base.schedule.rule
-            config = study.carried(base, base.batch_size, rule, optimizer=optimizer, learning_rate=rate)
+            config = study.scaled(base, base.batch_size, rule, optimizer=optimizer, learning_rate=rate)
             table.add(f"{name}, {rate}{words}", config)
