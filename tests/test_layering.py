@@ -12,7 +12,7 @@ import tfbigbatch
 
 PACKAGE = os.path.dirname(tfbigbatch.__file__)
 # What every floor may import: errors, the choice between Keras 2 and 3, and helpers that know nothing of training.
-ANYWHERE = {"errors", "keras_version", "utils", "__version__"}
+ANYWHERE = {"errors", "keras_version", "lazy_names", "utils", "__version__"}
 # People use these alone: they import next to nothing else. DATE, in scaling, adjusts a schedule by instruments.
 ALONE = {"optimizers": set(), "schedules": set(), "instruments": set(), "scaling": {"instruments", "schedules"}}
 BELOW_TASKS = {"data", "models", "optimizers", "schedules", "scaling", "instruments"}
@@ -78,7 +78,7 @@ def test_importing_the_package_imports_nothing_heavy():
 
 
 def test_the_optimizers_need_tensorflow_and_keras_only():
-    loaded = modules_after("import tfbigbatch; tfbigbatch.LAMB; tfbigbatch.optimizers.tf_keras; tfbigbatch.Recipe")
+    loaded = modules_after("import tfbigbatch; tfbigbatch.LAMB; tfbigbatch.optimizers.keras2; tfbigbatch.Recipe")
     theirs = modules_after("import tensorflow, keras, tf_keras; tf_keras.optimizers, tf_keras.saving")
     assert {"keras", "tf_keras"} <= loaded
     added = {name.split(".")[0] for name in loaded - theirs}

@@ -4,7 +4,10 @@
 Names are imported on first use, so that `import tfbigbatch` costs next to nothing by itself.
 """
 
+from __future__ import annotations
+
 import importlib
+from typing import Any
 
 from tfbigbatch import old_names
 
@@ -23,15 +26,13 @@ _SUBPACKAGES = ("instruments", "optimizers", "scaling", "schedules")
 __all__ = [*_HOMES, "__version__"]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
     if name in _SUBPACKAGES:
         return importlib.import_module(f"tfbigbatch.{name}")
-    if f"tfbigbatch.{name}" in old_names.MOVED:
-        return importlib.import_module(f"tfbigbatch.{name}")
-    raise AttributeError(f"module 'tfbigbatch' has no attribute {name!r}; it has {', '.join([*_HOMES, *_SUBPACKAGES])}")
+    return old_names.attribute(__name__, name, [*_HOMES, *_SUBPACKAGES])
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted([*globals(), *_HOMES, *_SUBPACKAGES])

@@ -1,30 +1,39 @@
-"""Which of the two Kerases is meant: `tf_keras` (Keras 2) or `keras` (Keras 3)."""
+"""Choice between `tf_keras` (Keras 2) and `keras` (Keras 3)."""
+
+from __future__ import annotations
 
 import importlib
 import os
+import types
 
 from tfbigbatch.errors import InputError, nearest
 
-# Name of a face: the package of its Keras.
-KERAS = {"tf_keras": "tf_keras", "keras3": "keras"}
+# Value of a `keras=` argument: the package of that Keras, and the name of our modules for it.
+PACKAGES = {"tf_keras": "tf_keras", "keras3": "keras"}
+MODULES = {"tf_keras": "keras2", "keras3": "keras3"}
 
 
-def chosen(keras=None):
+def resolve(keras: str | None = None) -> str:
     """'tf_keras' or 'keras3': `keras` itself, or for None the Keras that `tf.keras` is.
 
-    `tf.keras` is Keras 3, unless TF_USE_LEGACY_KERAS is set.
+    `tf.keras` is Keras 3 unless TF_USE_LEGACY_KERAS is set.
 
     Raises:
       ValueError: `keras` is neither.
     """
     if keras is None:
-        # The values that TensorFlow itself takes for yes.
+        # The values that TensorFlow itself reads as true.
         keras = "tf_keras" if os.environ.get("TF_USE_LEGACY_KERAS") in ("true", "True", "1") else "keras3"
-    if keras not in KERAS:
-        raise InputError(f"keras={keras!r} is unknown. {nearest(keras, KERAS)}")
+    if keras not in PACKAGES:
+        raise InputError(f"keras={keras!r} is unknown. {nearest(keras, PACKAGES)}")
     return keras
 
 
-def face_of(package, keras=None):
-    """The module of `package` ('tfbigbatch.optimizers', ...) that serves a Keras; arguments as for `chosen`."""
-    return importlib.import_module(f"{package}.{chosen(keras)}")
+def module_for(package: str, keras: str | None = None) -> types.ModuleType:
+    """The `keras2` or `keras3` module of `package` ('tfbigbatch.optimizers', ...)."""
+    return importlib.import_module(f"{package}.{MODULES[resolve(keras)]}")
+
+
+def keras_package(keras: str | None = None) -> types.ModuleType:
+    """`tf_keras` or `keras` itself."""
+    return importlib.import_module(PACKAGES[resolve(keras)])

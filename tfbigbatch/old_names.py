@@ -1,4 +1,4 @@
-"""Module names of earlier versions: each still imports, as the module of today, and warns once."""
+"""Names of earlier versions: each resolves to the module or object of today, and warns once."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import importlib.machinery
 import sys
 import types
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-# Old name: today's.
+# Old module: today's.
 MOVED = {
     "tfbigbatch.study": "tfbigbatch.studies.study",
     "tfbigbatch.scores": "tfbigbatch.tasks.scores",
@@ -21,7 +22,13 @@ MOVED = {
     "tfbigbatch.data.bert_records": "tfbigbatch.data.bert.dataset",
     "tfbigbatch.data.translation_records": "tfbigbatch.data.translation.dataset",
     "tfbigbatch.data.wordpiece": "tfbigbatch.data.tokenizer",
+    "tfbigbatch.optimizers.tf_keras": "tfbigbatch.optimizers.keras2",
+    "tfbigbatch.schedules.tf_keras": "tfbigbatch.schedules.keras2",
+    "tfbigbatch.scaling.tf_keras": "tfbigbatch.scaling.keras2",
+    "tfbigbatch.instruments.tf_keras": "tfbigbatch.instruments.keras2",
 }
+# Old attribute: module and name of today's.
+RENAMED = {"tfbigbatch.scaling.govern": ("tfbigbatch.scaling", "make_adjustable")}
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -40,7 +47,26 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         sys.modules[old] = importlib.import_module(MOVED[old])
 
 
+def attribute(module: str, name: str, known: Iterable[str]) -> Any:
+    """The object for an old attribute of a module, with a warning at the first access; for a module's `__getattr__`.
+
+    Raises:
+      AttributeError: there is no such old name; `known` are the names that the message lists.
+    """
+    old = f"{module}.{name}"
+    if old in MOVED:
+        return importlib.import_module(old)
+    if old not in RENAMED:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}; it has {', '.join(known)}")
+    home, today = RENAMED[old]
+    warnings.warn(f"{old} is now {home}.{today}; the old name will go.", FutureWarning, stacklevel=4)
+    value = getattr(importlib.import_module(home), today)
+    # Found without `__getattr__` from now on.
+    setattr(sys.modules[module], name, value)
+    return value
+
+
 def install() -> None:
-    """Makes the old names importable; once for a process."""
+    """Makes the old module names importable."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.append(_Finder())

@@ -397,7 +397,7 @@ def _date(config, plan, task, log):
         first_step=0,
         last_step=micro_batches,
     )
-    return scaling.tf_keras.DATE(
+    return scaling.keras2.DATE(
         probe=probe, recipe=plan.tuned if use_noise else None, batch_size=config.batch_size, log=log, **fields
     )
 

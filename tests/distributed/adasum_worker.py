@@ -12,18 +12,24 @@ import numpy as np
 import tensorflow as tf
 
 from tests.helpers.keras_versions import KERAS, make, variables
-from tfbigbatch.optimizers import adasum_exchange
+from tfbigbatch.optimizers.adasum import exchange
 from tfbigbatch.training import strategy as strategies
 
 SHAPES = {"a": (3, 5), "b": (7,), "c": (1,), "d": (2, 2, 2), "e": ()}
 STEPS = 100
-# Name of a case: what is wrapped, and how. The faces take turns; tests/optimizers has all of both on one machine.
+# Name of a case: what is wrapped, and how. The versions take turns; tests/optimizers has all of both on one machine.
 CASES = {
-    "gradients": {"face": "tf_keras", "optimizer": "SGD", "learning_rate": 1.0, "combine": "gradients"},
-    "updates": {"face": "keras3", "optimizer": "SGD", "learning_rate": 1.0, "combine": "updates"},
-    "groups": {"face": "keras3", "optimizer": "SGD", "learning_rate": 1.0, "combine": "gradients", "group_size": 2},
+    "gradients": {"keras_version": "tf_keras", "optimizer": "SGD", "learning_rate": 1.0, "combine": "gradients"},
+    "updates": {"keras_version": "keras3", "optimizer": "SGD", "learning_rate": 1.0, "combine": "updates"},
+    "groups": {
+        "keras_version": "keras3",
+        "optimizer": "SGD",
+        "learning_rate": 1.0,
+        "combine": "gradients",
+        "group_size": 2,
+    },
     "groups_of_updates": {
-        "face": "tf_keras",
+        "keras_version": "tf_keras",
         "optimizer": "SGD",
         "learning_rate": 1.0,
         "combine": "updates",
@@ -31,10 +37,16 @@ CASES = {
     },
 }
 LONG_CASES = {
-    "momentum": {"face": "keras3", "optimizer": "SGD", "learning_rate": 0.01, "momentum": 0.9, "combine": "gradients"},
-    "adam": {"face": "tf_keras", "optimizer": "Adam", "learning_rate": 0.01, "combine": "updates"},
+    "momentum": {
+        "keras_version": "keras3",
+        "optimizer": "SGD",
+        "learning_rate": 0.01,
+        "momentum": 0.9,
+        "combine": "gradients",
+    },
+    "adam": {"keras_version": "tf_keras", "optimizer": "Adam", "learning_rate": 0.01, "combine": "updates"},
     "lamb": {
-        "face": "tf_keras",
+        "keras_version": "tf_keras",
         "optimizer": "LAMB",
         "learning_rate": 0.01,
         "global_clipnorm": 1.0,
@@ -52,20 +64,22 @@ def gradients(replicas, seed=0):
     }
 
 
-def adasum(face, *, optimizer, combine, group_size=1, **arguments):
+def adasum(keras_version, *, optimizer, combine, group_size=1, **arguments):
     """Adasum around one of Keras' optimizers or of ours."""
-    keras = KERAS[face].optimizers
-    inner = make(face, optimizer, **arguments) if optimizer == "LAMB" else getattr(keras, optimizer)(**arguments)
-    return make(face, "Adasum", optimizer=inner, combine=combine, group_size=group_size)
+    keras = KERAS[keras_version].optimizers
+    inner = (
+        make(keras_version, optimizer, **arguments) if optimizer == "LAMB" else getattr(keras, optimizer)(**arguments)
+    )
+    return make(keras_version, "Adasum", optimizer=inner, combine=combine, group_size=group_size)
 
 
-def updated(strategy, face, steps=1, **case):
+def updated(strategy, keras_version, steps=1, **case):
     """(variables, optimizer) after one update from zero, or several from one: the trust ratio needs a norm."""
     replicas = strategy.num_replicas_in_sync
     with strategy.scope():
         start = {name: np.full(shape, float(steps > 1)) for name, shape in SHAPES.items()}
-        weights = variables(face, start)
-        rule = adasum(face, **case)
+        weights = variables(keras_version, start)
+        rule = adasum(keras_version, **case)
         rule.build(weights)
 
     @tf.function
@@ -92,7 +106,7 @@ def combined_bfloat16(strategy):
     def everywhere():
         def replica():
             index = tf.distribute.get_replica_context().replica_id_in_sync_group
-            return adasum_exchange.combined([value[index] for value in values])
+            return exchange.combined([value[index] for value in values])
 
         return strategy.run(replica)
 

@@ -31,11 +31,11 @@ def trained(strategy):
         # Without its scale, so that the loss stays a quadratic, whose blow-up DATE has time to stop.
         normalisation = tf_keras.layers.BatchNormalization(center=False, scale=False)
         model = tf_keras.Sequential([tf_keras.layers.Input((FEATURES,)), normalisation, tf_keras.layers.Dense(1)])
-        model.compile(tf_keras.optimizers.SGD(scaling.govern(plan)), "mse")
+        model.compile(tf_keras.optimizers.SGD(scaling.make_adjustable(plan)), "mse")
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     data = tf.data.Dataset.from_tensor_slices(examples()).batch(BATCH, drop_remainder=True).with_options(options)
-    date = scaling.tf_keras.DATE(
+    date = scaling.keras2.DATE(
         probe=examples(32), micro_batches=4, recipe=scaling.Recipe(1, 0.1), batch_size=BATCH, training=True
     )
     model.fit(data, verbose=0, callbacks=[date])

@@ -1,4 +1,4 @@
-"""Twenty updates of each case, by either face's optimizers.
+"""Twenty updates of each case, by either keras_version's optimizers.
 
 As one worker of TF_CONFIG's cluster, `python -m tests.distributed.optimizer_worker DIRECTORY` leaves
 worker0.npz, worker1.npz and so on: each case's weights and optimizer state, as that worker has them.
@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import tensorflow as tf
 
-from tests.helpers.keras_versions import FACES, KERAS, make
+from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS, make
 from tfbigbatch.training import strategy as strategies
 
 UPDATES, BATCH = 20, 32
@@ -26,20 +26,25 @@ CASES = {
 }
 
 
-def optimizer(face, *, name, rates, **options):
+def optimizer(keras_version, *, name, rates, **options):
     first, last = rates
-    schedule = KERAS[face].optimizers.schedules.PolynomialDecay(first, UPDATES, last)
+    schedule = KERAS[keras_version].optimizers.schedules.PolynomialDecay(first, UPDATES, last)
     options = {"global_clipnorm": 0.02, "jit_compile": False, **options}
     return make(
-        face, name, learning_rate=schedule, weight_decay=0.01, exclude_from_weight_decay="norm_and_bias", **options
+        keras_version,
+        name,
+        learning_rate=schedule,
+        weight_decay=0.01,
+        exclude_from_weight_decay="norm_and_bias",
+        **options,
     )
 
 
-def small_model(face):
+def small_model(keras_version):
     """An embedding, whose gradient is sparse, a normalisation and a bias, which are excluded, and a dense kernel."""
-    KERAS[face].utils.set_random_seed(0)
-    layers = KERAS[face].layers
-    return KERAS[face].Sequential(
+    KERAS[keras_version].utils.set_random_seed(0)
+    layers = KERAS[keras_version].layers
+    return KERAS[keras_version].Sequential(
         [layers.Input((TOKENS,), dtype="int32"), layers.Embedding(VOCABULARY, 6), layers.Flatten()]
         + [layers.LayerNormalization(), layers.Dense(1, activation="tanh")]
     )
@@ -55,14 +60,14 @@ def batches(size):
     return tf.data.Dataset.from_tensor_slices((x, y)).batch(size, drop_remainder=True).with_options(options)
 
 
-def trained(face, strategy, **case):
+def trained(keras_version, strategy, **case):
     """(model, its optimizer) after UPDATES updates: by `fit` in tf_keras, by a loop in Keras 3."""
     size = BATCH // case.get("accumulation_steps", 1)
     with strategy.scope():
-        model, rule = small_model(face), optimizer(face, **case)
-        if face == "tf_keras":
+        model, rule = small_model(keras_version), optimizer(keras_version, **case)
+        if keras_version == "tf_keras":
             model.compile(optimizer=rule, loss="mse")
-    if face == "tf_keras":
+    if keras_version == "tf_keras":
         model.fit(batches(size), verbose=0)
     else:
         loop(strategy, model, rule, size)
@@ -89,15 +94,15 @@ def loop(strategy, model, rule, size):
 
 
 def ends(strategy):
-    """Arrays by name after all cases: "face/case/weights/0" and so on."""
+    """Arrays by name after all cases: "keras_version/case/weights/0" and so on."""
     arrays = {"replicas": np.asarray(strategy.num_replicas_in_sync)}
-    for face in FACES:
+    for keras_version in KERAS_VERSIONS:
         for label, case in CASES.items():
-            model, rule = trained(face, strategy, **case)
+            model, rule = trained(keras_version, strategy, **case)
             state = [np.asarray(variable) for variable in rule.variables]
             for kind, values in (("weights", model.get_weights()), ("state", state)):
-                arrays.update({f"{face}/{label}/{kind}/{i}": value for i, value in enumerate(values)})
-            arrays[f"{face}/{label}/iterations"] = np.asarray(rule.iterations)
+                arrays.update({f"{keras_version}/{label}/{kind}/{i}": value for i, value in enumerate(values)})
+            arrays[f"{keras_version}/{label}/iterations"] = np.asarray(rule.iterations)
     return arrays
 
 

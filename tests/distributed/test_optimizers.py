@@ -1,4 +1,4 @@
-"""Both faces' optimizers in real processes on loopback: the end does not depend on the number of workers."""
+"""Both versions' optimizers in real processes on loopback: the end does not depend on the number of workers."""
 
 import functools
 import json
@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from tests.distributed.optimizer_worker import CASES, UPDATES, batches, small_model, trained
 from tests.distributed.test_multi_worker import free_ports
-from tests.helpers.keras_versions import FACES
+from tests.helpers.keras_versions import KERAS_VERSIONS
 from tests.test_command_line import ROOT
 
 LIMIT_SECONDS = 300
@@ -59,16 +59,19 @@ def workers_ends(request, tmp_path_factory):
 
 
 @functools.cache
-def alone(face, rule, **options):
+def alone(keras_version, rule, **options):
     """The weights after the same updates in this process, on one device."""
-    return trained(face, tf.distribute.get_strategy(), **{**CASES[rule], **options})[0].get_weights()
+    return trained(keras_version, tf.distribute.get_strategy(), **{**CASES[rule], **options})[0].get_weights()
 
 
 def test_all_workers_end_in_the_same_bits(workers_ends):
     first, *others = workers_ends
     assert first["replicas"] == len(workers_ends)
     assert {name.rpartition("/")[0] for name in first if name.endswith("/0")} == {
-        f"{face}/{case}/{kind}" for face in FACES for case in CASES for kind in ("weights", "state")
+        f"{keras_version}/{case}/{kind}"
+        for keras_version in KERAS_VERSIONS
+        for case in CASES
+        for kind in ("weights", "state")
     }
     for other in others:
         assert list(other) == list(first)
@@ -76,26 +79,26 @@ def test_all_workers_end_in_the_same_bits(workers_ends):
             np.testing.assert_array_equal(other[name], value, err_msg=name)
 
 
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 @pytest.mark.parametrize("case", list(CASES))
-def test_several_workers_end_where_one_process_does(workers_ends, face, case):
+def test_several_workers_end_where_one_process_does(workers_ends, keras_version, case):
     """Micro-batches and XLA end where the same rule ends without them, on the whole batch."""
-    expected = alone(face, case.partition(".")[0])
+    expected = alone(keras_version, case.partition(".")[0])
     for i, weight in enumerate(expected):
-        actual = workers_ends[0][f"{face}/{case}/weights/{i}"]
+        actual = workers_ends[0][f"{keras_version}/{case}/weights/{i}"]
         np.testing.assert_allclose(actual, weight, rtol=1e-4, atol=1e-6, err_msg=f"weight {i}")
-    assert workers_ends[0][f"{face}/{case}/iterations"] == UPDATES
+    assert workers_ends[0][f"{keras_version}/{case}/iterations"] == UPDATES
 
 
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 @pytest.mark.parametrize("rule", ["lars", "lamb"])
-def test_clipping_moving_and_sparse_gradients_are_really_there(face, rule):
-    clipped, free = alone(face, rule), alone(face, rule, global_clipnorm=None)
-    model = small_model(face)
+def test_clipping_moving_and_sparse_gradients_are_really_there(keras_version, rule):
+    clipped, free = alone(keras_version, rule), alone(keras_version, rule, global_clipnorm=None)
+    model = small_model(keras_version)
     for start, one, other in zip(model.get_weights(), clipped, free):
         assert np.abs(one - start).max() > 1e-3 and np.abs(one - other).max() > 1e-3
     x, y = next(iter(batches(8)))
     with tf.GradientTape() as tape:
         loss = tf.reduce_mean(tf.square(model(x) - y))
     table = model.trainable_variables[0]
-    assert isinstance(tape.gradient(loss, table.value if face == "keras3" else table), tf.IndexedSlices)
+    assert isinstance(tape.gradient(loss, table.value if keras_version == "keras3" else table), tf.IndexedSlices)

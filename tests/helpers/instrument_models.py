@@ -5,12 +5,13 @@ import pytest
 import tensorflow as tf
 
 from tests.helpers.keras_versions import KERAS
-from tfbigbatch.instruments import keras3 as keras3_face
-from tfbigbatch.instruments import tf_keras as tf_keras_face
+from tfbigbatch.instruments import keras2, keras3
 
-INSTRUMENTS = {"tf_keras": tf_keras_face, "keras3": keras3_face}
+INSTRUMENTS = {"tf_keras": keras2, "keras3": keras3}
 # Tests that trace much: the second Keras would take as long again, and is left to the slow ones.
-one_face_or_slow = pytest.mark.parametrize("face", ["keras3", pytest.param("tf_keras", marks=pytest.mark.slow)])
+one_face_or_slow = pytest.mark.parametrize(
+    "keras_version", ["keras3", pytest.param("tf_keras", marks=pytest.mark.slow)]
+)
 FEATURES = 4
 
 
@@ -20,9 +21,9 @@ def examples(count, seed=0):
     return x, (np.sin(x.sum(axis=1, keepdims=True)) + 0.1 * random.normal(size=(count, 1))).astype("float32")
 
 
-def model_of(face, *hidden, optimizer="sgd", strategy=None, **compile_arguments):
+def model_of(keras_version, *hidden, optimizer="sgd", strategy=None, **compile_arguments):
     """A compiled regression; `hidden` are functions from the Keras' layers to a layer."""
-    keras = KERAS[face]
+    keras = KERAS[keras_version]
     keras.utils.set_random_seed(0)
     with (strategy or tf.distribute.get_strategy()).scope():
         layers = [keras.layers.Input((FEATURES,)), *(layer(keras.layers) for layer in hidden), keras.layers.Dense(1)]

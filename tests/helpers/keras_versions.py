@@ -1,31 +1,30 @@
-"""The two Kerases, for tests that walk both: `KERAS[name]` is Keras itself, `FACE[name]` our optimizers for it."""
+"""Keras 2 and Keras 3, for tests of both: `KERAS[name]` is Keras itself, `OPTIMIZERS[name]` our optimizers for it."""
 
 import keras
 import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from tfbigbatch.optimizers import keras3 as keras3_face
-from tfbigbatch.optimizers import tf_keras as tf_keras_face
+from tfbigbatch.optimizers import keras2, keras3
 
 KERAS = {"tf_keras": tf_keras, "keras3": keras}
-FACE = {"tf_keras": tf_keras_face, "keras3": keras3_face}
-FACES = sorted(KERAS)
+OPTIMIZERS = {"tf_keras": keras2, "keras3": keras3}
+KERAS_VERSIONS = sorted(KERAS)
 
 
-def make(face, name, **arguments):
-    return getattr(FACE[face], name)(**arguments)
+def make(keras_version, name, **arguments):
+    return getattr(OPTIMIZERS[keras_version], name)(**arguments)
 
 
-def variables(face, values):
+def variables(keras_version, values):
     """Variables of one Keras: dictionary of name to value, in its order."""
-    if face == "tf_keras":
+    if keras_version == "tf_keras":
         return [tf.Variable(np.asarray(value), name=name, dtype="float32") for name, value in values.items()]
-    return [KERAS[face].Variable(np.asarray(value, "float32"), name=name) for name, value in values.items()]
+    return [KERAS[keras_version].Variable(np.asarray(value, "float32"), name=name) for name, value in values.items()]
 
 
-def small_model(face, units=4, outputs=1):
-    keras = KERAS[face]
+def small_model(keras_version, units=4, outputs=1):
+    keras = KERAS[keras_version]
     keras.utils.set_random_seed(0)
     layers = keras.layers
     return keras.Sequential(
@@ -40,11 +39,11 @@ def small_data(examples=128, outputs=1):
     )
 
 
-def fitted(face, optimizer, strategy=None, steps=20, batch_size=32, initial=None, **compile_arguments):
+def fitted(keras_version, optimizer, strategy=None, steps=20, batch_size=32, initial=None, **compile_arguments):
     """A small model after `steps` batches of `fit`; `optimizer` is a function that makes it, in the scope."""
     strategy = strategy or tf.distribute.get_strategy()
     with strategy.scope():
-        model = small_model(face)
+        model = small_model(keras_version)
         # A whole model compiled by XLA is not for several CPU replicas.
         model.compile(optimizer=optimizer(), loss="mse", **{"jit_compile": False, **compile_arguments})
     if initial is not None:

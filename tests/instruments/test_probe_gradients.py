@@ -3,12 +3,12 @@ import pytest
 import tensorflow as tf
 
 from tests.conftest import mirrored
-from tests.helpers.keras_versions import FACES, KERAS
+from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS
 from tfbigbatch.instruments.probe import micro_batches_of
 from tfbigbatch.instruments.probe_gradients import ProbeGradients
 
 COUNT, EXAMPLES, FEATURES = 4, 3, 5
-both_faces = pytest.mark.parametrize("face", FACES)
+both_faces = pytest.mark.parametrize("face", KERAS_VERSIONS)
 
 
 def data(examples=COUNT * EXAMPLES):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.helpers.keras_versions import FACES, KERAS
+from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS
 from tfbigbatch.instruments.probe import micro_batches_of
 from tfbigbatch.instruments.probe_hessian import ProbeHessian
 
@@ -22,7 +22,7 @@ def recurrent(face):
 
 
 @pytest.mark.slow  # The second derivative of a loop takes seconds to trace.
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("face", KERAS_VERSIONS)
 def test_the_products_of_an_lstm_are_differences_of_its_gradients(face):
     model, probe = recurrent(face)
     hessian = ProbeHessian(model, micro_batches_of(probe, 2), training=False)

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.conftest import mirrored
-from tests.helpers.keras_versions import FACES, KERAS, assert_same_weights, small_data, small_model
+from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS, assert_same_weights, small_data, small_model
 from tfbigbatch.optimizers.accumulation import accumulate_gradients, split_micro_batches
 
 
@@ -30,16 +30,16 @@ def test_the_mean_gradient_is_that_of_the_whole_batch(accumulation_steps, in_gra
     np.testing.assert_array_equal(actual[1], [0.0])
 
 
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 @pytest.mark.parametrize("replicas", [1, 2])
-def test_a_training_step_of_either_keras_on_any_replicas(face, replicas):
+def test_a_training_step_of_either_keras_on_any_replicas(keras_version, replicas):
     """The loop and one update, in a custom training step, against one step of the whole batch."""
-    keras = KERAS[face]
+    keras = KERAS[keras_version]
     x, y = small_data(32)
     ends = []
     for accumulation_steps, strategy in ((1, mirrored(1)), (4, mirrored(replicas))):
         with strategy.scope():
-            model = small_model(face)
+            model = small_model(keras_version)
             optimizer = keras.optimizers.SGD(0.5)
             optimizer.build(model.trainable_variables)
 

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers.keras_versions import FACES, KERAS, fitted, make, small_data, small_model
+from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS, fitted, make, small_data, small_model
 from tfbigbatch.optimizers import restore_from_saved_model
 from tfbigbatch.optimizers.checkpointing import canonical
 
-both_faces = pytest.mark.parametrize("face", FACES)
+both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 
 
-def lamb(face, **options):
-    return lambda: make(face, "LAMB", learning_rate=0.02, weight_decay=0.01, **options)
+def lamb(keras_version, **options):
+    return lambda: make(keras_version, "LAMB", learning_rate=0.02, weight_decay=0.01, **options)
 
 
 def continued(model, steps=3, batch_size=8):
@@ -25,17 +25,17 @@ def saved(model, tmp_path):
     return tf.train.Checkpoint(model=model, optimizer=model.optimizer).write(str(tmp_path / "checkpoint"))
 
 
-@both_faces
+@both_versions
 @pytest.mark.parametrize("built_before", [True, False])
-def test_a_restored_optimizer_goes_on_as_if_never_stopped(face, built_before, tmp_path):
+def test_a_restored_optimizer_goes_on_as_if_never_stopped(keras_version, built_before, tmp_path):
     options = {"accumulation_steps": 2, "use_ema": True}
-    model = fitted(face, lamb(face, **options), steps=5)
+    model = fitted(keras_version, lamb(keras_version, **options), steps=5)
     path = saved(model, tmp_path)
     if built_before:
-        other = fitted(face, lamb(face, **options), steps=2)
+        other = fitted(keras_version, lamb(keras_version, **options), steps=2)
     else:
-        other = small_model(face)
-        other.compile(optimizer=lamb(face, **options)(), loss="mse", jit_compile=False)
+        other = small_model(keras_version)
+        other.compile(optimizer=lamb(keras_version, **options)(), loss="mse", jit_compile=False)
     tf.train.Checkpoint(model=other, optimizer=other.optimizer).restore(path)
     for ours, theirs in zip(continued(model), continued(other)):
         np.testing.assert_array_equal(ours, theirs)
@@ -46,13 +46,15 @@ def test_a_restored_optimizer_goes_on_as_if_never_stopped(face, built_before, tm
         np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
 
 
-@both_faces
+@both_versions
 @pytest.mark.parametrize("built_before", [True, False])
-def test_another_model_is_an_error_and_not_a_fresh_start(face, built_before, tmp_path):
-    path = saved(fitted(face, lamb(face), steps=1), tmp_path)
-    layers = KERAS[face].layers
-    other = KERAS[face].Sequential([layers.Input((4,)), layers.Dense(4, name="hidden"), layers.Dense(1, name="top")])
-    other.compile(optimizer=lamb(face)(), loss="mse")
+def test_another_model_is_an_error_and_not_a_fresh_start(keras_version, built_before, tmp_path):
+    path = saved(fitted(keras_version, lamb(keras_version), steps=1), tmp_path)
+    layers = KERAS[keras_version].layers
+    other = KERAS[keras_version].Sequential(
+        [layers.Input((4,)), layers.Dense(4, name="hidden"), layers.Dense(1, name="top")]
+    )
+    other.compile(optimizer=lamb(keras_version)(), loss="mse")
     if built_before:
         other.optimizer.build(other.trainable_variables)
     with pytest.raises(ValueError, match="not in it: m/.*top/kernel.*only in it: m/.*head/kernel"):
@@ -60,34 +62,38 @@ def test_another_model_is_an_error_and_not_a_fresh_start(face, built_before, tmp
         other.optimizer.build(other.trainable_variables)
 
 
-@both_faces
-def test_other_shapes_and_another_optimizer_are_errors(face, tmp_path):
-    path = saved(fitted(face, lamb(face), steps=1), tmp_path)
+@both_versions
+def test_other_shapes_and_another_optimizer_are_errors(keras_version, tmp_path):
+    path = saved(fitted(keras_version, lamb(keras_version), steps=1), tmp_path)
     for other, optimizer, said in (
-        (small_model(face, units=5), lamb(face)(), r"shapes: m/.*hidden/kernel \[4, 4\] is here \[4, 5\]"),
-        (small_model(face), make(face, "LARS"), "not in it: momentum/.*only in it: m/"),
+        (
+            small_model(keras_version, units=5),
+            lamb(keras_version)(),
+            r"shapes: m/.*hidden/kernel \[4, 4\] is here \[4, 5\]",
+        ),
+        (small_model(keras_version), make(keras_version, "LARS"), "not in it: momentum/.*only in it: m/"),
     ):
         optimizer.build(other.trainable_variables)
         with pytest.raises(ValueError, match=said):
             tf.train.Checkpoint(optimizer=optimizer).restore(path)
 
 
-@both_faces
-@pytest.mark.parametrize("other", FACES)
-def test_the_checkpoint_of_keras_own_optimizer_is_an_error(face, other, tmp_path):
+@both_versions
+@pytest.mark.parametrize("other", KERAS_VERSIONS)
+def test_the_checkpoint_of_keras_own_optimizer_is_an_error(keras_version, other, tmp_path):
     path = saved(fitted(other, lambda: KERAS[other].optimizers.Adam(0.01), steps=1), tmp_path)
-    model = small_model(face)
-    model.compile(optimizer=lamb(face)(), loss="mse", jit_compile=False)
+    model = small_model(keras_version)
+    model.compile(optimizer=lamb(keras_version)(), loss="mse", jit_compile=False)
     tf.train.Checkpoint(optimizer=model.optimizer).restore(path).expect_partial()
     with pytest.raises(ValueError, match="holds the state of another optimizer"):
         continued(model)
 
 
-@both_faces
-def test_the_order_of_the_variables_does_not_matter(face, tmp_path):
-    model = fitted(face, lamb(face), steps=3)
+@both_versions
+def test_the_order_of_the_variables_does_not_matter(keras_version, tmp_path):
+    model = fitted(keras_version, lamb(keras_version), steps=3)
     path = saved(model, tmp_path)
-    optimizer = lamb(face)()
+    optimizer = lamb(keras_version)()
     optimizer.build(model.trainable_variables[::-1])
     tf.train.Checkpoint(optimizer=optimizer).restore(path)
     for slots, theirs in zip(model.optimizer._slots, optimizer._slots[::-1]):
@@ -95,14 +101,14 @@ def test_the_order_of_the_variables_does_not_matter(face, tmp_path):
             np.testing.assert_array_equal(ours.numpy(), restored.numpy())
 
 
-@both_faces
-def test_a_model_made_twice_has_the_same_names(face, tmp_path):
+@both_versions
+def test_a_model_made_twice_has_the_same_names(keras_version, tmp_path):
     """Keras numbers the layers of a process: the second model's are dense_2 and dense_3."""
 
     def unnamed():
-        layers = KERAS[face].layers
-        model = KERAS[face].Sequential([layers.Input((4,)), layers.Dense(4), layers.Dense(1)])
-        model.compile(optimizer=lamb(face)(), loss="mse", jit_compile=False)
+        layers = KERAS[keras_version].layers
+        model = KERAS[keras_version].Sequential([layers.Input((4,)), layers.Dense(4), layers.Dense(1)])
+        model.compile(optimizer=lamb(keras_version)(), loss="mse", jit_compile=False)
         continued(model)
         return model
 
@@ -112,13 +118,14 @@ def test_a_model_made_twice_has_the_same_names(face, tmp_path):
         np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
 
 
-@both_faces
-def test_a_saved_file_of_another_model_is_an_error(face):
+@both_versions
+def test_a_saved_file_of_another_model_is_an_error(keras_version):
     store = {
-        str(i): variable.numpy() for i, variable in enumerate(fitted(face, lamb(face), steps=1).optimizer.variables)
+        str(i): variable.numpy()
+        for i, variable in enumerate(fitted(keras_version, lamb(keras_version), steps=1).optimizer.variables)
     }
-    other = lamb(face)()
-    other.build(small_model(face, units=5).trainable_variables)
+    other = lamb(keras_version)()
+    other.build(small_model(keras_version, units=5).trainable_variables)
     with pytest.raises(ValueError, match="The saved state is not that of this LAMB"):
         other.load_own_variables(store)
     # A model saved before its first update has no state: nothing is wrong with that.

@@ -5,17 +5,17 @@ import pytest
 import tensorflow as tf
 
 from tests.conftest import mirrored
-from tests.helpers.keras_versions import FACES, KERAS, assert_same_weights, fitted, make
+from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS, assert_same_weights, fitted, make
 
-both_faces = pytest.mark.parametrize("face", FACES)
+both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 ONE_DEVICE = tf.distribute.OneDeviceStrategy("CPU:0")
 
 
-def plain_sgd(face, accumulation_steps, **options):
+def plain_sgd(keras_version, accumulation_steps, **options):
     """LARS without layer adaptation is SGD with momentum: unlike LAMB, it shows every error of scale."""
-    rate = KERAS[face].optimizers.schedules.PolynomialDecay(0.1, 5, 0.01)
+    rate = KERAS[keras_version].optimizers.schedules.PolynomialDecay(0.1, 5, 0.01)
     return make(
-        face,
+        keras_version,
         "LARS",
         learning_rate=rate,
         exclude_from_layer_adaptation=["."],
@@ -24,9 +24,9 @@ def plain_sgd(face, accumulation_steps, **options):
     )
 
 
-@both_faces
+@both_versions
 @pytest.mark.parametrize("where", ["one", "graph", "xla", "layer_xla", "mirrored_2", "mirrored_4"])
-def test_four_micro_batches_are_one_batch(face, where):
+def test_four_micro_batches_are_one_batch(keras_version, where):
     strategy = {"mirrored_2": mirrored(2), "mirrored_4": mirrored(4)}.get(where, ONE_DEVICE)
     options = {
         "global_clipnorm": 0.2,
@@ -34,10 +34,10 @@ def test_four_micro_batches_are_one_batch(face, where):
         "ema_overwrite_frequency": 2,
         "jit_compile": where == "layer_xla",
     }
-    whole = fitted(face, lambda: plain_sgd(face, 1, **options), ONE_DEVICE, steps=5, batch_size=64)
+    whole = fitted(keras_version, lambda: plain_sgd(keras_version, 1, **options), ONE_DEVICE, steps=5, batch_size=64)
     parts = fitted(
-        face,
-        lambda: plain_sgd(face, 4, **options),
+        keras_version,
+        lambda: plain_sgd(keras_version, 4, **options),
         strategy,
         steps=20,
         batch_size=16,
@@ -48,17 +48,22 @@ def test_four_micro_batches_are_one_batch(face, where):
     assert parts.optimizer.iterations.numpy() == whole.optimizer.iterations.numpy() == 5
 
 
-@both_faces
-def test_the_bias_correction_of_lamb_counts_updates(face):
-    whole = fitted(face, lambda: make(face, "LAMB", learning_rate=0.02), steps=4, batch_size=64)
-    parts = fitted(face, lambda: make(face, "LAMB", learning_rate=0.02, accumulation_steps=2), steps=8, batch_size=32)
+@both_versions
+def test_the_bias_correction_of_lamb_counts_updates(keras_version):
+    whole = fitted(keras_version, lambda: make(keras_version, "LAMB", learning_rate=0.02), steps=4, batch_size=64)
+    parts = fitted(
+        keras_version,
+        lambda: make(keras_version, "LAMB", learning_rate=0.02, accumulation_steps=2),
+        steps=8,
+        batch_size=32,
+    )
     assert_same_weights(parts, whole, rtol=1e-3, atol=1e-5)
 
 
-@both_faces
-def test_nothing_moves_between_updates(face):
+@both_versions
+def test_nothing_moves_between_updates(keras_version):
     variable = tf.Variable([1.0, 2.0], name="kernel")
-    optimizer = make(face, "LAMB", learning_rate=0.1, accumulation_steps=3)
+    optimizer = make(keras_version, "LAMB", learning_rate=0.1, accumulation_steps=3)
     for micro_batch in range(1, 7):
         before = variable.numpy()
         optimizer.apply_gradients([(tf.constant([0.1, -0.2]), variable)])
@@ -67,15 +72,15 @@ def test_nothing_moves_between_updates(face):
     assert [accumulator.numpy().tolist() for accumulator in optimizer._accumulators] == [[0.0, 0.0]]
 
 
-@both_faces
-def test_sparse_gradients_accumulate(face):
+@both_versions
+def test_sparse_gradients_accumulate(keras_version):
     slices = [
         tf.IndexedSlices(tf.constant([[1.0, 2.0], [3.0, 4.0]]), tf.constant(rows), (3, 2)) for rows in ([0, 2], [0, 0])
     ]
     ends = []
     for steps, gradients in ((2, slices), (1, [sum(map(tf.convert_to_tensor, slices)) / 2])):
         variable = tf.Variable(tf.ones([3, 2]), name="table")
-        optimizer = make(face, "LAMB", learning_rate=0.1, accumulation_steps=steps)
+        optimizer = make(keras_version, "LAMB", learning_rate=0.1, accumulation_steps=steps)
         for gradient in gradients:
             optimizer.apply_gradients([(gradient, variable)])
         ends.append(variable.numpy())

@@ -78,11 +78,11 @@ def test_a_lamb_step_has_the_length_of_the_rate_times_the_weight(gradient, rate)
     st.sampled_from([2, 3, 4]),
     arrays.arrays(np.float32, (12, 3), elements=values),
 )
-def test_any_split_into_micro_batches_gives_the_same_weights(face, name, accumulation_steps, gradients):
+def test_any_split_into_micro_batches_gives_the_same_weights(keras_version, name, accumulation_steps, gradients):
     ends = []
     for steps in (1, accumulation_steps):
         variable = tf.Variable([1.0, -2.0, 3.0], name="kernel")
-        optimizer = make(face, name, learning_rate=0.1, weight_decay=0.01, accumulation_steps=steps)
+        optimizer = make(keras_version, name, learning_rate=0.1, weight_decay=0.01, accumulation_steps=steps)
         rows = gradients if steps > 1 else gradients.reshape(-1, accumulation_steps, 3).mean(axis=1, dtype=np.float64)
         for row in rows:
             optimizer.apply_gradients([(tf.constant(row, tf.float32), variable)])

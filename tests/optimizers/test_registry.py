@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.conftest import mirrored
-from tests.helpers.keras_versions import FACE, FACES, KERAS, assert_same_weights, fitted, variables
+from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS, OPTIMIZERS, assert_same_weights, fitted, variables
 from tfbigbatch import optimizers
 
 ARGUMENTS = {
@@ -19,36 +19,38 @@ ONE_DEVICE = tf.distribute.OneDeviceStrategy("CPU:0")
 
 every_optimizer = pytest.mark.parametrize("name", optimizers.names())
 each_of_ours = pytest.mark.parametrize("name", OURS)
-both_faces = pytest.mark.parametrize("face", FACES)
+both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 
 
-def get(face, name, **arguments):
-    return optimizers.get(name, keras=face, **{**ARGUMENTS[name], **arguments})
+def get(keras_version, name, **arguments):
+    return optimizers.get(name, keras=keras_version, **{**ARGUMENTS[name], **arguments})
 
 
-@both_faces
-def test_every_optimizer_of_a_face_is_registered(face):
-    base = FACE[face].LayerwiseOptimizer
+@both_versions
+def test_every_optimizer_of_a_face_is_registered(keras_version):
+    base = OPTIMIZERS[keras_version].LayerwiseOptimizer
     ours = {
-        cls for cls in vars(FACE[face]).values() if isinstance(cls, type) and issubclass(cls, base) and cls is not base
+        cls
+        for cls in vars(OPTIMIZERS[keras_version]).values()
+        if isinstance(cls, type) and issubclass(cls, base) and cls is not base
     }
-    assert ours == {type(get(face, name)) for name in OURS}
+    assert ours == {type(get(keras_version, name)) for name in OURS}
     assert set(ARGUMENTS) == set(optimizers.names())
 
 
-def minimised(face, name, start, loss, steps, rate=None, **arguments):
+def minimised(keras_version, name, start, loss, steps, rate=None, **arguments):
     """Where `steps` updates with a rate that falls to zero end."""
-    [variable] = variables(face, {"kernel": start})
+    [variable] = variables(keras_version, {"kernel": start})
     peak = rate or ARGUMENTS[name]["learning_rate"]
-    schedule = KERAS[face].optimizers.schedules.PolynomialDecay(peak, steps, 0.0)
-    optimizer = get(face, name, learning_rate=schedule, **arguments)
+    schedule = KERAS[keras_version].optimizers.schedules.PolynomialDecay(peak, steps, 0.0)
+    optimizer = get(keras_version, name, learning_rate=schedule, **arguments)
 
     @tf.function
     def update():
         with tf.GradientTape() as tape:
             value = loss(tf.convert_to_tensor(variable))
         optimizer.apply_gradients(
-            [(tape.gradient(value, variable if face == "tf_keras" else variable.value), variable)]
+            [(tape.gradient(value, variable if keras_version == "tf_keras" else variable.value), variable)]
         )
 
     for _ in range(steps):
@@ -56,57 +58,57 @@ def minimised(face, name, start, loss, steps, rate=None, **arguments):
     return variable.numpy()
 
 
-@both_faces
+@both_versions
 @every_optimizer
-def test_a_quadratic_is_minimised(face, name):
+def test_a_quadratic_is_minimised(keras_version, name):
     target = np.array([3.0, -1.0, 2.0])
-    end = minimised(face, name, [1.0, 1.0, 1.0], lambda x: tf.reduce_sum(tf.square(x - target)), 200)
+    end = minimised(keras_version, name, [1.0, 1.0, 1.0], lambda x: tf.reduce_sum(tf.square(x - target)), 200)
     np.testing.assert_allclose(end, target, atol=0.1)
 
 
-@both_faces
+@both_versions
 @every_optimizer
-def test_rosenbrocks_valley_is_followed(face, name):
+def test_rosenbrocks_valley_is_followed(keras_version, name):
     rates = {"adamw": 0.05, "lamb": 0.02, "lars": 0.5, "momentum": 1e-3}
     arguments = {"adamw": {"weight_decay": 0.0}}.get(name, {})
     valley = lambda x: (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
-    end = minimised(face, name, [-1.0, 1.5], valley, 3000, rate=rates[name], **arguments)
+    end = minimised(keras_version, name, [-1.0, 1.5], valley, 3000, rate=rates[name], **arguments)
     np.testing.assert_allclose(end, [1.0, 1.0], atol=0.1)
 
 
-@both_faces
+@both_versions
 @every_optimizer
-def test_serialisation_goes_round(face, name):
-    optimizer = get(face, name, global_clipnorm=1.0)
-    stored = KERAS[face].optimizers.serialize(optimizer)
-    again = optimizers.get(stored, keras=face)
+def test_serialisation_goes_round(keras_version, name):
+    optimizer = get(keras_version, name, global_clipnorm=1.0)
+    stored = KERAS[keras_version].optimizers.serialize(optimizer)
+    again = optimizers.get(stored, keras=keras_version)
     assert type(again) is type(optimizer) and again.get_config() == optimizer.get_config()
 
 
-@both_faces
+@both_versions
 @every_optimizer
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "float64"])
-def test_every_dtype_moves_and_stays_finite(face, name, dtype):
+def test_every_dtype_moves_and_stays_finite(keras_version, name, dtype):
     if name not in OURS and dtype != "float32":
         pytest.skip("Keras' own, which keeps its state in the variable's dtype")
     variable = tf.Variable(tf.cast([[1.0, -2.0], [3.0, 0.5]], dtype), name="kernel")
-    optimizer = get(face, name)
+    optimizer = get(keras_version, name)
     for _ in range(20):
         optimizer.apply_gradients([(tf.cast([[0.1, 0.2], [-0.3, 0.0]], dtype), variable)])
     end = tf.cast(variable, tf.float32).numpy()
     assert np.isfinite(end).all() and end[0, 0] < 1.0 and end[1, 0] > 3.0
 
 
-@both_faces
+@both_versions
 @each_of_ours
 @pytest.mark.parametrize("compiled", [False, True])
-def test_extreme_gradients_and_weights(face, name, compiled):
+def test_extreme_gradients_and_weights(keras_version, name, compiled):
     """Zero, huge and tiny gradients, and weights of zero, leave finite weights; NaN is not hidden."""
     start = np.array([1.0, -2.0, 3.0])
 
     def after(gradient, weight=start, steps=3, **arguments):
-        [variable] = variables(face, {"kernel": weight})
-        optimizer = get(face, name, jit_compile=compiled, **arguments)
+        [variable] = variables(keras_version, {"kernel": weight})
+        optimizer = get(keras_version, name, jit_compile=compiled, **arguments)
         for _ in range(steps):
             optimizer.apply_gradients([(tf.constant(gradient, tf.float32), variable)])
         return variable.numpy()
@@ -126,20 +128,20 @@ def test_extreme_gradients_and_weights(face, name, compiled):
         assert np.isnan(after(gradient, global_clipnorm=1.0)).all()
 
 
-@both_faces
+@both_versions
 @every_optimizer
-def test_xla_and_replicas_do_not_change_the_weights(face, name):
+def test_xla_and_replicas_do_not_change_the_weights(keras_version, name):
     """Twenty clipped updates, with a rate that moves: plain, under XLA, and on 2 and 4 replicas."""
-    if face == "keras3" and name not in OURS:
+    if keras_version == "keras3" and name not in OURS:
         pytest.skip("Keras 3's own clip before the replicas are added up")
-    rate = KERAS[face].optimizers.schedules.PolynomialDecay(ARGUMENTS[name]["learning_rate"], 20, 0.001)
+    rate = KERAS[keras_version].optimizers.schedules.PolynomialDecay(ARGUMENTS[name]["learning_rate"], 20, 0.001)
 
     def make():
-        return get(face, name, learning_rate=rate, weight_decay=0.01, global_clipnorm=0.1)
+        return get(keras_version, name, learning_rate=rate, weight_decay=0.01, global_clipnorm=0.1)
 
-    one = fitted(face, make, ONE_DEVICE)
+    one = fitted(keras_version, make, ONE_DEVICE)
     for strategy, jit_compile in ((ONE_DEVICE, True), (mirrored(2), False), (mirrored(4), False)):
-        assert_same_weights(fitted(face, make, strategy, jit_compile=jit_compile), one)
+        assert_same_weights(fitted(keras_version, make, strategy, jit_compile=jit_compile), one)
 
 
 def test_names_and_dictionaries_and_optimizers_are_understood():
@@ -187,14 +189,17 @@ def test_unknown_names_are_told_the_nearest():
         optimizers.get(optimizers.get("lamb"), learning_rate=0.1)
 
 
-@both_faces
+@both_versions
 @pytest.mark.parametrize("name", ["adamw", "lamb"])
 @pytest.mark.parametrize("patterns, kept", [("norm_and_bias", {"kernel"}), (["kernel$"], {"bias", "gamma", "beta"})])
-def test_weight_decay_leaves_out_what_it_is_told_to(face, name, patterns, kept):
+def test_weight_decay_leaves_out_what_it_is_told_to(keras_version, name, patterns, kept):
     optimizer = optimizers.get(
-        name, keras=face, learning_rate=0.1, weight_decay=0.5, exclude_from_weight_decay=patterns
+        name, keras=keras_version, learning_rate=0.1, weight_decay=0.5, exclude_from_weight_decay=patterns
     )
-    layers = [KERAS[face].layers.Dense(2, bias_initializer="ones"), KERAS[face].layers.LayerNormalization()]
+    layers = [
+        KERAS[keras_version].layers.Dense(2, bias_initializer="ones"),
+        KERAS[keras_version].layers.LayerNormalization(),
+    ]
     for layer in layers:
         layer.build([None, 2])
     weights = [variable for layer in layers for variable in layer.trainable_variables]

@@ -5,13 +5,21 @@ import pytest
 import tensorflow as tf
 
 from tests.conftest import mirrored
-from tests.helpers.keras_versions import FACE, FACES, KERAS, assert_same_weights, fitted, make, small_model
+from tests.helpers.keras_versions import (
+    KERAS,
+    KERAS_VERSIONS,
+    OPTIMIZERS,
+    assert_same_weights,
+    fitted,
+    make,
+    small_model,
+)
 
-both_faces = pytest.mark.parametrize("face", FACES)
+both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 ONE_DEVICE = tf.distribute.OneDeviceStrategy("CPU:0")
 
 
-@both_faces
+@both_versions
 @pytest.mark.parametrize(
     "name, options",
     [
@@ -22,25 +30,25 @@ ONE_DEVICE = tf.distribute.OneDeviceStrategy("CPU:0")
         ("LAMB", {"use_ema": True, "ema_overwrite_frequency": 3}),
     ],
 )
-def test_two_replicas_end_where_one_does(face, name, options):
+def test_two_replicas_end_where_one_does(keras_version, name, options):
     def optimizer():
-        return make(face, name, learning_rate=0.02, weight_decay=0.01, **options)
+        return make(keras_version, name, learning_rate=0.02, weight_decay=0.01, **options)
 
-    one, two = (fitted(face, optimizer, strategy, steps=8) for strategy in (ONE_DEVICE, mirrored(2)))
+    one, two = (fitted(keras_version, optimizer, strategy, steps=8) for strategy in (ONE_DEVICE, mirrored(2)))
     assert_same_weights(two, one)
 
 
-@both_faces
-def test_replicas_agree_to_skip_a_step_of_float16(face):
+@both_versions
+def test_replicas_agree_to_skip_a_step_of_float16(keras_version):
     """One replica alone meets an infinity: neither updates, both halve the scale, and training goes on."""
-    keras, strategy = KERAS[face], mirrored(2)
+    keras, strategy = KERAS[keras_version], mirrored(2)
     with strategy.scope():
-        model = small_model(face)
+        model = small_model(keras_version)
         model.build((None, 4))
-        inner = make(face, "LAMB", learning_rate=0.1, global_clipnorm=1.0)
-        scaled = (keras.mixed_precision if face == "tf_keras" else FACE[face]).LossScaleOptimizer(
-            inner, initial_scale=4.0
-        )
+        inner = make(keras_version, "LAMB", learning_rate=0.1, global_clipnorm=1.0)
+        scaled = (
+            keras.mixed_precision if keras_version == "tf_keras" else OPTIMIZERS[keras_version]
+        ).LossScaleOptimizer(inner, initial_scale=4.0)
         scaled.build(model.trainable_variables)
 
     @tf.function
@@ -54,7 +62,7 @@ def test_replicas_agree_to_skip_a_step_of_float16(face):
         strategy.run(replica)
 
     def state():
-        scale = scaled.loss_scale if face == "tf_keras" else scaled.dynamic_scale
+        scale = scaled.loss_scale if keras_version == "tf_keras" else scaled.dynamic_scale
         slots = [slot for slots in inner._slots for slot in slots]
         copies = [[copy.numpy() for copy in strategy.experimental_local_results(slot)] for slot in slots]
         for first, second in copies:

@@ -18,7 +18,7 @@ from tests.helpers.parity_runs import (
     run,
     sparse,
 )
-from tfbigbatch.optimizers.tf_keras import LAMB
+from tfbigbatch.optimizers.keras2 import LAMB
 
 REASON = "tensorflow-addons is not installed; below Python 3.12: pip install -c constraints.txt '.[addons]'"
 # What addons imports of Keras, under names that hold Keras 3 today.

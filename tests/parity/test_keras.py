@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.helpers.parity_runs import LAMB_RATE, UPDATES, assert_same, decayed_from, run
-from tfbigbatch.optimizers.tf_keras import LAMB
+from tfbigbatch.optimizers.keras2 import LAMB
 
 keras = pytest.importorskip("keras", minversion="3.7", reason="Keras 3 with its Lamb is not installed")
 

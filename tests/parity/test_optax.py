@@ -15,7 +15,7 @@ from tests.helpers.parity_runs import (
     decayed_from,
     run,
 )
-from tfbigbatch.optimizers.tf_keras import LAMB, LARS
+from tfbigbatch.optimizers.keras2 import LAMB, LARS
 
 REASON = "optax or jax is not installed: pip install -c constraints.txt --use-pep517 '.[parity]'"
 jax = pytest.importorskip("jax", reason=REASON)

@@ -17,7 +17,7 @@ from tests.helpers.parity_runs import (
     run,
     sparse,
 )
-from tfbigbatch.optimizers.tf_keras import LAMB, LARS
+from tfbigbatch.optimizers.keras2 import LAMB, LARS
 
 REASON = "tf-models-official is not installed: pip install -c constraints.txt --use-pep517 '.[parity]'"
 official_lars = pytest.importorskip("official.modeling.optimization.lars", reason=REASON)

@@ -8,16 +8,16 @@ import tensorflow as tf
 import tf_keras
 
 from tests.conftest import mirrored
-from tests.helpers.keras_versions import FACES, KERAS, make
+from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS, make
 from tfbigbatch import scaling, schedules
-from tfbigbatch.schedules.adjustable_warmup import govern
+from tfbigbatch.schedules.adjustable_warmup import make_adjustable
 from tfbigbatch.training.train_step import TrainingModel
 
-GOVERNED = {"tf_keras": schedules.tf_keras.GovernedWarmup, "keras3": schedules.keras3.GovernedWarmup}
-DATE = {"tf_keras": scaling.tf_keras.DATE, "keras3": scaling.keras3.DATE}
+ADJUSTABLE = {"tf_keras": schedules.keras2.AdjustableWarmup, "keras3": schedules.keras3.AdjustableWarmup}
+DATE = {"tf_keras": scaling.keras2.DATE, "keras3": scaling.keras3.DATE}
 WARMUP, BATCH, FEATURES = 40, 16, 4
 STEPS = 3 * WARMUP
-both_faces = pytest.mark.parametrize("face", FACES)
+both_faces = pytest.mark.parametrize("face", KERAS_VERSIONS)
 
 
 def examples(count=STEPS * BATCH, noise=0.1):
@@ -33,7 +33,7 @@ def regression(face, peak, *, optimizer=None, strategy=None, governed=True, **co
     keras.utils.set_random_seed(0)
     with (strategy or tf.distribute.get_strategy()).scope():
         model = keras.Sequential([keras.layers.Input((FEATURES,)), keras.layers.Dense(1, name="dense")])
-        schedule = GOVERNED[face](peak, WARMUP)
+        schedule = ADJUSTABLE[face](peak, WARMUP)
         rule = optimizer(schedule) if optimizer else keras.optimizers.SGD(schedule)
         model.compile(rule, "mse", **{"jit_compile": False, **compile_arguments})
     return model
@@ -190,7 +190,7 @@ def test_looks_follow_the_updates_of_several_steps_an_execution_and_of_an_accumu
 def test_the_probe_runs_in_training_mode_where_batches_are_normalised():
     def mode(*layers, **options):
         model = tf_keras.Sequential([tf_keras.layers.Input((FEATURES,)), *layers, tf_keras.layers.Dense(1)])
-        model.compile(tf_keras.optimizers.SGD(GOVERNED["tf_keras"](0.1, WARMUP)), "mse")
+        model.compile(tf_keras.optimizers.SGD(ADJUSTABLE["tf_keras"](0.1, WARMUP)), "mse")
         date = callback("tf_keras", **options)
         date.set_model(model)
         date.on_train_begin()
@@ -203,7 +203,7 @@ def test_the_probe_runs_in_training_mode_where_batches_are_normalised():
 
 def test_the_trainers_model_with_accumulation_and_loss_scaling():
     network = tf_keras.Sequential([tf_keras.layers.Input((FEATURES,)), tf_keras.layers.Dense(1)])
-    schedule = GOVERNED["tf_keras"](4.0, WARMUP)
+    schedule = ADJUSTABLE["tf_keras"](4.0, WARMUP)
     scaled = tf_keras.mixed_precision.LossScaleOptimizer(tf_keras.optimizers.SGD(schedule), initial_scale=8.0)
     model = TrainingModel(network, accumulation_steps=2)
     model.compile(scaled, tf_keras.losses.MeanSquaredError())
@@ -231,12 +231,12 @@ def test_a_decision_is_printed(capsys):
 def test_what_cannot_be_governed_is_told_what_to_do(face):
     keras = KERAS[face]
     model = regression(face, 0.1, optimizer=lambda schedule: keras.optimizers.SGD(0.1))
-    with pytest.raises(ValueError, match=r"cannot change the rate of this SGD.*scaling.govern\(schedule\)"):
+    with pytest.raises(ValueError, match=r"cannot change the rate of this SGD.*scaling.make_adjustable\(schedule\)"):
         train(model, [callback(face)])
-    model = regression(face, 0.1, optimizer=lambda schedule: keras.optimizers.SGD(GOVERNED[face](0.1, 0)))
+    model = regression(face, 0.1, optimizer=lambda schedule: keras.optimizers.SGD(ADJUSTABLE[face](0.1, 0)))
     with pytest.raises(ValueError, match="measures during the warm-up, and the schedule has none"):
         train(model, [callback(face)])
-    outside = GOVERNED[face](0.1, WARMUP)
+    outside = ADJUSTABLE[face](0.1, WARMUP)
     model = regression(face, 0.1, optimizer=lambda _: keras.optimizers.SGD(outside), strategy=mirrored(2))
     with pytest.raises(ValueError, match="was made outside the model's strategy"):
         train(model, [callback(face)])
@@ -260,9 +260,9 @@ def test_options_out_of_range_are_refused(options, message):
 
 
 def test_the_names_of_the_package():
-    assert scaling.govern is govern
+    assert scaling.make_adjustable is make_adjustable
     assert issubclass(scaling.DATE, (DATE["tf_keras"], DATE["keras3"]))
-    with pytest.raises(AttributeError, match="it has RULES, Recipe, DATE, govern"):
+    with pytest.raises(AttributeError, match="it has RULES, Recipe, make_adjustable, DATE"):
         _ = scaling.DATES
 
 

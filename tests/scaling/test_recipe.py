@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tests.helpers.keras_versions import FACES, KERAS, fitted
+from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS, fitted
 from tfbigbatch import optimizers
 from tfbigbatch.scaling import RULES, Recipe
 
@@ -52,7 +52,7 @@ def test_accumulation_is_part_of_the_global_batch():
         BASE.at(64, accumulation_steps=0)
 
 
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("face", KERAS_VERSIONS)
 def test_the_schedule_of_a_carried_recipe(face):
     base = Recipe(128, 0.1, warmup_epochs=0.0390625, epochs=25, decay="linear")
     scaled = base.at(8192, "legw")
@@ -89,7 +89,7 @@ def test_a_recipe_without_a_length_has_a_schedule_where_none_is_needed():
         Recipe(10, float("nan"))
 
 
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("face", KERAS_VERSIONS)
 @pytest.mark.parametrize("name", optimizers.names())
 def test_a_carried_recipe_drives_every_optimizer(name, face):
     schedule = Recipe(8, 0.1, warmup_epochs=1, epochs=4).at(32, "legw").schedule(320, keras=face)

@@ -3,32 +3,32 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from tests.helpers.keras_versions import FACES, KERAS
+from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS
 from tests.schedules.test_schedules import made, rates
 from tfbigbatch import schedules
-from tfbigbatch.schedules.adjustable_warmup import GovernedSchedule, govern
+from tfbigbatch.schedules.adjustable_warmup import AdjustableSchedule, make_adjustable
 
-GOVERNED = {"tf_keras": schedules.tf_keras.GovernedWarmup, "keras3": schedules.keras3.GovernedWarmup}
+ADJUSTABLE = {"tf_keras": schedules.keras2.AdjustableWarmup, "keras3": schedules.keras3.AdjustableWarmup}
 PEAK, WARMUP, DECAY = 0.4, 10, 100
-both_faces = pytest.mark.parametrize("face", FACES)
+both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 
 
-def linear(face, peak=PEAK):
-    return KERAS[face].optimizers.schedules.PolynomialDecay(peak, DECAY, end_learning_rate=0.0)
+def linear(keras_version, peak=PEAK):
+    return KERAS[keras_version].optimizers.schedules.PolynomialDecay(peak, DECAY, end_learning_rate=0.0)
 
 
-@both_faces
+@both_versions
 @pytest.mark.parametrize("gain", [0.0625, 0.5, 1.0, 1.5])
-def test_the_formula(face, gain):
-    schedule = GOVERNED[face](PEAK, WARMUP, linear(face), gain=gain)
+def test_the_formula(keras_version, gain):
+    schedule = ADJUSTABLE[keras_version](PEAK, WARMUP, linear(keras_version), gain=gain)
     steps = np.arange(0, WARMUP + DECAY + 5)
     after = PEAK * (1 - np.clip(steps - WARMUP, 0, DECAY) / DECAY)
     np.testing.assert_allclose(rates(schedule, steps), np.minimum(PEAK * steps / WARMUP, gain * after), atol=1e-7)
 
 
-@both_faces
-def test_one_gain_sets_the_peak_and_the_rises_end(face):
-    schedule = GOVERNED[face](PEAK, WARMUP)
+@both_versions
+def test_one_gain_sets_the_peak_and_the_rises_end(keras_version):
+    schedule = ADJUSTABLE[keras_version](PEAK, WARMUP)
     schedule.gain.assign(0.5)
     np.testing.assert_allclose(rates(schedule, [4, 5, 6, 50]), [0.16, 0.2, 0.2, 0.2], rtol=1e-6)
     schedule.gain.assign(1.5)
@@ -49,7 +49,7 @@ def test_a_gain_of_one_is_the_plan_after_any_warm_up(warmup_steps):
 
 def assert_same_rates(plan):
     """Bit by bit, compiled or not."""
-    governed = govern(plan)
+    governed = make_adjustable(plan)
     steps = tf.range(110, dtype=tf.int64)
     for compiled in (False, True):
         ours, theirs = (
@@ -59,9 +59,9 @@ def assert_same_rates(plan):
         np.testing.assert_array_equal(ours().numpy(), theirs().numpy())
 
 
-@both_faces
-def test_the_gain_is_read_in_the_graph(face):
-    schedule = GOVERNED[face](PEAK, WARMUP)
+@both_versions
+def test_the_gain_is_read_in_the_graph(keras_version):
+    schedule = ADJUSTABLE[keras_version](PEAK, WARMUP)
     traces = []
 
     @tf.function
@@ -74,32 +74,32 @@ def test_the_gain_is_read_in_the_graph(face):
     assert float(rate(tf.constant(10))) == pytest.approx(0.1) and len(traces) == 1
 
 
-@both_faces
-def test_serialises_with_its_gain_and_what_follows(face):
-    schedule = GOVERNED[face](PEAK, WARMUP, linear(face))
+@both_versions
+def test_serialises_with_its_gain_and_what_follows(keras_version):
+    schedule = ADJUSTABLE[keras_version](PEAK, WARMUP, linear(keras_version))
     schedule.gain.assign(0.75)
-    optimizer = KERAS[face].optimizers.SGD(schedule)
-    optimizers = KERAS[face].optimizers
+    optimizer = KERAS[keras_version].optimizers.SGD(schedule)
+    optimizers = KERAS[keras_version].optimizers
     restored = optimizers.deserialize(optimizers.serialize(optimizer))._learning_rate
-    assert isinstance(restored, GOVERNED[face]) and float(restored.gain) == 0.75
+    assert isinstance(restored, ADJUSTABLE[keras_version]) and float(restored.gain) == 0.75
     assert rates(restored, [3, 9, 30, 90]) == rates(schedule, [3, 9, 30, 90])
 
 
 def test_govern_takes_the_plan_and_refuses_what_is_none():
     plan = made("linear")
-    governed = govern(plan)
-    assert isinstance(governed, GOVERNED["tf_keras"]) and govern(governed) is governed
+    governed = make_adjustable(plan)
+    assert isinstance(governed, ADJUSTABLE["tf_keras"]) and make_adjustable(governed) is governed
     with pytest.raises(ValueError, match="cannot be governed: expected a GradualWarmup"):
-        govern(tf_keras.optimizers.schedules.CosineDecay(0.1, 10))
+        make_adjustable(tf_keras.optimizers.schedules.CosineDecay(0.1, 10))
     with pytest.raises(ValueError, match="rise='exponential' cannot be governed"):
-        govern(made("linear", rise="exponential"))
+        make_adjustable(made("linear", rise="exponential"))
 
 
-@both_faces
-def test_what_follows_must_fit(face):
-    other = "keras3" if face == "tf_keras" else "tf_keras"
+@both_versions
+def test_what_follows_must_fit(keras_version):
+    other = "keras3" if keras_version == "tf_keras" else "tf_keras"
     with pytest.raises(ValueError, match="take a schedule of the Keras that the optimizer is for"):
-        GOVERNED[face](PEAK, WARMUP, linear(other))
+        ADJUSTABLE[keras_version](PEAK, WARMUP, linear(other))
     with pytest.raises(ValueError, match="after begins at 0.3, the warm-up ends at peak=0.4"):
-        GOVERNED[face](PEAK, WARMUP, linear(face, peak=0.3))
-    assert issubclass(GOVERNED[face], GovernedSchedule)
+        ADJUSTABLE[keras_version](PEAK, WARMUP, linear(keras_version, peak=0.3))
+    assert issubclass(ADJUSTABLE[keras_version], AdjustableSchedule)

@@ -3,32 +3,32 @@ import tensorflow as tf
 
 from tfbigbatch import keras_version, schedules
 
-FACES = sorted(keras_version.KERAS)
+KERAS_VERSIONS = sorted(keras_version.PACKAGES)
 
 
 def rates(schedule, steps):
     return [float(schedule(tf.constant(step, tf.int64))) for step in steps]
 
 
-def three(face):
+def three(keras_version):
     parts = [
-        schedules.build(0.4, warmup_steps=2, total_steps=6, decay="linear", keras=face),
-        schedules.build(0.1, warmup_steps=4, total_steps=5, keras=face),
-        schedules.build(1.0, warmup_steps=0, total_steps=10, decay="polynomial", power=0.5, keras=face),
+        schedules.build(0.4, warmup_steps=2, total_steps=6, decay="linear", keras=keras_version),
+        schedules.build(0.1, warmup_steps=4, total_steps=5, keras=keras_version),
+        schedules.build(1.0, warmup_steps=0, total_steps=10, decay="polynomial", power=0.5, keras=keras_version),
     ]
-    return parts, schedules.in_phases(parts, [6, 5, 10], keras=face)
+    return parts, schedules.in_phases(parts, [6, 5, 10], keras=keras_version)
 
 
-@pytest.mark.parametrize("face", FACES)
-def test_each_phase_counts_from_its_own_start(face):
-    parts, phased = three(face)
+@pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
+def test_each_phase_counts_from_its_own_start(keras_version):
+    parts, phased = three(keras_version)
     alone = [*rates(parts[0], range(6)), *rates(parts[1], range(5)), *rates(parts[2], range(12))]
     assert rates(phased, range(23)) == pytest.approx(alone)
 
 
-@pytest.mark.parametrize("face", FACES)
-def test_it_serialises_and_compiles(face):
-    _, phased = three(face)
+@pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
+def test_it_serialises_and_compiles(keras_version):
+    _, phased = three(keras_version)
     again = type(phased).from_config(phased.get_config())
     compiled = tf.function(again, jit_compile=True, autograph=False)
     assert rates(compiled, range(21)) == pytest.approx(rates(phased, range(21)))

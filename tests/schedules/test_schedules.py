@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers.keras_versions import FACES, KERAS
+from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS
 from tfbigbatch import schedules
 from tfbigbatch.schedules import DECAYS
 
@@ -29,9 +29,9 @@ EXPECTED = {
 }
 
 
-def made(decay, face="tf_keras", **more):
+def made(decay, keras_version="tf_keras", **more):
     return schedules.build(
-        PEAK, warmup_steps=WARMUP, total_steps=TOTAL, decay=decay, keras=face, **{**EXPECTED[decay][0], **more}
+        PEAK, warmup_steps=WARMUP, total_steps=TOTAL, decay=decay, keras=keras_version, **{**EXPECTED[decay][0], **more}
     )
 
 
@@ -43,18 +43,18 @@ def test_every_decay_has_its_formula_here():
     assert set(EXPECTED) == set(DECAYS)
 
 
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 @pytest.mark.parametrize("decay", DECAYS)
-def test_each_decay_follows_its_formula_after_the_warm_up(decay, face):
+def test_each_decay_follows_its_formula_after_the_warm_up(decay, keras_version):
     steps = [0, 1, 9, 10, 11, 29, 30, 39, 40, 49, 50, 72, 73, 79, 80, 91, 99, 100, 109, 110]
     expected = [PEAK * t / WARMUP if t < WARMUP else EXPECTED[decay][1](t) for t in steps]
-    np.testing.assert_allclose(rates(made(decay, face), steps), expected, rtol=2e-5, atol=1e-7)
+    np.testing.assert_allclose(rates(made(decay, keras_version), steps), expected, rtol=2e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 @pytest.mark.parametrize("decay", DECAYS)
-def test_each_decay_serialises_with_its_warm_up(decay, face):
-    schedule, keras_schedules = made(decay, face), KERAS[face].optimizers.schedules
+def test_each_decay_serialises_with_its_warm_up(decay, keras_version):
+    schedule, keras_schedules = made(decay, keras_version), KERAS[keras_version].optimizers.schedules
     restored = keras_schedules.deserialize(keras_schedules.serialize(schedule))
     assert type(restored) is type(schedule)
     assert restored.get_config() == schedule.get_config()
@@ -69,11 +69,11 @@ def test_each_decay_compiles_under_xla_with_a_static_shape(decay):
         assert float(compiled(tf.constant(step, tf.int64))) == pytest.approx(rates(schedule, [step])[0], rel=1e-5)
 
 
-@pytest.mark.parametrize("face", FACES)
-def test_an_optimizer_takes_the_rate_of_its_own_updates(face):
-    keras = KERAS[face]
-    optimizer = keras.optimizers.SGD(made("linear", face))
-    if face == "tf_keras":
+@pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
+def test_an_optimizer_takes_the_rate_of_its_own_updates(keras_version):
+    keras = KERAS[keras_version]
+    optimizer = keras.optimizers.SGD(made("linear", keras_version))
+    if keras_version == "tf_keras":
         variable = tf.Variable([0.0])
         step = lambda: optimizer.apply_gradients([(tf.constant([1.0]), variable)])
     else:
@@ -112,13 +112,13 @@ def test_mlperfs_submissions_halve_at_intervals_of_their_own():
     np.testing.assert_allclose(rates(schedule, steps), [1, 1, 1 / 2, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 16])
 
 
-@pytest.mark.parametrize("face", FACES)
-def test_an_exponential_rise_is_that_of_mlperfs_gnmt(face):
-    schedule = made("mlperf_gnmt", face, rise="exponential")
+@pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
+def test_an_exponential_rise_is_that_of_mlperfs_gnmt(keras_version):
+    schedule = made("mlperf_gnmt", keras_version, rise="exponential")
     # NVIDIA's: exp(log(0.01) / warm-up) to the updates that are left.
     expected = [PEAK * math.exp(math.log(0.01) / WARMUP) ** (WARMUP - t) for t in range(WARMUP + 1)]
     np.testing.assert_allclose(rates(schedule, range(WARMUP + 1)), expected, rtol=1e-5)
-    keras_schedules = KERAS[face].optimizers.schedules
+    keras_schedules = KERAS[keras_version].optimizers.schedules
     restored = keras_schedules.deserialize(keras_schedules.serialize(schedule))
     assert rates(restored, [0, 5, 90]) == rates(schedule, [0, 5, 90])
 

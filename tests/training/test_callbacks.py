@@ -5,7 +5,7 @@ import pytest
 import tf_keras
 
 from tfbigbatch.errors import DivergedError
-from tfbigbatch.optimizers import tf_keras as tf_keras_face
+from tfbigbatch.optimizers import keras2
 from tfbigbatch.runs.metrics_log import MetricsLog, read_rows
 from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.training import callbacks
@@ -58,9 +58,9 @@ def test_a_metric_that_is_not_finite_is_named_with_its_window(bad):
 
 def test_the_rate_is_that_of_the_update():
     schedule = tf_keras.optimizers.schedules.PolynomialDecay(1.0, 10, 0.0)
-    assert learning_rate_at(tf_keras_face.LAMB(schedule), 5) == pytest.approx(0.5)
-    assert learning_rate_at(tf_keras_face.LAMB(0.25), 5) == pytest.approx(0.25)
-    scaled = tf_keras.mixed_precision.LossScaleOptimizer(tf_keras_face.LAMB(schedule))
+    assert learning_rate_at(keras2.LAMB(schedule), 5) == pytest.approx(0.5)
+    assert learning_rate_at(keras2.LAMB(0.25), 5) == pytest.approx(0.25)
+    scaled = tf_keras.mixed_precision.LossScaleOptimizer(keras2.LAMB(schedule))
     assert learning_rate_at(scaled, 5) == pytest.approx(0.5)
 
 

@@ -8,13 +8,13 @@ import tf_keras
 
 from tfbigbatch.cluster.watchdog import Watchdog
 from tfbigbatch.errors import DivergedError
-from tfbigbatch.optimizers import tf_keras as tf_keras_face
+from tfbigbatch.optimizers import keras2
 from tfbigbatch.training.checkpoints import Checkpoints
 
 
 def trained(units=4, optimizer=None):
     network = tf_keras.Sequential([tf_keras.layers.Dense(units, input_shape=(3,)), tf_keras.layers.Dense(1)])
-    optimizer = optimizer or tf_keras_face.LAMB(0.01)
+    optimizer = optimizer or keras2.LAMB(0.01)
     optimizer.build(network.trainable_variables)
     gradients = [tf.ones_like(variable) for variable in network.trainable_variables]
     optimizer.apply_gradients(zip(gradients, network.trainable_variables))
@@ -67,7 +67,7 @@ def test_storage_that_does_not_answer_has_a_limit_too(tmp_path, monkeypatch, cap
     [
         lambda: trained(units=5),
         lambda: trained(optimizer=tf_keras.optimizers.SGD(0.1)),
-        lambda: trained(optimizer=tf_keras_face.LARS(0.1)),
+        lambda: trained(optimizer=keras2.LARS(0.1)),
     ],
 )
 def test_a_checkpoint_of_another_model_is_refused(tmp_path, other):

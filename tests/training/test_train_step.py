@@ -7,7 +7,7 @@ import tf_keras
 
 from tests.conftest import mirrored
 from tfbigbatch.data.in_memory.arrays import Arrays
-from tfbigbatch.optimizers import tf_keras as tf_keras_face
+from tfbigbatch.optimizers import keras2
 from tfbigbatch.training import input_pipelines
 from tfbigbatch.training.train_step import TrainingModel
 
@@ -55,7 +55,7 @@ STRATEGIES = {
 }
 
 
-@pytest.mark.parametrize("optimizer", [None, lambda: tf_keras_face.LAMB(0.02, global_clipnorm=0.5)])
+@pytest.mark.parametrize("optimizer", [None, lambda: keras2.LAMB(0.02, global_clipnorm=0.5)])
 @pytest.mark.parametrize(
     "replicas, accumulation_steps, jit_compile",
     [("one", 4, False), ("one", 4, True), ("two", 1, False), ("two", 2, False), ("four", 4, False)],

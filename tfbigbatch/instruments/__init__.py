@@ -1,12 +1,14 @@
-"""Instruments: what tells why and when a large batch loses accuracy.
+"""Instruments: measurements during training that show why and when a large batch loses accuracy.
 
-The callbacks here are those of the `tf.keras` in use; `instruments.tf_keras` and `instruments.keras3`
-have those of one Keras each.
+The callbacks here are those of the `tf.keras` in use; `instruments.keras2` and `instruments.keras3` have those of one
+Keras each.
 """
 
-import importlib
+from __future__ import annotations
 
-from tfbigbatch import keras_version
+from typing import Any
+
+from tfbigbatch.lazy_names import LazyNames
 
 _CALLBACKS = ("GradientNoiseScale", "InterpolationPlot", "LayerStatistics", "Sharpness")
 _HOMES = {
@@ -15,20 +17,14 @@ _HOMES = {
     "losses_along": "loss_surface",
     "losses_around": "loss_surface",
 }
-_MODULES = ("keras3", "tf_keras")
 
 __all__ = [*_CALLBACKS, *_HOMES]
+_lazy = LazyNames(__name__, _HOMES, _CALLBACKS)
 
 
-def __getattr__(name):
-    if name in _CALLBACKS:
-        return getattr(keras_version.face_of(__name__), name)
-    if name in _HOMES:
-        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-    if name in _MODULES:
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join([*__all__, *_MODULES])}")
+def __getattr__(name: str) -> Any:
+    return _lazy.get(name)
 
 
-def __dir__():
-    return sorted([*globals(), *__all__, *_MODULES])
+def __dir__() -> list[str]:
+    return _lazy.names()

@@ -1,10 +1,14 @@
-"""LARS, LAMB and Adasum for Keras. `tfbigbatch.LAMB` is the usual way in; `get` makes any by name.
+"""LARS, LAMB and Adasum for Keras. Use `tfbigbatch.LAMB`, or `get` to make any optimizer by name.
 
-`tfbigbatch.optimizers.tf_keras` and `tfbigbatch.optimizers.keras3` are the same optimizers for one
-Keras each; `LARS` and `LAMB` here are those of the `tf.keras` in use.
+`tfbigbatch.optimizers.keras2` and `tfbigbatch.optimizers.keras3` have the optimizers for one Keras each; `LARS`,
+`LAMB` and `Adasum` here are those of the `tf.keras` in use.
 """
 
-import importlib
+from __future__ import annotations
+
+from typing import Any
+
+from tfbigbatch.lazy_names import LazyNames
 
 _HOMES = {
     "NORM_AND_BIAS": "exclusions",
@@ -15,20 +19,14 @@ _HOMES = {
     "restore_from_saved_model": "checkpointing",
 }
 _OPTIMIZERS = ("Adasum", "LAMB", "LARS")
-_MODULES = ("keras3", "tf_keras")
 
 __all__ = [*_HOMES, *_OPTIMIZERS]
+_lazy = LazyNames(__name__, _HOMES, _OPTIMIZERS)
 
 
-def __getattr__(name):
-    if name in _HOMES:
-        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-    if name in _OPTIMIZERS:
-        return getattr(importlib.import_module(f"{__name__}.registry").face(), name)
-    if name in _MODULES:
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join([*__all__, *_MODULES])}")
+def __getattr__(name: str) -> Any:
+    return _lazy.get(name)
 
 
-def __dir__():
-    return sorted([*globals(), *__all__, *_MODULES])
+def __dir__() -> list[str]:
+    return _lazy.names()

@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from tfbigbatch.optimizers import layerwise
-from tfbigbatch.optimizers.adasum_keras3 import Adasum
+from tfbigbatch.optimizers.adasum.keras3 import Adasum
 from tfbigbatch.optimizers.checkpointing import NamedState
 from tfbigbatch.optimizers.lamb import LAMBMixin
 from tfbigbatch.optimizers.lars import LARSMixin

@@ -1,6 +1,5 @@
 """Optimizers by name: ours, and the baselines that a claim for ours must face."""
 
-import importlib
 import inspect
 import re
 
@@ -16,25 +15,11 @@ _ADASUM = "adasum"
 _registered = {}
 
 
-def face(keras=None):
-    """The module of our optimizers for one Keras.
-
-    Args:
-      keras: 'tf_keras', 'keras3', or None for the `tf.keras` in use.
-
-    Raises:
-      ValueError: `keras` is neither.
-    """
-    return keras_version.face_of("tfbigbatch.optimizers", keras)
-
-
-def _keras_optimizers(keras):
-    """Keras' own module of optimizers that belongs to a face."""
-    return importlib.import_module(keras_version.KERAS[keras_version.chosen(keras)]).optimizers
-
-
 def _makers(keras):
-    ours, theirs = face(keras), _keras_optimizers(keras)
+    ours, theirs = (
+        keras_version.module_for("tfbigbatch.optimizers", keras),
+        keras_version.keras_package(keras).optimizers,
+    )
     return {**_registered, "adamw": theirs.AdamW, "lamb": ours.LAMB, "lars": ours.LARS, "momentum": theirs.SGD}
 
 
@@ -101,7 +86,7 @@ def get(name_or_config, keras=None, **arguments):
         return _made(name_or_config, makers, arguments)
     if isinstance(name_or_config, dict):
         if "class_name" in name_or_config:
-            return _keras_optimizers(keras).deserialize(name_or_config)
+            return keras_version.keras_package(keras).optimizers.deserialize(name_or_config)
         arguments = {**name_or_config, **arguments}
         name_or_config = arguments.pop("name", None)
     name = name_or_config.lower() if isinstance(name_or_config, str) else name_or_config
@@ -132,7 +117,7 @@ def _wrapped(optimizer, wrap, keras):
         return optimizer
     if wrap is not True and not isinstance(wrap, dict):
         raise ValueError(f"adasum={wrap!r}: expected True, False, or a dictionary such as {{'group_size': 8}}.")
-    wrapper = face(keras).Adasum
+    wrapper = keras_version.module_for("tfbigbatch.optimizers", keras).Adasum
     options = {} if wrap is True else wrap
     for option in options:
         if option not in (known := accepted_arguments(wrapper) - {"optimizer"}):

@@ -84,7 +84,7 @@ class Examination:
         self._model = TrainingModel(task.network())
         self._model.compile("sgd", task.loss(), weighted_metrics=task.metrics())
         self._start = self._model.network.get_weights()
-        self._sharpness = instruments.tf_keras.Sharpness(
+        self._sharpness = instruments.keras2.Sharpness(
             probe=self._batches(0, self._probes.sharpness), seed=config.seed, trace_samples=10
         )
 
@@ -102,7 +102,7 @@ class Examination:
         self._restore(step)
         found = {"step": step, **self._fit()}
         found.update(self._sharpness.measure(self._model, step))
-        noise = instruments.tf_keras.GradientNoiseScale(probe=self._fresh_probe)
+        noise = instruments.keras2.GradientNoiseScale(probe=self._fresh_probe)
         for look in range(self._probes.noise // (8 * _MICRO_BATCH)):
             measured = noise.measure(self._model, look)
         found.update({name: measured[name] for name in ("critical_batch_size", "low", "high") if name in measured})

@@ -1,30 +1,25 @@
-"""Rules that carry a tuned recipe from one batch size to another, and DATE, which watches them at work.
+"""Scaling rules that transfer a tuned recipe to another batch size, and DATE, which adjusts the warm-up as it runs.
 
-`DATE` is the callback of the `tf.keras` in use; `scaling.tf_keras.DATE` and `scaling.keras3.DATE`
-are those of one Keras each.
+`DATE` is the callback of the `tf.keras` in use; `scaling.keras2.DATE` and `scaling.keras3.DATE` are those of one
+Keras each.
 """
 
-import importlib
+from __future__ import annotations
 
-from tfbigbatch import keras_version
+from typing import Any
+
+from tfbigbatch.lazy_names import LazyNames
 from tfbigbatch.scaling.recipe import RULES, Recipe
 
-# Imported on first use: they need TensorFlow, the rules do not.
-_LAZY = ("DATE", "govern")
-_MODULES = ("keras3", "tf_keras")
+_HOMES = {"make_adjustable": "tfbigbatch.schedules.adjustable_warmup"}
 
-__all__ = ["RULES", "Recipe", *_LAZY]
-
-
-def __getattr__(name):
-    if name == "DATE":
-        return keras_version.face_of(__name__).DATE
-    if name == "govern":
-        return importlib.import_module("tfbigbatch.schedules.adjustable_warmup").govern
-    if name in _MODULES:
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join([*__all__, *_MODULES])}")
+__all__ = ["RULES", "Recipe", "DATE", "make_adjustable"]
+_lazy = LazyNames(__name__, _HOMES, ("DATE",))
 
 
-def __dir__():
-    return sorted([*globals(), *__all__, *_MODULES])
+def __getattr__(name: str) -> Any:
+    return _lazy.get(name)
+
+
+def __dir__() -> list[str]:
+    return _lazy.names()

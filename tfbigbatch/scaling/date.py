@@ -12,7 +12,7 @@ from tfbigbatch.instruments.probe_model import probe_mode
 from tfbigbatch.scaling.blow_up import best_loss, largest_relative_update, loss_blew_up, lowered_gain
 from tfbigbatch.scaling.date_state import DATEState
 from tfbigbatch.scaling.noise_limit import noise_gain
-from tfbigbatch.schedules.adjustable_warmup import GovernedSchedule
+from tfbigbatch.schedules.adjustable_warmup import AdjustableSchedule
 
 _LOOKS = 10  # over the planned warm-up
 _SMOOTHING = 0.5  # of the noise's two averages, a look: the gradient changes fast during a warm-up
@@ -23,7 +23,7 @@ _WATCH = 2.0  # warm-ups, so that the first updates at the peak are seen as well
 class DATEMixin:
     """Measures during the warm-up, and lowers the peak rate where the measurements say so.
 
-    The optimizer's schedule must be governed (`tfbigbatch.scaling.govern`). At a few updates, a
+    The optimizer's schedule must be adjustable (`tfbigbatch.scaling.make_adjustable`). At a few updates, a
     function of the step alone, DATE measures the loss and the gradients' norms on a fixed probe:
 
     - Noise: after a half and after the whole of the planned warm-up, the peak becomes at most what
@@ -122,7 +122,7 @@ class DATEMixin:
     def on_train_begin(self, logs=None):
         # Loss scaling wraps the optimizer that holds the schedule.
         self._optimizer = getattr(self.model.optimizer, "inner_optimizer", self.model.optimizer)
-        self._schedule = _governed_schedule(self._optimizer, self.model.distribute_strategy)
+        self._schedule = _adjustable_schedule(self._optimizer, self.model.distribute_strategy)
         self._every = self._measure_every or max(1, self._schedule.warmup_steps // _LOOKS)
         if self.state.value("last_look"):
             self._schedule.gain.assign(self.state.gain)
@@ -251,19 +251,20 @@ class DATEMixin:
             print(f"DATE at step {step}: {reason}; rate {seen['rate']:.4g}, peak {peak:.4g}", flush=True)
 
 
-def _governed_schedule(optimizer, strategy):
+def _adjustable_schedule(optimizer, strategy):
     """The optimizer's schedule, checked: it can be governed, and lives under the model's strategy."""
     schedule = getattr(optimizer, "_learning_rate", None)
-    if not isinstance(schedule, GovernedSchedule):
+    if not isinstance(schedule, AdjustableSchedule):
         raise InputError(
             f"DATE cannot change the rate of this {type(optimizer).__name__}: its learning_rate is "
-            f"{type(schedule).__name__}. Give it a governed warm-up: learning_rate=tfbigbatch.scaling.govern(schedule)."
+            f"{type(schedule).__name__}. Give it an adjustable warm-up: "
+            "learning_rate=tfbigbatch.scaling.make_adjustable(schedule)."
         )
     if schedule.warmup_steps < 1:
         raise InputError("DATE measures during the warm-up, and the schedule has none: set warmup_steps above 0.")
     if not strategy.extended.variable_created_in_scope(schedule.gain):
         raise InputError(
-            "DATE: the governed schedule was made outside the model's strategy. Call govern(schedule) within "
-            "`with strategy.scope():`, where the optimizer is made."
+            "DATE: the adjustable schedule was made outside the model's strategy. Call make_adjustable(schedule) "
+            "within `with strategy.scope():`, where the optimizer is made."
         )
     return schedule

@@ -1,23 +1,25 @@
-"""Learning-rate schedules in optimizer updates: a gradual warm-up, then a decay by name.
+"""Learning-rate schedules in optimizer steps: a gradual warm-up, then a decay selected by name.
 
-`build` makes a whole run's schedule for either Keras, `in_phases` one of several after each other; `GradualWarmup`
-is the class of the `tf.keras` in use. Durations such as '40 epochs' become updates through `to_steps`.
+`build` makes the schedule of a whole run for either Keras, `in_phases` joins several; `GradualWarmup` is the class of
+the `tf.keras` in use. `to_steps` converts durations such as '40 epochs' to steps.
 """
 
-import importlib
+from __future__ import annotations
 
-from tfbigbatch import keras_version
+from typing import Any
+
+from tfbigbatch.lazy_names import LazyNames
 
 _HOMES = {"DECAYS": "by_name", "build": "by_name", "in_phases": "phased", "to_steps": "durations"}
+_CLASSES = ("GradualWarmup",)
 
-__all__ = [*_HOMES, "GradualWarmup"]
+__all__ = [*_HOMES, *_CLASSES]
+_lazy = LazyNames(__name__, _HOMES, _CLASSES)
 
 
-def __getattr__(name):
-    if name in _HOMES:
-        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-    if name == "GradualWarmup":
-        return keras_version.face_of(__name__).GradualWarmup
-    if name in keras_version.KERAS:
-        return keras_version.face_of(__name__, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__all__)}")
+def __getattr__(name: str) -> Any:
+    return _lazy.get(name)
+
+
+def __dir__() -> list[str]:
+    return _lazy.names()

@@ -4,10 +4,10 @@ import tensorflow as tf
 
 from tfbigbatch import keras_version
 from tfbigbatch.errors import InputError
-from tfbigbatch.schedules.warmup import WarmupSchedule, warmup_rate
+from tfbigbatch.schedules.warmup import WarmupSchedule, linear_warmup
 
 
-def governed_rate(step, following, *, peak, warmup_steps, gain):
+def adjusted_learning_rate(step, following, *, peak, warmup_steps, gain):
     """The rate at an update: the planned rise, held down by `gain` times what follows it.
 
     rate(t) = min(peak * t / warmup_steps, gain * following)
@@ -28,11 +28,11 @@ def governed_rate(step, following, *, peak, warmup_steps, gain):
     if warmup_steps == 0:
         return ceiling
     # peak * t / t can round below the peak, which the plain warm-up ends on.
-    rise = tf.where(step == warmup_steps, peak, warmup_rate(step, peak, warmup_steps))
+    rise = tf.where(step == warmup_steps, peak, linear_warmup(step, peak, warmup_steps))
     return tf.minimum(rise, ceiling)
 
 
-class GovernedSchedule(WarmupSchedule):
+class AdjustableSchedule(WarmupSchedule):
     """What `GovernedWarmup` is in both Kerases: `WarmupSchedule` with `governed_rate`, the gain in a variable.
 
     Make it where the optimizer is made, inside the strategy's scope: the variable is then one of
@@ -76,7 +76,7 @@ class GovernedSchedule(WarmupSchedule):
     def __call__(self, step):
         step = tf.cast(step, tf.float32)
         following = self.after_warmup(tf.maximum(step - self.warmup_steps, 0.0))
-        return governed_rate(
+        return adjusted_learning_rate(
             step, following, peak=self.peak, warmup_steps=self.warmup_steps, gain=tf.convert_to_tensor(self.gain)
         )
 
@@ -86,7 +86,7 @@ class GovernedSchedule(WarmupSchedule):
         return {**plan, "gain": float(self.gain.numpy())}
 
 
-def govern(schedule):
+def make_adjustable(schedule):
     """The same warm-up and decay, with a gain that DATE can change.
 
     Args:
@@ -96,14 +96,14 @@ def govern(schedule):
     Raises:
       ValueError: it is another schedule, or its warm-up is no straight line.
     """
-    if isinstance(schedule, GovernedSchedule):
+    if isinstance(schedule, AdjustableSchedule):
         return schedule
-    for name in keras_version.KERAS:
-        face = keras_version.face_of("tfbigbatch.schedules", name)
+    for name in keras_version.PACKAGES:
+        face = keras_version.module_for("tfbigbatch.schedules", name)
         if isinstance(schedule, face.GradualWarmup):
             if schedule.rise != "linear":
                 raise InputError(f"a warm-up with rise={schedule.rise!r} cannot be governed: take rise='linear'.")
-            return face.GovernedWarmup(schedule.peak, schedule.warmup_steps, schedule.after, schedule.hold_steps)
+            return face.AdjustableWarmup(schedule.peak, schedule.warmup_steps, schedule.after, schedule.hold_steps)
     raise InputError(
         f"{schedule!r} cannot be governed: expected a GradualWarmup of tf_keras or Keras 3, as "
         "tfbigbatch.schedules.build gives."

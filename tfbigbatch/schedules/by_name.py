@@ -82,7 +82,7 @@ def build(
             f"remain={remain} of {total_steps} updates is update {int(remain * total_steps)}: expected a share of at "
             f"most 1, and the first halving after the warm-up of {warmup_steps}."
         )
-    face = keras_version.face_of("tfbigbatch.schedules", keras)
+    face = keras_version.module_for("tfbigbatch.schedules", keras)
     hold_steps = max(0, start - warmup_steps) if "start" in DECAYS[decay][1] else 0
     left = total_steps - warmup_steps - hold_steps
     if left < 0:

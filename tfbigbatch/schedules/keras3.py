@@ -1,27 +1,29 @@
-"""Our schedules for Keras 3 on TensorFlow."""
+"""The schedules as classes of Keras 3; `warmup`, `adjustable_warmup` and `phased` have what they compute."""
 
 import keras
 
-from tfbigbatch.schedules.adjustable_warmup import GovernedSchedule
+from tfbigbatch.schedules.adjustable_warmup import AdjustableSchedule
 from tfbigbatch.schedules.phased import PhasedSchedules
 from tfbigbatch.schedules.warmup import WarmupSchedule
 
 keras_schedules = keras.optimizers.schedules
+_registered = keras.saving.register_keras_serializable
 
 
-@keras.saving.register_keras_serializable(package="tfbigbatch")
+@_registered("tfbigbatch")
 class GradualWarmup(WarmupSchedule, keras_schedules.LearningRateSchedule):
-    __doc__ = WarmupSchedule.__doc__
     keras_schedules = keras_schedules
 
 
-@keras.saving.register_keras_serializable(package="tfbigbatch")
-class GovernedWarmup(GovernedSchedule, keras_schedules.LearningRateSchedule):
-    __doc__ = GovernedSchedule.__doc__
+# Registered under its earlier name, which saved models hold.
+@_registered("tfbigbatch", "GovernedWarmup")
+class AdjustableWarmup(AdjustableSchedule, keras_schedules.LearningRateSchedule):
     keras_schedules = keras_schedules
 
 
-@keras.saving.register_keras_serializable(package="tfbigbatch")
+@_registered("tfbigbatch")
 class PhasedSchedule(PhasedSchedules, keras_schedules.LearningRateSchedule):
-    __doc__ = PhasedSchedules.__doc__
     keras_schedules = keras_schedules
+
+
+GovernedWarmup = AdjustableWarmup

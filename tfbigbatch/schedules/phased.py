@@ -64,5 +64,5 @@ def in_phases(schedules, steps, keras=None):
     Raises:
       ValueError: the two are not of one length, or a phase has no update.
     """
-    phased = keras_version.face_of("tfbigbatch.schedules", keras).PhasedSchedule(schedules, steps)
+    phased = keras_version.module_for("tfbigbatch.schedules", keras).PhasedSchedule(schedules, steps)
     return phased if len(schedules) > 1 else schedules[0]

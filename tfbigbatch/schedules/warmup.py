@@ -8,12 +8,12 @@ from tfbigbatch.errors import InputError, nearest
 _FIRST_SHARE = 0.01
 
 
-def warmup_rate(step, peak, warmup_steps):
+def linear_warmup(step, peak, warmup_steps):
     """The rate of update `step` (float32, from 0) on the straight line from 0 to `peak` at `warmup_steps`."""
     return peak * step / warmup_steps
 
 
-def exponential_rate(step, peak, warmup_steps):
+def exponential_warmup(step, peak, warmup_steps):
     """The rate of update `step` (float32, from 0), times the same at each, from 1% of `peak` to it at `warmup_steps`.
 
     As in MLPerf's GNMT.
@@ -21,7 +21,7 @@ def exponential_rate(step, peak, warmup_steps):
     return peak * _FIRST_SHARE ** (1.0 - step / warmup_steps)
 
 
-RISES = {"linear": warmup_rate, "exponential": exponential_rate}
+WARMUP_SHAPES = {"linear": linear_warmup, "exponential": exponential_warmup}
 
 
 class WarmupSchedule:
@@ -46,8 +46,8 @@ class WarmupSchedule:
 
     def __init__(self, peak, warmup_steps, after=None, hold_steps=0, rise="linear"):
         super().__init__()
-        if rise not in RISES:
-            raise InputError(f"the warm-up's rise {rise!r} is unknown. {nearest(rise, RISES)}")
+        if rise not in WARMUP_SHAPES:
+            raise InputError(f"the warm-up's rise {rise!r} is unknown. {nearest(rise, WARMUP_SHAPES)}")
         self.peak = peak
         self.warmup_steps = warmup_steps
         self.after = after
@@ -59,7 +59,9 @@ class WarmupSchedule:
         following = self.after_warmup(tf.maximum(step - self.warmup_steps, 0.0))
         if self.warmup_steps == 0:
             return following
-        return tf.where(step < self.warmup_steps, RISES[self.rise](step, self.peak, self.warmup_steps), following)
+        return tf.where(
+            step < self.warmup_steps, WARMUP_SHAPES[self.rise](step, self.peak, self.warmup_steps), following
+        )
 
     def after_warmup(self, since):
         """The rate `since` updates (float32, 0 or more) after the warm-up's end."""

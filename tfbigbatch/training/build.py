@@ -32,7 +32,7 @@ def compiled_model(config, phases, *, jit_compile=False):
     model.compile(
         optimizer=_optimizer(
             optimizer_fields(config),
-            scaling.govern(plan.learning_rate) if config.date.enabled else run_phases.learning_rate(phases),
+            scaling.make_adjustable(plan.learning_rate) if config.date.enabled else run_phases.learning_rate(phases),
         ),
         loss=task.loss(),
         weighted_metrics=task.metrics(),

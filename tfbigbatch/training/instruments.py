@@ -33,7 +33,7 @@ class RunInstruments:
     def __init__(self, config, model, task, write, model_dir):
         self._config, self._task, self._model = config, task, model
         self._log = _RunLog(write, os.path.join(model_dir, "instruments"))
-        fields, faces = config.instruments, instruments.tf_keras
+        fields, faces = config.instruments, instruments.keras2
         self._step_gradients = self._noise = self._plot = None
         noise = fields.noise_scale.enabled and fields.noise_scale.source == "steps"
         if fields.layers.enabled or noise:

@@ -53,7 +53,7 @@ def _measure(path):
     """One process' share: all of it, or a worker of TF_CONFIG's cluster."""
     import tensorflow as tf
 
-    from tfbigbatch.optimizers import adasum_exchange
+    from tfbigbatch.optimizers.adasum import exchange
     from tfbigbatch.training import strategy as strategies
 
     options = flags.FLAGS
@@ -91,7 +91,7 @@ def _measure(path):
         return strategy.run(replica)
 
     gradients = gradients_of_all()
-    contenders = {"all_reduce": function(all_reduce), "adasum": function(adasum_exchange.combined)}
+    contenders = {"all_reduce": function(all_reduce), "adasum": function(exchange.combined)}
     rows = []
     for number in range(options.repeats + 1):
         row = {}

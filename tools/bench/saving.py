@@ -28,7 +28,7 @@ def _main(unused):
     import tensorflow as tf
     import tf_keras
 
-    from tfbigbatch.optimizers.tf_keras import LAMB
+    from tfbigbatch.optimizers.keras2 import LAMB
     from tfbigbatch.training.checkpoints import Checkpoints
 
     options = flags.FLAGS

@@ -7,9 +7,9 @@ import tensorflow as tf
 from tests.conftest import mirrored
 from tests.helpers.adasum_in_numpy import tree
 from tests.helpers.keras_versions import (
-    FACE,
-    FACES,
     KERAS,
+    KERAS_VERSIONS,
+    OPTIMIZERS,
     assert_same_weights,
     fitted,
     make,
@@ -19,17 +19,17 @@ from tests.helpers.keras_versions import (
 from tests.helpers.keras_versions import variables as make_variables
 from tfbigbatch import optimizers
 
-both_faces = pytest.mark.parametrize("face", FACES)
+both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 
 
-def sgd(face, rate=0.1, **arguments):
-    return KERAS[face].optimizers.SGD(rate, **arguments)
+def sgd(keras_version, rate=0.1, **arguments):
+    return KERAS[keras_version].optimizers.SGD(rate, **arguments)
 
 
-def applied(face, optimizer, strategy, of_replicas, sparse=False):
+def applied(keras_version, optimizer, strategy, of_replicas, sparse=False):
     """The change of a variable [4, 2] after one update; `of_replicas`: [replicas, 4, 2]."""
     with strategy.scope():
-        [weight] = make_variables(face, {"kernel": np.ones((4, 2))})
+        [weight] = make_variables(keras_version, {"kernel": np.ones((4, 2))})
         rule = optimizer()
         rule.build([weight])
     values = tf.constant(of_replicas, tf.float32) / strategy.num_replicas_in_sync
@@ -56,14 +56,14 @@ def random_gradients(replicas):
     return random.normal(size=(4, 2)) + random.normal(size=(replicas, 4, 2))
 
 
-@both_faces
+@both_versions
 @pytest.mark.parametrize("combine", ["gradients", "updates"])
 @pytest.mark.parametrize("replicas, sparse", [(2, True), (3, False), (4, False)])
-def test_one_update_is_that_of_the_tree(face, combine, replicas, sparse):
+def test_one_update_is_that_of_the_tree(keras_version, combine, replicas, sparse):
     gradients = random_gradients(replicas)
     change, rule = applied(
-        face,
-        lambda: make(face, "Adasum", optimizer=sgd(face), combine=combine),
+        keras_version,
+        lambda: make(keras_version, "Adasum", optimizer=sgd(keras_version), combine=combine),
         mirrored(replicas),
         gradients,
         sparse,
@@ -72,55 +72,70 @@ def test_one_update_is_that_of_the_tree(face, combine, replicas, sparse):
     assert int(np.asarray(tf.convert_to_tensor(rule.iterations))) == 1
 
 
-@both_faces
-def test_clipping_follows_the_sum_of_gradients_and_precedes_that_of_updates(face):
+@both_versions
+def test_clipping_follows_the_sum_of_gradients_and_precedes_that_of_updates(keras_version):
     gradients = random_gradients(2)
 
     def rule(combine):
-        return lambda: make(face, "Adasum", optimizer=sgd(face, 1.0, global_clipnorm=0.5), combine=combine)
+        return lambda: make(
+            keras_version, "Adasum", optimizer=sgd(keras_version, 1.0, global_clipnorm=0.5), combine=combine
+        )
 
-    change, _ = applied(face, rule("updates"), mirrored(2), gradients)
+    change, _ = applied(keras_version, rule("updates"), mirrored(2), gradients)
     clipped = [0.5 * gradient / np.linalg.norm(gradient) for gradient in gradients]
     np.testing.assert_allclose(change, -tree(clipped), rtol=1e-4, atol=1e-6)
-    change, _ = applied(face, rule("gradients"), mirrored(2), gradients)
+    change, _ = applied(keras_version, rule("gradients"), mirrored(2), gradients)
     combined = tree(gradients)
     np.testing.assert_allclose(change, -0.5 * combined / np.linalg.norm(combined), rtol=1e-4, atol=1e-6)
 
 
-@both_faces
-def test_lamb_is_taken_by_each_replica_from_its_own_gradient(face):
+@both_versions
+def test_lamb_is_taken_by_each_replica_from_its_own_gradient(keras_version):
     gradients = random_gradients(2)
     options = {"learning_rate": 0.1, "weight_decay": 0.01, "global_clipnorm": 0.3}
     alone = [
-        applied(face, lambda: make(face, "LAMB", **options), tf.distribute.OneDeviceStrategy("CPU:0"), gradient[None])[
-            0
-        ]
+        applied(
+            keras_version,
+            lambda: make(keras_version, "LAMB", **options),
+            tf.distribute.OneDeviceStrategy("CPU:0"),
+            gradient[None],
+        )[0]
         for gradient in gradients
     ]
     change, _ = applied(
-        face, lambda: make(face, "Adasum", optimizer=make(face, "LAMB", **options)), mirrored(2), gradients
+        keras_version,
+        lambda: make(keras_version, "Adasum", optimizer=make(keras_version, "LAMB", **options)),
+        mirrored(2),
+        gradients,
     )
     np.testing.assert_allclose(change, tree(alone), rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("face, name", [("tf_keras", "LARS"), ("keras3", "LAMB")])
-def test_one_replica_is_the_optimizer_alone(face, name):
+@pytest.mark.parametrize("keras_version, name", [("tf_keras", "LARS"), ("keras3", "LAMB")])
+def test_one_replica_is_the_optimizer_alone(keras_version, name):
     one = tf.distribute.OneDeviceStrategy("CPU:0")
-    alone = fitted(face, lambda: make(face, name, learning_rate=0.02), one, steps=6)
-    wrapped = fitted(face, lambda: make(face, "Adasum", optimizer=make(face, name, learning_rate=0.02)), one, steps=6)
+    alone = fitted(keras_version, lambda: make(keras_version, name, learning_rate=0.02), one, steps=6)
+    wrapped = fitted(
+        keras_version,
+        lambda: make(keras_version, "Adasum", optimizer=make(keras_version, name, learning_rate=0.02)),
+        one,
+        steps=6,
+    )
     assert_same_weights(wrapped, alone, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("face, combine", [("tf_keras", "updates"), ("keras3", "gradients")])
-def test_fit_on_equal_parts_is_training_on_one_part(face, combine):
+@pytest.mark.parametrize("keras_version, combine", [("tf_keras", "updates"), ("keras3", "gradients")])
+def test_fit_on_equal_parts_is_training_on_one_part(keras_version, combine):
     """The parts' gradients are equal, and so their combination is each of them."""
     x, y = small_data(48)
 
     def weights_after(strategy, copies):
         with strategy.scope():
-            model = small_model(face)
-            inner = make(face, "LAMB", learning_rate=0.05)
-            model.compile(make(face, "Adasum", optimizer=inner, combine=combine), loss="mse", jit_compile=False)
+            model = small_model(keras_version)
+            inner = make(keras_version, "LAMB", learning_rate=0.05)
+            model.compile(
+                make(keras_version, "Adasum", optimizer=inner, combine=combine), loss="mse", jit_compile=False
+            )
         batches = [np.concatenate([batch] * copies) for batch in np.split(x, 6)]
         targets = [np.concatenate([batch] * copies) for batch in np.split(y, 6)]
         model.fit(np.concatenate(batches), np.concatenate(targets), batch_size=8 * copies, shuffle=False, verbose=0)
@@ -129,16 +144,20 @@ def test_fit_on_equal_parts_is_training_on_one_part(face, combine):
     assert_same_weights(weights_after(mirrored(2), 2), weights_after(tf.distribute.OneDeviceStrategy("CPU:0"), 1))
 
 
-@both_faces
+@both_versions
 @pytest.mark.parametrize("combine", ["gradients", "updates"])
-def test_an_infinity_on_one_replica_skips_the_step_of_all(face, combine):
-    keras, strategy = KERAS[face], mirrored(2)
+def test_an_infinity_on_one_replica_skips_the_step_of_all(keras_version, combine):
+    keras, strategy = KERAS[keras_version], mirrored(2)
     with strategy.scope():
-        model = small_model(face)
+        model = small_model(keras_version)
         model.build((None, 4))
-        inner = make(face, "LAMB", learning_rate=0.1)
-        wrapper = keras.mixed_precision.LossScaleOptimizer if face == "tf_keras" else FACE[face].LossScaleOptimizer
-        scaled = wrapper(make(face, "Adasum", optimizer=inner, combine=combine), initial_scale=4.0)
+        inner = make(keras_version, "LAMB", learning_rate=0.1)
+        wrapper = (
+            keras.mixed_precision.LossScaleOptimizer
+            if keras_version == "tf_keras"
+            else OPTIMIZERS[keras_version].LossScaleOptimizer
+        )
+        scaled = wrapper(make(keras_version, "Adasum", optimizer=inner, combine=combine), initial_scale=4.0)
         scaled.build(model.trainable_variables)
 
     @tf.function
@@ -152,7 +171,7 @@ def test_an_infinity_on_one_replica_skips_the_step_of_all(face, combine):
         strategy.run(replica)
 
     def scale():
-        return float(np.asarray(scaled.loss_scale if face == "tf_keras" else scaled.dynamic_scale))
+        return float(np.asarray(scaled.loss_scale if keras_version == "tf_keras" else scaled.dynamic_scale))
 
     before = model.get_weights()
     step(tf.constant(1))
@@ -164,10 +183,12 @@ def test_an_infinity_on_one_replica_skips_the_step_of_all(face, combine):
     assert not np.array_equal(before[0], model.get_weights()[0])
 
 
-@both_faces
-def test_a_replicas_moments_survive_a_checkpoint(face, tmp_path):
+@both_versions
+def test_a_replicas_moments_survive_a_checkpoint(keras_version, tmp_path):
     strategy, gradients = mirrored(2), random_gradients(2)
-    _, rule = applied(face, lambda: make(face, "Adasum", optimizer=make(face, "LAMB")), strategy, gradients)
+    _, rule = applied(
+        keras_version, lambda: make(keras_version, "Adasum", optimizer=make(keras_version, "LAMB")), strategy, gradients
+    )
     saved = rule.checkpointing()
 
     def copies():
@@ -191,37 +212,49 @@ def test_a_replicas_moments_survive_a_checkpoint(face, tmp_path):
         np.testing.assert_array_equal(actual, expected)
 
 
-@both_faces
-def test_a_checkpoint_is_that_of_the_optimizer_alone(face, tmp_path):
-    model = fitted(face, lambda: make(face, "Adasum", optimizer=make(face, "LAMB", learning_rate=0.02)), steps=3)
+@both_versions
+def test_a_checkpoint_is_that_of_the_optimizer_alone(keras_version, tmp_path):
+    model = fitted(
+        keras_version,
+        lambda: make(keras_version, "Adasum", optimizer=make(keras_version, "LAMB", learning_rate=0.02)),
+        steps=3,
+    )
     path = tf.train.Checkpoint(model=model, optimizer=model.optimizer).save(str(tmp_path / "checkpoint"))
-    alone = fitted(face, lambda: make(face, "LAMB", learning_rate=0.02), steps=1)
+    alone = fitted(keras_version, lambda: make(keras_version, "LAMB", learning_rate=0.02), steps=1)
     tf.train.Checkpoint(model=alone, optimizer=alone.optimizer).restore(path).assert_existing_objects_matched()
     for one, other in zip(model.optimizer.variables, alone.optimizer.variables):
         np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
 
 
-@both_faces
-def test_serialisation_and_files_go_round(face, tmp_path):
-    keras = KERAS[face]
+@both_versions
+def test_serialisation_and_files_go_round(keras_version, tmp_path):
+    keras = KERAS[keras_version]
 
     def rule():
-        inner = make(face, "LAMB", learning_rate=keras.optimizers.schedules.CosineDecay(0.1, 10), weight_decay=0.01)
-        return make(face, "Adasum", optimizer=inner, combine="gradients", group_size=2)
+        inner = make(
+            keras_version, "LAMB", learning_rate=keras.optimizers.schedules.CosineDecay(0.1, 10), weight_decay=0.01
+        )
+        return make(keras_version, "Adasum", optimizer=inner, combine="gradients", group_size=2)
 
     again = keras.optimizers.deserialize(keras.optimizers.serialize(rule()))
-    assert again.get_config() == rule().get_config() and type(again) is FACE[face].Adasum
-    model = fitted(face, lambda: make(face, "Adasum", optimizer=make(face, "LAMB", learning_rate=0.02)), steps=3)
+    assert again.get_config() == rule().get_config() and type(again) is OPTIMIZERS[keras_version].Adasum
+    model = fitted(
+        keras_version,
+        lambda: make(keras_version, "Adasum", optimizer=make(keras_version, "LAMB", learning_rate=0.02)),
+        steps=3,
+    )
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert type(loaded.optimizer) is FACE[face].Adasum
+    assert type(loaded.optimizer) is OPTIMIZERS[keras_version].Adasum
     for one, other in zip(model.optimizer.variables, loaded.optimizer.variables):
         np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
 
 
-@both_faces
-def test_what_the_optimizer_has_can_be_read_and_set(face):
-    rule = make(face, "Adasum", optimizer=make(face, "LAMB", learning_rate=0.5, layer_statistics=True))
+@both_versions
+def test_what_the_optimizer_has_can_be_read_and_set(keras_version):
+    rule = make(
+        keras_version, "Adasum", optimizer=make(keras_version, "LAMB", learning_rate=0.5, layer_statistics=True)
+    )
     rule.learning_rate = 0.25
     assert float(np.asarray(rule.learning_rate)) == 0.25
     assert float(np.asarray(rule.inner_optimizer.learning_rate)) == 0.25
@@ -229,46 +262,53 @@ def test_what_the_optimizer_has_can_be_read_and_set(face):
         rule.layer_statistics()
 
 
-@both_faces
+@both_versions
 @pytest.mark.parametrize(
     "optimizer, options, message",
     [
         (sgd, {"combine": "sum"}, "combine='sum' is unknown; expected 'gradients' or 'updates'"),
         (sgd, {"group_size": 0}, "group_size=0 is not a number of replicas"),
-        (lambda face: make(face, "Adasum", optimizer=sgd(face)), {}, "combined twice"),
-        (lambda face: KERAS[face].optimizers.Adam(use_ema=True), {}, "use_ema=True"),
-        (lambda face: make(face, "LARS", accumulation_steps=2), {}, "accumulation_steps=2"),
-        (lambda face: 3, {}, "was given 3"),
+        (lambda keras_version: make(keras_version, "Adasum", optimizer=sgd(keras_version)), {}, "combined twice"),
+        (lambda keras_version: KERAS[keras_version].optimizers.Adam(use_ema=True), {}, "use_ema=True"),
+        (lambda keras_version: make(keras_version, "LARS", accumulation_steps=2), {}, "accumulation_steps=2"),
+        (lambda keras_version: 3, {}, "was given 3"),
     ],
 )
-def test_what_cannot_be_wrapped_is_refused(face, optimizer, options, message):
+def test_what_cannot_be_wrapped_is_refused(keras_version, optimizer, options, message):
     with pytest.raises(ValueError, match=message):
-        make(face, "Adasum", optimizer=optimizer(face), **options)
+        make(keras_version, "Adasum", optimizer=optimizer(keras_version), **options)
 
 
-@both_faces
-def test_groups_must_divide_the_replicas(face):
+@both_versions
+def test_groups_must_divide_the_replicas(keras_version):
     with pytest.raises(ValueError, match="3 replicas do not divide into groups of group_size=2"):
-        applied(face, lambda: make(face, "Adasum", optimizer=sgd(face), group_size=2), mirrored(3), random_gradients(3))
+        applied(
+            keras_version,
+            lambda: make(keras_version, "Adasum", optimizer=sgd(keras_version), group_size=2),
+            mirrored(3),
+            random_gradients(3),
+        )
 
 
-@both_faces
-def test_the_form_follows_the_optimizer(face):
+@both_versions
+def test_the_form_follows_the_optimizer(keras_version):
     def form(optimizer):
-        return make(face, "Adasum", optimizer=optimizer).combine
+        return make(keras_version, "Adasum", optimizer=optimizer).combine
 
-    keras = KERAS[face].optimizers
-    assert [form(keras.SGD()), form(make(face, "LARS"))] == ["gradients"] * 2
-    assert [form(keras.Adam()), form(keras.AdamW()), form(make(face, "LAMB"))] == ["updates"] * 3
+    keras = KERAS[keras_version].optimizers
+    assert [form(keras.SGD()), form(make(keras_version, "LARS"))] == ["gradients"] * 2
+    assert [form(keras.Adam()), form(keras.AdamW()), form(make(keras_version, "LAMB"))] == ["updates"] * 3
 
 
-@both_faces
-def test_any_registered_optimizer_is_wrapped_by_name(face):
-    rule = optimizers.get("lamb", keras=face, adasum=True)
-    assert type(rule) is FACE[face].Adasum and type(rule.inner_optimizer) is FACE[face].LAMB
-    assert optimizers.get("momentum", keras=face, adasum={"group_size": 4}).group_size == 4
-    assert type(optimizers.get("lamb", keras=face, adasum=False)) is FACE[face].LAMB
+@both_versions
+def test_any_registered_optimizer_is_wrapped_by_name(keras_version):
+    rule = optimizers.get("lamb", keras=keras_version, adasum=True)
+    assert (
+        type(rule) is OPTIMIZERS[keras_version].Adasum and type(rule.inner_optimizer) is OPTIMIZERS[keras_version].LAMB
+    )
+    assert optimizers.get("momentum", keras=keras_version, adasum={"group_size": 4}).group_size == 4
+    assert type(optimizers.get("lamb", keras=keras_version, adasum=False)) is OPTIMIZERS[keras_version].LAMB
     with pytest.raises(ValueError, match="Did you mean 'group_size'"):
-        optimizers.get("lamb", keras=face, adasum={"groupsize": 4})
+        optimizers.get("lamb", keras=keras_version, adasum={"groupsize": 4})
     with pytest.raises(ValueError, match="adasum='yes': expected True"):
-        optimizers.get("lamb", keras=face, adasum="yes")
+        optimizers.get("lamb", keras=keras_version, adasum="yes")

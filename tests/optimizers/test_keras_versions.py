@@ -10,14 +10,24 @@ import pytest
 import tensorflow as tf
 
 import tfbigbatch
-from tests.helpers.keras_versions import FACE, FACES, KERAS, fitted, make, small_model, variables
+from tests.helpers.keras_versions import (
+    KERAS,
+    KERAS_VERSIONS,
+    fitted,
+    make,
+    small_model,
+    variables,
+)
+from tests.helpers.keras_versions import (
+    OPTIMIZERS as CLASSES,
+)
 from tests.helpers.numpy_rules import lamb_run, lars_run
 
 OPTIMIZERS = [
     ("LARS", {"learning_rate": 0.5, "weight_decay": 0.01, "eeta": 0.05}),
     ("LAMB", {"learning_rate": 0.02, "weight_decay": 0.01}),
 ]
-both_faces = pytest.mark.parametrize("face", FACES)
+both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 both_optimizers = pytest.mark.parametrize("name, arguments", OPTIMIZERS)
 
 
@@ -27,14 +37,14 @@ def applied(optimizer, gradients, variables, dtype="float32"):
         optimizer.apply_gradients([(tf.constant(g, dtype), variable) for g, variable in zip(row, variables)])
 
 
-@both_faces
+@both_versions
 @both_optimizers
-def test_compile_and_fit_learns(face, name, arguments):
+def test_compile_and_fit_learns(keras_version, name, arguments):
     random = np.random.RandomState(0)
     x = random.normal(size=(256, 4)).astype("float32")
-    model = small_model(face, units=16, outputs=3)
-    loss = KERAS[face].losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(optimizer=make(face, name, **arguments), loss=loss, metrics=["accuracy"])
+    model = small_model(keras_version, units=16, outputs=3)
+    loss = KERAS[keras_version].losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(optimizer=make(keras_version, name, **arguments), loss=loss, metrics=["accuracy"])
     history = model.fit(x, np.argmax(x[:, :3], axis=1), batch_size=64, epochs=25, verbose=0).history
     assert history["accuracy"][-1] > 0.8 > history["accuracy"][0]
 
@@ -52,17 +62,17 @@ FORMS = [
 ]
 
 
-@both_faces
+@both_versions
 @pytest.mark.parametrize("compiled", [None, "graph", "xla"])
-def test_twelve_updates_with_a_changing_rate_follow_numpy(face, compiled):
+def test_twelve_updates_with_a_changing_rate_follow_numpy(keras_version, compiled):
     random = np.random.RandomState(1)
     weight, gradients = random.normal(size=(5, 4)), random.normal(size=(12, 5, 4))
     rates = [0.05 + (0.01 - 0.05) * step / 12 for step in range(12)]
     for name, options, reference, reference_options in FORMS:
-        schedule = KERAS[face].optimizers.schedules.PolynomialDecay(0.05, 12, 0.01)
-        [variable] = variables(face, {"kernel": weight})
+        schedule = KERAS[keras_version].optimizers.schedules.PolynomialDecay(0.05, 12, 0.01)
+        [variable] = variables(keras_version, {"kernel": weight})
         optimizer = make(
-            face, name, learning_rate=schedule, weight_decay=0.01, jit_compile=compiled == "xla", **options
+            keras_version, name, learning_rate=schedule, weight_decay=0.01, jit_compile=compiled == "xla", **options
         )
 
         def update(gradient):
@@ -75,73 +85,73 @@ def test_twelve_updates_with_a_changing_rate_follow_numpy(face, compiled):
         np.testing.assert_allclose(variable.numpy(), expected, rtol=1e-5, atol=2e-6, err_msg=f"{name} {options}")
 
 
-@both_faces
-def test_pre_normalised_gradients_are_of_global_norm_one(face):
+@both_versions
+def test_pre_normalised_gradients_are_of_global_norm_one(keras_version):
     random = np.random.RandomState(5)
     weights = {"a": random.normal(size=6), "b": random.normal(size=(2, 3))}
     gradients = [[10 * random.normal(size=6), 10 * random.normal(size=(2, 3))] for _ in range(4)]
-    ours = variables(face, weights)
-    applied(make(face, "LAMB", learning_rate=0.1, pre_normalize=True), gradients, ours)
+    ours = variables(keras_version, weights)
+    applied(make(keras_version, "LAMB", learning_rate=0.1, pre_normalize=True), gradients, ours)
     scaled = [[g / np.sqrt(sum((h**2).sum() for h in row)) for g in row] for row in gradients]
     for i, (variable, weight) in enumerate(zip(ours, weights.values())):
         expected = lamb_run(weight, [row[i] for row in scaled], [0.1] * 4, wd=0.0)
         np.testing.assert_allclose(variable.numpy(), expected, rtol=1e-5, atol=1e-6)
 
 
-@both_faces
-def test_exclusions_act_on_decay_and_on_the_ratio_apart(face):
+@both_versions
+def test_exclusions_act_on_decay_and_on_the_ratio_apart(keras_version):
     random = np.random.RandomState(2)
     weights = {name: random.normal(size=6) for name in ("kernel", "bias", "gamma")}
     gradients = [[random.normal(size=6) for _ in weights] for _ in range(3)]
     optimizer = make(
-        face,
+        keras_version,
         "LAMB",
         learning_rate=0.01,
         weight_decay=0.1,
         exclude_from_weight_decay=["bias", "gamma"],
         exclude_from_layer_adaptation=["gamma$"],
     )
-    ours = variables(face, weights)
+    ours = variables(keras_version, weights)
     applied(optimizer, gradients, ours)
     for i, (name, decay, adapt) in enumerate((("kernel", 0.1, True), ("bias", 0.0, True), ("gamma", 0.0, False))):
         expected = lamb_run(weights[name], [row[i] for row in gradients], [0.01] * 3, wd=decay, adapt=adapt)
         np.testing.assert_allclose(ours[i].numpy(), expected, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
-@both_faces
+@both_versions
 @pytest.mark.parametrize("given, expected_adapts", [(None, [True, False]), ([], [True, True])])
-def test_no_adaptation_list_means_as_decay_and_an_empty_one_means_none(face, given, expected_adapts):
-    optimizer = make(face, "LARS", exclude_from_weight_decay=["bias"], exclude_from_layer_adaptation=given)
-    optimizer.build(variables(face, {"kernel": [1.0], "bias": [1.0]}))
+def test_no_adaptation_list_means_as_decay_and_an_empty_one_means_none(keras_version, given, expected_adapts):
+    optimizer = make(keras_version, "LARS", exclude_from_weight_decay=["bias"], exclude_from_layer_adaptation=given)
+    optimizer.build(variables(keras_version, {"kernel": [1.0], "bias": [1.0]}))
     assert optimizer._adapts == expected_adapts
 
 
-@both_faces
-def test_keras_own_method_of_exclusion_counts_too(face):
-    optimizer = make(face, "LAMB", weight_decay=0.1)
+@both_versions
+def test_keras_own_method_of_exclusion_counts_too(keras_version):
+    optimizer = make(keras_version, "LAMB", weight_decay=0.1)
     optimizer.exclude_from_weight_decay(var_names=["bias"])
-    optimizer.build(variables(face, {"kernel": [1.0], "bias": [1.0]}))
+    optimizer.build(variables(keras_version, {"kernel": [1.0], "bias": [1.0]}))
     assert list(optimizer._decays) == list(optimizer._adapts) == [True, False]
 
 
-@both_faces
-def test_the_usual_set_excludes_norms_and_biases_by_name(face):
-    layers = KERAS[face].layers
-    model = KERAS[face].Sequential(
+@both_versions
+def test_the_usual_set_excludes_norms_and_biases_by_name(keras_version):
+    layers = KERAS[keras_version].layers
+    model = KERAS[keras_version].Sequential(
         [layers.Input((8, 8, 3)), layers.Conv2D(4, 3), layers.BatchNormalization(), layers.LayerNormalization()]
         + [layers.Flatten(), layers.Dense(2)]
     )
-    optimizer = make(face, "LAMB", exclude_from_weight_decay="norm_and_bias")
+    optimizer = make(keras_version, "LAMB", exclude_from_weight_decay="norm_and_bias")
     optimizer.build(model.trainable_variables)
     decayed = [path for path, decays in zip(optimizer._paths, optimizer._decays) if decays]
     assert len(decayed) == 2 and all(path.endswith("kernel") for path in decayed)
     assert optimizer.get_config()["exclude_from_weight_decay"] == "norm_and_bias"
 
 
-@both_faces
-def test_a_pattern_without_a_match_warns_once_with_likely_paths(face):
-    model = small_model(face)
-    optimizer = make(face, "LAMB", exclude_from_weight_decay=["biass", "kernel"])
+@both_versions
+def test_a_pattern_without_a_match_warns_once_with_likely_paths(keras_version):
+    model = small_model(keras_version)
+    optimizer = make(keras_version, "LAMB", exclude_from_weight_decay=["biass", "kernel"])
     with pytest.warns(UserWarning, match="'biass' matches none of the 4 variables.*could have meant: .*bias") as caught:
         optimizer.build(model.trainable_variables)
     assert len([each for each in caught if "matches none" in str(each.message)]) == 1
@@ -150,10 +160,10 @@ def test_a_pattern_without_a_match_warns_once_with_likely_paths(face):
         optimizer.build(model.trainable_variables)
 
 
-@both_faces
+@both_versions
 @both_optimizers
-def test_config_round_trip_keeps_everything(face, name, arguments):
-    schedules = KERAS[face].optimizers.schedules
+def test_config_round_trip_keeps_everything(keras_version, name, arguments):
+    schedules = KERAS[keras_version].optimizers.schedules
     options = {
         "learning_rate": schedules.CosineDecay(0.1, 100),
         "weight_decay": schedules.PolynomialDecay(0.1, 10, 0.01),
@@ -167,8 +177,8 @@ def test_config_round_trip_keeps_everything(face, name, arguments):
     }
     if name == "LAMB":
         options.update(trust_ratio_bounds=(None, 10.0), pre_normalize=True, bias_correction=False)
-    optimizer = make(face, name, **options)
-    serializer = KERAS[face].optimizers
+    optimizer = make(keras_version, name, **options)
+    serializer = KERAS[keras_version].optimizers
     stored = serializer.serialize(optimizer)
     assert stored["registered_name"] == f"tfbigbatch>{name}"
     restored = serializer.deserialize(stored)
@@ -185,20 +195,20 @@ def test_config_round_trip_keeps_everything(face, name, arguments):
     }
 
 
-@both_faces
+@both_versions
 @pytest.mark.parametrize("rate", [1, np.float32(1.0), np.int64(1)])
-def test_any_number_is_a_rate(face, rate):
-    assert float(make(face, "LAMB", learning_rate=rate).learning_rate.numpy()) == 1.0
+def test_any_number_is_a_rate(keras_version, rate):
+    assert float(make(keras_version, "LAMB", learning_rate=rate).learning_rate.numpy()) == 1.0
 
 
-@both_faces
-def test_a_callable_rate_and_a_scheduled_decay_follow_numpy(face):
+@both_versions
+def test_a_callable_rate_and_a_scheduled_decay_follow_numpy(keras_version):
     random = np.random.RandomState(3)
     weight, gradients = random.normal(size=6), random.normal(size=(5, 6))
     rate = tf.Variable(0.1)
-    decay = KERAS[face].optimizers.schedules.PolynomialDecay(0.2, 5, 0.0)
-    [variable] = variables(face, {"kernel": weight})
-    optimizer = make(face, "LAMB", learning_rate=lambda: rate * 0.5, weight_decay=decay)
+    decay = KERAS[keras_version].optimizers.schedules.PolynomialDecay(0.2, 5, 0.0)
+    [variable] = variables(keras_version, {"kernel": weight})
+    optimizer = make(keras_version, "LAMB", learning_rate=lambda: rate * 0.5, weight_decay=decay)
     update = tf.function(lambda gradient: optimizer.apply_gradients([(gradient, variable)]) is None)
     rates, decays = [0.05, 0.04, 0.03, 0.02, 0.01], [0.2, 0.16, 0.12, 0.08, 0.04]
     for value, gradient in zip(rates, gradients):
@@ -209,69 +219,76 @@ def test_a_callable_rate_and_a_scheduled_decay_follow_numpy(face):
     assert optimizer.get_config()["learning_rate"] == pytest.approx(0.01)
 
 
-@both_faces
+@both_versions
 @both_optimizers
-def test_a_saved_model_goes_on_as_if_never_stopped(face, name, arguments, tmp_path):
+def test_a_saved_model_goes_on_as_if_never_stopped(keras_version, name, arguments, tmp_path):
     options = {"exclude_from_weight_decay": ["bias"], "jit_compile": name == "LARS"}
-    model = fitted(face, lambda: make(face, name, **arguments, **options), steps=5)
-    formats = [tmp_path / "model.keras"] + ([tmp_path / "saved_model"] if face == "tf_keras" else [])
+    model = fitted(keras_version, lambda: make(keras_version, name, **arguments, **options), steps=5)
+    formats = [tmp_path / "model.keras"] + ([tmp_path / "saved_model"] if keras_version == "tf_keras" else [])
     for path in formats:
         model.save(path)
-    loaded = [KERAS[face].models.load_model(path) for path in formats]
+    loaded = [KERAS[keras_version].models.load_model(path) for path in formats]
     for each, path in zip(loaded[1:], formats[1:]):
         tfbigbatch.optimizers.restore_from_saved_model(each, str(path))
     x, y = np.ones([32, 4], "float32"), np.ones([32, 1], "float32")
     for each in (model, *loaded):
         each.fit(x, y, batch_size=8, epochs=1, shuffle=False, verbose=0)
     for each in loaded:
-        assert type(each.optimizer) is FACE[face].__dict__[name]
+        assert type(each.optimizer) is CLASSES[keras_version].__dict__[name]
         assert each.optimizer.get_config()["exclude_from_weight_decay"] == ["bias"]
         for ours, theirs in zip(model.get_weights(), each.get_weights()):
             np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-7)
 
 
-@both_faces
+@both_versions
 @both_optimizers
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_narrow_variables_keep_float32_state(face, name, arguments, dtype):
+def test_narrow_variables_keep_float32_state(keras_version, name, arguments, dtype):
     variable = tf.Variable(tf.cast([1.0, -2.0, 3.0], dtype), name="kernel")
-    optimizer = make(face, name, **arguments)
+    optimizer = make(keras_version, name, **arguments)
     applied(optimizer, [[[0.1, 0.2, -0.3]]] * 3, [variable], dtype)
     assert {slot.dtype for slot in optimizer._slots[0]} == {tf.float32}
     assert variable.dtype == dtype and np.isfinite(tf.cast(variable, tf.float32).numpy()).all()
     assert not np.array_equal(tf.cast(variable, tf.float32).numpy(), [1.0, -2.0, 3.0])
 
 
-@both_faces
+@both_versions
 @both_optimizers
-def test_float64_variables_are_updated_in_float64(face, name, arguments):
+def test_float64_variables_are_updated_in_float64(keras_version, name, arguments):
     variable = tf.Variable(np.array([1.0, -2.0, 3.0]), name="kernel")
     gradients = [[0.1, 0.2, -0.3]] * 3
-    applied(make(face, name, learning_rate=0.125, weight_decay=0.01), [[g] for g in gradients], [variable], "float64")
+    applied(
+        make(keras_version, name, learning_rate=0.125, weight_decay=0.01),
+        [[g] for g in gradients],
+        [variable],
+        "float64",
+    )
     expected = (lars_run if name == "LARS" else lamb_run)([1.0, -2.0, 3.0], gradients, [0.125] * 3)
     np.testing.assert_allclose(variable.numpy(), expected, rtol=1e-9)
 
 
-@both_faces
+@both_versions
 @both_optimizers
 @pytest.mark.parametrize("clipping", [{}, {"global_clipnorm": 0.5}, {"clipnorm": 0.5}, {"clipvalue": 0.1}])
-def test_sparse_gradients_give_the_dense_result(face, name, arguments, clipping):
+def test_sparse_gradients_give_the_dense_result(keras_version, name, arguments, clipping):
     # Row 0 comes twice: its two parts add up before anything is measured or clipped.
     sparse = tf.IndexedSlices(tf.constant([[1.0, 2.0], [3.0, 4.0], [0.5, 0.5]]), tf.constant([0, 2, 0]), (3, 2))
     results = []
     for gradient in (sparse, tf.convert_to_tensor(sparse)):
         variable = tf.Variable([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]], name="table")
-        optimizer = make(face, name, **arguments, **clipping)
+        optimizer = make(keras_version, name, **arguments, **clipping)
         for _ in range(3):
             optimizer.apply_gradients([(gradient, variable)])
         results.append(variable.numpy())
     np.testing.assert_array_equal(*results)
 
 
-@both_faces
-def test_layer_statistics_tell_the_last_update(face):
-    [kernel, bias] = variables(face, {"kernel": [3.0, 4.0], "bias": [0.0, 0.0]})
-    optimizer = make(face, "LAMB", learning_rate=0.1, exclude_from_layer_adaptation=["bias"], layer_statistics=True)
+@both_versions
+def test_layer_statistics_tell_the_last_update(keras_version):
+    [kernel, bias] = variables(keras_version, {"kernel": [3.0, 4.0], "bias": [0.0, 0.0]})
+    optimizer = make(
+        keras_version, "LAMB", learning_rate=0.1, exclude_from_layer_adaptation=["bias"], layer_statistics=True
+    )
     with pytest.raises(ValueError, match="has made no update yet"):
         optimizer.layer_statistics()
     applied(optimizer, [[[1.0, 1.0], [1.0, 1.0]]], [kernel, bias])
@@ -281,19 +298,21 @@ def test_layer_statistics_tell_the_last_update(face):
     assert statistics["kernel"] == pytest.approx((5 / np.sqrt(2), 5.0, 0.5), rel=1e-5)
     assert statistics["bias"] == pytest.approx((1.0, 0.0, 0.1 * np.sqrt(2)), rel=1e-5)
     with pytest.raises(ValueError, match="layer_statistics=True"):
-        make(face, "LAMB").layer_statistics()
+        make(keras_version, "LAMB").layer_statistics()
 
 
-@both_faces
+@both_versions
 @pytest.mark.parametrize("jit_compile", [True, None])
-def test_a_schedule_that_moves_is_traced_once(face, jit_compile, monkeypatch):
+def test_a_schedule_that_moves_is_traced_once(keras_version, jit_compile, monkeypatch):
     from tfbigbatch.optimizers import cpu_kernels, rules
 
     module, calls = rules if jit_compile else cpu_kernels, []
     original = module.lamb
     monkeypatch.setattr(module, "lamb", lambda *args, **options: calls.append(1) or original(*args, **options))
-    schedule = KERAS[face].optimizers.schedules.PolynomialDecay(0.05, 12, 0.01)
-    model = fitted(face, lambda: make(face, "LAMB", learning_rate=schedule, jit_compile=jit_compile), steps=2)
+    schedule = KERAS[keras_version].optimizers.schedules.PolynomialDecay(0.05, 12, 0.01)
+    model = fitted(
+        keras_version, lambda: make(keras_version, "LAMB", learning_rate=schedule, jit_compile=jit_compile), steps=2
+    )
     # A function that makes variables is traced twice: 4 variables, at most 2 traces of each.
     assert len(calls) in (4, 8)
     calls.clear()
@@ -302,11 +321,13 @@ def test_a_schedule_that_moves_is_traced_once(face, jit_compile, monkeypatch):
     assert calls == []
 
 
-@both_faces
-def test_a_model_of_the_other_keras_is_told_what_to_use(face):
-    other = {"tf_keras": "keras3", "keras3": "tf_keras"}[face]
-    with pytest.raises(ValueError, match=rf"optimizers.{other}.LAMB; a model of the other Keras .*{face}.LAMB"):
-        small_model(face).compile(optimizer=make(other, "LAMB"))
+@both_versions
+def test_a_model_of_the_other_keras_is_told_what_to_use(keras_version):
+    other = {"tf_keras": "keras3", "keras3": "tf_keras"}[keras_version]
+    with pytest.raises(
+        ValueError, match=rf"optimizers.{other}.LAMB; a model of the other Keras .*{keras_version}.LAMB"
+    ):
+        small_model(keras_version).compile(optimizer=make(other, "LAMB"))
 
 
 def test_variables_of_keras_3_are_refused_by_the_other_face():
@@ -327,18 +348,18 @@ def test_the_package_gives_the_face_of_the_tf_keras_in_use(legacy, expected):
 
 
 def test_the_old_word_for_the_rate_is_refused():
-    for face in FACES:
+    for keras_version in KERAS_VERSIONS:
         with pytest.raises(ValueError, match="write learning_rate=0.1|not recognized"):
-            make(face, "LAMB", lr=0.1)
+            make(keras_version, "LAMB", lr=0.1)
 
 
-@both_faces
+@both_versions
 @pytest.mark.parametrize("argument", ["learning_rate", "weight_decay"])
-def test_a_schedule_of_the_other_keras_is_told(face, argument):
-    other = {"tf_keras": "keras3", "keras3": "tf_keras"}[face]
+def test_a_schedule_of_the_other_keras_is_told(keras_version, argument):
+    other = {"tf_keras": "keras3", "keras3": "tf_keras"}[keras_version]
     schedule = KERAS[other].optimizers.schedules.CosineDecay(0.1, 10)
     with pytest.raises(ValueError, match=f"LAMB: {argument} is a schedule of the other Keras"):
-        make(face, "LAMB", **{argument: schedule})
+        make(keras_version, "LAMB", **{argument: schedule})
 
 
 def test_keras_accumulation_is_refused_with_our_word_for_it():
@@ -346,7 +367,7 @@ def test_keras_accumulation_is_refused_with_our_word_for_it():
         make("keras3", "LAMB", gradient_accumulation_steps=4)
 
 
-@both_faces
+@both_versions
 @pytest.mark.parametrize(
     "name, arguments, said",
     [
@@ -364,9 +385,9 @@ def test_keras_accumulation_is_refused_with_our_word_for_it():
         ("LAMB", {"exclude_from_weight_decay": ["("]}, "is not a regular expression"),
     ],
 )
-def test_bad_arguments_say_what_was_expected(face, name, arguments, said):
+def test_bad_arguments_say_what_was_expected(keras_version, name, arguments, said):
     with pytest.raises(ValueError, match=said):
-        make(face, name, **arguments)
+        make(keras_version, name, **arguments)
 
 
 def test_the_package_names_the_optimizers():

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tfbigbatch.optimizers import adasum_exchange, adasum_rule
+from tfbigbatch.optimizers.adasum import exchange, rule
 from tfbigbatch.optimizers.replica_state import ReplicaState, assign_own
 
 FORMS = ("gradients", "updates")
@@ -138,20 +138,20 @@ class AdasumMixin:
             raise ValueError(f"Adasum: {replicas} replicas do not divide into groups of group_size={self.group_size}.")
         dense = [tf.convert_to_tensor(gradient) * tf.cast(replicas, gradient.dtype) for gradient in gradients]
         if self.combine == "updates":
-            return adasum_exchange.group_means(dense, self.group_size)
-        return adasum_exchange.combined(dense, self.group_size)
+            return exchange.group_means(dense, self.group_size)
+        return exchange.combined(dense, self.group_size)
 
     @tf.autograph.experimental.do_not_convert
     def _combining_updates(self, variables, update):
         """In a replica: runs `update`, and combines what it changed in the variables over the replicas."""
 
         def values():
-            return [tf.cast(tf.identity(variable), adasum_rule.wide(variable.dtype)) for variable in variables]
+            return [tf.cast(tf.identity(variable), rule.wide(variable.dtype)) for variable in variables]
 
         before = values()
         update()
         changes = [after - start for start, after in zip(before, values())]
-        combined = adasum_exchange.combined(changes, self.group_size)
+        combined = exchange.combined(changes, self.group_size)
         assign_own(variables, [start + change for start, change in zip(before, combined)])
 
 

@@ -3,7 +3,7 @@
 import tensorflow as tf
 import tf_keras
 
-from tfbigbatch.optimizers import adasum
+from tfbigbatch.optimizers.adasum import optimizer as adasum
 
 _Optimizer = tf_keras.optimizers.Optimizer
 

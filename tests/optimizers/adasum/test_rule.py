@@ -5,13 +5,13 @@ import pytest
 import tensorflow as tf
 
 from tests.helpers.adasum_in_numpy import tree
-from tfbigbatch.optimizers import adasum_rule
+from tfbigbatch.optimizers.adasum import rule
 
 ON_TPU = {"dtype": tf.float32, "leaves": 2}
 
 
 def combined(vectors, **options):
-    return adasum_rule.combine([tf.constant(np.asarray(vectors), tf.float32)], **options)[0].numpy()
+    return rule.combine([tf.constant(np.asarray(vectors), tf.float32)], **options)[0].numpy()
 
 
 @pytest.mark.parametrize("options", [{}, ON_TPU])
@@ -56,7 +56,7 @@ def test_opposite_vectors_do_not_break_the_tree():
 def test_half_precision_is_combined_in_float32():
     vectors = np.random.RandomState(0).normal(size=[4, 5000])
     half = tf.constant(vectors, tf.bfloat16)
-    result = adasum_rule.combine([half])[0]
+    result = rule.combine([half])[0]
     assert result.dtype == tf.float32
     np.testing.assert_allclose(result, tree(tf.cast(half, tf.float64).numpy()), rtol=1e-5, atol=1e-5)
 
@@ -65,15 +65,15 @@ def test_each_layer_is_combined_by_itself_from_parts():
     """Two halves of each vector, whose dot products are added up, give the halves of the outcome."""
     vectors = np.random.RandomState(0).normal(0.3, 1.0, [4, 2, 30]).astype("float32")
     layers = [tf.constant(vectors[:, layer]) for layer in range(2)]
-    whole = adasum_rule.combine(layers)
+    whole = rule.combine(layers)
     for layer in range(2):
         np.testing.assert_allclose(whole[layer], tree(vectors[:, layer]), rtol=1e-5, atol=1e-6)
 
     products = []
     halves = [[rows[:, :15] for rows in layers], [rows[:, 15:] for rows in layers]]
     for half in halves:
-        adasum_rule.combine(half, total=lambda own: products.append(own) or own)
-    both = [adasum_rule.combine(half, total=lambda own: products[0] + products[1]) for half in halves]
+        rule.combine(half, total=lambda own: products.append(own) or own)
+    both = [rule.combine(half, total=lambda own: products[0] + products[1]) for half in halves]
     for layer in range(2):
         np.testing.assert_allclose(tf.concat([part[layer] for part in both], 0), whole[layer], rtol=1e-5, atol=1e-6)
 

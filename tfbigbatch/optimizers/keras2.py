@@ -6,7 +6,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.optimizers import layerwise
-from tfbigbatch.optimizers.adasum_tf_keras import Adasum
+from tfbigbatch.optimizers.adasum.keras2 import Adasum
 from tfbigbatch.optimizers.checkpointing import NamedState
 from tfbigbatch.optimizers.lamb import LAMBMixin
 from tfbigbatch.optimizers.lars import LARSMixin

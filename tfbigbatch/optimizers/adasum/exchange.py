@@ -13,7 +13,7 @@ import tensorflow as tf
 from tensorflow.python.distribute import distribute_utils
 from tensorflow.python.ops import collective_ops
 
-from tfbigbatch.optimizers import adasum_rule
+from tfbigbatch.optimizers.adasum import rule
 
 # Layers are sent together up to this size.
 _PACK_BYTES = 2**26
@@ -31,7 +31,7 @@ def combined(gradients, group_size=1):
     """
 
     def combine(layers, total, **precision):
-        return adasum_rule.combine([_group_means(rows, group_size) for rows in layers], total, **precision)
+        return rule.combine([_group_means(rows, group_size) for rows in layers], total, **precision)
 
     return _exchanged(gradients, combine)
 
@@ -52,7 +52,7 @@ def _group_means(rows, group_size):
     if group_size == 1:
         return rows
     with tf.device(rows.device):
-        rows = tf.cast(rows, adasum_rule.wide(rows.dtype))
+        rows = tf.cast(rows, rule.wide(rows.dtype))
         return tf.reduce_mean(tf.reshape(rows, [-1, group_size, rows.shape[-1]]), axis=1)
 
 

@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from tfbigbatch.optimizers import adasum
+from tfbigbatch.optimizers.adasum import optimizer as adasum
 
 _Optimizer = keras.optimizers.Optimizer
 
@@ -16,7 +16,7 @@ class Adasum(adasum.AdasumMixin, _Optimizer):
         if not isinstance(optimizer, _Optimizer):
             raise ValueError(
                 f"Adasum of Keras 3 was given {optimizer!r}; expected an optimizer of keras. For the other Keras: "
-                "tfbigbatch.optimizers.tf_keras.Adasum."
+                "tfbigbatch.optimizers.keras2.Adasum."
             )
         if optimizer.gradient_accumulation_steps:
             raise ValueError(

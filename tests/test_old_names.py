@@ -1,0 +1,33 @@
+"""Names of earlier versions resolve to those of today, and warn once."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tfbigbatch import old_names
+
+_SCRIPT = """
+import importlib, sys, warnings
+old, new = sys.argv[1:]
+parent, _, name = old.rpartition(".")
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    of_package = getattr(importlib.import_module(parent), name, None)
+    try:
+        resolved = importlib.import_module(old)
+    except ModuleNotFoundError:
+        resolved = of_package
+    again = getattr(importlib.import_module(parent), name, resolved)
+home, _, name = new.rpartition(".")
+expected = sys.modules.get(new) or getattr(importlib.import_module(home), name)
+messages = [str(each.message) for each in caught if "the old name will go" in str(each.message)]
+assert resolved is expected and again is expected and of_package in (None, expected), (resolved, of_package, expected)
+assert messages == [f"{old} is now {new}; the old name will go."], messages
+"""
+_RENAMED = {old: ".".join(new) for old, new in old_names.RENAMED.items()}
+
+
+@pytest.mark.parametrize("old, new", {**old_names.MOVED, **_RENAMED}.items())
+def test_an_old_name_is_that_of_today_and_warns_once(old, new):
+    subprocess.run([sys.executable, "-c", _SCRIPT, old, new], check=True)

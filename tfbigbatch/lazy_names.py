@@ -1,0 +1,40 @@
+"""Package attributes that are imported on first use, and old attributes that still resolve."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tfbigbatch import keras_version, old_names
+
+
+class LazyNames:
+    """What `__getattr__` and `__dir__` of a package with a `keras2` and a `keras3` module return.
+
+    Args:
+      package: its dotted name.
+      homes: the submodule of `package` that defines each name, or its full dotted name.
+      for_keras: names defined in both `keras2` and `keras3`; resolved for the `tf.keras` in use.
+    """
+
+    def __init__(self, package: str, homes: Mapping[str, str], for_keras: Iterable[str] = ()) -> None:
+        self._package, self._homes, self._for_keras = package, homes, tuple(for_keras)
+        self._modules = tuple(keras_version.MODULES.values())
+
+    def get(self, name: str) -> Any:
+        """The attribute; AttributeError where there is none."""
+        if name in self._homes:
+            home = self._homes[name] if "." in self._homes[name] else f"{self._package}.{self._homes[name]}"
+            return getattr(importlib.import_module(home), name)
+        if name in self._for_keras:
+            return getattr(keras_version.module_for(self._package), name)
+        if name in self._modules:
+            return importlib.import_module(f"{self._package}.{name}")
+        known = [*sys.modules[self._package].__all__, *self._modules]
+        return old_names.attribute(self._package, name, known)
+
+    def names(self) -> list[str]:
+        """All attributes, imported or not."""
+        return sorted({*vars(sys.modules[self._package]), *self._homes, *self._for_keras, *self._modules})

@@ -1,0 +1,29 @@
+"""The schedules as classes of tf_keras (Keras 2); `warmup`, `adjustable_warmup` and `phased` have what they compute."""
+
+import tf_keras
+
+from tfbigbatch.schedules.adjustable_warmup import AdjustableSchedule
+from tfbigbatch.schedules.phased import PhasedSchedules
+from tfbigbatch.schedules.warmup import WarmupSchedule
+
+keras_schedules = tf_keras.optimizers.schedules
+_registered = tf_keras.saving.register_keras_serializable
+
+
+@_registered("tfbigbatch")
+class GradualWarmup(WarmupSchedule, keras_schedules.LearningRateSchedule):
+    keras_schedules = keras_schedules
+
+
+# Registered under its earlier name, which saved models hold.
+@_registered("tfbigbatch", "GovernedWarmup")
+class AdjustableWarmup(AdjustableSchedule, keras_schedules.LearningRateSchedule):
+    keras_schedules = keras_schedules
+
+
+@_registered("tfbigbatch")
+class PhasedSchedule(PhasedSchedules, keras_schedules.LearningRateSchedule):
+    keras_schedules = keras_schedules
+
+
+GovernedWarmup = AdjustableWarmup
