@@ -69,4 +69,5 @@ def attribute(module: str, name: str, known: Iterable[str]) -> Any:
 def install() -> None:
     """Makes the old module names importable."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.append(_Finder())
+        # First: the path of a moved package would give a second copy of its modules.
+        sys.meta_path.insert(0, _Finder())

@@ -336,7 +336,7 @@ def test_variables_of_keras_3_are_refused_by_the_other_face():
 
 
 @pytest.mark.parametrize("legacy, expected", [("1", "tf_keras"), ("", "keras3")])
-def test_the_package_gives_the_face_of_the_tf_keras_in_use(legacy, expected):
+def test_the_package_gives_the_optimizers_of_the_tf_keras_in_use(legacy, expected):
     code = (
         "import tensorflow as tf, tfbigbatch; m = tf.keras.Sequential([tf.keras.layers.Dense(1)]); "
         "m.compile(tfbigbatch.LARS(0.1), 'mse'); m.fit(tf.ones([4, 2]), tf.ones([4, 1]), verbose=0); "

@@ -14,7 +14,7 @@ class AdasumMixin:
     """Adaptive summation of the replicas' gradients, Maleki et al. 2020 (arXiv:2006.02924), around an optimizer.
 
     Layer by layer, gradients that are orthogonal are added and equal ones are averaged, in a binary tree over
-    the replicas: `adasum_rule` has the formula. In place of `model.compile(optimizer=LAMB(...))` write
+    the replicas: `rule.py` has the formula. In place of `model.compile(optimizer=LAMB(...))` write
     `model.compile(optimizer=Adasum(LAMB(...)))`. On one replica it changes nothing.
 
     The gradients are expected as Keras gives them: each replica's is of its part of the loss, so that their
