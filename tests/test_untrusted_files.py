@@ -13,7 +13,7 @@ import pytest
 
 import tfbigbatch
 from tests.helpers import image_sets
-from tfbigbatch.data.finetuning import race_passages
+from tfbigbatch.data.finetuning import race
 from tfbigbatch.data.images.prepare import prepare
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import files
@@ -160,7 +160,7 @@ def test_an_archive_cannot_write_outside_of_the_prepared_folder(tmp_path, ending
     assert not any(os.path.islink(os.path.join(tmp_path, name)) for name in below(tmp_path))
     # Nor what is in the set: it holds images of the tar alone.
     with pytest.raises(InputError):
-        race_passages.read(str(inner / f"images.{ending}"), "dev")
+        race.read(str(inner / f"images.{ending}"), "dev")
     assert not (inner / "dev").exists() and not (tmp_path / "a" / "dev").exists()
 
 

@@ -26,7 +26,7 @@ MOVED = {
     "tfbigbatch.data.glue": "tfbigbatch.data.finetuning.glue",
     "tfbigbatch.data.race": "tfbigbatch.data.finetuning.race",
     "tfbigbatch.data.squad": "tfbigbatch.data.finetuning.squad",
-    "tfbigbatch.data.squad_questions": "tfbigbatch.data.finetuning.squad_questions",
+    "tfbigbatch.data.squad_questions": "tfbigbatch.data.finetuning.squad",
     "tfbigbatch.data.wordpiece": "tfbigbatch.data.tokenizer",
     "tfbigbatch.optimizers.tf_keras": "tfbigbatch.optimizers.keras2",
     "tfbigbatch.schedules.tf_keras": "tfbigbatch.schedules.keras2",

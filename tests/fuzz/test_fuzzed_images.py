@@ -14,7 +14,7 @@ from tests.helpers import image_sets, mutations
 from tests.helpers.fuzz_judge import few_and_many, judge
 from tfbigbatch.data.bert import manifest
 from tfbigbatch.data.bert.prepare import existing as existing_bert
-from tfbigbatch.data.finetuning import race_passages
+from tfbigbatch.data.finetuning import race
 from tfbigbatch.data.images.prepare import check, existing, prepare, tree
 from tfbigbatch.data.in_memory import mnist
 from tfbigbatch.data.records import index, tfrecord
@@ -95,7 +95,7 @@ def test_packed_tars_and_files(tmp_path, seeds):
     def case(choices):
         if choices.random() < 0.5:
             (tmp_path / "RACE.tar.gz").write_bytes(mutations.of_bytes(choices, passages))
-            race_passages.read(str(tmp_path), "dev")
+            race.read(str(tmp_path), "dev")
         else:
             content, magic, dimensions = choices.choice(((labels, 2049, 1), (images, 2051, 3)))
             packed = gzip.compress(mutations.of_bytes(choices, content))

@@ -7,7 +7,7 @@ import pytest
 
 from tests.helpers import made_squad, made_vocabulary, mutations
 from tests.helpers.fuzz_judge import few_and_many, judge
-from tfbigbatch.data.finetuning import glue_rows, race_passages, squad, squad_questions, text_pairs
+from tfbigbatch.data.finetuning import glue, race, squad, text_pairs
 from tfbigbatch.tasks.scores import squad as squad_scores
 from tfbigbatch.utils import files
 
@@ -27,7 +27,7 @@ def tokenizer(tmp_path):
 
 def table_of(name, split):
     """A file of a task of GLUE with 200 rows, as bytes."""
-    task = glue_rows.TASKS[name]
+    task = glue.TASKS[name]
     test = split.startswith("test")
     columns = task.columns or ("index", *task.texts, *([] if test else [task.label]))
     if test and task.columns:
@@ -41,15 +41,15 @@ def table_of(name, split):
 @few_and_many(80, 4000)
 def test_no_row_of_glue_is_lost_without_a_word(tmp_path, seeds):
     def case(choices):
-        name = choices.choice(list(glue_rows.TASKS))
-        split = choices.choice(glue_rows.splits(name))
+        name = choices.choice(list(glue.TASKS))
+        split = choices.choice(glue.splits(name))
         content = mutations.of_bytes(choices, table_of(name, split))
         path = tmp_path / name / f"{split}.tsv"
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(content)
-        rows = glue_rows.read(str(tmp_path), name, split)
+        rows = glue.read(str(tmp_path), name, split)
         lines = [line for line in content.removeprefix(b"\xef\xbb\xbf").split(b"\n") if line.rstrip(b"\r")]
-        has_header = split.startswith("test") or not glue_rows.TASKS[name].columns
+        has_header = split.startswith("test") or not glue.TASKS[name].columns
         assert len(rows.texts) + len(rows.bad) == len(lines) - has_header
         assert rows.labels is None or len(rows.labels) == len(rows.texts)
 
@@ -63,10 +63,10 @@ def test_predictions_of_glue(tmp_path, seeds):
 
     def case(choices):
         name = choices.choice(("MNLI", "STS-B", "CoLA"))
-        prediction = (glue_rows.TASKS[name].classes or ("3.5",))[0]
+        prediction = (glue.TASKS[name].classes or ("3.5",))[0]
         lines = ["index\tprediction", *(f"{index}\t{prediction}" for index in range(20))]
         path.write_bytes(mutations.of_bytes(choices, "\n".join(lines).encode()))
-        assert glue_rows.read_predictions(str(path), name)
+        assert glue.read_predictions(str(path), name)
 
     judge(seeds, case)
 
@@ -78,7 +78,7 @@ def test_questions_of_squad(tmp_path, tokenizer, seeds):
 
     def case(choices):
         path.write_bytes(mutations.of_json(choices, content))
-        questions = squad_questions.read(str(path))
+        questions = squad.read(str(path))
         windows = squad.windows(questions, tokenizer, max_seq_length=40, doc_stride=8, max_query_length=12)
         assert set(windows.question.tolist()) <= set(range(len(questions)))
 
@@ -109,12 +109,12 @@ def test_predictions_of_squad(tmp_path, seeds):
 
 @few_and_many(120, 4000)
 def test_passages_of_race(tmp_path, tokenizer, seeds):
-    for level in race_passages.LEVELS:
+    for level in race.LEVELS:
         os.makedirs(tmp_path / "dev" / level)
 
     def case(choices):
         (tmp_path / "dev" / "high" / "1.txt").write_bytes(mutations.of_json(choices, PASSAGE))
-        questions = race_passages.read(str(tmp_path), "dev")
+        questions = race.read(str(tmp_path), "dev")
         firsts = [tokenizer.ids(question.article) for question in questions]
         seconds = [tokenizer.ids(f"{question.text} {question.options[0]}") for question in questions]
         text_pairs.pack(tokenizer.vocabulary, firsts, seconds, 16)

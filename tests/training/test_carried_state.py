@@ -7,7 +7,7 @@ import tf_keras
 
 from tests.conftest import mirrored
 from tests.helpers.numpy_lstm import cross_entropies
-from tfbigbatch.data import fake
+from tfbigbatch.data.language_model import fake
 from tfbigbatch.data.language_model.contiguous_batches import Streams
 from tfbigbatch.models.lstm_language_model import lstm_language_model
 from tfbigbatch.tasks.metrics import Perplexity

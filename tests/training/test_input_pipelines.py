@@ -8,7 +8,7 @@ import tensorflow as tf
 import tf_keras
 
 from tests.conftest import mirrored
-from tfbigbatch.data.in_memory import replica_batches
+from tfbigbatch.data.in_memory import arrays
 from tfbigbatch.training import input_pipelines
 
 STRATEGIES = {
@@ -18,7 +18,7 @@ STRATEGIES = {
 
 
 def _positions(context):
-    return replica_batches.of_positions(lambda taken: taken, context, batch_size=8, first_step=1, last_step=1000)
+    return arrays.replica_batches(lambda taken: taken, context, batch_size=8, first_step=1, last_step=1000)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)

@@ -20,7 +20,9 @@ from typing import Any
 
 from absl import flags
 
-from tfbigbatch.data.finetuning import glue_rows, race_passages, squad_questions
+from tfbigbatch.data.finetuning import glue as glue_data
+from tfbigbatch.data.finetuning import race as race_data
+from tfbigbatch.data.finetuning import squad as squad_data
 from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.tasks.scores import glue, race, squad
 from tfbigbatch.utils import files
@@ -56,7 +58,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _squad(options: flags.FlagValues) -> dict[str, Any]:
-    answers = squad_questions.answer_texts(squad_questions.read(options.data))
+    answers = squad_data.answer_texts(squad_data.read(options.data))
     predictions = files.read_json_dictionary(options.predictions)
     _print_missing(answers, predictions)
     if all(answers.values()) and not options.no_answer_odds:
@@ -68,22 +70,22 @@ def _squad(options: flags.FlagValues) -> dict[str, Any]:
 def _glue(options: flags.FlagValues) -> dict[str, Any]:
     if options.task is None:
         raise InputError(f"--task is missing; expected one of {', '.join(glue.TASKS)}.")
-    predictions = glue_rows.read_predictions(options.predictions, options.task)
+    predictions = glue_data.read_predictions(options.predictions, options.task)
     split = options.split or ("dev_matched" if options.task == "MNLI" else "dev")
-    labels = glue_rows.read(options.data, options.task, split).labels
+    labels = glue_data.read(options.data, options.task, split).labels
     if labels is None:
         raise InputError(f"{options.task}'s {split} has no labels: GLUE's site scores it.")
     return glue.scores(options.task, labels, predictions)
 
 
 def _race(options: flags.FlagValues) -> dict[str, Any]:
-    questions = race_passages.read(options.data, options.split or "dev")
+    questions = race_data.read(options.data, options.split or "dev")
     predictions = files.read_json_dictionary(options.predictions)
     _print_missing([question.id for question in questions], predictions)
-    wrong = [letter for letter in predictions.values() if letter not in list(race_passages.OPTIONS)]
+    wrong = [letter for letter in predictions.values() if letter not in list(race_data.OPTIONS)]
     if wrong:
         raise InputError(f"{options.predictions}: the prediction {wrong[0]!r}; expected a letter from A to D.")
-    chosen = [race_passages.OPTIONS.find(predictions.get(question.id, "none")) for question in questions]
+    chosen = [race_data.OPTIONS.find(predictions.get(question.id, "none")) for question in questions]
     return race.scores([q.answer for q in questions], chosen, [q.level for q in questions])
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import tf_keras
 
-from tfbigbatch.data import fake
+from tfbigbatch.data.bert import fake
 from tfbigbatch.data.bert import manifest as bert_manifest
 from tfbigbatch.data.bert.dataset import BertRecords
 from tfbigbatch.errors import InputError

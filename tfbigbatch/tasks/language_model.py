@@ -10,8 +10,7 @@ from typing import Any
 
 import tf_keras
 
-from tfbigbatch.data import fake
-from tfbigbatch.data.language_model import corpus
+from tfbigbatch.data.language_model import corpus, fake
 from tfbigbatch.data.language_model.contiguous_batches import Streams
 from tfbigbatch.models import lstm_language_model
 from tfbigbatch.tasks.base import Task

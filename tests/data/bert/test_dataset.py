@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbigbatch.data import fake, tokenizer
+from tfbigbatch.data import tokenizer
+from tfbigbatch.data.bert import fake
 from tfbigbatch.data.bert import manifest as bert_manifest
 from tfbigbatch.data.bert.dataset import BertRecords
 from tfbigbatch.data.bert.prepare import records

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tfbigbatch.data.finetuning import fake, squad, squad_decoding
-from tfbigbatch.data.finetuning.squad_questions import answer_texts
+from tfbigbatch.data.finetuning.squad import answer_texts
 from tfbigbatch.tasks.scores import squad as scores
 
 FIRST_WORD = 5

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.helpers import made_vocabulary
-from tfbigbatch.data.finetuning import glue, glue_rows
+from tfbigbatch.data.finetuning import glue
 from tfbigbatch.tasks.scores.glue import TASKS as SCORED
 
 # A folder of data sets, each in a folder of its name; tests that need one skip where it is absent.
@@ -82,12 +82,12 @@ def tokenizer(tmp_path):
 @pytest.mark.parametrize("name, split", MADE)
 def test_the_files_forms(tmp_path, name, split):
     header, row, texts, label = MADE[name, split]
-    rows = glue_rows.read(write(tmp_path, name, split, header, row, row), name, split)
+    rows = glue.read(write(tmp_path, name, split, header, row, row), name, split)
     assert rows.texts == [texts] * 2 and rows.labels == (None if label is None else [label] * 2) and rows.bad == ()
 
 
 def test_the_tasks_are_those_that_are_scored():
-    assert set(glue_rows.TASKS) == set(SCORED) == {name for name, _ in MADE}
+    assert set(glue.TASKS) == set(SCORED) == {name for name, _ in MADE}
 
 
 def test_bad_rows_are_named_and_left_out(tmp_path, tokenizer):
@@ -96,15 +96,15 @@ def test_bad_rows_are_named_and_left_out(tmp_path, tokenizer):
     good = [row, row.replace("a", "a\rc")] * 100
     bad = ["1\t2\t3\ta", "1\t2\t3\ta\tb\t2"]
     folder = write(tmp_path, "QQP", "train", header, *good, *bad)
-    rows = glue_rows.read(folder, "QQP", "train")
+    rows = glue.read(folder, "QQP", "train")
     assert len(rows.texts) == 200 and rows.texts[1] == ("a\rc", "b")
     assert rows.bad == ("line 202: 4 cells, expected 6", "line 203: label '2', expected 0 or 1")
     assert len(glue.load("QQP", "train", folder, tokenizer, max_seq_length=8)) == 200
     with pytest.raises(ValueError, match="2 of 100 rows are bad; line 100: 4 cells, expected 6; line 101: label '2'"):
-        glue_rows.read(write(tmp_path, "QQP", "train", header, *good[:98], *bad), "QQP", "train")
+        glue.read(write(tmp_path, "QQP", "train", header, *good[:98], *bad), "QQP", "train")
     header, row, _, _ = MADE["QQP", "test"]
     with pytest.raises(ValueError, match="1 of 201 rows are bad; line 202: 2 cells, expected 3"):
-        glue_rows.read(write(tmp_path, "QQP", "test", header, *[row] * 200, "1\ta"), "QQP", "test")
+        glue.read(write(tmp_path, "QQP", "test", header, *[row] * 200, "1\ta"), "QQP", "test")
 
 
 @pytest.mark.parametrize(
@@ -121,22 +121,22 @@ def test_bad_rows_are_named_and_left_out(tmp_path, tokenizer):
 def test_what_cannot_be_read_is_refused(tmp_path, name, split, lines, said):
     folder = write(tmp_path, name, split, *lines)
     with pytest.raises(ValueError, match=said):
-        glue_rows.read(folder, name, split)
+        glue.read(folder, name, split)
 
 
 def test_a_missing_folder_is_named(tmp_path):
     with pytest.raises(ValueError, match="dev.tsv cannot be read: No such file or directory. Expected GLUE's folder"):
-        glue_rows.read(str(tmp_path), "RTE", "dev")
+        glue.read(str(tmp_path), "RTE", "dev")
     with pytest.raises(ValueError, match="--data_dir is missing: give GLUE's folder"):
-        glue_rows.read(None, "RTE", "dev")
+        glue.read(None, "RTE", "dev")
 
 
 def test_predictions_are_read_in_the_order_of_their_index(tmp_path):
     path = tmp_path / "predictions.tsv"
     path.write_text("index\tprediction\n1\tneutral\n0\tentailment\n")
-    assert glue_rows.read_predictions(str(path), "MNLI") == [1, 2]
+    assert glue.read_predictions(str(path), "MNLI") == [1, 2]
     path.write_text("index\tprediction\n0\t5.25\n")
-    assert glue_rows.read_predictions(str(path), "STS-B") == [5.25]
+    assert glue.read_predictions(str(path), "STS-B") == [5.25]
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_bad_predictions_are_refused(tmp_path, content, said):
     path = tmp_path / "predictions.tsv"
     path.write_text(content)
     with pytest.raises(ValueError, match=said):
-        glue_rows.read_predictions(str(path), "MNLI")
+        glue.read_predictions(str(path), "MNLI")
 
 
 def test_arrays_of_pairs_and_of_single_texts(tmp_path, tokenizer):
@@ -184,7 +184,7 @@ def test_similarities_are_floats_and_a_test_set_has_no_labels(tmp_path, tokenize
 def test_the_real_files(name, split):
     if not os.path.isdir(REAL):
         pytest.skip("GLUE is not at hand")
-    rows = glue_rows.read(REAL, name, split)
+    rows = glue.read(REAL, name, split)
     assert len(rows.texts) == ROWS[name, split] and rows.bad == ()
     assert (rows.labels is None) == (split == "test")
 
@@ -193,5 +193,5 @@ def test_the_real_labels():
     if not os.path.isdir(REAL):
         pytest.skip("GLUE is not at hand")
     ones = {("CoLA", "train"): 6023, ("MRPC", "train"): 2473, ("MRPC", "dev"): 279, ("SST-2", "dev"): 444}
-    assert {key: sum(glue_rows.read(REAL, *key).labels) for key in ones} == ones
-    assert glue_rows.read(REAL, "RTE", "dev").labels.count(0) == 146
+    assert {key: sum(glue.read(REAL, *key).labels) for key in ones} == ones
+    assert glue.read(REAL, "RTE", "dev").labels.count(0) == 146

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.helpers import made_vocabulary
-from tfbigbatch.data.finetuning import race, race_passages
+from tfbigbatch.data.finetuning import race
 
 # A folder of data sets, each in a folder of its name; tests that need one skip where it is absent.
 REAL = os.path.join(os.environ.get("TFBIGBATCH_DATA", "data"), "race")
@@ -54,7 +54,7 @@ def sources(tmp_path):
 
 
 def test_a_folder_and_its_tar_files_hold_the_same_questions(tmp_path):
-    found = [race_passages.read(source, "dev") for source in sources(tmp_path)]
+    found = [race.read(source, "dev") for source in sources(tmp_path)]
     assert len(found) == 4 and all(questions == found[0] for questions in found)
     assert [question.id for question in found[0]] == ["middle/2-0", "high/1-0", "high/1-1"]
     assert [question.answer for question in found[0]] == [1, 3, 0]
@@ -108,34 +108,34 @@ def test_a_level_and_a_part_of_the_questions(tmp_path):
 def test_a_bad_passage_is_named(tmp_path, passage, said):
     folder = write_folder(tmp_path, {"high/1.txt": passage})
     with pytest.raises(ValueError, match=said):
-        race_passages.read(folder, "dev")
+        race.read(folder, "dev")
 
 
 def test_a_source_that_is_none_is_refused(tmp_path):
     with pytest.raises(ValueError, match="is neither RACE's folder nor its tar file. Expected RACE's folder"):
-        race_passages.read(str(tmp_path), "dev")
+        race.read(str(tmp_path), "dev")
     with pytest.raises(ValueError, match="--data_dir is missing. Expected RACE's folder"):
-        race_passages.read(None, "dev")
+        race.read(None, "dev")
     with pytest.raises(ValueError, match="RACE has no split 'valid'. Known: dev, test, train"):
-        race_passages.read(str(tmp_path), "valid")
+        race.read(str(tmp_path), "valid")
     tar = write_tar(tmp_path / "RACE.tar.gz", FILES, "RACE/dev/")
     with pytest.raises(ValueError, match="holds no passage of train"):
-        race_passages.read(tar, "train")
+        race.read(tar, "train")
     (tmp_path / "train" / "high").mkdir(parents=True)
     with pytest.raises(ValueError, match="train/middle cannot be read: No such file"):
-        race_passages.read(str(tmp_path), "train")
+        race.read(str(tmp_path), "train")
     content = (tmp_path / "RACE.tar.gz").read_bytes()
     for damaged in (content[: len(content) // 2], b"<html>", content[:40] + b"\0\0\0\0" + content[44:]):
         (tmp_path / "RACE.tar.gz").write_bytes(damaged)
         with pytest.raises(ValueError, match="cannot be read as a tar file"):
-            race_passages.read(tar, "dev")
+            race.read(tar, "dev")
 
 
 @pytest.mark.parametrize("split, counts", [("dev", (1436, 3451)), ("test", (1436, 3498))])
 def test_the_real_passages(split, counts):
     if not os.path.isdir(REAL):
         pytest.skip("RACE is not at hand")
-    questions = race_passages.read(REAL, split)
+    questions = race.read(REAL, split)
     assert tuple(sum(question.level == level for question in questions) for level in ("middle", "high")) == counts
     assert len({question.id for question in questions}) == len(questions)
 
@@ -144,4 +144,4 @@ def test_the_real_passages(split, counts):
 def test_the_real_training_passages():
     if not os.path.isdir(REAL):
         pytest.skip("RACE is not at hand")
-    assert len(race_passages.read(REAL, "train")) == 87866
+    assert len(race.read(REAL, "train")) == 87866

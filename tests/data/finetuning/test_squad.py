@@ -1,13 +1,14 @@
-"""Windows over paragraphs: by hand, and beside tf-models-official's."""
+"""Questions as they are read, and windows: by hand, and beside tf-models-official's."""
 
+import json
 import os
 
 import numpy as np
 import pytest
 
 from tests.helpers import made_squad, made_vocabulary
-from tfbigbatch.data.finetuning import squad, squad_questions
-from tfbigbatch.data.finetuning.squad_questions import Question
+from tfbigbatch.data.finetuning import squad
+from tfbigbatch.data.finetuning.squad import Question
 from tfbigbatch.data.tokenizer import Tokenizer, Vocabulary
 
 # A folder of data sets, each in a folder of its name; tests that need one skip where it is absent.
@@ -41,8 +42,8 @@ def test_windows_overlap_and_hold_the_whole_question_first(tokenizer):
     np.testing.assert_array_equal(found.inputs["input_type_ids"][2], [0] * 4 + [1] * 5 + [0] * 2)
     np.testing.assert_array_equal(found.inputs["input_mask"][2], [1] * 9 + [0] * 2)
     np.testing.assert_array_equal(found.question, [0, 0, 0, 1])
-    np.testing.assert_array_equal(found.first_piece, [0, 3, 6, 0])
-    np.testing.assert_array_equal(found.pieces, [6, 6, 4, 2])
+    np.testing.assert_array_equal(found.first_token, [0, 3, 6, 0])
+    np.testing.assert_array_equal(found.tokens, [6, 6, 4, 2])
     np.testing.assert_array_equal(found.first_position, [4, 4, 4, 3])
     # The answer is whole in the first two windows; a window without it points at [CLS].
     np.testing.assert_array_equal(found.start_positions, [8, 5, 0, 3])
@@ -55,7 +56,7 @@ def test_each_piece_has_the_most_context_in_one_window(tokenizer):
     seen = []
     for row in range(3):
         for position in np.flatnonzero(found.most_context[row]):
-            seen.append((found.first_piece[row] + position - found.first_position[row], row))
+            seen.append((found.first_token[row] + position - found.first_position[row], row))
     # d has two pieces to its right in the first window and none to its left in the second.
     assert sorted(seen) == [(p, w) for p, w in zip(range(10), [0, 0, 0, 0, 0, 1, 1, 1, 2, 2])]
 
@@ -84,7 +85,7 @@ def test_an_answer_that_is_not_there_is_lost_and_not_trained_on(tokenizer, conte
 
 
 def test_features_for_training_and_evaluation(tokenizer, tmp_path):
-    questions = squad_questions.read(made_squad.write(tmp_path / "two.json", version_2=True))
+    questions = squad.read(made_squad.write(tmp_path / "two.json", version_2=True))
     found = squad.windows([*questions, Question("d", "What?", "hidden", ())], tokenizer, max_seq_length=100)
     training, evaluation = found.training_features("made"), found.evaluation_features("made")
     assert (len(training), len(evaluation), evaluation.unlabelled) == (3, 4, 1)
@@ -126,7 +127,7 @@ def test_the_windows_are_those_of_tf_models_official(options):
     if not os.path.exists(REAL) or not os.path.exists(VOCABULARY):
         pytest.skip("SQuAD or BERT's vocabulary is not at hand")
     options = dict(zip(("max_seq_length", "doc_stride", "max_query_length"), options))
-    questions = squad_questions.read(REAL)[::150]
+    questions = squad.read(REAL)[::150]
     theirs = peers_features(questions, **options)
     ours = squad.windows(questions, Tokenizer(Vocabulary.load(VOCABULARY)), **options)
     assert len(theirs) == len(ours) and ours.lost == ()
@@ -141,3 +142,61 @@ def test_the_windows_are_those_of_tf_models_official(options):
     np.testing.assert_array_equal([f.end_position for f in theirs], ours.end_positions)
     most = [[bool(f.token_is_max_context.get(place)) for place in range(options["max_seq_length"])] for f in theirs]
     np.testing.assert_array_equal(most, ours.most_context)
+
+
+def test_both_versions_are_read(tmp_path):
+    one = squad.read(made_squad.write(tmp_path / "one.json"))
+    assert [question.id for question in one] == ["a", "b", "c"]
+    assert one[0].answers == (("Broncos of Denver", 4), ("Broncos", 4))
+    assert one[2].context == made_squad.OTHER and not one[2].impossible
+    two = squad.read(made_squad.write(tmp_path / "two.json", version_2=True))
+    assert two[2].answers == () and two[2].impossible
+    assert squad.answer_texts(two) == {"a": ["Broncos of Denver", "Broncos"], "b": ["24-10"], "c": []}
+
+
+def test_some_of_the_articles_may_be_read(tmp_path):
+    path = made_squad.write(tmp_path / "squad.json")
+    content = json.loads((tmp_path / "squad.json").read_text())
+    again = json.loads(json.dumps(content["data"][0]).replace('"id": "', '"id": "2'))
+    (tmp_path / "squad.json").write_text(json.dumps({"data": [*content["data"], again]}))
+    assert [question.id for question in squad.read(path, 1)] == ["2a", "2b", "2c"]
+    assert [question.id for question in squad.read(path, 0, 1)] == ["a", "b", "c"]
+    with pytest.raises(ValueError, match="holds no question in its articles 2 to the last"):
+        squad.read(path, 2)
+
+
+def questions(*entries):
+    return {"data": [{"paragraphs": [{"context": "x", "qas": list(entries)}]}]}
+
+
+@pytest.mark.parametrize(
+    "content, said",
+    [
+        ("{", "is not JSON"),
+        ([], "not of SQuAD's form"),
+        ({"data": [{}]}, "not of SQuAD's form .KeyError.'paragraphs'"),
+        (questions(), "holds no question"),
+        (questions({"id": "a"}), "KeyError.'question'.*expected 'id'"),
+        (questions({"id": "a", "question": "", "answers": [{"text": "x"}]}), "KeyError.'answer_start'"),
+        (questions(*[{"id": "a", "question": ""}] * 2), "'a' occurs twice"),
+    ],
+)
+def test_a_bad_file_is_named(tmp_path, content, said):
+    path = tmp_path / "bad.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    with pytest.raises(ValueError, match=said) as caught:
+        squad.read(str(path))
+    assert str(path) in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(ValueError, match="nothing.json cannot be read: No such file"):
+        squad.read(str(tmp_path / "nothing.json"))
+
+
+def test_the_development_set():
+    if not os.path.exists(REAL):
+        pytest.skip("SQuAD is not at hand")
+    found = squad.read(REAL)
+    assert len(found) == 10570 and len({question.context for question in found}) == 2067
+    assert sum(len(question.answers) for question in found) == 34726

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from tests.helpers import made_squad, made_vocabulary
-from tfbigbatch.data.finetuning import squad, squad_decoding, squad_questions
-from tfbigbatch.data.finetuning.squad_questions import Question
+from tfbigbatch.data.finetuning import squad, squad_decoding
+from tfbigbatch.data.finetuning.squad import Question
 from tfbigbatch.data.tokenizer import Tokenizer, Vocabulary
 
 # A folder of data sets, each in a folder of its name; tests that need one skip where it is absent.
@@ -109,7 +109,7 @@ def test_logits_of_another_shape_or_not_finite_are_refused(found):
 
 
 def test_there_and_back_with_questions_without_an_answer(tokenizer, tmp_path):
-    questions = squad_questions.read(made_squad.write(tmp_path / "two.json", version_2=True))
+    questions = squad.read(made_squad.write(tmp_path / "two.json", version_2=True))
     found = squad.windows(questions, tokenizer, max_seq_length=100)
     answers = squad_decoding.decode(found, *pointing_at_the_answers(found), no_answer=True)
     assert answers.predictions == {"a": "Broncos of Denver", "b": "24-10", "c": ""}
@@ -123,7 +123,7 @@ Result = collections.namedtuple("Result", ["unique_id", "start_logits", "end_log
 def real():
     if not os.path.exists(REAL) or not os.path.exists(VOCABULARY):
         pytest.skip("SQuAD or BERT's vocabulary is not at hand")
-    return squad_questions.read(REAL), Tokenizer(Vocabulary.load(VOCABULARY))
+    return squad.read(REAL), Tokenizer(Vocabulary.load(VOCABULARY))
 
 
 @pytest.mark.parametrize("no_answer", [False, True])
@@ -164,7 +164,7 @@ def test_the_true_answers_come_back(real):
     questions, tokenizer = real[0][::10], real[1]
     found = squad.windows(questions, tokenizer)
     answers = squad_decoding.decode(found, *pointing_at_the_answers(found))
-    result = scores.scores(squad_questions.answer_texts(questions), answers.predictions)
+    result = scores.scores(squad.answer_texts(questions), answers.predictions)
     # Of all 10,570: 99.584 and 99.657. Of 35 answers a piece reaches farther, as in the "gold" of "golden"; nine are
     # longer than 30 pieces.
     assert result["exact_match"] > 99.3 and result["f1"] > 99.5

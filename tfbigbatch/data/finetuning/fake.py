@@ -1,10 +1,12 @@
-"""Made-up examples of fine-tuning's shapes and dtypes, in which the first words tell the label."""
+"""Fake fine-tuning data: the first word of a text determines the label."""
+
+from __future__ import annotations
 
 import numpy as np
 
 from tfbigbatch.data import tokenizer as wordpiece
 from tfbigbatch.data.finetuning import text_pairs
-from tfbigbatch.data.finetuning.squad_questions import Question
+from tfbigbatch.data.finetuning.squad import Question
 from tfbigbatch.data.in_memory.features import Features
 
 MAX_SEQ_LENGTH = 32
@@ -14,29 +16,29 @@ _LONGEST = 10
 _BEST = 5.0
 
 
-def tokenizer():
-    """A Tokenizer whose vocabulary is the special tokens and 12 words."""
+def tokenizer() -> wordpiece.Tokenizer:
+    """A tokenizer of the special tokens and 12 words."""
     return wordpiece.Tokenizer(wordpiece.Vocabulary([*wordpiece.SPECIAL, *_WORDS], "made-up words"))
 
 
-def pairs(classes):
-    """(train, test) Features of 64 and 20 pairs of sentences; the first word is that of the class's number.
+def pairs(classes: int | None) -> tuple[Features, ...]:
+    """64 training and 20 test pairs of sentences; the first word is word<class>.
 
     Args:
-      classes: how many, at most 12; or None for similarities from 0 to 5, float32.
+      classes: number of them, at most 12; None for similarities from 0 to 5, float32.
     """
     random, made = np.random.RandomState(0), []
     for name, size in _SIZES.items():
-        told = random.randint(0, classes or len(_WORDS), size)
-        firsts = [[_id(word), *_sentence(random)] for word in told]
-        packed = _packed(firsts, [_sentence(random) for _ in told])
-        labels = told * np.float32(_BEST / (len(_WORDS) - 1)) if classes is None else told
+        classes_drawn = random.randint(0, classes or len(_WORDS), size)
+        firsts = [[_id(word), *_sentence(random)] for word in classes_drawn]
+        packed = _packed(firsts, [_sentence(random) for _ in classes_drawn])
+        labels = classes_drawn * np.float32(_BEST / (len(_WORDS) - 1)) if classes is None else classes_drawn
         made.append(Features(packed, labels.astype(np.float32 if classes is None else np.int32), classes, _from(name)))
     return tuple(made)
 
 
-def choices(number):
-    """(train, test) Features of 64 and 20 passages with `number` options each; the right one begins with word0."""
+def choices(number: int) -> tuple[Features, ...]:
+    """64 training and 20 test passages with `number` options each; the right option begins with word0."""
     random, made = np.random.RandomState(0), []
     for name, size in _SIZES.items():
         right = random.randint(0, number, size).astype(np.int32)
@@ -52,11 +54,11 @@ def choices(number):
     return tuple(made)
 
 
-def questions(*, no_answer):
-    """(train, test) lists of 64 and 20 of SQuAD's Questions; the answer to a word is the word that follows it.
+def questions(*, no_answer: bool) -> tuple[list[Question], ...]:
+    """64 training and 20 test questions in SQuAD's form; the answer to a word is the next word.
 
     Args:
-      no_answer: whether, as in v2, some ask for a word that is not in their paragraph.
+      no_answer: whether some questions have no answer, as in v2: a word that is not in the paragraph.
     """
     random, made = np.random.RandomState(0), []
     for name, size in _SIZES.items():
@@ -64,9 +66,8 @@ def questions(*, no_answer):
     return tuple(made)
 
 
-def _question(random, name, impossible):
+def _question(random: np.random.RandomState, name: str, impossible: bool) -> Question:
     words = [_WORDS[number] for number in random.permutation(len(_WORDS))]
-    # The last word, which has none after it, stands in no paragraph.
     *words, absent = words
     context = " ".join(words)
     if impossible:
@@ -76,17 +77,17 @@ def _question(random, name, impossible):
     return Question(name, words[asked], context, ((words[asked + 1], start),))
 
 
-def _sentence(random):
+def _sentence(random: np.random.RandomState) -> list[int]:
     return [_id(word) for word in random.randint(0, len(_WORDS), random.randint(1, _LONGEST))]
 
 
-def _id(word):
+def _id(word: int) -> int:
     return len(wordpiece.SPECIAL) + int(word)
 
 
-def _packed(firsts, seconds):
+def _packed(firsts: list[list[int]], seconds: list[list[int]]) -> dict[str, np.ndarray]:
     return text_pairs.pack(tokenizer().vocabulary, firsts, seconds, MAX_SEQ_LENGTH)
 
 
-def _from(split):
+def _from(split: str) -> str:
     return f"fake texts, {split}"

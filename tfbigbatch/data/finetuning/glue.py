@@ -1,43 +1,242 @@
-"""GLUE's nine tasks as arrays of the texts' pieces, in memory."""
+"""GLUE's nine tasks: rows read from its .tsv files, and BERT's inputs of one or two texts.
+
+The folder is the one that GLUE's download script makes: CoLA/, SST-2/, MRPC/, STS-B/, QQP/, MNLI/, QNLI/, RTE/ and
+WNLI/, each with train.tsv, dev.tsv and test.tsv (MNLI: dev_matched.tsv, dev_mismatched.tsv, ...). Importing this module
+does not import TensorFlow.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from absl import logging
 
-from tfbigbatch.data.finetuning import glue_rows, text_pairs
-from tfbigbatch.data.in_memory.features import Features
+from tfbigbatch.data.finetuning import text_pairs
+from tfbigbatch.data.tokenizer import Tokenizer
+from tfbigbatch.errors import InputError, nearest
 
-_SHOWN = 5
+if TYPE_CHECKING:
+    from tfbigbatch.data.in_memory.features import Features
+
+_MAX_BAD_FRACTION = 0.01
+# Bad rows that an error or a log names.
+_SHOWN_IN_ERROR, _SHOWN_IN_LOG = 3, 5
 
 
-def load(name, split, data_dir, tokenizer, *, max_seq_length=128):
-    """The Features of a task's split.
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """File format of a task.
 
-    Rows that had to be left out are logged, with their lines.
+    Attributes:
+      texts: names of the one or two columns of texts.
+      label: name of the label column, which test sets lack.
+      classes: names of the labels, in the order of their numbers; None for a similarity from 0 to 5.
+      columns: columns of a file without header; empty where every file has one.
+    """
 
-    Args:
-      name: the task, as 'MRPC'.
-      split: 'train', 'dev' or 'test'; MNLI has 'dev_matched', 'dev_mismatched', 'test_matched' and
-        'test_mismatched'.
-      data_dir: GLUE's folder, as glue_rows tells.
-      tokenizer: wordpiece.Tokenizer.
-      max_seq_length: T; of longer texts the longer one of a row is cut first.
+    texts: tuple[str, ...]
+    label: str
+    classes: tuple[str, ...] | None
+    columns: tuple[str, ...] = ()
 
-    Returns:
-      Features of 'input_word_ids', 'input_mask' and 'input_type_ids', int32 [n, T]. Labels are [n]: int32, the
-      numbers of glue_rows.TASKS's classes, or of STS-B float32, from 0 to 5. Where the test set has none, they are
-      all -1, or NaN.
+
+_BINARY = ("0", "1")
+_ENTAILMENT = ("entailment", "not_entailment")
+TASKS = {
+    "CoLA": Task(("sentence",), "label", _BINARY, columns=("source", "label", "mark", "sentence")),
+    "SST-2": Task(("sentence",), "label", _BINARY),
+    "MRPC": Task(("#1 String", "#2 String"), "Quality", _BINARY),
+    "STS-B": Task(("sentence1", "sentence2"), "score", None),
+    "QQP": Task(("question1", "question2"), "is_duplicate", _BINARY),
+    "MNLI": Task(("sentence1", "sentence2"), "gold_label", ("contradiction", "entailment", "neutral")),
+    "QNLI": Task(("question", "sentence"), "label", _ENTAILMENT),
+    "RTE": Task(("sentence1", "sentence2"), "label", _ENTAILMENT),
+    "WNLI": Task(("sentence1", "sentence2"), "label", _BINARY),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    """The rows of a file, in order.
+
+    Attributes:
+      texts: one or two texts of each row.
+      labels: class numbers (int) or similarities (float); None where the file has no labels.
+      bad: descriptions of the rows left out, with line and reason.
+    """
+
+    texts: list[tuple[str, ...]]
+    labels: list[float] | None
+    bad: tuple[str, ...]
+
+
+def task(name: str) -> Task:
+    """The task of this name.
 
     Raises:
-      ValueError: as glue_rows.read; or max_seq_length is too small.
+      ValueError: GLUE has no such task.
     """
-    rows, classes = glue_rows.read(data_dir, name, split), glue_rows.TASKS[name].classes
-    source = glue_rows.path(data_dir, name, split)
-    for words in rows.bad[:_SHOWN]:
+    if name not in TASKS:
+        raise InputError(f"{name!r} is not a task of GLUE. {nearest(name, TASKS)}")
+    return TASKS[name]
+
+
+def splits(name: str) -> tuple[str, ...]:
+    """The names of a task's splits, which are those of its files."""
+    kinds = ("_matched", "_mismatched") if name == "MNLI" else ("",)
+    return ("train", *(part + kind for part in ("dev", "test") for kind in kinds))
+
+
+def path(data_dir: str | None, name: str, split: str) -> str:
+    """The file of a split.
+
+    Raises:
+      ValueError: the task or the split is unknown, or data_dir is None.
+    """
+    task(name)
+    if split not in splits(name):
+        raise InputError(f"{name} has no split {split!r}. {nearest(split, splits(name))}")
+    if data_dir is None:
+        raise InputError(f"--data_dir is missing: give GLUE's folder, with {', '.join(TASKS)} in it.")
+    return os.path.join(data_dir, name, f"{split}.tsv")
+
+
+def load(name: str, split: str, data_dir: str | None, tokenizer: Tokenizer, *, max_seq_length: int = 128) -> Features:
+    """A split of a task as BERT's inputs. Rows left out are logged.
+
+    Args:
+      name: task, as 'MRPC'.
+      split: 'train', 'dev' or 'test'; for MNLI also 'dev_matched', 'dev_mismatched', 'test_matched', ...
+      data_dir: GLUE's folder.
+      tokenizer: WordPiece tokenizer.
+      max_seq_length: T; the longer text of a row is cut first.
+
+    Returns:
+      Features 'input_word_ids', 'input_mask' and 'input_type_ids', int32 [n, T]. Labels are [n]: int32 class numbers,
+      or for STS-B float32 from 0 to 5; all -1, or NaN, where the test set has none.
+
+    Raises:
+      ValueError: as `read`; or max_seq_length is too small.
+    """
+    from tfbigbatch.data.in_memory.features import Features
+
+    rows, classes, source = read(data_dir, name, split), TASKS[name].classes, path(data_dir, name, split)
+    for words in rows.bad[:_SHOWN_IN_LOG]:
         logging.warning("%s: left out %s", source, words)
-    if len(rows.bad) > _SHOWN:
-        logging.warning("%s: left out %d more rows", source, len(rows.bad) - _SHOWN)
+    if len(rows.bad) > _SHOWN_IN_LOG:
+        logging.warning("%s: left out %d more rows", source, len(rows.bad) - _SHOWN_IN_LOG)
     parts = [[tokenizer.ids(text) for text in texts] for texts in zip(*rows.texts)]
     packed = text_pairs.pack(tokenizer.vocabulary, parts[0], parts[1] if len(parts) > 1 else None, max_seq_length)
     dtype, unknown = (np.float32, np.nan) if classes is None else (np.int32, -1)
     labels = np.full(len(rows.texts), unknown, dtype) if rows.labels is None else np.array(rows.labels, dtype)
-    return Features(packed, labels, classes and len(classes), source)
+    return Features(packed, labels, None if classes is None else len(classes), source)
+
+
+def read(data_dir: str | None, name: str, split: str) -> Rows:
+    """The rows of a split.
+
+    Bad rows are left out and described: the published QQP has some. In a test set they are an error, since submitted
+    predictions go by row number.
+
+    Raises:
+      ValueError: the file cannot be read, lacks a column, has no rows, more than 1% bad rows, or any in a test set.
+    """
+    chosen, file = task(name), path(data_dir, name, split)
+    lines = _lines(file)
+    test = split.startswith("test")
+    columns: Sequence[str] = chosen.columns
+    if test or not columns:
+        columns = lines.pop(0)[1] if lines else ()
+    wanted = [*chosen.texts, *([] if test and chosen.label not in columns else [chosen.label])]
+    missing = [column for column in wanted if column not in columns]
+    if missing:
+        raise InputError(f"{file} lacks the column {missing[0]!r}; expected {', '.join(wanted)} in its header.")
+    indices = [columns.index(column) for column in wanted]
+    texts, labels, bad = [], [], []
+    for number, cells in lines:
+        try:
+            row_texts, label = _row(chosen, cells, indices, len(columns))
+        except ValueError as reason:
+            bad.append(f"line {number}: {reason}")
+            continue
+        texts.append(row_texts)
+        labels.append(label)
+    if not lines:
+        raise InputError(f"{file} holds no rows. Fetch the file again.")
+    if len(bad) > (0 if test else _MAX_BAD_FRACTION * len(lines)):
+        raise InputError(
+            f"{file}: {len(bad):,} of {len(lines):,} rows are bad"
+            f"{''.join(f'; {words}' for words in bad[:_SHOWN_IN_ERROR])}. Fetch the file again."
+        )
+    known = [label for label in labels if label is not None]
+    return Rows(texts, known if chosen.label in wanted else None, tuple(bad))
+
+
+def read_predictions(file: str, name: str) -> list[float]:
+    """Predictions in GLUE's submission format: columns 'index', from 0, and 'prediction'.
+
+    Returns:
+      Class numbers (int) or similarities (float) in the order of the index.
+
+    Raises:
+      ValueError: the task is unknown; the file cannot be read or lacks a column; a prediction is not one of the task;
+        or the indices are not 0, 1, 2 and so on.
+    """
+    chosen = task(name)
+    lines = _lines(file, "Expected a file of predictions.")
+    header = lines.pop(0)[1] if lines else []
+    if header[:2] != ["index", "prediction"]:
+        raise InputError(f"{file} begins with {' '.join(header)!r}; expected the columns 'index' and 'prediction'.")
+    if not lines:
+        raise InputError(f"{file} holds no prediction below its header.")
+    found = {}
+    for number, cells in lines:
+        try:
+            # A model may predict a similarity below 0 or above 5.
+            found[int(cells[0])] = float(cells[1]) if chosen.classes is None else _label(chosen, cells[1])
+        except (IndexError, ValueError) as error:
+            raise InputError(f"{file}, line {number}: {error}. Expected an index and a prediction of {name}.") from None
+    if len(found) != len(lines) or set(found) != set(range(len(lines))):
+        raise InputError(f"{file}: the indexes of {len(lines):,} rows are not 0 to {len(lines) - 1:,}, each once.")
+    return [found[index] for index in range(len(lines))]
+
+
+def _lines(file: str, expected: str = "Expected GLUE's folder as --data_dir.") -> list[tuple[int, list[str]]]:
+    """(line number, cells) of each line. Quotes are ordinary characters: GLUE's texts have unbalanced ones."""
+    try:
+        # A text may contain a carriage return; MRPC's header begins with a byte order mark.
+        with open(file, encoding="utf-8-sig", newline="\n") as content:
+            lines = content.read().split("\n")
+    except OSError as error:
+        raise InputError(f"{file} cannot be read: {error.strerror or error}. {expected}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file} is not UTF-8 ({error.reason}, byte {error.start}). Fetch the file again.") from None
+    return [(number, line.rstrip("\r").split("\t")) for number, line in enumerate(lines, 1) if line.rstrip("\r")]
+
+
+def _row(chosen: Task, cells: list[str], indices: list[int], columns: int) -> tuple[tuple[str, ...], float | None]:
+    """(texts, label) of a row; a ValueError says what is wrong with it."""
+    if len(cells) != columns:
+        raise ValueError(f"{len(cells)} cells, expected {columns}")
+    texts = tuple(cells[index] for index in indices[: len(chosen.texts)])
+    if len(indices) == len(chosen.texts):
+        return texts, None
+    return texts, _label(chosen, cells[indices[-1]])
+
+
+def _label(chosen: Task, cell: str) -> float:
+    if chosen.classes is not None:
+        if cell not in chosen.classes:
+            raise ValueError(f"label {cell!r}, expected {' or '.join(chosen.classes)}")
+        return chosen.classes.index(cell)
+    try:
+        score = float(cell)
+    except ValueError:
+        score = -1.0
+    if not 0 <= score <= 5:
+        raise ValueError(f"score {cell!r}, expected 0 to 5")
+    return score

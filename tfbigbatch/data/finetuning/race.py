@@ -1,58 +1,130 @@
-"""RACE as arrays of the texts' pieces, in memory: a passage with each of four answers."""
+"""RACE (Lai et al. 2017): questions read from its folder or tar files, and BERT's inputs of passage and option.
 
+A passage is a text file in {train,dev,test}/{middle,high}: a JSON dictionary of 'article', 'questions', 'options' (four
+per question) and 'answers' (A to D). Importing this module does not import TensorFlow.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
 import re
+import tarfile
+import zlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tfbigbatch.data.finetuning import race_passages, text_pairs
-from tfbigbatch.data.in_memory.features import Features
+from tfbigbatch.data.finetuning import text_pairs
+from tfbigbatch.data.tokenizer import Tokenizer
 from tfbigbatch.errors import InputError, nearest
 
+if TYPE_CHECKING:
+    from tfbigbatch.data.in_memory.features import Features
+
+SPLITS, LEVELS = ("train", "dev", "test"), ("middle", "high")
+OPTIONS = "ABCD"
 _BLANK = re.compile("_+")
+_EXPECTED = (
+    "Expected RACE's folder, with train, dev and test in it and there middle and high; or RACE.tar.gz; or a folder of "
+    "RACE.tar.gz, or of RACE-train.tar.gz, RACE-dev.tar.gz and RACE-test.tar.gz."
+)
 
 
-def load(split, data_dir, tokenizer, *, max_seq_length=512, level="all", questions=0):
-    """(Features, levels) of a split.
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """A question about a passage.
 
-    The first text is the passage, the second the question with one option: in the question's blank, where it has
-    one, and else after it (as in ALBERT's code for RACE, Lan et al. 2020). Of longer pairs the passage is cut, since
-    it is the longer text.
+    Attributes:
+      id: level, passage file and number, as 'high/19432-0'.
+      level: 'middle' or 'high'.
+      article: the passage, shared by its questions.
+      text: the question, perhaps with a blank _.
+      options: four texts.
+      answer: index of the right option.
+    """
+
+    id: str
+    level: str
+    article: str
+    text: str
+    options: tuple[str, ...]
+    answer: int
+
+
+def read(source: str | None, split: str) -> list[Question]:
+    """The questions of a split: middle schools first, passages in the order of their file names.
+
+    Args:
+      source: RACE's folder, its tar file, or a folder with RACE.tar.gz or RACE-train.tar.gz and so on.
+      split: 'train', 'dev' or 'test'.
+
+    Raises:
+      ValueError: the split is unknown, there is no such source, or a file is damaged or has another structure.
+    """
+    if split not in SPLITS:
+        raise InputError(f"RACE has no split {split!r}. {nearest(split, SPLITS)}")
+    if source is None:
+        raise InputError(f"--data_dir is missing. {_EXPECTED}")
+    files = _files(source, split)
+    if not files:
+        raise InputError(f"{source} holds no passage of {split}. {_EXPECTED}")
+    order = sorted(files, key=lambda file: (LEVELS.index(file[0]), file[1]))
+    return [question for file in order for question in _of_passage(source, split, *file)]
+
+
+def load(
+    split: str,
+    data_dir: str | None,
+    tokenizer: Tokenizer,
+    *,
+    max_seq_length: int = 512,
+    level: str = "all",
+    questions: int = 0,
+) -> tuple[Features, np.ndarray]:
+    """A split as BERT's inputs, and the level of each question.
+
+    The first text is the passage; the second is the question with one option, which fills the question's blank or else
+    follows it (as ALBERT's code does, Lan et al. 2020). Longer pairs lose the end of the passage.
 
     Args:
       split: 'train', 'dev' or 'test'.
-      data_dir: RACE's folder or tar file, as race_passages.read takes it.
-      tokenizer: wordpiece.Tokenizer.
+      data_dir: `source` of `read`.
+      tokenizer: WordPiece tokenizer.
       max_seq_length: T.
-      level: 'middle' or 'high' for the questions of such schools alone, or 'all'.
-      questions: how many are taken, evenly spaced; 0: all.
+      level: 'middle', 'high' or 'all'.
+      questions: how many to take, evenly spaced; 0: all.
 
     Returns:
-      Features of 'input_word_ids', 'input_mask' and 'input_type_ids', int32 [n, 4, T], whose labels are the right
-      options, int32 [n]; and the questions' levels, 'middle' or 'high', an array of [n].
+      Features 'input_word_ids', 'input_mask' and 'input_type_ids', int32 [n, 4, T], labelled with the right option,
+      int32 [n]; and the levels, an array of [n] texts.
 
     Raises:
-      ValueError: as race_passages.read; max_seq_length is too small; the level is unknown; or there are fewer
-        questions.
+      ValueError: as `read`; max_seq_length is too small; the level is unknown; or there are fewer questions.
     """
-    questions = _chosen(race_passages.read(data_dir, split), split, level, questions)
+    from tfbigbatch.data.in_memory.features import Features
+
+    chosen = _chosen(read(data_dir, split), split, level, questions)
     articles = {
-        article: np.array(tokenizer.ids(article), np.int32) for article in {question.article for question in questions}
+        article: np.array(tokenizer.ids(article), np.int32) for article in {question.article for question in chosen}
     }
-    passages = [articles[question.article] for question in questions for _ in question.options]
-    choices = [tokenizer.ids(_filled(question.text, option)) for question in questions for option in question.options]
+    passages = [articles[question.article] for question in chosen for _ in question.options]
+    choices = [tokenizer.ids(_filled(question.text, option)) for question in chosen for option in question.options]
     packed = text_pairs.pack(tokenizer.vocabulary, passages, choices, max_seq_length)
-    shape = (len(questions), len(race_passages.OPTIONS), max_seq_length)
+    shape = (len(chosen), len(OPTIONS), max_seq_length)
     features = Features(
         {name: array.reshape(shape) for name, array in packed.items()},
-        np.array([question.answer for question in questions], np.int32),
-        len(race_passages.OPTIONS),
+        np.array([question.answer for question in chosen], np.int32),
+        len(OPTIONS),
         f"RACE, {split}",
     )
-    return features, np.array([question.level for question in questions])
+    return features, np.array([question.level for question in chosen])
 
 
-def _chosen(questions, split, level, count):
-    levels = ("all", *race_passages.LEVELS)
+def _chosen(questions: list[Question], split: str, level: str, count: int) -> list[Question]:
+    levels = ("all", *LEVELS)
     if level not in levels:
         raise InputError(f"RACE has no level {level!r}. {nearest(level, levels)}")
     of_level = [question for question in questions if level in ("all", question.level)]
@@ -63,7 +135,66 @@ def _chosen(questions, split, level, count):
     return [of_level[i * len(of_level) // count] for i in range(count)] if count else of_level
 
 
-def _filled(question, option):
-    # By a function, since an option may hold a backslash.
+def _filled(question: str, option: str) -> str:
+    # A function, since an option may contain a backslash.
     filled, blanks = _BLANK.subn(lambda _: option, question)
     return filled if blanks else f"{question} {option}"
+
+
+def _files(source: str, split: str) -> list[tuple[str, str, bytes]]:
+    """(level, file name, content) of each passage."""
+    if os.path.isdir(os.path.join(source, split)):
+        return _of_folder(os.path.join(source, split))
+    if os.path.isfile(source):
+        return _of_tar(source, split)
+    for name in (f"RACE-{split}.tar.gz", "RACE.tar.gz"):
+        if os.path.isfile(os.path.join(source, name)):
+            return _of_tar(os.path.join(source, name), split)
+    raise InputError(f"{source} is neither RACE's folder nor its tar file. {_EXPECTED}")
+
+
+def _of_folder(folder: str) -> list[tuple[str, str, bytes]]:
+    files = []
+    try:
+        for level in LEVELS:
+            for entry in os.scandir(os.path.join(folder, level)):
+                if entry.name.endswith(".txt"):
+                    with open(entry.path, "rb") as file:
+                        files.append((level, entry.name, file.read()))
+    except OSError as error:
+        raise InputError(f"{error.filename} cannot be read: {error.strerror}. {_EXPECTED}") from None
+    return files
+
+
+def _of_tar(path: str, split: str) -> list[tuple[str, str, bytes]]:
+    wanted, files = re.compile(rf"(?:^|/){split}/({'|'.join(LEVELS)})/([^/]+\.txt)$"), []
+    try:
+        # As a stream, since seeking in a compressed file reads it again.
+        with tarfile.open(path, "r|*") as tar:
+            for member in tar:
+                match = wanted.search(member.name)
+                content = tar.extractfile(member) if match and member.isfile() else None
+                if match and content:
+                    files.append((match[1], match[2], content.read()))
+    except (OSError, EOFError, tarfile.TarError, zlib.error) as error:
+        raise InputError(f"{path} cannot be read as a tar file ({error}). Fetch the file again.") from None
+    return files
+
+
+def _of_passage(source: str, split: str, level: str, name: str, content: bytes) -> Iterator[Question]:
+    try:
+        passage = json.loads(content)
+        article = passage["article"]
+        rows = list(zip(passage["questions"], passage["options"], passage["answers"], strict=True))
+        for number, (text, options, answer) in enumerate(rows):
+            if len(options) != len(OPTIONS) or len(answer) != 1 or answer not in OPTIONS:
+                raise ValueError(f"question {number} has {len(options)} options and the answer {answer!r}")
+            if isinstance(options, str) or not all(isinstance(each, str) for each in (article, text, *options)):
+                raise TypeError(f"question {number} has something else in place of a text")
+            stem = name.removesuffix(".txt")
+            yield Question(f"{level}/{stem}-{number}", level, article, text, tuple(options), OPTIONS.index(answer))
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise InputError(
+            f"{source}: {split}/{level}/{name} is not of RACE's form ({error!r}); expected a JSON dictionary of "
+            "'article', 'questions', 'options', four a question, and 'answers' from A to D."
+        ) from None

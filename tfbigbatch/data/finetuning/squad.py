@@ -1,70 +1,149 @@
-"""SQuAD's questions as BERT reads them: a question and a window of its paragraph, and where the answer lies.
+"""SQuAD, versions 1.1 and 2: questions read from JSON, and BERT's windows of question and paragraph.
 
-A paragraph that does not fit is read in windows that overlap. Source: Devlin et al. 2019, section 4.2, and its
-reference code, run_squad.py, whose windows and rule of the most context these are.
+A paragraph longer than a window is read in overlapping windows. The windows and the maximum-context rule are those of
+BERT's run_squad.py (Devlin et al. 2019, section 4.2). Importing this module does not import TensorFlow.
 """
 
+from __future__ import annotations
+
 import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tfbigbatch.data import token_offsets
 from tfbigbatch.data.finetuning import text_pairs
+from tfbigbatch.data.tokenizer import Tokenizer
 from tfbigbatch.errors import InputError
+from tfbigbatch.utils import files
+
+if TYPE_CHECKING:
+    from tfbigbatch.data.in_memory.features import Features
 
 _UNKNOWN = -1
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Windows:
-    """n windows of the paragraphs of some questions, those of one question in a row.
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """A question about a paragraph.
 
     Attributes:
-      questions: list of Question.
-      inputs: dictionary of 'input_word_ids', 'input_mask' and 'input_type_ids', int32 [n, T].
-      start_positions, end_positions: int32 [n], where in the window the answer's first and last piece stand; both
-        0, at [CLS], where the window does not hold the whole answer or there is none; -1 where it is not known.
-      question: int32 [n], a window's question, as an index into `questions`.
-      first_position: int32 [n], where in the window the paragraph's pieces begin.
-      first_piece: int32 [n], which piece of the paragraph stands there.
-      pieces: int32 [n], how many of its pieces the window holds.
-      most_context: bool [n, T], true where a piece has more context here than in the question's other windows.
-      offsets: for each question, int32 [paragraph's pieces, 2]: the characters of each piece.
-      lost: ids of the questions whose answer is not in the paragraph where the data say so.
+      id: unique id.
+      text: the question.
+      context: the paragraph, shared by its questions.
+      answers: (text, start) of each, `start` an index into the context; empty for a question without an answer (v2)
+        or with withheld answers.
+      impossible: whether v2 marks the question as having no answer.
     """
 
-    questions: list
-    inputs: dict
+    id: str
+    text: str
+    context: str
+    answers: tuple[tuple[str, int], ...]
+    impossible: bool = False
+
+
+def read(path: str, first_article: int = 0, last_article: int | None = None) -> list[Question]:
+    """The questions of a SQuAD file, in file order.
+
+    Args:
+      path: JSON file of version 1.1 or 2.
+      first_article, last_article: read the articles [first, last) only; None: to the end.
+
+    Raises:
+      ValueError: the file cannot be read, has another structure, has no question in this range, or repeats an id.
+    """
+    content = files.read_json(path)
+    try:
+        articles = content["data"][first_article:last_article]
+        paragraphs = [paragraph for article in articles for paragraph in article["paragraphs"]]
+    except (KeyError, TypeError) as error:
+        raise InputError(
+            f"{path} is not of SQuAD's form ({error!r}); expected a 'data' list of articles with 'paragraphs'."
+        ) from None
+    questions, seen = [], set()
+    for paragraph in paragraphs:
+        for question in _of_paragraph(path, paragraph):
+            if question.id in seen:
+                raise InputError(f"{path}: question id {question.id!r} occurs twice; ids must be unique.")
+            seen.add(question.id)
+            questions.append(question)
+    if not questions:
+        raise InputError(f"{path} holds no question in its articles {first_article} to {last_article or 'the last'}.")
+    return questions
+
+
+def answer_texts(questions: Sequence[Question]) -> dict[str, list[str]]:
+    """The texts of the answers by question id, as `tasks.scores.squad` takes them."""
+    return {question.id: [text for text, _ in question.answers] for question in questions}
+
+
+def _of_paragraph(path: str, paragraph: Any) -> Iterator[Question]:
+    try:
+        context = paragraph["context"]
+        for entry in paragraph["qas"]:
+            # v2 stores plausible wrong answers of impossible questions under another key.
+            answers = tuple((answer["text"], int(answer["answer_start"])) for answer in entry.get("answers", ()))
+            texts = (entry["id"], entry["question"], context, *(text for text, _ in answers))
+            strange = [text for text in texts if not isinstance(text, str)]
+            if strange:
+                raise TypeError(f"{str(strange[0])[:60]} in place of a text")
+            yield Question(entry["id"], entry["question"], context, answers, bool(entry.get("is_impossible", False)))
+    # OverflowError: Python's JSON reader accepts infinity.
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise InputError(
+            f"{path}: a question about {str(paragraph)[:60]!r}... is not of SQuAD's form ({error!r}); expected "
+            "'id', 'question' and 'answers' of 'text' and 'answer_start'."
+        ) from None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Windows:
+    """n windows over the paragraphs of some questions, grouped by question.
+
+    Attributes:
+      questions: the questions.
+      inputs: 'input_word_ids', 'input_mask' and 'input_type_ids', int32 [n, T].
+      start_positions, end_positions: int32 [n], positions of the answer's first and last token in the window; both 0,
+        [CLS], where the window does not contain the whole answer or there is none; -1 where it is unknown.
+      question: int32 [n], index into `questions`.
+      first_position: int32 [n], position in the window of the first token of the paragraph.
+      first_token: int32 [n], index of that token in the paragraph.
+      tokens: int32 [n], number of the paragraph's tokens in the window.
+      most_context: bool [n, T], whether a token has its maximum context in this window.
+      offsets: for each question int32 [tokens of the paragraph, 2], character ranges.
+      lost: ids of the questions whose answer is not found at the place that the file names.
+    """
+
+    questions: list[Question]
+    inputs: dict[str, np.ndarray]
     start_positions: np.ndarray
     end_positions: np.ndarray
     question: np.ndarray
     first_position: np.ndarray
-    first_piece: np.ndarray
-    pieces: np.ndarray
+    first_token: np.ndarray
+    tokens: np.ndarray
     most_context: np.ndarray
-    offsets: list
-    lost: tuple
+    offsets: list[np.ndarray]
+    lost: tuple[str, ...]
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.question)
 
-    def training_features(self, source):
-        """Features of the windows whose answer is known; labels are 'start_positions' and 'end_positions'.
-
-        Args:
-          source: where the questions come from, for errors and the run's banner.
+    def training_features(self, source: str) -> Features:
+        """The windows with a known answer; labels are 'start_positions' and 'end_positions'.
 
         Raises:
           ValueError: no answer is known.
         """
         return self._features(np.flatnonzero(self.start_positions != _UNKNOWN), source)
 
-    def evaluation_features(self, source):
-        """Features of all windows in their order, as `squad_decoding.decode` takes their logits."""
+    def evaluation_features(self, source: str) -> Features:
+        """All windows in order, as `squad_decoding.decode` expects their logits."""
         return self._features(slice(None), source)
 
-    def _features(self, chosen, source):
-        # Here, so that reading needs no TensorFlow.
+    def _features(self, chosen: np.ndarray | slice, source: str) -> Features:
         from tfbigbatch.data.in_memory.features import Features
 
         labels = {name: getattr(self, name)[chosen] for name in ("start_positions", "end_positions")}
@@ -72,65 +151,72 @@ class Windows:
         return Features(inputs, labels, inputs["input_word_ids"].shape[1], source)
 
 
-def windows(questions, tokenizer, *, max_seq_length=384, doc_stride=128, max_query_length=64):
-    """The Windows of questions.
+def windows(
+    questions: Sequence[Question],
+    tokenizer: Tokenizer,
+    *,
+    max_seq_length: int = 384,
+    doc_stride: int = 128,
+    max_query_length: int = 64,
+) -> Windows:
+    """The windows of questions.
 
-    An answer is the pieces that share a character with it, so a piece may reach beyond it, as in the "Japan" of
-    "Japanese". Where a question has several answers, its first one is that of the positions.
+    An answer's tokens are all that share a character with it, so a token may extend beyond it ("Japan" in "Japanese").
+    The first of several answers gives the positions.
 
     Args:
-      questions: list of Question.
-      tokenizer: wordpiece.Tokenizer.
-      max_seq_length: T, pieces in a window, with the question and three special tokens.
-      doc_stride: pieces from the beginning of one window to that of the next.
-      max_query_length: pieces of the question that are kept.
+      questions: the questions.
+      tokenizer: WordPiece tokenizer.
+      max_seq_length: T, tokens in a window, with the question and three special tokens.
+      doc_stride: tokens from the start of one window to the start of the next.
+      max_query_length: tokens of the question that are kept.
 
     Raises:
-      ValueError: no room is left for the paragraph, or doc_stride is less than 1.
+      ValueError: there is no room for the paragraph, or doc_stride is less than 1.
     """
     _check(max_seq_length, doc_stride, max_query_length)
     contexts = list(dict.fromkeys(question.context for question in questions))
     encoded = dict(zip(contexts, token_offsets.encode(tokenizer, contexts)))
-    asked, held, rows, most_context, lost = [], [], [], [], []
+    queries, parts, rows, most_context, lost = [], [], [], [], []
     for index, question in enumerate(questions):
         query = tokenizer.ids(question.text)[:max_query_length]
         context = encoded[question.context]
-        span = _answer(question, context.offsets)
+        span = _answer_span(question, context.offsets)
         if span is None and question.answers:
             lost.append(question.id)
         first_position = len(query) + 2
         spans = _spans(len(context), max_seq_length - len(query) - 3, doc_stride)
         for (first, length), most in zip(spans, _most_context(spans, len(context))):
-            asked.append(query)
-            held.append(context.ids[first : first + length])
+            queries.append(query)
+            parts.append(context.ids[first : first + length])
             rows.append((index, first_position, first, length, *_positions(span, first_position, first, length)))
             most_context.append(most)
     columns = np.array(rows, np.int32).reshape(-1, 6).T
     return Windows(
-        questions,
-        text_pairs.pack(tokenizer.vocabulary, asked, held, max_seq_length),
+        list(questions),
+        text_pairs.pack(tokenizer.vocabulary, queries, parts, max_seq_length),
         start_positions=columns[4],
         end_positions=columns[5],
         question=columns[0],
         first_position=columns[1],
-        first_piece=columns[2],
-        pieces=columns[3],
-        most_context=_placed(most_context, columns[1], max_seq_length),
+        first_token=columns[2],
+        tokens=columns[3],
+        most_context=_in_windows(most_context, columns[1], max_seq_length),
         offsets=[encoded[question.context].offsets for question in questions],
         lost=tuple(lost),
     )
 
 
-def _check(max_seq_length, doc_stride, max_query_length):
+def _check(max_seq_length: int, doc_stride: int, max_query_length: int) -> None:
     if max_seq_length < max_query_length + 4 or doc_stride < 1 or max_query_length < 1:
         raise InputError(
             f"max_seq_length={max_seq_length}, max_query_length={max_query_length}, doc_stride={doc_stride}: expected "
-            "max_seq_length to hold the question, three special tokens and a piece more, and the others 1 or more."
+            "max_seq_length to hold the question, three special tokens and one more token, and the others 1 or more."
         )
 
 
-def _answer(question, offsets):
-    """(first piece, last piece) of the answer; (-1, -1) for no answer; None where it is not known."""
+def _answer_span(question: Question, offsets: np.ndarray) -> tuple[int, int] | None:
+    """First and last token of the answer in the paragraph; (-1, -1) for no answer; None where it is unknown."""
     if question.impossible:
         return -1, -1
     if not question.answers:
@@ -143,8 +229,8 @@ def _answer(question, offsets):
     return (first, last) if first <= last else None
 
 
-def _positions(span, first_position, first, length):
-    """(start, end) position of an answer in a window that begins at piece `first`."""
+def _positions(span: tuple[int, int] | None, first_position: int, first: int, length: int) -> tuple[int, int]:
+    """Start and end position of an answer in the window that begins at token `first`."""
     if span is None:
         return _UNKNOWN, _UNKNOWN
     if span[0] < first or span[1] >= first + length:
@@ -152,34 +238,34 @@ def _positions(span, first_position, first, length):
     return span[0] - first + first_position, span[1] - first + first_position
 
 
-def _spans(pieces, room, stride):
-    """The windows over a paragraph as (first piece, pieces)."""
+def _spans(tokens: int, room: int, stride: int) -> list[tuple[int, int]]:
+    """The windows over a paragraph as (first token, number of tokens)."""
     spans, first = [], 0
-    while first < pieces:
-        length = min(pieces - first, room)
+    while first < tokens:
+        length = min(tokens - first, room)
         spans.append((first, length))
-        if first + length == pieces:
+        if first + length == tokens:
             break
         first += min(length, stride)
     return spans
 
 
-def _most_context(spans, pieces):
-    """For each window a bool array of its pieces: whether none of the others has more context for the piece.
+def _most_context(spans: list[tuple[int, int]], tokens: int) -> list[np.ndarray]:
+    """For each window a bool array over its tokens: whether no other window gives the token more context.
 
-    A piece's context is the smaller of the numbers of pieces to its left and right, and a hundredth of the
-    window's length, so that of equal windows the longer wins; then the earlier.
+    Context is the smaller number of tokens to the left or right, plus 1% of the window's length, so that the longer of
+    two equal windows wins; the earlier one wins a tie.
     """
-    context = np.full((len(spans), pieces), -1.0)
+    context = np.full((len(spans), tokens), -1.0)
     for row, (first, length) in enumerate(spans):
-        place = np.arange(length)
-        context[row, first : first + length] = np.minimum(place, length - 1 - place) + 0.01 * length
-    best = context.argmax(axis=0) if spans else None
+        index = np.arange(length)
+        context[row, first : first + length] = np.minimum(index, length - 1 - index) + 0.01 * length
+    best = context.argmax(axis=0) if spans else np.zeros(0, np.int64)
     return [best[first : first + length] == row for row, (first, length) in enumerate(spans)]
 
 
-def _placed(parts, first_positions, max_seq_length):
-    """Bool [n, T] of the parts, each from its first position on."""
+def _in_windows(parts: list[np.ndarray], first_positions: np.ndarray, max_seq_length: int) -> np.ndarray:
+    """Bool [n, T]: each part, shifted to its first position."""
     placed = np.zeros((len(parts), max_seq_length), bool)
     for row, (part, first) in enumerate(zip(parts, first_positions)):
         placed[row, first : first + len(part)] = part

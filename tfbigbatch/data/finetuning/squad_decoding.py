@@ -1,51 +1,66 @@
-"""Answers to SQuAD's questions from the logits of where they start and end.
+"""SQuAD's answers from start and end logits.
 
-The rules are those of BERT's reference code (run_squad.py; Devlin et al. 2019, sections 4.2 and 4.3); but an
-answer is cut out of the paragraph by its pieces' characters, where that code aligns two texts.
+The rules are those of BERT's run_squad.py (Devlin et al. 2019, sections 4.2 and 4.3), but an answer's text is a slice
+of the paragraph by token offsets, where that code aligns two texts.
 """
 
+from __future__ import annotations
+
 import dataclasses
+from typing import Any
 
 import numpy as np
 
+from tfbigbatch.data.finetuning.squad import Question, Windows
 from tfbigbatch.errors import InputError
+
+# Text, start logit, end logit.
+_Candidate = tuple[str, float, float]
 
 
 @dataclasses.dataclass(frozen=True)
 class Answers:
-    """What was decoded.
+    """Decoded answers, by question id.
 
     Attributes:
-      predictions: dictionary from the questions' ids to texts; empty for no answer.
-      n_best: dictionary from the ids to lists of the best answers, best first, each a dictionary of 'text',
-        'probability' (among these), 'start_logit' and 'end_logit'.
-      no_answer_odds: with `no_answer`, dictionary from the ids to the score of no answer less that of the best
-        answer; else empty.
+      predictions: the answer; empty for no answer.
+      n_best: the best answers, best first: dictionaries of 'text', 'probability' (among these), 'start_logit' and
+        'end_logit'.
+      no_answer_odds: the score of no answer minus the best answer's; empty without `no_answer`.
     """
 
-    predictions: dict
-    n_best: dict
-    no_answer_odds: dict
+    predictions: dict[str, str]
+    n_best: dict[str, list[dict[str, Any]]]
+    no_answer_odds: dict[str, float]
 
 
-def decode(windows, start_logits, end_logits, *, n_best_size=20, max_answer_length=30, no_answer=False, threshold=0.0):
-    """The Answers to the questions of windows.
+def decode(
+    windows: Windows,
+    start_logits: np.ndarray,
+    end_logits: np.ndarray,
+    *,
+    n_best_size: int = 20,
+    max_answer_length: int = 30,
+    no_answer: bool = False,
+    threshold: float = 0.0,
+) -> Answers:
+    """The answers to the questions of some windows.
 
-    In each window the `n_best_size` best starts meet the `n_best_size` best ends. A pair counts where both lie in
-    the paragraph, the end is not before the start, the answer is not too long, and the start has no more context in
-    another window of the question. Of all its windows' pairs the one with the greatest sum of logits wins.
+    In each window the `n_best_size` best starts are paired with the `n_best_size` best ends. A pair counts if both are
+    in the paragraph, the end is not before the start, the answer is not too long, and the start has its maximum context
+    in this window. The pair with the largest sum of logits over all windows of a question wins.
 
     Args:
-      windows: squad.Windows.
-      start_logits, end_logits: float arrays of [n, T], in the order of the windows.
-      n_best_size: starts and ends that are looked at in each window, and answers that are kept.
-      max_answer_length: pieces in an answer at most.
-      no_answer: whether a question may have none, as in v2; its score is the sum of the logits at [CLS], the
-        smallest of all windows.
-      threshold: with `no_answer`, a question has none where its odds of no answer are greater.
+      windows: the windows.
+      start_logits, end_logits: float [n, T], in the order of the windows.
+      n_best_size: starts and ends considered in each window, and answers kept.
+      max_answer_length: maximum tokens in an answer.
+      no_answer: whether a question may have no answer, as in v2; its score is the sum of the logits at [CLS], the
+        smallest over the windows.
+      threshold: with `no_answer`, a question has no answer where its odds are greater.
 
     Raises:
-      ValueError: the logits are not of [n, T] or not finite, or a size is less than 1.
+      ValueError: the logits are not [n, T] or not finite, or a size is less than 1.
     """
     start_logits, end_logits = (
         _checked(name, logits, windows) for name, logits in (("start", start_logits), ("end", end_logits))
@@ -68,44 +83,49 @@ def decode(windows, start_logits, end_logits, *, n_best_size=20, max_answer_leng
         best = next((entry for entry in kept if entry[0]), None)
         text = best[0] if best else ""
         if no_answer:
-            odds = sum(null) - (best[1] + best[2] if best else 0.0)
+            odds = sum(null or ()) - (best[1] + best[2] if best else 0.0)
             answers.no_answer_odds[question.id] = odds
             text = "" if odds > threshold else text
         answers.predictions[question.id] = text
     return answers
 
 
-def _of_window(windows, row, starts, ends, n_best_size, max_answer_length):
-    """float64 [pairs, 4] of the pairs that count: first and last piece of the paragraph, and the two logits."""
-    # Stable, so that of equal logits the earlier position wins.
+def _of_window(
+    windows: Windows, row: int, starts: np.ndarray, ends: np.ndarray, n_best_size: int, max_answer_length: int
+) -> np.ndarray:
+    """float64 [pairs, 4]: first and last token in the paragraph, and the two logits, of the valid pairs."""
+    # Stable: the earlier of equal logits wins.
     start, end = (np.argsort(-logits, kind="stable")[:n_best_size] for logits in (starts, ends))
     first = windows.first_position[row]
     start = start[windows.most_context[row, start]]
-    end = end[(end >= first) & (end < first + windows.pieces[row])]
+    end = end[(end >= first) & (end < first + windows.tokens[row])]
     length = end[np.newaxis] - start[:, np.newaxis] + 1
     one, other = np.nonzero((length >= 1) & (length <= max_answer_length))
     start, end = start[one], end[other]
-    to_piece = windows.first_piece[row] - first
-    return np.stack([start + to_piece, end + to_piece, starts[start], ends[end]], axis=1).astype(np.float64)
+    to_token = windows.first_token[row] - first
+    return np.stack([start + to_token, end + to_token, starts[start], ends[end]], axis=1).astype(np.float64)
 
 
-def _null(rows, start_logits, end_logits):
-    """The logits of no answer (start, end), of the window where their sum is the smallest."""
+def _null(rows: range, start_logits: np.ndarray, end_logits: np.ndarray) -> tuple[float, float]:
+    """Start and end logit of no answer, from the window with the smallest sum."""
     if not rows:
         return 0.0, 0.0
     row = min(rows, key=lambda row: start_logits[row, 0] + end_logits[row, 0])
     return float(start_logits[row, 0]), float(end_logits[row, 0])
 
 
-def _best(question, candidates, offsets, null, n_best_size):
-    """List of (text, start logit, end logit), the best first, each text once; with `null` also that of no answer."""
+def _best(
+    question: Question, candidates: np.ndarray, offsets: np.ndarray, null: tuple[float, float] | None, n_best_size: int
+) -> list[_Candidate]:
+    """The best candidates, best first, each text once; with `null` also no answer."""
     if null is not None:
         candidates = np.concatenate([candidates, [[-1, -1, *null]]])
-    kept, seen = [], set()
-    for place in np.argsort(-(candidates[:, 2] + candidates[:, 3]), kind="stable"):
+    kept: list[_Candidate] = []
+    seen = set()
+    for index in np.argsort(-(candidates[:, 2] + candidates[:, 3]), kind="stable"):
         if len(kept) == n_best_size:
             break
-        first, last, start_logit, end_logit = candidates[place].tolist()
+        first, last, start_logit, end_logit = candidates[index].tolist()
         text = "" if first < 0 else question.context[offsets[int(first), 0] : offsets[int(last), 1]]
         if text not in seen:
             seen.add(text)
@@ -115,7 +135,7 @@ def _best(question, candidates, offsets, null, n_best_size):
     return kept
 
 
-def _with_probabilities(kept):
+def _with_probabilities(kept: list[_Candidate]) -> list[dict[str, Any]]:
     scores = np.array([start + end for _, start, end in kept])
     weights = np.exp(scores - scores.max()) if kept else scores
     return [
@@ -124,11 +144,11 @@ def _with_probabilities(kept):
     ]
 
 
-def _checked(name, logits, windows):
+def _checked(name: str, logits: np.ndarray, windows: Windows) -> np.ndarray:
     logits, expected = np.asarray(logits, np.float64), windows.most_context.shape
     if logits.shape != expected:
         raise InputError(
-            f"{name} logits of {list(logits.shape)}; expected {list(expected)}, a row for each window in its order."
+            f"{name} logits of {list(logits.shape)}; expected {list(expected)}, one row per window, in order."
         )
     wrong = np.flatnonzero(~np.isfinite(logits).all(axis=1))
     if wrong.size:

@@ -1,21 +1,22 @@
-"""Texts and pairs of texts as BERT reads them: [CLS] a [SEP], or [CLS] a [SEP] b [SEP], cut and padded.
+"""Single texts and pairs as BERT's inputs: [CLS] a [SEP] or [CLS] a [SEP] b [SEP], truncated and padded.
 
 Source: Devlin et al. 2019, section 3 and figure 2.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 import numpy as np
 
+from tfbigbatch.data.tokenizer import Vocabulary
 from tfbigbatch.errors import InputError
 
 
-def kept(first, second, room):
-    """The numbers of pieces that stay of a pair of `first` and `second`, so that both fit into `room`.
+def kept(first: int, second: int, room: int) -> tuple[int, int]:
+    """The tokens kept of each text of a pair so that both fit into `room`.
 
-    The longer one loses its last piece until they fit, and the second one where they are equal: the rule of
-    BERT's reference code.
-
-    Returns:
-      (pieces of the first, pieces of the second).
+    The longer text loses its last token until they fit, the second one on a tie, as in BERT's reference code.
     """
     if first + second <= room:
         return first, second
@@ -27,33 +28,38 @@ def kept(first, second, room):
     return half, room - half
 
 
-def pack(vocabulary, firsts, seconds, max_seq_length):
-    """Arrays of n texts or pairs.
+def pack(
+    vocabulary: Vocabulary,
+    firsts: Sequence[Sequence[int] | np.ndarray],
+    seconds: Sequence[Sequence[int] | np.ndarray] | None,
+    max_seq_length: int,
+) -> dict[str, np.ndarray]:
+    """Padded arrays of n texts or pairs.
 
     Args:
-      vocabulary: wordpiece.Vocabulary.
-      firsts: n lists of ids.
-      seconds: n lists of ids, or None for texts alone.
+      vocabulary: has the special tokens.
+      firsts: ids of the n first texts.
+      seconds: ids of the n second texts, or None for single texts.
       max_seq_length: T.
 
     Returns:
-      Dictionary of int32 arrays of [n, T]: 'input_word_ids', padded with [PAD]; 'input_mask', 1 for tokens and 0
-      for padding; 'input_type_ids', 1 from the second text to its [SEP] and else 0.
+      int32 [n, T] each: 'input_word_ids', padded with [PAD]; 'input_mask', 1 for tokens and 0 for padding;
+      'input_type_ids', 1 for the second text and its [SEP], else 0.
 
     Raises:
-      ValueError: T has no room for a piece of each.
+      ValueError: T has no room for a token of each.
     """
     special = 2 if seconds is None else 3
     room = max_seq_length - special
     if room < special - 1:
         raise InputError(
-            f"max_seq_length={max_seq_length}: expected {2 * special - 1} or more, the special tokens and a piece each."
+            f"max_seq_length={max_seq_length}: expected {2 * special - 1} or more, the special tokens and a token each."
         )
     shape = (len(firsts), max_seq_length)
     ids = np.full(shape, vocabulary.padding, np.int32)
     mask, types = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
     for row, first in enumerate(firsts):
-        second = [] if seconds is None else seconds[row]
+        second: Sequence[int] | np.ndarray = [] if seconds is None else seconds[row]
         of_first, of_second = kept(len(first), len(second), room)
         ids[row, 0] = vocabulary.classify
         ids[row, 1 : of_first + 1] = first[:of_first]

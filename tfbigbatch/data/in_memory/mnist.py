@@ -1,4 +1,6 @@
-"""MNIST from the four original idx files, or downloaded by Keras where the machine has internet."""
+"""MNIST from the four original idx files, or downloaded by Keras."""
+
+from __future__ import annotations
 
 import gzip
 import os
@@ -24,15 +26,14 @@ _BOTH_WAYS = (
 ).format(files=", ".join(name for names in _FILES.values() for name in names))
 
 
-def load(data_dir=None):
-    """(train, test) of 60,000 and 10,000 images, uint8 in [0, 255].
+def load(data_dir: str | None = None) -> tuple[Arrays, ...]:
+    """60,000 training and 10,000 test images, uint8 in [0, 255].
 
     Args:
-      data_dir: folder with the four idx gz files; None downloads them with Keras.
+      data_dir: folder with the four idx gz files; None: download them with Keras.
 
     Raises:
-      ValueError: a file is missing, truncated, corrupt or not what its name says; or there is no
-        data_dir and no internet.
+      ValueError: a file is missing, truncated, corrupt or not what its name says; or the download fails.
     """
     if data_dir is None:
         return _downloaded()
@@ -44,7 +45,7 @@ def load(data_dir=None):
     return tuple(_split(data_dir, *_FILES[name]) for name in ("train", "test"))
 
 
-def _split(data_dir, images_name, labels_name):
+def _split(data_dir: str, images_name: str, labels_name: str) -> Arrays:
     images = _read_idx(os.path.join(data_dir, images_name), _IMAGES_MAGIC, dimensions=3)
     labels = _read_idx(os.path.join(data_dir, labels_name), _LABELS_MAGIC, dimensions=1)
     if images.shape[1:] != SHAPE:
@@ -52,8 +53,8 @@ def _split(data_dir, images_name, labels_name):
     return Arrays(images, labels.astype(np.int32), CLASSES, os.path.join(data_dir, labels_name))
 
 
-def _read_idx(path, magic, dimensions):
-    """One gzipped idx file as a uint8 array; the header is checked against the content."""
+def _read_idx(path: str, magic: int, dimensions: int) -> np.ndarray:
+    """The uint8 array in a gzipped idx file, checked against its header."""
     try:
         with gzip.open(path, "rb") as file:
             content = file.read()
@@ -76,7 +77,7 @@ def _read_idx(path, magic, dimensions):
     return np.frombuffer(content, np.uint8, offset=header_size).reshape(shape)
 
 
-def _downloaded():
+def _downloaded() -> tuple[Arrays, ...]:
     import tf_keras
 
     try:

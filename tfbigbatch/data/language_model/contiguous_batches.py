@@ -12,7 +12,7 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from tfbigbatch.data.in_memory import replica_batches
+from tfbigbatch.data.in_memory import arrays
 from tfbigbatch.errors import InputError
 
 # Windows that an evaluation's stream reads before its own part: an LSTM has forgotten what lies farther back.
@@ -90,7 +90,7 @@ class Streams:
             window, stream = (positions // batch_size) % windows, positions % batch_size
             return self._window(window, stream, length, fresh=tf.equal(window, 0), burn_in=0)
 
-        return replica_batches.of_positions(
+        return arrays.replica_batches(
             batch_of, context, batch_size=batch_size, first_step=first_step, last_step=last_step
         )
 
@@ -113,7 +113,7 @@ class Streams:
             fresh = tf.equal(window, 0) | (start < self.window)
             return self._window(window, stream, length, fresh=fresh, burn_in=_BURN_IN)
 
-        return replica_batches.of_positions(
+        return arrays.replica_batches(
             batch_of, context, batch_size=batch_size, first_step=0, last_step=self.evaluation_steps(batch_size)
         )
 

@@ -1,27 +1,26 @@
-"""Made-up pairs of sentences, so that translation runs without its data: the target is the source backwards."""
+"""Fake translation pairs: the target is the source backwards."""
 
-import os
+from __future__ import annotations
 
 import numpy as np
 
-from tfbigbatch.data.records import tfrecord
-from tfbigbatch.data.records.manifest import Split
+from tfbigbatch.data.records.preparation import write_split
 from tfbigbatch.data.translation import manifest
 from tfbigbatch.data.translation.prepare import shards, vocabulary
-from tfbigbatch.utils.files import atomic_write
+from tfbigbatch.utils.files import write_text
 
 _WORDS = ("ba", "ce", "di", "fo", "gu", "ha", "je", "ki", "lo", "mu", "na", "pe")
-# A piece for each word.
+# One piece for each word, besides the special pieces and the bytes.
 _PIECES = 302
 _SIZES = {"train": 64, "validation": 20, "test": 20}
 _LONGEST = 12
 
 
-def pairs(folder):
-    """A `translation_manifest.Manifest` of 64, 20 and 20 pairs of 1 to 12 words, in 'train', 'validation' and 'test'.
+def pairs(folder: str) -> manifest.Manifest:
+    """The manifest of 64 training, 20 validation and 20 test pairs of 1 to 12 words.
 
     Args:
-      folder: where the records and the texts go; it must exist.
+      folder: existing folder for the records and texts.
 
     Raises:
       ValueError: the package sentencepiece is not installed.
@@ -33,16 +32,12 @@ def pairs(folder):
     for name, sentences in made.items():
         sides = [[" ".join(words[::step]) for words in sentences] for step in (1, -1)]
         ids = list(zip(*map(learnt.ids, sides)))
-        frames = [tfrecord.framed(shards.serialized(*pair, width)) for pair in ids]
-        path = os.path.join(folder, f"{name}-00000-of-00001")
-        atomic_write(path, lambda file, frames=frames: file.write(b"".join(frames)))
-        ends = np.cumsum([len(frame) for frame in frames])
-        splits[name] = Split.of_files(name, [path], [np.concatenate([[0], ends[:-1]])], ends[-1:])
+        splits[name] = write_split(folder, name, [shards.serialized(source, target, width) for source, target in ids])
         lengths[name] = np.array([[len(side) for side in pair] for pair in ids], np.uint16)
-        for text, lines in zip(manifest.text_paths(folder, name), sides):
-            atomic_write(text, lambda file, lines=lines: file.write("".join(f"{line}\n" for line in lines).encode()))
+        for path, lines in zip(manifest.text_paths(folder, name), sides):
+            write_text(path, "".join(f"{line}\n" for line in lines))
     return manifest.Manifest(folder, 2, learnt, splits, lengths)
 
 
-def _sentence(random):
+def _sentence(random: np.random.RandomState) -> list[str]:
     return [_WORDS[number] for number in random.randint(0, len(_WORDS), random.randint(1, _LONGEST + 1))]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tf_keras
 
-from tfbigbatch.data.finetuning import fake, glue, glue_rows
+from tfbigbatch.data.finetuning import fake, glue
 from tfbigbatch.models import bert
 from tfbigbatch.tasks.bert_finetuning.base import FineTuning
 from tfbigbatch.tasks.scores import glue as glue_scores
@@ -25,7 +25,7 @@ class BertGlue(FineTuning):
 
     def read_examples(self, data_dir: str | None, use_fake_data: bool) -> None:
         name = self._data["task"]
-        classes = glue_rows.task(name).classes
+        classes = glue.task(name).classes
         self._classes = 1 if classes is None else len(classes)
         self.data_signature = f"{self._classes} outputs"
         if use_fake_data:

@@ -1,6 +1,6 @@
 """Fine-tuning of BERT on RACE (Lai et al. 2017): questions about a passage, with four answers each.
 
-The data is RACE's folder or tar file; see `race_passages.read`.
+The data is RACE's folder or tar file; see `race.read`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tf_keras
 
-from tfbigbatch.data.finetuning import fake, race, race_passages
+from tfbigbatch.data.finetuning import fake, race
 from tfbigbatch.models import bert
 from tfbigbatch.tasks.bert_finetuning.base import FineTuning
 from tfbigbatch.tasks.scores import race as race_scores
@@ -31,11 +31,11 @@ class BertRace(FineTuning):
     }
     target = "all"
     evaluates_on = ("dev", "test")
-    data_signature = f"{len(race_passages.OPTIONS)} answers a question"
+    data_signature = f"{len(race.OPTIONS)} answers a question"
 
     def read_examples(self, data_dir: str | None, use_fake_data: bool) -> None:
         if use_fake_data:
-            self.train, self.dev = fake.choices(len(race_passages.OPTIONS))
+            self.train, self.dev = fake.choices(len(race.OPTIONS))
             self.test = self.dev
             self._levels = {id(self.dev): np.resize(np.array(race_scores.LEVELS), len(self.dev))}
             return
@@ -55,7 +55,7 @@ class BertRace(FineTuning):
         )
 
     def head(self, **sizes: Any) -> tf_keras.Model:
-        return bert.chooser(choices=len(race_passages.OPTIONS), **sizes)
+        return bert.chooser(choices=len(race.OPTIONS), **sizes)
 
     def loss(self) -> tf_keras.losses.Loss:
         return tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tf_keras
 
-from tfbigbatch.data.finetuning import fake, squad, squad_decoding, squad_questions
+from tfbigbatch.data.finetuning import fake, squad, squad_decoding
 from tfbigbatch.errors import InputError
 from tfbigbatch.models import bert
 from tfbigbatch.tasks.bert_finetuning.base import FineTuning
@@ -53,7 +53,7 @@ class BertSquad(FineTuning):
             raise InputError("--data_dir is missing: give a folder with SQuAD's JSON files.")
         else:
             train, held_out = (
-                squad_questions.read(
+                squad.read(
                     os.path.join(data_dir, data[f"{part}_file"]),
                     data[f"first_{part}_article"],
                     data[f"last_{part}_article"] or None,
@@ -94,7 +94,7 @@ class BertSquad(FineTuning):
             no_answer=data["no_answer"],
             threshold=data["no_answer_threshold"],
         )
-        texts = squad_questions.answer_texts(self._windows.questions)
+        texts = squad.answer_texts(self._windows.questions)
         if data["no_answer"]:
             found = squad_scores.scores_with_no_answer(texts, answers.predictions, answers.no_answer_odds)
         else:

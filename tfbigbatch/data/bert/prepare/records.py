@@ -9,8 +9,11 @@ import numpy as np
 from tfbigbatch.data.bert import manifest, static_masking
 from tfbigbatch.data.records import counter_random, tfrecord
 
-# Sequences that are masked at once.
+# Sequences masked in one NumPy call.
 _TOGETHER = 256
+
+# Ids from [CLS] to the last [SEP], length up to and including the first [SEP], next-sentence label.
+Sequence = tuple[list[int], int, int]
 
 
 def dynamic(sequences, settings, bytes_of_id):
