@@ -12,6 +12,7 @@ import tensorflow as tf
 import tf_keras
 from tensorflow.python.framework.config import disable_op_determinism
 
+from tfbigbatch import tasks
 from tfbigbatch.optimizers import registry
 from tfbigbatch.training.strategy import choose
 
@@ -41,9 +42,10 @@ def _reset_keras():
 
 
 @pytest.fixture(autouse=True)
-def own_optimizers(monkeypatch):
-    """An optimizer that a file registers is known to its test alone."""
+def own_optimizers_and_tasks(monkeypatch):
+    """An optimizer or task that a file registers is known to its test alone."""
     monkeypatch.setattr(registry, "_registered", {})
+    monkeypatch.setattr(tasks, "_registered", {})
 
 
 @pytest.fixture

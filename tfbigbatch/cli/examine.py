@@ -20,6 +20,7 @@ from typing import Any
 
 from absl import flags
 
+from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
 from tfbigbatch.reports import checkpoint_report
 from tfbigbatch.reports.report import Report, make_folder
@@ -31,6 +32,7 @@ from tfbigbatch.utils.files import write_text
 def define_flags() -> None:
     flags.DEFINE_string("study", None, "Study file; its runs are in --model_dir.")
     flags.DEFINE_string("model_dir", None, "With --study: parent of its run directories.")
+    flags.DEFINE_multi_string("register", [], "Experiment file that registers a task of your own; may be repeated.")
     flags.DEFINE_list("only", [], "Only these rows of the study: METHOD or METHOD@BATCH.")
     flags.DEFINE_list("seeds", [], "Only runs with these seeds.")
     flags.DEFINE_string("data_dir", None, "Folder of the task's data.")
@@ -43,6 +45,8 @@ def define_flags() -> None:
 
 def main(folders: Sequence[str]) -> None:
     options = flags.FLAGS
+    for file in options.register:
+        experiment.execute(file)
     if bool(folders) == bool(options.study):
         raise InputError("expected either RUN_DIR... or --study=FILE with --model_dir=DIR; see --help.")
     if options.study and options.model_dir is None:

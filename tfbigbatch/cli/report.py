@@ -20,6 +20,7 @@ from collections.abc import Sequence
 
 from absl import flags
 
+from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
 from tfbigbatch.reports.page import write_page
 from tfbigbatch.reports.report import Report, make_folder
@@ -29,6 +30,7 @@ from tfbigbatch.studies import study
 def define_flags() -> None:
     flags.DEFINE_string("study", None, "Study file; its runs are in --model_dir.")
     flags.DEFINE_string("model_dir", None, "With --study: parent of its run directories.")
+    flags.DEFINE_multi_string("register", [], "Experiment file that registers a task of your own; may be repeated.")
     flags.DEFINE_float(
         "target",
         None,
@@ -45,6 +47,8 @@ def define_flags() -> None:
 
 def main(folders: Sequence[str]) -> None:
     options = flags.FLAGS
+    for file in options.register:
+        experiment.execute(file)
     if bool(folders) == bool(options.study):
         raise InputError("expected either RUN_DIR... or --study=FILE with --model_dir=DIR; see --help.")
     if options.study:

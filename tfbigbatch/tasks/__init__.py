@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import inspect
+from collections.abc import Mapping
 from typing import Any
 
 from tfbigbatch.errors import InputError, nearest
@@ -21,11 +23,61 @@ _BUILT_IN = {
     "mnist_lenet": "small_images.MnistLeNet",
     "mnist_lstm": "small_images.MnistLSTM",
 }
+# The users' own, by name.
+_registered: dict[str, type[Task]] = {}
 
 
 def names() -> list[str]:
     """The registered names, sorted."""
-    return sorted(_BUILT_IN)
+    return sorted([*_BUILT_IN, *_registered])
+
+
+def register(name: str, cls: type[Task]) -> None:
+    """Makes a task of your own known by a name, to experiments and to every command that reads a run.
+
+    An experiment or study file calls this outside of its functions, so that each process that executes the file knows
+    the task. Registering a name again replaces the task.
+
+    Args:
+      name: the name, in lower case; the config's `task`.
+      cls: the class, a subclass of `Task`.
+
+    Raises:
+      ValueError: the name is one of this package's own or not in lower case; or `cls` is not a subclass of `Task`, or
+        lacks a part of it.
+    """
+    if not isinstance(name, str) or not name or name != name.lower():
+        raise InputError(f"tasks.register: name={name!r}; expected a name in lower case, as 'my_task'.")
+    if name in _BUILT_IN:
+        raise InputError(f"tasks.register: {name!r} is a task of tfbigbatch. Choose another name.")
+    if not isinstance(cls, type) or not issubclass(cls, Task):
+        raise InputError(f"tasks.register: {name!r} is {cls!r}; expected a subclass of tfbigbatch.tasks.Task.")
+    missing = _missing_parts(cls)
+    if missing:
+        raise InputError(f"tasks.register: {cls.__name__} lacks {', '.join(missing)}.")
+    for attribute in ("evaluates_on", "models"):
+        value = getattr(cls, attribute)
+        if isinstance(value, str) or not all(isinstance(each, str) for each in value):
+            raise InputError(f"tasks.register: {cls.__name__}.{attribute}={value!r}; expected a tuple of names.")
+    for attribute in ("model_defaults", "data_defaults"):
+        value = getattr(cls, attribute)
+        if not isinstance(value, Mapping):
+            raise InputError(f"tasks.register: {cls.__name__}.{attribute}={value!r}; expected fields and their values.")
+    _registered[name] = cls
+
+
+def _missing_parts(cls: type[Task]) -> list[str]:
+    """What a subclass of Task has to define and does not."""
+    required: dict[str, str] = {
+        "__init__": "__init__(), which sets train and the held-out splits",
+        "network": "network()",
+        "loss": "loss()",
+        **({"scores": "scores()"} if cls.has_scores else {"metrics": f"metrics(), with its target {cls.target!r}"}),
+        **({"model_defaults_of": "model_defaults_of(), the fields of each of its models"} if cls.models else {}),
+    }
+    static = inspect.getattr_static
+    missing = [words for part, words in required.items() if static(cls, part) is static(Task, part)]
+    return [*missing, *([] if cls.evaluates_on else ["evaluates_on, the names of its held-out splits"])]
 
 
 def get(name: str) -> type[Task]:
@@ -34,8 +86,13 @@ def get(name: str) -> type[Task]:
     Raises:
       ValueError: the name is unknown.
     """
+    if name in _registered:
+        return _registered[name]
     if name not in _BUILT_IN:
-        raise InputError(f"task {name!r} is unknown. {nearest(name, _BUILT_IN)}")
+        raise InputError(
+            f"task {name!r} is unknown. {nearest(name, names())} If it is your own, name the experiment file that "
+            "registers it: --register=FILE, or experiment.execute(FILE)."
+        )
     module, _, cls = _BUILT_IN[name].rpartition(".")
     found: type[Task] = getattr(importlib.import_module(f"tfbigbatch.tasks.{module}"), cls)
     return found

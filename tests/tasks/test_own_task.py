@@ -1,0 +1,124 @@
+"""A task of a user's own, as experiments/README.md shows it, in every command that reads a config."""
+
+import os
+import re
+
+import pytest
+
+from tests.helpers import preloaded
+from tfbigbatch import experiment, tasks, train
+from tfbigbatch.reports.checkpoint_analysis import Examination, Probes
+from tfbigbatch.reports.report import Report
+from tfbigbatch.studies.entry import Entry
+from tfbigbatch.studies.series import run_series
+from tfbigbatch.tasks.base import Task
+from tfbigbatch.tasks.small_images import DigitsLSTM
+from tfbigbatch.tpu import step
+
+README = os.path.join(experiment.SHIPPED, "README.md")
+
+
+@pytest.fixture
+def file(tmp_path):
+    with open(README, encoding="utf-8") as page:
+        [code] = re.findall(r"^```python\n([^`]*tasks\.register[^`]*)^```$", page.read(), re.DOTALL | re.MULTILINE)
+    path = tmp_path / "parity.py"
+    path.write_text(code)
+    return str(path)
+
+
+def test_it_is_trained_resumed_reported_and_examined(tmp_path, file):
+    config = experiment.load(file)
+    config.checkpoint_every = "6 steps"
+    assert config.model.units == 16 and config.evaluate_on == "test" and "parity" in tasks.names()
+    runs = str(tmp_path / "runs")
+    stopped = train.run(config, model_dir=f"{runs}/one", stop_after=12)
+    assert stopped["step"] == 12 and stopped["status"] != "done"
+    done = train.run(config, model_dir=f"{runs}/one")
+    assert done["status"] == "done" and done["step"] == 24 and 0.0 <= done["metrics"]["accuracy"] <= 1.0
+    report = Report.of_folders([runs])
+    assert report.metric.title == "test accuracy" and f"{done['metrics']['accuracy']:.2%}" in "".join(report.table())
+    examination = Examination(f"{runs}/one", probes=Probes(fit=128, sharpness=128, noise=1024))
+    assert examination.measure(24)["test_accuracy"] == pytest.approx(done["metrics"]["accuracy"])
+    # A command that reads run directories alone has not executed the file.
+    arguments = ("tools/report.py", runs, f"--results={tmp_path}/report")
+    unknown = preloaded.run(*arguments)
+    assert unknown.returncode == 1 and "task 'parity' is unknown" in unknown.stderr and "--register" in unknown.stderr
+    known = preloaded.run(*arguments, f"--register={file}")
+    assert known.returncode == 0, known.stderr
+    assert os.path.exists(tmp_path / "report.html")
+
+
+def test_the_processes_of_a_study_know_it(tmp_path, file):
+    config = experiment.load(file)
+    config.duration = "2 steps"
+    entries = [Entry("parity", config, (0,), "parity")]
+    run_series(entries, model_dir=str(tmp_path), run=train.run, files=[file], processes=2)
+    assert Report.of_folders([str(tmp_path / "parity")]).rows[0].runs[0].status["status"] == "done"
+
+
+def test_its_step_is_traced_for_a_tpu(tmp_path, file):
+    traced = step.trace(experiment.load(file), 2, data_dir=str(tmp_path))
+    assert traced.inputs[0].shape == (32, 4)
+
+
+class Whole(DigitsLSTM):
+    """Every part, from another task."""
+
+
+def test_a_name_and_a_class_are_checked():
+    tasks.register("whole", Whole)
+    assert tasks.get("whole") is Whole and tasks.model_defaults("whole") == DigitsLSTM.model_defaults
+    tasks.register("whole", DigitsLSTM)
+    assert tasks.get("whole") is DigitsLSTM
+    for name in ("", "Whole", None, 3):
+        with pytest.raises(ValueError, match="expected a name in lower case"):
+            tasks.register(name, Whole)
+    with pytest.raises(ValueError, match="'gnmt' is a task of tfbigbatch. Choose another name"):
+        tasks.register("gnmt", Whole)
+    for cls in (dict, Whole.loss, "whole", None):
+        with pytest.raises(ValueError, match="expected a subclass of tfbigbatch.tasks.Task"):
+            tasks.register("mine", cls)
+
+
+class Nothing(Task):
+    evaluates_on = ()
+
+
+class Scored(Nothing):
+    models = ("a", "b")
+    has_scores = True
+
+
+@pytest.mark.parametrize(
+    "cls, message",
+    [
+        (
+            Nothing,
+            r"lacks __init__\(\).*, network\(\), loss\(\), metrics\(\), with its target 'accuracy', evaluates_on",
+        ),
+        (Scored, r"lacks .*loss\(\), scores\(\), model_defaults_of\(\)"),
+        (type("One", (Whole,), {"evaluates_on": "test"}), r"One.evaluates_on='test'; expected a tuple of names"),
+        (type("Three", (Whole,), {"models": (3,), "model_defaults_of": 0}), r"Three.models=\(3,\); expected a tuple"),
+        (
+            type("Two", (Whole,), {"model_defaults": ("units",)}),
+            r"Two.model_defaults=.*expected fields and their values",
+        ),
+    ],
+)
+def test_a_task_that_lacks_a_part_is_refused_with_its_name(cls, message):
+    with pytest.raises(ValueError, match=message):
+        tasks.register("mine", cls)
+    assert "mine" not in tasks.names()
+
+
+def test_a_split_that_the_task_did_not_set_is_named():
+    class Forgets(Whole):
+        evaluates_on = ("test", "validation")
+
+    task = Forgets(model=Whole.model_defaults, data={}, data_dir=None, use_fake_data=True)
+    assert task.held_out("test") is task.test
+    with pytest.raises(ValueError, match="Forgets: evaluates_on names 'validation'; expected an attribute"):
+        task.held_out("validation")
+    with pytest.raises(ValueError, match="evaluate_on='dev': expected one of test, validation"):
+        task.held_out("dev")
