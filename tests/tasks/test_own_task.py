@@ -9,8 +9,8 @@ from tests.helpers import preloaded
 from tfbigbatch import experiment, tasks, train
 from tfbigbatch.reports.checkpoint_analysis import Examination, Probes
 from tfbigbatch.reports.report import Report
-from tfbigbatch.studies.entry import Entry
 from tfbigbatch.studies.series import run_series
+from tfbigbatch.studies.study import Entry
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.tasks.small_images import DigitsLSTM
 from tfbigbatch.tpu import step
