@@ -21,14 +21,14 @@ from tfbigbatch.utils import files
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCES = sorted(
     os.path.relpath(path, ROOT)
-    for folder in (os.path.dirname(tfbigbatch.__file__), os.path.join(ROOT, "tools"))
+    for folder in (os.path.dirname(tfbigbatch.__file__), os.path.join(ROOT, "tools"), os.path.join(ROOT, "benchmarks"))
     for path in glob.glob(os.path.join(folder, "**", "*.py"), recursive=True)
 )
 # Modules that make objects of bytes, or take archives apart by themselves, and who may use them, for what.
 UNPICKLE = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "torch"}
 BETWEEN_OUR_PROCESSES = {"tfbigbatch/utils/processes.py", "tfbigbatch/utils/job_process.py"}
-# The one place where a file is executed: experiment and study files.
-EXECUTES = {"tfbigbatch/experiment/files.py": {"exec_module"}}
+# Where files are executed: experiment and study files, and, in a benchmark, code of this repository's own history.
+EXECUTES = {"tfbigbatch/experiment/files.py": {"exec_module"}, "benchmarks/libraries.py": {"exec_module"}}
 # Python's own functions, and methods of any module, that run what a text or a file says.
 FUNCTIONS, METHODS = {"eval", "exec", "compile", "__import__"}, {"exec_module", "run_path"}
 # Of Keras, what lets a file hold code; of archives, what writes where an archive says.

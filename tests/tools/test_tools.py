@@ -23,7 +23,7 @@ def is_command(path):
         return 'if __name__ == "__main__":' in file.read()
 
 
-FILES = glob.glob(os.path.join(ROOT, "tools", "**", "*.py"), recursive=True)
+FILES = [path for folder in ("tools", "benchmarks") for path in glob.glob(os.path.join(ROOT, folder, "*.py"))]
 TOOLS = sorted(os.path.relpath(path, ROOT) for path in FILES if is_command(path))
 
 TINY = """

@@ -1,6 +1,6 @@
 """What `import tfbigbatch` costs over TensorFlow's and Keras' own imports.
 
-    python tools/bench/import_time.py
+    python benchmarks/import_time.py
 
 Each import is timed in a process of its own, the two in turn; the medians and their ratio are printed.
 """

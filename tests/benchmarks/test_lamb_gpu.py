@@ -14,7 +14,7 @@ JAX = all(importlib.util.find_spec(package) for package in ("jax", "optax"))
 
 def bench(*arguments, **environment):
     return subprocess.run(
-        [sys.executable, "tools/bench/lamb_gpu.py", *arguments],
+        [sys.executable, "benchmarks/lamb_gpu.py", *arguments],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -1,9 +1,9 @@
 """Times the preparation of BERT's pretraining data beside tf-models-official's create_pretraining_data.
 
-    python tools/bench/prepare_bert.py --source=TEXT --vocab_file=vocab.txt \
+    python benchmarks/prepare_bert.py --source=TEXT --vocab_file=vocab.txt \
       --results=docs/results/throughput/prepare_bert.json
 
-Both get the same text, a sentence a line, and go through it --dupe_factor times. The contenders take turns, in
+Both get the same text, a sentence a line, and go through it --dupe_factor times. The baselines take turns, in
 fresh processes; the clock starts after the imports and stops when the files are written. `all_cores` gives each
 core a process: ours by --processes, tf-models-official's one for each of as many parts of the text. Figures are
 sequences a second, and a second of processor time, which a busy machine changes less: medians of the turns, and
@@ -31,7 +31,7 @@ def _define_flags():
     flags.DEFINE_integer("max_seq_length", 128, "Tokens of a sequence.", lower_bound=8)
     flags.DEFINE_integer("max_predictions_per_seq", 20, "Masked tokens of a sequence at most.", lower_bound=1)
     flags.DEFINE_integer("dupe_factor", 5, "How many times to go through the text.", lower_bound=1)
-    flags.DEFINE_integer("turns", 3, "Turns of each contender.", lower_bound=1)
+    flags.DEFINE_integer("turns", 3, "Turns of each baseline.", lower_bound=1)
     flags.DEFINE_string("results", None, "Also write the figures to this JSON file.")
 
 
@@ -104,8 +104,8 @@ def ours(masking, processes, text, output, options):
     yield content["counts"]["train"]["sequences"]
 
 
-def _child(contender, text, output, options, barrier, results):
-    work = contender(text, output, options)
+def _child(baseline, text, output, options, barrier, results):
+    work = baseline(text, output, options)
     next(work)
     barrier.wait()
     started, before = time.perf_counter(), sum(os.times()[:4])
@@ -123,17 +123,17 @@ def _result(results, children):
             if any(child.exitcode for child in children):
                 for child in children:
                     child.terminate()
-                raise RuntimeError("a contender failed; its traceback is above") from None
+                raise RuntimeError("a baseline failed; its traceback is above") from None
 
 
-def turn(contender, texts, options):
-    """A contender in a fresh process for each text, all at once: sequences, seconds, seconds of processor time."""
+def turn(baseline, texts, options):
+    """A baseline in a fresh process for each text, all at once: sequences, seconds, seconds of processor time."""
     context = multiprocessing.get_context("spawn")
     barrier, results = context.Barrier(len(texts)), context.Queue()
     with tempfile.TemporaryDirectory() as folder:
         children = [
             context.Process(
-                target=_child, args=(contender, text, os.path.join(folder, str(n)), options, barrier, results)
+                target=_child, args=(baseline, text, os.path.join(folder, str(n)), options, barrier, results)
             )
             for n, text in enumerate(texts)
         ]
@@ -154,15 +154,15 @@ def _main(unused):
     options, cores = {name: flags.FLAGS[name].value for name in names}, available_cores()
     with tempfile.TemporaryDirectory() as folder:
         text, parts = write_parts(flags.FLAGS.source, folder, cores)
-        contenders = {}
+        baselines = {}
         for label, processes, texts in (("one_process", 1, [text]), ("all_cores", cores, parts)):
-            contenders[f"{label}/tf_models_official"] = tf_models_official, texts
+            baselines[f"{label}/tf_models_official"] = tf_models_official, texts
             for masking in ("static_token", "dynamic"):
-                contenders[f"{label}/tfbigbatch_{masking}"] = functools.partial(ours, masking, processes), [text]
-        turns = {name: [] for name in contenders}
+                baselines[f"{label}/tfbigbatch_{masking}"] = functools.partial(ours, masking, processes), [text]
+        turns = {name: [] for name in baselines}
         for number in range(options["turns"]):
-            for name, (contender, texts) in contenders.items():
-                turns[name].append(turn(contender, texts, options))
+            for name, (baseline, texts) in baselines.items():
+                turns[name].append(turn(baseline, texts, options))
                 print(f"turn {number + 1}: {name} {turns[name][-1]}", flush=True)
         size = os.path.getsize(text)
     medians = {

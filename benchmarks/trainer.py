@@ -1,9 +1,9 @@
 """Times the trainer beside plain Keras `fit` of the same model, at several batch sizes.
 
-    python tools/bench/trainer.py --config=experiments/mnist/lstm_small_batch.py --data_dir=FOLDER \\
+    python benchmarks/trainer.py --config=experiments/mnist/lstm_small_batch.py --data_dir=FOLDER \\
       --batch_size=128,1024,8192 --results=docs/results/throughput/mnist_lstm.json
 
-The contenders take turns, each turn in a process of its own; a figure is the median of all windows of all
+The baselines take turns, each turn in a process of its own; a figure is the median of all windows of all
 turns, but for each turn's first window, which holds the tracing. Plain Keras is what a user would
 write: the same layers, loss, metrics and optimizer, and `fit` on arrays, on windows of a text, or on TFRecords of
 pictures. ResNet-50 is timed beside tf-models-official's trainer too, and BERT's pretraining beside it alone.
@@ -17,8 +17,8 @@ import statistics
 import tempfile
 import time
 
-import bert_contenders
-import image_contenders
+import bert_baselines
+import image_baselines
 from absl import flags
 
 from tfbigbatch import experiment
@@ -28,10 +28,10 @@ flags.DEFINE_string("config", None, "The experiment file.", required=True)
 flags.DEFINE_list("override", [], "Changes to it: FIELD=VALUE, as model.layers=12.")
 flags.DEFINE_string("data_dir", None, "Where the task's data lies.")
 flags.DEFINE_list("batch_size", None, "Batch sizes; the experiment's own where left out.")
-flags.DEFINE_integer("turns", 5, "Turns of each contender at each batch size.", lower_bound=1)
+flags.DEFINE_integer("turns", 5, "Turns of each baseline at each batch size.", lower_bound=1)
 flags.DEFINE_integer("windows", 3, "Timed windows in a turn, after one that is not timed.", lower_bound=1)
 flags.DEFINE_integer("window_examples", 20_000, "Examples in a window, to whole updates.", lower_bound=1)
-flags.DEFINE_bool("jit_compile", False, "The training step compiled by XLA, each contender in its own way.")
+flags.DEFINE_bool("jit_compile", False, "The training step compiled by XLA, each baseline in its own way.")
 flags.DEFINE_string("results", None, "Also write the figures to this JSON file.")
 
 
@@ -81,7 +81,7 @@ def plain_keras(config, data_dir, steps, windows):
         model = task.network()
         manifest = image_manifest.load(data_dir)
         fed = {
-            "x": image_contenders.plain_batches(
+            "x": image_baselines.plain_batches(
                 manifest.splits["train"], manifest, config.model.image_size, config.batch_size
             ),
             "steps_per_epoch": steps * windows,
@@ -106,19 +106,19 @@ def plain_keras(config, data_dir, steps, windows):
     return measured.speeds
 
 
-CONTENDERS = {
+BASELINES = {
     "trainer": trainer,
     "plain_keras": plain_keras,
-    "tf_models_official": image_contenders.tf_models_official,
-    "tf_models_official_bert": bert_contenders.tf_models_official,
+    "tf_models_official": image_baselines.tf_models_official,
+    "tf_models_official_bert": bert_baselines.tf_models_official,
 }
 
 
-def contenders_of(config):
+def baselines_of(config):
     """The names of those that train the config's model."""
-    if bert_contenders.is_pretraining(config):
+    if bert_baselines.is_pretraining(config):
         return ["trainer", "tf_models_official_bert"]
-    return ["trainer", "plain_keras", *(["tf_models_official"] if image_contenders.is_resnet50(config) else [])]
+    return ["trainer", "plain_keras", *(["tf_models_official"] if image_baselines.is_resnet50(config) else [])]
 
 
 def _stateful(network, batch_size):
@@ -136,14 +136,14 @@ def _stateful(network, batch_size):
 
 
 def turn(name, path, overrides, fields, data_dir, steps, windows):
-    """One contender's examples a second in its timed windows; called in a process of its own."""
+    """One baseline's examples a second in its timed windows; called in a process of its own."""
     config = experiment.load(path)
     experiment.override(config, overrides)
     config.update(fields)
     config.schedule.decay, config.schedule.warmup_epochs = "constant", 0.0
     # The trainer tells its user much that nobody asked for here.
     with contextlib.redirect_stdout(io.StringIO()):
-        return CONTENDERS[name](config, data_dir, steps, windows + 1)[1:]
+        return BASELINES[name](config, data_dir, steps, windows + 1)[1:]
 
 
 def _main(unused):
@@ -166,7 +166,7 @@ def _main(unused):
             # For all alike; and most processors have nothing faster.
             "mixed_precision": "float32",
         }
-        speeds = {name: [] for name in contenders_of(base)}
+        speeds = {name: [] for name in baselines_of(base)}
         for _ in range(options.turns):
             for name in speeds:
                 arguments = (name, options.config, options.override, fields, options.data_dir, steps, options.windows)

@@ -1,7 +1,7 @@
 """One whole LAMB update on a GPU machine that has JAX and no TensorFlow, beside optax's and beside the memory's floor.
 
-    python tools/bench/lamb_gpu.py export --out=DIR [--model=bert_large]
-    python tools/bench/lamb_gpu.py run --dir=DIR [--repeats=20] [--results=FILE.json]
+    python benchmarks/lamb_gpu.py export --out=DIR [--model=bert_large]
+    python benchmarks/lamb_gpu.py run --dir=DIR [--repeats=20] [--results=FILE.json]
 
 `export` needs TensorFlow but no GPU: it writes tfbigbatch.optimizers.rules.lamb over all variables of a model as
 one StableHLO module. `run` needs JAX and optax, and of this repository this file alone: it compiles the module with

@@ -1,6 +1,6 @@
 """What saving costs a training loop: checkpoints that it waits for, and checkpoints that are written behind its back.
 
-    python tools/bench/saving.py --parameters=25000000 --directory=/mnt/slow/disk
+    python benchmarks/saving.py --parameters=25000000 --directory=/mnt/slow/disk
 
 A loop of updates of LAMB, with a checkpoint after every few of them, three times over in turns: without checkpoints,
 with the trainer's usual ones, and with asynchronous_saving. Printed is the time of the whole loop, of one update and

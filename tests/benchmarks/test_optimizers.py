@@ -9,18 +9,18 @@ from tests.helpers import preloaded
 from tests.helpers.preloaded import ROOT
 from tfbigbatch.errors import InputError
 
-BENCH = os.path.join(ROOT, "tools", "bench")
+BENCH = os.path.join(ROOT, "benchmarks")
 
 
 @pytest.fixture
 def bench(monkeypatch):
     """The benchmark's modules by name; the command imports them from its own directory."""
     monkeypatch.syspath_prepend(BENCH)
-    import contenders
+    import baselines
     import optimizers
     import variables
 
-    return {"contenders": contenders, "optimizers": optimizers, "variables": variables}
+    return {"baselines": baselines, "optimizers": optimizers, "variables": variables}
 
 
 def run(*arguments):
@@ -42,18 +42,18 @@ def test_the_shapes_are_the_models(bench, model, variables, parameters, excluded
     names = [name for name, _ in table]
     assert len(set(names)) == len(table) == variables
     assert bench["variables"].count(table) == parameters
-    patterns = bench["contenders"].EXCLUDED
+    patterns = bench["baselines"].EXCLUDED
     left_out = [(name, shape) for name, shape in table if any(pattern in name for pattern in patterns)]
     assert len(left_out) == excluded and all(len(shape) == 1 for _, shape in left_out)
 
 
 def test_each_process_holds_ours_and_fits(bench):
-    names = list(bench["contenders"].CONTENDERS)
+    names = list(bench["baselines"].BASELINES)
     optimizers = bench["optimizers"]
     sets = optimizers.peer_sets(names, 335_141_888, memory_gib=20.0)
     assert len(sets) > 1 and set().union(*sets) == set(names)
     for members in sets:
-        assert {bench["contenders"].rule(name).ours for name in members} <= set(members)
+        assert {bench["baselines"].rule(name).ours for name in members} <= set(members)
         assert optimizers.footprint(members, 335_141_888) <= 20.0
     assert len(optimizers.peer_sets(names, 25_557_032, memory_gib=20.0)) == 1
 
@@ -77,7 +77,7 @@ def test_a_smoke_run_times_optimizers_that_do_the_same(tmp_path):
     assert outcome.returncode == 0, outcome.stderr
     assert "| tfbigbatch LAMB " in outcome.stdout and "floor of lamb: 40 bytes" in outcome.stdout
     stored = json.loads(results.read_text())
-    assert stored["variables"] == 7 and stored["command"].startswith("python tools/bench/optimizers.py --model=tiny")
+    assert stored["variables"] == 7 and stored["command"].startswith("python benchmarks/optimizers.py --model=tiny")
     (process,) = stored["processes"]
     assert {"tfbigbatch_lamb", "tfbigbatch_lars", "keras_adam"} <= set(process["seconds"])
     for name in stored["left_out"]:

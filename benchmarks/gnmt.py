@@ -1,10 +1,10 @@
 """Times GNMT: a training step beside the same network of plain Keras layers, buckets beside none, and decoding.
 
-    python tools/bench/gnmt.py --batch_size=64,512 --bucketed_batch_size=512 --data_dir=data/multi30k_en_de \
+    python benchmarks/gnmt.py --batch_size=64,512 --bucketed_batch_size=512 --data_dir=data/multi30k_en_de \
       --results=docs/results/throughput/gnmt.json
 
 Training is a forward pass, the smoothed cross entropy, a backward pass and Adam, on made-up sentences of half to the
-whole of --length; the contenders take turns, step by step, in one process. Figures are medians: real target tokens a
+whole of --length; the baselines take turns, step by step, in one process. Figures are medians: real target tokens a
 second, and sentences a second. With buckets, --batches of pairs of the lengths of --data_dir, or of made-up ones, are
 trained on in the trainer's order: cut to the shapes of their buckets, and all padded to the longest. Decoding is ours
 alone; an untrained network hardly ever ends a sentence, so that each takes --length tokens: the longest that a search
@@ -14,8 +14,8 @@ can take.
 import statistics
 import time
 
+import gnmt_baselines
 import gnmt_buckets
-import gnmt_contenders
 from absl import flags
 
 from tfbigbatch.utils import command
@@ -32,7 +32,7 @@ flags.DEFINE_integer("most_shapes", 5, "Shapes that buckets have, at most.", low
 flags.DEFINE_string("data_dir", None, "A prepared folder, whose pairs' lengths are taken; left out, made-up ones.")
 flags.DEFINE_list("beam_size", ["1", "5"], "Beams to decode with; 1 is greedy. Empty: no decoding.")
 flags.DEFINE_integer("decode_batch_size", 64, "Sentences that are decoded at once.", lower_bound=1)
-flags.DEFINE_integer("repeats", 10, "Timed steps of each contender.", lower_bound=1)
+flags.DEFINE_integer("repeats", 10, "Timed steps of each baseline.", lower_bound=1)
 flags.DEFINE_bool("jit_compile", False, "Compiled by XLA, training and decoding.")
 flags.DEFINE_enum("mixed_precision", "float32", ["float32", "bfloat16"], "What the layers compute in.")
 flags.DEFINE_string("results", None, "Also write the figures to this JSON file.")
@@ -96,8 +96,7 @@ def training(sizes, batch_size, repeats, jit_compile):
     tokens = int(batch[2].sum())
     batch = tf.nest.map_structure(tf.constant, batch)
     steps = {
-        name: training_step(make(**sizes, dropout=0.2), jit_compile)
-        for name, make in gnmt_contenders.CONTENDERS.items()
+        name: training_step(make(**sizes, dropout=0.2), jit_compile) for name, make in gnmt_baselines.BASELINES.items()
     }
     calls = {name: lambda step=step: float(step(*batch)) for name, step in steps.items()}
     seconds = seconds_in_turn(calls, repeats)

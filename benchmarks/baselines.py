@@ -1,6 +1,6 @@
 """The optimizers that `optimizers.py` times: ours and its peers, all with the same settings.
 
-    python tools/bench/contenders.py
+    python benchmarks/baselines.py
 
 Lists their names. A package is imported only when an optimizer of it is made.
 """
@@ -104,7 +104,7 @@ def _legacy_adam():
     return tf_keras.optimizers.legacy.Adam(RATE)
 
 
-CONTENDERS = {
+BASELINES = {
     "tfbigbatch_lamb": Contender("tfbigbatch LAMB", "lamb", _ours("tf_keras", "LAMB")),
     "tfbigbatch_lars": Contender("tfbigbatch LARS", "lars", _ours("tf_keras", "LARS")),
     "tfbigbatch_keras3_lamb": Contender("tfbigbatch LAMB, Keras 3", "lamb", _ours("keras3", "LAMB"), keras3=True),
@@ -120,24 +120,24 @@ CONTENDERS = {
 
 
 def get(name):
-    """The contender of that name.
+    """The baseline of that name.
 
     Raises:
       InputError: the name is unknown; the nearest known one is told.
     """
-    if name not in CONTENDERS:
-        raise InputError(f"--optimizers={name}: unknown. {nearest(name, CONTENDERS)}")
-    return CONTENDERS[name]
+    if name not in BASELINES:
+        raise InputError(f"--optimizers={name}: unknown. {nearest(name, BASELINES)}")
+    return BASELINES[name]
 
 
 def rule(name):
-    """The Rule of the contender of that name."""
+    """The Rule of the baseline of that name."""
     return RULES[get(name).rule]
 
 
-def make_variable(contender, path, value):
-    """A variable of the kind that the contender takes, named `path`."""
-    if not contender.keras3:
+def make_variable(baseline, path, value):
+    """A variable of the kind that the baseline takes, named `path`."""
+    if not baseline.keras3:
         import tensorflow as tf
 
         return tf.Variable(value, name=path)
@@ -157,8 +157,8 @@ def build(optimizer, variables):
 
 
 def _main(unused):
-    for name, contender in CONTENDERS.items():
-        print(f"{name}: {contender.title}")
+    for name, baseline in BASELINES.items():
+        print(f"{name}: {baseline.title}")
 
 
 if __name__ == "__main__":

@@ -10,10 +10,10 @@ import pytest
 from tests.helpers import preloaded
 from tests.helpers.preloaded import ROOT
 
-BENCH = os.path.join(ROOT, "tools", "bench", "adasum.py")
+BENCH = os.path.join(ROOT, "benchmarks", "adasum.py")
 
 SUMMARISED = """
-import sys; sys.path.insert(0, "tools/bench")
+import sys; sys.path.insert(0, "benchmarks")
 import json, adasum
 times = {"all_reduce": 2.0, "adasum": 3.0}
 rounds = [

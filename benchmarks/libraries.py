@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times libraries against the package's own code that they replaced, or that was kept: docs/performance.md's table.
 
-    python tools/bench/libraries.py
+    python benchmarks/libraries.py
 
 The own code is read from the repository's history, so this needs a clone that has it. Each line is the best of three.
 """

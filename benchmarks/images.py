@@ -1,8 +1,8 @@
 """Times the image pipeline beside a bare decode of the same bytes, and beside tf-models-official's.
 
-    python tools/bench/images.py --source=FOLDER_OF_JPEGS --results=docs/results/throughput/images.json
+    python benchmarks/images.py --source=FOLDER_OF_JPEGS --results=docs/results/throughput/images.json
 
-The JPEGs are repeated to a few thousand records. The contenders take turns in one process; a figure is the
+The JPEGs are repeated to a few thousand records. The baselines take turns in one process; a figure is the
 median of all turns. Bare decode: parse the header, draw a crop, `decode_and_crop_jpeg`, nothing more, of
 bytes in memory; once with each crop handed to a Python loop, once with nothing let out of tf.data. All others
 end in batches of images of one size. At last, the seconds to the first batch of a run that begins, and of one
@@ -24,10 +24,10 @@ flags.DEFINE_integer("records", 4000, "The JPEGs are repeated to this many.", lo
 flags.DEFINE_integer("files", 8, "TFRecord files that they are written to.", lower_bound=1)
 flags.DEFINE_integer("image_size", 224, "Pixels of a side.", lower_bound=1)
 flags.DEFINE_integer("batch_size", 256, "Images in a batch.", lower_bound=1)
-flags.DEFINE_integer("threads", os.cpu_count(), "Of each contender.", lower_bound=1)
-flags.DEFINE_integer("turns", 5, "Turns of each contender.", lower_bound=1)
+flags.DEFINE_integer("threads", os.cpu_count(), "Of each baseline.", lower_bound=1)
+flags.DEFINE_integer("turns", 5, "Turns of each baseline.", lower_bound=1)
 flags.DEFINE_integer("batches", 12, "Timed batches in a turn, after two that are not.", lower_bound=1)
-flags.DEFINE_list("only", [], "These contenders alone.")
+flags.DEFINE_list("only", [], "These baselines alone.")
 flags.DEFINE_string("results", None, "Also write the figures to this JSON file.")
 
 _UNTIMED = 2
@@ -122,7 +122,7 @@ def ours_reduced(jpegs, split, options):
     return ours(jpegs, split, options, reduced_decoding=True)
 
 
-CONTENDERS = {
+BASELINES = {
     "bare_decode": bare_decode,
     "bare_decode_kept_in": bare_decode_kept_in,
     "tf_models_official": tf_models_official,
@@ -160,14 +160,14 @@ def _main(unused):
 
     options = flags.FLAGS
     jpegs = pictures.read(options.source)
-    names = options.only or list(CONTENDERS)
+    names = options.only or list(BASELINES)
     with tempfile.TemporaryDirectory() as folder:
         split = write_records(jpegs, folder, options.records, options.files)
         speeds = {name: [] for name in names}
         for turn in range(options.turns):
             for name in names:
                 in_batch = options.batch_size if name == "bare_decode" else 1
-                speeds[name].append(speed(CONTENDERS[name](jpegs, split, options), in_batch, options))
+                speeds[name].append(speed(BASELINES[name](jpegs, split, options), in_batch, options))
             print(f"turn {turn + 1}: " + ", ".join(f"{name} {speeds[name][-1]:,.0f}" for name in names), flush=True)
         first_batch = seconds_to_first_batch(jpegs, split, options)
     medians = {name: statistics.median(values) for name, values in speeds.items()}

@@ -1,6 +1,6 @@
 """How many training examples a second a core prepares: the input of any experiment, by itself.
 
-    python tools/bench/input.py --config=experiments/bert/lamb.py:512 --data_dir=data/bert_prepared \\
+    python benchmarks/input.py --config=experiments/bert/lamb.py:512 --data_dir=data/bert_prepared \\
       --results=docs/results/throughput/input_bert.json
 
 Batches of the task's own pipeline are read and thrown away. A figure is the median of all turns: examples a second, and

@@ -1,6 +1,6 @@
 """Measures updates of some optimizers in this process; `optimizers.py` starts it and sets its environment.
 
-    python tools/bench/updates.py --model=tiny --optimizers=tfbigbatch_lamb --results=measured.json
+    python benchmarks/updates.py --model=tiny --optimizers=tfbigbatch_lamb --results=measured.json
 
 With --repeats, the optimizers side by side; without, the first call and the memory of a single one.
 """
@@ -12,7 +12,7 @@ import os
 import resource
 import time
 
-import contenders
+import baselines
 import numpy as np
 import tensorflow as tf
 import variables
@@ -24,22 +24,22 @@ _WARM_UPS = 2
 _STREAM_MIB = 256
 
 flags.DEFINE_enum("model", None, variables.models(), "Whose variables are updated.", required=True)
-flags.DEFINE_list("optimizers", None, "Names of contenders.", required=True)
+flags.DEFINE_list("optimizers", None, "Names of baselines.", required=True)
 flags.DEFINE_integer("repeats", 0, "Timed rounds; 0 for the first call and the memory.", lower_bound=0)
 flags.DEFINE_string("results", None, "Where the JSON goes.", required=True)
 
 
 class Update:
-    """A contender on variables of its own; calling it runs one update and returns the seconds."""
+    """A baseline on variables of its own; calling it runs one update and returns the seconds."""
 
     def __init__(self, name, table):
-        contender = contenders.get(name)
-        self.optimizer = contender.make()
+        baseline = baselines.get(name)
+        self.optimizer = baseline.make()
         self.variables = [
-            contenders.make_variable(contender, path, _noise(shape, index, 0.05))
+            baselines.make_variable(baseline, path, _noise(shape, index, 0.05))
             for index, (path, shape) in enumerate(table)
         ]
-        contenders.build(self.optimizer, self.variables)
+        baselines.build(self.optimizer, self.variables)
         self._done = 0
         self._function = tf.function(self._apply)
 

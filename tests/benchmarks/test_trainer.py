@@ -10,12 +10,12 @@ import pytest
 from tfbigbatch import experiment
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BENCH = os.path.join(ROOT, "tools", "bench")
+BENCH = os.path.join(ROOT, "benchmarks")
 
 
 def test_tf_models_official_is_timed_on_its_own_model(monkeypatch):
     monkeypatch.syspath_prepend(BENCH)
-    from image_contenders import is_resnet50
+    from image_baselines import is_resnet50
 
     assert is_resnet50(experiment.new("image_classification", model="resnet50"))
     assert not is_resnet50(experiment.new("image_classification", model="resnet18"))

@@ -11,7 +11,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 
 def run(*arguments):
-    command = [sys.executable, os.path.join("tools", "bench", "input.py"), "--turns=2", "--batches=3", *arguments]
+    command = [sys.executable, os.path.join("benchmarks", "input.py"), "--turns=2", "--batches=3", *arguments]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
 
 

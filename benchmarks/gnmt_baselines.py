@@ -56,4 +56,4 @@ def tfbigbatch(**sizes):
     return gnmt(**sizes)
 
 
-CONTENDERS = {"tfbigbatch": tfbigbatch, "plain_keras": plain_keras}
+BASELINES = {"tfbigbatch": tfbigbatch, "plain_keras": plain_keras}

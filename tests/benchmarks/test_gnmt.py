@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BENCH = os.path.join(ROOT, "tools", "bench")
+BENCH = os.path.join(ROOT, "benchmarks")
 SIZES = {"vocabulary_size": 20, "hidden_units": 8, "encoder_layers": 3, "decoder_layers": 3}
 
 
 def test_the_plain_network_has_our_matrices(monkeypatch):
     monkeypatch.syspath_prepend(BENCH)
-    from gnmt_contenders import CONTENDERS
+    from gnmt_baselines import BASELINES
 
-    networks = {name: make(**SIZES, dropout=0.1, source_length=5, target_length=4) for name, make in CONTENDERS.items()}
+    networks = {name: make(**SIZES, dropout=0.1, source_length=5, target_length=4) for name, make in BASELINES.items()}
     shapes = {
         name: sorted(tuple(variable.shape) for variable in network.trainable_variables if variable.shape.rank == 2)
         for name, network in networks.items()

@@ -7,11 +7,11 @@ from tests.tools.test_tools import tool
 
 
 @pytest.mark.slow
-def test_it_times_all_contenders(tmp_path):
+def test_it_times_all_baselines(tmp_path):
     pytest.importorskip("official.nlp.data.create_pretraining_data")
     (tmp_path / "text.txt").write_text(bert_sets.plain(20))
     outcome = tool(
-        "tools/bench/prepare_bert.py",
+        "benchmarks/prepare_bert.py",
         f"--source={tmp_path}/text.txt",
         f"--vocab_file={bert_sets.write_vocabulary(tmp_path)}",
         f"--results={tmp_path}/results.json",

@@ -1,7 +1,7 @@
 """How long an iterator that is dropped holds up the run, as it is after each evaluation: TensorFlow's way and ours.
 
-    python tools/bench/dropped_iterators.py --seconds=3
-    python tools/bench/dropped_iterators.py --seconds=3 --replicas=4
+    python benchmarks/dropped_iterators.py --seconds=3
+    python benchmarks/dropped_iterators.py --seconds=3 --replicas=4
 
 A data set of small batches, distributed to one CPU or to logical ones, is read for so long and then let go.
 """

@@ -1,6 +1,6 @@
 """Names and shapes of reference models' trainable variables, without building the models.
 
-    python tools/bench/variables.py
+    python benchmarks/variables.py
 
 Prints how many variables and parameters each has. The names end as Keras' own do (kernel, bias, gamma,
 beta), so that exclusion patterns act as they would in training.

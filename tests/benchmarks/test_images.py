@@ -23,7 +23,7 @@ def source(tmp_path_factory):
 
 def run(name, *arguments):
     return subprocess.run(
-        [sys.executable, os.path.join("tools", "bench", name), *arguments],
+        [sys.executable, os.path.join("benchmarks", name), *arguments],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -60,7 +60,7 @@ def test_reduced_decoding_is_compared(source, tmp_path):
 
 
 def test_a_folder_without_pictures_is_told(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(os.path.join(ROOT, "tools", "bench"))
+    monkeypatch.syspath_prepend(os.path.join(ROOT, "benchmarks"))
     import pictures
 
     with pytest.raises(ValueError, match="holds no JPEG"):

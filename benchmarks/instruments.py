@@ -1,6 +1,6 @@
 """What LayerStatistics costs a real run: the trainer's own speed with it, at its default interval, and without.
 
-    python tools/bench/instruments.py --config=experiments/tiny_imagenet/resnet_small_batch.py \\
+    python benchmarks/instruments.py --config=experiments/tiny_imagenet/resnet_small_batch.py \\
       --data_dir=data/tiny_imagenet_prepared --results=docs/results/instruments/resnet18.json
 
 Two models train side by side in one process and take turns of 100 updates: one as it is, and one with LayerStatistics,
@@ -29,7 +29,7 @@ flags.DEFINE_bool("use_fake_data", False, "Made-up data of the right shape.")
 flags.DEFINE_string("results", None, "Also write the figures to this JSON file.")
 
 
-def contender(config, folder, data_dir, use_fake_data):
+def baseline(config, folder, data_dir, use_fake_data):
     """A function that trains for 100 more updates, and gives the seconds that it took."""
     import tensorflow as tf
 
@@ -82,7 +82,7 @@ def _main(unused):
             config.duration = f"{_EVERY * (options.turns + 1)} steps"
             config.evaluate_every = config.checkpoint_every = config.duration
             config.instruments.layers.enabled = name == "watched"
-            turns[name] = contender(config, os.path.join(directory, name), options.data_dir, options.use_fake_data)
+            turns[name] = baseline(config, os.path.join(directory, name), options.data_dir, options.use_fake_data)
         for number in range(options.turns + 1):
             for name, turn in turns.items():
                 seconds[name].append(turn())

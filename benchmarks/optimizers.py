@@ -1,9 +1,9 @@
 """One update of our optimizers and of their peers: its time, its first call and its memory, on the CPU.
 
-    python tools/bench/optimizers.py --model=resnet50
-    python tools/bench/optimizers.py --model=bert_base --optimizers=tfa_lamb,keras_lamb --results=bert_base.json
+    python benchmarks/optimizers.py --model=resnet50
+    python benchmarks/optimizers.py --model=bert_base --optimizers=tfa_lamb,keras_lamb --results=bert_base.json
 
-First each contender makes its first update in a process of its own. Then they take turns in one process,
+First each baseline makes its first update in a process of its own. Then they take turns in one process,
 one update each, round after round, beside a stream through memory whose bandwidth gives the floor: no
 update can be faster than the bytes it has to move. Where not all fit in memory there are several such
 processes, each with ours in it; ratios are always taken within a process.
@@ -17,7 +17,7 @@ import sys
 import tempfile
 from importlib import metadata
 
-import contenders
+import baselines
 import numpy as np
 import variables
 from absl import flags
@@ -36,38 +36,38 @@ _ENVIRONMENT = {
 _PACKAGES = ("tfbigbatch", "tensorflow", "tf_keras", "keras", "tf-models-official", "tensorflow-addons", "numpy")
 
 flags.DEFINE_enum("model", None, variables.models(), "Whose variables are updated.", required=True)
-flags.DEFINE_list("optimizers", list(contenders.CONTENDERS), "Names of contenders; ours are always among them.")
+flags.DEFINE_list("optimizers", list(baselines.BASELINES), "Names of baselines; ours are always among them.")
 flags.DEFINE_integer("repeats", 15, "Timed rounds, after two to warm up.", lower_bound=1)
-flags.DEFINE_boolean("first_calls", True, "Also measure first calls and memory: a process for each contender.")
-flags.DEFINE_float("memory_gib", 14.0, "What one process may take; fewer contenders share one then.")
+flags.DEFINE_boolean("first_calls", True, "Also measure first calls and memory: a process for each baseline.")
+flags.DEFINE_float("memory_gib", 14.0, "What one process may take; fewer baselines share one then.")
 flags.DEFINE_string("results", None, "Also write all numbers to this JSON file.")
 flags.DEFINE_boolean("markdown", False, "Print the tables as Markdown.")
 
 
 def footprint(names, parameters):
-    """GiB of a process with these contenders, as measured with all of them on ResNet-50 and BERT-base.
+    """GiB of a process with these baselines, as measured with all of them on ResNet-50 and BERT-base.
 
     That is the weights and slots of each, the gradients, and four times the weights for an update's
     temporaries; 15% more that TensorFlow's allocator loses; and 2.25 GiB for all else.
     """
-    arrays = sum(1 + contenders.rule(name).slots for name in names) + 1 + 4
+    arrays = sum(1 + baselines.rule(name).slots for name in names) + 1 + 4
     return 1.15 * 4 * parameters * arrays / 2**30 + 2.25
 
 
 def peer_sets(names, parameters, memory_gib):
-    """Splits contenders into lists that fit in memory side by side, each with ours of the same rules.
+    """Splits baselines into lists that fit in memory side by side, each with ours of the same rules.
 
     Raises:
-      InputError: one contender does not fit beside ours.
+      InputError: one baseline does not fit beside ours.
     """
     sets = []
     for name in names:
-        pair = list(dict.fromkeys([contenders.rule(name).ours, name]))
+        pair = list(dict.fromkeys([baselines.rule(name).ours, name]))
         needed = footprint(pair, parameters)
         if needed > memory_gib:
             raise InputError(
                 f"--memory_gib={memory_gib}: {' and '.join(pair)} take about {needed:.1f} GiB side by side. "
-                "Give that much, or name smaller contenders with --optimizers."
+                "Give that much, or name smaller baselines with --optimizers."
             )
         for members in sets:
             wider = list(dict.fromkeys([*members, *pair]))
@@ -80,7 +80,7 @@ def peer_sets(names, parameters, memory_gib):
 
 
 def _measure(names, repeats):
-    """What updates.py measured of these contenders in a process of its own."""
+    """What updates.py measured of these baselines in a process of its own."""
     options = flags.FLAGS
     with tempfile.TemporaryDirectory() as folder:
         results = os.path.join(folder, "measured.json")
@@ -100,7 +100,7 @@ def _measure(names, repeats):
 
 
 def _first_calls(names):
-    """The first call's seconds and the memory of each contender whose package is there, and who is left out."""
+    """The first call's seconds and the memory of each baseline whose package is there, and who is left out."""
     measured, left_out = {}, {}
     for name in names:
         print(f"{name}: first call ... ", end="", flush=True)
@@ -120,12 +120,12 @@ def _spread(values):
 
 
 def _summary(measured, parameters):
-    """Times in ms, and their ratios to ours and to the floor, of one process' contenders."""
+    """Times in ms, and their ratios to ours and to the floor, of one process' baselines."""
     bandwidth = np.array(measured["assign_add_bytes_per_s"])
     times = {name: 1e3 * np.array(seconds) for name, seconds in measured["seconds"].items()}
     summary = {}
     for name, ms in times.items():
-        rule = contenders.rule(name)
+        rule = baselines.rule(name)
         floor = 1e3 * rule.floor_bytes * parameters / bandwidth
         summary[name] = {
             "ms": _spread(ms),
@@ -145,7 +145,7 @@ def _times(sets):
             rows.append(
                 [
                     str(number),
-                    contenders.get(name).title,
+                    baselines.get(name).title,
                     f"{ms['median']:.2f}",
                     f"{ms['lower_quartile']:.2f} to {ms['upper_quartile']:.2f}",
                     f"{row['over_ours']['median']:.2f}",
@@ -162,7 +162,7 @@ def _first(measured, largest):
     for name, row in measured.items():
         growth = row["peak_growth_bytes"]
         known = ["not known", "not known"] if growth is None else [f"{growth / 1e6:.1f}", f"{growth / largest:.2f}"]
-        rows.append([contenders.get(name).title, f"{row['first_call_s']:.2f}", *known])
+        rows.append([baselines.get(name).title, f"{row['first_call_s']:.2f}", *known])
     return rows
 
 
@@ -194,7 +194,7 @@ def _main(unused):
     options = flags.FLAGS
     table = variables.shapes(options.model)
     parameters, largest = variables.count(table), 4 * max(variables.count([pair]) for pair in table)
-    names = list(dict.fromkeys([*(contenders.rule(name).ours for name in options.optimizers), *options.optimizers]))
+    names = list(dict.fromkeys([*(baselines.rule(name).ours for name in options.optimizers), *options.optimizers]))
     # What cannot work is told before anything runs.
     peer_sets(names, parameters, options.memory_gib)
     folder = os.path.dirname(options.results or "") or "."
@@ -230,8 +230,8 @@ def _show(first, sets, largest):
         copied = np.median(measured["numpy_copy_bytes_per_s"]) / 1e9
         added = measured["summary"]["assign_add_gb_per_s"]["median"]
         print(f"process {number}: assign_add streams {added:.1f} GB/s (the floor's), NumPy copies {copied:.1f} GB/s")
-    for name in dict.fromkeys(contenders.get(name).rule for measured in sets for name in measured["seconds"]):
-        rule = contenders.RULES[name]
+    for name in dict.fromkeys(baselines.get(name).rule for measured in sets for name in measured["seconds"]):
+        rule = baselines.RULES[name]
         print(f"floor of {name}: {rule.floor_bytes} bytes a parameter ({rule.passes}) over that bandwidth")
     print("times ours: against ours of the same rule, for Adam against our LAMB")
     print(f"both ratios: medians of {options.repeats} rounds, each within its round")
@@ -251,7 +251,7 @@ def _write(options, table, load, first, sets, left_out):
     }
     arguments = [f"--{flag}={value}" for flag, value in given.items()]
     results = {
-        "command": " ".join(["python", "tools/bench/optimizers.py", *arguments]),
+        "command": " ".join(["python", "benchmarks/optimizers.py", *arguments]),
         "model": options.model,
         "variables": len(table),
         "parameters": variables.count(table),
@@ -261,7 +261,7 @@ def _write(options, table, load, first, sets, left_out):
         "load_before": load,
         "python": platform.python_version(),
         "versions": {package: _version(package) for package in _PACKAGES},
-        "floor_bytes_per_parameter": {name: rule.floor_bytes for name, rule in contenders.RULES.items()},
+        "floor_bytes_per_parameter": {name: rule.floor_bytes for name, rule in baselines.RULES.items()},
         "left_out": left_out,
         "first_calls": first,
         "processes": sets,

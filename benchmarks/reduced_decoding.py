@@ -1,6 +1,6 @@
 """What `data.reduced_decoding` does to pixels and to the time: the same random crops with it and without.
 
-    python tools/bench/reduced_decoding.py --source=FOLDER_OF_JPEGS \\
+    python benchmarks/reduced_decoding.py --source=FOLDER_OF_JPEGS \\
       --results=docs/results/throughput/reduced_decoding.json
 
 For each size: the share of the crops that are at least twice as large and so decoded at a half or less; of those,

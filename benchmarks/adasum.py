@@ -1,7 +1,7 @@
 """Adasum of a model's gradients beside a plain all-reduce of them: time, and bytes between processes.
 
-    python tools/bench/adasum.py --model=resnet50 --replicas=4
-    python tools/bench/adasum.py --model=bert_base --workers=2 --results=adasum.json
+    python benchmarks/adasum.py --model=resnet50 --replicas=4
+    python benchmarks/adasum.py --model=bert_base --workers=2 --results=adasum.json
 
 With --replicas, MirroredStrategy over as many logical CPUs; with --workers, as many processes under
 MultiWorkerMirroredStrategy on loopback, which nothing else may use meanwhile: its counters give the bytes.
@@ -91,11 +91,11 @@ def _measure(path):
         return strategy.run(replica)
 
     gradients = gradients_of_all()
-    contenders = {"all_reduce": function(all_reduce), "adasum": function(exchange.combined)}
+    baselines = {"all_reduce": function(all_reduce), "adasum": function(exchange.combined)}
     rows = []
     for number in range(options.repeats + 1):
         row = {}
-        for name, everywhere in contenders.items():
+        for name, everywhere in baselines.items():
             strategies.barrier(strategy)
             before, start = loopback_bytes(), time.perf_counter()
             for outcome in strategy.experimental_local_results(everywhere(gradients)):
@@ -191,7 +191,7 @@ def _main(unused):
     if options.results:
         content = {
             "command": " ".join(
-                ["python", "tools/bench/adasum.py", f"--model={options.model}"]
+                ["python", "benchmarks/adasum.py", f"--model={options.model}"]
                 + ([f"--workers={options.workers}"] if options.workers else [f"--replicas={options.replicas}"])
                 + [f"--repeats={options.repeats}"]
             ),
