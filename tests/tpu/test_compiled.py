@@ -56,24 +56,24 @@ def test_what_does_not_fit_is_told_with_its_layers():
     assert any("conv" in each["name"] for each in found["allocations"])
 
 
-def test_a_lifted_training_step_computes_what_the_step_does(quick_config):
+def test_a_functionalized_training_step_computes_what_the_step_does(quick_config):
     config = quick_config(accumulation_steps=2)
     config.optimizer = {"name": "lamb", "weight_decay": 0.01, "global_clipnorm": 1.0}
     traced = step.trace(config, 1)
-    lifted = functionalize.lift(traced.function)
+    pure_step = functionalize.functionalize(traced.function)
     random = np.random.RandomState(0)
     images, labels = tf.nest.flatten(traced.inputs)
     batch = (tf.constant(random.randint(0, 17, images.shape), images.dtype), tf.zeros(labels.shape, labels.dtype))
-    for variable in lifted.variables:
+    for variable in pure_step.variables:
         if variable.dtype == tf.float32 and variable.shape.rank:
             variable.assign(random.normal(size=variable.shape, scale=0.1))
             # Second moments are not negative.
             variable.assign(tf.abs(variable))
-    before = [tf.constant(variable.numpy()) for variable in lifted.variables]
-    pure = tf.function(lifted.function, jit_compile=True, autograph=False)(*batch, *before)
+    before = [tf.constant(variable.numpy()) for variable in pure_step.variables]
+    pure = tf.function(pure_step.function, jit_compile=True, autograph=False)(*batch, *before)
     traced.function(*batch)
     moved = 0
-    for variable, value, old in zip(lifted.variables, pure[-len(before) :], before, strict=True):
+    for variable, value, old in zip(pure_step.variables, pure[-len(before) :], before, strict=True):
         np.testing.assert_allclose(variable.numpy(), value, rtol=1e-4, atol=1e-6, err_msg=variable.name)
         moved += bool(np.any(value.numpy() != old.numpy()))
     assert moved > len(before) // 2

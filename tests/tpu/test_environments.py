@@ -54,7 +54,7 @@ def test_consent_installs_both_once(tmp_path, monkeypatch):
 
 def test_a_failed_installation_says_what_to_install(tmp_path, monkeypatch):
     pip(monkeypatch, returncode=1)
-    with pytest.raises(ValueError, match="(?s)No matching distribution.*no network.*pip install.*lower==1"):
+    with pytest.raises(ValueError, match="(?s)No matching distribution.*Without a network.*pip install.*lower==1"):
         environments.ensure(str(tmp_path), accepted=True, say=lambda line: None)
     assert not environments.is_whole("lower", str(tmp_path))
 

@@ -7,16 +7,16 @@ from tfbigbatch.tpu.strategy import AheadOfTimeStrategy
 
 
 def compare(step, variables, *inputs):
-    """Runs a step, and its lifted form on the variables' values before; both must end alike."""
+    """Runs a step, and its pure form on the variables' values before; both must give the same results."""
     traced = tf.function(step, autograph=False, jit_compile=True).get_concrete_function(*inputs)
-    lifted = functionalize.lift(traced)
-    assert {each.ref() for each in lifted.variables} == {each.ref() for each in variables}
-    before = [tf.constant(each.numpy()) for each in lifted.variables]
-    pure = tf.function(lifted.function, autograph=False, jit_compile=True)(*inputs, *before)
+    pure_step = functionalize.functionalize(traced)
+    assert {each.ref() for each in pure_step.variables} == {each.ref() for each in variables}
+    before = [tf.constant(each.numpy()) for each in pure_step.variables]
+    pure = tf.function(pure_step.function, autograph=False, jit_compile=True)(*inputs, *before)
     results, values = pure[: -len(before)], pure[-len(before) :]
     for one, other in zip(tf.nest.flatten(traced(*inputs)), results, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)
-    for variable, value, old in zip(lifted.variables, values, before, strict=True):
+    for variable, value, old in zip(pure_step.variables, values, before, strict=True):
         np.testing.assert_allclose(variable.numpy(), value, rtol=1e-6)
         assert np.any(value.numpy() != old.numpy()), f"{variable.name} did not move"
 
@@ -76,9 +76,9 @@ def test_an_operation_that_is_not_known_is_named():
         tf.raw_ops.ResourceApplyGradientDescent(var=variable.handle, alpha=0.1, delta=x)
 
     traced = tf.function(step, autograph=False).get_concrete_function(tf.TensorSpec([1]))
-    lifted = functionalize.lift(traced)
-    with pytest.raises(ValueError, match="ResourceApplyGradientDescent on a variable is not known"):
-        tf.function(lifted.function, autograph=False).get_concrete_function(*lifted.specs)
+    pure_step = functionalize.functionalize(traced)
+    with pytest.raises(ValueError, match="ResourceApplyGradientDescent on a variable is not supported"):
+        tf.function(pure_step.function, autograph=False).get_concrete_function(*pure_step.specs)
 
 
 def test_a_replica_of_many_reduces_over_all_of_them():

@@ -10,7 +10,7 @@ with open(os.path.join(os.path.dirname(__file__), "sample_loops.txt"), encoding=
 
 
 def turns_of(text):
-    return {each.body.removeprefix("%").removesuffix("_body"): each.turns for each in loops.Program(text).loops}
+    return {each.body.removeprefix("%").removesuffix("_body"): each.iterations for each in loops.Program(text).loops}
 
 
 def multiplications(text):

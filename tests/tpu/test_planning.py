@@ -74,8 +74,8 @@ def test_one_chip_sends_nothing():
 @pytest.mark.parametrize(
     "fields, said",
     [
-        ({"fits": False}, "did not compile and fit"),
-        ({"uncounted_loops": 2}, "2 of the program's loops turn is not known"),
+        ({"fits": False}, "not compiled or does not fit"),
+        ({"uncounted_loops": 2}, "iterations of 2 loop.s. in the program is unknown"),
     ],
 )
 def test_what_cannot_be_planned_is_told(fields, said):

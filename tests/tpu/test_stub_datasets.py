@@ -12,7 +12,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 def task_of(path, folder):
     """The task of an experiment on data of the public set's sizes."""
     config = experiment.load(os.path.join(ROOT, path))
-    data = stub_datasets.prepare(config, str(folder))
+    data = stub_datasets.write(config, str(folder))
     return tasks.get(config.task)(model=config.model.to_dict(), data=config.data.to_dict(), **data)
 
 
@@ -31,5 +31,5 @@ def test_words_are_those_of_the_penn_treebank(tmp_path):
 def test_an_unknown_task_is_told(quick_config):
     config = quick_config()
     config.task = "of_a_user"
-    with pytest.raises(ValueError, match="of_a_user.*give --data_dir"):
-        stub_datasets.prepare(config, "nowhere")
+    with pytest.raises(ValueError, match="of_a_user.*pass --data_dir"):
+        stub_datasets.write(config, "nowhere")

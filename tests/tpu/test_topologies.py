@@ -35,12 +35,12 @@ def test_a_slice_by_any_of_its_names(text, name, chips, replicas, accelerator_ty
     [
         ("v3", "expected a slice such as"),
         ("tpu", "expected a slice such as"),
-        ("v9-8", "no generation 'v9'"),
+        ("v9-8", "unknown generation 'v9'"),
         ("v3-7", "counts cores"),
         ("v5e:24", "power of two, at most 256"),
         ("v3:4x4x4", "2 dimensions"),
         ("v5e:32x32", "at most 256 chips"),
-        ("v3-4x4", "after a colon, as v3:4x4"),
+        ("v3-4x4", "after a colon, such as v3:4x4"),
     ],
 )
 def test_what_is_no_slice_is_told(text, said):

@@ -1,4 +1,4 @@
-"""Is a training step ready for a TPU slice? Compiled ahead of time, on a machine that has none.
+"""Compile-only checks of training steps for TPU slices, on a machine without a TPU.
 
-The tool is `tools/tpu_check.py`; docs/tpu.md tells how it works. Nothing here is imported by a training run.
+The command is `tfbigbatch tpu-check`; docs/tpu.md explains how it works. Training runs import nothing from here.
 """

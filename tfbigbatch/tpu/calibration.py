@@ -1,6 +1,9 @@
-"""Published runs on TPUs, and what they reached of the peak rates: what a plan's estimate goes by."""
+"""Published TPU runs, and the calibration of a plan's estimates to them."""
+
+from __future__ import annotations
 
 import typing
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -8,11 +11,11 @@ from tfbigbatch.tpu import planning, topologies
 
 
 class Part(typing.NamedTuple):
-    """Updates of one kind in a run.
+    """Steps of one kind in a run.
 
     Attributes:
-      step: the name of the check that they are planned with, that of its file in docs/results/tpu.
-      batch_size, updates: the run's own; updates need not be whole.
+      step: name of the check that plans them, a file in docs/results/tpu.
+      batch_size, updates: of the run; the number of updates may be fractional.
     """
 
     step: str
@@ -26,25 +29,25 @@ class Run(typing.NamedTuple):
     Attributes:
       name: in a table.
       topology: the slice's name.
-      seconds: that it took.
-      parts: its `Part`s.
-      source: where it is published, and what is assumed of it.
-      fits: whether the estimate of its generation is fitted to it; two of a generation are.
+      seconds: its published duration.
+      parts: its steps.
+      source: where it is published, and the assumptions made about it.
+      fits: whether the estimate of its generation is fitted to it; so are two of each generation.
     """
 
     name: str
     topology: str
     seconds: float
-    parts: tuple
+    parts: tuple[Part, ...]
     source: str
     fits: bool = False
 
 
 class Compared(typing.NamedTuple):
-    """A published run beside its plan.
+    """A published run and the estimate of its plan.
 
     Attributes:
-      run: Run.
+      run: the run.
       estimate: in seconds.
       error: (estimate - published) / published.
       is_fitted: whether the estimate was fitted to it.
@@ -57,17 +60,17 @@ class Compared(typing.NamedTuple):
 
 
 class Calibration(typing.NamedTuple):
-    """What published runs say of a generation.
+    """The fit of a generation to published runs.
 
     Attributes:
-      fit: planning.Fit.
-      fitted_on: the generation of the runs that it is fitted to, another where none of its own are published.
-      compared: list of `Compared`.
+      fit: efficiency and fixed time.
+      fitted_on: generation of the runs that it is fitted to; another one if none of its own are published.
+      compared: published runs and their estimates.
     """
 
     fit: planning.Fit
     fitted_on: str
-    compared: list
+    compared: list[Compared]
 
 
 FALLBACK = "v3"
@@ -81,14 +84,16 @@ _V06, _V07 = _LOGS.format("v0.6"), _LOGS.format("v0.7")
 _LAMB = "You et al. 2020, arXiv:1904.00962v1, table 1"
 
 
-def _resnet(topology, batch_size, seconds, step=_RESNET, source=_V06, fits=False):
-    """Four epochs of ResNet-50; MLPerf's hold an evaluation."""
+def _resnet(
+    topology: str, batch_size: int, seconds: float, step: str = _RESNET, source: str = _V06, fits: bool = False
+) -> Run:
+    """Four epochs of ResNet-50; MLPerf's include an evaluation."""
     parts = (Part(step, batch_size, 4 * _IMAGES / batch_size),)
     return Run(f"ResNet-50 at {batch_size:,}, 4 epochs", topology, seconds, parts, source, fits)
 
 
-def _bert(topology, batch_size, updates, seconds, step=_BERT_V4):
-    """Updates of MLPerf's BERT-Large, at length 512."""
+def _bert(topology: str, batch_size: int, updates: int, seconds: float, step: str = _BERT_V4) -> Run:
+    """Steps of MLPerf's BERT-Large, at length 512."""
     return Run(
         f"BERT-Large at {batch_size:,}, {updates:,} updates",
         topology,
@@ -98,13 +103,13 @@ def _bert(topology, batch_size, updates, seconds, step=_BERT_V4):
     )
 
 
-def _gnmt(topology, batch_size, seconds):
-    """An epoch of MLPerf's GNMT, of as many pairs as its submission counts, padded to 48 pieces."""
+def _gnmt(topology: str, batch_size: int, seconds: float) -> Run:
+    """An epoch of MLPerf's GNMT, with the number of pairs in its submission, padded to 48 tokens."""
     parts = (Part(_GNMT, batch_size, _PAIRS / batch_size),)
     return Run(f"GNMT at {batch_size:,}, an epoch", topology, seconds, parts, _V06)
 
 
-# Of each generation the estimate is fitted to ResNet-50 on few chips and on many; the others tell how far it carries.
+# The estimate of each generation is fitted to ResNet-50 on few chips and on many; the others test it.
 RUNS = (
     _resnet("v3-32", 4_096, 164.12, fits=True),
     _resnet("v3-2048", 32_768, 3.95, fits=True),
@@ -160,22 +165,16 @@ RUNS = (
 )
 
 
-def seconds(run, steps, fit):
-    """The estimate of a run's seconds.
-
-    Args:
-      run: Run.
-      steps: dictionary from the names in its parts to `planning.Step`s.
-      fit: planning.Fit.
-    """
+def seconds(run: Run, steps: Mapping[str, planning.Step], fit: planning.Fit) -> float:
+    """The estimated duration of a run in seconds; `steps` has the checks that its parts name."""
     return sum(part.updates * each.estimate for part, each in _plans(run, steps, fit))
 
 
-def fitted(runs, steps):
-    """The `planning.Fit` by which the estimates of two runs are what was published.
+def fitted(runs: Sequence[Run], steps: Mapping[str, planning.Step]) -> planning.Fit:
+    """The efficiency and fixed time with which the estimates of two runs equal their published durations.
 
     Raises:
-      ValueError: there is none, with an efficiency above 0 and a fixed time that is not negative.
+      ValueError: there is no such efficiency above 0 and fixed time of at least 0.
     """
     # Linear in 1 / efficiency and in the fixed time.
     rows, published = [], []
@@ -190,23 +189,24 @@ def fitted(runs, steps):
     except np.linalg.LinAlgError:
         inverse, fixed = 0.0, 0.0
     if inverse <= 0 or fixed < 0:
-        raise ValueError(f"no efficiency and fixed time give what was published of {[run.name for run in runs]}.")
+        raise ValueError(f"no efficiency and fixed time give the published durations of {[run.name for run in runs]}.")
     return planning.Fit(float(1 / inverse), float(fixed))
 
 
-def _plans(run, steps, fit):
-    topology = topologies.parse(run.topology)
-    return [
-        (part, planning.plan(steps[part.step]._replace(batch_size=part.batch_size), topology, fit))
-        for part in run.parts
-    ]
+def _plans(run: Run, steps: Mapping[str, planning.Step], fit: planning.Fit) -> list[tuple[Part, planning.Plan]]:
+    topology, plans = topologies.parse(run.topology), []
+    for part in run.parts:
+        plan = planning.plan(steps[part.step]._replace(batch_size=part.batch_size), topology, fit)
+        if plan is None:
+            raise ValueError(f"{run.name}: the batch of {part.batch_size} does not divide over {run.topology}.")
+        plans.append((part, plan))
+    return plans
 
 
-def compare(steps, generation, runs=RUNS):
-    """The `Calibration` of a generation; None where the checks that it is fitted with are not there.
+def compare(steps: Mapping[str, planning.Step], generation: str, runs: Sequence[Run] = RUNS) -> Calibration | None:
+    """The calibration of a generation; None if the checks that it needs are missing.
 
-    A generation of which no runs are published gets the fit of `FALLBACK`, and the runs of all show how far that
-    carries; another its own, and its own runs.
+    A generation without published runs gets the fit of `FALLBACK`, compared with the runs of all generations.
     """
     own = any(run.fits and _generation(run) == generation for run in runs)
     fitted_on = generation if own else FALLBACK
@@ -223,5 +223,5 @@ def compare(steps, generation, runs=RUNS):
     return Calibration(fit, fitted_on, compared)
 
 
-def _generation(run):
+def _generation(run: Run) -> str:
     return topologies.parse(run.topology).generation

@@ -1,4 +1,6 @@
-"""A check: a training step is traced and lowered in one process, and compiled in another, for a slice."""
+"""Checks a training step for a TPU slice: traced and lowered in one process, compiled in another."""
+
+from __future__ import annotations
 
 import json
 import os
@@ -7,51 +9,55 @@ import subprocess
 import tempfile
 import time
 import typing
+from collections.abc import Callable
+from typing import Any
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.tpu import environments, hlo
+from tfbigbatch.tpu import environments, hlo, topologies
 from tfbigbatch.tpu.chips import CHIPS
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
-class Asked(typing.NamedTuple):
-    """What is to be checked.
+class CheckRequest(typing.NamedTuple):
+    """A training step and a slice.
 
     Attributes:
       config: path of an experiment file.
-      topology: topologies.Topology.
+      topology: the slice.
       replicas: in sync, at most those of the topology.
-      overrides: texts 'field=value' for the config.
-      phase: of the run, from 1 on.
-      data_dir: prepared data whose shapes count; None for those of the public data set.
-      micro_batch: examples of a replica in one pass, without accumulation, in place of the config's batch; or None.
+      overrides: 'field=value' for the config.
+      phase: of the run, counted from 1.
+      data_dir: prepared data that sets the shapes; None for the shapes of the public data set.
+      micro_batch: examples per replica in one pass, without accumulation, instead of the config's batch; or None.
     """
 
     config: str
-    topology: object
+    topology: topologies.Topology
     replicas: int
-    overrides: tuple = ()
+    overrides: tuple[str, ...] = ()
     phase: int = 1
     data_dir: str | None = None
     micro_batch: int | None = None
 
 
-def check(asked, folder, *, keep=None, say=lambda line: None):
+def check(
+    asked: CheckRequest, folder: str, *, keep: str | None = None, say: Callable[[str], object] = lambda line: None
+) -> dict[str, Any]:
     """Compiles a training step for a slice.
 
     Args:
-      asked: Asked.
-      folder: where the environments lie; see `environments.ensure`.
-      keep: folder that keeps the program (step.mlir, program.txt), or None.
-      say: called with a line before what takes minutes.
+      asked: the step and the slice.
+      folder: of the environments; see `environments.ensure`.
+      keep: folder in which to keep the program (step.mlir, program.txt), or None.
+      say: function of a line, called before each part that takes minutes.
 
     Returns:
-      Dictionary: what was asked, `compiles`, `fits`, and what `lower.run` and `compile.run` give; peak_bytes and
-      usable_bytes of a replica; where it does not fit, needed_bytes and allocations.
+      Dictionary: the request, `compiles`, `fits`, and the results of `lower.run` and `compile.run`; peak_bytes and
+      usable_bytes of a replica; if it does not fit, needed_bytes and allocations.
 
     Raises:
-      ValueError: the config cannot be used at this number of replicas, or a process failed.
+      ValueError: the config cannot run on this number of replicas, or a process failed.
     """
     started = time.perf_counter()
     say(f"tracing      {asked.config}, a replica's step of {asked.replicas:,}")
@@ -77,7 +83,7 @@ def check(asked, folder, *, keep=None, say=lambda line: None):
     return found
 
 
-def _lowered(asked, folder, scratch):
+def _lowered(asked: CheckRequest, folder: str, scratch: str) -> dict[str, Any]:
     request = {
         "config": asked.config,
         "overrides": list(asked.overrides),
@@ -90,7 +96,7 @@ def _lowered(asked, folder, scratch):
     return _in(environments.LOWER, "lower", request, folder, "step.json")
 
 
-def _compiled(asked, variables, folder, scratch, keep_program):
+def _compiled(asked: CheckRequest, variables: int, folder: str, scratch: str, keep_program: bool) -> dict[str, Any]:
     request = {
         "topology": asked.topology.name,
         "options": asked.topology.libtpu_options,
@@ -117,8 +123,8 @@ def _compiled(asked, variables, folder, scratch, keep_program):
     }
 
 
-def _in(environment, module, request, folder, answer):
-    """What a module of this package answers in another environment."""
+def _in(environment: str, module: str, request: dict[str, Any], folder: str, answer: str) -> dict[str, Any]:
+    """Runs a module of this package in another environment; returns its JSON answer."""
     scratch = request["folder"]
     path = os.path.join(scratch, f"{module}.request.json")
     with open(path, "w", encoding="utf-8") as file:
@@ -142,7 +148,7 @@ def _in(environment, module, request, folder, answer):
     return found
 
 
-def _keep(scratch, folder):
+def _keep(scratch: str, folder: str) -> None:
     os.makedirs(folder, exist_ok=True)
     for name in ("step.mlir", "program.txt"):
         if os.path.exists(os.path.join(scratch, name)):

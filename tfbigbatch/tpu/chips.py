@@ -1,4 +1,6 @@
-"""What a TPU chip can do at most, as its maker publishes it; and the memory that libtpu leaves to a program."""
+"""Published peak rates of TPU chips, and the memory that libtpu leaves to a program."""
+
+from __future__ import annotations
 
 import typing
 
@@ -7,10 +9,10 @@ class Chip(typing.NamedTuple):
     """The peak rates of one chip.
 
     Attributes:
-      flops: bfloat16 operations a second.
-      memory_bandwidth: of its main memory (HBM), bytes a second.
-      all_reduce_bandwidth: that a chip adds to an all-reduce over its slice, bytes a second: the published figure of a
-        pod over its chips, which is what all links of a chip send together.
+      flops: bfloat16 operations per second.
+      memory_bandwidth: of main memory (HBM), bytes per second.
+      all_reduce_bandwidth: a chip's part of the all-reduce bandwidth of its slice, bytes per second: the published
+        figure of a pod divided by its chips, equal to the rate of all links of a chip together.
       usable_bytes: of main memory, for one replica.
       source: of the rates.
     """
@@ -23,8 +25,7 @@ class Chip(typing.NamedTuple):
 
 
 _GIB = 2**30
-# Usable memory: what libtpu 0.0.42.1 gives as available HBM when a program needs more; of v4 with its two cores as
-# one device.
+# Usable memory: the available HBM in libtpu 0.0.42.1's out-of-memory error; for v4 with its two cores as one device.
 CHIPS = {
     "v2": Chip(
         46e12, 700e9, 4 * 62e9, int(7.48 * _GIB), "Jouppi et al. 2020, CACM 63(7), table 1; 4 links of 496 Gb/s"

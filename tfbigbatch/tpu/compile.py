@@ -1,8 +1,10 @@
-"""From StableHLO to a TPU's program: python -m tfbigbatch.tpu.compile REQUEST.json, in the environment `compile`.
+"""Compiles StableHLO for a TPU slice: python -m tfbigbatch.tpu.compile REQUEST.json, in the environment `compile`.
 
-libtpu compiles for a slice that is only named, through JAX's client for topologies. Reads step.mlir in the folder that
-the request names and writes compiled.json beside it; nothing here needs TensorFlow.
+libtpu compiles for a slice that it knows by name only, through JAX's topology client. Reads step.mlir in the folder
+that the request names and writes compiled.json there. Needs no TensorFlow.
 """
+
+from __future__ import annotations
 
 import json
 import os
@@ -10,30 +12,31 @@ import resource
 import sys
 import time
 import traceback
+from typing import Any
 
-# libtpu asks a cloud's metadata server which machine it is on, and then looks for the TPU; it compiles for any.
+# Without these libtpu asks a metadata server for the machine and looks for its TPU; it compiles for any slice anyway.
 os.environ.update(TPU_SKIP_MDS_QUERY="1", TPU_ACCELERATOR_TYPE="v5litepod-4", TPU_WORKER_HOSTNAMES="localhost")
 os.environ.update(ALLOW_MULTIPLE_LIBTPU_LOAD="1", JAX_PLATFORMS="cpu")
 
 from tfbigbatch.tpu import hlo, loops, topologies
 
 FACTS, PROGRAM = "compiled.json", "program.txt"
-# Of all chips the one with most memory.
+# The chip with the most memory.
 _ROOMIEST = "v5p"
 _LONGEST_ERROR = 20_000
 
 
-def run(request):
-    """Compiles.
+def run(request: dict[str, Any]) -> dict[str, Any]:
+    """Compiles the step of a request.
 
     Args:
-      request: dictionary of topology (libtpu's name), options (what else names it), replicas, variables (how many of
-        the last arguments become the last results), folder, and keep_program (whether program.txt is kept).
+      request: topology (libtpu's name), options (its further arguments), replicas, variables (number of last arguments
+        that become the last results), folder, and keep_program (whether to write program.txt).
 
     Returns:
-      Dictionary: seconds, device, memory (bytes by kind), flops, bytes (both with every turn of the loops),
-      collectives, float64_results, loops (how many), uncounted_loops (of which one turn is counted, as the others are
-      not known), libtpu; or error, and where it is want of memory, allocations.
+      Dictionary: seconds, device, memory (bytes by kind), flops and bytes (both with every iteration of the loops),
+      collectives, float64_results, loops (their number), uncounted_loops (the number counted with one iteration,
+      since theirs are unknown), libtpu; or error, and after an out-of-memory error, allocations.
     """
     import jax
 
@@ -44,7 +47,7 @@ def run(request):
     started = time.perf_counter()
     try:
         executable = _compiled(request, devices[: request["replicas"]])
-    except Exception as error:  # The client raises what the compiler says in several types.
+    except Exception as error:  # The client raises compiler errors of several types.
         found["seconds"] = round(time.perf_counter() - started, 1)
         return {**found, **_failed(str(error), request)}
     found["seconds"] = round(time.perf_counter() - started, 1)
@@ -53,7 +56,7 @@ def run(request):
     costs = costs[0] if isinstance(costs, list) else costs
     text = "\n".join(module.to_string() for module in executable.hlo_modules())
     program = loops.Program(text)
-    # The compiler counts one turn of each loop.
+    # The compiler counts one iteration of each loop.
     whole = program.cost({"flops": costs.get("flops"), "bytes": costs.get("bytes accessed")}, _cost)
     if request["keep_program"]:
         with open(os.path.join(request["folder"], PROGRAM), "w", encoding="utf-8") as file:
@@ -66,40 +69,40 @@ def run(request):
         "collectives": [each._asdict() for each in hlo.collectives(text)],
         "float64_results": hlo.float64_count(text),
         "loops": len(program.loops),
-        "uncounted_loops": sum(each.turns is None for each in program.loops),
+        "uncounted_loops": sum(each.iterations is None for each in program.loops),
     }
 
 
-def _cost(text):
-    """Flops and bytes of a program's text, as XLA counts them: for a CPU, since libtpu counts a whole program only.
+def _cost(text: str) -> dict[str, float]:
+    """Flops and bytes of a program's text by XLA's cost analysis for a CPU, since libtpu's takes whole programs only.
 
-    The operations are the same; of the bytes a TPU's padding is missing.
+    The operations are the same; the bytes lack a TPU's padding.
     """
     import jax
     from jax._src.lib import _jax
-    from jaxlib import _hlo
+    from jaxlib import _hlo  # type: ignore[attr-defined]
 
     costs = _jax.hlo_module_cost_analysis(jax.devices("cpu")[0].client, _hlo.hlo_module_from_text(text))
     return {"flops": costs["flops"], "bytes": costs["bytes accessed"]}
 
 
-def _devices(name, options):
+def _devices(name: str, options: dict[str, Any]) -> list[Any]:
     from jax.experimental import topologies as jax_topologies
 
     return list(jax_topologies.get_topology_desc(platform="tpu", topology_name=name, **options).devices)
 
 
-def _failed(error, request):
-    """What is told of a program that the compiler refused."""
-    found = {"error": error[:_LONGEST_ERROR]}
+def _failed(error: str, request: dict[str, Any]) -> dict[str, Any]:
+    """The result for a program that the compiler refused."""
+    found: dict[str, Any] = {"error": error[:_LONGEST_ERROR]}
     if hlo.out_of_memory(error) is not None:
         allocations = hlo.allocations(error) or _largest_where_it_fits(request)
         found["allocations"] = [each._asdict() for each in allocations]
     return found
 
 
-def _largest_where_it_fits(request):
-    """The largest results of the step for a chip with more memory: far above its own, the compiler lists none."""
+def _largest_where_it_fits(request: dict[str, Any]) -> list[hlo.Allocation]:
+    """The largest tensors of the step on a chip with more memory: far above its own, the compiler lists none."""
     roomy = topologies.of_chips(_ROOMIEST, max(8, 1 << (request["replicas"] - 1).bit_length()))
     if roomy is None:
         return []
@@ -110,7 +113,7 @@ def _largest_where_it_fits(request):
     return hlo.largest_results("\n".join(module.to_string() for module in executable.hlo_modules()))
 
 
-def _compiled(request, devices):
+def _compiled(request: dict[str, Any], devices: list[Any]) -> Any:
     import numpy as np
     from jax._src.interpreters import mlir
     from jax._src.lib import _jax, xla_client
@@ -131,20 +134,20 @@ def _compiled(request, devices):
         return devices[0].client.compile(mlir.module_to_bytecode(module), **arguments)
 
 
-def _parsed(context, program):
+def _parsed(context: Any, program: bytes) -> Any:
     from jax._src.lib.mlir import ir
 
     with context:
         try:
             return ir.Module.parse(program)
-        except Exception:  # ir.MLIRError is no public name; another StableHLO version is told by nothing else.
-            from jax._src.lib.mlir.dialects import stablehlo
+        except Exception:  # ir.MLIRError is not public; it is the only sign of another StableHLO version.
+            from jax._src.lib.mlir.dialects import stablehlo  # type: ignore[attr-defined]
 
             return stablehlo.deserialize_portable_artifact(context, program)
 
 
-def _donate(module, variables):
-    """Says that the last `variables` arguments may be overwritten by the last results, as a training loop does."""
+def _donate(module: Any, variables: int) -> None:
+    """Donates the last `variables` arguments to the last results, as a training loop does."""
     from jax._src.lib.mlir import ir
 
     with module.context:
@@ -161,7 +164,7 @@ def _donate(module, variables):
         main.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(entry) for entry in before])
 
 
-def _libtpu():
+def _libtpu() -> str | None:
     from importlib import metadata
 
     try:
@@ -170,7 +173,7 @@ def _libtpu():
         return None
 
 
-def main():
+def main() -> None:
     with open(sys.argv[1], encoding="utf-8") as file:
         request = json.load(file)
     try:

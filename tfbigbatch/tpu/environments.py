@@ -1,9 +1,11 @@
-"""The two environments that a check needs, apart from the one that runs: made on request, never by themselves.
+"""The two virtual environments of a check, installed on request only.
 
-`lower` holds TensorFlow with the TPU's kernels (the package tensorflow-tpu), and borrows all else from the running
-environment. `compile` holds JAX and libtpu, the TPU's compiler. libtpu is proprietary: it is installed for a user who
-accepts its terms, from the package index, and is no part of this project.
+`lower` has TensorFlow with the TPU's kernels (the package tensorflow-tpu) and uses all other packages of the running
+environment. `compile` has JAX and libtpu, the TPU's compiler. libtpu is proprietary and no part of this project: it is
+installed from the package index for users who accept its terms.
 """
+
+from __future__ import annotations
 
 import json
 import os
@@ -12,6 +14,8 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from tfbigbatch.errors import InputError
 
@@ -19,7 +23,7 @@ FOLDER = ".tpu_envs"
 ACCEPT = "TFBIGBATCH_ACCEPT_LIBTPU_LICENSE"
 LOWER, COMPILE = "lower", "compile"
 _MARKER = "installed.json"
-# By the oldest Python that a set is for; of the sets for the running Python, the last.
+# Keys: the oldest Python of a set; the last fitting set is used.
 _PINS = {
     LOWER: {(3, 9): ["tensorflow-tpu==2.20.0"]},
     COMPILE: {
@@ -36,28 +40,28 @@ _PINS = {
 _NEEDS = "Linux on x86-64, and Python 3.11 or 3.12"
 
 
-def pins(name, version=None):
+def pins(name: str, version: tuple[int, int] | None = None) -> list[str]:
     """The packages of an environment, at exact versions.
 
     Args:
       name: LOWER or COMPILE.
-      version: (major, minor) of the Python; that which runs where None.
+      version: (major, minor) of Python; None for the running one.
 
     Raises:
       ValueError: there are none for this Python.
     """
-    version = tuple(version or sys.version_info[:2])
-    fitting = [pinned for oldest, pinned in _PINS[name].items() if oldest <= version]
-    if not fitting or version >= (3, 13):
+    wanted = version or sys.version_info[:2]
+    fitting = [pinned for oldest, pinned in _PINS[name].items() if oldest <= wanted]
+    if not fitting or wanted >= (3, 13):
         raise InputError(
-            f"Python {'.'.join(map(str, version))}: a TPU's compiler is installed here for Python 3.11 and 3.12 only. "
+            f"Python {'.'.join(map(str, wanted))}: the TPU compiler is available for Python 3.11 and 3.12 only. "
             "Make the project's environment with one of them: make clean setup PYTHON=python3.12."
         )
     return fitting[-1]
 
 
-def commands(name, folder):
-    """The commands that make an environment, as lists of words."""
+def commands(name: str, folder: str) -> list[list[str]]:
+    """The commands that make an environment, as argument lists."""
     path = os.path.join(folder, name)
     options = ["--quiet", "--disable-pip-version-check", "--no-compile"] + (["--no-deps"] if name == LOWER else [])
     return [
@@ -66,13 +70,13 @@ def commands(name, folder):
     ]
 
 
-def python(name, folder):
+def python(name: str, folder: str) -> str:
     """The path of an environment's interpreter."""
     return os.path.join(folder, name, "bin", "python")
 
 
-def is_whole(name, folder):
-    """Whether an environment was made to its end, with today's pins, for the running Python and environment."""
+def is_whole(name: str, folder: str) -> bool:
+    """Whether an environment is completely installed, with the current pins, for the running Python and environment."""
     try:
         with open(os.path.join(folder, name, _MARKER), encoding="utf-8") as file:
             return json.load(file) == _marker(name)
@@ -80,31 +84,31 @@ def is_whole(name, folder):
         return False
 
 
-def check_platform():
+def check_platform() -> None:
     """Checks that there are packages for this machine.
 
     Raises:
-      ValueError: there are none; it says what there are packages for.
+      ValueError: there are none.
     """
     if sys.platform != "linux" or platform.machine() != "x86_64":
         raise InputError(
-            f"a TPU's compiler cannot be installed on {platform.system()} {platform.machine()}: its packages "
+            f"the TPU compiler cannot be installed on {platform.system()} {platform.machine()}: its packages "
             f"(tensorflow-tpu, libtpu) are for {_NEEDS}. Run this command on such a machine; it needs no TPU."
         )
     for name in (LOWER, COMPILE):
         pins(name)
 
 
-def ensure(folder, accepted=False, say=print):
-    """Makes what of the environments is missing.
+def ensure(folder: str, accepted: bool = False, say: Callable[[str], object] = print) -> None:
+    """Installs the missing environments.
 
     Args:
-      folder: where they lie.
-      accepted: whether the user accepts libtpu's terms; the environment variable ACCEPT=1 says so too.
-      say: called with a line for what takes long.
+      folder: of the environments.
+      accepted: whether the user accepts libtpu's terms, as with the environment variable ACCEPT=1.
+      say: function of a line, called before each installation.
 
     Raises:
-      ValueError: the platform has no packages; the terms are not accepted; or the installation failed.
+      ValueError: the platform has no packages, the terms are not accepted, or the installation failed.
     """
     check_platform()
     missing = [name for name in (LOWER, COMPILE) if not is_whole(name, folder)]
@@ -112,17 +116,17 @@ def ensure(folder, accepted=False, say=print):
         return
     if not accepted and os.environ.get(ACCEPT) != "1":
         raise InputError(
-            f"{folder} lacks {' and '.join(missing)}: 2.5 GB of packages apart from the environment that runs. Among "
-            "them is libtpu, Google's proprietary compiler and runtime for TPUs, under the terms of Google Cloud "
-            "(https://cloud.google.com/terms), which is no part of tfbigbatch. To accept them and install: pass "
-            f"--accept_libtpu_license, or set {ACCEPT}=1. By hand:\n{_by_hand(missing, folder)}"
+            f"{folder} lacks {' and '.join(missing)}: 2.5 GB of packages in virtual environments of their own. One "
+            "is libtpu, Google's proprietary compiler and runtime for TPUs, under the terms of Google Cloud "
+            "(https://cloud.google.com/terms), and no part of tfbigbatch. To accept them and install, pass "
+            f"--accept_libtpu_license, or set {ACCEPT}=1. Manual installation:\n{_by_hand(missing, folder)}"
         )
     for name in missing:
         say(f"installing {', '.join(pins(name))} into {os.path.join(folder, name)}")
         _make(name, folder)
 
 
-def _make(name, folder):
+def _make(name: str, folder: str) -> None:
     path = os.path.join(folder, name)
     shutil.rmtree(path, ignore_errors=True)
     os.makedirs(folder, exist_ok=True)
@@ -131,8 +135,8 @@ def _make(name, folder):
         if done.returncode:
             said = "\n".join(line for line in done.stderr.splitlines() if line.strip())[-1500:]
             raise InputError(
-                f"{path} could not be made; this command failed:\n  {' '.join(command)}\n{said}\nIt needs a package "
-                f"index, 4 GB of disk and {_NEEDS}. Where there is no network, run these elsewhere on such a machine "
+                f"{path} could not be installed; this command failed:\n  {' '.join(command)}\n{said}\nIt needs a "
+                f"package index, 4 GB of disk and {_NEEDS}. Without a network, run these elsewhere on such a machine "
                 f"and copy the folder to the same path:\n{_by_hand([name], folder)}"
             )
     if name == LOWER:
@@ -141,20 +145,20 @@ def _make(name, folder):
         json.dump(_marker(name), file)
 
 
-def _borrow(folder):
-    """Lets `lower` find, after its own, the packages of the running environment: models, data and Keras as they are."""
+def _borrow(folder: str) -> None:
+    """Adds the packages of the running environment (models, data, Keras) to `lower`, after its own."""
     version = "python{}.{}".format(*sys.version_info[:2])
     path = os.path.join(folder, LOWER, "lib", version, "site-packages", "borrowed.pth")
     with open(path, "w", encoding="utf-8") as file:
         file.write("".join(f"{each}\n" for each in _own_packages()))
 
 
-def _own_packages():
+def _own_packages() -> list[str]:
     paths = sysconfig.get_paths()
     return sorted({paths["purelib"], paths["platlib"]})
 
 
-def _marker(name):
+def _marker(name: str) -> dict[str, Any]:
     return {
         "pins": pins(name),
         "python": sys.version.split()[0],
@@ -162,5 +166,5 @@ def _marker(name):
     }
 
 
-def _by_hand(names, folder):
+def _by_hand(names: Sequence[str], folder: str) -> str:
     return "\n".join(f"  {' '.join(command)}" for name in names for command in commands(name, folder))

@@ -1,18 +1,22 @@
-"""A training step as a pure function: the variables that it reads and writes become arguments and results.
+"""Functionalization of a training step: variables that it reads and writes become arguments and results.
 
-XLA's ahead-of-time compiler takes no variables. The traced graph is written again, operation by operation, with a
-tensor for the present value of each variable; calls are inlined, and loops and branches that touch variables carry
-their values along.
+XLA's ahead-of-time compiler takes no variables, and TensorFlow has no public functionalization, hence this own code.
+It copies the traced graph, operation by operation, with a tensor for the current value of each variable. Calls are
+inlined; loops and branches that use variables get their values as loop variables and results.
 """
 
+from __future__ import annotations
+
 import typing
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import tensorflow as tf
 
 from tfbigbatch.tpu import graph_functions
 
 
-class LiftedStep(typing.NamedTuple):
+class PureStep(typing.NamedTuple):
     """A pure training step.
 
     Attributes:
@@ -22,13 +26,13 @@ class LiftedStep(typing.NamedTuple):
       variables: the variables, in the order of their values.
     """
 
-    function: typing.Callable
-    specs: list
-    variables: list
+    function: Callable[..., list[Any]]
+    specs: list[tf.TensorSpec]
+    variables: list[tf.Variable]
 
 
 class _Handle(typing.NamedTuple):
-    """Stands for the handle of a variable: its number among the lifted ones."""
+    """Placeholder for the handle of a variable; `number` is its index in `PureStep.variables`."""
 
     number: int
 
@@ -38,46 +42,46 @@ _LOOPS = ("While", "StatelessWhile")
 _BRANCHES = ("If", "StatelessIf", "Case", "StatelessCase")
 
 
-def lift(traced):
-    """The `LiftedStep` of a step.
+def functionalize(traced: Any) -> PureStep:
+    """Functionalizes a step.
 
     Args:
-      traced: a tf.ConcreteFunction, traced with jit_compile=True: its lists have fixed sizes then.
+      traced: tf.ConcreteFunction, traced with jit_compile=True: its tensor lists then have fixed sizes.
 
     Raises:
-      ValueError: the step does with a variable what is not known here, or uses a resource that is none.
+      ValueError: the step has an unknown operation on a variable, or uses another kind of resource.
     """
     graph, captured = traced.graph, traced.captured_inputs
     inputs = len(graph.inputs) - len(captured)
-    by_handle = {id_of(variable.handle): variable for variable in graph.variables}
+    by_handle = {tensor_id(variable.handle): variable for variable in graph.variables}
     variables = []
     for each in captured:
         if each.dtype == tf.resource:
-            if id_of(each) not in by_handle:
-                raise ValueError(f"the step uses a resource that is no variable: {each}.")
-            variables.append(by_handle[id_of(each)])
+            if tensor_id(each) not in by_handle:
+                raise ValueError(f"the step uses a resource that is not a variable: {each}.")
+            variables.append(by_handle[tensor_id(each)])
 
-    def function(*arguments):
+    def function(*arguments: Any) -> list[Any]:
         values = list(arguments[inputs:])
         numbers = iter(range(len(variables)))
         given = [
             *arguments[:inputs],
             *(_Handle(next(numbers)) if each.dtype == tf.resource else tf.constant(each.numpy()) for each in captured),
         ]
-        results = _written_again(graph, given, values, "")
+        results = _copy_graph(graph, given, values, "")
         return [*results, *(tf.identity(value) for value in values)]
 
     specs = [tf.TensorSpec(each.shape, each.dtype) for each in graph.inputs[:inputs]]
-    return LiftedStep(function, specs + [tf.TensorSpec(each.shape, each.dtype) for each in variables], variables)
+    return PureStep(function, specs + [tf.TensorSpec(each.shape, each.dtype) for each in variables], variables)
 
 
-def id_of(handle):
-    """What tells an eager tensor from others."""
+def tensor_id(handle: Any) -> int:
+    """An identifier of an eager tensor."""
     return handle._id
 
 
-def _written_again(graph, arguments, values, prefix):
-    """Writes `graph` into the default graph; changes `values`, the variables', in place. Returns its outputs."""
+def _copy_graph(graph: Any, arguments: Sequence[Any], values: Any, prefix: str) -> list[Any]:
+    """Copies `graph` into the default graph and updates the variables' `values` in place; returns the outputs."""
     new = {tensor.ref(): argument for tensor, argument in zip(graph.inputs, arguments)}
     for operation in _ordered(graph):
         if operation.type == "Placeholder" and operation.outputs[0].ref() in new:
@@ -88,9 +92,10 @@ def _written_again(graph, arguments, values, prefix):
     return [new[tensor.ref()] for tensor in graph.outputs]
 
 
-def _ordered(graph):
-    """The operations, each after those it needs: gradients of loops add to graphs that were made before."""
-    done, ordered = set(), []
+def _ordered(graph: Any) -> list[Any]:
+    """The operations in topological order: gradients of loops are added to existing graphs out of order."""
+    done: set[Any] = set()
+    ordered: list[Any] = []
     for root in graph.get_operations():
         stack = [(root, False)]
         while stack:
@@ -107,14 +112,14 @@ def _ordered(graph):
     return ordered
 
 
-def _outputs(operation, inputs, values, name):
+def _outputs(operation: Any, inputs: list[Any], values: Any, name: str) -> Sequence[Any]:
     kind = operation.type
     if kind in _CALLS:
-        return _written_again(
+        return _copy_graph(
             graph_functions.graph_of(operation.get_attr("f").name, operation.graph), inputs, values, f"{name}/"
         )
     if not any(isinstance(each, _Handle) for each in inputs):
-        return _copied(operation, inputs, name)
+        return _copy_operation(operation, inputs, name)
     if kind == "Identity":
         return inputs
     if kind in _VARIABLES:
@@ -123,17 +128,19 @@ def _outputs(operation, inputs, values, name):
         return _loop(operation, inputs, values, f"{name}/")
     if kind in _BRANCHES:
         return _branches(operation, inputs, values, f"{name}/")
-    raise ValueError(f"{name}: {kind} on a variable is not known to tfbigbatch.tpu.functionalize; it knows {_known()}.")
+    raise ValueError(
+        f"{name}: {kind} on a variable is not supported by tfbigbatch.tpu.functionalize; supported: {_known()}."
+    )
 
 
-def _known():
+def _known() -> str:
     return ", ".join(sorted((*_VARIABLES, *_LOOPS, *_BRANCHES, *_CALLS)))
 
 
-def _copied(operation, inputs, name):
+def _copy_operation(operation: Any, inputs: list[Any], name: str) -> Sequence[Any]:
     graph = tf.compat.v1.get_default_graph()
     graph_functions.add(graph_functions.names(operation.node_def), operation.graph, graph)
-    # Those with an underscore name devices, colocations and the tracer's own affairs.
+    # Attributes with an underscore are devices, colocations and the tracer's own.
     attributes = {key: value for key, value in operation.node_def.attr.items() if not key.startswith("_")}
     copy = graph._create_op_internal(
         operation.type,
@@ -150,19 +157,19 @@ def _copied(operation, inputs, name):
     return copy.outputs
 
 
-def _loop(operation, inputs, values, prefix):
+def _loop(operation: Any, inputs: list[Any], values: Any, prefix: str) -> list[Any]:
     numbers = sorted({each.number for each in inputs if isinstance(each, _Handle)})
     tensors = [each for each in inputs if not isinstance(each, _Handle)]
 
-    def run(attribute, carried):
+    def run(attribute: str, carried: Sequence[Any]) -> tuple[list[Any], dict[int, Any]]:
         rest = iter(carried[: len(tensors)])
         inner = dict(zip(numbers, carried[len(tensors) :]))
         given = [each if isinstance(each, _Handle) else next(rest) for each in inputs]
-        return _written_again(
+        return _copy_graph(
             graph_functions.graph_of(operation.get_attr(attribute).name, operation.graph), given, inner, prefix
         ), inner
 
-    def body(*carried):
+    def body(*carried: Any) -> list[Any]:
         outputs, inner = run("body", carried)
         return [each for each in outputs if not isinstance(each, _Handle)] + [inner[number] for number in numbers]
 
@@ -178,15 +185,15 @@ def _loop(operation, inputs, values, prefix):
     return [each if isinstance(each, _Handle) else next(rest) for each in inputs]
 
 
-def _branches(operation, inputs, values, prefix):
+def _branches(operation: Any, inputs: list[Any], values: Any, prefix: str) -> Sequence[Any]:
     numbers = sorted({each.number for each in inputs if isinstance(each, _Handle)})
     is_case = operation.type.endswith("Case")
     functions = operation.get_attr("branches") if is_case else [operation.get_attr("then_branch")]
     functions = functions if is_case else [*functions, operation.get_attr("else_branch")]
 
-    def branch(function):
+    def branch(function: Any) -> list[Any]:
         inner = {number: values[number] for number in numbers}
-        outputs = _written_again(graph_functions.graph_of(function.name, operation.graph), inputs[1:], inner, prefix)
+        outputs = _copy_graph(graph_functions.graph_of(function.name, operation.graph), inputs[1:], inner, prefix)
         return [*outputs, *(inner[number] for number in numbers)]
 
     made = [lambda function=function: branch(function) for function in functions]
@@ -197,19 +204,19 @@ def _branches(operation, inputs, values, prefix):
     return results[:outputs]
 
 
-# ---- Operations on variables: functions of (operation, values, number, *other inputs) that give the outputs ---------
+# ---- Operations on variables: functions of (operation, values, number, *other inputs) returning the outputs --------
 
 
-def _assigned(new_value):
-    def outputs(operation, values, number, *inputs):
+def _assigned(new_value: Callable[..., Any]) -> Callable[..., list[Any]]:
+    def outputs(operation: Any, values: Any, number: int, *inputs: Any) -> list[Any]:
         values[number] = new_value(values[number], *inputs)
         return []
 
     return outputs
 
 
-def _random_position(operation, values, number, algorithm, delta):
-    """The generator's position before; the 128-bit counter in its first two words goes on by 256 a unit."""
+def _random_position(operation: Any, values: Any, number: int, algorithm: Any, delta: Any) -> list[Any]:
+    """The generator's position before; the 128-bit counter in its first two words advances by 256 per unit."""
     before = values[number]
     words = tf.bitcast(before, tf.uint64)
     low = words[0] + tf.cast(delta, tf.uint64) * tf.constant(256, tf.uint64)
@@ -218,7 +225,7 @@ def _random_position(operation, values, number, algorithm, delta):
     return [before]
 
 
-_VARIABLES = {
+_VARIABLES: dict[str, Callable[..., list[Any]]] = {
     "AssignAddVariableOp": _assigned(lambda old, delta: old + delta),
     "AssignSubVariableOp": _assigned(lambda old, delta: old - delta),
     "AssignVariableOp": _assigned(lambda old, new: new),

@@ -1,11 +1,13 @@
-"""The text of a compiled program: its collective operations, and what a compiler says when memory runs out."""
+"""Parses the text of a compiled program (collectives, large tensors) and of out-of-memory errors."""
+
+from __future__ import annotations
 
 import math
 import re
 import typing
 
 _KINDS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
-# Of an operation that is split in two, the start is counted.
+# Of an asynchronous pair, the start is counted.
 _COLLECTIVE = re.compile(rf"^\s*(?:ROOT )?%?[\w.\-]+ = (?P<shape>.+?) (?P<kind>{'|'.join(_KINDS)})(?:-start)?\(", re.M)
 _SHAPE = re.compile(r"\b(?P<dtype>pred|[sufc]\d+|bf16|f8\w*)\[(?P<sizes>[\d,<= ]*)\]")
 _BITS = re.compile(r"\d+")
@@ -18,7 +20,7 @@ _ALLOCATION = re.compile(
     r"(?:\n\s*Operator:\s*(?P<operator>[^\n]*))?(?:\n\s*Shape:\s*(?P<shape>[^\n]*))?"
 )
 _RESULT = re.compile(r"^\s*(?:ROOT )?%?[\w.\-]+ = (?P<shape>\(.*?\)|\S+) (?P<operation>[\w\-]+)\(", re.M)
-# Those that only hand on, or take apart, what others hold.
+# Operations that only forward or unpack the memory of others.
 _NO_MEMORY = {"parameter", "bitcast", "get-tuple-element", "constant", "tuple", "while"}
 _OPERATOR_NAME = re.compile(r'op_name="(?P<name>[^"]*)"')
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -28,13 +30,13 @@ class Collective(typing.NamedTuple):
     """The collective operations of one kind.
 
     Attributes:
-      kind: 'all-reduce' and the like.
+      kind: such as 'all-reduce'.
       count: in the program.
-      bytes: of their results on one device, together.
+      bytes: total size of their results on one device.
     """
 
     kind: str
-    count: int
+    count: int  # type: ignore[assignment]
     bytes: int
 
 
@@ -43,7 +45,7 @@ class Allocation(typing.NamedTuple):
 
     Attributes:
       bytes: its size.
-      name: of what computes it, in the layers' names; empty where the compiler names none.
+      name: of the operation that computes it, with the names of layers; empty if the compiler gives none.
       shape: as the compiler writes it.
     """
 
@@ -52,12 +54,12 @@ class Allocation(typing.NamedTuple):
     shape: str
 
 
-def collectives(text):
-    """A `Collective` for each kind in a program's text.
+def collectives(text: str) -> list[Collective]:
+    """The collective operations in a program's text, by kind.
 
-    An asynchronous start gives its operands beside its results: the half of its bytes is counted.
+    An asynchronous start returns its operands and its results: half of its bytes are counted.
     """
-    found = {}
+    found: dict[str, tuple[int, int]] = {}
     for match in _COLLECTIVE.finditer(text):
         kind, size = match["kind"], _bytes(match["shape"])
         is_start = match[0].rstrip("(").endswith("-start")
@@ -66,14 +68,14 @@ def collectives(text):
     return [Collective(kind, *found[kind]) for kind in _KINDS if kind in found]
 
 
-def out_of_memory(message):
-    """(used, usable) bytes of the main memory, as a compiler's error tells them; None for another error."""
+def out_of_memory(message: str) -> tuple[int, int] | None:
+    """(used, usable) bytes of main memory in an out-of-memory error; None for another error."""
     match = next(filter(None, (pattern.search(message) for pattern in _MEMORY)), None)
     return (_size(match["used"]), _size(match["usable"])) if match else None
 
 
-def allocations(message, most=10):
-    """The largest `Allocation`s that an error for want of memory lists, at most so many."""
+def allocations(message: str, most: int = 10) -> list[Allocation]:
+    """The `most` largest allocations in an out-of-memory error."""
     found = []
     for match in _ALLOCATION.finditer(message):
         name = _OPERATOR_NAME.search(match["operator"] or "")
@@ -81,8 +83,8 @@ def allocations(message, most=10):
     return sorted(found, key=lambda each: -each.bytes)[:most]
 
 
-def largest_results(text, most=10):
-    """The largest results of a program's own operations, as `Allocation`s: those inside of fusions take no memory."""
+def largest_results(text: str, most: int = 10) -> list[Allocation]:
+    """The largest results of a program's operations; those inside of fusions take no memory."""
     found = []
     entry = text[text.find("\nENTRY ") + 1 :]
     entry = entry[: entry.find("\n}")]
@@ -94,20 +96,20 @@ def largest_results(text, most=10):
     return sorted(found, key=lambda each: -each.bytes)[:most]
 
 
-def float64_count(text):
-    """How many results of a program are float64, which a TPU computes by several float32 operations."""
+def float64_count(text: str) -> int:
+    """The number of float64 results in a program; a TPU emulates float64 with float32 operations."""
     return len(re.findall(r"= \(?f64\[", text))
 
 
-def _bytes(shape):
+def _bytes(shape: str) -> int:
     total = 0
     for match in _SHAPE.finditer(shape):
         sizes = [int(size) for size in re.findall(r"\d+", match["sizes"])]
-        bits = 8 if match["dtype"] == "pred" else int(_BITS.search(match["dtype"].removeprefix("b"))[0])
+        bits = 8 if match["dtype"] == "pred" else int(_BITS.findall(match["dtype"].removeprefix("b"))[0])
         total += math.prod(sizes) * bits // 8
     return total
 
 
-def _size(text):
+def _size(text: str) -> int:
     unit = text[-1] if text[-1] in _UNITS else ""
     return int(float(text.removesuffix(unit)) * _UNITS[unit])

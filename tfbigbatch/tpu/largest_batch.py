@@ -1,15 +1,18 @@
-"""The largest batch of a replica that fits its memory, and the accumulation that reaches the global batch with it."""
+"""Search for the largest micro-batch that fits a replica's memory, and the accumulation for a global batch."""
+
+from __future__ import annotations
 
 import typing
+from collections.abc import Callable
 
 
 class Suggestion(typing.NamedTuple):
     """A batch that fits.
 
     Attributes:
-      micro_batch: examples of a replica in one pass; 0 where not even one fits.
-      accumulation_steps: with it that reach the global batch.
-      batch_size: the global batch that these reach.
+      micro_batch: examples per replica in one pass; 0 if not even one fits.
+      accumulation_steps: micro-batches per step.
+      batch_size: the resulting global batch.
     """
 
     micro_batch: int
@@ -17,15 +20,16 @@ class Suggestion(typing.NamedTuple):
     batch_size: int
 
 
-def largest(fits, start, most, steps=6):
-    """The largest number in [1, most] at which `fits`, as near as `steps` trials tell; 0 where none was found.
+def largest(fits: Callable[[int], bool], start: int, most: int, steps: int = 6) -> int:
+    """The largest number in [1, most] that fits, as far as `steps` trials can find it; 0 if none was found.
 
-    Doubles or halves from `start` until both sides are known, then bisects, down to a sixteenth of what fits.
+    Doubles or halves from `start` until both sides are known, then bisects to a precision of a sixteenth.
 
     Args:
-      fits: function of a number to bool, true below some number and false above it.
-      start, most: integers from 1 on.
-      steps: trials at most.
+      fits: whether a number fits; true up to some number and false above it.
+      start: first trial, 1 or more.
+      most: upper limit, 1 or more.
+      steps: maximum number of trials.
     """
     good, bad, trial = 0, most + 1, min(start, most)
     for _ in range(steps):
@@ -46,11 +50,8 @@ def largest(fits, start, most, steps=6):
     return good
 
 
-def suggestion(micro_batch, batch_size, replicas):
-    """The `Suggestion` that reaches a global batch with micro-batches of at most `micro_batch`.
-
-    The accumulation is the smallest by which a replica's examples divide.
-    """
+def suggestion(micro_batch: int, batch_size: int, replicas: int) -> Suggestion:
+    """The smallest accumulation with which micro-batches of at most `micro_batch` make a global batch."""
     per_replica = batch_size // replicas
     if micro_batch < 1 or per_replica < 1:
         return Suggestion(0, 0, 0)
@@ -58,6 +59,6 @@ def suggestion(micro_batch, batch_size, replicas):
     return Suggestion(per_replica // accumulation, accumulation, per_replica * replicas)
 
 
-def _fits_in(per_replica, accumulation, micro_batch):
+def _fits_in(per_replica: int, accumulation: int, micro_batch: int) -> bool:
     """Whether a replica's examples divide by `accumulation` into micro-batches of at most `micro_batch`."""
     return per_replica % accumulation == 0 and per_replica // accumulation <= micro_batch

@@ -1,14 +1,18 @@
-"""What in a traced step a TPU cannot do, or does badly, with the line of Python that asked for it."""
+"""Lint of a traced step: operations that a TPU cannot run, or runs slowly, with the line of Python behind each."""
+
+from __future__ import annotations
 
 import linecache
 import os
 import typing
+from collections.abc import Iterator
+from typing import Any
 
 import tensorflow as tf
 
 from tfbigbatch.tpu import graph_functions
 
-# Reasons, by operation. XLA's bounded dynamic shapes compile, at the size of the bound, and pad what follows.
+# Operations by reason. XLA compiles dynamic shapes that are bounded, padded to the bound.
 _DYNAMIC = {"Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2", "Where", "NonMaxSuppressionV3", "Bincount"}
 _ON_HOST = {
     "DecodeJpeg",
@@ -30,14 +34,14 @@ _WIDE = (tf.float64, tf.complex128)
 
 
 class Finding(typing.NamedTuple):
-    """Something to look at.
+    """A problem in the step.
 
     Attributes:
       kind: HOST, DYNAMIC, FLOAT64 or STRING.
-      operation: its type.
+      operation: type of the operation.
       name: its name in the graph.
-      line: 'file:line: code', of the innermost line outside of TensorFlow and Keras; empty where none is known.
-      times: how many operations of this kind and type that line made.
+      line: 'file:line: code' of the innermost frame outside of TensorFlow and Keras; empty if unknown.
+      times: number of operations of this kind and type from that line.
     """
 
     kind: str
@@ -47,13 +51,10 @@ class Finding(typing.NamedTuple):
     times: int = 1
 
 
-def findings(traced):
-    """The `Finding`s of a traced step, one for each kind, operation and line.
-
-    Args:
-      traced: tf.ConcreteFunction.
-    """
-    found, seen = {}, set()
+def findings(traced: Any) -> list[Finding]:
+    """The problems of a traced step (tf.ConcreteFunction), one for each kind, operation and line."""
+    found: dict[tuple[str, str, str], Finding] = {}
+    seen: set[str] = set()
     for operation in traced.graph.get_operations():
         line = _line(operation)
         for name, kind, dtypes in _within(operation, seen):
@@ -66,10 +67,10 @@ def findings(traced):
     return list(found.values())
 
 
-def _problems(name, kind, dtypes):
+def _problems(name: str, kind: str, dtypes: set[tf.DType]) -> Iterator[str]:
     if kind in _ON_HOST:
         yield HOST
-    # A compiled program has no assertions: their messages go with them.
+    # XLA removes assertions, and their messages with them.
     elif tf.string in dtypes and not any(part.startswith("Assert") for part in name.split("/")):
         yield STRING
     if kind in _DYNAMIC:
@@ -78,8 +79,8 @@ def _problems(name, kind, dtypes):
         yield FLOAT64
 
 
-def _within(operation, seen):
-    """(name, type, dtypes of its outputs) of an operation, and of all in the functions that it calls."""
+def _within(operation: Any, seen: set[str]) -> Iterator[tuple[str, str, set[tf.DType]]]:
+    """(name, type, dtypes of its outputs) of an operation and of all operations in the functions that it calls."""
     yield operation.name, operation.type, {tensor.dtype for tensor in operation.outputs}
     waiting = graph_functions.names(operation.node_def)
     while waiting:
@@ -92,13 +93,13 @@ def _within(operation, seen):
             waiting += graph_functions.names(node)
 
 
-def _dtypes(node):
-    """The dtypes that a node names: in a function's definition those of its outputs are not told apart."""
+def _dtypes(node: Any) -> set[tf.DType]:
+    """The dtypes in a node's attributes: a function's definition does not distinguish those of the outputs."""
     types = (value.type for value in node.attr.values() if value.type)
     return {tf.as_dtype(number).base_dtype for number in types}
 
 
-def _line(operation):
+def _line(operation: Any) -> str:
     from_outside = None
     for frame in operation.traceback or ():
         if not _is_library(frame.filename):
@@ -109,6 +110,6 @@ def _line(operation):
     return f"{os.path.relpath(from_outside.filename)}:{from_outside.lineno}: {code}".rstrip(": ")
 
 
-def _is_library(path):
+def _is_library(path: str) -> bool:
     parts = path.replace("\\", "/").split("/")
     return "site-packages" in parts or path.startswith("<") or parts[-2:] in (["tpu", "step.py"], ["tpu", "lower.py"])

@@ -1,8 +1,10 @@
-"""From an experiment to StableHLO for TPUs: python -m tfbigbatch.tpu.lower REQUEST.json, in the environment `lower`.
+"""Lowers an experiment to StableHLO for TPUs: python -m tfbigbatch.tpu.lower REQUEST.json, in the environment `lower`.
 
-Its TensorFlow is the package tensorflow-tpu, whose compiler knows the TPU's kernels. Writes step.mlir and step.json
-into the folder that the request names; see `run`.
+The environment's TensorFlow is tensorflow-tpu, with the TPU's kernels. Writes step.mlir and step.json into the folder
+that the request names.
 """
+
+from __future__ import annotations
 
 import json
 import os
@@ -10,8 +12,9 @@ import resource
 import sys
 import time
 import traceback
+from typing import Any
 
-# Before TensorFlow: Keras 2, and no look for a TPU at a cloud's metadata server.
+# Before TensorFlow's import: Keras 2, and no request to a metadata server.
 os.environ.update(TF_USE_LEGACY_KERAS="1", TPU_SKIP_MDS_QUERY="1", TF_CPP_MIN_LOG_LEVEL="3")
 
 from tfbigbatch import experiment
@@ -20,17 +23,17 @@ from tfbigbatch.errors import InputError
 STEP, FACTS = "step.mlir", "step.json"
 
 
-def run(request):
-    """Traces, lints, lifts and lowers.
+def run(request: dict[str, Any]) -> dict[str, Any]:
+    """Traces, lints, functionalizes and lowers the step of a request.
 
     Args:
-      request: dictionary of config (path), overrides (texts 'field=value'), replicas, phase, data_dir, micro_batch and
-        folder; see `check.Asked`.
+      request: config (path), overrides ('field=value'), replicas, phase, data_dir, micro_batch and folder; see
+        `check.CheckRequest`.
 
     Returns:
-      Dictionary: phases (of the run), batch_size, per_replica_batch, accumulation_steps, examples, updates, weights,
+      Dictionary: phases (their number), batch_size, per_replica_batch, accumulation_steps, examples, updates, weights,
       variables, state_bytes, inputs (shapes and dtypes), findings (of the lint), trace_seconds, lower_seconds; and
-      error where it cannot be lowered.
+      error if it cannot be lowered.
     """
     import tensorflow as tf
 
@@ -42,7 +45,7 @@ def run(request):
     options = {name: request[name] for name in ("phase", "data_dir", "micro_batch")}
     traced = step.trace(config, request["replicas"], **options)
     trace_seconds = time.perf_counter() - started
-    lifted = functionalize.lift(traced.function)
+    pure = functionalize.functionalize(traced.function)
     found = {
         "phases": len(config.phases) or 1,
         "batch_size": traced.batch_size,
@@ -51,24 +54,24 @@ def run(request):
         "examples": traced.examples,
         "updates": traced.updates,
         "weights": traced.weights,
-        "variables": len(lifted.variables),
-        "state_bytes": sum(each.shape.num_elements() * each.dtype.size for each in lifted.variables),
+        "variables": len(pure.variables),
+        "state_bytes": sum(each.shape.num_elements() * each.dtype.size for each in pure.variables),
         "inputs": [f"{each.dtype.name}{each.shape.as_list()}" for each in tf.nest.flatten(traced.inputs)],
         "findings": [finding._asdict() for finding in lint.findings(traced.function)],
         "trace_seconds": round(trace_seconds, 1),
     }
     started = time.perf_counter()
     try:
-        pure = tf.function(lifted.function, jit_compile=True, autograph=False)
-        program = pure.experimental_get_compiler_ir(*lifted.specs)(stage="stablehlo_serialized", platform_name="TPU")
-    except Exception as error:  # TensorFlow raises what its compiler says in many types.
+        compiled = tf.function(pure.function, jit_compile=True, autograph=False)
+        program = compiled.experimental_get_compiler_ir(*pure.specs)(stage="stablehlo_serialized", platform_name="TPU")
+    except Exception as error:  # TensorFlow raises compiler errors of many types.
         return {**found, "error": str(error).strip() or type(error).__name__}
     with open(os.path.join(request["folder"], STEP), "wb") as file:
         file.write(program)
     return {**found, "lower_seconds": round(time.perf_counter() - started, 1)}
 
 
-def main():
+def main() -> None:
     with open(sys.argv[1], encoding="utf-8") as file:
         request = json.load(file)
     try:

@@ -1,17 +1,23 @@
-"""A plan over several slices in words, and drawn."""
+"""The plan of a run on several slices, as a text table and a plot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
 
 from tfbigbatch.errors import missing_extra
+from tfbigbatch.tpu import planning
+from tfbigbatch.tpu.calibration import Calibration
 
 # The table's columns up to the run's.
 _BEFORE_THE_RUN = 110
 
 
-def lines(names, rows):
-    """The lines of a table: a row for each slice, of the phases together.
+def lines(names: Sequence[str], rows: Sequence[Sequence[planning.Plan]]) -> Iterator[str]:
+    """The lines of a table with a row for each slice, and one for all phases together.
 
     Args:
       names: of the phases.
-      rows: list of lists of `planning.Plan`, one for each phase, all on one slice.
+      rows: for each slice, the plan of each phase.
     """
     yield (
         f"{'slice':<14} {'chips':>5} {'replica':>12} {'compute':>9} {'memory':>9} {'all-reduce':>10} "
@@ -30,23 +36,18 @@ def lines(names, rows):
             yield f"{'':{_BEFORE_THE_RUN}}{_of_run(plans)}  all"
 
 
-def _of_run(plans):
-    """The time of a run's phases together, and what is paid for."""
+def _of_run(plans: Sequence[planning.Plan]) -> str:
+    """The total time of a run's phases, and the chip-hours."""
     seconds = sum(each.run for each in plans)
     return f"{time(seconds):>9} {seconds * plans[0].topology.chips / 3600:>10,.1f}"
 
 
-def comparison(calibration, generation):
-    """The lines of a calibration: published runs beside their estimates.
-
-    Args:
-      calibration: calibration.Calibration.
-      generation: of the TPU that is planned with.
-    """
+def comparison(calibration: Calibration, generation: str) -> Iterator[str]:
+    """The lines of a calibration: published runs and their estimates; `generation` is that of the plan."""
     fit, compared = calibration.fit, calibration.compared
     yield (
-        f"estimates    at {fit.efficiency:.2f} of the peak rates and {ms(fit.fixed)} of every update: fitted to two "
-        f"published runs on {calibration.fitted_on}, tried on the others"
+        f"estimates    at {fit.efficiency:.2f} of the peak rates plus {ms(fit.fixed)} per step: fitted to two "
+        f"published runs on {calibration.fitted_on}, tested on the others"
     )
     if calibration.fitted_on != generation:
         yield f"  no run on {generation} is among them"
@@ -64,14 +65,8 @@ def comparison(calibration, generation):
         yield f"  source: {source}"
 
 
-def draw(path, title, rows):
-    """A plot of the run's time against chips, with what each cause alone would take.
-
-    Args:
-      path: of the PNG.
-      title: of the figure.
-      rows: as for `lines`.
-    """
+def draw(path: str, title: str, rows: Sequence[Sequence[planning.Plan]]) -> None:
+    """Plots the run's time against chips, and the time of each cost alone; `rows` as for `lines`."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -98,13 +93,13 @@ def draw(path, title, rows):
     figure.savefig(path, dpi=120)
 
 
-def ms(seconds):
-    """Seconds as milliseconds, in words."""
+def ms(seconds: float) -> str:
+    """Formats seconds as milliseconds."""
     return f"{1e3 * seconds:,.1f} ms" if seconds < 10 else f"{seconds:,.0f} s"
 
 
-def time(seconds):
-    """Seconds in the unit that suits them."""
+def time(seconds: float) -> str:
+    """Formats seconds as seconds, minutes or hours."""
     if seconds < 600:
         return f"{seconds:,.2f} s" if seconds < 10 else f"{seconds:,.0f} s"
     return f"{seconds / 60:,.0f} min" if seconds < 4 * 3600 else f"{seconds / 3600:,.1f} h"

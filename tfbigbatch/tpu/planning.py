@@ -1,11 +1,14 @@
-"""From a compiled step to the time of an update and of a run on other slices: arithmetic, no measurement.
+"""Estimated time of a step and of a run on other slices, computed from a compiled step (a roofline model).
 
-Of a step three things take time: operations, at the chip's peak rate; bytes to and from its main memory; and the
-all-reduce of the gradients, of which every chip sends and receives almost twice their size. On fewer or more chips
-the global batch stays: a replica's part of it grows or shrinks, and accumulates where it is more than was compiled.
+Three costs: operations, at the chip's peak rate; bytes to and from main memory; and the all-reduce of the gradients, in
+which every chip sends and receives almost twice their size. The global batch is the same on fewer or more chips: the
+batch of a replica changes, and accumulates if it is larger than the compiled one.
 """
 
+from __future__ import annotations
+
 import typing
+from typing import Any
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.tpu import largest_batch, topologies
@@ -15,12 +18,12 @@ COMPUTE, MEMORY, ALL_REDUCE, FIXED = "compute", "memory", "all-reduce", "fixed"
 
 
 class Fit(typing.NamedTuple):
-    """How far real updates stay behind the peak rates; see `calibration`.
+    """Real steps relative to the peak rates; see `calibration`.
 
     Attributes:
-      efficiency: the share of the peak rates, of compute or memory, that is reached. Above 1 for the memory where the
-        compiler counts bytes that never leave the chip; of compute no more than the peak is taken.
-      fixed: seconds of every update beside these, whatever its batch: waiting for the slowest chip, starting programs.
+      efficiency: fraction of the peak rates reached, for compute and memory. Can be above 1 for memory, as the compiler
+        counts bytes that never leave the chip; for compute it is limited to 1.
+      fixed: further seconds of each step, whatever its batch: waiting for the slowest chip, starting programs.
     """
 
     efficiency: float = 1.0
@@ -31,17 +34,17 @@ PEAK = Fit()
 
 
 class Step(typing.NamedTuple):
-    """What of a compiled step does not depend on the slice.
+    """The costs of a compiled step that do not depend on the slice.
 
     Attributes:
       generation: of the TPU that it was compiled for.
-      batch_size: examples in an update.
-      updates: of the run, or of this phase of it.
-      micro_batch: examples in one pass of a replica, as compiled; the most that is known to fit.
-      flops: for an example.
-      example_bytes: moved for an example, to and from main memory.
-      weight_bytes: moved for an update whatever the batch: variables and gradients.
-      reduced_bytes: of gradients, in an all-reduce.
+      batch_size: examples in a step.
+      updates: optimizer steps of the run, or of this phase.
+      micro_batch: examples in one pass of a replica, as compiled; known to fit.
+      flops: per example.
+      example_bytes: per example, to and from main memory.
+      weight_bytes: per step whatever the batch: variables and gradients.
+      reduced_bytes: size of the gradients in the all-reduce.
     """
 
     generation: str
@@ -55,21 +58,21 @@ class Step(typing.NamedTuple):
 
 
 class Plan(typing.NamedTuple):
-    """An update on a slice. Times are in seconds.
+    """A step on a slice. Times are in seconds.
 
     Attributes:
-      topology: topologies.Topology.
-      micro_batch, accumulation_steps: examples of a replica in a pass, and its passes.
+      topology: the slice.
+      micro_batch, accumulation_steps: examples of a replica per pass, and passes per step.
       compute, memory, all_reduce: each alone, at the peak rates.
-      bound: no update is shorter: the longest of compute, the all-reduce, and reading and writing what is not of the
-        batch. `memory` is no bound: the compiler counts what stays on the chip between operations, too.
-      estimate: by the fit asked for; the all-reduce and what is fixed follow the rest.
-      limit: what takes longest: COMPUTE, MEMORY, ALL_REDUCE or FIXED.
-      run: of all updates; without evaluations, checkpoints and compilation.
-      host_rate: examples a second that every host must bring.
+      bound: lower bound of a step: the longest of compute, the all-reduce, and reading and writing variables and
+        gradients. `memory` is no bound, as the compiler also counts bytes that stay on the chip between operations.
+      estimate: with the given fit; the all-reduce and the fixed time do not overlap with the rest.
+      limit: the longest part: COMPUTE, MEMORY, ALL_REDUCE or FIXED.
+      run: of all steps; without evaluations, checkpoints and compilation.
+      host_rate: examples per second that each host must supply.
     """
 
-    topology: object
+    topology: topologies.Topology
     micro_batch: int
     accumulation_steps: int
     compute: float
@@ -82,18 +85,20 @@ class Plan(typing.NamedTuple):
     host_rate: float
 
 
-def step_of(found):
-    """The `Step` of a check, as `check.check` gave it.
+def step_of(found: dict[str, Any]) -> Step:
+    """The costs of a step from the result of `check.check`.
 
     Raises:
-      ValueError: it did not compile or fit; or how often its loops turn is not known.
+      ValueError: it did not compile or fit, or the iterations of its loops are unknown.
     """
     if not found.get("fits"):
-        raise InputError(f"{found['config']} on {found['topology']}: it did not compile and fit; nothing to plan with.")
+        raise InputError(
+            f"{found['config']} on {found['topology']}: not compiled or does not fit; it cannot be planned."
+        )
     if found["uncounted_loops"]:
         raise InputError(
-            f"{found['config']} on {found['topology']}: how often {found['uncounted_loops']} of the program's loops "
-            "turn is not known, and so not what they cost: the step cannot be planned."
+            f"{found['config']} on {found['topology']}: the number of iterations of {found['uncounted_loops']} "
+            "loop(s) in the program is unknown, and with it their cost: the step cannot be planned."
         )
     examples = found["per_replica_batch"]
     # Variables are read and written, gradients written and read.
@@ -111,13 +116,8 @@ def step_of(found):
     )
 
 
-def plan(step, topology, fit=PEAK):
-    """The `Plan` of a step on a slice of the generation that it was compiled for; None where the batch cannot divide.
-
-    Args:
-      step: Step.
-      topology: topologies.Topology.
-      fit: Fit.
+def plan(step: Step, topology: topologies.Topology, fit: Fit = PEAK) -> Plan | None:
+    """Plans a step on a slice of the generation that it was compiled for; None if the batch does not divide.
 
     Raises:
       ValueError: another generation.
@@ -131,10 +131,10 @@ def plan(step, topology, fit=PEAK):
     if split is None:
         return None
     micro_batch, accumulation = split
-    chip, share = CHIPS[step.generation], topologies.GENERATIONS[step.generation].replicas_per_chip
-    examples = micro_batch * accumulation * share
+    chip, replicas_per_chip = CHIPS[step.generation], topologies.GENERATIONS[step.generation].replicas_per_chip
+    examples = micro_batch * accumulation * replicas_per_chip
     compute = step.flops * examples / chip.flops
-    memory = (step.example_bytes * examples + step.weight_bytes * share) / chip.memory_bandwidth
+    memory = (step.example_bytes * examples + step.weight_bytes * replicas_per_chip) / chip.memory_bandwidth
     all_reduce = all_reduce_seconds(step.reduced_bytes, topology)
     times = {
         COMPUTE: compute / min(1.0, fit.efficiency),
@@ -150,22 +150,22 @@ def plan(step, topology, fit=PEAK):
         compute=compute,
         memory=memory,
         all_reduce=all_reduce,
-        bound=max(compute, step.weight_bytes * share / chip.memory_bandwidth, all_reduce),
+        bound=max(compute, step.weight_bytes * replicas_per_chip / chip.memory_bandwidth, all_reduce),
         estimate=estimate,
-        limit=max(times, key=times.get),
+        limit=max(times, key=lambda name: times[name]),
         run=estimate * step.updates,
         host_rate=step.batch_size / estimate / topology.hosts,
     )
 
 
-def all_reduce_seconds(size, topology):
-    """The least time of an all-reduce of `size` bytes: each chip sends 2 (n - 1) / n of them. In seconds."""
+def all_reduce_seconds(size: float, topology: topologies.Topology) -> float:
+    """Lower bound of the seconds of an all-reduce of `size` bytes: each chip sends 2 (n - 1) / n of them."""
     chips = topology.chips
     return 2 * (chips - 1) / chips * size / CHIPS[topology.generation].all_reduce_bandwidth
 
 
-def _split(step, replicas):
-    """(micro-batch, accumulation) of a replica; None where the batch does not divide over them."""
+def _split(step: Step, replicas: int) -> tuple[int, int] | None:
+    """(micro-batch, accumulation) of a replica; None if the batch does not divide."""
     per_replica, rest = divmod(step.batch_size, replicas)
     if rest or not per_replica:
         return None

@@ -1,10 +1,15 @@
-"""A check's outcome in words."""
+"""The text report of a check."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
 
 _LONGEST_LINE = 150
 
 
-def lines(found):
-    """The lines of a report, for what `check.check` gave."""
+def lines(found: dict[str, Any]) -> Iterator[str]:
+    """The lines of the report on a result of `check.check`."""
     yield (
         f"slice        {found['topology']} ({found['accelerator_type']}): {found['chips']:,} chips, "
         f"{found['replicas']:,} replicas"
@@ -20,7 +25,7 @@ def lines(found):
     if found.get("flops") is not None:
         yield f"step         {found['flops'] / 1e9:,.1f} GFLOP and {size(found['bytes'])} moved, in a replica"
         if found["uncounted_loops"]:
-            yield f"             more than that: of {found['uncounted_loops']} of its loops one turn is counted"
+            yield f"             more than that: {found['uncounted_loops']} of its loops are counted with one iteration"
         yield f"collectives  {collectives(found) or 'none'}"
     yield from _findings(found)
     memory = max(found["lower_gib"], found.get("compile_gib", 0))
@@ -30,23 +35,23 @@ def lines(found):
     )
 
 
-def _verdict(found):
+def _verdict(found: dict[str, Any]) -> Iterator[str]:
     if not found["compiles"]:
         yield f"compiles     NO: {found['error'][:2000]}"
         return
     if found["fits"]:
-        share = found["peak_bytes"] / found["usable_bytes"]
-        yield f"fits         yes: {size(found['peak_bytes'])} of {size(found['usable_bytes'])} usable ({share:.0%})"
+        fraction = found["peak_bytes"] / found["usable_bytes"]
+        yield f"fits         yes: {size(found['peak_bytes'])} of {size(found['usable_bytes'])} usable ({fraction:.0%})"
         return
-    needed = found.get("needed_bytes", found.get("peak_bytes"))
+    needed = found["needed_bytes" if "needed_bytes" in found else "peak_bytes"]
     yield f"fits         NO: {size(needed)} of {size(found['usable_bytes'])} usable"
     if not found.get("allocations"):
-        yield "             of which parts the compiler does not tell; --largest_batch looks for the batch that fits"
+        yield "             the compiler does not list the parts; --largest_batch searches for the batch that fits"
     for each in found.get("allocations", ()):
         yield f"             {size(each['bytes']):>10}  {each['name'] or 'unnamed'}  {each['shape']}"[:_LONGEST_LINE]
 
 
-def _findings(found):
+def _findings(found: dict[str, Any]) -> Iterator[str]:
     for each in found["findings"]:
         times = f" x {each['times']}" if each["times"] > 1 else ""
         where = each["line"] or each["name"]
@@ -57,13 +62,13 @@ def _findings(found):
         yield "lint         nothing on the host, no dynamic shapes, no strings, no float64"
 
 
-def collectives(found):
-    """The collective operations in words: '1 all-reduce of 102.2 MB'."""
+def collectives(found: dict[str, Any]) -> str:
+    """The collective operations as text: '1 all-reduce of 102.2 MB'."""
     return ", ".join(f"{each['count']} {each['kind']} of {size(each['bytes'])}" for each in found["collectives"])
 
 
-def size(number):
-    """Bytes in words."""
+def size(number: float) -> str:
+    """Formats a number of bytes."""
     for unit, power in (("GB", 30), ("MB", 20), ("KB", 10)):
         if number >= 2**power:
             return f"{number / 2**power:.2f} {unit}" if unit == "GB" else f"{number / 2**power:.1f} {unit}"

@@ -1,9 +1,13 @@
-"""The training step of an experiment as a replica of a TPU slice runs it, traced."""
+"""Traces the training step of an experiment as one replica of a TPU slice runs it."""
+
+from __future__ import annotations
 
 import copy
 import os
 import tempfile
 import typing
+from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 import tf_keras
@@ -21,47 +25,46 @@ class TracedStep(typing.NamedTuple):
 
     Attributes:
       function: tf.ConcreteFunction from a replica's batch, flat, to its metrics.
-      inputs: nest of tf.TensorSpec, the replica's batch.
-      batch_size: examples in an update over all replicas.
-      accumulation_steps: micro-batches of a replica in it.
+      inputs: nest of tf.TensorSpec of the replica's batch.
+      batch_size: examples in a step over all replicas.
+      accumulation_steps: micro-batches of a replica in a step.
       examples: training examples in an epoch.
-      updates: of the whole run, this phase alone.
-      weights: trainable numbers in the model.
-      model: holds the variables that the function knows by their handles alone.
+      updates: optimizer steps of this phase.
+      weights: number of trainable parameters.
+      model: keeps the variables alive; the function has only their handles.
     """
 
-    function: object
-    inputs: object
+    function: Any
+    inputs: Any
     batch_size: int
     accumulation_steps: int
     examples: int
     updates: int
     weights: int
-    model: object
+    model: tf_keras.Model
 
 
-def trace(config, replicas, *, phase=1, data_dir=None, micro_batch=None):
+def trace(
+    config: Any, replicas: int, *, phase: int = 1, data_dir: str | None = None, micro_batch: int | None = None
+) -> TracedStep:
     """Builds an experiment's model and optimizer, and traces its training step for one of `replicas`.
 
     Args:
       config: ml_collections.ConfigDict of the experiment.
       replicas: in sync.
-      phase: of the run, from 1 on.
-      data_dir: prepared data whose shapes count; None for those of the public data set.
-      micro_batch: a replica's examples, without accumulation, in place of the config's batch; or None.
-
-    Returns:
-      TracedStep.
+      phase, data_dir, micro_batch: see `check.CheckRequest`.
 
     Raises:
-      ValueError: the batch does not divide over the replicas, there is no such phase, or the config is at fault.
+      ValueError: the batch does not divide over the replicas, there is no such phase, or the config is invalid.
     """
     number = len(config.phases) or 1
     if not 1 <= phase <= number:
         raise InputError(f"--phase={phase}: the run has {number} phase(s), counted from 1.")
     policy = config.mixed_precision if config.mixed_precision == "float32" else f"mixed_{config.mixed_precision}"
     if config.mixed_precision == "float16":
-        raise InputError("mixed_precision=float16: a TPU computes in bfloat16; set mixed_precision to it, or float32.")
+        raise InputError(
+            "mixed_precision=float16: a TPU computes in bfloat16; set mixed_precision to bfloat16 or float32."
+        )
     tf_keras.backend.clear_session()
     tf_keras.backend.experimental.enable_tf_random_generator()
     tf_keras.mixed_precision.set_global_policy(policy)
@@ -73,24 +76,24 @@ def trace(config, replicas, *, phase=1, data_dir=None, micro_batch=None):
         return _traced(config, phases, replicas)
 
 
-def _only(config, phase):
-    """The config of one phase: the others would be built for nothing."""
+def _only(config: Any, phase: int) -> Any:
+    """The config of one phase, so that the others are not built."""
     config = copy.deepcopy(config)
     if config.phases:
         config = experiment.phases(config)[phase - 1]
-    # A TPU has its own loop of steps, and its own compiler.
+    # On a TPU, TPUStrategy loops over steps and compiles.
     config.steps_per_execution, config.jit_compile = 1, False
     return config
 
 
-def _task_maker(folder, data_dir):
-    def make(fields):
+def _task_maker(folder: str, data_dir: str | None) -> Callable[[Any], Any]:
+    def make(fields: Any) -> Any:
         if data_dir is not None:
-            data = {"data_dir": data_dir, "use_fake_data": False}
+            data: dict[str, Any] = {"data_dir": data_dir, "use_fake_data": False}
         else:
-            data = stub_datasets.prepare(fields, os.path.join(folder, "data"))
+            data = stub_datasets.write(fields, os.path.join(folder, "data"))
         model = {**fields.model.to_dict()}
-        # A checkpoint's values say nothing of the step.
+        # The values of a checkpoint do not change the step.
         model.update({"init_checkpoint": ""} if "init_checkpoint" in model else {})
         task = tasks.get(fields.task)(model=model, data=fields.data.to_dict(), **data)
         task.train = _OfSize(task.train, fields.task)
@@ -102,17 +105,17 @@ def _task_maker(folder, data_dir):
 class _OfSize:
     """Training data with the number of examples of the real data set."""
 
-    def __init__(self, data, task_name):
+    def __init__(self, data: Any, task_name: str) -> None:
         self._data, self._task_name = data, task_name
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._data, name)
 
-    def examples_in_epoch(self, batch_size):
-        return stub_datasets.examples(self._task_name, self._data.examples_in_epoch(batch_size))
+    def examples_in_epoch(self, batch_size: int) -> int:
+        return stub_datasets.examples_in_epoch(self._task_name, self._data.examples_in_epoch(batch_size))
 
 
-def _traced(config, phases, replicas):
+def _traced(config: Any, phases: Any, replicas: int) -> TracedStep:
     [phase] = phases
     strategy = AheadOfTimeStrategy(replicas)
     context = tf.distribute.InputContext(1, 0, replicas)
@@ -137,5 +140,5 @@ def _traced(config, phases, replicas):
     )
 
 
-def _outputs_of(network, task):
+def _outputs_of(network: Any, task: Any) -> Any:
     return network.output[0] if task.carries_state else network.output

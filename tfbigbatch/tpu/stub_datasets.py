@@ -1,12 +1,15 @@
-"""Prepared folders of the public data sets' shapes, in which nothing is to be read: for steps that are only compiled.
+"""Stub datasets with the real shapes and no data, for compile-only checks.
 
-A step's shapes come from its task, and a task's from its data: classes, vocabulary, lengths, examples. Here a folder
-says what that of the real data would; its records are holes.
+A step's shapes depend on its task, and the task on its data: classes, vocabulary, lengths, examples. The manifests
+written here equal those of the real data; the record files are sparse and empty.
 """
+
+from __future__ import annotations
 
 import dataclasses
 import os
 import struct
+from typing import Any
 
 import numpy as np
 
@@ -15,54 +18,54 @@ from tfbigbatch.errors import InputError
 # ImageNet 2012 (Russakovsky et al. 2015, arXiv:1409.0575, table 2).
 _IMAGES = {"train": 1_281_167, "validation": 50_000}
 _IMAGE_CLASSES = 1_000
-# BERT's English vocabulary (google-research/bert, uncased), and its masked tokens of a sequence by its length.
+# BERT's English vocabulary (google-research/bert, uncased), and masked tokens per sequence by its length.
 _BERT_TOKENS = 30_522
 _BERT_PREDICTIONS = {128: 20, 512: 76}
-# A corpus has as many sequences as its preparation repeats it for; enough for any batch here.
+# The number of sequences depends on the preparation; this is enough for any batch.
 _SEQUENCES = {"train": 1_000_000, "validation": 10_000}
-# WMT16 English to German as MLPerf v0.5 has it: 32,000 pieces, sentences of up to 50. Its number of pairs plays no
-# part in the shapes.
+# WMT16 English to German as in MLPerf v0.5: 32,000 pieces, sentences of up to 50. The shapes do not depend on the
+# number of pairs.
 _PIECES, _LONGEST = 32_000, 50
 _PAIRS = {"train": 400_000, "validation": 3_000, "test": 3_000}
 # The Penn Treebank of Mikolov: words with the ends of lines, and the vocabulary (Zaremba et al. 2014).
 _WORDS = {"train": 929_589, "valid": 73_760, "test": 82_430}
 _VOCABULARY = 10_000
-# No data set's own: a hole that a record might lie in.
+# Any size will do.
 _RECORD_BYTES = 16
 
 
-def prepare(config, folder):
-    """Writes what the task of a config reads at full size.
+def write(config: Any, folder: str) -> dict[str, Any]:
+    """Writes the stub dataset for the task of a config.
 
     Args:
-      config: of an experiment, or of a phase of one.
-      folder: an empty one, or that of another phase.
+      config: of an experiment, or of one of its phases.
+      folder: empty, or with the data of another phase.
 
     Returns:
-      The arguments 'data_dir' and 'use_fake_data' of the task.
+      The task's arguments 'data_dir' and 'use_fake_data'.
 
     Raises:
-      ValueError: the sizes of the task's data are not known here.
+      ValueError: unknown sizes of the task's data.
     """
     if config.task in ("digits_lstm", "mnist_lstm", "mnist_lenet"):
-        # Their made-up images have the real ones' shape.
+        # Their fake images have the real shape.
         return {"data_dir": None, "use_fake_data": True}
     if config.task not in _MAKERS:
         raise InputError(
-            f"the sizes of {config.task}'s data are not known beforehand: give --data_dir, a prepared folder. Known: "
+            f"the sizes of {config.task}'s data are unknown: pass --data_dir, a prepared folder. Known tasks: "
             f"{', '.join(sorted(_MAKERS))}."
         )
     _MAKERS[config.task](config, folder)
     return {"data_dir": folder, "use_fake_data": False}
 
 
-def examples(task_name, known):
-    """Training examples of an epoch: `known` by the task's data, but where that is made up."""
+def examples_in_epoch(task_name: str, known: int) -> int:
+    """Training examples in an epoch: the real number for tasks with fake data, else `known`."""
     return {"digits_lstm": 1_437, "mnist_lstm": 60_000, "mnist_lenet": 60_000}.get(task_name, known)
 
 
-def _split(folder, name, count):
-    """A `record_manifest.Split` of `count` records, all holes."""
+def _split(folder: str, name: str, count: int) -> Any:
+    """A `records.manifest.Split` of `count` empty records."""
     from tfbigbatch.data.records.manifest import Split
 
     path = os.path.join(folder, f"{name}-00000-of-00001")
@@ -71,12 +74,12 @@ def _split(folder, name, count):
     return Split.of_files(name, [path], [np.arange(count, dtype=np.int64) * _RECORD_BYTES], [count * _RECORD_BYTES])
 
 
-def _splits(folder, counts):
+def _splits(folder: str, counts: dict[str, int]) -> dict[str, Any]:
     os.makedirs(folder, exist_ok=True)
     return {name: _split(folder, name, count) for name, count in counts.items()}
 
 
-def _images(config, folder):
+def _images(config: Any, folder: str) -> None:
     from tfbigbatch.data.images import manifest as image_manifest
 
     del config
@@ -90,11 +93,11 @@ def _images(config, folder):
     image_manifest.save(folder, manifest)
 
 
-def _sequences(config, folder):
+def _sequences(config: Any, folder: str) -> None:
     from tfbigbatch.data import tokenizer
     from tfbigbatch.data.bert import manifest as bert_manifest
 
-    # Phases of several lengths name their folders by them.
+    # The folder's name is the length if phases have different ones.
     length = int(config.data.folder) if config.data.folder.isdigit() else 128
     folder = os.path.join(folder, config.data.folder)
     words = (f"word{number}" for number in range(_BERT_TOKENS - len(tokenizer.SPECIAL)))
@@ -111,16 +114,10 @@ def _sequences(config, folder):
     bert_manifest.save(folder, manifest)
 
 
-def _pairs(config, folder):
-    from tfbigbatch.data.translation import (
-        fake,
-    )
-    from tfbigbatch.data.translation import (
-        manifest as translation_manifest,
-    )
-    from tfbigbatch.data.translation import (
-        vocabulary as translation_vocabulary,
-    )
+def _pairs(config: Any, folder: str) -> None:
+    from tfbigbatch.data.translation import fake
+    from tfbigbatch.data.translation import manifest as translation_manifest
+    from tfbigbatch.data.translation import vocabulary as translation_vocabulary
 
     del config
     os.makedirs(folder, exist_ok=True)
@@ -134,29 +131,29 @@ def _pairs(config, folder):
     translation_manifest.save(folder, manifest)
 
 
-def _padded(vocabulary, size):
-    """The bytes of a vocabulary's sentencepiece model, with made-up pieces up to `size`."""
+def _padded(vocabulary: Any, size: int) -> bytes:
+    """The bytes of a vocabulary's sentencepiece model, filled up to `size` with stub pieces."""
     return vocabulary.model + b"".join(_piece(f"piece{number}") for number in range(size - len(vocabulary)))
 
 
-def _piece(text):
-    """Appended to a sentencepiece model, a piece more: its first field, repeated, of a text and a score.
+def _piece(text: str) -> bytes:
+    """One more piece (text and score) for a sentencepiece model, to be appended to its bytes.
 
-    In protobuf's wire format: the package's own message class asks for a newer protobuf than TensorFlow allows.
+    In protobuf's wire format, since sentencepiece's own message class needs a newer protobuf than TensorFlow allows.
     """
     encoded = text.encode()
     message = struct.pack("<BB", 0x0A, len(encoded)) + encoded + struct.pack("<Bf", 0x15, -1e4)
     return struct.pack("<BB", 0x0A, len(message)) + message
 
 
-def _words(config, folder):
+def _words(config: Any, folder: str) -> None:
     from tfbigbatch.data.language_model import corpus
 
     del config
     os.makedirs(folder, exist_ok=True)
     texts = {}
     for name, count in _WORDS.items():
-        # An end of line counts as a word, and in the vocabulary; <unk> is in it too.
+        # The end of line and <unk> are in the vocabulary too.
         words = [f"w{number % (_VOCABULARY - 2)}" for number in range(count - 1)]
         texts[name] = os.path.join(folder, f"made_up.{name}.txt")
         with open(texts[name], "w", encoding="utf-8") as file:

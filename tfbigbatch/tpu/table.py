@@ -1,9 +1,13 @@
-"""The table of compiled recipes in docs/tpu.md, of checks that are kept as JSON files."""
+"""The table of compiled recipes in docs/tpu.md, made from checks stored as JSON files."""
+
+from __future__ import annotations
 
 import glob
 import json
 import os
 import typing
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from tfbigbatch.tpu import report
 
@@ -11,25 +15,25 @@ BEGIN, END = "<!-- compiled recipes: written by tools/tpu_table.py -->", "<!-- e
 
 
 class Recipe(typing.NamedTuple):
-    """A row to be compiled.
+    """A row of the table.
 
     Attributes:
       config: path of an experiment file.
       topology: the slice's name.
       phase: of the run.
-      variant: what `overrides` make of the experiment, a word for the file's name; or "".
-      overrides: texts 'field=value' for the config.
+      variant: name of the `overrides`, for the file's name; or "".
+      overrides: 'field=value' for the config.
     """
 
     config: str
     topology: str
     phase: int = 1
     variant: str = ""
-    overrides: tuple = ()
+    overrides: tuple[str, ...] = ()
 
 
 _BASE = ("model.layers=12", "model.hidden_units=768", "model.heads=12", "model.inner_units=3072")
-# Each for the slice that its paper or MLPerf used, and for one of today; those on v4 for the calibration.
+# Each for the slice of its paper or MLPerf submission, and for a current one; those on v4 for the calibration.
 RECIPES = (
     Recipe("experiments/digits/lstm_legw.py", "v3-16"),
     Recipe("experiments/digits/lstm_adasum.py", "v3-16"),
@@ -62,7 +66,7 @@ RECIPES = (
 )
 
 
-def name(config, accelerator_type, phase=None, variant=""):
+def name(config: str, accelerator_type: str, phase: int | None = None, variant: str = "") -> str:
     """The name of a check's file, without its ending."""
     path, _, argument = config.partition(":")
     folder, file = os.path.split(path.removesuffix(".py"))
@@ -71,8 +75,8 @@ def name(config, accelerator_type, phase=None, variant=""):
     return "_".join(part for part in parts if part)
 
 
-def read(folder):
-    """The checks that a folder keeps: dictionary from their names to what `check.check` gave, in their order."""
+def read(folder: str) -> dict[str, dict[str, Any]]:
+    """The stored results of `check.check` in a folder, by name."""
     found = {}
     for path in sorted(glob.glob(os.path.join(folder, "*.json"))):
         with open(path, encoding="utf-8") as file:
@@ -80,7 +84,7 @@ def read(folder):
     return found
 
 
-def lines(checks):
+def lines(checks: Iterable[dict[str, Any]]) -> Iterator[str]:
     """The lines of the table."""
     yield (
         "| experiment | slice | batch = a replica's x accumulation x replicas | fits | memory of a replica | "
@@ -91,7 +95,7 @@ def lines(checks):
         yield _row(found)
 
 
-def _row(found):
+def _row(found: dict[str, Any]) -> str:
     accumulation = found["accumulation_steps"]
     micro = found["per_replica_batch"] // accumulation
     batch = f"{found['batch_size']:,} = {micro:,} x {accumulation} x {found['replicas']:,}"
@@ -123,16 +127,16 @@ def _row(found):
     return f"| {' | '.join(cells)} |"
 
 
-def _billions(number):
-    """Small numbers with what tells them from none."""
+def _billions(number: float) -> str:
+    """Formats in billions; small numbers keep two digits."""
     return f"{number / 1e9:,.0f}" if number >= 1e11 else f"{number / 1e9:.2g}"
 
 
-def written_into(text, checks):
-    """A page with its table made anew.
+def written_into(text: str, checks: Iterable[dict[str, Any]]) -> str:
+    """A page with its table replaced.
 
     Raises:
-      ValueError: the page has no place for it.
+      ValueError: the page lacks the markers.
     """
     before, begins, rest = text.partition(BEGIN)
     _, ends, after = rest.partition(END)

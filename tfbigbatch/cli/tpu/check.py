@@ -65,7 +65,7 @@ def main(arguments: Sequence[str]) -> int:
     return 0 if found["compiles"] and found["fits"] else 1
 
 
-def _asked(options: flags.FlagValues) -> check.Asked:
+def _asked(options: flags.FlagValues) -> check.CheckRequest:
     for name in ("config", "topology"):
         if getattr(options, name) is None:
             raise InputError(f"--{name} is missing; see --help.")
@@ -79,14 +79,16 @@ def _asked(options: flags.FlagValues) -> check.Asked:
         raise InputError(
             f"--replicas={replicas}: {topology.name} has {topology.chips} chips and runs at most {topology.replicas}."
         )
-    return check.Asked(options.config, topology, replicas, tuple(options.override), options.phase, options.data_dir)
+    return check.CheckRequest(
+        options.config, topology, replicas, tuple(options.override), options.phase, options.data_dir
+    )
 
 
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _largest(asked: check.Asked, found: dict[str, Any], folder: str) -> dict[str, Any]:
+def _largest(asked: check.CheckRequest, found: dict[str, Any], folder: str) -> dict[str, Any]:
     """Searches the largest batch without accumulation; every trial is a compilation.
 
     Returns:

@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> None:
     fit, calibrated = _fit(options, generation)
     slices = [topologies.of_chips(generation, count) for count in chips]
     planned = [[planning.plan(step, each, fit) for step in steps] for each in slices if each is not None]
-    rows = [plans for plans in planned if None not in plans]
+    rows = [[each for each in plans if each is not None] for plans in planned if None not in plans]
     if not rows:
         raise InputError(f"--chips={','.join(options.chips)}: the batch divides over none of these slices.")
     names = [f"phase {found['phase']}" for found in checks]

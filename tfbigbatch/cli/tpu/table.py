@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> None:
         folder = os.path.abspath(options.environments)
         environments.ensure(folder, options.accept_libtpu_license)
         print(f"compiling    {name}", flush=True)
-        asked = check.Asked(recipe.config, topology, topology.replicas, recipe.overrides, recipe.phase)
+        asked = check.CheckRequest(recipe.config, topology, topology.replicas, recipe.overrides, recipe.phase)
         try:
             found = check.check(asked, folder)
         except (InputError, RuntimeError) as error:
