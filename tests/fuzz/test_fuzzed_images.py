@@ -133,7 +133,7 @@ def test_records_of_images_that_others_made(tmp_path, seeds):
         with open(path, "wb") as file:
             file.write(mutations.of_bytes(choices, content) if choices.random() < 0.2 else content)
         keys = existing.keys_of(path)
-        found = existing.go_through(existing.Task(path, keys, False), lambda: None)
+        found = existing.index_file(existing.Task(path, keys, False), lambda: None)
         assert sum(count for count, *_ in found["labels"].values()) == len(found["offsets"])
         existing.classes_of({"train": [found]}, keys, str(tmp_path))
 

@@ -166,8 +166,8 @@ def save(
     try:
         os.makedirs(folder, exist_ok=True)
         for name, split in splits.items():
-            arrays = {"offsets": split.offsets, "counts": split.counts}
-            atomic_write(index_path(folder, name), functools.partial(np.savez, **arrays))
+            write = functools.partial(np.savez, offsets=split.offsets, counts=split.counts)
+            atomic_write(index_path(folder, name), write)
             entries[name] = {
                 "examples": split.examples,
                 "index_sha256": _index_digest(split.offsets, split.counts),

@@ -15,7 +15,8 @@ import tensorflow as tf
 
 from tests.helpers.image_sets import BAD, CLASSES, encoded, files_of, ilsvrc, picture, tiny_imagenet, write_folder
 from tfbigbatch.data.images import manifest as image_manifest
-from tfbigbatch.data.images.prepare import prepare, shards, tree
+from tfbigbatch.data.images.prepare import conversion, prepare, tree
+from tfbigbatch.data.records.prepared_folder import PROGRESS
 from tfbigbatch.errors import Preempted
 
 SHARDS = {"train": 4, "validation": 2}
@@ -61,7 +62,7 @@ def digests(folder):
     return {
         name: hashlib.sha256(open(os.path.join(folder, name), "rb").read()).hexdigest()
         for name in sorted(os.listdir(folder))
-        if name != shards.PROGRESS
+        if name != PROGRESS
     }
 
 
@@ -143,7 +144,7 @@ def test_too_many_bad_images_fail_the_run_with_all_their_names(source, tmp_path)
     with pytest.raises(ValueError, match=r"(?s)4 of 46 images cannot be used.*--max_bad_share=0.01.*empty.jpg: empty"):
         prepared(source, tmp_path / "out")
     assert image_manifest.read(str(tmp_path / "out")) is None
-    assert len((tmp_path / "out" / shards.PROGRESS / "left_out.txt").read_text().splitlines()) == 4
+    assert len((tmp_path / "out" / PROGRESS / "left_out.txt").read_text().splitlines()) == 4
     times = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("train-*")}
     content, already = prepared(source, tmp_path / "out", max_bad_share=0.1)
     assert not already and len(content["left_out"]) == 4 and len(times) == 4
@@ -174,7 +175,7 @@ def failing_on(ending):
 
 def stopping(monkeypatch, after):
     """Makes shard number `after` end in SIGTERM at its third image; gives the names of the shards that were begun."""
-    begun, write = [], shards.write
+    begun, write = [], conversion.write
 
     def stopped(shard, tick):
         begun.append(shard.name)
@@ -200,7 +201,7 @@ def test_a_stop_between_shards_leaves_whole_ones_and_the_rest_follows(source, tm
             prepared(source, tmp_path / "out")
     names = [name for name in digests(tmp_path / "whole") if name.startswith("train-")]
     assert list(digests(tmp_path / "out")) == names[:2]
-    assert not list((tmp_path / "out" / shards.PROGRESS).glob("*.part"))
+    assert not list((tmp_path / "out" / PROGRESS).glob("*.part"))
     with monkeypatch.context() as patch:
         begun = stopping(patch, after=99)
         assert not prepared(source, tmp_path / "out")[1]
@@ -245,7 +246,7 @@ def test_files_of_others_and_another_commands_folder_are_left_alone(source, tmp_
         with pytest.raises(ValueError, match="files that this command did not make, such as .*train-00000-of-00004"):
             prepared(source, tmp_path / "out", overwrite=overwrite)
     assert (tmp_path / "out" / "train-00000-of-00004").read_bytes() == b"precious"
-    with open(tmp_path / "out" / shards.PROGRESS / "lock", "w") as lock:
+    with open(tmp_path / "out" / PROGRESS / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(ValueError, match="Another command is preparing"):
             prepared(source, tmp_path / "out")
@@ -285,7 +286,7 @@ def test_shards_are_about_as_large_as_asked_and_small_sets_have_several(tmp_path
 
     def counted(images, size, megabytes=128, **asked):
         part = Part(Files(np.full(images, size)), np.zeros(images))
-        return shards.counts(Source({"train": part}), asked, megabytes)["train"]
+        return conversion.counts(Source({"train": part}), asked, megabytes)["train"]
 
     assert counted(1281167, 110_000) == 1102 and counted(1281167, 110_000, 1000) == 141
     assert counted(25000, 2000) == 8 and counted(2500, 2000) == 2 and counted(10, -1) == 1
@@ -306,7 +307,7 @@ def test_the_other_layouts_and_that_an_archive_needs_no_second_copy(tmp_path, la
     if layout == "tiny":
         assert content["texts"] == ["tench, Tinca tinca", "goldfish", ""]
         assert found["val_1.JPEG"]["image/class/text"] == b"goldfish"
-    assert sorted(os.listdir(tmp_path / "out" / shards.PROGRESS))[:2] == ["lock", "plan.json"]
+    assert sorted(os.listdir(tmp_path / "out" / PROGRESS))[:2] == ["lock", "plan.json"]
 
 
 def test_a_full_disk_is_told_and_leaves_no_half_shard(tmp_path, small_disk):
@@ -315,12 +316,12 @@ def test_a_full_disk_is_told_and_leaves_no_half_shard(tmp_path, small_disk):
     source = write_folder(tmp_path / "set", {f"train/{c}/{n}.jpg": large for c in CLASSES for n in range(2)})
     with pytest.raises(ValueError, match="train-00000-of-00001 cannot be written: No space left"):
         prepared(source, small_disk / "out", shards={}, validation_share=0)
-    assert os.listdir(small_disk / "out") == [shards.PROGRESS]
+    assert os.listdir(small_disk / "out") == [PROGRESS]
 
 
 def test_the_progress_says_what_was_done_and_the_plan_does_not_tell_where(source, tmp_path):
     prepared(source, tmp_path / "out")
-    work = tmp_path / "out" / shards.PROGRESS
+    work = tmp_path / "out" / PROGRESS
     record = json.loads((work / "train-00000-of-00004.json").read_text())
     assert (record["images"], record["records"]) == (8, 8) and len(record["sha256"]) == 64
     assert str(tmp_path) not in (work / "plan.json").read_text() + (tmp_path / "out" / "manifest.json").read_text()

@@ -1,39 +1,177 @@
-"""The work of turning images into shards."""
+"""Converts a source of images to TFRecord shards: which images go into which shard, and the writing of one."""
+
+from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tfbigbatch.data.images import manifest as image_manifest
-from tfbigbatch.data.images.prepare import check, layouts, shards
-from tfbigbatch.data.records import index, prepared_folder
+from tfbigbatch.data.images.prepare import check, layouts, tree
+from tfbigbatch.data.records import prepared_folder, shards, tfrecord
+from tfbigbatch.data.records.shards import Shard
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils.files import atomic_write
 
+if TYPE_CHECKING:
+    from tfbigbatch.data.images.prepare.prepare import Options
+
+IMAGE_KEY, LABEL_KEY, LABEL_OFFSET = "image/encoded", "image/class/label", 1
+# Small sets are prepared in parallel too: up to so many shards, of so many images or more.
+_FEWEST, _IMAGES_EACH = 8, 1000
+# File names that a report gives, at most.
 _NAMED = 20
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class Content:
+    """What goes into a shard.
+
+    Attributes:
+      files: its images, in their order.
+      labels: int64 [files], indices of classes.
+      classes: the names of all classes.
+      texts: what each class is called in words.
+    """
+
+    files: tree.Tree
+    labels: np.ndarray
+    classes: tuple[str, ...]
+    texts: tuple[str, ...]
+
+
+def counts(source: layouts.Source, asked: dict[str, int], megabytes: float) -> dict[str, int]:
+    """The number of shards of each split.
+
+    Args:
+      source: the images.
+      asked: the numbers that the user set, by split.
+      megabytes: approximate size of a shard in other splits, in 10^6 bytes.
+
+    Raises:
+      ValueError: a number is out of range, or set for a split that does not exist.
+    """
+    for split in asked.keys() - source.splits.keys():
+        raise InputError(
+            f"--shards={split}:{asked[split]}: there is no such split here. It has {' and '.join(source.splits)}."
+        )
+    found = {}
+    for split, images in source.splits.items():
+        size = int(np.maximum(images.files.sizes, 0).sum())
+        fewest = min(_FEWEST, len(images.labels) // _IMAGES_EACH)
+        found[split] = asked.get(split) or max(1, fewest, -(-size // int(megabytes * 1e6)))
+        if not 1 <= found[split] <= len(images.labels):
+            raise InputError(f"--shards={split}:{found[split]}: expected 1 to {len(images.labels):,}, its images.")
+    return found
+
+
+def plan(source: layouts.Source, folder: str, totals: dict[str, int], seed: int) -> list[Shard]:
+    """The shards of a source; the images of a split are spread over them in a seeded order.
+
+    Args:
+      source: the images.
+      folder: the prepared folder.
+      totals: the number of shards of each split.
+      seed: of the order.
+    """
+    planned = []
+    for split, images in source.splits.items():
+        order = np.array(layouts.order(images.files.names, seed, split), np.int64)
+        for number, indices in enumerate(np.array_split(order, totals[split])):
+            content = Content(images.files.only(indices), images.labels[indices], source.classes, source.texts)
+            planned.append(Shard.numbered(split, number, totals[split], folder, content))
+    return planned
+
+
+def write(shard: Shard, tick: Callable[[], None]) -> dict[str, Any]:
+    """Writes a shard of `Content`, and then its record.
+
+    Args:
+      shard: the shard.
+      tick: called after each image; an error that it raises ends the writing, and nothing is left under the shard's
+        name.
+
+    Returns:
+      The record, as `shards.done`: the numbers of 'images' and 'records'; names and reasons of the images that were
+      'fixed' and 'left_out'.
+
+    Raises:
+      ValueError: the folder cannot be written.
+    """
+    files = shard.content.files
+    said: dict[str, Any] = {"images": len(files.names), "records": 0, "fixed": [], "left_out": []}
+
+    def runs() -> Iterator[list[bytes]]:
+        for index, name in enumerate(files.names):
+            where = {"name": files.prefix + name}
+            try:
+                image = check.check(_bytes(files, index))
+            except check.BadImage as error:
+                said["left_out"].append({**where, "reason": str(error)})
+            else:
+                yield [_example(shard.content, index, image)]
+                said["records"] += 1
+                if image.fixed:
+                    said["fixed"].append({**where, "reason": image.fixed})
+            tick()
+
+    return shards.write(shard, runs(), said)
+
+
+def _bytes(files: tree.Tree, index: int) -> bytes:
+    try:
+        return files.read(index)
+    except OSError as error:
+        raise check.BadImage(f"{check.UNREADABLE}: {error.strerror or error}") from None
+
+
+def _example(content: Content, index: int, image: check.Image) -> bytes:
+    """The serialized example of an image: the features of the standard ImageNet records except its boxes."""
+    label = int(content.labels[index])
+    return tfrecord.example(
+        {
+            IMAGE_KEY: image.encoded,
+            "image/format": b"JPEG",
+            "image/height": image.height,
+            "image/width": image.width,
+            "image/colorspace": image.colorspace.encode(),
+            "image/channels": image.channels,
+            LABEL_KEY: label + LABEL_OFFSET,
+            "image/class/synset": content.classes[label].encode(errors="surrogateescape"),
+            "image/class/text": content.texts[label].encode(),
+            "image/filename": os.path.basename(content.files.names[index]).encode(errors="surrogateescape"),
+        }
+    )
+
+
 class Conversion:
-    """Finds the images of a source, and what to write of them.
+    """The job of converting a source; `existing.Indexing` has the same interface.
 
     Args:
       source: path of images in a layout of `layouts`.
-      work: folder for what is needed on the way.
+      work: folder for temporary files.
       output_dir: the prepared folder.
       options: prepare.Options.
 
     Attributes:
-      contents: what there is, in words.
-      plan: what the result depends on, see claim.plan.
+      contents: what the source holds, in words.
+      fingerprint: what the result depends on, see prepared_folder.fingerprint.
       writes: the paths that it writes.
-      function, unit, total: what is done with each of `todo`, in what unit it is counted, and how many there are.
+      function: called with each of `todo` and tick.
+      unit, total: what a tick counts, and the number of ticks for all.
 
     Raises:
-      ValueError: as layouts.find and shards.counts do.
+      ValueError: as layouts.find and counts do.
     """
 
-    function, unit = staticmethod(shards.write), "image"
+    function, unit = staticmethod(write), "image"
 
-    def __init__(self, source, work, output_dir, options):
+    def __init__(self, source: str, work: str, output_dir: str, options: Options) -> None:
         self._unpacked = os.path.join(work, "source.tar")
         self._report = os.path.join(work, "left_out.txt")
         self._max_bad_share = options.max_bad_share
@@ -45,15 +183,15 @@ class Conversion:
             validation_share=options.validation_share,
             seed=options.seed,
         )
-        numbers = shards.counts(found, options.shards, options.shard_megabytes)
-        self._shards = shards.plan(found, output_dir, numbers, options.seed)
-        self._results = {}
+        totals = counts(found, options.shards, options.shard_megabytes)
+        self._shards = plan(found, output_dir, totals, options.seed)
+        self._results: dict[str, dict[str, Any]] = {}
         images = {split: len(part.labels) for split, part in found.splits.items()}
         self.total = sum(images.values())
         self.contents = f"{found.layout}: {len(found.classes):,} classes, " + ", ".join(
-            f"{count:,} {split} images in {numbers[split]:,} shards" for split, count in images.items()
+            f"{count:,} {split} images in {totals[split]:,} shards" for split, count in images.items()
         )
-        kept = {"seed": options.seed, "shards": numbers}
+        kept: dict[str, Any] = {"seed": options.seed, "shards": totals}
         if found.held_out:
             kept["validation_share"] = options.validation_share
         rows = (
@@ -61,52 +199,56 @@ class Conversion:
             for part in found.splits.values()
             for row in zip(part.files.names, part.labels.tolist(), part.files.sizes.tolist())
         )
-        self.plan = prepared_folder.fingerprint(source, found.layout, kept, [found.classes, found.texts, images], rows)
-        self.writes = [*image_manifest.paths(output_dir, numbers), *(shard.path for shard in self._shards)]
+        self.fingerprint = prepared_folder.fingerprint(
+            source, found.layout, kept, [found.classes, found.texts, images], rows
+        )
+        self.writes = [*image_manifest.paths(output_dir, totals), *(shard.path for shard in self._shards)]
 
-    def __enter__(self):
+    def __enter__(self) -> Conversion:
         return self
 
-    def __exit__(self, *unused):
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.remove(self._unpacked)
 
-    def todo(self, begun):
-        """The shards that are not whole; `begun` says that the folder was never finished."""
-        self._results = {shard.name: shards.done(shard) for shard in self._shards}
-        return [shard for shard in self._shards if self._missing(self._results[shard.name], begun)]
+    def todo(self, begun: bool) -> list[Shard]:
+        """The shards to write.
 
-    @staticmethod
-    def _missing(result, begun):
-        # A file that could not be read may be at hand by now, where its disk was away.
-        return result is None or (
-            begun and any(bad["reason"].startswith(check.UNREADABLE) for bad in result["left_out"])
-        )
+        Args:
+          begun: whether the folder is incomplete; then shards with unreadable files are written again, since the
+            files' disk may be back.
+        """
+        missing = []
+        for shard in self._shards:
+            record = shards.done(shard)
+            if record is None or (
+                begun and any(bad["reason"].startswith(check.UNREADABLE) for bad in record["left_out"])
+            ):
+                missing.append(shard)
+            else:
+                self._results[shard.name] = record
+        return missing
 
-    def size(self, shard):
-        """The shard's images."""
-        return len(shard.labels)
+    def size(self, shard: Shard) -> int:
+        """The number of images in a shard."""
+        return len(shard.content.labels)
 
-    def ended(self, shard, result):
-        """Takes note of a shard that was written."""
-        self._results[shard.name] = result
+    def ended(self, shard: Shard, record: dict[str, Any]) -> None:
+        """Notes the record of a shard that was written."""
+        self._results[shard.name] = record
 
-    def outcome(self):
-        """(the Manifest, dictionary from paths to digests, what else the manifest is to say).
+    def outcome(self) -> tuple[image_manifest.Manifest, dict[str, str], dict[str, Any]]:
+        """(the Manifest, digests by path, what else manifest.json records).
 
         Raises:
-          ValueError: more images were left out than may be.
+          ValueError: more images were left out than options.max_bad_share allows.
         """
         left_out = self._gathered("left_out")
         self._refuse_too_many(left_out)
-        splits = {}
-        for split in self._found.splits:
-            part = [shard for shard in self._shards if shard.split == split]
-            offsets = [index.offsets(shard.path) for shard in part]
-            sizes = [self._results[shard.name]["bytes"] for shard in part]
-            splits[split] = image_manifest.Split.of_files(split, [shard.path for shard in part], offsets, sizes)
         manifest = image_manifest.Manifest(
-            self._found.classes, shards.IMAGE_KEY, shards.LABEL_KEY, shards.LABEL_OFFSET, splits
+            self._found.classes, IMAGE_KEY, LABEL_KEY, LABEL_OFFSET, shards.splits_of(self._shards, self._results)
         )
         about = {
             "texts": self._found.texts,
@@ -117,13 +259,13 @@ class Conversion:
                 for reason, names in self._found.unused.items()
             },
         }
-        return manifest, {shard.path: self._results[shard.name]["sha256"] for shard in self._shards}, about
+        return manifest, shards.digests(self._shards, self._results), about
 
-    def _gathered(self, what):
-        """The images that something is said of, sorted by name."""
-        return sorted((image for result in self._results.values() for image in result[what]), key=lambda i: i["name"])
+    def _gathered(self, what: str) -> list[dict[str, str]]:
+        """The images of all shards' 'fixed' or 'left_out', sorted by name."""
+        return sorted((image for record in self._results.values() for image in record[what]), key=lambda i: i["name"])
 
-    def _refuse_too_many(self, left_out):
+    def _refuse_too_many(self, left_out: list[dict[str, str]]) -> None:
         if len(left_out) <= self._max_bad_share * self.total:
             return
         lines = [f"{bad['name']}: {bad['reason']}" for bad in left_out]
@@ -132,6 +274,6 @@ class Conversion:
         shown = "\n".join(f"  {line}" for line in lines[:_NAMED])
         raise InputError(
             f"{len(lines):,} of {self.total:,} images cannot be used, more than --max_bad_share="
-            f"{self._max_bad_share} allows. All are in {self._report}; the first:\n{shown}\nMend the source, or allow "
-            "more: what was done so far stays."
+            f"{self._max_bad_share} allows. All are in {self._report}; the first:\n{shown}\nFix the source, or allow "
+            "more: finished work is kept."
         )

@@ -1,4 +1,6 @@
-"""TFRecords that others made: where their records begin, and which classes they hold. They stay as they are."""
+"""Uses existing TFRecords in place: indexes their records and finds their classes; nothing is copied."""
+
+from __future__ import annotations
 
 import collections
 import dataclasses
@@ -6,10 +8,16 @@ import hashlib
 import mmap
 import os
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
+from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.images.prepare import labels
-from tfbigbatch.data.records import index, tfrecord
+from tfbigbatch.data.records import index, prepared_folder, tfrecord
 from tfbigbatch.errors import InputError
+
+if TYPE_CHECKING:
+    from tfbigbatch.data.images.prepare.prepare import Options
 
 _NAME = re.compile(
     r"(?P<set>.*-)?(?P<split>train|validation|val|test)(\.tfrecords?)?-(?P<number>\d{5})-of-(?P<of>\d{5})(\.tfrecords?)?"
@@ -17,7 +25,7 @@ _NAME = re.compile(
 _SPLITS = {"train": "train", "validation": "validation", "val": "validation"}
 # tensorflow_datasets names the classes in this file beside the records.
 _CLASSES = "label.labels.txt"
-# Labels are numbered one after the other: one above this is damage, and a list of classes up to it would fill memory.
+# Labels are consecutive: one above this is damage, and a list of classes up to it would fill memory.
 _LARGEST_LABEL = 10_000_000
 # Bytes of a class's name or words that are read.
 _LONGEST_TEXT = 1000
@@ -25,12 +33,12 @@ _LONGEST_TEXT = 1000
 
 @dataclasses.dataclass(frozen=True)
 class Keys:
-    """Where a set has what.
+    """The features of a layout.
 
     Attributes:
-      layout: in words.
+      layout: its name.
       image, label: the features of the encoded image and of the label.
-      synset, text: the features of the class's name and words; None where there are none.
+      synset, text: the features of the class's name and words; or None.
     """
 
     layout: str
@@ -48,28 +56,28 @@ KINDS = (
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """A file to go through: its path, the Keys of its set, and whether its digest is wanted."""
+    """A file to index: its path, the Keys of its set, and whether to compute its digest."""
 
     path: str
     keys: Keys
     sha256: bool
 
 
-def find(source):
-    """Dictionary from 'train' and 'validation' to lists of paths; None where the folder has no such TFRecords.
+def find(source: str) -> dict[str, list[str]] | None:
+    """The paths of the TFRecords of 'train' and 'validation'; None where the folder has none.
 
     Raises:
       ValueError: a file of a set is missing, there are several sets, or none for training.
     """
     folder = _innermost(source)
-    sets = collections.defaultdict(dict)
+    sets: dict[tuple[str, str | None, str, int], dict[int, str]] = collections.defaultdict(dict)
     for name in os.listdir(folder) if folder else ():
         match = _NAME.fullmatch(name)
         if match and (split := _SPLITS.get(match["split"])):
             sets[split, match["set"], match["split"], int(match["of"])][int(match["number"])] = name
     if not sets:
         return None
-    found = {}
+    found: dict[str, list[str]] = {}
     for (split, _, _, total), names in sorted(sets.items(), key=str):
         if split in found:
             raise InputError(f"--source={source} has several sets of {split} files, such as {names.popitem()[1]}.")
@@ -85,8 +93,8 @@ def find(source):
     return found
 
 
-def _innermost(source):
-    """The folder itself, or the one below folders that have nothing else, as imagenet2012/5.1.0/."""
+def _innermost(source: str) -> str | None:
+    """The innermost of nested folders that hold nothing else, as imagenet2012/5.1.0/; None for a file."""
     while os.path.isdir(source):
         inside = os.listdir(source)
         if len(inside) != 1 or not os.path.isdir(os.path.join(source, inside[0])):
@@ -95,13 +103,13 @@ def _innermost(source):
     return None
 
 
-def keys_of(path):
-    """The Keys of the set that a file is of, by its first record.
+def keys_of(path: str) -> Keys:
+    """The Keys of a file's set, from its first record.
 
     Raises:
-      ValueError: it has no record, or the record is of another kind.
+      ValueError: it has no record, or one of another layout.
     """
-    names = []
+    names: list[str] = []
     for _, features in _records(path, index.offsets(path)[:1]):
         names = sorted(name for name, _ in features)
         for keys in KINDS:
@@ -114,16 +122,17 @@ def keys_of(path):
     )
 
 
-def go_through(task, tick):
-    """What a file holds: offsets (int64 array of [records]), bytes, labels, sha256.
+def index_file(task: Task, tick: Callable[[], None]) -> dict[str, Any]:
+    """The contents of a file: offsets (int64 [records]), bytes, labels, sha256.
 
-    `labels` is a dictionary from the stored labels to (number of records, class's name, its words); the two
-    last as the first record of the label has them, '' for none.
+    `labels` maps stored labels to (number of records, the class's name, its words); the last two from the first
+    record with the label, '' for none.
 
     Raises:
       ValueError: the file is broken, or a record lacks the image or the label.
     """
-    offsets, found = index.offsets(task.path), {}
+    offsets = index.offsets(task.path)
+    found: dict[int, tuple[int, str, str]] = {}
     for offset, features in _records(task.path, offsets):
         values = dict(features)
         label = values.get(task.keys.label)
@@ -133,11 +142,10 @@ def go_through(task, tick):
                 f"{task.keys.label} (int64)."
             )
         if label in found:
-            count, *names = found[label]
+            count, name, words = found[label]
         else:
-            count = 0
-            names = [_text(values.get(key)) for key in (task.keys.synset, task.keys.text)]
-        found[label] = (count + 1, *names)
+            count, (name, words) = 0, [_text(values.get(key or "")) for key in (task.keys.synset, task.keys.text)]
+        found[label] = (count + 1, name, words)
     tick()
     return {
         "offsets": offsets,
@@ -147,13 +155,15 @@ def go_through(task, tick):
     }
 
 
-def classes_of(parts, keys, folder):
+def classes_of(
+    parts: Mapping[str, list[dict[str, Any]]], keys: Keys, folder: str
+) -> tuple[tuple[str, ...], tuple[str, ...], int]:
     """The classes of a set's records.
 
     Args:
-      parts: dictionary from splits to lists of what `go_through` gave.
+      parts: the results of `index_file`, by split.
       keys: Keys of the set.
-      folder: where its files lie.
+      folder: of its files.
 
     Returns:
       (names, texts, the stored label of class 0).
@@ -163,7 +173,7 @@ def classes_of(parts, keys, folder):
     """
     merged = {split: _merged(results) for split, results in parts.items()}
     train = merged["train"]
-    # The standard records count from 1; where one has label 0, its set was made to count from 0.
+    # The standard records count from 1; a set with label 0 counts from 0.
     offset = 0 if keys.synset is None or 0 in train else 1
     if max(train) > _LARGEST_LABEL:
         raise InputError(f"The train records have the label {max(train)}; expected {_LARGEST_LABEL:,} at most.")
@@ -185,14 +195,14 @@ def classes_of(parts, keys, folder):
     return tuple(names), tuple(texts), offset
 
 
-def _text(value):
-    """The text of a feature that should be one; '' where it is absent or of another kind."""
+def _text(value: object) -> str:
+    """The text of a feature; '' where it is absent or not bytes."""
     return str(value[:_LONGEST_TEXT], "utf-8", "replace") if isinstance(value, memoryview) else ""
 
 
-def _merged(results):
-    """Dictionary from the labels in some files to (count, name, words)."""
-    merged = {}
+def _merged(results: Iterable[dict[str, Any]]) -> dict[int, tuple[int, str, str]]:
+    """(count, name, words) of each label in some files."""
+    merged: dict[int, tuple[int, str, str]] = {}
     for result in results:
         for label, (count, name, words) in result["labels"].items():
             before, known, _ = merged.get(label, (0, name, words))
@@ -202,14 +212,14 @@ def _merged(results):
     return merged
 
 
-def _records(path, offsets):
-    """(offset, list of (name, value) by `tfrecord.parsed`) of each record; the images themselves are not read."""
+def _records(path: str, offsets: Any) -> Iterator[tuple[int, list[tuple[str, Any]]]]:
+    """(offset, list of (name, value) by `tfrecord.parsed`) of each record; the images are not read."""
     if not len(offsets):
         return
     with open(path, "rb") as file:
         content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     if hasattr(content, "madvise"):
-        # Else the system reads ahead, which here is to read everything.
+        # Otherwise the system reads ahead, and so everything.
         content.madvise(mmap.MADV_RANDOM)
     view = memoryview(content)
     for offset in offsets.tolist():
@@ -221,9 +231,80 @@ def _records(path, offsets):
             raise InputError(f"{path}: the record at byte {offset} is no tf.train.Example ({error}).") from None
 
 
-def _sha256(path):
+def _sha256(path: str) -> str:
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while piece := file.read(1 << 20):
             digest.update(piece)
     return digest.hexdigest()
+
+
+class Indexing:
+    """The job of using TFRecords in place, with the interface of conversion.Conversion.
+
+    Args:
+      source: the folder that the user gave.
+      records: paths by split, from `find`.
+      output_dir: the prepared folder.
+      options: prepare.Options.
+
+    Raises:
+      ValueError: the first record is of an unknown layout, or an option does not apply to TFRecords.
+    """
+
+    function, unit = staticmethod(index_file), "file"
+
+    def __init__(self, source: str, records: dict[str, list[str]], output_dir: str, options: Options) -> None:
+        for name in ("validation_labels", "shards"):
+            if getattr(options, name):
+                raise InputError(
+                    f"--{name} is not for TFRecords, which --source={source} holds: they stay as they are."
+                )
+        self._records, self._sha256 = records, options.sha256
+        self._results: dict[str, dict[str, Any]] = {}
+        sizes = {path: os.path.getsize(path) for paths in records.values() for path in paths}
+        # A file may be empty.
+        self._first = next((path for path in records["train"] if sizes[path]), records["train"][0])
+        self._keys = keys_of(self._first)
+        self._texts = labels.words(labels.text_of(options.words, "words")) if options.words else {}
+        self.total = len(sizes)
+        self.contents = f"{self._keys.layout}: " + ", ".join(
+            f"{len(paths):,} {split} files" for split, paths in records.items()
+        )
+        rows = [(os.path.basename(path), size) for path, size in sizes.items()]
+        self.fingerprint = prepared_folder.fingerprint(
+            source, self._keys.layout, {"sha256": options.sha256}, sorted(self._texts.items()), rows
+        )
+        self.writes = image_manifest.paths(output_dir, records)
+
+    def todo(self, begun: bool) -> list[Task]:
+        """The files to index: all, unless the folder is complete."""
+        paths = [path for split in self._records.values() for path in split] if begun else []
+        return [Task(path, self._keys, self._sha256) for path in paths]
+
+    def size(self, task: Task) -> int:
+        """A file counts as one."""
+        return 1
+
+    def ended(self, task: Task, result: dict[str, Any]) -> None:
+        """Notes the contents of a file."""
+        self._results[task.path] = result
+
+    def outcome(self) -> tuple[image_manifest.Manifest, dict[str, str], dict[str, Any]]:
+        """(the Manifest, digests by path, what else manifest.json records).
+
+        Raises:
+          ValueError: a label is out of range, or has two names.
+        """
+        parts = {split: [self._results[path] for path in paths] for split, paths in self._records.items()}
+        classes, words, label_offset = classes_of(parts, self._keys, os.path.dirname(self._first))
+        splits = {
+            split: image_manifest.Split.of_files(
+                split, paths, [part["offsets"] for part in parts[split]], [part["bytes"] for part in parts[split]]
+            )
+            for split, paths in self._records.items()
+        }
+        sha256 = {path: result["sha256"] for path, result in self._results.items() if result["sha256"]}
+        texts = [self._texts.get(name, word) for name, word in zip(classes, words)]
+        manifest = image_manifest.Manifest(classes, self._keys.image, self._keys.label, label_offset, splits)
+        return manifest, sha256, {"texts": texts, "fixed": [], "left_out": [], "unused": {}}

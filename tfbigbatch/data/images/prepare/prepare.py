@@ -1,12 +1,15 @@
-"""From images as they come to a prepared folder: found, checked and written, and gone on with after a stop."""
+"""Prepares an image dataset: finds the images of a source, checks and writes them, and resumes after a stop."""
+
+from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Callable
+from typing import Any
 
 from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.images.prepare import existing
 from tfbigbatch.data.images.prepare.conversion import Conversion
-from tfbigbatch.data.images.prepare.indexing import Indexing
 from tfbigbatch.data.records import prepared_folder
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import processes as workers
@@ -18,12 +21,12 @@ class Options:
 
     Attributes:
       validation_labels, words: paths of text files, see layouts.find.
-      validation_share: what is held out of each class where there are no validation images; in [0, 1).
-      shards: dictionary from splits to their numbers of shards.
-      shard_megabytes: about how large the shards of other splits are, in 10^6 bytes.
-      seed: of the order of the images, and of what is held out.
-      max_bad_share: the share of all images that may be left out, in [0, 1].
-      sha256: whether to read TFRecords that are there already for their digests.
+      validation_share: fraction of each class that is held out where there are no validation images; in [0, 1).
+      shards: the number of shards, by split.
+      shard_megabytes: approximate size of the shards of other splits, in 10^6 bytes.
+      seed: of the order of the images, and of the held-out images.
+      max_bad_share: the largest fraction of all images that may be left out, in [0, 1].
+      sha256: whether to read existing TFRecords for their digests.
       processes: how many at once.
       overwrite: whether to replace what was prepared from another source or with other options.
     """
@@ -31,7 +34,7 @@ class Options:
     validation_labels: str | None = None
     words: str | None = None
     validation_share: float = 0.1
-    shards: dict = dataclasses.field(default_factory=dict)
+    shards: dict[str, int] = dataclasses.field(default_factory=dict)
     shard_megabytes: float = 128.0
     seed: int = 0
     max_bad_share: float = 0.01
@@ -39,7 +42,7 @@ class Options:
     processes: int = 1
     overwrite: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name, fine, expected in (
             ("validation_share", 0 <= self.validation_share < 1, "0 to less than 1"),
             ("max_bad_share", 0 <= self.max_bad_share <= 1, "0 to 1"),
@@ -50,22 +53,24 @@ class Options:
                 raise InputError(f"--{name}={getattr(self, name)}: expected {expected}.")
 
 
-def prepare(source, output_dir, options, say=lambda line: None):
-    """Makes a prepared folder of a source, or finds it made.
+def prepare(
+    source: str, output_dir: str, options: Options, say: Callable[[str], object] = lambda line: None
+) -> tuple[dict[str, Any], bool]:
+    """Makes a prepared folder from a source, unless it is complete already.
 
     Args:
       source: path, see layouts.UNDERSTOOD.
-      output_dir: the prepared folder; made where it does not exist.
+      output_dir: the prepared folder; created if it does not exist.
       options: Options.
       say: called with a line on what was found, before the long work begins.
 
     Returns:
-      (all that manifest.json says, as a dictionary; True where the folder held it already).
+      (the content of manifest.json; whether the folder was complete already).
 
     Raises:
-      ValueError: the source is not understood or not whole; too many images are bad; the folder holds
-        something else, or another command is at work in it; or it cannot be written.
-      Preempted: SIGINT or SIGTERM came; the same call goes on from there.
+      ValueError: the source is not understood or incomplete; too many images are bad; the folder holds
+        something else, is locked by another command, or cannot be written.
+      Preempted: SIGINT or SIGTERM was received; the same call resumes.
     """
     records = existing.find(source)
     outer, inner = os.path.realpath(source), os.path.realpath(output_dir)
@@ -76,27 +81,29 @@ def prepare(source, output_dir, options, say=lambda line: None):
         )
     with prepared_folder.lock(output_dir) as work:
         if records is not None:
-            return _carry_out(Indexing(source, records, output_dir, options), output_dir, options, say)
+            return _carry_out(existing.Indexing(source, records, output_dir, options), output_dir, options, say)
         with Conversion(source, work, output_dir, options) as conversion:
             return _carry_out(conversion, output_dir, options, say)
 
 
-def _carry_out(job, output_dir, options, say):
+def _carry_out(
+    job: Conversion | existing.Indexing, output_dir: str, options: Options, say: Callable[[str], object]
+) -> tuple[dict[str, Any], bool]:
     say(job.contents)
-    prepared_folder.claim(output_dir, job.plan, job.writes, options.overwrite)
+    prepared_folder.claim(output_dir, job.fingerprint, job.writes, options.overwrite)
     before = _whole(output_dir)
-    todo = job.todo(begun=before is None)
+    todo: list[Any] = job.todo(begun=before is None)
     if before is not None and not todo:
         return before, True
     with workers.progress_bar(job.total, job.total - sum(map(job.size, todo)), job.unit) as progress:
         workers.run_tasks(job.function, todo, processes=options.processes, ended=job.ended, progress=progress)
     manifest, sha256, about = job.outcome()
-    image_manifest.save(output_dir, manifest, sha256=sha256, about={**job.plan, **about})
-    return image_manifest.read(output_dir), False
+    image_manifest.save(output_dir, manifest, sha256=sha256, about={**job.fingerprint, **about})
+    return image_manifest.read(output_dir) or {}, False
 
 
-def _whole(output_dir):
-    """What the manifest says, where the folder is whole; else None."""
+def _whole(output_dir: str) -> dict[str, Any] | None:
+    """The content of manifest.json; None if the folder is incomplete."""
     try:
         image_manifest.load(output_dir)
     except InputError:
