@@ -13,13 +13,14 @@ import tfbigbatch.data
 from tests.data.bert import test_dataset as bert_sets
 from tests.data.translation import test_dataset as translation_pairs
 from tests.helpers import made_images
-from tfbigbatch.data import fake
+from tfbigbatch.data.bert import fake as fake_bert
 from tfbigbatch.data.bert.dataset import BertRecords
 from tfbigbatch.data.dataset import Dataset
 from tfbigbatch.data.images import fake as fake_images
 from tfbigbatch.data.images.dataset import ImageRecords
 from tfbigbatch.data.in_memory.arrays import Arrays
 from tfbigbatch.data.in_memory.features import Features
+from tfbigbatch.data.language_model import fake as fake_language
 from tfbigbatch.data.language_model.contiguous_batches import Streams
 from tfbigbatch.data.records.order import HostSlice
 from tfbigbatch.data.translation import fake as fake_translation
@@ -102,12 +103,12 @@ def fake_pictures(folder):
 
 
 def fake_text(folder):
-    corpus = fake.text()
+    corpus = fake_language.text()
     return Case(Streams(corpus.valid, len(corpus.vocabulary), 5, "fake"), 299, shuffles=False)
 
 
 def fake_pretraining(folder):
-    manifest = fake.pretraining(str(folder))
+    manifest = fake_bert.pretraining(str(folder))
     data = BertRecords(manifest.splits["train"], manifest, shuffle_window=50, threads=2)
     return Case(data, 64, counts=lambda weights: in_rows(weights["masked_lm"]), per_host=True)
 
