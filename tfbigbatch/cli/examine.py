@@ -78,7 +78,7 @@ def _write(report: Report, measurements: list[dict[str, Any]], results: str) -> 
     measurements.sort(
         key=lambda each: (order.index(_row_of(each)) if _row_of(each) in order else len(order), each["seed"])
     )
-    lines = list(checkpoint_report.table(measurements))
+    lines = checkpoint_report.table(measurements).markdown(padded=False)
     write_text(f"{results}.md", f"{report.title}\n\n" + "\n".join(lines) + "\n")
     checkpoint_report.figure(f"{results}.png", measurements, report.title, report.baseline)
     print("\n" + "\n".join(lines) + "\n")
@@ -97,13 +97,13 @@ def _examine(row: Any, run: Any, measurements: list[dict[str, Any]], path: str, 
     if options.last and run.status.get("step") in done:
         return
     # Imported late: TensorFlow takes seconds to import, and there may be nothing to do.
-    from tfbigbatch.reports.checkpoint_analysis import Examination, Probes
+    from tfbigbatch.reports.checkpoint_analysis import CheckpointAnalysis, Probes
 
     probes = Probes(options.fit_examples, options.sharpness_examples, options.noise_examples)
-    examination = Examination(run.directory, data_dir=options.data_dir, probes=probes)
-    steps = [step for step in (examination.steps[-1:] if options.last else examination.steps) if step not in done]
+    analysis = CheckpointAnalysis(run.directory, data_dir=options.data_dir, probes=probes)
+    steps = [step for step in (analysis.steps[-1:] if options.last else analysis.steps) if step not in done]
     for step in steps:
-        found = {"row": row.name, "batch_size": row.batch_size, "seed": run.seed, **examination.measure(step)}
+        found = {"row": row.name, "batch_size": row.batch_size, "seed": run.seed, **analysis.measure(step)}
         measurements.append(found)
         with open(path, "a", encoding="utf-8") as file:
             file.write(json.dumps(found) + "\n")

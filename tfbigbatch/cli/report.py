@@ -22,7 +22,7 @@ from absl import flags
 
 from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
-from tfbigbatch.reports.page import write_page
+from tfbigbatch.reports.html import write_page
 from tfbigbatch.reports.report import Report, make_folder
 from tfbigbatch.studies import study
 
@@ -61,7 +61,7 @@ def main(folders: Sequence[str]) -> None:
             raise InputError("--model_dir goes with --study; name run directories without a flag.")
         report = Report.of_folders(folders, options.target)
         parent = _common_parent(folders, options.results)
-    print("\n".join(report.table()) + "\n")
+    print("\n".join(report.table().markdown()) + "\n")
     path = options.results or os.path.join(parent, "report")
     make_folder(path)
     report.write_results(f"{path}.json")

@@ -96,7 +96,7 @@ def _study(options: flags.FlagValues) -> None:
         _train(options, entries, [options.study], write)
     finally:
         report = write()
-        print("\n" + "\n".join(report.table()) + "\n")
+        print("\n" + "\n".join(report.table().markdown()) + "\n")
         for file in (f"{path}.md", f"{path}.json", *report.write_plots(path)):
             print(f"written  {file}")
 
@@ -110,7 +110,7 @@ def _compare(options: flags.FlagValues) -> None:
     _train(options, entries, options.configs)
     report = Report(collect.of_entries(entries, options.model_dir))
     print(f"\n{time.perf_counter() - started:.0f} s in all\n")
-    print("\n".join(report.table()))
+    print("\n".join(report.table().markdown()))
     for path in written:
         report.write_results(f"{path}.json")
         report.write_curves(f"{path}.png")
@@ -129,7 +129,7 @@ def _tune(options: flags.FlagValues) -> None:
     _train(options, entries, [options.config])
     report = Report(collect.of_entries(entries, options.model_dir))
     print(f"\n{len(entries)} trials of {options.config}, best first\n")
-    print("\n".join(report.ranked().table()))
+    print("\n".join(report.ranked().table().markdown()))
     print()
     for path in written:
         report.write_results(f"{path}.json")

@@ -1,17 +1,24 @@
-"""Run directories read back: what was run, how far it got, and what it gave.
+"""Reads run directories into rows of runs: config, progress and results.
 
-Nothing here runs or changes anything, so it works beside runs that are still going.
+It changes nothing, so it also works on runs that are in progress.
 """
+
+from __future__ import annotations
 
 import dataclasses
 import json
 import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import DONE, RunDirectory, read_json
 from tfbigbatch.runs.stored_run import checked_config
+
+if TYPE_CHECKING:
+    from tfbigbatch.runs.metric import Metric
 
 NOT_STARTED = "not started"
 
@@ -22,28 +29,29 @@ class Run:
 
     Attributes:
       directory: its path; it need not exist yet.
-      seed: int.
-      config: plain nested dictionary; None before the run has started.
-      versions: of the packages; None before the run has started.
+      seed: of the config.
+      config: plain nested dictionary; empty before the run has started.
+      versions: of the packages; empty before the run has started.
       status: content of status.json; empty before the run has started.
     """
 
     directory: str
     seed: int
-    config: dict | None = None
-    versions: dict | None = None
-    status: dict = dataclasses.field(default_factory=dict)
+    config: dict[str, Any] = dataclasses.field(default_factory=dict)
+    versions: dict[str, str] = dataclasses.field(default_factory=dict)
+    status: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
-    def state(self):
+    def state(self) -> str:
+        """The status: done, diverged, preempted, running or NOT_STARTED."""
         return self.status.get("status", NOT_STARTED)
 
-    def value(self, metric):
-        """The metric at the end of a finished run; else None."""
+    def value(self, metric: Metric) -> float | None:
+        """The final metric of a finished run; else None."""
         return self.status.get("metrics", {}).get(metric.name) if self.state == DONE else None
 
-    def curve(self, metric):
-        """Update to value, at each evaluation."""
+    def curve(self, metric: Metric) -> dict[int, float]:
+        """The metric by step, at each evaluation."""
         rows = read_rows(os.path.join(self.directory, "metrics.jsonl"))
         return {
             row["step"]: row[metric.name]
@@ -54,30 +62,30 @@ class Run:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """Runs of one config that differ in the seed: a row of a table.
+    """Runs of one config at several seeds: a row of a table.
 
     Attributes:
       name: of the row.
       config: plain nested dictionary, at the first seed.
-      runs: list of Run.
-      tuned: words on how the recipe was found; may be empty.
+      runs: one for each seed.
+      tuned: how the recipe was found; may be empty.
     """
 
     name: str
-    config: dict
-    runs: list
+    config: dict[str, Any]
+    runs: list[Run]
     tuned: str = ""
 
     @property
-    def batch_size(self):
+    def batch_size(self) -> int:
         return self.config["batch_size"]
 
 
-def of_entries(entries, model_dir):
-    """One Row an Entry, from the run directories under `model_dir`.
+def of_entries(entries: Iterable[Any], model_dir: str) -> list[Row]:
+    """A Row for each `studies.Entry`, from the run directories under `model_dir`.
 
     Raises:
-      ValueError: a directory holds a run of another config than its entry's.
+      ValueError: a directory holds a run of a config other than its entry's.
     """
     rows = []
     for entry in entries:
@@ -90,15 +98,15 @@ def of_entries(entries, model_dir):
     return rows
 
 
-def found_in(folders):
-    """The run directories in and under `folders`, grouped by their configs apart from the seed.
+def found_in(folders: Iterable[str]) -> list[Row]:
+    """The run directories in and under `folders`, grouped by their configs except the seed.
 
-    A group is named by the fields in which the groups differ, its batch size apart: that has a column.
+    A group is named by the fields in which the groups differ, except the batch size, which has a column.
 
     Raises:
-      ValueError: there is no such folder, it holds no run, or one run lies there twice.
+      ValueError: there is no such folder, it holds no run, or the same run twice.
     """
-    groups = {}
+    groups: dict[str, dict[int, Run]] = {}
     for folder in folders:
         if not os.path.isdir(folder):
             what = "is a file" if os.path.exists(folder) else "does not exist"
@@ -115,7 +123,7 @@ def found_in(folders):
     return _named([[runs[seed] for seed in sorted(runs)] for runs in groups.values()])
 
 
-def only_task(rows):
+def only_task(rows: Iterable[Row]) -> str:
     """The task of all rows.
 
     Raises:
@@ -123,34 +131,34 @@ def only_task(rows):
     """
     found = sorted({row.config["task"] for row in rows})
     if len(found) > 1:
-        raise InputError(f"runs of several tasks: {', '.join(found)}. One table holds one; give the runs of one task.")
+        raise InputError(f"runs of several tasks: {', '.join(found)}. A table holds one; give the runs of one task.")
     return found[0]
 
 
-def differing(configs):
-    """The names of the fields in which flat dictionaries differ, sorted; an absent one counts as None."""
+def differing(configs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The names of the fields in which flat dictionaries differ, sorted; an absent field counts as None."""
     names = sorted({name for config in configs for name in config})
     return [name for name in names if len({str(config.get(name)) for config in configs}) > 1]
 
 
-def _read(path, seed=None):
+def _read(path: str, seed: int = 0) -> Run:
     stored = read_json(os.path.join(path, "config.json"))
     if stored is None:
         return Run(path, seed)
     checked_config(stored, os.path.join(path, "config.json"), needs=("task", "batch_size"))
     status = RunDirectory(path).status()
     config = experiment.completed(stored["config"])
-    return Run(path, config.get("seed", seed), config, stored.get("versions"), status)
+    return Run(path, config.get("seed", seed), config, stored.get("versions") or {}, status)
 
 
-# Fields that change what a run writes and how fast it is, and not what it gives.
-_ASIDE = {"batch_size", "log_every", "checkpoint_every", "keep_checkpoints", "histograms", "steps_per_execution"}
+# Fields that do not change the trained weights, and the batch size, which has a column.
+_NOT_IN_NAMES = {"batch_size", "log_every", "checkpoint_every", "keep_checkpoints", "histograms", "steps_per_execution"}
 
 
-def _named(groups):
+def _named(groups: Sequence[list[Run]]) -> list[Row]:
     flat = [experiment.flat({**runs[0].config, "seed": None}) for runs in groups]
     fields = differing(flat)
-    for chosen in ([name for name in fields if name not in _ASIDE], fields):
+    for chosen in ([name for name in fields if name not in _NOT_IN_NAMES], fields):
         names = [_name(config, chosen) for config in flat]
         if len(set(zip(names, (config["batch_size"] for config in flat)))) == len(flat):
             break
@@ -158,10 +166,10 @@ def _named(groups):
     return sorted(rows, key=lambda row: row.batch_size)
 
 
-def _name(config, fields):
+def _name(config: Mapping[str, Any], fields: Sequence[str]) -> str:
     shown = {field: field.rpartition(".")[2] for field in fields}
     last = list(shown.values())
-    # The inner name alone, where no other field has it.
+    # Only the last part of a field's name, where it is unique.
     return (
         ", ".join(
             f"{field if last.count(shown[field]) > 1 else shown[field]}={config[field]}"

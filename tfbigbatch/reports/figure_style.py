@@ -1,29 +1,42 @@
-"""What the plots of a report share: figure, axes and legend; colours and markers that do not need colour vision."""
+"""Shared style of the plots: figure, axes, legend, and colours and markers for colour-blind readers."""
+
+from __future__ import annotations
 
 import collections
 import contextlib
 import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from tfbigbatch.errors import missing_extra
+from tfbigbatch.reports.summary import Numbers
 from tfbigbatch.utils.files import writing_errors
 
-# Okabe and Ito's colours, less their yellow (too pale on white), and two of Tol's; black is the baseline's.
+if TYPE_CHECKING:
+    from tfbigbatch.runs.metric import Metric
+
+# Okabe and Ito's colours without yellow (too pale on white), and two of Tol's; black is for the baseline.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#999933")
 _MARKERS = "osD^vPX*"
-# Characters of a name on a line.
-_LONG = 36
+# Characters of a legend's line.
+_LEGEND_WIDTH = 36
 
 
 @contextlib.contextmanager
-def figure(path, title, count, panels=1, size=None):
-    """A figure and its axes, saved to `path`; with nothing to draw it says so in place of an empty plot.
+def figure(
+    path: str, title: str, count: int, panels: int = 1, size: tuple[float, float] | None = None
+) -> Iterator[tuple[Any, Any]]:
+    """A context with a figure and its axes, saved to `path` at the end.
 
     Args:
       path: of the PNG.
       title: of the figure.
-      count: of what is drawn.
-      panels: number of axes, two beside each other.
-      size: (width, height) in inches; None for the usual one.
+      count: number of things drawn; with 0 the title says that there is nothing yet.
+      panels: number of axes, in two columns.
+      size: (width, height) in inches; None for the default.
+
+    Raises:
+      ValueError: matplotlib is not installed, or the file cannot be written.
     """
     try:
         import matplotlib
@@ -42,7 +55,7 @@ def figure(path, title, count, panels=1, size=None):
         for spare in [] if panels == 1 else axes.flat[panels:]:
             spare.set_axis_off()
         title = title if count else f"{title}: nothing to draw yet"
-        # Names of runs may be long: about eleven of their letters go in an inch.
+        # Names of runs may be long: about eleven letters fit in an inch.
         made.suptitle(plain(textwrap.fill(title, int(11 * size[0]))), fontsize=11)
         with writing_errors(path):
             made.savefig(path, dpi=120)
@@ -50,20 +63,22 @@ def figure(path, title, count, panels=1, size=None):
         pyplot.close(made)
 
 
-def plain(text):
-    """A name as matplotlib shows it letter by letter: two dollars would make a formula of what is between them."""
+def plain(text: str) -> str:
+    """Text escaped for matplotlib, which sets what is between two dollar signs as a formula."""
     return text.replace("$", r"\$")
 
 
-def styles(summary, baseline):
-    """Name to the style of its line, the same in every plot of one report."""
+def styles(summary: Iterable[Numbers], baseline: str | None) -> dict[str | None, dict[str, Any]]:
+    """The line style of each row's name, the same in every plot of a report."""
     names = [name for name in dict.fromkeys(row["name"] for row in summary) if name != baseline]
-    found = {baseline: {"color": "black", "marker": "o", "linestyle": "--", "linewidth": 1.6, "markersize": 5}}
+    found: dict[str | None, dict[str, Any]] = {
+        baseline: {"color": "black", "marker": "o", "linestyle": "--", "linewidth": 1.6, "markersize": 5}
+    }
     for number, name in enumerate(names):
         found[name] = {
             "color": _COLOURS[number % len(_COLOURS)],
             "marker": _MARKERS[number % len(_MARKERS)],
-            # Past eight the colours come again, dashed.
+            # After eight lines the colours repeat, dashed.
             "linestyle": ("-", "--", ":", "-.")[number // len(_COLOURS) % 4],
             "linewidth": 1.6,
             "markersize": 5,
@@ -71,9 +86,10 @@ def styles(summary, baseline):
     return found
 
 
-def lines(summary, left_out):
-    """Name to its rows by batch size."""
-    found = {}
+def lines(summary: Iterable[Numbers], left_out: str | None) -> dict[str, list[Numbers]]:
+    """The rows of each name except one, sorted by batch size."""
+    summary = list(summary)
+    found: dict[str, list[Numbers]] = {}
     for row in sorted(summary, key=lambda row: row["batch_size"]):
         if row["name"] != left_out:
             found.setdefault(row["name"], []).append(row)
@@ -81,8 +97,8 @@ def lines(summary, left_out):
     return dict(sorted(found.items(), key=lambda line: order.index(line[0])))
 
 
-def places(rows_by_name):
-    """id of a row to where it stands: at its batch size, beside the other rows there, so that none hides another."""
+def positions(rows_by_name: Mapping[str, Sequence[Numbers]]) -> dict[int, float]:
+    """The x position of each row, by its id: its batch size, shifted so that rows at one batch size do not overlap."""
     by_batch = collections.defaultdict(list)
     for rows in rows_by_name.values():
         for row in rows:
@@ -94,25 +110,25 @@ def places(rows_by_name):
     }
 
 
-def legend_beside(axes):
-    """A legend outside, where there is something to name; long names are broken, to leave the axes their width."""
+def legend_beside(axes: Any) -> None:
+    """Adds a legend to the right of the axes, with long names wrapped, if anything has a label."""
     if axes.get_legend_handles_labels()[0]:
         legend = axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
         for label in legend.get_texts():
-            label.set_text(textwrap.fill(label.get_text(), _LONG, break_long_words=False))
+            label.set_text(textwrap.fill(label.get_text(), _LEGEND_WIDTH, break_long_words=False))
 
 
-def batch_axis(axes, batches):
-    """Batch sizes on the x-axis."""
+def batch_axis(axes: Any, batches: Iterable[int]) -> None:
+    """Makes the x-axis one of batch sizes, on a log scale."""
     axes.set_xscale("log", base=2)
     ticks = sorted(set(batches))
     axes.set_xticks(ticks, [f"{batch:,}" for batch in ticks])
     axes.minorticks_off()
-    axes.set_xlabel("batch size (examples an update, log scale)")
+    axes.set_xlabel("batch size (examples per step, log scale)")
     axes.grid(alpha=0.3)
 
 
-def percent(axes, metric):
-    """Shares of 1 in percent on the y-axis."""
+def percent(axes: Any, metric: Metric) -> None:
+    """Formats the y-axis in percent, if the metric is a fraction."""
     if metric.is_share:
         axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.4g}%")

@@ -1,74 +1,187 @@
-"""The pieces of a page that needs nothing but itself: escaped texts, pictures within, its style on top."""
+"""The HTML page of a report: one self-contained file, and the plots beside it."""
+
+from __future__ import annotations
 
 import base64
-import html
+import collections
+import dataclasses
+import importlib.resources
+import os
 import re
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-_STYLE = """
-body { margin: 0 auto; padding: 1rem; max-width: 75rem; font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a;
-  background: #fff; }
-h1 { font-size: 1.5rem; margin: 0 0 .5rem; } h2 { font-size: 1.2rem; margin: 2rem 0 .5rem; }
-nav a { margin-right: 1rem; white-space: nowrap; } a { color: #0072b2; } p { max-width: 48rem; }
-.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .875rem; }
-th, td { padding: .3rem .7rem; border-bottom: 1px solid #ddd; text-align: left; vertical-align: top; }
-th { white-space: nowrap; border-bottom: 2px solid #888; } td { overflow-wrap: break-word; max-width: 24rem; }
-td:first-child { min-width: 9rem; }
-td.number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
-figure { margin: 1rem 0; overflow-x: auto; } figcaption { font-size: .875rem; color: #444; }
-img { max-width: 100%; min-width: 38rem; height: auto; }
-"""
-# The page asks for nothing from elsewhere, and no browser would get it.
-_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+from tfbigbatch import experiment
+from tfbigbatch.errors import missing_extra
+from tfbigbatch.reports import collect
+from tfbigbatch.reports.run_plots import limits, run_curves, trust_map, trust_ratios
+from tfbigbatch.reports.table import Table, from_lines
+from tfbigbatch.runs.run_states import run_states
+from tfbigbatch.utils.files import write_text
+
+if TYPE_CHECKING:
+    from tfbigbatch.reports.collect import Row
+    from tfbigbatch.reports.report import Report
+
+_PNG_END = b"IEND\xaeB`\x82"
+_CAPTIONS = {
+    "batch": "Final metric against batch size. Bars are standard deviations over seeds.",
+    "curves": "Metric against steps: the mean over seeds, with the range shaded.",
+    "seconds": "Time of a run against batch size.",
+    "updates": "Steps to the target against batch size: along the dotted line twice the batch takes half of the steps.",
+}
+_NO_TRUST_RATIOS = (
+    "No run measured them. LARS and LAMB do with --config.instruments.layers.enabled=true, at the interval of "
+    "--config.instruments.layers.every."
+)
 
 
-def document(title, sections):
-    """A whole page.
+@dataclasses.dataclass(frozen=True)
+class Picture:
+    """A PNG inside the page."""
+
+    png: bytes
+    caption: str
+
+    @property
+    def base64(self) -> str:
+        """The PNG as text for a data: address."""
+        return base64.b64encode(self.png).decode("ascii")
+
+
+@dataclasses.dataclass(frozen=True)
+class Section:
+    """A part of the page: paragraphs, then tables, then pictures; without a heading it has no link."""
+
+    heading: str
+    paragraphs: Sequence[str] = ()
+    tables: Sequence[Table] = ()
+    pictures: Sequence[Picture] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.paragraphs or self.tables or self.pictures)
+
+
+def render(title: str, sections: Sequence[Section]) -> str:
+    """A whole page; every text is escaped.
+
+    Raises:
+      ValueError: jinja2 is not installed.
+    """
+    try:
+        import jinja2
+    except ImportError:
+        raise missing_extra("jinja2", "plot") from None
+    environment = jinja2.Environment(autoescape=True, trim_blocks=True, undefined=jinja2.StrictUndefined)
+    environment.tests["numeric"] = lambda cell: re.fullmatch(r"[-+]?[\d.,]+%?( ± [\d.,]+%?)?", cell) is not None
+    template = importlib.resources.files("tfbigbatch.reports").joinpath("templates", "report.html.j2")
+    return environment.from_string(template.read_text("utf-8")).render(title=title, sections=sections)
+
+
+def write_page(report: Report, path: str) -> list[str]:
+    """Writes PATH.html and, beside it, its plots; those that the runs drew are only in the page.
 
     Args:
-      title: text.
-      sections: list of (heading, list of pieces), of which the first stands below the title, without a heading.
+      report: of the runs.
+      path: of the files, without extension.
+
+    Returns:
+      The paths, the page's first.
+
+    Raises:
+      ValueError: matplotlib or jinja2 is not installed, or a file cannot be written.
     """
-    names = [f"s{number}" for number in range(len(sections))]
-    links = "\n".join(f'<a href="#{name}">{text(head)}</a>' for name, (head, _) in zip(names, sections) if head)
-    body = "\n".join(
-        f'<section id="{name}">\n{f"<h2>{text(head)}</h2>" if head else ""}\n' + "\n".join(pieces) + "\n</section>"
-        for name, (head, pieces) in zip(names, sections)
-    )
+    plots = report.write_plots(path)
+    all_runs = f"{path}_runs.png"
+    run_curves(all_runs, report.rows, report.scalars, f"{report.title}: all runs against steps")
+    trust = _write_trust_maps(report, path)
+    captioned = {file: _CAPTIONS[file[len(path) + 1 : -len(".png")]] for file in plots}
+    curves = [_picture(file, caption) for file, caption in captioned.items() if file.endswith("_curves.png")]
+    others = [_picture(file, caption) for file, caption in captioned.items() if not file.endswith("_curves.png")]
+    states = from_lines(run_states(report.rows, report.scalars, report.metric))
+    sections = [
+        Section("", [_overview(report)], [report.table()]),
+        Section("Runs", tables=[states]),
+        Section("Curves", pictures=[*curves, _picture(all_runs, "Every run, up to its last step.")]),
+        Section("Batch size", pictures=others),
+        Section(
+            "Trust ratios",
+            paragraphs=[] if trust else [_NO_TRUST_RATIOS],
+            pictures=[_picture(file, caption) for file, caption in trust],
+        ),
+        Section("Loss between and around weights", pictures=_drawn_by_runs(report.rows)),
+        _configs(report.rows),
+        Section("Versions", paragraphs=_versions(report.rows)),
+    ]
+    write_text(f"{path}.html", render(report.title, [section for section in sections if section]))
+    return [f"{path}.html", *plots, all_runs, *(file for file, _ in trust)]
+
+
+def _overview(report: Report) -> str:
+    states = collections.Counter({"done": "ended"}.get(run.state, run.state) for row in report.rows for run in row.runs)
+    counts = ", ".join(f"{count} {state}" for state, count in states.items())
+    target = "" if report.target is None else f" Target: {report.metric.shown_target(report.target)}."
+    written = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
+    total = sum(states.values())
     return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{text(_POLICY)}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{text(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
-        f"<h1>{text(title)}</h1>\n<nav>{links}</nav>\n{body}\n</body>\n</html>\n"
+        f"{total} run{'s' if total > 1 else ''}: {counts}.{target} As of {written}; the same command renews this page."
     )
 
 
-def text(words):
-    """Any words, with no character that means something to a browser."""
-    return html.escape(str(words), quote=True)
+def _write_trust_maps(report: Report, path: str) -> list[tuple[str, str]]:
+    """PATH_trust_1.png, ...: of each row's first run with trust ratios. Returns (path, caption) of each."""
+    found = []
+    for row in report.rows:
+        for run in row.runs:
+            layers = trust_ratios(report.scalars(run))
+            if layers:
+                found.append((f"{row.name} at {row.batch_size:,}, seed {run.seed}", layers))
+                break
+    least, largest = limits([layers for _, layers in found])
+    written = []
+    for number, (name, layers) in enumerate(found, 1):
+        file = f"{path}_trust_{number}.png"
+        trust_map(file, layers, f"Trust ratios: {name}", least, largest)
+        written.append((file, f"{name}: trust ratio of each variable. All heat maps have one colour scale."))
+    return written
 
 
-def paragraph(words):
-    return f"<p>{text(words)}</p>"
+def _drawn_by_runs(rows: Sequence[Row]) -> list[Picture]:
+    pictures = []
+    for row in rows:
+        for run in row.runs:
+            for name in ("interpolation", "surface"):
+                file = os.path.join(run.directory, "instruments", f"{name}.png")
+                png = _read(file) if os.path.exists(file) else b""
+                # A run may be writing it at this moment.
+                if png.endswith(_PNG_END):
+                    pictures.append(Picture(png, f"{row.name} at {row.batch_size:,}, seed {run.seed}: {name}"))
+    return pictures
 
 
-def table(lines):
-    """A table of texts: the headings, and a list a row. Numbers are set to the right."""
-    heads = "".join(f'<th scope="col">{text(cell)}</th>' for cell in lines[0])
-    rows = "\n".join(f"<tr>{''.join(map(_cell, line))}</tr>" for line in lines[1:])
-    return f'<div class="wide"><table>\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table></div>'
+def _configs(rows: Sequence[Row]) -> Section:
+    """The fields in which the rows differ, except the seed."""
+    if len(rows) == 1:
+        return Section("Configs", ["One config; apart from the seed nothing differs."])
+    flat = [experiment.flat({**row.config, "seed": None}) for row in rows]
+    fields = collect.differing(flat)
+    lines = [[row.name, *(str(config.get(field, "")) for field in fields)] for row, config in zip(rows, flat)]
+    words = "The fields that differ; all others are equal in all runs."
+    return Section("Configs", [words], [Table(["run", *fields], lines)])
 
 
-def picture(png, caption):
-    """A PNG, as bytes, within the page."""
-    data = base64.b64encode(png).decode("ascii")
-    # The caption stands for the picture too where it cannot be seen.
-    return (
-        f'<figure><img alt="{text(caption)}" src="data:image/png;base64,{data}">\n'
-        f"<figcaption>{text(caption)}</figcaption></figure>"
-    )
+def _versions(rows: Sequence[Row]) -> list[str]:
+    """A line for each set of package versions that runs used."""
+    used = [run.versions for row in rows for run in row.runs if run.versions]
+    lines = [", ".join(f"{name} {version}" for name, version in sorted(versions.items())) for versions in used]
+    return list(dict.fromkeys(lines))
 
 
-def _cell(cell):
-    number = re.fullmatch(r"[-+]?[\d.,]+%?( ± [\d.,]+%?)?", cell)
-    return f'<td class="number">{text(cell)}</td>' if number else f"<td>{text(cell)}</td>"
+def _picture(file: str, caption: str) -> Picture:
+    return Picture(_read(file), caption)
+
+
+def _read(file: str) -> bytes:
+    with open(file, "rb") as opened:
+        return opened.read()

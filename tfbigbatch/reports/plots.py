@@ -1,15 +1,25 @@
-"""The plots of a report, one function each."""
+"""The plots of a study: final metric, curves, steps to the target and time, against batch size."""
 
-import collections
+from __future__ import annotations
+
 import statistics
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tfbigbatch.reports import figure_style
+from tfbigbatch.reports.summary import CriticalBatch, Numbers
+
+if TYPE_CHECKING:
+    from tfbigbatch.reports.collect import Row
+    from tfbigbatch.runs.metric import Metric
 
 
-def against_batch(path, summary, metric, title, baseline=None):
-    """The metric at the end against batch size: a line a name, s.d. as bars, the baseline as a band.
+def against_batch(
+    path: str, summary: Sequence[Numbers], metric: Metric, title: str, baseline: str | None = None
+) -> None:
+    """The final metric against batch size: a line for each name, s.d. as error bars, the baseline as a band.
 
-    The axis is zoomed in to where most rows are; a point off it is a triangle at the edge, with its value.
+    The axis is zoomed to where most rows are; a point outside is a triangle at the edge, with its value.
     """
     shown = [row for row in summary if row["mean"] is not None]
     reference = _baseline(shown, baseline)
@@ -17,7 +27,7 @@ def against_batch(path, summary, metric, title, baseline=None):
     with figure_style.figure(path, title, len(shown)) as (figure, axes):
         means = [row["mean"] for row in shown]
         low, high = zoomed(means, metric)
-        # The bar of a point that is off the axis anyway would only stretch it.
+        # Error bars of points outside the axis do not stretch it.
         seen = [row for row in shown if low <= row["mean"] <= high]
         edges = [row["mean"] + sign * (row["standard_deviation"] or 0) for row in seen for sign in (0, 1, -1)]
         low, high = zoomed(means, metric, edges)
@@ -29,16 +39,17 @@ def against_batch(path, summary, metric, title, baseline=None):
                 reference["mean"], color="black", linewidth=1.2, linestyle="--", label=figure_style.plain(label)
             )
         lines = figure_style.lines(shown, baseline if reference is not None else None)
-        places, off = figure_style.places(lines), {}
+        positions = figure_style.positions(lines)
+        outside: dict[int, int] = {}
         for name, rows in lines.items():
-            batches = [places[id(row)] for row in rows]
+            batches = [positions[id(row)] for row in rows]
             means = [row["mean"] for row in rows]
             bars = [row["standard_deviation"] or 0 for row in rows]
             axes.errorbar(batches, means, bars, label=figure_style.plain(name), capsize=2.5, **styles[name])
             for batch, row in zip(batches, rows):
                 if not low <= row["mean"] <= high:
-                    rank = off[row["batch_size"]] = off.get(row["batch_size"], 0) + 1
-                    _off_the_axis(axes, batch, row["mean"], low, high, rank, metric, styles[name]["color"])
+                    rank = outside[row["batch_size"]] = outside.get(row["batch_size"], 0) + 1
+                    _mark_outside(axes, batch, row["mean"], (low, high), rank, metric, styles[name]["color"])
         axes.set_ylim(low, high)
         figure_style.batch_axis(axes, [row["batch_size"] for rows in lines.values() for row in rows])
         figure_style.percent(axes, metric)
@@ -46,15 +57,8 @@ def against_batch(path, summary, metric, title, baseline=None):
         figure_style.legend_beside(axes)
 
 
-def curves(path, rows, metric, title):
-    """The metric against updates: the mean of each row's seeds, from least to most shaded.
-
-    Args:
-      path: of the PNG.
-      rows: list of `runs.Row`; those still running are drawn as far as they are.
-      metric: `metric.Metric`.
-      title: of the figure.
-    """
+def curves(path: str, rows: Sequence[Row], metric: Metric, title: str) -> None:
+    """The metric against steps: the mean over each row's seeds, with the range shaded; runs in progress included."""
     styles = figure_style.styles([{"name": row.name} for row in rows], None)
     drawn = [(row, _mean_curve(row, metric)) for row in rows]
     ends = [curve.mean[-1] for _, curve in drawn if curve.steps]
@@ -62,13 +66,13 @@ def curves(path, rows, metric, title):
         for row, curve in drawn:
             _curve(axes, curve, f"{row.name} (batch {row.batch_size:,})", metric, styles[row.name])
         axes.set_xscale("log")
-        axes.set_xlabel("updates (log scale)")
+        axes.set_xlabel("steps (log scale)")
         _curve_axis(axes, ends, metric)
         axes.legend(frameon=False, fontsize=9, loc="lower right" if metric.higher_is_better else "upper right")
 
 
-def curves_by_batch(path, rows, metric, title, baseline=None):
-    """As `curves`, a panel a batch size; the baseline's end is a line across each."""
+def curves_by_batch(path: str, rows: Sequence[Row], metric: Metric, title: str, baseline: str | None = None) -> None:
+    """Like `curves`, with a panel for each batch size and a line at the baseline's final metric."""
     reference = next((row for row in rows if row.name == baseline), None)
     others = [row for row in rows if row is not reference] or rows
     drawn = {id(row): _mean_curve(row, metric) for row in rows}
@@ -86,26 +90,25 @@ def curves_by_batch(path, rows, metric, title, baseline=None):
                     _curve(panel, drawn[id(row)], row.name, metric, styles[row.name])
             panel.set_title(f"batch {batch:,}", fontsize=10)
             panel.set_xlim(left=0)
-            panel.set_xlabel("updates")
+            panel.set_xlabel("steps")
             _curve_axis(panel, ends, metric)
             figure_style.legend_beside(panel)
 
 
-def updates_to_target(path, summary, metric, title, target, baseline=None, critical=()):
-    """Updates to the target against batch size.
+def steps_to_target(
+    path: str,
+    summary: Sequence[Numbers],
+    metric: Metric,
+    title: str,
+    target: float,
+    baseline: str | None = None,
+    critical: Sequence[CriticalBatch] = (),
+) -> None:
+    """Steps to the target against batch size.
 
-    The ideal line, 1 / batch, goes through the baseline; without one, through the smallest batch that gets there.
-    Where the noise scale was measured, an upright line with its interval is the critical batch: well below it, updates
-    should fall as the ideal line does; well above it, hardly.
-
-    Args:
-      path: of the PNG.
-      summary: what `summary.summarise` gave.
-      metric: `metric.Metric`.
-      title: of the figure.
-      target: value of the metric.
-      baseline: name of the row that the ideal line goes through; None for none.
-      critical: list of `critical_batch.CriticalBatch`.
+    The ideal line, 1 / batch, goes through the baseline; without one, through the smallest batch that reaches the
+    target. Where the gradient noise scale was measured, a vertical line with its interval is the critical batch size:
+    well below it steps should fall like the ideal line, well above it hardly.
     """
     shown = [row for row in summary if row["updates_to_target"]]
     reference = _baseline(shown, baseline)
@@ -119,44 +122,46 @@ def updates_to_target(path, summary, metric, title, target, baseline=None, criti
             axes.plot(sorted(set(batches)), ideal, color="gray", linestyle=":", label="ideal: 1 / batch")
         names = list(dict.fromkeys(row["name"] for row in summary if row["mean"] is not None or row in shown))
         lines = figure_style.lines(shown, None)
-        places = figure_style.places(lines)
+        positions = figure_style.positions(lines)
         for name in names:
             rows = lines.get(name, [])
             label = name if rows else f"{name} (never)"
             values = [row["updates_to_target"] for row in rows]
-            axes.plot([places[id(row)] for row in rows], values, label=figure_style.plain(label), **styles[name])
+            axes.plot([positions[id(row)] for row in rows], values, label=figure_style.plain(label), **styles[name])
         figure_style.batch_axis(axes, batches)
         _critical_batches(axes, critical, batches, styles)
-        if shown:  # An axis without values cannot be logarithmic.
+        if shown:  # A log axis needs values.
             axes.set_yscale("log", base=2)
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-        axes.set_ylabel(f"updates to {metric.shown_target(target)} {metric.title} (log scale)")
+        axes.set_ylabel(f"steps to {metric.shown_target(target)} {metric.title} (log scale)")
         figure_style.legend_beside(axes)
 
 
-def seconds(path, summary, title, baseline=None):
+def seconds(path: str, summary: Sequence[Numbers], title: str, baseline: str | None = None) -> None:
     """Seconds of a run against batch size."""
     shown = [row for row in summary if row["seconds"] is not None]
     styles = figure_style.styles(summary, baseline)
     with figure_style.figure(path, title, len(shown)) as (figure, axes):
         lines = figure_style.lines(shown, None)
-        places = figure_style.places(lines)
+        positions = figure_style.positions(lines)
         for name, rows in lines.items():
             values = [row["seconds"] for row in rows]
-            axes.plot([places[id(row)] for row in rows], values, label=figure_style.plain(name), **styles[name])
+            axes.plot([positions[id(row)] for row in rows], values, label=figure_style.plain(name), **styles[name])
         figure_style.batch_axis(axes, [row["batch_size"] for row in shown])
         axes.set_ylim(bottom=0)
         axes.set_ylabel("seconds of a run, median")
         figure_style.legend_beside(axes)
 
 
-def zoomed(values, metric, edges=(), widen=1.0):
-    """The limits of a y-axis that tells the good values apart: the worst may fall off it.
+def zoomed(
+    values: Sequence[float], metric: Metric, edges: Iterable[float] = (), widen: float = 1.0
+) -> tuple[float, float]:
+    """The limits of a y-axis on which the good values can be told apart; the worst may be outside.
 
     Args:
-      values: what is drawn.
-      metric: `metric.Metric`.
-      edges: ends of error bars; those better than the best value stay on the axis.
+      values: of the points.
+      metric: tells which values are good.
+      edges: ends of error bars; those better than the best value stay inside.
       widen: factor of the span.
     """
     if not values:
@@ -171,22 +176,26 @@ def zoomed(values, metric, edges=(), widen=1.0):
     return outmost - 0.1 * span, best + 1.1 * span
 
 
-def _baseline(summary, name):
+def _baseline(summary: Iterable[Numbers], name: str | None) -> Numbers | None:
     return next((row for row in summary if row["name"] == name), None)
 
 
-_Curve = collections.namedtuple("_Curve", "steps mean least most")
+class _Curve(NamedTuple):
+    steps: list[int]
+    mean: list[float]
+    least: list[float]
+    most: list[float]
 
 
-def _mean_curve(row, metric):
-    """Over the seeds that have begun, at the steps that all of them reached."""
+def _mean_curve(row: Row, metric: Metric) -> _Curve:
+    """Over the seeds with evaluations, at the steps that all of them reached."""
     found = [curve for curve in (run.curve(metric) for run in row.runs) if curve]
     steps = sorted(set.intersection(*map(set, found))) if found else []
     values = [[curve[step] for curve in found] for step in steps]
     return _Curve(steps, [statistics.fmean(v) for v in values], [min(v) for v in values], [max(v) for v in values])
 
 
-def _curve(axes, curve, label, metric, style):
+def _curve(axes: Any, curve: _Curve, label: str, metric: Metric, style: dict[str, Any]) -> None:
     if curve.steps:
         colour = style["color"]
         label = figure_style.plain(f"{label}  {metric.shown(curve.mean[-1])}")
@@ -194,25 +203,27 @@ def _curve(axes, curve, label, metric, style):
         axes.fill_between(curve.steps, curve.least, curve.most, color=colour, alpha=0.15, linewidth=0)
 
 
-def _curve_axis(axes, ends, metric):
-    # Wider than for the ends alone: the way there is what a curve shows.
+def _curve_axis(axes: Any, ends: Sequence[float], metric: Metric) -> None:
+    # Wider than the final values need: a curve shows the way to them.
     axes.set_ylim(*zoomed(ends, metric, widen=2.0))
     axes.set_ylabel(metric.title)
     figure_style.percent(axes, metric)
     axes.grid(alpha=0.3)
 
 
-# How many times beyond the batches of the runs a critical batch is still drawn.
+# A critical batch size is drawn up to this factor beyond the batch sizes of the runs.
 _FAR = 16
 
 
-def _critical_batches(axes, critical, batches, styles):
+def _critical_batches(
+    axes: Any, critical: Sequence[CriticalBatch], batches: Sequence[int], styles: dict[str | None, dict[str, Any]]
+) -> None:
     low, high = min(batches) / _FAR, max(batches) * _FAR
     inside = [found for found in critical if low <= found.value <= high]
     for found in critical:
         colour = styles[found.name]["color"]
-        label = f"critical batch: {found.shown}" + ("" if found in inside else ", off the axis")
-        # Where it is off the axis, an empty line holds its place in the legend.
+        label = f"critical batch: {found.shown}" + ("" if found in inside else ", outside the axis")
+        # An empty line, for the legend.
         axes.plot([], [], color=colour, linestyle="-.", linewidth=1.2, label=figure_style.plain(label))
         if found in inside:
             axes.axvline(found.value, color=colour, linestyle="-.", linewidth=1.2)
@@ -222,7 +233,10 @@ def _critical_batches(axes, critical, batches, styles):
         axes.set_xlim(min(values) / 1.5, max(values) * 1.5)
 
 
-def _off_the_axis(axes, batch, value, low, high, rank, metric, colour):
+def _mark_outside(
+    axes: Any, batch: float, value: float, limits: tuple[float, float], rank: int, metric: Metric, colour: str
+) -> None:
+    low, high = limits
     below = value < low
     edge, toward = (low, 1) if below else (high, -1)
     axes.plot([batch], [edge], marker="v" if below else "^", color=colour, markersize=8, clip_on=False, zorder=5)

@@ -1,44 +1,55 @@
-"""What runs gave, written to files: table, results and plots, from their directories alone."""
+"""Report: table, results and plots of run directories."""
+
+from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from tfbigbatch.reports import collect, plots
-from tfbigbatch.reports.common_target import common_target
-from tfbigbatch.reports.critical_batch import of_row
-from tfbigbatch.reports.summary import summarise
-from tfbigbatch.reports.table import cells, table
+from tfbigbatch.reports.collect import Row, Run
+from tfbigbatch.reports.summary import common_target, critical_batch, summarise
+from tfbigbatch.reports.table import Table, results_table
 from tfbigbatch.runs.metric import Metric
 from tfbigbatch.runs.scalars import Scalars
 from tfbigbatch.utils.files import write_json, write_text, writing_errors
 
+if TYPE_CHECKING:
+    from tfbigbatch.studies import Study
 
-def make_folder(path):
-    """Makes the folder that files named `path` plus an ending go to.
 
-    For commands to call before their runs: what cannot be written is then an error now, and not in an hour.
-    """
+def make_folder(path: str) -> None:
+    """Makes the parent folder of `path`; called before the runs, so that a mistake is an error at the start."""
     folder = os.path.dirname(path) or "."
     with writing_errors(folder):
         os.makedirs(folder, exist_ok=True)
 
 
 class Report:
-    """The numbers of rows of one task, as they are now; reads the run directories at once.
+    """The results of rows of one task at this moment; reads the run directories when it is made.
 
     Args:
-      rows: list of `runs.Row`.
-      target: value of the task's metric; how soon the rows reach it is shown. None for not.
-      title: of the plots; None for the task's name.
-      baseline: name of the row that the others are held against; None for none.
+      rows: from `collect`.
+      target: value of the task's metric; the report shows the steps to it. None for none.
+      title: of table and plots; None for the task's name.
+      baseline: name of the row that the others are compared with; None for none.
       heading: of the table's first column.
 
     Attributes:
-      rows, target, title, baseline, heading: as given.
-      metric: `metric.Metric`, the target of the rows' task.
-      summary: what `summary.summarise` gave of the rows.
+      rows, target, title, baseline, heading: the arguments.
+      metric: the target of the rows' task.
+      summary: from `summary.summarise`.
     """
 
-    def __init__(self, rows, *, target=None, title=None, baseline=None, heading="run"):
+    def __init__(
+        self,
+        rows: list[Row],
+        *,
+        target: float | None = None,
+        title: str | None = None,
+        baseline: str | None = None,
+        heading: str = "run",
+    ) -> None:
         task = collect.only_task(rows)
         sets = sorted({row.config["evaluate_on"] for row in rows})
         self.metric = Metric.of_task(task, " or ".join(sets))
@@ -48,34 +59,34 @@ class Report:
         self.target = target
         self.baseline = baseline
         self.heading = heading
-        self._scalars = {}
+        self._scalars: dict[str, Scalars] = {}
 
     @classmethod
-    def of_study(cls, study, model_dir):
-        """The report of a `tfbigbatch.studies.study.Study` whose runs lie under `model_dir`."""
+    def of_study(cls, study: Study, model_dir: str) -> Report:
+        """The report of a study with its runs under `model_dir`."""
         rows = collect.of_entries(study.entries, model_dir)
         return cls(rows, target=study.target, title=study.title, baseline=study.baseline, heading="method")
 
     @classmethod
-    def of_folders(cls, folders, target=None):
+    def of_folders(cls, folders: Iterable[str], target: float | None = None) -> Report:
         """The report of the run directories in and under some folders.
 
         Args:
-          folders: list of paths.
-          target: value of the metric; None for one that half of the finished rows reach, where batch sizes differ.
+          folders: their paths.
+          target: value of the metric; None for `summary.common_target`.
         """
         rows = collect.found_in(folders)
         metric = Metric.of_task(collect.only_task(rows))
         return cls(rows, target=common_target(rows, metric) if target is None else target)
 
-    def scalars(self, run):
-        """The `Scalars` of a `runs.Run`, as they were when they were first asked for."""
+    def scalars(self, run: Run) -> Scalars:
+        """The scalars of a run, as they were at the first call."""
         if run.directory not in self._scalars:
             self._scalars[run.directory] = Scalars(run.directory)
         return self._scalars[run.directory]
 
-    def ranked(self):
-        """The same rows, the best first."""
+    def ranked(self) -> Report:
+        """The same rows, best first."""
         rows = list(zip(self.summary, self.rows))
         rows.sort(key=lambda pair: self.metric.order(pair[0]["mean"]))
         return Report(
@@ -86,24 +97,21 @@ class Report:
             heading=self.heading,
         )
 
-    def table(self):
-        """The lines of a Markdown table."""
-        return table(self.summary, self.metric, self.target, self.heading)
+    def table(self) -> Table:
+        """The summary as a table."""
+        return results_table(self.summary, self.metric, self.target, self.heading)
 
-    def cells(self):
-        """The same table as lists of texts."""
-        return cells(self.summary, self.metric, self.target, self.heading)
+    def write_table(self, path: str) -> None:
+        """Writes the table as Markdown."""
+        write_text(path, f"{self.title}\n\n" + "\n".join(self.table().markdown()) + "\n")
 
-    def write_table(self, path):
-        write_text(path, f"{self.title}\n\n" + "\n".join(self.table()) + "\n")
-
-    def write_results(self, path):
-        """The summary as JSON, with the configs and versions that gave it, and no path of the machine."""
+    def write_results(self, path: str) -> None:
+        """Writes the summary as JSON, with configs and package versions, and without paths of this machine."""
         started = [[run.versions for run in row.runs if run.versions] for row in self.rows]
-        versions = next((found[0] for found in started if found), {})
-        listed = []
+        versions: dict[str, str] = next((found[0] for found in started if found), {})
+        listed: list[dict[str, Any]] = []
         for numbers, found in zip(self.summary, started):
-            # One set of versions for all; a row that also ran under another says so.
+            # The common versions once; others with their rows.
             others = [other for other in found if other != versions]
             listed.append({**numbers, **({"other_versions": others} if others else {})})
         content = {
@@ -115,24 +123,20 @@ class Report:
         }
         write_json(path, content)
 
-    def write_curves(self, path):
-        """A PNG of the metric against updates, all rows in one plot."""
-        plots.curves(path, self.rows, self.metric, f"{self.title}: {self.metric.name} against updates")
+    def write_curves(self, path: str) -> None:
+        """Writes a PNG of the metric against steps, all rows in one plot."""
+        plots.curves(path, self.rows, self.metric, f"{self.title}: {self.metric.name} against steps")
 
-    def write_plots(self, path):
-        """PATH_batch.png, PATH_curves.png, PATH_seconds.png, and PATH_updates.png where there is a target.
-
-        Returns:
-          The paths.
-        """
+    def write_plots(self, path: str) -> list[str]:
+        """Writes PATH_batch.png, _curves.png, _seconds.png, and _updates.png with a target; returns the paths."""
         name, title, baseline = self.metric.name, self.title, self.baseline
         written = [f"{path}_{plot}.png" for plot in ("batch", "curves", "seconds")]
         plots.against_batch(written[0], self.summary, self.metric, f"{title}: {name} against batch", baseline)
-        plots.curves_by_batch(written[1], self.rows, self.metric, f"{title}: {name} against updates", baseline)
+        plots.curves_by_batch(written[1], self.rows, self.metric, f"{title}: {name} against steps", baseline)
         plots.seconds(written[2], self.summary, f"{title}: time against batch", baseline)
         if self.target is not None:
             written.append(f"{path}_updates.png")
-            goal = f"{title}: updates to {self.metric.shown_target(self.target)}"
-            critical = [found for found in (of_row(row, self.scalars) for row in self.rows) if found]
-            plots.updates_to_target(written[3], self.summary, self.metric, goal, self.target, baseline, critical)
+            goal = f"{title}: steps to {self.metric.shown_target(self.target)}"
+            critical = [found for found in (critical_batch(row, self.scalars) for row in self.rows) if found]
+            plots.steps_to_target(written[3], self.summary, self.metric, goal, self.target, baseline, critical)
         return written

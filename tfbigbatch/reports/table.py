@@ -1,53 +1,85 @@
-"""The numbers of a summary as a table: its cells, and the same in Markdown."""
+"""The table of a report: one model, rendered as Markdown here and as HTML by `html`."""
 
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from tfbigbatch.reports.summary import Numbers
 from tfbigbatch.runs.run_directory import DIVERGED, DONE, RUNNING
 
+if TYPE_CHECKING:
+    from tfbigbatch.runs.metric import Metric
 
-def table(summary, metric, target=None, heading="run"):
-    """The lines of a Markdown table, a line a row.
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """Cells as text, with headings.
+
+    Attributes:
+      headings: of the columns.
+      rows: one text for each column.
+      texts: the headings of the columns that hold words; all others are aligned to the right.
+    """
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    texts: frozenset[str] = frozenset()
+
+    def markdown(self, padded: bool = True) -> list[str]:
+        """The lines of a Markdown table; `padded` aligns the columns in plain text as well."""
+        if not padded:
+            rule = "".join("---|" if heading in self.texts else "---:|" for heading in self.headings)
+            return [f"| {' | '.join(line)} |" if line else f"|{rule}" for line in (self.headings, (), *self.rows)]
+        widths = [max(3, *map(len, column)) for column in zip(self.headings, *self.rows)]
+        is_text = [heading in self.texts for heading in self.headings]
+        rules = ["-" * width if text else "-" * (width - 1) + ":" for width, text in zip(widths, is_text)]
+        return [
+            "| " + " | ".join(c.ljust(w) if text else c.rjust(w) for c, w, text in zip(line, widths, is_text)) + " |"
+            for line in (self.headings, rules, *self.rows)
+        ]
+
+
+def results_table(
+    summary: Sequence[Numbers], metric: Metric, target: float | None = None, heading: str = "run"
+) -> Table:
+    """The table of a summary.
 
     Args:
-      summary: what `summary.summarise` gave.
-      metric: `metric.Metric`.
-      target: value of the metric whose updates have a column; None for no such column.
+      summary: from `summary.summarise`.
+      metric: the task's target.
+      target: value of the metric; adds a column with the steps to it.
       heading: of the first column.
     """
-    lines = cells(summary, metric, target, heading)
-    texts = {heading, "tuned"}
-    widths = [max(3, *(len(line[column]) for line in lines)) for column in range(len(lines[0]))]
-    left = [name in texts for name in lines[0]]
-    rules = ["-" * width if is_left else "-" * (width - 1) + ":" for width, is_left in zip(widths, left)]
-    return [_line(line, widths, left) for line in (lines[0], rules, *lines[1:])]
-
-
-def cells(summary, metric, target=None, heading="run"):
-    """The same table as lists of texts: the headings, and a list a row."""
     counts = {len(row["seeds"]) for row in summary}
-    whole = all(state == DONE for row in summary for state in row["status"])
-    # One number of seeds for all stands in the heading; else it has a column, which also tells of missing ones.
-    alike = whole and len(counts) == 1
+    finished = all(state == DONE for row in summary for state in row["status"])
+    # The number of seeds is in the heading where all rows have it; else in a column that also shows missing runs.
+    uniform = finished and len(counts) == 1
     title = metric.title
     if counts != {1}:
-        title += ", mean ± s.d." + (f" of {max(counts)} seeds" if alike else "")
-    columns = [
+        title += ", mean ± s.d." + (f" of {max(counts)} seeds" if uniform else "")
+    columns: list[tuple[str, Callable[[Numbers], str]]] = [
         (heading, lambda row: row["name"]),
         ("batch", lambda row: f"{row['batch_size']:,}"),
         (title, lambda row: _value(row, metric)),
-        *([] if alike else [("seeds", _seeds)]),
+        *([] if uniform else [("seeds", _seeds)]),
         ("steps", lambda row: _number(row["steps"])),
         *([] if target is None else [(f"steps to {metric.shown_target(target)}", _steps_to_target)]),
         ("seconds", lambda row: "" if row["seconds"] is None else f"{row['seconds']:,.1f}"),
         *([("tuned", lambda row: row["tuned"])] if any(row["tuned"] for row in summary) else []),
     ]
-    return [[name for name, _ in columns], *([cell(row) for _, cell in columns] for row in summary)]
+    rows = [[cell(row) for _, cell in columns] for row in summary]
+    return Table([name for name, _ in columns], rows, frozenset({heading, "tuned"}))
 
 
-def _line(cells, widths, left):
-    padded = (cell.ljust(w) if is_left else cell.rjust(w) for cell, w, is_left in zip(cells, widths, left))
-    return "| " + " | ".join(padded) + " |"
+def from_lines(lines: Iterable[Sequence[str]]) -> Table:
+    """A Table from its headings followed by its rows."""
+    headings, *rows = lines
+    return Table(headings, rows)
 
 
-def _value(row, metric):
+def _value(row: Numbers, metric: Metric) -> str:
     diverged = row["status"].count(DIVERGED)
     if diverged:
         return "diverged" if diverged == len(row["status"]) else f"{diverged} of {len(row['status'])} diverged"
@@ -61,16 +93,16 @@ def _value(row, metric):
     return row["status"][0]
 
 
-def _seeds(row):
+def _seeds(row: Numbers) -> str:
     ended, of = sum(state in (DONE, DIVERGED) for state in row["status"]), len(row["seeds"])
     return str(of) if ended == of else f"{ended} of {of}"
 
 
-def _steps_to_target(row):
+def _steps_to_target(row: Numbers) -> str:
     if row["updates_to_target"] is not None:
         return _number(round(row["updates_to_target"]))
     return "never" if any(state in (DONE, DIVERGED) for state in row["status"]) else ""
 
 
-def _number(value):
+def _number(value: int | None) -> str:
     return "" if value is None else f"{value:,}"
