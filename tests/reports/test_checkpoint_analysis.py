@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from tfbigbatch import experiment, train
 from tfbigbatch.reports import checkpoint_report
-from tfbigbatch.reports.checkpoint_analysis import Examination, Probes
+from tfbigbatch.reports.checkpoint_analysis import CheckpointAnalysis, Probes
 
 PROBES = Probes(fit=256, sharpness=128, noise=1024)
 
@@ -24,9 +24,9 @@ def run_directory(tmp_path, quick_config):
 
 def test_checkpoints_are_measured_from_the_first_weights_on(run_directory):
     status, directory = run_directory()
-    examination = Examination(directory, probes=PROBES)
-    assert examination.steps == [0, 8, 16, 24]
-    looks = {step: examination.measure(step) for step in (0, 24, 8)}
+    analysis = CheckpointAnalysis(directory, probes=PROBES)
+    assert analysis.steps == [0, 8, 16, 24]
+    looks = {step: analysis.measure(step) for step in (0, 24, 8)}
     assert looks[0]["distance"] == 0.0 and 0.0 < looks[8]["distance"] < looks[24]["distance"]
     assert looks[24]["test_accuracy"] == pytest.approx(status["metrics"]["accuracy"])
     assert looks[24]["test_cross_entropy"] == pytest.approx(status["metrics"]["cross_entropy"], rel=1e-5)
@@ -37,12 +37,12 @@ def test_checkpoints_are_measured_from_the_first_weights_on(run_directory):
     for name in ("train_accuracy", "train_cross_entropy", "eigenvalue_1", "trace", "rise", "critical_batch_size"):
         assert np.isfinite(looks[24][name]), name
     # A look leaves nothing behind.
-    assert examination.measure(8) == looks[8]
+    assert analysis.measure(8) == looks[8]
 
 
 def test_the_first_weights_are_those_of_the_run(run_directory):
     _, directory = run_directory(schedule__learning_rate=1e-30)
-    look = Examination(directory, probes=PROBES).measure(24)
+    look = CheckpointAnalysis(directory, probes=PROBES).measure(24)
     assert look["distance"] < 1e-20
 
 
@@ -50,25 +50,25 @@ def test_the_first_weights_are_those_of_the_run(run_directory):
 def test_adasum_and_simulated_replicas_need_none(run_directory):
     optimizer = {"name": "momentum", "momentum": 0.9, "adasum": True}
     _, directory = run_directory(optimizer=optimizer, simulated_replicas=2)
-    assert Examination(directory, probes=PROBES).measure(24)["distance"] > 0.0
+    assert CheckpointAnalysis(directory, probes=PROBES).measure(24)["distance"] > 0.0
 
 
 def test_a_task_of_streams_is_refused(tmp_path):
     config = experiment.shrink(experiment.new("lstm_language_model"))
     train.run(config, model_dir=str(tmp_path / "run"), use_fake_data=True)
     with pytest.raises(ValueError, match="in streams"):
-        Examination(str(tmp_path / "run"), use_fake_data=True)
+        CheckpointAnalysis(str(tmp_path / "run"), use_fake_data=True)
 
 
 def test_what_is_no_run_is_named(tmp_path):
     with pytest.raises(ValueError, match="holds no run"):
-        Examination(str(tmp_path))
+        CheckpointAnalysis(str(tmp_path))
 
 
 def test_a_checkpoint_that_is_not_there_is_named(run_directory):
     _, directory = run_directory()
     with pytest.raises(ValueError, match=r"expected one of \[0, 8, 16, 24\]"):
-        Examination(directory, probes=PROBES).measure(9)
+        CheckpointAnalysis(directory, probes=PROBES).measure(9)
 
 
 @pytest.mark.parametrize("sizes", [{"fit": 100}, {"noise": 64}])
@@ -93,7 +93,7 @@ def test_the_table_shows_the_last_checkpoints_of_all_seeds():
         for seed in (0, 1)
         for step in (0, 40)
     ]
-    header, _, row = list(checkpoint_report.table(looks))
+    header, _, row = checkpoint_report.table(looks).markdown(padded=False)
     cells = dict(zip((cell.strip() for cell in header.split("|")), (cell.strip() for cell in row.split("|"))))
     assert cells["updates"] == "40" and cells["seeds"] == "2" and cells["batch"] == "4,096"
     assert cells["gap"] == "5.00% ± 7.07%" and cells["distance"] == "2 ± 0" and cells["largest eigenvalue"] == ""

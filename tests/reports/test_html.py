@@ -1,7 +1,15 @@
 import base64
 import html.parser
+import os
+import re
 
-from tfbigbatch.reports import html as markup
+import pytest
+
+from tests.helpers import made_runs
+from tfbigbatch import experiment
+from tfbigbatch.reports.html import Picture, Section, render, write_page
+from tfbigbatch.reports.report import Report
+from tfbigbatch.reports.table import Table
 
 
 class Reader(html.parser.HTMLParser):
@@ -19,26 +27,104 @@ class Reader(html.parser.HTMLParser):
         self.words += data
 
 
-def test_no_name_is_more_than_text():
+def test_names_are_escaped():
     name = "<script>alert('&\"')</script>"
-    pieces = [markup.paragraph(name), markup.table([[name], [name]]), markup.picture(b"png", name)]
-    read = Reader(markup.document(name, [("", pieces), (name, pieces)]))
+    parts = {"paragraphs": [name], "tables": [Table([name], [[name]])], "pictures": [Picture(b"png", name)]}
+    read = Reader(render(name, [Section("", **parts), Section(name, **parts)]))
     assert "script" not in [tag for tag, _ in read.elements] and read.words.count(name) == 12
     assert [attributes["alt"] for tag, attributes in read.elements if tag == "img"] == [name, name]
 
 
+def test_template_syntax_in_a_name_is_plain_text():
+    name = "{{ 1 + 1 }}{% raw %}{# x #}"
+    assert Reader(render(name, [Section(name, [name])])).words.count(name) == 5
+
+
 def test_a_picture_is_within_the_page():
-    ((_, attributes), *_) = Reader(markup.picture(b"\x89PNG", "a")).elements[1:]
+    read = Reader(render("a", [Section("", pictures=[Picture(b"\x89PNG", "a")])]))
+    ((_, attributes),) = [element for element in read.elements if element[0] == "img"]
     kind, data = attributes["src"].split(",")
     assert kind == "data:image/png;base64" and base64.b64decode(data) == b"\x89PNG"
 
 
 def test_links_lead_to_sections():
-    read = Reader(markup.document("a", [("", []), ("Runs", []), ("Curves", [])]))
+    read = Reader(render("a", [Section(""), Section("Runs"), Section("Curves")]))
     targets = [attributes["href"][1:] for tag, attributes in read.elements if tag == "a"]
-    assert len(targets) == 2 and set(targets) <= {attributes.get("id") for _, attributes in read.elements}
+    assert len(set(targets)) == 2 and set(targets) <= {attributes.get("id") for _, attributes in read.elements}
 
 
-def test_numbers_stand_to_the_right():
-    read = Reader(markup.table([["a"], ["1,024"], ["98.44% ± 0.42%"], ["-3.5"], ["LEGW 2"], [""]]))
+def test_numbers_are_aligned_to_the_right():
+    table = Table(["a"], [["1,024"], ["98.44% ± 0.42%"], ["-3.5"], ["LEGW 2"], [""]])
+    read = Reader(render("a", [Section("", tables=[table])]))
     assert [attributes.get("class") for tag, attributes in read.elements if tag == "td"] == ["number"] * 3 + [None] * 2
+
+
+def config(**fields):
+    made = experiment.new("digits_lstm").to_dict()
+    return {**made, **fields}
+
+
+def look(step):
+    noise = {"critical_batch_size": 40.0 + step, "low": 20.0, "high": 90.0}
+    return {
+        "loss": 1.0 / step,
+        **{f"noise_scale/{name}": value for name, value in noise.items()},
+        "layers/trust_ratio/lstm/kernel": 0.1 * step,
+        "layers/trust_ratio/logits/bias": 1.0,
+    }
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """One run that ended, with instruments; one that is going; one that is gone; and one that has just begun."""
+    made_runs.write(tmp_path / "a", config(), 0.9, train={step: look(step) for step in (5, 10)})
+    made_runs.write(tmp_path / "b", config(batch_size=64), 0.8, train={5: look(5)})
+    going = tmp_path / "going"
+    made_runs.write(
+        going, config(batch_size=128, optimizer={"name": "<b>&"}), status="running", step=0, curve={4: 0.25}
+    )
+    with open(going / "metrics.jsonl", "a") as file:
+        file.write('{"step": 8, "split": "eval", "accu')
+    made_runs.write(tmp_path / "gone", config(batch_size=256), status="diverged", step=9, reason="loss became nan")
+    made_runs.write(tmp_path / "new", config(batch_size=512))
+    for name in ("status.json", "metrics.jsonl"):
+        os.remove(tmp_path / "new" / name)
+    return tmp_path
+
+
+def test_the_page_holds_all_and_asks_for_nothing(folder, tmp_path):
+    report = Report.of_folders([str(folder)])
+    (tmp_path / "a" / "instruments").mkdir()
+    (tmp_path / "out").mkdir()
+    written = write_page(report, str(tmp_path / "out" / "page"))
+    page = (tmp_path / "out" / "page.html").read_text()
+    read = Reader(page)
+    for words in ("5 runs: 2 ended, 1 running, 1 diverged, 1 not started", "diverged: loss became nan", "none yet"):
+        assert words in read.words
+    assert "25.00% at 4" in read.words and "Target: 80%" in read.words
+    assert "optimizer.name" in read.words and "<b>&" in read.words and "keep_checkpoints" not in read.words
+    pictures = [attributes["src"] for tag, attributes in read.elements if tag == "img"]
+    pngs = [path for path in written if path.endswith(".png")]
+    assert [path.rpartition("_")[2] for path in pngs] == [
+        *("batch.png", "curves.png", "seconds.png", "updates.png", "runs.png", "1.png", "2.png")
+    ]
+    within = {base64.b64decode(source.partition(",")[2]) for source in pictures}
+    assert within == {open(path, "rb").read() for path in pngs}
+    assert not re.search(r"(?:src|href)\s*=\s*\"(?!data:|#)|url\(|@import|<script|<link", page)
+
+
+def test_pictures_that_a_run_drew_are_within_once_they_are_whole(folder, tmp_path):
+    (tmp_path / "a" / "instruments").mkdir()
+    png = b"\x89PNG...IEND\xaeB`\x82"
+    (tmp_path / "a" / "instruments" / "interpolation.png").write_bytes(png)
+    (tmp_path / "a" / "instruments" / "surface.png").write_bytes(png[:-4])
+    write_page(Report.of_folders([str(folder / "a")]), str(tmp_path / "page"))
+    page = (tmp_path / "page.html").read_text()
+    assert base64.b64encode(png).decode() in page and base64.b64encode(png[:-4]).decode() + '"' not in page
+    assert "seed 0: interpolation" in page and "surface" not in page
+
+
+def test_a_run_that_has_just_started_has_a_page(folder, tmp_path):
+    write_page(Report.of_folders([str(folder / "new")]), str(tmp_path / "page"))
+    words = Reader((tmp_path / "page.html").read_text()).words
+    assert "1 run: 1 not started" in words and "No run measured them" in words and "nothing differs" in words

@@ -1,11 +1,15 @@
+import math
+
 import pytest
 
 from tests.helpers import made_rows, made_runs
 from tfbigbatch.reports import collect
-from tfbigbatch.reports.summary import summarise
+from tfbigbatch.reports.collect import Row, Run
+from tfbigbatch.reports.summary import common_target, critical_batch, summarise
 from tfbigbatch.runs.metric import Metric
+from tfbigbatch.runs.scalars import Scalars
 
-ACCURACY = Metric("accuracy")
+ACCURACY, PERPLEXITY = Metric("accuracy"), Metric("perplexity", higher_is_better=False)
 
 
 def numbers(*states, **fields):
@@ -52,3 +56,60 @@ def test_updates_and_seconds_to_the_target(tmp_path, higher, values, target):
     assert reached["updates_to_target"] == 25 and reached["seconds_to_target"] == pytest.approx(5.0)
     (never,) = summarise(rows, metric, 1.0)
     assert never["updates_to_target"] is None and never["seconds_to_target"] is None
+
+
+def rows_of(tmp_path, metric, *bests):
+    """A row for each list of its seeds' values, each at twice the batch of the one before; None is of a running one."""
+    made = []
+    for number, values in enumerate(bests):
+        runs = []
+        for seed, value in enumerate(values):
+            directory = tmp_path / f"{number}-{seed}"
+            curve = {} if value is None else {10: value, 20: value}
+            made_runs.write(directory, {}, metric=metric.name, curve=curve)
+            runs.append(Run(str(directory), seed, {}, {}, {"status": "running" if value is None else "done"}))
+        made.append(Row(str(number), {"batch_size": 32 * 2**number}, runs))
+    return made
+
+
+def test_every_seed_of_half_of_the_rows_reaches_it(tmp_path):
+    assert common_target(rows_of(tmp_path, ACCURACY, [0.99, 0.98], [0.9766, 0.99], [0.3, 0.2]), ACCURACY) == 0.976
+
+
+def test_where_less_is_better_it_is_rounded_up(tmp_path):
+    assert common_target(rows_of(tmp_path, PERPLEXITY, [115.81], [128.02], [494.0]), PERPLEXITY) == pytest.approx(129.0)
+
+
+@pytest.mark.parametrize("bests", [[[0.9]], [[0.9], [None]], [[0.9, None], [0.8]]])
+def test_it_takes_two_batch_sizes_that_have_ended(tmp_path, bests):
+    assert common_target(rows_of(tmp_path, ACCURACY, *bests), ACCURACY) is None
+
+
+def test_a_metric_of_zero_is_a_target_too(tmp_path):
+    assert common_target(rows_of(tmp_path, ACCURACY, [0.0], [0.0]), ACCURACY) == 0.0
+
+
+def measured(tmp_path, train):
+    made_runs.write(tmp_path, {}, train=train)
+    return critical_batch(made_rows.row("LEGW", "running"), lambda run: Scalars(str(tmp_path)))
+
+
+def noise(**values):
+    return {f"noise_scale/{name}": value for name, value in values.items()}
+
+
+def test_the_last_look_counts(tmp_path):
+    looks = {5: noise(critical_batch_size=90.0), 10: noise(critical_batch_size=340.0, low=210.0, high=600.0)}
+    found = measured(tmp_path, looks)
+    assert (found.value, found.low, found.high, found.step) == (340.0, 210.0, 600.0, 10)
+    assert found.shown == "LEGW at 512, step 10: 340 (210 to 600)"
+
+
+def test_an_interval_may_be_open(tmp_path):
+    found = measured(tmp_path, {10: noise(critical_batch_size=340.0, low=210.0)})
+    assert found.high == math.inf and found.shown.endswith("(210 to ∞)")
+
+
+def test_there_is_none_where_none_was_measured(tmp_path):
+    assert measured(tmp_path, {10: {"loss": 1.0}}) is None
+    assert measured(tmp_path, {10: noise(critical_batch_size=-3.0)}) is None

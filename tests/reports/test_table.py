@@ -1,13 +1,13 @@
 from tests.helpers.made_rows import row
 from tfbigbatch.reports.summary import summarise
-from tfbigbatch.reports.table import table
+from tfbigbatch.reports.table import results_table
 from tfbigbatch.runs.metric import Metric
 
 ACCURACY = Metric("accuracy")
 
 
 def lines(*rows, metric=ACCURACY, **options):
-    made = table(summarise(rows, metric, options.get("target")), metric, **options)
+    made = results_table(summarise(rows, metric, options.get("target")), metric, **options).markdown()
     assert len({len(line) for line in made}) == 1
     return made
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.helpers import preloaded
 from tfbigbatch import experiment, tasks, train
-from tfbigbatch.reports.checkpoint_analysis import Examination, Probes
+from tfbigbatch.reports.checkpoint_analysis import CheckpointAnalysis, Probes
 from tfbigbatch.reports.report import Report
 from tfbigbatch.studies.series import run_series
 from tfbigbatch.studies.study import Entry
@@ -38,8 +38,8 @@ def test_it_is_trained_resumed_reported_and_examined(tmp_path, file):
     assert done["status"] == "done" and done["step"] == 24 and 0.0 <= done["metrics"]["accuracy"] <= 1.0
     report = Report.of_folders([runs])
     assert report.metric.title == "test accuracy" and f"{done['metrics']['accuracy']:.2%}" in "".join(report.table())
-    examination = Examination(f"{runs}/one", probes=Probes(fit=128, sharpness=128, noise=1024))
-    assert examination.measure(24)["test_accuracy"] == pytest.approx(done["metrics"]["accuracy"])
+    analysis = CheckpointAnalysis(f"{runs}/one", probes=Probes(fit=128, sharpness=128, noise=1024))
+    assert analysis.measure(24)["test_accuracy"] == pytest.approx(done["metrics"]["accuracy"])
     # A command that reads run directories alone has not executed the file.
     arguments = ("tools/report.py", runs, f"--results={tmp_path}/report")
     unknown = preloaded.run(*arguments)

@@ -1,7 +1,10 @@
-"""What the checkpoints of a run say of the weights in them: fit, generalisation, sharpness, noise and distance."""
+"""Measures the checkpoints of a run: loss, metrics, sharpness, gradient noise, distance from initialization."""
+
+from __future__ import annotations
 
 import dataclasses
 import os
+from typing import Any
 
 import ml_collections
 import numpy as np
@@ -22,11 +25,11 @@ _MICRO_BATCH = 64
 
 @dataclasses.dataclass(frozen=True)
 class Probes:
-    """On how many training examples each thing is measured; multiples of 64.
+    """Numbers of training examples for the measurements, multiples of 64.
 
     Attributes:
-      fit: for the metrics on what was trained on.
-      sharpness: for the curvature, each example some 80 times.
+      fit: for loss and metrics on training data.
+      sharpness: for the Hessian, which reads each example about 80 times.
       noise: for the gradient noise scale.
     """
 
@@ -34,7 +37,7 @@ class Probes:
     sharpness: int = 512
     noise: int = 4096
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name, examples in dataclasses.asdict(self).items():
             if examples % _MICRO_BATCH or examples < 2 * _MICRO_BATCH:
                 raise InputError(
@@ -42,28 +45,30 @@ class Probes:
                 )
 
 
-class Examination:
-    """Measures a run's checkpoints, the weights that it began with among them, without its optimizer.
+class CheckpointAnalysis:
+    """Measures the kept checkpoints of a run, and its initial weights.
 
-    All is measured on one device and without dropout; a network with batch normalisation runs as in training where
-    gradients are taken. Sets Keras' precision and seeds to the run's.
+    Measurements are made on one device and without dropout and the optimizer; for gradients, batch normalisation works
+    as in training. Sets Keras' precision policy and seeds to those of the run.
 
     Args:
       model_dir: the run directory.
-      data_dir: as the trainer's.
-      probes: `Probes`.
-      use_fake_data: as the trainer's.
+      data_dir: folder of the task's data.
+      probes: how many examples to measure on.
+      use_fake_data: whether the run was trained on fake data.
 
     Attributes:
-      config: the run's, as a dictionary.
-      steps: the updates of the checkpoints that are kept, 0 for the beginning, rising.
+      config: of the run.
+      steps: of the checkpoints, ascending; 0 for the initial weights.
 
     Raises:
-      ValueError: the directory is not of a run, has no checkpoint, or its task's examples stand in streams or come in
-        several shapes.
+      ValueError: the directory holds no run or no checkpoint, or the task carries state, has batches of several shapes,
+        or has a score in place of metrics.
     """
 
-    def __init__(self, model_dir, *, data_dir=None, probes=None, use_fake_data=False):
+    def __init__(
+        self, model_dir: str, *, data_dir: str | None = None, probes: Probes | None = None, use_fake_data: bool = False
+    ) -> None:
         self.config = _config(model_dir)
         self._paths = {checkpoint_files.step_of(path): path for path in _checkpoints(model_dir)}
         self.steps = [0, *sorted(self._paths)]
@@ -79,7 +84,7 @@ class Examination:
         if task.carries_state or task.batch_slices or task.has_scores:
             raise InputError(
                 f"{model_dir}: task {config.task} has examples in streams, in several shapes, or scores instead of "
-                "metrics. Expected a run of a task that classifies."
+                "metrics. Expected a run of a classification task."
             )
         self._model = TrainingModel(task.network())
         self._model.compile("sgd", task.loss(), weighted_metrics=task.metrics())
@@ -88,23 +93,24 @@ class Examination:
             probe=self._batches(0, self._probes.sharpness), seed=config.seed, trace_samples=10
         )
 
-    def measure(self, step):
-        """What the checkpoint of update `step` gives.
+    def measure(self, step: int) -> dict[str, Any]:
+        """The measurements of the checkpoint at `step`.
 
         Returns:
-          Dictionary of floats: `train_*` and, for the held-out set, `test_*` or `validation_*`, the task's metrics;
-          those of `instruments.Sharpness`; `critical_batch_size`, `low` and `high` of `GradientNoiseScale`;
-          `weight_norm`, and `distance` from the weights at the beginning, both of the trainable ones.
+          The task's metrics as `train_*` and, on the held-out set, `test_*` or `validation_*`; the values of
+          `instruments.Sharpness`; `critical_batch_size`, `low` and `high` of `GradientNoiseScale`; `weight_norm`, and
+          `distance` from the initial weights, both over the trainable ones.
 
         Raises:
-          ValueError: the checkpoint is gone or damaged.
+          ValueError: the checkpoint is missing or damaged.
         """
         self._restore(step)
-        found = {"step": step, **self._fit()}
+        found: dict[str, Any] = {"step": step, **self._fit()}
         found.update(self._sharpness.measure(self._model, step))
         noise = instruments.keras2.GradientNoiseScale(probe=self._fresh_probe)
-        for look in range(self._probes.noise // (8 * _MICRO_BATCH)):
-            measured = noise.measure(self._model, look)
+        measured: dict[str, Any] = {}
+        for number in range(self._probes.noise // (8 * _MICRO_BATCH)):
+            measured = noise.measure(self._model, number)
         found.update({name: measured[name] for name in ("critical_batch_size", "low", "high") if name in measured})
         trained = self._model.network.trainable_variables
         now = [variable.numpy() for variable in trained]
@@ -114,7 +120,7 @@ class Examination:
         found["distance"] = _norm([after - before for before, after in zip(start, now)])
         return found
 
-    def _restore(self, step):
+    def _restore(self, step: int) -> None:
         if step == 0:
             self._model.network.set_weights(self._start)
             return
@@ -125,11 +131,11 @@ class Examination:
             status = tf.train.Checkpoint(network=self._model.network).restore(path)
             status.assert_existing_objects_matched()
             status.expect_partial()
-        # TensorFlow turns data that ends too soon into Python's own error.
+        # IndexError: TensorFlow's error for a truncated file.
         except (AssertionError, ValueError, IndexError, tf.errors.OpError) as error:
             raise InputError(f"checkpoint {path} cannot be read: {str(error).strip().splitlines()[0]}") from None
 
-    def _fit(self):
+    def _fit(self) -> dict[str, float]:
         phase, model = self._phase, self._model
         train = model.evaluate(
             self._training_set(0, self._probes.fit), steps=self._probes.fit // _MICRO_BATCH, verbose=0, return_dict=True
@@ -148,14 +154,14 @@ class Examination:
             **{f"{name}_{metric}": value for metric, value in held_out.items()},
         }
 
-    def _fresh_probe(self, look):
-        return self._batches(1 + look, 8 * _MICRO_BATCH)
+    def _fresh_probe(self, number: int) -> list[Any]:
+        return self._batches(1 + number, 8 * _MICRO_BATCH)
 
-    def _batches(self, number, examples):
+    def _batches(self, number: int, examples: int) -> list[Any]:
         return list(self._training_set(number, examples))
 
-    def _training_set(self, number, examples):
-        """The `number`th so many training examples, of another order than the run's own."""
+    def _training_set(self, number: int, examples: int) -> tf.data.Dataset:
+        """Block `number` of `examples` training examples, in an order other than the run's."""
         steps = examples // _MICRO_BATCH
         return self._task.train.training_batches(
             tf.distribute.InputContext(),
@@ -166,7 +172,7 @@ class Examination:
         )
 
 
-def _config(model_dir):
+def _config(model_dir: str) -> dict[str, Any]:
     path = os.path.join(model_dir, "config.json")
     content = read_json(path)
     if content is None:
@@ -174,19 +180,19 @@ def _config(model_dir):
     return completed(checked_config(content, path)["config"])
 
 
-def _checkpoints(model_dir):
+def _checkpoints(model_dir: str) -> list[str]:
     folder = os.path.join(model_dir, "checkpoints")
     found = checkpoint_files.paths(folder)
     if not found:
-        raise InputError(f"{folder} holds no checkpoint. Train first; config.keep_checkpoints says how many stay.")
+        raise InputError(f"{folder} holds no checkpoint. Train first; config.keep_checkpoints sets how many are kept.")
     return found
 
 
-def _task(fields, data_dir, use_fake_data):
+def _task(fields: ml_collections.ConfigDict, data_dir: str | None, use_fake_data: bool) -> tasks.base.Task:
     return tasks.get(fields.task)(
         model=fields.model.to_dict(), data=fields.data.to_dict(), data_dir=data_dir, use_fake_data=use_fake_data
     )
 
 
-def _norm(arrays):
+def _norm(arrays: list[np.ndarray]) -> float:
     return float(np.sqrt(sum(np.sum(np.square(array, dtype=np.float64)) for array in arrays)))

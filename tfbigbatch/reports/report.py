@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tfbigbatch.reports import collect, plots
 from tfbigbatch.reports.collect import Row, Run
@@ -13,9 +13,6 @@ from tfbigbatch.reports.table import Table, results_table
 from tfbigbatch.runs.metric import Metric
 from tfbigbatch.runs.scalars import Scalars
 from tfbigbatch.utils.files import write_json, write_text, writing_errors
-
-if TYPE_CHECKING:
-    from tfbigbatch.studies import Study
 
 
 def make_folder(path: str) -> None:
@@ -62,8 +59,8 @@ class Report:
         self._scalars: dict[str, Scalars] = {}
 
     @classmethod
-    def of_study(cls, study: Study, model_dir: str) -> Report:
-        """The report of a study with its runs under `model_dir`."""
+    def of_study(cls, study: Any, model_dir: str) -> Report:
+        """The report of a `studies.Study` with its runs under `model_dir`."""
         rows = collect.of_entries(study.entries, model_dir)
         return cls(rows, target=study.target, title=study.title, baseline=study.baseline, heading="method")
 
