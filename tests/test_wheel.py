@@ -8,9 +8,9 @@ import zipfile
 
 import pytest
 
+from tests.cli.test_study import TINY
 from tests.helpers import preloaded
 from tests.helpers.preloaded import ROOT
-from tests.tools.test_tools import TINY
 from tfbigbatch.cli.main import COMMANDS
 
 STUDY = f"""

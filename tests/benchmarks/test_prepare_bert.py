@@ -2,15 +2,14 @@ import json
 
 import pytest
 
-from tests.helpers import bert_sets
-from tests.tools.test_tools import tool
+from tests.helpers import bert_sets, preloaded
 
 
 @pytest.mark.slow
 def test_it_times_all_baselines(tmp_path):
     pytest.importorskip("official.nlp.data.create_pretraining_data")
     (tmp_path / "text.txt").write_text(bert_sets.plain(20))
-    outcome = tool(
+    outcome = preloaded.run(
         "benchmarks/prepare_bert.py",
         f"--source={tmp_path}/text.txt",
         f"--vocab_file={bert_sets.write_vocabulary(tmp_path)}",

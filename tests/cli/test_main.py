@@ -1,7 +1,6 @@
 """The console script: its list of commands, their help, and what it says to a mistyped one."""
 
 import ast
-import glob
 import json
 import os
 import subprocess
@@ -81,12 +80,3 @@ def test_help_takes_less_than_a_second():
         assert "--model_dir" in tfbigbatch("train", "--help").stdout
         seconds.append(time.perf_counter() - started)
     assert min(seconds) < 1.0
-
-
-def test_each_tool_calls_its_command():
-    for path in glob.glob(os.path.join(ROOT, "tools", "*.py")):
-        name = os.path.basename(path).removesuffix(".py")
-        with open(path) as file:
-            text = file.read()
-        if name != "soak":
-            assert f'main("{name.replace("_", "-")}")' in text and name.replace("_", "-") in COMMANDS

@@ -48,6 +48,11 @@ def run(command, *arguments, timeout=240, folder=ROOT, package_path=None, **envi
     return subprocess.CompletedProcess([command, *arguments], process.exitcode, *said)
 
 
+def tfbigbatch(*arguments, **options):
+    """Runs a sub-command of the console script; see `run`."""
+    return run("tfbigbatch", *arguments, **options)
+
+
 def _become(command, arguments, environment, folder, outputs):
     os.environ.clear()
     os.environ.update(environment)

@@ -1,20 +1,13 @@
-"""The commands of tools/ as a user types them; each answers --help."""
+"""The scripts of tools/ and benchmarks/: each answers --help, and a tool is its sub-command."""
 
 import glob
-import json
 import os
-import signal
-import subprocess
-import sys
-import time
 
 import pytest
 
-from tests.helpers import made_runs
+from tests.helpers import preloaded
 from tests.helpers.preloaded import ROOT
-from tests.helpers.preloaded import run as tool
-from tfbigbatch import experiment
-from tfbigbatch.runs.metrics_log import read_rows
+from tfbigbatch.cli.main import COMMANDS
 
 
 def is_command(path):
@@ -26,164 +19,17 @@ def is_command(path):
 FILES = [path for folder in ("tools", "benchmarks") for path in glob.glob(os.path.join(ROOT, folder, "*.py"))]
 TOOLS = sorted(os.path.relpath(path, ROOT) for path in FILES if is_command(path))
 
-TINY = """
-from tfbigbatch import experiment
-
-
-def get_config():
-    config = experiment.new("digits_lstm")
-    config.model.hidden_units = 4
-    config.batch_size = {batch_size}
-    config.duration = "12 steps"
-    config.evaluate_every = "4 steps"
-    config.checkpoint_every = "6 steps"
-    return config
-"""
-
 
 @pytest.mark.parametrize("name", TOOLS)
 def test_it_answers_help(name):
-    outcome = tool(name, "--help")
+    outcome = preloaded.run(name, "--help")
     assert f"usage: python {name}" in outcome.stdout or name.split("/")[-1] in outcome.stdout
 
 
-@pytest.mark.slow  # As a study, but for its flags.
-def test_compare_trains_shows_and_does_not_repeat(tmp_path):
-    for batch_size in (32, 64):
-        (tmp_path / f"batch_{batch_size}.py").write_text(TINY.format(batch_size=batch_size))
-    arguments = [
-        f"--configs={tmp_path}/batch_32.py,{tmp_path}/batch_64.py",
-        f"--model_dir={tmp_path}/runs",
-        f"--results={tmp_path}/results",
-        "--seeds=0,1",
-    ]
-    first = tool("tools/compare.py", *arguments)
-    assert first.returncode == 0, first.stderr
-    assert "[4/4] batch_64 at 64, seed 1: test accuracy" in first.stdout and "| batch_32 |" in first.stdout
-    assert "tensorboard --host=localhost" in first.stdout and f"{tmp_path}/results.png" in first.stdout
-    runs = json.loads((tmp_path / "results.json").read_text())["runs"]
-    assert [len(run["values"]) for run in runs] == [2, 2]
-    for file in ("results.png", "runs/comparison.png", "runs/comparison.json", "runs/batch_32/seed-1/status.json"):
-        assert (tmp_path / file).exists()
-
-    again = tool("tools/compare.py", *arguments)
-    assert again.returncode == 0 and again.stdout.count("nothing to do") == 4
-    assert json.loads((tmp_path / "results.json").read_text())["runs"] == runs
-
-
-@pytest.mark.slow  # As long as a study's test, and the same machinery.
-def test_tune_tries_the_grid_and_ranks_it(tmp_path):
-    (tmp_path / "tiny.py").write_text(TINY.format(batch_size=32))
-    outcome = tool(
-        "tools/tune.py",
-        f"--config={tmp_path}/tiny.py",
-        f"--model_dir={tmp_path}/tune",
-        "--learning_rates=0.01,0.5",
-        "--warmup_epochs=0,0.1",
-        "--override=model.hidden_units=3,duration=4 steps",
-        f"--results={tmp_path}/tuned/digits",
-    )
-    assert outcome.returncode == 0, outcome.stderr
-    assert "4 trials" in outcome.stdout and "rate-0.5-warmup-0.1" in outcome.stdout
-    stored = json.loads((tmp_path / "tune" / "tuning.json").read_text())["runs"]
-    assert json.loads((tmp_path / "tuned" / "digits.json").read_text())["runs"] == stored
-    assert [run["steps"] for run in stored] == [4] * 4 and stored[0]["config"]["model"]["hidden_units"] == 3
-    assert [run["config"]["schedule"]["learning_rate"] for run in stored] == [0.01, 0.01, 0.5, 0.5]
-
-
-STUDY = """
-from tfbigbatch import experiment
-from tfbigbatch.studies import study
-
-
-def get_study():
-    table = study.new("Digits", baseline="small", target=0.99)
-    config = experiment.new("digits_lstm")
-    config.model.hidden_units = 4
-    config.duration = "1000 steps"
-    config.evaluate_every = config.checkpoint_every = "100 steps"
-    table.add("small", config)
-    config.batch_size = 64
-    table.add("large", config)
-    return table
-"""
-
-
-@pytest.mark.slow
-def test_a_study_in_two_processes_is_stopped_and_goes_on(tmp_path):
-    (tmp_path / "study.py").write_text(STUDY)
-    arguments = [f"--study={tmp_path}/study.py", f"--model_dir={tmp_path}/runs"]
-    command = [sys.executable, "tools/study.py", *arguments, "--processes=2"]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    logs = [tmp_path / "runs" / name / "seed-0" / "metrics.jsonl" for name in ("small/batch-32", "large/batch-64")]
-    while not all(any(row["step"] >= 100 for row in read_rows(log)) for log in logs):
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.05)
-    process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 42, err
-    assert out.count("stopped; it goes on") == 2 and "| stopped at" in out and "same command resumes" in out
-    assert "0 of 1" in (tmp_path / "runs" / "report.md").read_text()
-
-    again = tool("tools/study.py", *arguments, "--processes=2")
-    assert again.returncode == 0, again.stderr
-    assert "[2/2]" in again.stdout and "stopped" not in again.stdout
-    assert f"{tmp_path}/runs/report_batch.png" in again.stdout
-    assert "resume     from the checkpoint of step" in (tmp_path / "runs/small/batch-32/seed-0.log").read_text()
-    results = json.loads((tmp_path / "runs" / "report.json").read_text())
-    assert [run["status"] for run in results["runs"]] == [["done"], ["done"]]
-
-    report = tool("tools/report.py", *arguments, f"--results={tmp_path}/new/folder")
-    assert report.returncode == 0, report.stderr
-    assert json.loads((tmp_path / "new" / "folder.json").read_text()) == results
-
-
-@pytest.mark.parametrize(
-    "name, arguments, said",
-    [
-        ("tools/compare.py", [], "model_dir"),
-        ("tools/compare.py", ["--model_dir=x", "--seeds=one"], "--seeds=one: expected whole numbers"),
-        ("tools/tune.py", ["--model_dir=x"], "config"),
-        (
-            "tools/tune.py",
-            ["--model_dir=x", "--config=experiments/digits/lstm_lamb.py", "--learning_rates=fast"],
-            "--learning_rates=fast: expected numbers",
-        ),
-        ("tools/study.py", ["--model_dir=x", "--study=nowhere.py"], "--study=nowhere.py: no such file"),
-        (
-            "tools/study.py",
-            ["--model_dir=x", "--study=experiments/mnist/study.py", "--only=LEGV"],
-            "--only=LEGV: the study has no such row",
-        ),
-        ("tools/report.py", [], "expected either RUN_DIR... or --study=FILE"),
-        ("tools/report.py", ["tests"], "tests holds no run directory"),
-        ("tools/report.py", ["nowhere"], "nowhere does not exist; expected a run directory"),
-        ("tools/report.py", ["setup.cfg"], "setup.cfg is a file; expected a run directory"),
-    ],
-)
-def test_a_bad_flag_is_one_message(name, arguments, said):
-    outcome = tool(name, *arguments)
-    assert outcome.returncode == 1 and "error: " in outcome.stderr and "Traceback" not in outcome.stderr
-    assert said in outcome.stderr
-
-
-def test_report_writes_a_page_where_the_runs_are(tmp_path):
-    for batch_size in (32, 64):
-        config = {**experiment.new("digits_lstm").to_dict(), "batch_size": batch_size}
-        made_runs.write(tmp_path / f"batch-{batch_size}", config, 0.9)
-    outcome = tool("tools/report.py", f"{tmp_path}/batch-32", f"{tmp_path}/batch-64")
-    assert outcome.returncode == 0, outcome.stderr
-    assert f"written  {tmp_path}/report.html" in outcome.stdout and "steps to 90%" in outcome.stdout
-    assert {"report.html", "report.md", "report.json", "report_updates.png"} <= {
-        each.name for each in tmp_path.iterdir()
-    }
-
-
-def test_scale_shows_and_draws_a_recipe_at_other_batch_sizes(tmp_path):
-    arguments = ["tools/scale.py", "--config=experiments/mnist/lstm_small_batch.py", "--batch_size=1024,8192"]
-    outcome = tool(*arguments, "--rule=legw,linear", f"--plot={tmp_path}/scale.png")
-    assert outcome.returncode == 0, outcome.stderr
-    assert "scaled by legw: x64 batch: rate" in outcome.stdout and "8,192" in outcome.stdout
-    assert {path.name for path in tmp_path.iterdir()} == {"scale_legw.png", "scale_linear.png"}
-    refused = tool(*arguments, "--rule=lgew")
-    assert refused.returncode == 1 and "Did you mean 'legw'" in refused.stderr
+def test_each_tool_calls_its_command():
+    for path in glob.glob(os.path.join(ROOT, "tools", "*.py")):
+        name = os.path.basename(path).removesuffix(".py")
+        with open(path) as file:
+            text = file.read()
+        if name != "soak":
+            assert f'main("{name.replace("_", "-")}")' in text and name.replace("_", "-") in COMMANDS

@@ -1,17 +1,17 @@
-from tests.tools.test_tools import tool
+from tests.helpers.preloaded import tfbigbatch
 
 
 def test_it_prepares_says_so_and_does_not_repeat(tmp_path):
     for split in ("train", "valid", "test"):
         (tmp_path / f"ptb.{split}.txt").write_text("one two\nthree\n" if split == "train" else "one four\n")
-    arguments = ["tools/prepare_ptb.py", f"--source={tmp_path}", f"--output_dir={tmp_path}/out"]
-    first = tool(*arguments)
+    arguments = ["prepare-ptb", f"--source={tmp_path}", f"--output_dir={tmp_path}/out"]
+    first = tfbigbatch(*arguments)
     assert first.returncode == 0, first.stderr
     assert "is prepared" in first.stdout and "3 tokens, 1 made <unk>" in first.stdout
-    again = tool(*arguments)
+    again = tfbigbatch(*arguments)
     assert again.returncode == 0 and "holds this corpus already" in again.stdout
     files = [f"--{split}={tmp_path}/ptb.{split}.txt" for split in ("train", "valid", "test")]
-    other = tool("tools/prepare_ptb.py", *files, f"--output_dir={tmp_path}/out", "--vocabulary_size=3")
+    other = tfbigbatch("prepare-ptb", *files, f"--output_dir={tmp_path}/out", "--vocabulary_size=3")
     assert other.returncode == 1 and "--overwrite" in other.stderr
-    half = tool("tools/prepare_ptb.py", *files[:2], f"--output_dir={tmp_path}/out")
+    half = tfbigbatch("prepare-ptb", *files[:2], f"--output_dir={tmp_path}/out")
     assert half.returncode == 1 and "give either --source=FOLDER, or all of --train, --valid and --test" in half.stderr

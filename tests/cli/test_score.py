@@ -5,7 +5,7 @@ import pytest
 
 from tests.data.finetuning import test_glue, test_race
 from tests.helpers import made_squad
-from tests.tools.test_tools import tool
+from tests.helpers.preloaded import tfbigbatch
 
 # A folder of data sets, each in a folder of its name; tests that need one skip where it is absent.
 REAL = os.path.join(os.environ.get("TFBIGBATCH_DATA", "data"), "squad")
@@ -20,7 +20,7 @@ def predictions(folder, content):
 def test_squad_is_scored_and_the_unanswered_are_named(tmp_path):
     data = f"--data={made_squad.write(tmp_path / 'one.json')}"
     given = predictions(tmp_path, {"a": "the broncos", "b": "24"})
-    outcome = tool("tools/score.py", "squad", data, given, f"--results={tmp_path}/scores.json")
+    outcome = tfbigbatch("score", "squad", data, given, f"--results={tmp_path}/scores.json")
     assert outcome.returncode == 0, outcome.stderr
     assert "no prediction for 1 questions, which count 0, such as c" in outcome.stdout
     assert "exact_match                      33.333" in outcome.stdout
@@ -30,15 +30,15 @@ def test_squad_is_scored_and_the_unanswered_are_named(tmp_path):
 def test_the_rules_of_v2_follow_from_the_data(tmp_path):
     data = f"--data={made_squad.write(tmp_path / 'two.json', version_2=True)}"
     given = predictions(tmp_path, {"a": "Broncos", "b": "24-10", "c": ""})
-    outcome = tool("tools/score.py", "squad", data, given)
+    outcome = tfbigbatch("score", "squad", data, given)
     assert outcome.returncode == 0, outcome.stderr
     assert "no_answer_exact_match            100.000" in outcome.stdout and "best_f1" not in outcome.stdout
     (tmp_path / "odds.json").write_text(json.dumps({"a": 2.5, "b": -1.0, "c": 3.0}))
     odds = f"--no_answer_odds={tmp_path}/odds.json"
-    outcome = tool("tools/score.py", "squad", data, given, odds)
+    outcome = tfbigbatch("score", "squad", data, given, odds)
     assert "f1                               100.000\n" in outcome.stdout
     assert "best_f1_threshold                2.500" in outcome.stdout
-    outcome = tool("tools/score.py", "squad", data, given, odds, "--threshold=2")
+    outcome = tfbigbatch("score", "squad", data, given, odds, "--threshold=2")
     assert "f1                               66.667\n" in outcome.stdout
 
 
@@ -47,24 +47,24 @@ def test_glue_is_scored_from_a_file_as_it_is_handed_in(tmp_path):
     data = test_glue.write(tmp_path, "RTE", "dev", test_glue.MADE["RTE", "dev"][0], *rows)
     path = tmp_path / "RTE.tsv"
     path.write_text("index\tprediction\n2\tentailment\n0\tentailment\n1\tentailment\n")
-    arguments = ["tools/score.py", "glue", f"--data={data}", f"--predictions={path}"]
-    outcome = tool(*arguments, "--task=RTE")
+    arguments = ["score", "glue", f"--data={data}", f"--predictions={path}"]
+    outcome = tfbigbatch(*arguments, "--task=RTE")
     assert outcome.returncode == 0 and "accuracy                         66.667" in outcome.stdout, outcome.stderr
     path.write_text("index\tprediction\n0\tentailment\n")
-    short = tool(*arguments, "--task=RTE")
+    short = tfbigbatch(*arguments, "--task=RTE")
     assert short.returncode == 1 and "labels of [3] and predictions of [1]" in short.stderr
-    none = tool(*arguments)
+    none = tfbigbatch(*arguments)
     assert none.returncode == 1 and "--task is missing" in none.stderr
 
 
 def test_race_is_scored_by_level(tmp_path):
     data = test_race.write_folder(tmp_path / "race", test_race.FILES)
-    arguments = ["tools/score.py", "race", f"--data={data}"]
-    outcome = tool(*arguments, predictions(tmp_path, {"middle/2-0": "B", "high/1-0": "D"}))
+    arguments = ["score", "race", f"--data={data}"]
+    outcome = tfbigbatch(*arguments, predictions(tmp_path, {"middle/2-0": "B", "high/1-0": "D"}))
     assert outcome.returncode == 0, outcome.stderr
     assert "no prediction for 1 questions, which count 0, such as high/1-1" in outcome.stdout
     assert "middle                           100.000\nhigh                             50.000" in outcome.stdout
-    wrong = tool(*arguments, predictions(tmp_path, {"middle/2-0": "E"}))
+    wrong = tfbigbatch(*arguments, predictions(tmp_path, {"middle/2-0": "E"}))
     assert wrong.returncode == 1 and "the prediction 'E'; expected a letter from A to D" in wrong.stderr
 
 
@@ -77,7 +77,7 @@ def test_race_is_scored_by_level(tmp_path):
     ],
 )
 def test_a_bad_argument_is_one_message(arguments, said):
-    outcome = tool("tools/score.py", *arguments, "--data=x.json", "--predictions=y.json")
+    outcome = tfbigbatch("score", *arguments, "--data=x.json", "--predictions=y.json")
     assert outcome.returncode == 1 and "error: " in outcome.stderr and "Traceback" not in outcome.stderr
     assert said in outcome.stderr
 
@@ -86,5 +86,5 @@ def test_the_published_score_of_a_real_system():
     if not os.path.exists(os.path.join(REAL, "dev-v1.1.json")):
         pytest.skip("SQuAD is not at hand")
     given = f"--predictions={REAL}/predictions/bert_ensemble.json"
-    outcome = tool("tools/score.py", "squad", f"--data={REAL}/dev-v1.1.json", given)
+    outcome = tfbigbatch("score", "squad", f"--data={REAL}/dev-v1.1.json", given)
     assert "exact_match                      86.206\nf1                               92.196\n" in outcome.stdout

@@ -11,7 +11,7 @@ SMALL = ("--fit_examples=256", "--sharpness_examples=128", "--noise_examples=102
 
 
 def examine(*arguments):
-    return preloaded.run("tools/examine.py", *SMALL, *arguments)
+    return preloaded.tfbigbatch("examine", *SMALL, *arguments)
 
 
 @pytest.mark.slow  # Two processes; what they call is tested in tests/reports/test_checkpoint_analysis.py.

@@ -4,10 +4,10 @@ import sys
 import time
 
 from tests.helpers import bert_sets
-from tests.tools.test_tools import ROOT, tool
+from tests.helpers.preloaded import ROOT, tfbigbatch
 from tfbigbatch.data.bert import manifest as bert_manifest
 
-TOOL = "tools/prepare_bert.py"
+COMMAND = "prepare-bert"
 
 
 def arguments_of(tmp_path, count=60):
@@ -15,19 +15,19 @@ def arguments_of(tmp_path, count=60):
     for part in range(3):
         (tmp_path / "text" / f"{part}.txt").write_text(bert_sets.plain(count, first=part * count))
     vocabulary = bert_sets.write_vocabulary(tmp_path)
-    return [TOOL, f"--source={tmp_path}/text", f"--output_dir={tmp_path}/out", f"--vocab_file={vocabulary}"]
+    return [COMMAND, f"--source={tmp_path}/text", f"--output_dir={tmp_path}/out", f"--vocab_file={vocabulary}"]
 
 
 def test_it_prepares_says_so_and_does_not_repeat(tmp_path):
     arguments = [*arguments_of(tmp_path), "--max_seq_length=32", "--max_predictions_per_seq=5", "--processes=2"]
     arguments += ["--shards=train:2", "--validation_share=0.1", "--masking=static_whole_word", "--dupe_factor=2"]
-    first = tool(*arguments)
+    first = tfbigbatch(*arguments)
     assert first.returncode == 0, first.stderr
     assert "plain: 180 documents in 3 files, 0." in first.stdout and "MB; 3 shards" in first.stdout
     assert "out is prepared:" in first.stdout and "162 documents" in first.stdout and "% padding" in first.stdout
-    again = tool(*arguments)
+    again = tfbigbatch(*arguments)
     assert again.returncode == 0 and "holds this already" in again.stdout
-    other = tool(*arguments, "--seed=3")
+    other = tfbigbatch(*arguments, "--seed=3")
     assert other.returncode == 1 and "--overwrite" in other.stderr and "Traceback" not in other.stderr
     manifest = bert_manifest.load(f"{tmp_path}/out")
     assert (manifest.masking, manifest.max_seq_length) == ("static_whole_word", 32)
@@ -36,7 +36,7 @@ def test_it_prepares_says_so_and_does_not_repeat(tmp_path):
 def test_it_goes_on_where_it_was_killed(tmp_path):
     arguments = [*arguments_of(tmp_path, 400), "--shards=train:40", "--processes=2"]
     finished = tmp_path / "out" / ".progress" / "train-00001-of-00040.json"
-    command = [sys.executable, *arguments]
+    command = [sys.executable, "-m", "tfbigbatch", *arguments]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     while not finished.exists() and process.poll() is None:
         time.sleep(0.01)
@@ -46,14 +46,14 @@ def test_it_goes_on_where_it_was_killed(tmp_path):
     assert not (tmp_path / "out" / "manifest.json").exists()
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("train-*")}
     assert 0 < len(before) < 40
-    ended = tool(*arguments)
+    ended = tfbigbatch(*arguments)
     assert ended.returncode == 0, ended.stderr
     assert all(path.stat().st_mtime_ns == written for path, written in before.items())
     assert len(bert_manifest.load(f"{tmp_path}/out").splits["train"].files) == 40
 
 
 def test_wrong_flags_are_explained(tmp_path):
-    both = tool(TOOL, f"--source={tmp_path}", f"--output_dir={tmp_path}/../out")
+    both = tfbigbatch(COMMAND, f"--source={tmp_path}", f"--output_dir={tmp_path}/../out")
     assert both.returncode == 1 and "Give either --vocab_file=FILE or --train_vocab_size=NUMBER" in both.stderr
-    shards = tool(*arguments_of(tmp_path), "--shards=train=3")
+    shards = tfbigbatch(*arguments_of(tmp_path), "--shards=train=3")
     assert shards.returncode == 1 and "--shards=train=3: expected such as train:1024" in shards.stderr

@@ -5,20 +5,20 @@ import sys
 import time
 
 from tests.helpers.image_sets import BAD, CLASSES, encoded, files_of, write_folder
-from tests.tools.test_tools import ROOT, tool
+from tests.helpers.preloaded import ROOT, tfbigbatch
 from tfbigbatch.data.images import manifest as image_manifest
 
-TOOL = "tools/prepare_imagenet.py"
+COMMAND = "prepare-imagenet"
 
 
 def test_it_prepares_says_so_and_does_not_repeat(tmp_path):
     bad, png = f"train/{CLASSES[0]}/bad.jpg", f"val/{CLASSES[0]}/png.jpg"
     files = {**files_of("train", 10), **files_of("val", 2), bad: BAD, png: encoded(kind="PNG"), "train/notes.txt": b""}
     source = write_folder(tmp_path / "set", files)
-    arguments = [TOOL, f"--source={source}", f"--output_dir={tmp_path}/out", "--shards=train:2", "--processes=2"]
-    failed = tool(*arguments)
+    arguments = [COMMAND, f"--source={source}", f"--output_dir={tmp_path}/out", "--shards=train:2", "--processes=2"]
+    failed = tfbigbatch(*arguments)
     assert failed.returncode == 1 and "1 of 38 images cannot be used" in failed.stderr and bad in failed.stderr
-    first = tool(*arguments, "--max_bad_share=0.1")
+    first = tfbigbatch(*arguments, "--max_bad_share=0.1")
     assert first.returncode == 0, first.stderr
     assert (
         "train/ by class, val/: 3 classes, 31 train images in 2 shards, 7 validation images in 1 shard" in first.stdout
@@ -30,23 +30,31 @@ def test_it_prepares_says_so_and_does_not_repeat(tmp_path):
         "prepared:",
     ):
         assert said in first.stdout
-    again = tool(*arguments, "--max_bad_share=0.1")
+    again = tfbigbatch(*arguments, "--max_bad_share=0.1")
     assert again.returncode == 0 and "holds these images already" in again.stdout
-    other = tool(*arguments, "--max_bad_share=0.1", "--seed=3")
+    other = tfbigbatch(*arguments, "--max_bad_share=0.1", "--seed=3")
     assert other.returncode == 1 and "--overwrite" in other.stderr
     assert image_manifest.load(f"{tmp_path}/out").splits["train"].examples == 30
 
 
 def test_wrong_flags_are_explained(tmp_path):
-    shards = tool(TOOL, f"--source={tmp_path}", f"--output_dir={tmp_path}/../out", "--shards=train=3")
+    shards = tfbigbatch(COMMAND, f"--source={tmp_path}", f"--output_dir={tmp_path}/../out", "--shards=train=3")
     assert shards.returncode == 1 and "--shards=train=3: expected such as train:1024,validation:128" in shards.stderr
-    source = tool(TOOL, f"--source={tmp_path}/nowhere", f"--output_dir={tmp_path}/out")
+    source = tfbigbatch(COMMAND, f"--source={tmp_path}/nowhere", f"--output_dir={tmp_path}/out")
     assert source.returncode == 1 and "does not exist. Understood are" in source.stderr
 
 
 def test_workers_stop_with_the_command_and_it_goes_on_from_there(tmp_path):
     source = write_folder(tmp_path / "set", files_of("train", 700))
-    arguments = [sys.executable, TOOL, f"--source={source}", f"--output_dir={tmp_path}/out", "--processes=2"]
+    arguments = [
+        sys.executable,
+        "-m",
+        "tfbigbatch",
+        COMMAND,
+        f"--source={source}",
+        f"--output_dir={tmp_path}/out",
+        "--processes=2",
+    ]
     arguments += ["--shards=train:40,validation:2"]
     finished = tmp_path / "out" / ".progress" / "train-00002-of-00040.json"
     for number, code in ((signal.SIGTERM, 42), (signal.SIGKILL, -signal.SIGKILL)):
@@ -62,7 +70,7 @@ def test_workers_stop_with_the_command_and_it_goes_on_from_there(tmp_path):
         assert 0 < len(records) <= len(shards) < 40 and records <= {path.name for path in shards}
         assert not os.path.exists(tmp_path / "out" / "manifest.json")
         finished = tmp_path / "out" / ".progress" / "train-00006-of-00040.json"
-    ended = tool(*arguments[1:])
+    ended = tfbigbatch(*arguments[3:])
     assert ended.returncode == 0, ended.stderr
     manifest = image_manifest.load(f"{tmp_path}/out")
     assert [split.examples for split in manifest.splits.values()] == [1890, 210]

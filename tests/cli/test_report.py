@@ -1,0 +1,34 @@
+"""Reports of run directories, by their command."""
+
+import pytest
+
+from tests.helpers import made_runs
+from tests.helpers.preloaded import tfbigbatch
+from tfbigbatch import experiment
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        ([], "expected either RUN_DIR... or --study=FILE"),
+        (["tests"], "tests holds no run directory"),
+        (["nowhere"], "nowhere does not exist; expected a run directory"),
+        (["setup.cfg"], "setup.cfg is a file; expected a run directory"),
+    ],
+)
+def test_a_bad_argument_is_one_message(arguments, said):
+    outcome = tfbigbatch("report", *arguments)
+    assert outcome.returncode == 1 and "error: " in outcome.stderr and "Traceback" not in outcome.stderr
+    assert said in outcome.stderr
+
+
+def test_report_writes_a_page_where_the_runs_are(tmp_path):
+    for batch_size in (32, 64):
+        config = {**experiment.new("digits_lstm").to_dict(), "batch_size": batch_size}
+        made_runs.write(tmp_path / f"batch-{batch_size}", config, 0.9)
+    outcome = tfbigbatch("report", f"{tmp_path}/batch-32", f"{tmp_path}/batch-64")
+    assert outcome.returncode == 0, outcome.stderr
+    assert f"written  {tmp_path}/report.html" in outcome.stdout and "steps to 90%" in outcome.stdout
+    assert {"report.html", "report.md", "report.json", "report_updates.png"} <= {
+        each.name for each in tmp_path.iterdir()
+    }
