@@ -6,9 +6,9 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.instruments import noise_scale as noise
 from tfbigbatch.instruments.instrument import Instrument
 from tfbigbatch.instruments.noise_average import NoiseAverage
-from tfbigbatch.instruments.probe import micro_batches_of, probe_sizes
-from tfbigbatch.instruments.probe_gradients import ProbeGradients
-from tfbigbatch.instruments.probe_model import probe_mode
+from tfbigbatch.instruments.probe.gradients import ProbeGradients
+from tfbigbatch.instruments.probe.micro_batches import micro_batches_of, probe_sizes
+from tfbigbatch.instruments.probe.model import probe_mode
 
 
 class GradientNoiseScaleMixin(Instrument):

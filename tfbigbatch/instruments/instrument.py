@@ -37,7 +37,7 @@ class Instrument:
         self._optimizer = innermost(self.model.optimizer)
         self._batch = -1
         step = self._updates_done()
-        self._due = next_look(self._when, step)
+        self._due = next_measurement(self._when, step)
         self._batches_left = self._batches_until_due(step)
 
     def on_epoch_begin(self, epoch, logs=None):
@@ -75,7 +75,7 @@ class Instrument:
         step = self._updates_done()
         if step >= self._due and self._can_look(step):
             self._look(step)
-            self._due = next_look(self._when, step)
+            self._due = next_measurement(self._when, step)
         self._batches_left = self._batches_until_due(step)
 
     def _batches_until_due(self, step):
@@ -120,7 +120,7 @@ def checked_when(when, name):
     return when if isinstance(when, int) else sorted(steps)
 
 
-def next_look(when, step):
+def next_measurement(when, step):
     """The first update after `step` to look after; infinity for none."""
     if isinstance(when, int):
         return (step // when + 1) * when

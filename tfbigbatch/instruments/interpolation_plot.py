@@ -6,7 +6,7 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.instruments.event_log import log_of
 from tfbigbatch.instruments.instrument import innermost
 from tfbigbatch.instruments.loss_surface import LINE, check_points, losses_along, losses_around
-from tfbigbatch.instruments.probe import micro_batches_of, parts_of
+from tfbigbatch.instruments.probe.micro_batches import micro_batches_of, parts_of
 from tfbigbatch.instruments.surface_plots import check_matplotlib, line_plot, surface_plot
 
 
@@ -19,7 +19,7 @@ class InterpolationPlotMixin:
 
     Args:
       probe: fixed examples: a tuple (x, y) or (x, y, weight) of arrays, or an iterable of equal
-        micro-batches (see `instruments.probe`).
+        micro-batches (see `instruments.probe.micro_batches`).
       folder: where interpolation.png and surface.png go; made where it does not exist.
       start: where the line begins: a list as `model.get_weights()` gives it, or the path of a file of weights; None,
         the weights at the beginning of the first `fit`.

@@ -4,9 +4,9 @@ import tensorflow as tf
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.instruments.instrument import Instrument
-from tfbigbatch.instruments.probe import micro_batches_of
-from tfbigbatch.instruments.probe_gradients import ProbeGradients
-from tfbigbatch.instruments.probe_model import probe_mode, tensor_variable
+from tfbigbatch.instruments.probe.gradients import ProbeGradients
+from tfbigbatch.instruments.probe.micro_batches import micro_batches_of
+from tfbigbatch.instruments.probe.model import probe_mode, tensor_variable
 
 
 class LayerStatisticsMixin(Instrument):
@@ -25,7 +25,7 @@ class LayerStatisticsMixin(Instrument):
     Args:
       when: updates between looks; or a list of the updates to look after.
       probe: None, or examples for the gradients' norms: a tuple (x, y) or (x, y, weight) of arrays, or
-        an iterable of equal micro-batches (see `instruments.probe`). A pass forward and back at each look.
+        an iterable of equal micro-batches (see `instruments.probe.micro_batches`). A pass forward and back at each look.
       micro_batches: what a tuple is cut in.
       step_gradients: None, or StepGradients, which costs no pass.
       histograms: also write histograms of each variable's values and of their change.

@@ -3,9 +3,9 @@
 import numpy as np
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.instruments.probe import micro_batches_of
-from tfbigbatch.instruments.probe_loss import ProbeLoss
-from tfbigbatch.instruments.probe_model import probe_mode, tensor_variable
+from tfbigbatch.instruments.probe.loss import ProbeLoss
+from tfbigbatch.instruments.probe.micro_batches import micro_batches_of
+from tfbigbatch.instruments.probe.model import probe_mode, tensor_variable
 from tfbigbatch.instruments.weights import between, filter_normalised, floating_variables, point_of
 
 LINE = tuple(np.linspace(-0.25, 1.25, 31).tolist())

@@ -6,9 +6,9 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.instruments.hutchinson import hutchinson_trace
 from tfbigbatch.instruments.instrument import Instrument
 from tfbigbatch.instruments.lanczos import largest_eigenvalues
-from tfbigbatch.instruments.probe import micro_batches_of
-from tfbigbatch.instruments.probe_hessian import ProbeHessian
-from tfbigbatch.instruments.probe_model import probe_mode
+from tfbigbatch.instruments.probe.hessian import ProbeHessian
+from tfbigbatch.instruments.probe.micro_batches import micro_batches_of
+from tfbigbatch.instruments.probe.model import probe_mode
 
 
 class SharpnessMixin(Instrument):
@@ -25,7 +25,7 @@ class SharpnessMixin(Instrument):
 
     Args:
       probe: fixed examples: a tuple (x, y) or (x, y, weight) of arrays, or an iterable of equal
-        micro-batches (see `instruments.probe`).
+        micro-batches (see `instruments.probe.micro_batches`).
       micro_batches: what a tuple is cut in; a product needs the memory of one.
       when: updates between looks; or a list of the updates to look after.
       eigenvalues: how many; 0 for none.

@@ -5,7 +5,7 @@ import os
 import numpy as np
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.instruments.probe_model import tensor_variable, untouched
+from tfbigbatch.instruments.probe.model import tensor_variable, untouched
 
 _FILES = (".weights.h5", ".h5", ".keras")
 

@@ -6,9 +6,9 @@ import tensorflow as tf
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.instruments import noise_scale as noise
-from tfbigbatch.instruments.probe import micro_batches_of, probe_sizes
-from tfbigbatch.instruments.probe_gradients import ProbeGradients
-from tfbigbatch.instruments.probe_model import probe_mode
+from tfbigbatch.instruments.probe.gradients import ProbeGradients
+from tfbigbatch.instruments.probe.micro_batches import micro_batches_of, probe_sizes
+from tfbigbatch.instruments.probe.model import probe_mode
 from tfbigbatch.scaling.blow_up import best_loss, largest_relative_update, loss_blew_up, lowered_gain
 from tfbigbatch.scaling.date_state import DATEState
 from tfbigbatch.scaling.noise_limit import noise_gain
@@ -44,7 +44,7 @@ class DATEMixin:
 
     Args:
       probe: fixed examples of the training set, drawn at random: a tuple (x, y) or (x, y, weight)
-        of arrays, or an iterable of equal micro-batches (see `instruments.probe`).
+        of arrays, or an iterable of equal micro-batches (see `instruments.probe.micro_batches`).
       micro_batches: what a tuple is cut in.
       recipe: the tuned `Recipe`; None leaves the noise out of the decisions.
       batch_size: examples in one update (the global batch); needed with a recipe.

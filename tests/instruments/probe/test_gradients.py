@@ -4,8 +4,8 @@ import tensorflow as tf
 
 from tests.conftest import mirrored
 from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS
-from tfbigbatch.instruments.probe import micro_batches_of
-from tfbigbatch.instruments.probe_gradients import ProbeGradients
+from tfbigbatch.instruments.probe.gradients import ProbeGradients
+from tfbigbatch.instruments.probe.micro_batches import micro_batches_of
 
 COUNT, EXAMPLES, FEATURES = 4, 3, 5
 both_faces = pytest.mark.parametrize("face", KERAS_VERSIONS)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbigbatch.instruments.probe import micro_batches_of, probe_sizes
+from tfbigbatch.instruments.probe.micro_batches import micro_batches_of, probe_sizes
 
 X = np.arange(24.0, dtype="float32").reshape(12, 2)
 Y = np.arange(12, dtype="int32")

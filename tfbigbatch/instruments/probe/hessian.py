@@ -3,8 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
-from tfbigbatch.instruments.probe_loss import ProbeLoss
-from tfbigbatch.instruments.probe_model import ProbeModel, dense, mean_over
+from tfbigbatch.instruments.probe.loss import ProbeLoss
+from tfbigbatch.instruments.probe.model import ProbeModel, dense, mean_over
 
 
 class ProbeHessian:

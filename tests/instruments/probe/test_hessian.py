@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS
-from tfbigbatch.instruments.probe import micro_batches_of
-from tfbigbatch.instruments.probe_hessian import ProbeHessian
+from tfbigbatch.instruments.probe.hessian import ProbeHessian
+from tfbigbatch.instruments.probe.micro_batches import micro_batches_of
 
 
 def recurrent(face):

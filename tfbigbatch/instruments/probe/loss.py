@@ -1,6 +1,6 @@
 """A model's loss on a probe, where its weights are and elsewhere."""
 
-from tfbigbatch.instruments.probe_model import ProbeModel, mean_over, untouched
+from tfbigbatch.instruments.probe.model import ProbeModel, mean_over, untouched
 
 
 class ProbeLoss:

@@ -5,7 +5,7 @@ import typing
 
 import tensorflow as tf
 
-from tfbigbatch.instruments.probe_model import ProbeModel, mean_over
+from tfbigbatch.instruments.probe.model import ProbeModel, mean_over
 
 
 class Measured(typing.NamedTuple):
