@@ -19,7 +19,7 @@ class InterpolationPlotMixin:
 
     Args:
       probe: fixed examples: a tuple (x, y) or (x, y, weight) of arrays, or an iterable of equal
-        micro-batches (see `instruments.probe.micro_batches`).
+        micro-batches (see `instruments.probe`).
       folder: where interpolation.png and surface.png go; made where it does not exist.
       start: where the line begins: a list as `model.get_weights()` gives it, or the path of a file of weights; None,
         the weights at the beginning of the first `fit`.

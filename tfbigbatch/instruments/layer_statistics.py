@@ -25,7 +25,7 @@ class LayerStatisticsMixin(Instrument):
     Args:
       when: updates between looks; or a list of the updates to look after.
       probe: None, or examples for the gradients' norms: a tuple (x, y) or (x, y, weight) of arrays, or
-        an iterable of equal micro-batches (see `instruments.probe.micro_batches`). A pass forward and back at each look.
+        an iterable of equal micro-batches (see `instruments.probe`). A pass forward and back at each look.
       micro_batches: what a tuple is cut in.
       step_gradients: None, or StepGradients, which costs no pass.
       histograms: also write histograms of each variable's values and of their change.

@@ -25,7 +25,7 @@ class SharpnessMixin(Instrument):
 
     Args:
       probe: fixed examples: a tuple (x, y) or (x, y, weight) of arrays, or an iterable of equal
-        micro-batches (see `instruments.probe.micro_batches`).
+        micro-batches (see `instruments.probe`).
       micro_batches: what a tuple is cut in; a product needs the memory of one.
       when: updates between looks; or a list of the updates to look after.
       eigenvalues: how many; 0 for none.

@@ -44,7 +44,7 @@ class DATEMixin:
 
     Args:
       probe: fixed examples of the training set, drawn at random: a tuple (x, y) or (x, y, weight)
-        of arrays, or an iterable of equal micro-batches (see `instruments.probe.micro_batches`).
+        of arrays, or an iterable of equal micro-batches (see `instruments.probe`).
       micro_batches: what a tuple is cut in.
       recipe: the tuned `Recipe`; None leaves the noise out of the decisions.
       batch_size: examples in one update (the global batch); needed with a recipe.
