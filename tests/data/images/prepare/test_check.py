@@ -108,8 +108,8 @@ def test_a_gray_png_becomes_a_gray_jpeg(mode, scale):
 
 UNUSABLE = {
     "empty": (b"", "empty: 0 bytes"),
-    "no image": (b"<html>404</html>", "not an image that is understood"),
-    "only its beginning": (BAD, "not an image that is understood|cannot be decoded"),
+    "no image": (b"<html>404</html>", "not an image in a supported format"),
+    "only its beginning": (BAD, "not an image in a supported format|cannot be decoded"),
     "half of it": (PLAIN[: len(PLAIN) // 2], "cannot be decoded: OSError|not an image"),
     "its last bytes missing": (PLAIN[:-30], "cannot be decoded: OSError: image file is truncated"),
     "its end marker missing": (PLAIN[:-2], "cannot be decoded: OSError: image file is truncated"),
@@ -119,7 +119,7 @@ UNUSABLE = {
     "lossless": (patched(PLAIN, b"\xff\xc0", 1, b"\xc3"), "cannot be decoded"),
     "no height": (patched(PLAIN, b"\xff\xc0", 5, b"\0\0"), "not an image"),
     "four gigapixels": (patched(PLAIN, b"\xff\xc0", 5, b"\xff\xff\xff\xff"), "DecompressionBombError"),
-    "TIFF": (encoded(kind="TIFF"), "not an image that is understood"),
+    "TIFF": (encoded(kind="TIFF"), "not an image in a supported format"),
 }
 
 

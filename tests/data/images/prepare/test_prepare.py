@@ -211,6 +211,21 @@ def test_a_stop_between_shards_leaves_whole_ones_and_the_rest_follows(source, tm
     assert already and content == image_manifest.read(str(tmp_path / "whole"))
 
 
+def test_shards_of_an_earlier_version_stay_though_it_kept_no_offsets(source, tmp_path, monkeypatch):
+    prepared(source, tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        stopping(patch, after=3)
+        with pytest.raises(Preempted):
+            prepared(source, tmp_path / "out")
+    for path in (tmp_path / "out" / PROGRESS).glob("*.offsets.npy"):
+        path.unlink()
+    with monkeypatch.context() as patch:
+        begun = stopping(patch, after=99)
+        prepared(source, tmp_path / "out")
+        assert len(begun) == 4
+    assert digests(tmp_path / "out") == digests(tmp_path / "whole")
+
+
 def test_a_lost_or_cut_shard_is_made_again(source, tmp_path):
     prepared(source, tmp_path / "out")
     before = digests(tmp_path / "out")

@@ -1,21 +1,24 @@
-"""Decodes an encoded image fully and puts right what a training pipeline could not read. Needs Pillow alone.
+"""Validates images by decoding them fully, and fixes what a training pipeline could not read. Needs only Pillow.
 
-What comes out is a JPEG, RGB or grayscale, that TensorFlow's decoder takes as well. EXIF orientation is
-not applied: neither the standard TFRecords of ImageNet nor the models published on them apply it.
+The result is an RGB or grayscale JPEG that TensorFlow's decoder accepts too. EXIF orientation is not applied:
+neither the standard TFRecords of ImageNet nor the models published on them apply it.
 """
+
+from __future__ import annotations
 
 import dataclasses
 import io
 import re
 import struct
 import warnings
+from typing import Any
 
 from tfbigbatch.errors import missing_extra
 
 # Pillow opens more; some of those run other programs or read other files.
 _FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")
 _QUALITY = 95
-# How the reason begins where a file could not even be read: another time it may be.
+# Prefix of the reason for a file that could not be read: another attempt may succeed.
 UNREADABLE = "cannot be read"
 _COLORSPACES = {"L": "Grayscale", "RGB": "RGB"}
 # What ends a run of entropy-coded bytes: 0xFF and neither a stuffed zero, a restart marker nor a fill byte.
@@ -26,18 +29,18 @@ _BARE = {0x01, *range(0xD0, 0xD9)}
 
 
 class BadImage(Exception):
-    """An image cannot be used; the message is the reason."""
+    """An image that cannot be used; the message is the reason."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Image:
-    """An image that can be used.
+    """A valid image.
 
     Attributes:
-      encoded: the JPEG, bytes; the very ones that came unless something was fixed.
+      encoded: the JPEG; the original bytes unless something was fixed.
       height, width: in pixels.
       colorspace: 'RGB' or 'Grayscale'.
-      fixed: what was put right, in words; None where nothing was.
+      fixed: what was fixed, in words, or None.
     """
 
     encoded: bytes
@@ -47,13 +50,13 @@ class Image:
     fixed: str | None
 
     @property
-    def channels(self):
+    def channels(self) -> int:
         """1 for grayscale, 3 for RGB."""
         return 1 if self.colorspace == "Grayscale" else 3
 
 
-def check(data):
-    """The Image in the encoded bytes, decoded to its last pixel on the way.
+def check(data: bytes) -> Image:
+    """The Image in encoded bytes, after decoding it to its last pixel.
 
     A CMYK or YCCK JPEG becomes RGB, and a PNG, GIF, BMP or WebP a JPEG of quality 95 without chroma
     subsampling, of the same size; transparency is dropped, and an animation is its first picture.
@@ -70,25 +73,25 @@ def check(data):
         raise missing_extra("Pillow", "models") from None
     try:
         with warnings.catch_warnings():
-            # Of damaged EXIF data and of large sizes; what counts is whether the pixels decode.
+            # About damaged EXIF data and large sizes: all that matters is whether the pixels decode.
             warnings.simplefilter("ignore")
             picture = PIL.Image.open(io.BytesIO(data), formats=_FORMATS)
             picture.load()
             reason = _reason_to_encode(picture, data)
-            encoded = data if reason is None else None
+            encoded = data
             if reason is not None:
                 picture = _plain(picture)
                 encoded = _as_jpeg(picture)
     except PIL.UnidentifiedImageError:
-        raise BadImage(f"not an image that is understood ({', '.join(_FORMATS)})") from None
+        raise BadImage(f"not an image in a supported format ({', '.join(_FORMATS)})") from None
     except MemoryError:
         raise
-    except Exception as error:  # a decoder meets damage with any error at all
+    except Exception as error:  # decoders raise any error on damaged data
         raise BadImage(f"cannot be decoded: {type(error).__name__}: {error}") from None
     return Image(encoded, picture.height, picture.width, _COLORSPACES[picture.mode], reason)
 
 
-def _reason_to_encode(picture, data):
+def _reason_to_encode(picture: Any, data: bytes) -> str | None:
     """Why the bytes cannot stay as they are, or None."""
     # MPO is a JPEG with further pictures behind it, which decoders ignore.
     if picture.format not in ("JPEG", "MPO"):
@@ -96,11 +99,11 @@ def _reason_to_encode(picture, data):
     if picture.mode not in _COLORSPACES:
         return f"{picture.mode} converted to RGB"
     if not reaches_its_end(data):
-        return "encoded anew: no end-of-image marker where its segments lead"
+        return "encoded again: no end-of-image marker where its segments lead"
     return None
 
 
-def _plain(picture):
+def _plain(picture: Any) -> Any:
     """The picture in 8-bit grayscale or RGB."""
     if picture.mode in _COLORSPACES:
         return picture
@@ -111,15 +114,15 @@ def _plain(picture):
     return picture.convert("L" if picture.mode in ("1", "LA") else "RGB")
 
 
-def _as_jpeg(picture):
+def _as_jpeg(picture: Any) -> bytes:
     file = io.BytesIO()
-    # Without its EXIF, profile and comments: the pixels are all that training reads.
+    # Without EXIF, profile and comments: training reads only the pixels.
     picture.info = {}
     picture.save(file, "JPEG", quality=_QUALITY, subsampling=0)
     return file.getvalue()
 
 
-def reaches_its_end(data):
+def reaches_its_end(data: bytes) -> bool:
     """Whether a JPEG's segments lead from one to the next to its end-of-image marker.
 
     Pillow stops at the last pixel; TensorFlow reads on to this marker, and refuses the image without it.

@@ -70,8 +70,10 @@ def find(source: str) -> dict[str, list[str]] | None:
       ValueError: a file of a set is missing, there are several sets, or none for training.
     """
     folder = _innermost(source)
+    if folder is None:
+        return None
     sets: dict[tuple[str, str | None, str, int], dict[int, str]] = collections.defaultdict(dict)
-    for name in os.listdir(folder) if folder else ():
+    for name in os.listdir(folder):
         match = _NAME.fullmatch(name)
         if match and (split := _SPLITS.get(match["split"])):
             sets[split, match["set"], match["split"], int(match["of"])][int(match["number"])] = name

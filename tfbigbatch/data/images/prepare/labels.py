@@ -1,15 +1,19 @@
-"""Text files about images: which class each is of, and what the classes are called."""
+"""Parses label files: the class of each image, and the words for each class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from tfbigbatch.errors import InputError, nearest
 
-# The names under which lists of classes and their words lie beside images.
+# File names of lists of classes and their words.
 WORDS = ("words.txt", "synset_words.txt", "LOC_synset_mapping.txt", "imagenet_metadata.txt")
 
 
-def text_of(path, flag):
-    """The text of a file that a flag named.
+def text_of(path: str, flag: str) -> str:
+    """The text of a file that a flag names.
 
     Raises:
       ValueError: it cannot be read, or is not UTF-8.
@@ -23,24 +27,24 @@ def text_of(path, flag):
         raise InputError(f"--{flag}={path} is not UTF-8 ({error.reason}, byte {error.start}).") from None
 
 
-def words(text):
-    """Dictionary from classes to their words, of lines of a class and its words; None gives an empty one."""
+def words(text: str | None) -> dict[str, str]:
+    """The words of each class, from lines of a class and its words."""
     lines = (line.split(None, 1) for line in (text or "").splitlines())
     return {line[0]: line[1].strip() for line in lines if len(line) == 2}
 
 
-def of_files(text, names, numbers, where):
+def of_files(text: str, names: Sequence[str], numbers: Mapping[str, int], where: str) -> np.ndarray:
     """The label of each file.
 
     Args:
       text: one class a line, in the sorted order of the files' names; or lines of a file's name and its
-        class, with anything behind, in any order and of more files too.
-      names: the files' names, with or without folders; sorted.
-      numbers: dictionary from classes to their labels.
-      where: where the text is from, for errors.
+        class, with anything after them, in any order; lines of other files are ignored.
+      names: sorted names of files, with or without folders.
+      numbers: labels by class.
+      where: the text's source, for errors.
 
     Returns:
-      int64 array of [files].
+      int64 [files].
 
     Raises:
       ValueError: the lines do not match the files, or a class is not one of `numbers`.
@@ -55,12 +59,13 @@ def of_files(text, names, numbers, where):
         classes = [row[0].strip() for row in rows]
     else:
         by_name = {row[0].strip(): row[1].strip() for row in rows if len(row) > 1}
-        classes = [by_name.get(name.rpartition("/")[2], by_name.get(name)) for name in names]
-        missing = [name for name, found in zip(names, classes) if found is None]
+        known = [by_name.get(name.rpartition("/")[2], by_name.get(name)) for name in names]
+        missing = [name for name, found in zip(names, known) if found is None]
         if missing:
             raise InputError(
                 f"{where} has no line for {len(missing):,} of {len(names):,} validation images, such as {missing[0]}."
             )
+        classes = [found for found in known if found is not None]
     strange = [(name, found) for name, found in zip(names, classes) if found not in numbers]
     if strange:
         name, found = strange[0]

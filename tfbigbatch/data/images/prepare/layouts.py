@@ -1,10 +1,13 @@
-"""Which images a source holds, and of which class each is: the layouts that people have image sets in."""
+"""Finds the images of a source and their classes, in the usual layouts of image datasets."""
+
+from __future__ import annotations
 
 import dataclasses
 import glob
 import hashlib
 import os
 import re
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -30,8 +33,8 @@ class Images:
     """The images of one split.
 
     Attributes:
-      files: tree.Tree of them alone.
-      labels: int64 array of [files], values in [0, classes).
+      files: tree.Tree of these images.
+      labels: int64 [files], values in [0, classes).
     """
 
     files: tree.Tree
@@ -40,62 +43,72 @@ class Images:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Source:
-    """What a source holds.
+    """The images of a source.
 
     Attributes:
-      layout: which one was found, in words.
-      classes: tuple of the classes' names, sorted: those that have training images.
-      texts: tuple of what each class is called in words; '' where unknown.
-      splits: dictionary from 'train' and 'validation' to Images.
+      layout: its name.
+      classes: sorted names of the classes that have training images.
+      texts: what each class is called in words; '' where unknown.
+      splits: 'train' and 'validation'.
       held_out: whether the validation images were held out of the training images.
-      unused: dictionary from reasons to names of files that are not images of a split.
+      unused: names of files that are not in a split, by reason.
     """
 
     layout: str
-    classes: tuple
-    texts: tuple
-    splits: dict
+    classes: tuple[str, ...]
+    texts: tuple[str, ...]
+    splits: dict[str, Images]
     held_out: bool
-    unused: dict
+    unused: dict[str, list[str]]
 
 
 @dataclasses.dataclass
 class _Found:
-    """The parts of a source: Trees of its training and validation images, and what was read beside them."""
+    """The parts of a source: Trees of its training and validation images, and the texts beside them."""
 
     layout: str
     train: tree.Tree
     validation: tree.Tree | None
-    annotations: str | None  # the validation images' classes, where the layout says them in a file
+    annotations: str | None  # the file of the validation images' classes, if the layout has one
     words: str | None
-    unused: dict = dataclasses.field(default_factory=dict)
+    unused: dict[str, list[str]] = dataclasses.field(default_factory=dict)
 
-    def leave(self, reason, names):
+    def leave(self, reason: str, names: Iterable[str]) -> None:
+        """Notes unused files."""
+        names = list(names)
         if names:
             self.unused.setdefault(reason, []).extend(names)
 
 
-def find(source, unpacked, *, validation_labels=None, words=None, validation_share=0.1, seed=0):
-    """The Source of images at a path.
+def find(
+    source: str,
+    unpacked: str,
+    *,
+    validation_labels: str | None = None,
+    words: str | None = None,
+    validation_share: float = 0.1,
+    seed: int = 0,
+) -> Source:
+    """Finds the images at a path.
 
     Args:
-      source: a folder, a tar or a tar.gz, in a layout of UNDERSTOOD but the TFRecords'.
-      unpacked: path that a compressed tar is unpacked to, and read from.
+      source: a folder, a tar or a tar.gz, in a layout of UNDERSTOOD except TFRecords.
+      unpacked: path that a compressed tar is unpacked to.
       validation_labels: path of a file of the validation images' classes, see labels.of_files; None where the
-        layout says them.
+        layout has them.
       words: path of a file of lines of a class and its words; None looks for one in the source.
-      validation_share: share of each class's images that is held out where the source has no validation images.
-      seed: of the choice of these.
+      validation_share: fraction of each class's images that is held out where the source has no validation images.
+      seed: of the choice of held-out images.
 
     Raises:
-      ValueError: no layout is understood; a class or a label is missing; or a file is not whole.
+      ValueError: the layout is unknown; a class or a label is missing; or a file is incomplete.
     """
     found = _tars(source) or _folders(source, unpacked, validation_labels is not None)
     train = _images(found, found.train)
-    names = [_class(name) for name in train.names]
-    found.leave("not in the folder of a class", [name for name, of in zip(train.names, names) if of is None])
-    train = train.only([index for index, name in enumerate(names) if name is not None])
-    names = [name for name in names if name is not None]
+    classed = [_class(name) for name in train.names]
+    found.leave("not in the folder of a class", [name for name, of in zip(train.names, classed) if of is None])
+    train = train.only([index for index, name in enumerate(classed) if name is not None])
+    names = [name for name in classed if name is not None]
     classes = tuple(sorted(set(names)))
     if len(classes) < 2:
         has = f"images of one class alone, {classes[0]!r}" if classes else "no images of classes"
@@ -103,7 +116,7 @@ def find(source, unpacked, *, validation_labels=None, words=None, validation_sha
     numbers = {name: number for number, name in enumerate(classes)}
     splits, held_out = {"train": Images(train, np.array([numbers[name] for name in names], np.int64))}, False
     if found.validation is not None:
-        splits["validation"] = _validation(found, numbers, validation_labels)
+        splits["validation"] = _validation(found, found.validation, numbers, validation_labels)
     elif validation_labels is not None:
         raise InputError(f"--validation_labels={validation_labels}, but --source={source} has no validation images.")
     elif held_out := bool(validation_share):
@@ -112,8 +125,8 @@ def find(source, unpacked, *, validation_labels=None, words=None, validation_sha
     return Source(found.layout, classes, tuple(texts.get(name, "") for name in classes), splits, held_out, found.unused)
 
 
-def order(names, seed, purpose):
-    """The indices of names in an order that looks random, and is that of (names, seed, purpose) on any machine."""
+def order(names: Sequence[str], seed: int, purpose: str) -> list[int]:
+    """A pseudorandom order of names, as indices: a pure function of (names, seed, purpose) on any machine."""
     keys = [
         hashlib.blake2b(f"{seed}/{purpose}/{name}".encode(errors="surrogateescape"), digest_size=8) for name in names
     ]
@@ -121,7 +134,7 @@ def order(names, seed, purpose):
     return sorted(range(len(names)), key=digests.__getitem__)
 
 
-def _tars(source):
+def _tars(source: str) -> _Found | None:
     """The _Found of ImageNet's own tars; None where the source is not a folder of them."""
     if not os.path.isdir(source):
         return None
@@ -144,9 +157,9 @@ def _tars(source):
     return found
 
 
-def _folders(source, unpacked, labels_given):
+def _folders(source: str, unpacked: str, labels_given: bool) -> _Found:
     """The _Found of folders, or of a tar of them."""
-    links = []
+    links: list[str] = []
     if os.path.isdir(source):
         whole = tree.of_folder(source)
     elif os.path.isfile(source):
@@ -159,7 +172,7 @@ def _folders(source, unpacked, labels_given):
         raise InputError(f"--source={source} does not exist. {UNDERSTOOD}")
     whole = _without_outer_folders(whole)
     tops = {name.split("/")[0] for name in whole.names if "/" in name}
-    words = next((whole.text(name) for name in labels.WORDS if name in whole.places), None)
+    words = next((whole.text(name) for name in labels.WORDS if name in whole.indices), None)
     found = _Found("images by class", whole, None, None, words)
     found.leave("neither a file nor a folder in the tar", links)
     if "train" in tops:
@@ -173,7 +186,7 @@ def _folders(source, unpacked, labels_given):
     return found
 
 
-def _find_validation(found, whole, tops, labels_given):
+def _find_validation(found: _Found, whole: tree.Tree, tops: set[str], labels_given: bool) -> None:
     """Adds the first folder of validation images that have classes."""
     for folder in _VALIDATION_FOLDERS:
         if folder not in tops:
@@ -196,8 +209,8 @@ def _find_validation(found, whole, tops, labels_given):
             )
 
 
-def _without_outer_folders(whole):
-    """The Tree below folders that have but one thing in them, as an archive's outermost often does."""
+def _without_outer_folders(whole: tree.Tree) -> tree.Tree:
+    """The Tree below outer folders with a single entry, as archives often have."""
     while True:
         tops = {name.split("/")[0] for name in whole.names}
         if len(tops) != 1 or tops & {"train", *_VALIDATION_FOLDERS} or not all("/" in name for name in whole.names):
@@ -205,8 +218,8 @@ def _without_outer_folders(whole):
         whole = whole.below(*tops)
 
 
-def _images(found, part):
-    """The Tree of the images by their names; what else there is, is left."""
+def _images(found: _Found, part: tree.Tree) -> tree.Tree:
+    """The Tree of the files with an image's name; the others are unused."""
     images = [index for index, name in enumerate(part.names) if _is_image(name)]
     kept = set(images)
     found.leave(
@@ -216,22 +229,25 @@ def _images(found, part):
     return part.only(images)
 
 
-def _is_image(name):
+def _is_image(name: str) -> bool:
     return name.lower().endswith(_ENDINGS) and not name.rpartition("/")[2].startswith(".")
 
 
-def _class(name):
-    """The class of a training image by its name: the outermost folder, or what a name begins with; None for neither."""
+def _class(name: str) -> str | None:
+    """The class of a training image: its outermost folder, or the synset at the start of its name; else None."""
     folder, slash, _ = name.partition("/")
     if slash:
         return folder
     match = _FLAT.match(name)
-    return match and match[1]
+    return match[1] if match else None
 
 
-def _validation(found, numbers, validation_labels):
+def _validation(
+    found: _Found, validation: tree.Tree, numbers: Mapping[str, int], validation_labels: str | None
+) -> Images:
     """The validation Images; their classes come from the flag, from the layout's file, or from their folders."""
-    files = _images(found, found.validation)
+    files = _images(found, validation)
+    text: str | None
     if validation_labels is not None:
         where, text = f"--validation_labels={validation_labels}", labels.text_of(validation_labels, "validation_labels")
     else:
@@ -243,8 +259,8 @@ def _validation(found, numbers, validation_labels):
             f"The classes of the {len(files.names):,} validation images are not known. Give them: "
             "--validation_labels=FILE, one class a line in the order of the images' names, or lines of NAME CLASS."
         )
-    names = [_class(name) for name in files.names]
-    strange = sorted({str(name) for name in names if name not in numbers})
+    names = [str(_class(name)) for name in files.names]
+    strange = sorted({name for name in names if name not in numbers})
     if strange:
         raise InputError(
             f"Validation images are of {len(strange)} classes without training images, such as {strange[0]!r}. "
@@ -253,15 +269,15 @@ def _validation(found, numbers, validation_labels):
     return Images(files, np.array([numbers[name] for name in names], np.int64))
 
 
-def _held_out(train, classes, share, seed):
-    """{'train': Images, 'validation': Images}: a share of each class, the same one for the same names and seed."""
+def _held_out(train: Images, classes: int, share: float, seed: int) -> dict[str, Images]:
+    """Splits off a fraction of each class for validation, a pure function of names and seed."""
     counts = np.bincount(train.labels, minlength=classes)
     # Rounded, but never all images of a class.
     left = np.minimum((counts * share + 0.5).astype(np.int64), counts - 1)
     if not left.any():
         raise InputError(
             f"--validation_share={share} of {counts.min()} to {counts.max()} images a class holds out none. "
-            "Give a larger share; or 0, for no validation images at all."
+            "Give a larger fraction; or 0, for no validation images at all."
         )
     held = np.zeros(len(train.labels), bool)
     for index in order(train.files.names, seed, "held out"):

@@ -1,4 +1,6 @@
-"""The files below a folder or within a tar, by name, and reading one of them without unpacking the others."""
+"""Lists and reads files of a folder or tar uniformly; a tar is read in place, without unpacking it."""
+
+from __future__ import annotations
 
 import dataclasses
 import functools
@@ -8,37 +10,39 @@ import os
 import shutil
 import tarfile
 import zlib
+from collections.abc import Sequence
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils.files import atomic_write
 
-# train/<class>/images/<file>, and two folders around it.
+# Levels of folders: train/<class>/images/<file>, and two folders around it.
 _DEEPEST = 6
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Tree:
-    """Files by name.
+    """Files of a folder or tar, by name.
 
     Attributes:
       container: the folder, or the tar.
-      prefix: what stands before each name within the container: '' or 'folder/'.
-      names: list of paths with '/'; sorted.
-      offsets: int64 array of [files], where each begins in the tar; None for a folder.
-      sizes: int64 array of [files], in bytes; -1 for one that cannot be looked at.
+      prefix: of each name within the container: '' or 'folder/'.
+      names: sorted paths with '/'.
+      offsets: int64 [files], the byte of the tar at which each begins; None for a folder.
+      sizes: int64 [files], in bytes; -1 for a file without access.
     """
 
     container: str
     prefix: str
-    names: list
+    names: list[str]
     offsets: np.ndarray | None
     sizes: np.ndarray
 
-    def read(self, index):
-        """The bytes of a file.
+    def read(self, index: int) -> bytes:
+        """The content of a file.
 
         Raises:
           OSError: it cannot be read, or the tar ends within it.
@@ -46,29 +50,29 @@ class Tree:
         offset = None if self.offsets is None else int(self.offsets[index])
         return read(self.container, self.prefix + self.names[index], offset, int(self.sizes[index]))
 
-    def text(self, name):
-        """The text of a file by its name, or None where there is none of that name.
+    def text(self, name: str) -> str | None:
+        """The text of a file, or None if there is no such file.
 
         Raises:
           ValueError: it cannot be read, or is not UTF-8.
         """
-        if name not in self.places:
+        if name not in self.indices:
             return None
         where = f"{self.container}, {self.prefix}{name}"
         try:
-            return self.read(self.places[name]).decode("utf-8")
+            return self.read(self.indices[name]).decode("utf-8")
         except OSError as error:
             raise InputError(f"{where} cannot be read: {error.strerror or error}.") from None
         except UnicodeDecodeError as error:
             raise InputError(f"{where} is not UTF-8 ({error.reason}, byte {error.start}). Convert the text.") from None
 
     @functools.cached_property
-    def places(self):
-        """Dictionary from names to their indices."""
+    def indices(self) -> dict[str, int]:
+        """The index of each name."""
         return {name: index for index, name in enumerate(self.names)}
 
-    def below(self, folder):
-        """The Tree of what lies in a folder of this one."""
+    def below(self, folder: str) -> Tree:
+        """The Tree of a folder within this one."""
         start = f"{folder}/"
         inside = [index for index, name in enumerate(self.names) if name.startswith(start)]
         found = self.only(inside)
@@ -76,7 +80,7 @@ class Tree:
             found, prefix=self.prefix + start, names=[name.removeprefix(start) for name in found.names]
         )
 
-    def only(self, indices):
+    def only(self, indices: Sequence[int] | np.ndarray) -> Tree:
         """The Tree of some of the files."""
         return dataclasses.replace(
             self,
@@ -86,8 +90,8 @@ class Tree:
         )
 
 
-def read(container, name, offset, size):
-    """The bytes of one file; see Tree for the arguments."""
+def read(container: str, name: str, offset: int | None, size: int) -> bytes:
+    """The content of one file; see Tree for the arguments."""
     if offset is None:
         with open(os.path.join(container, name), "rb") as file:
             return file.read()
@@ -101,16 +105,16 @@ def read(container, name, offset, size):
 
 
 @functools.lru_cache(maxsize=4)
-def _opened(path):
-    # Left open for the life of the process: a tar is opened once, not for each of a million files.
+def _opened(path: str) -> int:
+    # Never closed: a tar is opened once, not for each of a million files.
     return os.open(path, os.O_RDONLY)
 
 
-def of_folder(folder):
+def of_folder(folder: str) -> Tree:
     """The Tree of a folder; links are followed."""
-    found = []
+    found: list[tuple[str, int]] = []
 
-    def walk(path, prefix, depth):
+    def walk(path: str, prefix: str, depth: int) -> None:
         with os.scandir(path) as entries:
             for entry in entries:
                 try:
@@ -131,13 +135,13 @@ def of_folder(folder):
     return Tree(folder, "", [name for name, _ in found], None, np.array([size for _, size in found], np.int64))
 
 
-def of_tar(path):
+def of_tar(path: str) -> tuple[Tree, list[str]]:
     """(the Tree of an uncompressed tar, names of members that are neither files nor folders).
 
-    A tar of tars, as ImageNet's training images, gives the files in these, each below a folder of its tar's name.
+    In a tar of tars, as ImageNet's training images, the files of each inner tar are in a folder with its name.
 
     Raises:
-      ValueError: it is not a tar, or not a whole one.
+      ValueError: it is not a tar, or an incomplete one.
     """
     found, links = _members(path, None)
     if found and all(name.endswith(".tar") for name, _, _ in found):
@@ -148,32 +152,39 @@ def of_tar(path):
             inner += [(f"{folder}/{file}", start, length) for file, start, length in members]
             links += [f"{folder}/{file}" for file in more]
         found = inner
-    # Of a name that was added twice the later one counts, as it does where a tar is unpacked.
-    places = {name: (offset, size) for name, offset, size in found}
-    names = sorted(places)
-    table = np.array([places[name] for name in names], np.int64).reshape(-1, 2)
+    # Of two members with one name the later counts, as when a tar is unpacked.
+    members_by_name = {name: (offset, size) for name, offset, size in found}
+    names = sorted(members_by_name)
+    table = np.array([members_by_name[name] for name in names], np.int64).reshape(-1, 2)
     return Tree(path, "", names, table[:, 0].copy(), table[:, 1].copy()), links
 
 
-def _members(path, part):
-    """([(name, offset in the file at `path`, size)], names of links) of a tar, or of a (name, offset, size) in it."""
-    found, links = [], []
+def _members(path: str, part: tuple[str, int, int] | None) -> tuple[list[tuple[str, int, int]], list[str]]:
+    """([(name, offset in the file at `path`, size)], names of links) of a tar, or of an inner tar.
+
+    Args:
+      path: of the tar.
+      part: (name, offset, size) of the inner tar, or None.
+    """
+    found: list[tuple[str, int, int]] = []
+    links: list[str] = []
     where = path if part is None else f"{path}, {part[0]},"
     start = 0 if part is None else part[1]
     try:
         with open(path, "rb") as file:
-            content = file if part is None else _Part(file, *part[1:])
-            for member in (tar := tarfile.open(fileobj=content, mode="r:")):
+            content: Any = file if part is None else _Part(file, *part[1:])
+            tar: Any = tarfile.open(fileobj=content, mode="r:")
+            for member in tar:
                 name = member.name.removeprefix("./")
                 if member.isreg():
                     found.append((name, start + member.offset_data, member.size))
                 elif not member.isdir():
                     links.append(name)
-                # The tar keeps each member otherwise: a gigabyte for ImageNet.
+                # Otherwise the tar keeps each member: a gigabyte for ImageNet.
                 tar.members = []
     except tarfile.TarError as error:
         raise InputError(
-            f"{where} is not a whole tar ({error}). Fetch the file again, or check its sum against its source's."
+            f"{where} is not a complete tar ({error}). Fetch the file again, or check its sum against its source's."
         ) from None
     except OSError as error:
         raise InputError(f"{where} cannot be read: {error.strerror or error}.") from None
@@ -183,25 +194,25 @@ def _members(path, part):
 class _Part(io.RawIOBase):
     """A part of a file as a file."""
 
-    def __init__(self, file, offset, size):
+    def __init__(self, file: BinaryIO, offset: int, size: int) -> None:
         super().__init__()
         self._file, self._offset, self._size, self._position = file, offset, size, 0
 
-    def readable(self):
+    def readable(self) -> bool:
         return True
 
-    def seekable(self):
+    def seekable(self) -> bool:
         return True
 
-    def seek(self, offset, whence=os.SEEK_SET):
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         base = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
         self._position = base + offset
         return self._position
 
-    def tell(self):
+    def tell(self) -> int:
         return self._position
 
-    def read(self, size=-1):
+    def read(self, size: int | None = -1) -> bytes:
         left = max(0, self._size - self._position)
         size = left if size is None or size < 0 else min(size, left)
         self._file.seek(self._offset + self._position)
@@ -210,14 +221,14 @@ class _Part(io.RawIOBase):
         return data
 
 
-def is_gzip(path):
+def is_gzip(path: str) -> bool:
     """Whether a file is compressed by gzip."""
     with open(path, "rb") as file:
         return file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
 
 
-def unpack(path, to):
-    """Writes what a gzip file holds to `to`: nothing within it can be found without reading all before it.
+def unpack(path: str, to: str) -> None:
+    """Unpacks a gzip file to `to`, since gzip has no random access.
 
     Raises:
       ValueError: the file is truncated or corrupt, or there is no room for its content.
