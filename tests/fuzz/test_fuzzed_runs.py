@@ -15,7 +15,7 @@ from tfbigbatch.reports import collect, summary
 from tfbigbatch.runs import metrics_log
 from tfbigbatch.runs.metric import Metric
 from tfbigbatch.runs.run_directory import RunDirectory
-from tfbigbatch.studies.results_cache import EndedRuns
+from tfbigbatch.studies.results_cache import ResultsCache
 from tfbigbatch.training.checkpoints import Checkpoints
 from tfbigbatch.training.rollbacks import Rollbacks
 
@@ -57,14 +57,14 @@ def test_ended_runs_and_rollbacks(tmp_path, seeds):
     config = experiment.new("digits_lstm")
     made_runs.write(str(tmp_path / "run"), config.to_dict(), 0.9)
     ended = tmp_path / "ended.jsonl"
-    EndedRuns(str(ended)).keep([str(tmp_path / "run")])
+    ResultsCache(str(ended)).keep([str(tmp_path / "run")])
     run = json.loads(ended.read_text())
     rollbacks = [{"step": 8, "back_to": 4, "rate_factor": 0.5, "reason": "loss became nan"}]
 
     def case(choices):
         if choices.random() < 0.5:
             ended.write_bytes(mutations.of_json(choices, run))
-            EndedRuns(str(ended)).restore(str(emptied(tmp_path / "restored")), config.to_dict())
+            ResultsCache(str(ended)).restore(str(emptied(tmp_path / "restored")), config.to_dict())
         else:
             (tmp_path / "rollbacks.json").write_bytes(mutations.of_json(choices, rollbacks))
             found = Rollbacks(str(tmp_path), config)

@@ -7,7 +7,7 @@ import pytest
 from tests.helpers import made_runs
 from tfbigbatch import experiment
 from tfbigbatch.runs.run_directory import read_json
-from tfbigbatch.studies.results_cache import EndedRuns
+from tfbigbatch.studies.results_cache import ResultsCache
 
 CONFIG = experiment.new("digits_lstm").to_dict()
 
@@ -21,9 +21,9 @@ def test_a_run_made_again_reads_as_the_one_that_was_kept(tmp_path):
     before = made(tmp_path, "before")
     with open(f"{before}/metrics.jsonl", "a") as file:
         file.write('{"step": 1, "split": "train", "loss": 1.0}\n')
-    EndedRuns(str(tmp_path / "kept.jsonl")).keep([before])
+    ResultsCache(str(tmp_path / "kept.jsonl")).keep([before])
     after = str(tmp_path / "some" / "after")
-    assert EndedRuns(str(tmp_path / "kept.jsonl")).restore(after, CONFIG)
+    assert ResultsCache(str(tmp_path / "kept.jsonl")).restore(after, CONFIG)
     for name in ("config.json", "status.json"):
         assert read_json(f"{after}/{name}") == read_json(f"{before}/{name}")
     assert [line.count("eval") for line in open(f"{after}/metrics.jsonl")] == [1, 1]
@@ -34,14 +34,14 @@ def test_only_runs_that_have_ended_are_kept(tmp_path):
         made(tmp_path, state, {**CONFIG, "seed": seed}, status=state)
         for seed, state in enumerate(("done", "diverged", "running", "preempted"))
     ]
-    kept = EndedRuns(str(tmp_path / "kept.jsonl"))
+    kept = ResultsCache(str(tmp_path / "kept.jsonl"))
     kept.keep([*directories, str(tmp_path / "not started")])
     found = [kept.restore(str(tmp_path / f"again-{seed}"), {**CONFIG, "seed": seed}) for seed in range(5)]
     assert found == [True, True, False, False, False]
 
 
 def test_a_directory_that_is_there_stays_as_it_is(tmp_path):
-    kept = EndedRuns(str(tmp_path / "kept.jsonl"))
+    kept = ResultsCache(str(tmp_path / "kept.jsonl"))
     kept.keep([made(tmp_path, "done")])
     there = made(tmp_path, "there", status="running", value=0.5)
     assert not kept.restore(there, CONFIG)
@@ -50,7 +50,7 @@ def test_a_directory_that_is_there_stays_as_it_is(tmp_path):
 
 def test_a_run_of_before_a_field_came_is_still_the_same_run(tmp_path):
     older = {name: value for name, value in CONFIG.items() if name != "histograms"}
-    kept = EndedRuns(str(tmp_path / "kept.jsonl"))
+    kept = ResultsCache(str(tmp_path / "kept.jsonl"))
     kept.keep([made(tmp_path, "older", older)])
     assert kept.restore(str(tmp_path / "again"), CONFIG)
     assert not kept.restore(str(tmp_path / "another"), {**CONFIG, "batch_size": 7})
@@ -58,8 +58,8 @@ def test_a_run_of_before_a_field_came_is_still_the_same_run(tmp_path):
 
 @pytest.mark.parametrize("evaluations", [None, 3.0, "rows", [1]])
 def test_a_file_of_something_else_is_refused(tmp_path, evaluations):
-    EndedRuns(str(tmp_path / "kept.jsonl")).keep([made(tmp_path, "run")])
+    ResultsCache(str(tmp_path / "kept.jsonl")).keep([made(tmp_path, "run")])
     line = json.loads((tmp_path / "kept.jsonl").read_text())
     (tmp_path / "kept.jsonl").write_text(json.dumps({**line, "evaluations": evaluations}))
     with pytest.raises(ValueError, match="kept.jsonl cannot be read as ended runs .TypeError: its evaluations"):
-        EndedRuns(str(tmp_path / "kept.jsonl"))
+        ResultsCache(str(tmp_path / "kept.jsonl"))

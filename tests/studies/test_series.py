@@ -29,7 +29,7 @@ EVERY = ["a/batch-32/seed-0", "a/batch-32/seed-1", "b/batch-32/seed-0", "b/batch
 def test_in_this_process_each_runs_once(tmp_path, entries, capsys):
     calls = []
     for _ in range(2):
-        run_series(entries, model_dir=str(tmp_path), run=fake_run, ended=lambda: calls.append(1))
+        run_series(entries, model_dir=str(tmp_path), run=fake_run, on_run_end=lambda: calls.append(1))
     assert starts(tmp_path) == EVERY and len(calls) == 4
     said = capsys.readouterr().out
     assert "[4/4] b at 32, seed 1: test accuracy 90.00%, 3 s; the last" in said
@@ -41,7 +41,7 @@ def test_a_diverged_run_is_an_end(tmp_path, entries, capsys):
     for _ in range(2):
         run_series(entries, model_dir=str(tmp_path), run=fake_run, data_dir='{"1": "diverge"}')
     assert starts(tmp_path) == EVERY
-    assert "seed 1: diverged, ended before" in capsys.readouterr().out
+    assert "seed 1: diverged, finished before" in capsys.readouterr().out
 
 
 def test_a_directory_of_another_config_is_refused_before_anything_runs(tmp_path, entries):
@@ -59,9 +59,9 @@ def test_runs_that_a_file_keeps_are_not_run_again_elsewhere(tmp_path, entries, c
     arguments = {"run": fake_run, "data_dir": '{"1": "diverge"}', "ended_runs": file}
     run_series(entries[:1], model_dir=str(tmp_path / "here"), **arguments)
     calls = []
-    run_series(entries, model_dir=str(tmp_path / "there"), ended=lambda: calls.append(1), **arguments)
+    run_series(entries, model_dir=str(tmp_path / "there"), on_run_end=lambda: calls.append(1), **arguments)
     assert starts(tmp_path / "there") == ["b/batch-32/seed-0", "b/batch-32/seed-1"] and len(calls) == 2
-    assert "a at 32, seed 0: test accuracy 90.00%, ended before" in capsys.readouterr().out
+    assert "a at 32, seed 0: test accuracy 90.00%, finished before" in capsys.readouterr().out
     # What was kept before stays, and no path of this machine is in it.
     run_series(entries, model_dir=str(tmp_path / "third"), **arguments)
     assert starts(tmp_path / "third") == []
@@ -92,7 +92,7 @@ def test_a_run_that_fails_is_named_with_its_log_and_the_others_go_on(tmp_path, e
     assert "b at 32" not in str(caught.value)
     said = capsys.readouterr().out
     assert "a at 32, seed 1: FAILED with exit code 1" in said and "RuntimeError: the disk is on fire" in said
-    assert "b at 32, seed 0: test accuracy 90.00%" in said and "a at 32, seed 0: test accuracy 80.00%, ended" in said
+    assert "b at 32, seed 0: test accuracy 90.00%" in said and "a at 32, seed 0: test accuracy 80.00%, finished" in said
     assert starts(tmp_path) == ["a/batch-32/seed-1", "b/batch-32/seed-0"]
     assert (tmp_path / "b/batch-32/seed-0.log").read_text() == f"threads {max(1, cores() // 2)}\n"
 
@@ -115,7 +115,7 @@ def test_a_signal_stops_the_children_and_the_same_command_goes_on(tmp_path, entr
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert starts(tmp_path) == EVERY[:2]
-    assert capsys.readouterr().out.count("stopped; it goes on from its checkpoint") == 2
+    assert capsys.readouterr().out.count("stopped; it resumes from its checkpoint") == 2
     assert RunDirectory(str(tmp_path / EVERY[0])).status()["status"] == "preempted"
     for entry in entries[:1]:
         for seed in entry.seeds:

@@ -180,5 +180,5 @@ def _train(
         files=[experiment.find(source)[0] for source in sources],
         processes=options.processes,
         ended_runs=options.ended_runs,
-        ended=ended,
+        on_run_end=ended,
     )

@@ -1,7 +1,11 @@
-"""Ended runs in one small file: a long series goes on where its run directories are not."""
+"""Finished runs in one small file, for a study that continues without their run directories."""
+
+from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
@@ -13,22 +17,21 @@ from tfbigbatch.utils.files import write_json, write_text
 ENDED = (DONE, DIVERGED)
 
 
-class EndedRuns:
-    """The file: a line a run, with its config, versions, status and evaluations.
+class ResultsCache:
+    """A JSON Lines file of finished and diverged runs: config, versions, status and evaluations of each.
 
-    Not in it: checkpoints, TensorBoard's events, and what was logged between evaluations. Tables, results and
-    plots need none of these.
+    Checkpoints, TensorBoard events and the training log are not kept: tables, results and plots do not need them.
 
     Args:
-      path: the file; it need not exist yet.
+      path: of the file, which need not exist yet.
 
     Raises:
-      ValueError: the file is there and holds something else.
+      ValueError: the file holds something else.
     """
 
-    def __init__(self, path):
+    def __init__(self, path: str) -> None:
         self._path = path
-        self._runs = {}
+        self._runs: dict[str, dict[str, Any]] = {}
         if not os.path.exists(path):
             return
         try:
@@ -43,18 +46,18 @@ class EndedRuns:
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise InputError(
                 f"{path} cannot be read as ended runs ({type(error).__name__}: {error}); expected the file that "
-                "--ended_runs wrote. Name another, or take it out of the way."
+                "--ended_runs wrote. Name another, or move it away."
             ) from None
 
-    def restore(self, directory, config):
-        """Makes a run directory again, if there is none yet and a run of this config is in the file.
+    def restore(self, directory: str, config: Mapping[str, Any]) -> bool:
+        """Writes a run directory from the file, if the directory does not exist and the file has a run of this config.
 
         Args:
           directory: path of the run directory.
           config: plain nested dictionary, resolved.
 
         Returns:
-          bool, whether it was.
+          Whether it was written.
         """
         run = self._runs.get(_key(config))
         if run is None or os.path.exists(os.path.join(directory, "config.json")):
@@ -62,12 +65,12 @@ class EndedRuns:
         os.makedirs(directory, exist_ok=True)
         write_text(os.path.join(directory, "metrics.jsonl"), _lines(run["evaluations"]))
         write_json(os.path.join(directory, "config.json"), run["started"])
-        # The last, as a directory without it has not ended.
+        # Last: it marks the directory as complete.
         write_json(os.path.join(directory, "status.json"), run["status"])
         return True
 
-    def keep(self, directories):
-        """Adds the runs of these directories that have ended, and writes the file whole."""
+    def keep(self, directories: Iterable[str]) -> None:
+        """Adds the finished and diverged runs of these directories, and rewrites the file."""
         for directory in directories:
             started = read_json(os.path.join(directory, "config.json"))
             status = read_json(os.path.join(directory, "status.json")) or {}
@@ -83,15 +86,15 @@ class EndedRuns:
         write_text(self._path, _lines(self._runs[key] for key in sorted(self._runs)))
 
 
-def _key(config):
-    """Of runs that would give the same."""
+def _key(config: Mapping[str, Any]) -> str:
+    """Equal for runs with the same completed config."""
     return json.dumps(experiment.completed(json.loads(json.dumps(config))), sort_keys=True)
 
 
-def _check_rows(rows):
+def _check_rows(rows: Any) -> None:
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise TypeError("its evaluations are not a list of rows")
 
 
-def _lines(rows):
+def _lines(rows: Iterable[Mapping[str, Any]]) -> str:
     return "".join(json.dumps(row, sort_keys=True) + "\n" for row in rows)

@@ -1,44 +1,60 @@
-"""Several experiments at several seeds, in this process or in several at once; resumable."""
+"""Runs several experiments at several seeds, in this process or in parallel ones; resumable."""
+
+from __future__ import annotations
 
 import dataclasses
 import functools
 import os
 import signal
 import statistics
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import ml_collections
 
 from tfbigbatch import experiment
 from tfbigbatch.errors import DivergedError, InputError, Preempted
 from tfbigbatch.runs.metric import Metric
 from tfbigbatch.runs.run_directory import RunDirectory
-from tfbigbatch.studies.results_cache import ENDED, EndedRuns
+from tfbigbatch.studies.results_cache import ENDED, ResultsCache
+from tfbigbatch.studies.study import Entry
 from tfbigbatch.utils.processes import Job, run_jobs
 
 _LOG_LINES = 8
 
 
-def run_series(entries, *, model_dir, data_dir=None, run, files=(), processes=1, ended_runs=None, ended=None):
-    """Runs every entry at every seed, each in its own run directory; those that have ended are not run again.
+def run_series(
+    entries: Sequence[Entry],
+    *,
+    model_dir: str,
+    data_dir: str | None = None,
+    run: Callable[..., object],
+    files: Sequence[str] = (),
+    processes: int = 1,
+    ended_runs: str | None = None,
+    on_run_end: Callable[[], object] | None = None,
+) -> None:
+    """Runs every entry at every seed, each in its own run directory, except those that are finished.
 
-    A run that diverged has ended as well: it would diverge again. Two single-threaded processes train more
-    images a second than one with two threads, which is what `processes` is for. In a process of its own, a
-    run's output goes to the file seed-SEED.log beside its run directory.
+    A diverged run counts as finished, as it would diverge again. Parallel runs pay off on one machine: two
+    single-threaded processes train more images per second than one with two threads. Their output goes to the file
+    seed-SEED.log beside the run directory.
 
     Args:
-      entries: list of `entry.Entry`.
+      entries: the rows.
       model_dir: run directories are MODEL_DIR/FOLDER/seed-SEED.
-      data_dir: where the task's data lies.
+      data_dir: folder of the task's data.
       run: `tfbigbatch.train.run`.
-      files: paths of the experiment or study files that the entries come from. A process of its own executes them
-        first, for the optimizers that they register.
-      processes: how many runs at once; 1 runs them in this process, one after the other.
-      ended_runs: None, or path of a file (see `ended_runs.EndedRuns`) that keeps the runs that have ended. Those
-        that it holds and `model_dir` does not, as on another machine, are not run again.
-      ended: function without arguments, called after each run that ends.
+      files: paths of the experiment or study files of the entries. Parallel processes execute them first, because
+        they may register optimizers and tasks.
+      processes: number of runs at once; 1 runs them in this process.
+      ended_runs: path of a `ResultsCache` of finished runs; those missing in `model_dir` are restored from it.
+      on_run_end: called after each run.
 
     Raises:
-      ValueError: a directory holds a run of another config, or `ended_runs` is no such file (nothing is run); or
-        runs failed; the message names them all. With several processes, the others are run first.
-      Preempted: Ctrl-C or SIGTERM came; the runs were saved.
+      ValueError: a directory holds a run of another config, or `ended_runs` is another kind of file (nothing is run);
+        or runs failed: the message names them, and the other parallel runs were finished first.
+      Preempted: SIGINT or SIGTERM was received; the runs were saved.
     """
     if processes < 1:
         raise InputError(f"--processes={processes}: expected 1 or more.")
@@ -47,52 +63,58 @@ def run_series(entries, *, model_dir, data_dir=None, run, files=(), processes=1,
         for entry in entries
         for seed in entry.seeds
     ]
-    kept = EndedRuns(ended_runs) if ended_runs else None
+    cache = ResultsCache(ended_runs) if ended_runs else None
     for each in planned:
         RunDirectory(each.directory).check(each.config.to_dict())
-    if kept:
+    if cache:
         for each in planned:
-            kept.restore(each.directory, each.config.to_dict())
+            cache.restore(each.directory, each.config.to_dict())
     progress = _Progress(planned, processes)
     for each in planned:
         if each.state() in ENDED:
-            progress.ended(each, "ended before; nothing to do.")
+            progress.ended(each, "finished before; nothing to do.")
     waiting = [each for each in planned if each.state() not in ENDED]
 
-    def one_ended():
-        if kept:
-            kept.keep([each.directory for each in planned])
-        if ended:
-            ended()
+    def ended() -> None:
+        if cache:
+            cache.keep([each.directory for each in planned])
+        if on_run_end:
+            on_run_end()
 
     if processes == 1:
-        _in_this_process(waiting, data_dir, run, progress, one_ended)
+        _in_this_process(waiting, data_dir, run, progress, ended)
     else:
         run = functools.partial(_after_files, [os.path.abspath(file) for file in files], run)
-        _in_processes(waiting, data_dir, run, processes, progress, one_ended)
+        _in_processes(waiting, data_dir, run, processes, progress, ended)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Planned:
     """One run of the series."""
 
-    entry: object
+    entry: Entry
     seed: int
     directory: str
-    config: object
+    config: ml_collections.ConfigDict
 
     @property
-    def name(self):
+    def name(self) -> str:
         return f"{self.entry.name} at {self.config.batch_size:,}, seed {self.seed}"
 
-    def status(self):
+    def status(self) -> dict[str, Any]:
         return RunDirectory(self.directory).status()
 
-    def state(self):
+    def state(self) -> str | None:
         return self.status().get("status")
 
 
-def _in_this_process(waiting, data_dir, run, progress, ended):
+def _in_this_process(
+    waiting: Sequence[_Planned],
+    data_dir: str | None,
+    run: Callable[..., object],
+    progress: _Progress,
+    ended: Callable[[], object],
+) -> None:
     for each in waiting:
         progress.started(each)
         try:
@@ -103,26 +125,33 @@ def _in_this_process(waiting, data_dir, run, progress, ended):
         ended()
 
 
-def _after_files(files, run, **arguments):
+def _after_files(files: Iterable[str], run: Callable[..., object], **arguments: Any) -> None:
     for file in files:
         experiment.execute(file)
     run(**arguments)
 
 
-def _in_processes(waiting, data_dir, run, processes, progress, ended):
+def _in_processes(
+    waiting: Sequence[_Planned],
+    data_dir: str | None,
+    run: Callable[..., object],
+    processes: int,
+    progress: _Progress,
+    ended: Callable[[], object],
+) -> None:
     runs = {}
     for each in waiting:
         arguments = {"config": each.config, "model_dir": each.directory, "data_dir": data_dir}
         runs[Job(each.name, run, arguments, f"{each.directory}.log")] = each
     failed = []
 
-    def one_ended(job, code, logged):
+    def one_ended(job: Job, code: int, logged: str) -> None:
         each = runs[job]
         if each.state() in ENDED:
             progress.ended(each)
             ended()
         elif code == Preempted.exit_code or code == -signal.SIGTERM:
-            progress.say(each, "stopped; it goes on from its checkpoint.")
+            progress.say(each, "stopped; it resumes from its checkpoint.")
         else:
             failed.append(job)
             progress.say(each, f"FAILED with exit code {code}; the end of {job.log}:")
@@ -132,23 +161,23 @@ def _in_processes(waiting, data_dir, run, processes, progress, ended):
     run_jobs(list(runs), processes, one_ended)
     if failed:
         logs = "\n  ".join(f"{job.name}: see {job.log}" for job in failed)
-        raise InputError(f"{len(failed)} of {len(waiting)} runs failed, and the others ended:\n  {logs}")
+        raise InputError(f"{len(failed)} of {len(waiting)} runs failed, and the others finished:\n  {logs}")
 
 
 class _Progress:
-    """What a person at the terminal sees of a series."""
+    """Prints the progress of a series."""
 
-    def __init__(self, planned, processes):
+    def __init__(self, planned: Sequence[_Planned], processes: int) -> None:
         self._planned = planned
         self._processes = processes
-        self._done = set()
+        self._done: set[_Planned] = set()
         self._metric = Metric.of_task(planned[0].config.task, planned[0].config.evaluate_on)
 
-    def started(self, each):
+    def started(self, each: _Planned) -> None:
         print(f"\n[{len(self._done) + 1}/{len(self._planned)}] {each.name}", flush=True)
 
-    def ended(self, each, words=None):
-        """Shows a run that has ended, with its metric, its seconds and the time left; or with other words."""
+    def ended(self, each: _Planned, words: str | None = None) -> None:
+        """Prints a finished run with its metric, its seconds and the time left, or with other words."""
         self._done.add(each)
         status = each.status()
         value = status.get("metrics", {}).get(self._metric.name)
@@ -158,23 +187,23 @@ class _Progress:
             words = f"{status.get('seconds', 0.0):.0f} s; " + (f"about {_duration(left)} left" if left else "the last")
         self.say(each, f"{shown}, {words}")
 
-    def say(self, each, words):
+    def say(self, each: _Planned, words: str) -> None:
         print(f"[{len(self._done)}/{len(self._planned)}] {each.name}: {words}", flush=True)
 
-    def _seconds_left(self):
-        """From the mean of the ended runs of the same entry, or of all where there is none."""
+    def _seconds_left(self) -> float:
+        """Estimated from the mean of the finished runs of the same entry, or of all if there is none."""
         seconds = {each: each.status().get("seconds", 0.0) for each in self._done}
         if not seconds:
             return 0.0
         total = 0.0
         for each in set(self._planned) - self._done:
-            alike = [value for other, value in seconds.items() if other.entry is each.entry]
-            expected = statistics.fmean(alike or seconds.values())
+            same_entry = [value for other, value in seconds.items() if other.entry is each.entry]
+            expected = statistics.fmean(same_entry or seconds.values())
             total += max(0.0, expected - each.status().get("seconds", 0.0))
         return total / self._processes
 
 
-def _duration(seconds):
+def _duration(seconds: float) -> str:
     for size, unit, enough in ((3600, "h", 7200), (60, "min", 120)):
         if seconds >= enough:
             return f"{seconds / size:.1f} {unit}"

@@ -24,12 +24,10 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import ml_collections
+from ml_collections import ConfigDict
 
 from tfbigbatch import experiment
 from tfbigbatch.errors import InputError, nearest
-
-Config = ml_collections.ConfigDict
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,12 +43,12 @@ class Entry:
     """
 
     name: str
-    config: Config
+    config: ConfigDict
     seeds: tuple[int, ...]
     folder: str
     tuned: str = ""
 
-    def config_at(self, seed: int) -> Config:
+    def config_at(self, seed: int) -> ConfigDict:
         """The config of the run at `seed`."""
         config = copy.deepcopy(self.config)
         config.seed = seed
@@ -73,7 +71,7 @@ def new(title: str, *, baseline: str | None = None, target: float | None = None)
 
 
 def scaled(
-    config: Config,
+    config: ConfigDict,
     batch_size: int,
     rule: str,
     *,
@@ -81,7 +79,7 @@ def scaled(
     optimizer: Mapping[str, Any] | None = None,
     learning_rate: float | None = None,
     warmup_epochs: float | None = None,
-) -> Config:
+) -> ConfigDict:
     """A copy of an experiment with its recipe scaled to another batch size.
 
     Args:
@@ -106,7 +104,7 @@ def scaled(
     return config
 
 
-def with_adasum(config: Config, replicas: int) -> Config:
+def with_adasum(config: ConfigDict, replicas: int) -> ConfigDict:
     """A copy of an experiment with Adasum on simulated replicas.
 
     Args:
@@ -122,7 +120,7 @@ def with_adasum(config: Config, replicas: int) -> Config:
 def add_workers(
     table: Study,
     name: str,
-    config: Config,
+    config: ConfigDict,
     workers: int,
     *,
     seeds: Sequence[int] | Callable[[str], Sequence[int]],
@@ -176,7 +174,7 @@ class Study:
         self.target = target
         self.entries: list[Entry] = []
 
-    def add(self, method: str, config: Config, *, seeds: Iterable[int] = (0,), tuned: str = "") -> None:
+    def add(self, method: str, config: ConfigDict, *, seeds: Iterable[int] = (0,), tuned: str = "") -> None:
         """Adds a row: `method` at the config's batch size. The config is copied, so it may be changed afterwards.
 
         Args:
