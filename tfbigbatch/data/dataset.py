@@ -23,7 +23,7 @@ class Dataset(Protocol):
         ...
 
     @property
-    def tokens_per_example(self) -> int | None:
+    def tokens_per_example(self) -> float | None:
         """Tokens in one example of a text, for throughput; None where an example is not a text."""
         ...
 

@@ -102,7 +102,7 @@ class Gnmt(Task):
         self.validation, self.test = (
             TranslationRecords(manifest.splits[name], manifest, **options) for name in self.evaluates_on
         )
-        self.batch_slices = self.train.cuts
+        self.batch_slices = self.train.batch_slices
         self.checks = tuple(split.bad.check for split in (self.train, self.validation, self.test))
 
     def network(self) -> tf_keras.Model:

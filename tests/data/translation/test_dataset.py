@@ -145,9 +145,9 @@ def test_the_padding_is_that_of_the_batches(manifest, whole):
     for features, _, weights in whole[: SIZE // BATCH]:
         places += BATCH * sum(SHAPES[features["bucket"][0]])
         tokens += features["source_lengths"].sum() + weights.sum()
-    np.testing.assert_allclose(data.padding_share(BATCH), 1 - tokens / places)
-    assert 0 < data.padding_share(BATCH) < records_of(manifest, shapes=SHAPES[-1:]).padding_share(BATCH)
-    assert 0 < data.padding_share(500) < 1
+    np.testing.assert_allclose(data.padding_fraction(BATCH), 1 - tokens / places)
+    assert 0 < data.padding_fraction(BATCH) < records_of(manifest, shapes=SHAPES[-1:]).padding_fraction(BATCH)
+    assert 0 < data.padding_fraction(500) < 1
     said = data.contents
     assert "103 pairs of sentences in 3 files" in said and "shapes 9 x 12, 13 x 15, 16 x 21: " in said
     assert "340 pieces in the vocabulary" in said and "% at the last shape alone" in said

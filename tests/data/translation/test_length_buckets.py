@@ -11,7 +11,7 @@ LENGTHS = np.random.default_rng(0).integers(1, 13, [200, 2])
 
 
 def share(shapes, lengths=LENGTHS):
-    return length_buckets.padding_share(lengths, shapes, length_buckets.buckets_of(lengths, shapes))
+    return length_buckets.padding_fraction(lengths, shapes, length_buckets.buckets_of(lengths, shapes))
 
 
 def test_each_pair_is_in_the_smallest_shape_that_holds_it():
@@ -19,7 +19,7 @@ def test_each_pair_is_in_the_smallest_shape_that_holds_it():
     lengths = np.array([[1, 1], [3, 4], [4, 1], [1, 5], [5, 6], [1, 9]])
     np.testing.assert_array_equal(length_buckets.buckets_of(lengths, shapes), [0, 0, 1, 1, 2, 2])
     np.testing.assert_allclose(share(shapes, lengths), 1 - lengths.sum() / (7 + 7 + 10 + 10 + 14 + 14))
-    np.testing.assert_allclose(length_buckets.padding_share(lengths, shapes, -1), 1 - lengths.sum() / (6 * 14))
+    np.testing.assert_allclose(length_buckets.padding_fraction(lengths, shapes, -1), 1 - lengths.sum() / (6 * 14))
 
 
 @pytest.mark.parametrize("most", [1, 2, 3])

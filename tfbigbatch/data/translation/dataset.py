@@ -1,16 +1,23 @@
-"""Pairs of sentences in TFRecord files, in a few shapes: per-replica batches from (seed, step), padded evaluation.
+"""Sentence pairs in TFRecord files as a Dataset: batches of a few static shapes.
 
-Each host works out the global batches, of the lengths that it keeps in memory, and reads its own part of them. A
-record that is damaged is a pair of no weight, in its place.
+Each host computes the global batches from the lengths, which it keeps in memory, and reads its slice of them. A damaged
+record becomes a pair with weight 0 in the same position.
 """
+
+from __future__ import annotations
 
 import functools
 import os
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from tfbigbatch.data.dataset import Dataset
 from tfbigbatch.data.records import random_access, skip_bad
+from tfbigbatch.data.records.manifest import Split
 from tfbigbatch.data.records.skip_bad import BadRecords
 from tfbigbatch.data.translation import length_buckets
 from tfbigbatch.data.translation import manifest as translation_manifest
@@ -18,40 +25,59 @@ from tfbigbatch.data.translation.bucket_order import BucketOrder
 from tfbigbatch.data.translation.vocabulary import BEGIN, END
 from tfbigbatch.errors import InputError
 
-# Examples that tell the padding of an order.
-_TOLD_BY = 1 << 20
+# Examples over which the padding of a run's order is measured, at most.
+_MEASURED_EXAMPLES = 1 << 20
 
 
-class TranslationRecords:
-    """One split of a prepared set of pairs.
+class TranslationRecords(Dataset):
+    """One split of prepared sentence pairs.
 
-    A sentence of p pieces is p + 1 tokens: a source has END after it, and so have the labels; a target has BEGIN
-    before it.
+    Training batches are (features, labels, weights), n = batch_size / replicas pairs padded to the last shape (S, T):
+
+    - features, int32: 'source_ids' [n, S], the sentence, END, then 0; 'source_lengths' [n], with END; 'target_ids'
+      [n, T], BEGIN and the sentence; 'bucket' [n], the same for the whole global batch: all of it fits
+      `shapes[bucket]`, so the rest is padding that `batch_slices` cut off.
+    - labels, int32 [n, T]: the next token, END, then 0.
+    - weights, float32 [n, T]: 1 up to END. A damaged record is an empty source with weights 0.
+
+    Evaluation batches are the same without 'bucket', padded with empty sources with weights 0.
 
     Args:
-      split: `record_manifest.Split`.
-      manifest: the `translation_manifest.Manifest` that it is of.
-      shapes: tuple of (S, T), growing, the tokens of a source and of a target in each bucket; the last one is to hold
-        every pair. None to choose them: those of the least padding.
-      most_shapes: how many are chosen, at most.
-      block: batches whose pairs are sorted by bucket together; see `BucketOrder`.
-      max_bad_share: the share of the split's records that may be bad.
+      split: of the manifest.
+      manifest: of the prepared folder.
+      shapes: (S, T) of each bucket in increasing order, END or BEGIN included; the last one must fit every pair. None:
+        those of the least padding.
+      most_shapes: maximum number of chosen shapes.
+      block: batches over which pairs are sorted by bucket; see `BucketOrder`.
+      max_bad_share: the largest fraction of the split's records that may be bad.
       threads: of the private pool that parses; None for as many as the machine has cores.
 
     Attributes:
-      shapes: tuple of (S, T).
+      shapes: (S, T) of each bucket.
+      bad: skip_bad.BadRecords of the split.
 
     Raises:
-      ValueError: an argument is out of its range, or `shapes` do not hold every pair.
+      ValueError: an argument is out of range, or `shapes` do not fit every pair.
     """
 
-    def __init__(self, split, manifest, *, shapes=None, most_shapes=5, block=50, max_bad_share=0.0001, threads=None):
+    def __init__(
+        self,
+        split: Split,
+        manifest: translation_manifest.Manifest,
+        *,
+        shapes: Sequence[tuple[int, int]] | None = None,
+        most_shapes: int = 5,
+        block: int = 50,
+        max_bad_share: float = 0.0001,
+        threads: int | None = None,
+    ) -> None:
         if block < 1:
             raise InputError(f"block={block}: expected 1 or more batches.")
         self._split, self._manifest = split, manifest
-        # END is a token too, and the settings leave it room in uint16.
+        # END counts; the settings leave room for it in uint16.
         self._lengths = manifest.lengths[split.name] + np.uint16(1)
-        self.shapes = tuple(map(tuple, shapes)) if shapes else length_buckets.choose(self._lengths, most_shapes)
+        given = tuple((source, target) for source, target in shapes or ())
+        self.shapes = given or length_buckets.choose(self._lengths, most_shapes)
         self._buckets = length_buckets.buckets_of(self._lengths, self.shapes)
         self._block = block
         self._threads = threads or os.cpu_count()
@@ -59,106 +85,82 @@ class TranslationRecords:
         self.bad = BadRecords(split, max_share=max_bad_share)
         self.source = f"{os.path.dirname(split.files[0])}, {split.name}"
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self._split.examples
 
     @property
-    def contents(self):
-        """What there is, in words, for the run's banner."""
-        share, alone = (
-            length_buckets.padding_share(self._lengths, self.shapes, buckets) for buckets in (self._buckets, -1)
+    def contents(self) -> str:
+        bucketed, alone = (
+            length_buckets.padding_fraction(self._lengths, self.shapes, buckets) for buckets in (self._buckets, -1)
         )
         shapes = ", ".join(f"{source} x {target}" for source, target in self.shapes)
         return (
             f"{len(self):,} pairs of sentences in {len(self._split.files):,} files, "
-            f"{len(self._manifest.vocabulary):,} pieces in the vocabulary, shapes {shapes}: {share:.1%} padding where "
-            f"a batch has one bucket, {alone:.1%} at the last shape alone"
+            f"{len(self._manifest.vocabulary):,} pieces in the vocabulary, shapes {shapes}: {bucketed:.1%} padding "
+            f"where a batch has one bucket, {alone:.1%} at the last shape alone"
         )
 
     @property
-    def tokens_per_example(self):
-        """Target tokens of a pair, END included and padding not: the mean."""
+    def tokens_per_example(self) -> float | None:
+        """Mean number of target tokens in a pair, with END and without padding."""
         return float(self._lengths[:, 1].mean())
 
-    def examples_in_epoch(self, batch_size):
-        """The examples in an epoch, whatever the batch: an epoch need not be whole batches."""
-        del batch_size
+    def examples_in_epoch(self, batch_size: int) -> int:
         return len(self)
 
     @property
-    def cuts(self):
-        """Functions that cut a training batch to a bucket's shape, and leave 'bucket' out; one for each bucket."""
-        return [functools.partial(_cut, shape) for shape in self.shapes]
+    def batch_slices(self) -> list[Callable[[Any], Any]]:
+        """For each bucket a function that slices a training batch to its shape and drops 'bucket'."""
+        return [functools.partial(_slice, shape) for shape in self.shapes]
 
-    def padding_share(self, batch_size, seed=0):
-        """The share of a training run's places, of sources and targets, that hold no token.
-
-        Args:
-          batch_size: of the run.
-          seed: of the run.
-
-        Returns:
-          float, of the first batches: an epoch's, or as many as have a million pairs.
-        """
-        examples = min(len(self), _TOLD_BY) // batch_size * batch_size or batch_size
-        order, found, epoch, block = BucketOrder(self._buckets, batch_size, seed, self._block), [], 0, 0
-        while sum(map(len, found)) < examples:
+    def padding_fraction(self, batch_size: int, seed: int = 0) -> float:
+        """The fraction of positions that are padding in a run's first epoch, or first million pairs."""
+        examples = min(len(self), _MEASURED_EXAMPLES) // batch_size * batch_size or batch_size
+        order, epoch, block = BucketOrder(self._buckets, batch_size, seed, self._block), 0, 0
+        found: list[np.ndarray] = []
+        while sum(len(part) for part in found) < examples:
             found.append(order.examples(*tf.constant([epoch, block], tf.int64)))
             epoch, block = (epoch, block + 1) if block + 1 < order.blocks(epoch) else (epoch + 1, 0)
         numbers = np.concatenate(found)[:examples].reshape(-1, batch_size)
         buckets = np.repeat(self._buckets[numbers].max(axis=1), batch_size)
-        return length_buckets.padding_share(self._lengths[numbers.reshape(-1)], self.shapes, buckets)
+        return length_buckets.padding_fraction(self._lengths[numbers.reshape(-1)], self.shapes, buckets)
 
-    def training_batches(self, context, *, batch_size, seed, first_step, last_step):
-        """Batches for this worker's replicas, in the order of `BucketOrder`.
+    def padding_share(self, batch_size: int, seed: int = 0) -> float:
+        """The former name of `padding_fraction`."""
+        warnings.warn("padding_share is now padding_fraction; the old name will go.", FutureWarning, stacklevel=2)
+        return self.padding_fraction(batch_size, seed)
 
-        Args:
-          context: tf.distribute.InputContext of this worker.
-          batch_size: pairs in one update over all replicas; a multiple of their number.
-          seed: of the order.
-          first_step, last_step: the updates [first_step, last_step) that the data set covers.
-
-        Returns:
-          tf.data.Dataset of (features, labels, weights) for n = batch_size / replicas pairs, padded to the last
-          shape (S, T); the replicas of this worker take turns. Features, int32: 'source_ids' [n, S], with END after
-          the sentence and then 0; 'source_lengths' [n], END included; 'target_ids' [n, T], with BEGIN before the
-          sentence; and 'bucket' [n], the same number in the whole global batch: all of it fits `shapes[bucket]`, so
-          what lies beyond that shape is padding and can be cut off. Labels, int32 [n, T]: the token that follows,
-          END in the end, and then 0. Weights, float32 [n, T]: 1 for each label up to END. A damaged record is an
-          empty source and has no weight.
-        """
+    def training_batches(
+        self, context: tf.distribute.InputContext, *, batch_size: int, seed: int, first_step: int, last_step: int
+    ) -> tf.data.Dataset:
         order = BucketOrder(self._buckets, batch_size, seed, self._block)
         numbers = order.runs(first_step).rebatch(batch_size, drop_remainder=True).take(last_step - first_step)
         return self._batches(numbers, context, batch_size)
 
-    def evaluation_batches(self, context, *, batch_size):
-        """Every pair once, in order, padded to whole batches.
+    def evaluation_batches(self, context: tf.distribute.InputContext, *, batch_size: int) -> tf.data.Dataset:
 
-        Returns:
-          tf.data.Dataset of (features, labels, weights) as `training_batches`, but without 'bucket': padding is
-          empty sources without weight. It covers `evaluation_steps(batch_size)` updates.
-        """
-        places = tf.data.Dataset.range(self.evaluation_steps(batch_size)).map(
-            lambda step: step * batch_size + tf.range(batch_size, dtype=tf.int64)
-        )
-        batches = self._batches(
-            places.map(lambda place: tf.where(place < len(self), place, random_access.NO_RECORD)), context, batch_size
-        )
+        def numbers_of(step: tf.Tensor) -> tf.Tensor:
+            numbers = step * batch_size + tf.range(batch_size, dtype=tf.int64)
+            return tf.where(numbers < len(self), numbers, random_access.NO_RECORD)
 
-        def without_bucket(features, labels, weights):
+        steps = tf.data.Dataset.range(self.evaluation_steps(batch_size))
+        batches = self._batches(steps.map(numbers_of), context, batch_size)
+
+        def without_bucket(features: dict[str, tf.Tensor], labels: tf.Tensor, weights: tf.Tensor) -> Any:
             return {name: value for name, value in features.items() if name != "bucket"}, labels, weights
 
         return batches.map(without_bucket)
 
-    def evaluation_steps(self, batch_size):
-        """The number of batches that hold every pair once."""
+    def evaluation_steps(self, batch_size: int) -> int:
         return -(-len(self) // batch_size)
 
-    def _batches(self, numbers, context, batch_size):
-        """This worker's replicas' parts of global batches, int64 [batch_size] each."""
+    def _batches(
+        self, numbers: tf.data.Dataset, context: tf.distribute.InputContext, batch_size: int
+    ) -> tf.data.Dataset:
+        """The per-replica batches of this worker, from the record numbers of global batches, int64 [batch_size]."""
         options = tf.data.Options()
         options.threading.private_threadpool_size = self._threads
-        # The batches are what runs side by side, not the parts of one.
+        # Parallelism is over batches, not within one.
         options.threading.max_intra_op_parallelism = 1
         options.deterministic = True
         replicas = context.num_replicas_in_sync // context.num_input_pipelines
@@ -166,7 +168,7 @@ class TranslationRecords:
         begin = context.input_pipeline_id * replicas * size
         buckets = tf.constant(self._buckets)
 
-        def parts(numbers):
+        def parts(numbers: tf.Tensor) -> tf.data.Dataset:
             of_none = numbers == random_access.NO_RECORD
             bucket = tf.reduce_max(tf.where(of_none, 0, tf.gather(buckets, tf.maximum(numbers, 0))))
             own = tf.reshape(numbers[begin : begin + replicas * size], [replicas, size])
@@ -179,7 +181,7 @@ class TranslationRecords:
             .with_options(options)
         )
 
-    def _batch(self, numbers, bucket):
+    def _batch(self, numbers: tf.Tensor, bucket: tf.Tensor) -> Any:
         """(features, labels, weights) of some pairs."""
         records = tf.ensure_shape(tf.numpy_function(self._reader.read, [numbers], tf.string), numbers.shape)
         there = tf.strings.length(records) > 0
@@ -190,11 +192,11 @@ class TranslationRecords:
         )
         return {**features, "bucket": bucket}, labels, weights
 
-    def _parsed(self, records):
+    def _parsed(self, records: tf.Tensor) -> Any:
         """(features, labels, weights) of some records, without 'bucket'."""
         there, names = tf.strings.length(records) > 0, translation_manifest.SIDES
         spec = {name: tf.io.FixedLenFeature([], tf.string, "") for name in names}
-        # A sentence may be empty; a record without the features of one is not.
+        # A sentence may be empty, but its features may not be missing.
         spec |= {f"{name}_length": tf.io.FixedLenFeature([], tf.int64, -1) for name in names}
         parsed = tf.io.parse_example(records, spec)
         (source, source_size), (target, target_size) = (
@@ -211,8 +213,10 @@ class TranslationRecords:
         counts = tf.range(self.shapes[-1][1]) <= target_size[:, None]
         return features, labels, tf.cast(counts & there[:, None], tf.float32)
 
-    def _ids(self, content, stated, there, longest):
-        """(int32 [n, longest], int32 [n]): the ids in bytes, and how many they are, as whole records say."""
+    def _ids(
+        self, content: tf.Tensor, stated: tf.Tensor, there: tf.Tensor, longest: int
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """(int32 [n, longest], int32 [n]): the ids and their number, checked against the `stated` numbers."""
         width = self._manifest.bytes_of_id
         kind = {2: tf.uint16, 4: tf.int32}[width]
         ids = tf.cast(tf.io.decode_raw(content, kind, little_endian=True, fixed_length=width * longest), tf.int32)
@@ -225,18 +229,18 @@ class TranslationRecords:
         with tf.control_dependencies(checks):
             return tf.identity(ids), tf.identity(size)
 
-    def _report(self, numbers):
+    def _report(self, numbers: tf.Tensor) -> Any:
         tf.numpy_function(self.bad.add, [numbers], [])
         return True
 
 
-def _cut(shape, batch):
+def _slice(shape: tuple[int, int], batch: Any) -> Any:
     features, labels, weights = batch
     sides = ("source_ids", "target_ids")
     cut = {name: features[name][:, :length] for name, length in zip(sides, shape)}
     return {**cut, "source_lengths": features["source_lengths"]}, labels[:, : shape[1]], weights[:, : shape[1]]
 
 
-def _ended(ids, size):
-    """The ids with END after them."""
+def _ended(ids: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+    """The ids followed by END."""
     return tf.where(tf.range(ids.shape[1]) == size[:, None], END, ids)

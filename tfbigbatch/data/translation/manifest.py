@@ -1,16 +1,20 @@
-"""Prepared pairs of sentences: their vocabulary, lengths and texts, on top of `record_manifest`.
+"""Manifest of prepared sentence pairs: vocabulary, lengths and texts, besides records/manifest.py.
 
-The folder holds, beside the manifest, the indexes and the TFRecord files: vocabulary.model, the sentencepiece model;
-train.lengths.npy and the like, uint16 [records, 2], the pieces of each source and target sentence; and of the sets
-that are held out, validation.source.txt, validation.reference.txt and the like, the lines as they came.
+The folder also holds vocabulary.model, the sentencepiece model; train.lengths.npy etc., uint16 [records, 2], the pieces
+of each source and target sentence; and for held-out sets validation.source.txt, validation.reference.txt etc., the raw
+lines.
 
-A record is a tf.train.Example: 'source' and 'target', bytes of little-endian ids without BEGIN and END, and
-'source_length' and 'target_length', int64, how many they are.
+A record is a tf.train.Example of 'source' and 'target', little-endian ids without BEGIN and END, and 'source_length'
+and 'target_length', int64, their numbers.
 """
 
+from __future__ import annotations
+
 import dataclasses
+import functools
 import hashlib
 import os
+from typing import Any
 
 import numpy as np
 
@@ -30,34 +34,33 @@ KIND = record_manifest.Kind(
     ),
 )
 VOCABULARY = "vocabulary.model"
-# A record's features, and what the two sides of a held-out set are called.
+# Names of the two sides in a record, and in a held-out set.
 SIDES, TEXTS = ("source", "target"), ("source", "reference")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Manifest:
-    """What a prepared folder holds.
+    """Content of a prepared folder.
 
     Attributes:
       folder: its path.
-      bytes_of_id: of a piece in a record, 2 or 4.
-      vocabulary: translation_vocabulary.Vocabulary.
-      splits: dictionary from 'train' and, where there are such, 'validation', 'test', 'test_2' and so on to
-        record_manifest.Split.
-      lengths: dictionary from the splits' names to uint16 arrays of [records, 2].
+      bytes_of_id: size of an id in a record, 2 or 4.
+      vocabulary: of both languages.
+      splits: 'train' and perhaps 'validation', 'test', 'test_2' and so on.
+      lengths: uint16 [records, 2] by split.
     """
 
     folder: str
     bytes_of_id: int
     vocabulary: translation_vocabulary.Vocabulary
-    splits: dict
-    lengths: dict
+    splits: dict[str, record_manifest.Split]
+    lengths: dict[str, np.ndarray]
 
-    def texts(self, split):
-        """The lines of a held-out set as they came: (sources, references), lists of texts without their line ends.
+    def texts(self, split: str) -> tuple[list[str], ...]:
+        """The raw lines of a held-out set, without line ends: (sources, references).
 
         Raises:
-          ValueError: the set has no texts, or they are not as many as its records.
+          ValueError: the set has no texts, or not one per record.
         """
         found = []
         for path in text_paths(self.folder, split):
@@ -73,24 +76,25 @@ class Manifest:
         return tuple(found)
 
 
-def bytes_of_id(vocabulary):
-    """The bytes of a piece in a record."""
+def bytes_of_id(vocabulary: translation_vocabulary.Vocabulary) -> int:
+    """Size of an id in a record."""
     return 2 if len(vocabulary) <= 1 << 16 else 4
 
 
-def text_paths(folder, split):
-    """Where the lines of a held-out set lie: (of the sources, of the references)."""
+def text_paths(folder: str, split: str) -> tuple[str, ...]:
+    """The files of a held-out set's raw lines: (sources, references)."""
     return tuple(os.path.join(folder, f"{split}.{kind}.txt") for kind in TEXTS)
 
 
-def load(folder):
-    """The Manifest of a prepared folder, checked against the files' sizes, the indexes, lengths and vocabulary.
+def load(folder: str | None) -> Manifest:
+    """The manifest of a prepared folder, checked against file sizes, indexes, lengths and vocabulary.
 
     Raises:
-      ValueError: as record_manifest.load; or the vocabulary or the lengths are not those of the manifest.
+      ValueError: as record_manifest.load; or the vocabulary or the lengths have changed.
     """
 
-    def build(content, splits):
+    def build(content: dict[str, Any], splits: dict[str, record_manifest.Split]) -> Manifest:
+        assert folder is not None
         path = os.path.join(folder, VOCABULARY)
         vocabulary = translation_vocabulary.Vocabulary.load(path)
         if vocabulary.digest != content["vocabulary_sha256"]:
@@ -103,12 +107,16 @@ def load(folder):
     return record_manifest.load(folder, KIND, build)
 
 
-def save(folder, manifest, *, sha256=None, about=None):
-    """Writes the vocabulary, the lengths, the indexes and then manifest.json; each file whole or not at all.
+def save(
+    folder: str, manifest: Manifest, *, sha256: dict[str, str] | None = None, about: dict[str, Any] | None = None
+) -> None:
+    """Writes the vocabulary, the lengths, the indexes and then manifest.json, each atomically.
 
     Args:
-      folder, sha256, about: see record_manifest.save.
-      manifest: Manifest.
+      folder: where they go.
+      manifest: what they describe.
+      sha256: digests of the splits' files, by path, as far as they are known.
+      about: further fields of manifest.json.
 
     Raises:
       ValueError: the folder cannot be written.
@@ -117,7 +125,7 @@ def save(folder, manifest, *, sha256=None, about=None):
     for name, lengths in manifest.lengths.items():
         path = _lengths_path(folder, name)
         try:
-            atomic_write(path, lambda file, lengths=lengths: np.save(file, lengths))
+            atomic_write(path, functools.partial(np.save, arr=lengths))
         except OSError as error:
             raise InputError(f"{path} cannot be written: {error.strerror or error}.") from None
     fields = {
@@ -129,17 +137,17 @@ def save(folder, manifest, *, sha256=None, about=None):
     record_manifest.save(folder, KIND, manifest.splits, {**(about or {}), **fields}, sha256=sha256)
 
 
-def read(folder):
-    """All that the manifest says, as a dictionary; None where the folder has no manifest of this kind.
+def read(folder: str) -> dict[str, Any] | None:
+    """The content of manifest.json; None if the folder has no manifest of this kind.
 
     Raises:
-      ValueError: there is one, but it cannot be read or is of a later format.
+      ValueError: it cannot be read or has a later format.
     """
     return record_manifest.read(folder, KIND)
 
 
-def is_whole(folder):
-    """Whether a folder is a prepared one, with the lines of its held-out sets."""
+def is_whole(folder: str) -> bool:
+    """Whether a folder is completely prepared, with the raw lines of its held-out sets."""
     try:
         manifest = load(folder)
     except InputError:
@@ -147,11 +155,11 @@ def is_whole(folder):
     return all(os.path.exists(path) for name in manifest.splits if name != "train" for path in text_paths(folder, name))
 
 
-def _lengths_path(folder, split):
+def _lengths_path(folder: str, split: str) -> str:
     return os.path.join(folder, f"{split}.lengths.npy")
 
 
-def _lengths(folder, split, digest):
+def _lengths(folder: str, split: str, digest: str) -> np.ndarray:
     path = _lengths_path(folder, split)
     try:
         lengths = files.read_array(path)
@@ -162,5 +170,5 @@ def _lengths(folder, split, digest):
     return lengths
 
 
-def _digest(lengths):
+def _digest(lengths: np.ndarray) -> str:
     return hashlib.sha256(lengths.astype("<u2").tobytes()).hexdigest()

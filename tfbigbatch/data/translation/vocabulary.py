@@ -1,38 +1,42 @@
-"""The pieces that sentences are cut into, shared by both languages: byte-pair encoding by the `sentencepiece` package.
+"""Vocabulary of subword pieces, shared by both languages: byte-pair encoding by `sentencepiece`.
 
-Sennrich et al. 2016 (arXiv:1508.07909); Kudo and Richardson 2018 (arXiv:1808.06226). The ids begin with PAD, UNKNOWN,
-BEGIN and END. In a vocabulary that `prepare_translation.vocabulary` learnt, characters without a piece become bytes:
-`text` then gives back any line that is `normalised`, character for character.
+Sennrich et al. 2016 (arXiv:1508.07909); Kudo and Richardson 2018 (arXiv:1808.06226). The first ids are PAD, UNKNOWN,
+BEGIN and END. In a vocabulary of `prepare.vocabulary.learn`, characters without a piece become bytes: `text` then
+restores any `normalised` line exactly.
 """
+
+from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterable
+from typing import Any
 
 from tfbigbatch.errors import InputError, missing_extra
 from tfbigbatch.utils.files import atomic_write
 
 PAD, UNKNOWN, BEGIN, END = range(4)
-# What sentencepiece writes for a space: it reads it as one too.
+# sentencepiece's symbol for a space, which it also reads as one.
 _SPACE = "\u2581"
 
 
-def normalised(line):
-    """A line with single spaces for its white space (Unicode's, and U+2581), and none at either end."""
+def normalised(line: str) -> str:
+    """A line with runs of white space (Unicode's, and U+2581) as single spaces, and none at either end."""
     return " ".join(line.replace(_SPACE, " ").split())
 
 
 class Vocabulary:
-    """A vocabulary of pieces. It pickles.
+    """A vocabulary of pieces; picklable.
 
     Args:
-      model: the bytes of a sentencepiece model.
-      source: where it comes from, for errors.
+      model: content of a sentencepiece model file.
+      source: its origin, for errors.
 
     Raises:
-      ValueError: it is no such model, or its first ids are others; or the package is not installed.
+      ValueError: it is not a sentencepiece model, its first ids differ, or the package is not installed.
     """
 
-    def __init__(self, model, source="the vocabulary"):
+    def __init__(self, model: bytes, source: str = "the vocabulary") -> None:
         try:
             import sentencepiece
         except ImportError:
@@ -56,8 +60,8 @@ class Vocabulary:
             )
 
     @classmethod
-    def load(cls, path):
-        """The Vocabulary in a file.
+    def load(cls, path: str) -> Vocabulary:
+        """The vocabulary in a file.
 
         Raises:
           ValueError: it cannot be read, or as above.
@@ -68,39 +72,28 @@ class Vocabulary:
         except OSError as error:
             raise InputError(f"{path} cannot be read: {error.strerror or error}. Expected a vocabulary.") from None
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return Vocabulary, (self._model, self._source)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self._pieces.get_piece_size()
 
     @property
-    def model(self):
-        """The bytes of the sentencepiece model."""
+    def model(self) -> bytes:
+        """Content of the model file."""
         return self._model
 
     @property
-    def digest(self):
-        """The SHA-256 of the model, as text."""
+    def digest(self) -> str:
+        """SHA-256 of the model, in hexadecimal."""
         return hashlib.sha256(self._model).hexdigest()
 
-    def ids(self, lines):
-        """The pieces of some lines.
-
-        Args:
-          lines: list of texts, each `normalised`.
-
-        Returns:
-          list of lists of int, without BEGIN and END; an empty line has none.
-        """
+    def ids(self, lines: list[str]) -> list[list[int]]:
+        """The ids of some `normalised` lines, without BEGIN and END."""
         return self._pieces.encode(lines, num_threads=1)
 
-    def text(self, ids):
-        """The line that ids stand for, detokenised.
-
-        Args:
-          ids: iterable of int in [0, len(self)), perhaps with BEGIN, and with END and anything after it.
-        """
+    def text(self, ids: Iterable[int]) -> str:
+        """The detokenised line; BEGIN, padding, and everything from END on are dropped."""
         kept = []
         for number in ids:
             if number == END:
@@ -110,8 +103,8 @@ class Vocabulary:
         return self._pieces.decode(kept)
 
 
-def save(vocabulary, folder, name):
-    """Writes a vocabulary into a folder, whole or not at all; gives its path.
+def save(vocabulary: Vocabulary, folder: str, name: str) -> str:
+    """Writes a vocabulary into a folder, atomically; returns its path.
 
     Raises:
       ValueError: the folder cannot be written.

@@ -117,7 +117,7 @@ def test_sentences_that_were_cut_are_named(tmp_path):
     said, test = [], write(tmp_path, "test", ["the dog.", "tree " * 30])
     splits = prepare.splits_of(*(tuple(zip(one)) for one in (pair(tmp_path, "a", 100),)), test=([test], [test]))
     prepare.prepare(splits, str(tmp_path / "out"), translation_sets.options(max_eval_length=20), said.append)
-    assert said[0] == "learning a vocabulary of 340 pieces"
+    assert said[0] == "training a vocabulary of 340 pieces"
     assert "lines: train 100, test 2; 0.0 MB; 2 shards" in said[1]
     assert said[2:] == [f"warning: {test}, line 2: 30 pieces; cut to --max_eval_length=20"] * 2
 

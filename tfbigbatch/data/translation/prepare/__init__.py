@@ -1,4 +1,4 @@
-"""Makes a prepared folder (data/translation/manifest.py) of parallel plain texts; see `prepare.prepare`.
+"""Prepares a folder (data/translation/manifest.py) from parallel texts; see `prepare.prepare`.
 
-Nothing here needs TensorFlow: a process that imports it takes seconds and 400 MB more.
+Nothing here imports TensorFlow, which would cost each worker process seconds and 400 MB.
 """

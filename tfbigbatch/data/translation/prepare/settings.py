@@ -1,46 +1,45 @@
-"""What becomes of a pair of sentences."""
+"""Which sentence pairs are kept, and where held-out sentences are truncated."""
+
+from __future__ import annotations
 
 import dataclasses
 
-from tfbigbatch.errors import InputError
+from tfbigbatch.data.records.preparation import check_options
 
-# Lengths are kept as uint16, and one place is END's.
+# Lengths are stored as uint16, and END takes one token.
 _LONGEST = (1 << 16) - 2
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Which pairs are trained on, and where held-out sentences are cut.
+    """Filters of sentence pairs. Lengths are in vocabulary pieces.
 
     Attributes:
-      max_length: pieces of a sentence at most, in training; a pair with a longer one is left out. MLPerf's GNMT has 50.
-      max_ratio: of the longer to the shorter sentence of a pair, in pieces, at most, in training. 9 is that of Moses'
-        clean-corpus-n, in words.
-      max_eval_length: pieces of a held-out sentence at most; a longer one loses its end. MLPerf's GNMT has 150.
+      max_length: training pairs with a longer sentence are left out. MLPerf's GNMT uses 50.
+      max_ratio: training pairs with a larger ratio of the longer to the shorter sentence are left out. Moses'
+        clean-corpus-n uses 9, in words.
+      max_eval_length: longer held-out sentences are truncated. MLPerf's GNMT uses 150.
 
     Raises:
-      ValueError: a value is out of its range.
+      ValueError: a value is out of range.
     """
 
     max_length: int = 50
     max_ratio: float = 9.0
     max_eval_length: int = 150
 
-    def __post_init__(self):
-        for name, fine, expected in (
-            ("max_length", 1 <= self.max_length <= _LONGEST, f"1 to {_LONGEST}"),
-            ("max_ratio", self.max_ratio >= 1, "1 or more"),
-            ("max_eval_length", 1 <= self.max_eval_length <= _LONGEST, f"1 to {_LONGEST}"),
-        ):
-            if not fine:
-                raise InputError(f"--{name}={getattr(self, name)}: expected {expected}.")
+    def __post_init__(self) -> None:
+        check_options(
+            self,
+            {
+                "max_length": (1 <= self.max_length <= _LONGEST, f"1 to {_LONGEST}"),
+                "max_ratio": (self.max_ratio >= 1, "1 or more"),
+                "max_eval_length": (1 <= self.max_eval_length <= _LONGEST, f"1 to {_LONGEST}"),
+            },
+        )
 
-    def refused(self, source, target):
-        """Why a pair is not trained on, a key of REFUSALS; None where it is.
-
-        Args:
-          source, target: how many pieces the sentences have.
-        """
+    def refused(self, source: int, target: int) -> str | None:
+        """Why a pair with these numbers of pieces is left out of training, a key of REFUSALS; None if it is kept."""
         if not source or not target:
             return "empty"
         if max(source, target) > self.max_length:

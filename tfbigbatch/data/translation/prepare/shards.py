@@ -1,164 +1,146 @@
-"""What goes into which TFRecord file, and writing one of them: whole or not at all."""
+"""Shards of sentence pairs: which lines go into which TFRecord file, and writing one."""
+
+from __future__ import annotations
 
 import dataclasses
 import functools
 import itertools
-import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from tfbigbatch.data.records import shards, tfrecord
-from tfbigbatch.data.records.prepared_folder import PROGRESS
+from tfbigbatch.data.records.shards import Shard
 from tfbigbatch.data.translation import manifest
 from tfbigbatch.data.translation import vocabulary as translation_vocabulary
 from tfbigbatch.data.translation.prepare import texts
 from tfbigbatch.data.translation.prepare.settings import REFUSALS, Settings
 from tfbigbatch.utils.files import atomic_write
 
-# Small corpora are prepared in parallel too: up to so many shards, where the text has as many grains.
+# Small corpora are prepared in parallel too: into at least so many shards, if the text has as many grains.
 _FEWEST = 8
-# Cut sentences that a shard's record names, at most; and pairs that are left out, for each reason.
+# Truncated sentences that a shard's record names, at most; and pairs left out, for each reason.
 _NAMED, NAMED_LEFT_OUT = 100, 3
+# Ids of a source and a target sentence.
+_Pair = tuple[list[int], list[int]]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Shard:
-    """A TFRecord file to write.
+class Lines:
+    """The content of a shard: consecutive lines of two parallel texts.
 
     Attributes:
-      name: of the file, train-00000-of-00128.
-      split: 'train', or the name of a held-out set.
-      folder: where it goes.
-      pair: (source, target), the paths of two texts.
-      offsets_in_texts: (source, target), the bytes of the unpacked texts where the shard's lines begin.
-      first: the number of its first line, from 1.
-      lines: how many.
-      vocabulary: (path of vocabulary.model, its digest).
-      settings: Settings.
+      pair: paths of the source and target text.
+      offsets: bytes of the decompressed texts at which the lines begin.
+      first: number of the first line, from 1.
+      count: number of lines.
+      vocabulary: path of vocabulary.model, and its digest.
+      settings: filters.
     """
 
-    name: str
-    split: str
-    folder: str
-    pair: tuple
-    offsets_in_texts: tuple
+    pair: tuple[str, str]
+    offsets: tuple[int, int]
     first: int
-    lines: int
-    vocabulary: tuple
+    count: int
+    vocabulary: tuple[str, str]
     settings: Settings
 
-    @property
-    def path(self):
-        """Where the file lies once it is whole."""
-        return os.path.join(self.folder, self.name)
 
-    @property
-    def record(self):
-        """Where it is written down what the file holds, once it is whole."""
-        return os.path.join(self.folder, PROGRESS, f"{self.name}.json")
-
-    @property
-    def offsets(self):
-        """Where it is written down at which byte each record begins, once it is whole."""
-        return os.path.join(self.folder, PROGRESS, f"{self.name}.offsets.npy")
-
-    @property
-    def lengths(self):
-        """Where the lengths of its sentences are: uint16 [records, 2]."""
-        return os.path.join(self.folder, PROGRESS, f"{self.name}.lengths.npy")
-
-
-def plan(pairs, scans, folder, vocabulary, settings, megabytes):
-    """The Shards of some texts, in their order: each has lines that lie beside each other.
+def plan(
+    pairs: Mapping[str, Sequence[tuple[str, str]]],
+    scans: Mapping[str, texts.Scan],
+    folder: str,
+    vocabulary: tuple[str, str],
+    settings: Settings,
+    megabytes: float,
+) -> list[Shard]:
+    """The shards of some texts, in text order; their contents are Lines.
 
     Args:
-      pairs: dictionary from splits to lists of (source, target), paths.
-      scans: dictionary from paths to texts.Scan.
-      folder: where they go.
-      vocabulary: (path of vocabulary.model, its digest).
-      settings: Settings.
-      megabytes: about how much text goes into a shard, both languages together, in 10^6 bytes.
+      pairs: (source, target) paths by split.
+      scans: by path.
+      folder: the prepared folder.
+      vocabulary: path of vocabulary.model, and its digest.
+      settings: filters.
+      megabytes: approximate text per shard, both languages together, in 10^6 bytes.
     """
     planned = []
     for split, of_split in pairs.items():
         runs = [(pair, *run) for pair in of_split for run in _runs([scans[path] for path in pair], megabytes)]
         for number, (pair, first, last) in enumerate(runs):
-            scanned = [scans[path] for path in pair]
-            planned.append(
-                Shard(
-                    name=f"{split}-{number:05d}-of-{len(runs):05d}",
-                    split=split,
-                    folder=folder,
-                    pair=pair,
-                    offsets_in_texts=tuple(int(one.places[first]) for one in scanned),
-                    first=first * texts.GRAIN + 1,
-                    lines=min(last * texts.GRAIN, scanned[0].lines) - first * texts.GRAIN,
-                    vocabulary=vocabulary,
-                    settings=settings,
-                )
+            source, target = (scans[path] for path in pair)
+            content = Lines(
+                pair=pair,
+                offsets=(int(source.offsets[first]), int(target.offsets[first])),
+                first=first * texts.GRAIN + 1,
+                count=min(last * texts.GRAIN, source.lines) - first * texts.GRAIN,
+                vocabulary=vocabulary,
+                settings=settings,
             )
+            planned.append(Shard.numbered(split, number, len(runs), folder, content))
     return planned
 
 
-def _runs(scanned, megabytes):
+def lengths_path(shard: Shard) -> str:
+    """The file of the lengths of a shard's sentences: uint16 [records, 2]."""
+    return shard.sidecar(".lengths.npy")
+
+
+def _runs(scanned: Sequence[texts.Scan], megabytes: float) -> Iterator[tuple[int, int]]:
     """(first, last) grains of the shards of a pair of texts."""
     source, target = scanned
-    ends = np.append(source.places[1:], source.bytes) + np.append(target.places[1:], target.bytes)
+    ends = np.append(source.offsets[1:], source.bytes) + np.append(target.offsets[1:], target.bytes)
     by_size = -(-int(ends[-1]) // int(megabytes * 1e6))
     return shards.portions(ends, min(max(by_size, _FEWEST), len(ends)))
 
 
-# What is counted: lines, the pairs of which are records, and those that are not; the pieces in the records; held-out
-# sentences that were cut, and those that the vocabulary does not give back as they are.
+# Counted in a shard's record: lines, pairs written and left out, pieces written, held-out sentences truncated, and
+# those that the vocabulary does not decode to the same text.
 COUNTS = ("lines", "pairs", *REFUSALS, "source_pieces", "target_pieces", "cut", "not_reversible")
 
 
-def write(shard, tick):
-    """Writes a shard, and then its record beside it: what it holds, as `shard_files.done` returns it.
+def write(shard: Shard, tick: Callable[[], None]) -> dict[str, Any]:
+    """Writes a shard and its record.
 
-    Beside COUNTS, the record names the first sentences that were cut, in 'cut_lines': [path, line, pieces] each; and
-    the lines of the first pairs that were left out, in 'left_out_lines', by reason.
+    Besides COUNTS, the record names the first truncated sentences, 'cut_lines': [path, line, pieces] each; and the
+    lines of the first pairs left out, 'left_out_lines', by reason.
 
     Args:
-      shard: Shard.
-      tick: called after each grain of lines; what it raises ends the writing, and nothing is left under the shard's
-        name.
+      shard: its content is Lines.
+      tick: called after each grain of lines; an error that it raises ends the writing.
 
     Raises:
-      ValueError: a file cannot be read or a line is not UTF-8, or the folder cannot be written.
+      ValueError: a file cannot be read, a line is not UTF-8, or the folder cannot be written.
     """
     counts = {**dict.fromkeys(COUNTS, 0), "cut_lines": [], "left_out_lines": {reason: [] for reason in REFUSALS}}
     return shards.write(shard, _records(shard, counts, tick), counts)
 
 
-def _records(shard, counts, tick):
-    """Lists of serialized examples, one for each grain of lines; counts on the way."""
-    vocabulary, lengths = _vocabulary(*shard.vocabulary), []
+def _records(shard: Shard, counts: dict[str, Any], tick: Callable[[], None]) -> Iterator[list[bytes]]:
+    """Serialized examples, a list for each grain of lines; updates the counts."""
+    content: Lines = shard.content
+    vocabulary, lengths = _vocabulary(*content.vocabulary), []
     width = np.dtype(f"<u{manifest.bytes_of_id(vocabulary)}")
     of_grain = _training_pairs if shard.split == "train" else _held_out_pairs
-    both = [texts.lines(*at, shard.first, shard.lines) for at in zip(shard.pair, shard.offsets_in_texts)]
-    for start in range(shard.first, shard.first + shard.lines, texts.GRAIN):
+    both = [texts.lines(*at, content.first, content.count) for at in zip(content.pair, content.offsets)]
+    for start in range(content.first, content.first + content.count, texts.GRAIN):
         sides = [list(map(translation_vocabulary.normalised, itertools.islice(side, texts.GRAIN))) for side in both]
         counts["lines"] += len(sides[0])
-        kept = of_grain(shard, sides, start, vocabulary, counts)
+        kept = of_grain(content, sides, start, vocabulary, counts)
         sizes = np.array([[len(side) for side in pair] for pair in kept], np.uint16).reshape(-1, 2)
         counts["pairs"] += len(kept)
         for column, name in enumerate(manifest.SIDES):
             counts[f"{name}_pieces"] += int(sizes[:, column].sum(dtype=np.int64))
         lengths.append(sizes)
-        yield [serialized(*pair, width) for pair in kept]
+        yield [serialized(source, target, width) for source, target in kept]
         tick()
-    # Before the shard's record, which says that all is there.
-    atomic_write(shard.lengths, lambda file: np.save(file, np.concatenate(lengths)))
+    # Before the shard's record, which marks it as complete.
+    atomic_write(lengths_path(shard), lambda file: np.save(file, np.concatenate(lengths)))
 
 
-def serialized(source, target, width):
-    """A record: the example of a pair.
-
-    Args:
-      source, target: lists of ids.
-      width: np.dtype of an id.
-    """
+def serialized(source: Sequence[int], target: Sequence[int], width: np.dtype) -> bytes:
+    """The serialized example of a pair of id lists; `width` is the dtype of a stored id."""
     return tfrecord.example(
         {
             "source": np.array(source, width).tobytes(),
@@ -169,24 +151,36 @@ def serialized(source, target, width):
     )
 
 
-def _training_pairs(shard, sides, start, vocabulary, counts):
-    """The pairs of ids that are trained on; `start` is the number of the first line."""
+def _training_pairs(
+    content: Lines,
+    sides: list[list[str]],
+    start: int,
+    vocabulary: translation_vocabulary.Vocabulary,
+    counts: dict[str, Any],
+) -> list[_Pair]:
+    """The pairs that pass the filters; `start` is the number of the first line."""
     kept = []
-    for line, pair in enumerate(zip(*map(vocabulary.ids, sides)), start):
-        refusal = shard.settings.refused(*map(len, pair))
+    for line, (source, target) in enumerate(zip(*map(vocabulary.ids, sides)), start):
+        refusal = content.settings.refused(len(source), len(target))
         if refusal:
             counts[refusal] += 1
             if counts[refusal] <= NAMED_LEFT_OUT:
                 counts["left_out_lines"][refusal].append(line)
         else:
-            kept.append(pair)
+            kept.append((source, target))
     return kept
 
 
-def _held_out_pairs(shard, sides, start, vocabulary, counts):
-    """All pairs of ids, each sentence cut to max_eval_length; `start` is the number of the first line."""
-    most, cut = shard.settings.max_eval_length, []
-    for path, side in zip(shard.pair, sides):
+def _held_out_pairs(
+    content: Lines,
+    sides: list[list[str]],
+    start: int,
+    vocabulary: translation_vocabulary.Vocabulary,
+    counts: dict[str, Any],
+) -> list[_Pair]:
+    """All pairs, truncated to max_eval_length; `start` is the number of the first line."""
+    most, cut = content.settings.max_eval_length, []
+    for path, side in zip(content.pair, sides):
         encoded = vocabulary.ids(side)
         for line, (text, ids) in enumerate(zip(side, encoded), start):
             counts["not_reversible"] += vocabulary.text(ids) != text
@@ -198,7 +192,6 @@ def _held_out_pairs(shard, sides, start, vocabulary, counts):
 
 
 @functools.lru_cache(1)
-def _vocabulary(path, sha256):
-    # A process writes many shards.
-    del sha256  # another vocabulary at the same path is another one
+def _vocabulary(path: str, sha256: str) -> translation_vocabulary.Vocabulary:
+    """The vocabulary, loaded once per process; the digest is part of the cache's key."""
     return translation_vocabulary.Vocabulary.load(path)

@@ -1,8 +1,10 @@
-"""Parallel texts: files with a sentence a line, the translation in the same line of another file.
+"""Parallel texts: files with a sentence per line, and its translation in the same line of another file.
 
-Lines end at line feeds alone: the other characters that Unicode calls line ends lie within sentences of the WMT
-corpora, and would put the rest of a file out of step.
+Lines end at line feeds only: WMT's sentences contain other characters that Unicode counts as line ends, and splitting
+there would misalign the rest of a file.
 """
+
+from __future__ import annotations
 
 import dataclasses
 import gzip
@@ -10,39 +12,41 @@ import hashlib
 import itertools
 import os
 import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import BinaryIO, cast
 
 import numpy as np
 
 from tfbigbatch.errors import InputError
 
-# Lines of a grain: what a text is cut into shards by.
+# Lines in a grain, the unit of division into shards.
 GRAIN = 1000
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Scan:
-    """What was found in a file.
+    """The size and layout of a text.
 
     Attributes:
-      lines: how many.
-      bytes: unpacked.
-      places: int64 [grains], the byte of the unpacked file where each GRAIN of lines begins.
-      sha256: of the unpacked file.
+      lines: number of lines.
+      bytes: decompressed size.
+      offsets: int64 [grains], byte of the decompressed file at which each grain begins.
+      sha256: of the decompressed file.
     """
 
     lines: int
     bytes: int
-    places: np.ndarray
+    offsets: np.ndarray
     sha256: str
 
 
-def opened(path):
-    """A file, unpacked, to be read as bytes."""
-    return gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb")
+def opened(path: str) -> BinaryIO:
+    """A text opened for reading bytes, decompressed if its name ends in .gz."""
+    return cast(BinaryIO, gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb"))
 
 
-def size(path):
-    """The bytes of a file, as it is packed.
+def size(path: str) -> int:
+    """The size of a file on disk, in bytes.
 
     Raises:
       ValueError: it cannot be read.
@@ -57,37 +61,37 @@ def size(path):
         ) from None
 
 
-def scan(path, tick):
-    """Goes through a file; gives its Scan.
+def scan(path: str, tick: Callable[[], None]) -> Scan:
+    """Reads a text once.
 
     Args:
-      path: of a text, perhaps packed as .gz.
-      tick: called after each GRAIN of lines.
+      path: of the text, perhaps .gz.
+      tick: called for each grain.
 
     Raises:
-      ValueError: it cannot be read or is empty, or a line is not UTF-8.
+      ValueError: it cannot be read, is empty, or a line is not UTF-8.
     """
-    digest, places, position, number = hashlib.sha256(), [], 0, 0
+    digest, offsets, position, number = hashlib.sha256(), [], 0, 0
     for number, line in enumerate(_lines(path, 0), 1):
         if (number - 1) % GRAIN == 0:
-            places.append(position)
+            offsets.append(position)
             tick()
         _decoded(line, path, number)
         digest.update(line)
         position += len(line)
     if not number:
         raise InputError(f"{path} is empty. Expected a text with a sentence a line.")
-    return Scan(number, position, np.array(places, np.int64), digest.hexdigest())
+    return Scan(number, position, np.array(offsets, np.int64), digest.hexdigest())
 
 
-def lines(path, offset=0, first=1, count=None):
-    """Some lines of a file, with their ends.
+def lines(path: str, offset: int = 0, first: int = 1, count: int | None = None) -> Iterator[str]:
+    """Lines of a text, with their line ends.
 
     Args:
-      path: of a text, perhaps packed as .gz.
-      offset: the byte of the unpacked file where they begin.
-      first: the number of the first one, for errors.
-      count: how many; None for all.
+      path: of the text, perhaps .gz.
+      offset: byte of the decompressed file at which to begin.
+      first: number of the first line, for errors.
+      count: number of lines; None: to the end.
 
     Raises:
       ValueError: the file cannot be read, or a line is not UTF-8.
@@ -96,12 +100,8 @@ def lines(path, offset=0, first=1, count=None):
         yield _decoded(line, path, number)
 
 
-def check_aligned(source, target, scans):
-    """Raises where two files do not have as many lines.
-
-    Args:
-      source, target: their paths.
-      scans: dictionary from paths to Scans.
+def check_aligned(source: str, target: str, scans: Mapping[str, Scan]) -> None:
+    """Checks that two texts have the same number of lines.
 
     Raises:
       ValueError: they do not.
@@ -114,8 +114,8 @@ def check_aligned(source, target, scans):
         )
 
 
-def copy(paths, to):
-    """Writes the unpacked files one after the other into an open binary file; each ends in a line end."""
+def copy(paths: Sequence[str], to: BinaryIO) -> None:
+    """Concatenates decompressed texts into an open file, each terminated by a line end."""
     for path in paths:
         line = b"\n"
         for line in _lines(path, 0):
@@ -124,7 +124,7 @@ def copy(paths, to):
             to.write(b"\n")
 
 
-def _lines(path, offset):
+def _lines(path: str, offset: int) -> Iterator[bytes]:
     try:
         with opened(path) as file:
             file.seek(offset)
@@ -134,7 +134,7 @@ def _lines(path, offset):
         raise InputError(f"{path} cannot be read: {reason}. Fetch or make the file again.") from None
 
 
-def _decoded(line, path, number):
+def _decoded(line: bytes, path: str, number: int) -> str:
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -1,31 +1,31 @@
-"""A vocabulary of both languages, learnt from the training text by the `sentencepiece` package."""
+"""Training a vocabulary of both languages with `sentencepiece`."""
+
+from __future__ import annotations
 
 import io
 import itertools
+from collections.abc import Iterable, Iterator, Sequence
 
 from tfbigbatch.data.translation import vocabulary
 from tfbigbatch.data.translation.prepare import texts
 from tfbigbatch.errors import InputError, missing_extra
 
-# The share of the text whose characters have pieces of their own; the others become bytes.
+# Fraction of the text's characters that have their own pieces; the others become bytes.
 _CHARACTER_COVERAGE = 0.99995
 _ERRORS = 2
 
 
-def learn(lines, size):
-    """Learns a byte-pair encoding of `size` pieces.
+def learn(lines: Iterable[str], size: int) -> vocabulary.Vocabulary:
+    """Trains a byte-pair encoding.
 
-    The text stays as it is but for its white space, and characters without a piece become bytes: nothing is lost.
+    Only white space is normalised, and characters without a piece become bytes, so encoding is lossless.
 
     Args:
-      lines: iterable of texts, of both languages. The package holds them in memory.
-      size: pieces, the special ones and the 256 bytes included.
-
-    Returns:
-      translation_vocabulary.Vocabulary.
+      lines: texts of both languages; sentencepiece holds them in memory.
+      size: number of pieces, with the special ones and the 256 bytes.
 
     Raises:
-      ValueError: the text does not have so many pieces, or has more characters; or the package is not installed.
+      ValueError: the text has fewer pieces or more characters, or the package is not installed.
     """
     try:
         import sentencepiece
@@ -49,19 +49,14 @@ def learn(lines, size):
             minloglevel=_ERRORS,
         )
     except RuntimeError as error:
-        # The package tells the number that would do, after where in its sources it was found out.
+        # The message names a size that would fit, after the place in sentencepiece's sources.
         reason = str(error).rpartition("] ")[2]
         raise InputError(f"--vocabulary_size={size} does not fit the training text: {reason}") from None
-    return vocabulary.Vocabulary(found.getvalue(), "the vocabulary that was learnt")
+    return vocabulary.Vocabulary(found.getvalue(), "the trained vocabulary")
 
 
-def sample(pairs, step):
-    """Every `step`-th line of all sources, and then of all targets.
-
-    Args:
-      pairs: list of (source, target), paths.
-      step: 1 for all lines.
-    """
+def sample(pairs: Sequence[tuple[str, str]], step: int) -> Iterator[str]:
+    """Every `step`-th line of all sources, then of all targets; `pairs` are their paths."""
     for side in range(2):
         all_lines = itertools.chain.from_iterable(texts.lines(pair[side]) for pair in pairs)
         yield from itertools.islice(all_lines, 0, None, step)
