@@ -4,7 +4,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.models.alexnet import LocalResponseNormalization, alexnet
-from tfbigbatch.models.images import CHANNEL_DEVIATIONS, CHANNEL_MEANS
+from tfbigbatch.models.image_layers import CHANNEL_DEVIATIONS, CHANNEL_MEANS
 from tfbigbatch.optimizers.exclusions import is_excluded
 
 IMAGENET = {"image_size": 227, "classes": 1000}

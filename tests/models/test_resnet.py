@@ -4,7 +4,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.models import resnet
-from tfbigbatch.models.images import CHANNEL_DEVIATIONS, CHANNEL_MEANS
+from tfbigbatch.models.image_layers import CHANNEL_DEVIATIONS, CHANNEL_MEANS
 from tfbigbatch.optimizers.exclusions import is_excluded
 
 IMAGENET = {"image_size": 224, "classes": 1000}

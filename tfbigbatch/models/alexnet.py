@@ -1,15 +1,18 @@
-"""AlexNet, with local response normalisation as published or with batch normalisation in its place."""
+"""AlexNet, with local response normalisation as published or with batch normalisation (AlexNet-BN)."""
+
+from __future__ import annotations
 
 import math
 import typing
+from typing import Any
 
 import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.models import images
+from tfbigbatch.models import image_layers
 
-# Filter and stride of the first convolution, and its padding in all; None pads until the filters fit the image.
+# Filter size and stride of the first convolution, and its total padding; None pads until the filters fit the image.
 STEMS = {"11x11_stride4": (11, 4, None), "5x5_stride2": (5, 2, 4), "5x5": (5, 1, 4)}
 NORMS = {"local_response": "as published", "batch": "AlexNet-BN"}
 
@@ -21,9 +24,9 @@ class _Published(typing.NamedTuple):
     size: int
     grouped: bool
     pooled: bool
-    # Where the bias begins.
+    # Initial bias.
     bias: float
-    # What one filter sees.
+    # Inputs of one filter.
     inputs: int
 
 
@@ -38,45 +41,44 @@ _CONVOLUTIONS = (
 
 def alexnet(
     *,
-    image_size,
-    classes,
-    norm="local_response",
-    stem="11x11_stride4",
-    width=96,
-    fc_units=4096,
-    groups=2,
-    dropout=0.5,
-    cross_replica_norm=False,
-    name="alexnet",
-):
-    """AlexNet (Krizhevsky et al. 2012), in the single tower that Caffe's model made of it; and AlexNet-BN.
+    image_size: int,
+    classes: int,
+    norm: str = "local_response",
+    stem: str = "11x11_stride4",
+    width: int = 96,
+    fc_units: int = 4096,
+    groups: int = 2,
+    dropout: float = 0.5,
+    cross_replica_norm: bool = False,
+    name: str = "alexnet",
+) -> tf_keras.Model:
+    """AlexNet (Krizhevsky et al. 2012) as Caffe's single-tower model, or AlexNet-BN.
 
-    Weights and biases begin as Caffe's: normal with deviation 0.01 (0.005 in fc6 and fc7), and constants
-    of 0 and 0.1. In a network of other widths the deviations are such that a layer has the gain that it
-    has in the published one. The pixels are not divided by their standard deviations: the constants of
-    local response normalisation are for 0..255, and do next to nothing to values of about 1.
+    Weights and biases are initialised as in Caffe: normal with standard deviation 0.01 (0.005 in fc6 and fc7), and
+    constants 0 and 0.1. At other widths the standard deviations keep each layer's gain in the published network. The
+    pixels are not divided by their standard deviations: the constants of local response normalisation are for 0..255,
+    and change values of about 1 very little.
 
-    AlexNet-BN (You et al. 2017, arXiv:1708.03888) has batch normalisation in place of the other. As in
-    the model that an author published (borisgin/nvcaffe-0.16, models/alexnet_bn/train_val.prototxt), it
-    follows each of the five convolutions, not only the first two, which have no biases then; momentum 0.9,
-    epsilon 1e-4, and the dropout stays. (The solvers beside it for batches of 8K and more name another
-    file, train_val2, with batch normalisation of what goes into conv2 to conv5 and without gamma and
-    beta.) Its pixels are divided by their standard deviations.
+    AlexNet-BN (You et al. 2017, arXiv:1708.03888) uses batch normalisation instead. As in the model that an author
+    published (borisgin/nvcaffe-0.16, models/alexnet_bn/train_val.prototxt), it follows each of the five convolutions,
+    not only the first two, and these have no biases; momentum 0.9, epsilon 1e-4, and dropout as published. (The
+    solvers beside it for batches of 8K and more use another file, train_val2, which normalises the inputs of conv2 to
+    conv5, without gamma and beta.) Its pixels are divided by their standard deviations.
 
     For 1,000 classes, of 224 or 227 pixels: 60,965,224 parameters as published, 62,378,344 with groups=1,
     60,966,600 with batch normalisation.
 
     Args:
-      image_size: pixels on a side.
+      image_size: pixels of a side.
       classes: number of classes.
       norm: 'local_response' or 'batch'.
       stem: the first convolution. '11x11_stride4' for ImageNet; '5x5_stride2' and '5x5' for images of
         about 64 and 32 pixels. The three max poolings of stride 2 stay.
-      width: filters of the first convolution; those of the others keep the published proportion.
+      width: filters of the first convolution; the others are scaled in proportion.
       fc_units: units of each of the two dense layers before the logits.
       groups: groups of filters in the second, fourth and fifth convolution: the published two, or 1 for
         none. TensorFlow's kernels for CPUs take 4 to 10 times as long with groups.
-      dropout: share of fc6's and fc7's outputs dropped in training.
+      dropout: dropout rate of fc6's and fc7's outputs.
       cross_replica_norm: batch normalisation over the batch of all replicas.
       name: of the model.
 
@@ -84,19 +86,19 @@ def alexnet(
       tf_keras.Model from uint8 [batch, image_size, image_size, 3] to float32 logits [batch, classes].
 
     Raises:
-      ValueError: a size is out of its range, or the image ends before the layers do.
+      ValueError: a size is out of range, or the image is too small for the layers.
     """
-    images.check_sizes(image_size=image_size, classes=classes, width=width, fc_units=fc_units, groups=groups)
+    image_layers.check_sizes(image_size=image_size, classes=classes, width=width, fc_units=fc_units, groups=groups)
     if width % (3 * groups) or not 0.0 <= dropout < 1.0:
         raise InputError(
             f"width={width}, groups={groups}, dropout={dropout}: expected a width that 3 x groups divides, as 96, and "
             "0 <= dropout < 1."
         )
-    images.one_of("norm", norm, NORMS)
+    image_layers.one_of("norm", norm, NORMS)
     if cross_replica_norm and norm != "batch":
         raise InputError(f"cross_replica_norm=True, norm={norm!r}: expected norm='batch'; there is nothing to share.")
     _check_image(image_size, stem)
-    pixels, x = images.normalized_input(image_size, divide=norm == "batch")
+    pixels, x = image_layers.normalized_input(image_size, divide=norm == "batch")
     x = _padded(x, stem)
     for number, published in enumerate(_CONVOLUTIONS, start=1):
         x = _convolution(number, stem, width, groups if published.grouped else 1, x.shape[-1], norm)(x)
@@ -108,33 +110,32 @@ def alexnet(
         kernel, bias = _normal(0.005, inputs, x.shape[-1]), tf_keras.initializers.Constant(0.1)
         x = tf_keras.layers.Dense(fc_units, "relu", kernel_initializer=kernel, bias_initializer=bias, name=layer)(x)
         x = tf_keras.layers.Dropout(dropout, name=f"dropout_{layer}")(x)
-    return tf_keras.Model(pixels, images.logits(x, classes, _normal(0.01, 4096, fc_units)), name=name)
+    return tf_keras.Model(pixels, image_layers.logits(x, classes, _normal(0.01, 4096, fc_units)), name=name)
 
 
 @tf_keras.saving.register_keras_serializable(package="tfbigbatch")
 class LocalResponseNormalization(tf_keras.layers.Layer):
-    """Divides each value by what it and its neighbours among the channels amount to.
+    """Local response normalisation across channels (Krizhevsky et al. 2012, section 3.3).
 
-    Krizhevsky et al. 2012, section 3.3: a / (k + alpha * sum of a^2 over n channels)^beta with k=2, n=5,
-    alpha=1e-4 and beta=0.75. (Caffe's has k=1, and divides alpha by n.) From and to [batch, height, width,
-    channels] of the compute dtype; float32 in between, for which alone TensorFlow has kernels everywhere.
+    a / (k + alpha * sum of a^2 over n channels)^beta. (Caffe's has k=1, and divides alpha by n.) From and to [batch,
+    height, width, channels] of the compute dtype; computed in float32, the only type with kernels on every device.
     """
 
-    def __init__(self, k=2.0, n=5, alpha=1e-4, beta=0.75, **kwargs):
+    def __init__(self, k: float = 2.0, n: int = 5, alpha: float = 1e-4, beta: float = 0.75, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._constants = {"k": k, "n": n, "alpha": alpha, "beta": beta}
+        self._constants: dict[str, Any] = {"k": k, "n": n, "alpha": alpha, "beta": beta}
 
-    def call(self, inputs):
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
         k, n, alpha, beta = self._constants.values()
         normalized = tf.nn.local_response_normalization(tf.cast(inputs, tf.float32), n // 2, k, alpha, beta)
         return tf.cast(normalized, inputs.dtype)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), **self._constants}
 
 
-def _check_image(image_size, stem):
-    size, stride, padding = images.one_of("stem", stem, STEMS)
+def _check_image(image_size: int, stem: str) -> None:
+    size, stride, padding = image_layers.one_of("stem", stem, STEMS)
     # Three poolings leave one pixel of 15.
     smallest = 14 * stride + size - (stride - 1 if padding is None else padding)
     if image_size < smallest:
@@ -144,7 +145,7 @@ def _check_image(image_size, stem):
         )
 
 
-def _padded(x, stem):
+def _padded(x: tf.Tensor, stem: str) -> tf.Tensor:
     size, stride, padding = STEMS[stem]
     if padding is None:
         padding = (size - x.shape[1]) % stride
@@ -152,7 +153,7 @@ def _padded(x, stem):
     return tf_keras.layers.ZeroPadding2D(((before, padding - before),) * 2, name="conv1_pad")(x)
 
 
-def _convolution(number, stem, width, groups, channels, norm):
+def _convolution(number: int, stem: str, width: int, groups: int, channels: int, norm: str) -> tf_keras.layers.Layer:
     published = _CONVOLUTIONS[number - 1]
     size, stride, _ = STEMS[stem] if number == 1 else (published.size, 1, None)
     return tf_keras.layers.Conv2D(
@@ -168,15 +169,15 @@ def _convolution(number, stem, width, groups, channels, norm):
     )
 
 
-def _normalized(x, number, norm, cross_replica_norm):
-    """The convolution's output, normalised before its ReLU (batch) or, the first two, after it."""
+def _normalized(x: tf.Tensor, number: int, norm: str, cross_replica_norm: bool) -> tf.Tensor:
+    """A convolution's output after ReLU, with batch normalisation before or (the first two) local response after it."""
     if norm == "batch":
-        layer = images.batch_normalization(epsilon=1e-4, cross_replica=cross_replica_norm, name=f"bn{number}")
+        layer = image_layers.batch_normalization(epsilon=1e-4, cross_replica=cross_replica_norm, name=f"bn{number}")
         return tf_keras.layers.ReLU(name=f"relu{number}")(layer(x))
     x = tf_keras.layers.ReLU(name=f"relu{number}")(x)
     return LocalResponseNormalization(name=f"lrn{number}")(x) if number <= 2 else x
 
 
-def _normal(deviation, published_inputs, inputs):
-    """Numbers that make of `inputs` values what the published deviation makes of the published network's."""
+def _normal(deviation: float, published_inputs: int, inputs: int) -> tf_keras.initializers.Initializer:
+    """Normal initialiser with the published gain: `deviation` for `published_inputs`, scaled to `inputs`."""
     return tf_keras.initializers.RandomNormal(stddev=deviation * math.sqrt(published_inputs / inputs))

@@ -1,90 +1,111 @@
-"""Beam search with GNMT's length normalisation and coverage penalty, for any model that goes token by token.
+"""Beam search with GNMT's length normalisation and coverage penalty, for any autoregressive model.
 
-Wu et al. 2016 (arXiv:1609.08144), section 7: a hypothesis Y of a source X is worth
+Wu et al. 2016 (arXiv:1609.08144), section 7: the score of a hypothesis Y of a source X is
 
     s(Y, X) = log P(Y | X) / lp(Y) + cp(X, Y)
     lp(Y) = ((5 + |Y|) / 6) ** length_penalty
     cp(X, Y) = coverage_penalty * sum over source tokens j of log(min(sum over target tokens i of p_ij, 1))
 
-where p_ij is attention's share of source token j at target token i. |Y| counts the end token and not the begin
+where p_ij is the attention weight of source token j at target token i. |Y| counts the end token and not the begin
 token; MLPerf's reference counts both.
 
-tf-models-official's `sequence_beam_search` has no coverage penalty; it knows encoded sources only as a part of each
-hypothesis' cache, tiled over the beam and gathered anew at every step; and it goes on until a whole beam of finished
-hypotheses is certain, where a translation needs the best one.
+Own code, as tf-models-official's `sequence_beam_search` has no coverage penalty; it takes encoded sources only as a
+part of each hypothesis' cache, tiled over the beam and gathered at every step; and it stops only when a whole beam of
+finished hypotheses is certain, where a translation needs the best one.
 """
 
-import collections
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from tfbigbatch.errors import InputError
 
-# tokens, int32 [n, h, max_length], the end token at the end and behind it; lengths, int32 [n, h], the end token
-# counted; float32 scores [n, h], best first.
-Hypotheses = collections.namedtuple("Hypotheses", "tokens lengths scores")
-_Alive = collections.namedtuple("_Alive", "tokens log_probability last state coverage")
+State = Any
+"""A nest of tensors [n, ...]: the state of a model between two tokens."""
+Step = Callable[[tf.Tensor, State], tuple[tf.Tensor, State, Any]]
 
-# Of source tokens that attention never saw: log(0) would rank all such hypotheses alike, as worthless.
+
+class Hypotheses(NamedTuple):
+    """The h best hypotheses of each of n sentences, best first."""
+
+    tokens: tf.Tensor
+    """int32 [n, h, max_length], padded with the end token."""
+    lengths: tf.Tensor
+    """int32 [n, h], the end token included."""
+    scores: tf.Tensor
+    """float32 [n, h]."""
+
+
+class _Alive(NamedTuple):
+    """The unfinished hypotheses of a beam."""
+
+    tokens: tf.Tensor
+    log_probability: tf.Tensor
+    last: tf.Tensor
+    state: State
+    coverage: Any
+
+
+# Coverage of source tokens that were never attended to: log(0) would give all such hypotheses the same score.
 _LEAST_COVERAGE = 1e-9
 
 
 def beam_search(
-    step,
-    state,
-    start_tokens,
+    step: Step,
+    state: State,
+    start_tokens: tf.Tensor,
     *,
-    end_token,
-    beam_size,
-    max_length,
-    length_penalty=0.6,
-    coverage_penalty=0.0,
-    source_mask=None,
-    hypotheses=1,
-):
-    """The best hypotheses that a beam finds for each of n sentences, as one loop on the device.
+    end_token: int,
+    beam_size: int,
+    max_length: int,
+    length_penalty: float = 0.6,
+    coverage_penalty: float = 0.0,
+    source_mask: tf.Tensor | None = None,
+    hypotheses: int = 1,
+) -> Hypotheses:
+    """Searches the best hypotheses of n sentences, as one loop on the device.
 
-    At each step the 2 * beam_size likeliest continuations of a sentence's beam are looked at: those that end are
-    finished, and the beam_size likeliest of the others go on. A sentence stops where no hypothesis that goes on can
-    overtake a finished one: its log P can only fall, lp is greatest at `max_length`, and cp at most 0. The loop ends
-    when all have stopped, or at `max_length`; a sentence with too few finished hypotheses then gives its likeliest
-    unfinished ones after them, without an end token.
+    Each step takes the 2 * beam_size likeliest continuations of a sentence's beam: those that end are finished, and
+    the beam_size likeliest of the others stay in the beam. A sentence stops when no unfinished hypothesis can overtake
+    a finished one: its log P can only fall, lp is greatest at `max_length`, and cp at most 0. The loop ends when all
+    sentences have stopped, or at `max_length`; a sentence with too few finished hypotheses is then filled up with its
+    likeliest unfinished ones, without an end token.
 
     Args:
       step: function from tokens int32 [n, k] and the state, each tensor [n, k, ...], to float logits
-        [n, k, vocabulary]; the state after it; and attention's shares [n, k, S], 0 on padding, or None. k is
+        [n, k, vocabulary]; the next state; and the attention weights [n, k, S], 0 on padding, or None. k is
         beam_size. What is the same for all hypotheses of a sentence, as its encoded source, need not be in the state.
       state: nest of tensors [n, ...], before the first step.
       start_tokens: integers [n], the begin token of each sentence.
-      end_token: int.
-      beam_size: hypotheses of a sentence that go on.
+      end_token: the token that ends a hypothesis.
+      beam_size: unfinished hypotheses of a sentence.
       max_length: tokens of a hypothesis at most, with its end token.
       length_penalty, coverage_penalty: the exponent and factor above, 0 for none; MLPerf's are 0.6 and 0.1.
       source_mask: bool [n, S], true for real source tokens; needed for a coverage penalty.
-      hypotheses: h, how many to give.
-
-    Returns:
-      `Hypotheses`.
+      hypotheses: h, the number of hypotheses to return.
 
     Raises:
-      ValueError: a number is out of its range, or there is no source_mask for the coverage penalty.
+      ValueError: a number is out of range, or there is no source_mask for the coverage penalty.
     """
     _check(beam_size, max_length, length_penalty, coverage_penalty, source_mask, hypotheses)
 
-    def score(log_probability, coverage, length):
+    def score(log_probability: tf.Tensor, coverage: Any, length: Any) -> tf.Tensor:
         ranked = log_probability / length_norm(length, length_penalty)
-        if not coverage_penalty:
+        if not coverage_penalty or source_mask is None:
             return ranked
         seen = tf.math.log(tf.clip_by_value(coverage, _LEAST_COVERAGE, 1.0))
         return ranked + coverage_penalty * tf.reduce_sum(tf.where(source_mask[:, tf.newaxis], seen, 0.0), axis=-1)
 
-    def goes_on(time, alive, finished):
+    def unfinished(time: tf.Tensor, alive: _Alive, finished: Hypotheses) -> tf.Tensor:
         most = alive.log_probability[:, 0] / length_norm(max_length, length_penalty)
         return (time < max_length) & tf.reduce_any(most > finished.scores[:, -1])
 
-    def body(time, alive, finished):
-        logits, state, shares = step(alive.last, alive.state)
-        coverage = alive.coverage + shares if coverage_penalty else alive.coverage
+    def body(time: tf.Tensor, alive: _Alive, finished: Hypotheses) -> tuple[tf.Tensor, _Alive, Hypotheses]:
+        logits, state, attention = step(alive.last, alive.state)
+        coverage = alive.coverage + attention if coverage_penalty else alive.coverage
         likelihood, parents, tokens = _continuations(logits, alive.log_probability, 2 * beam_size)
         here = tf.range(max_length) == time
         written = tf.where(here, tokens[..., tf.newaxis], _of(alive.tokens, parents))
@@ -104,26 +125,34 @@ def beam_search(
     if not coverage_penalty:
         alive = alive._replace(coverage=())
     time, alive, finished = tf.while_loop(
-        goes_on, body, (tf.constant(0), alive, finished), maximum_iterations=max_length, parallel_iterations=1
+        unfinished, body, (tf.constant(0), alive, finished), maximum_iterations=max_length, parallel_iterations=1
     )
-    unfinished = Hypotheses(
+    left = Hypotheses(
         alive.tokens,
         tf.fill(tf.shape(alive.last), time),
         score(alive.log_probability, alive.coverage, time),
     )
-    return _filled_up(finished, _best(unfinished, hypotheses))
+    return _filled_up(finished, _best(left, hypotheses))
 
 
-def length_norm(length, length_penalty):
-    """lp of the module's formula, of a length as a number or a tensor: a float32 scalar."""
+def length_norm(length: Any, length_penalty: float) -> tf.Tensor:
+    """lp of the module's formula: a float32 scalar, of a number or scalar tensor."""
     return ((5.0 + tf.cast(length, tf.float32)) / 6.0) ** length_penalty
 
 
-def _begin(state, start_tokens, end_token, beam_size, max_length, source_mask, hypotheses):
-    """One hypothesis for each sentence, in a beam whose other places are impossible; and none finished."""
+def _begin(
+    state: State,
+    start_tokens: tf.Tensor,
+    end_token: int,
+    beam_size: int,
+    max_length: int,
+    source_mask: tf.Tensor | None,
+    hypotheses: int,
+) -> tuple[_Alive, Hypotheses]:
+    """A beam of one possible hypothesis for each sentence, the others of probability 0; and none finished."""
     n = start_tokens.shape[0] or tf.shape(start_tokens)[0]
 
-    def spread(values):
+    def spread(values: Any) -> tf.Tensor:
         values = tf.convert_to_tensor(values)
         return tf.repeat(values[:, tf.newaxis], beam_size, axis=1)
 
@@ -145,38 +174,45 @@ def _begin(state, start_tokens, end_token, beam_size, max_length, source_mask, h
     return alive, finished
 
 
-def _continuations(logits, log_probability, count):
-    """The likeliest `count` of a sentence's beam times vocabulary: log P, beam's place and token, each [n, count]."""
+def _continuations(logits: tf.Tensor, log_probability: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """The likeliest `count` of beam times vocabulary: log P, index in the beam and token, each [n, count]."""
     vocabulary = logits.shape[-1]
     likelihood = tf.nn.log_softmax(tf.cast(logits, tf.float32)) + log_probability[..., tf.newaxis]
-    likelihood, places = tf.math.top_k(tf.reshape(likelihood, [-1, logits.shape[1] * vocabulary]), count)
-    return likelihood, places // vocabulary, places % vocabulary
+    likelihood, indices = tf.math.top_k(tf.reshape(likelihood, [-1, logits.shape[1] * vocabulary]), count)
+    return likelihood, indices // vocabulary, indices % vocabulary
 
 
-def _of(values, places):
-    """values[sentence, place] for places [n, m] of [n, k, ...]; the empty nest stays."""
-    return tf.nest.map_structure(lambda tensor: tf.gather(tensor, places, batch_dims=1), values)
+def _of(values: Any, indices: tf.Tensor) -> Any:
+    """values[sentence, index] for indices [n, m] and a nest of [n, k, ...]; the empty nest stays."""
+    return tf.nest.map_structure(lambda tensor: tf.gather(tensor, indices, batch_dims=1), values)
 
 
-def _best(candidates, count):
-    """The `count` of highest score; among equals the earlier."""
-    scores, places = tf.math.top_k(candidates.scores, count)
-    return Hypotheses(_of(candidates.tokens, places), _of(candidates.lengths, places), scores)
+def _best(candidates: Hypotheses, count: int) -> Hypotheses:
+    """The `count` hypotheses of highest score; among equals the earlier."""
+    scores, indices = tf.math.top_k(candidates.scores, count)
+    return Hypotheses(_of(candidates.tokens, indices), _of(candidates.lengths, indices), scores)
 
 
-def _filled_up(finished, unfinished):
-    """The finished, with unfinished ones in the places that are left at their end."""
+def _filled_up(finished: Hypotheses, unfinished: Hypotheses) -> Hypotheses:
+    """The finished hypotheses, filled up at the end with unfinished ones."""
     left = finished.scores == -float("inf")
     count = tf.reduce_sum(tf.cast(~left, tf.int32), axis=1, keepdims=True)
-    places = tf.maximum(tf.range(finished.scores.shape[1]) - count, 0)
+    indices = tf.maximum(tf.range(finished.scores.shape[1]) - count, 0)
     return Hypotheses(
-        tf.where(left[..., tf.newaxis], _of(unfinished.tokens, places), finished.tokens),
-        tf.where(left, _of(unfinished.lengths, places), finished.lengths),
-        tf.where(left, _of(unfinished.scores, places), finished.scores),
+        tf.where(left[..., tf.newaxis], _of(unfinished.tokens, indices), finished.tokens),
+        tf.where(left, _of(unfinished.lengths, indices), finished.lengths),
+        tf.where(left, _of(unfinished.scores, indices), finished.scores),
     )
 
 
-def _check(beam_size, max_length, length_penalty, coverage_penalty, source_mask, hypotheses):
+def _check(
+    beam_size: int,
+    max_length: int,
+    length_penalty: float,
+    coverage_penalty: float,
+    source_mask: tf.Tensor | None,
+    hypotheses: int,
+) -> None:
     if beam_size < 1 or max_length < 1 or not 1 <= hypotheses <= beam_size:
         raise InputError(
             f"beam_size={beam_size}, max_length={max_length}, hypotheses={hypotheses}: expected 1 or more of each, and "

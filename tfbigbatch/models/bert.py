@@ -1,11 +1,15 @@
-"""BERT (Devlin et al. 2018, arXiv:1810.04805): tf-models-official's encoder, with the heads of pretraining."""
+"""BERT (Devlin et al. 2018, arXiv:1810.04805): tf-models-official's encoder, with heads for pretraining and tasks."""
+
+from __future__ import annotations
+
+from typing import Any
 
 import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.errors import InputError, nearest
 
-# Layers and hidden units; a head for each 64 units, and four times the units inside.
+# Layers and hidden units. Attention has a head for each 64 hidden units; inner layers are four times as wide.
 SIZES = {
     "bert_tiny": (2, 128),
     "bert_mini": (4, 256),
@@ -15,12 +19,12 @@ SIZES = {
     "bert_large": (24, 1024),
 }
 _UNITS_OF_A_HEAD = 64
-# How a text becomes a vector: BERT's pooler of the first token, or the mean of all tokens.
+# From tokens to a vector of the text: BERT's pooler of the first token, or the mean of all tokens.
 POOLINGS = ("first", "mean")
 _INITIAL_DEVIATION = 0.02
 
 
-def defaults(name):
+def defaults(name: str) -> dict[str, Any]:
     """The fields of a size that an experiment may set, with their defaults.
 
     Raises:
@@ -43,35 +47,35 @@ def defaults(name):
 
 def encoder(
     *,
-    vocabulary_size,
-    layers,
-    hidden_units,
-    heads,
-    inner_units,
-    dropout=0.1,
-    attention_dropout=0.1,
-    max_positions=512,
-    token_types=2,
-    packed=False,
-):
+    vocabulary_size: int,
+    layers: int,
+    hidden_units: int,
+    heads: int,
+    inner_units: int,
+    dropout: float = 0.1,
+    attention_dropout: float = 0.1,
+    max_positions: int = 512,
+    token_types: int = 2,
+    packed: bool = False,
+) -> tf_keras.layers.Layer:
     """tf-models-official's BertEncoderV2.
 
     Args:
-      vocabulary_size: word pieces.
+      vocabulary_size: number of word pieces.
       layers, hidden_units, heads, inner_units: the transformer's sizes; heads divides hidden_units.
-      dropout: of embeddings and of each layer's outputs.
-      attention_dropout: of attention's shares.
+      dropout: dropout rate of the embeddings and of each layer's outputs.
+      attention_dropout: dropout rate of the attention weights.
       max_positions: the longest sequence.
-      token_types: segments that a sequence may have.
-      packed: whether a sequence holds several texts, which do not see each other.
+      token_types: segments in a sequence at most.
+      packed: whether a sequence holds several texts, which do not attend to each other.
 
     Returns:
       A layer from a dictionary of input_word_ids, input_mask and input_type_ids, int32 [n, T], and where texts are
       packed also position_ids and document_ids (1 and up, 0 for padding), to a dictionary of sequence_output
-      [n, T, hidden_units] and pooled_output [n, hidden_units], which is of the first text.
+      [n, T, hidden_units] and pooled_output [n, hidden_units], of the first text.
 
     Raises:
-      ValueError: a size is out of its range.
+      ValueError: a size is out of range.
     """
     from official.nlp.modeling.networks import BertEncoderV2
 
@@ -110,19 +114,19 @@ def encoder(
     )
 
 
-def inputs(packed=False):
+def inputs(packed: bool = False) -> dict[str, tf.Tensor]:
     """The encoder's inputs: a dictionary of int32 [n, T]."""
     names = ("input_word_ids", "input_mask", "input_type_ids", *(("position_ids", "document_ids") if packed else ()))
     return {name: tf_keras.Input((None,), dtype=tf.int32, name=name) for name in names}
 
 
-def pretrainer(*, next_sentence=True, **sizes):
-    """The model that is pretrained: which words the masked ones are, and whether the second segment follows the first.
+def pretrainer(*, next_sentence: bool = True, **sizes: Any) -> tf_keras.Model:
+    """The pretraining model: masked language modelling and next sentence prediction.
 
-    The first head is gathered at the masked positions only, and its last matrix is that of the word embeddings.
+    The first head runs at the masked positions only, and its output matrix is that of the word embeddings.
 
     Args:
-      next_sentence: whether there is the second head, on the pooled output.
+      next_sentence: whether the model has the second head, on the pooled output.
       **sizes: see `encoder`.
 
     Returns:
@@ -130,7 +134,7 @@ def pretrainer(*, next_sentence=True, **sizes):
       logits: masked_lm [n, P, vocabulary_size], and next_sentence [n, 2].
 
     Raises:
-      ValueError: a size is out of its range.
+      ValueError: a size is out of range.
     """
     from official.nlp.modeling.layers import MaskedLM
 
@@ -146,16 +150,16 @@ def pretrainer(*, next_sentence=True, **sizes):
         follows = tf_keras.layers.Dense(2, kernel_initializer=_initializer(), name="next_sentence_head")
         outputs["next_sentence"] = _float32("next_sentence")(follows(encoded["pooled_output"]))
     else:
-        # Nothing is learned through it.
+        # No gradient reaches it.
         network.pooler_layer.trainable = False
     return tf_keras.Model({**features, "masked_lm_positions": positions}, outputs, name="bert_pretrainer")
 
 
-def classifier(*, classes, pooling="first", **sizes):
-    """The model of texts and pairs of texts: the pooled output, dropout, and a dense layer.
+def classifier(*, classes: int, pooling: str = "first", **sizes: Any) -> tf_keras.Model:
+    """A classifier of texts and pairs of texts: pooled output, dropout, and a dense layer.
 
     Args:
-      classes: how many; 1 for a number.
+      classes: number of outputs; 1 for regression.
       pooling: one of POOLINGS.
       **sizes: see `encoder`.
 
@@ -163,17 +167,17 @@ def classifier(*, classes, pooling="first", **sizes):
       tf_keras.Model from the encoder's inputs to float32 logits [n, classes].
 
     Raises:
-      ValueError: the pooling is unknown, or a size is out of its range.
+      ValueError: the pooling is unknown, or a size is out of range.
     """
     features = inputs()
     return tf_keras.Model(features, _pooled_head(features, classes, pooling, sizes), name="bert_classifier")
 
 
-def chooser(*, choices, pooling="first", **sizes):
-    """The model of questions with several answers: each is scored by its own, as a pair of texts.
+def chooser(*, choices: int, pooling: str = "first", **sizes: Any) -> tf_keras.Model:
+    """The model of multiple-choice questions: each answer is scored on its own, as a pair of texts.
 
     Args:
-      choices: how many answers each has.
+      choices: number of answers to each question.
       pooling: one of POOLINGS.
       **sizes: see `encoder`.
 
@@ -182,7 +186,7 @@ def chooser(*, choices, pooling="first", **sizes):
       logits [n, choices].
 
     Raises:
-      ValueError: the pooling is unknown, or a size is out of its range.
+      ValueError: the pooling is unknown, or a size is out of range.
     """
     features = {name: tf_keras.Input((choices, None), dtype=tf.int32, name=name) for name in inputs()}
     side_by_side = {name: tf.reshape(value, [-1, tf.shape(value)[-1]]) for name, value in features.items()}
@@ -190,8 +194,8 @@ def chooser(*, choices, pooling="first", **sizes):
     return tf_keras.Model(features, tf.reshape(scores, [-1, choices]), name="bert_chooser")
 
 
-def span_finder(**sizes):
-    """The model of answers that are a part of the text: where they start, and where they end.
+def span_finder(**sizes: Any) -> tf_keras.Model:
+    """The model of answers that are spans of the text: their start and end positions.
 
     Args:
       **sizes: see `encoder`.
@@ -207,14 +211,14 @@ def span_finder(**sizes):
     return tf_keras.Model(features, {name: _float32(name)(value) for name, value in outputs.items()}, name="bert_spans")
 
 
-def _pooled_head(features, units, pooling, sizes):
+def _pooled_head(features: dict[str, tf.Tensor], units: int, pooling: str, sizes: dict[str, Any]) -> tf.Tensor:
     if pooling not in POOLINGS:
         raise InputError(f"model.pooling={pooling!r} is unknown. {nearest(pooling, POOLINGS)}")
     network = encoder(**sizes)
     encoded = network(features)
     pooled = encoded["pooled_output"]
     if pooling == "mean":
-        # Nothing is learned through it.
+        # No gradient reaches it.
         network.pooler_layer.trainable = False
         pooled = tf_keras.layers.GlobalAveragePooling1D(dtype=tf.float32)(
             encoded["sequence_output"], mask=tf.cast(features["input_mask"], tf.bool)
@@ -223,15 +227,15 @@ def _pooled_head(features, units, pooling, sizes):
     return _float32("logits")(tf_keras.layers.Dense(units, kernel_initializer=_initializer(), name="head")(dropped))
 
 
-def _float32(name):
-    """Logits are float32 whatever the precision."""
+def _float32(name: str) -> tf_keras.layers.Layer:
+    """A cast to float32, for logits at any precision."""
     return tf_keras.layers.Activation("linear", dtype=tf.float32, name=name)
 
 
-def _gelu(values):
-    # As Google's BERT: its approximation by tanh.
+def _gelu(values: tf.Tensor) -> tf.Tensor:
+    # The tanh approximation, as in Google's BERT.
     return tf_keras.activations.gelu(values, approximate=True)
 
 
-def _initializer():
+def _initializer() -> tf_keras.initializers.Initializer:
     return tf_keras.initializers.TruncatedNormal(stddev=_INITIAL_DEVIATION)

@@ -1,8 +1,12 @@
-"""BERT's checkpoints into our networks: Google's TF1 `bert_model.ckpt`, Hugging Face's safetensors, our own runs'."""
+"""Loads BERT checkpoints: Google's TF1 `bert_model.ckpt`, Hugging Face's safetensors, and those of our own runs."""
+
+from __future__ import annotations
 
 import json
 import os
 import re
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -12,7 +16,7 @@ from tfbigbatch.errors import InputError
 
 _FILES = ("model.safetensors", "bert_model.ckpt")
 _SAFETENSORS_TYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": np.uint16, "I64": np.int64}
-# Names of our variables, and Google's.
+# Patterns of our variables' names, and Google's names.
 _NAMES = (
     (r"encoder/word_embeddings/embeddings", r"bert/embeddings/word_embeddings"),
     (r"encoder/position_embedding/embeddings", r"bert/embeddings/position_embeddings"),
@@ -31,7 +35,7 @@ _NAMES = (
     (r"next_sentence_head/bias", r"cls/seq_relationship/output_bias"),
 )
 _OUTPUTS_FIRST = "cls/seq_relationship/output_weights"
-# Hugging Face's names with slashes for dots, and Google's.
+# Patterns of Hugging Face's names, with slashes for dots, and Google's names.
 _HUGGING_FACE = (
     (r"encoder/layer/(\d+)/", r"encoder/layer_\1/"),
     (r"LayerNorm/weight$", r"LayerNorm/gamma"),
@@ -43,18 +47,18 @@ _HUGGING_FACE = (
 )
 
 
-def read(path):
+def read(path: str) -> dict[str, np.ndarray]:
     """The arrays of a checkpoint, by Google's names; kernels are [inputs, outputs].
 
     Args:
       path: the prefix of a TF1 checkpoint ('.../bert_model.ckpt'), a safetensors file, or a folder with one of them
-        under its usual name; or the directory of one of our runs, whose newest checkpoint it is.
+        under its usual name; or a run directory, for its newest checkpoint.
 
     Returns:
       Dictionary from names such as 'bert/encoder/layer_0/output/dense/kernel' to NumPy arrays.
 
     Raises:
-      ValueError: there is no such checkpoint, or it is damaged or not BERT's.
+      ValueError: there is no such checkpoint, or it is damaged or not of a BERT.
     """
     of_run = tf.train.latest_checkpoint(os.path.join(path, "checkpoints")) if os.path.isdir(path) else None
     if os.path.isdir(path) and not of_run:
@@ -79,8 +83,8 @@ def read(path):
     return arrays
 
 
-def sizes_of(arrays, heads=None):
-    """The fields of `bert.encoder` that fit a checkpoint's arrays; a head for 64 units, where `heads` is None."""
+def sizes_of(arrays: Mapping[str, np.ndarray], heads: int | None = None) -> dict[str, int]:
+    """The fields of `bert.encoder` for a checkpoint's arrays; where `heads` is None, one for each 64 hidden units."""
     words, hidden_units = arrays["bert/embeddings/word_embeddings"].shape
     layers = [re.match(r"bert/encoder/layer_(\d+)/", name) for name in arrays]
     return {
@@ -94,31 +98,32 @@ def sizes_of(arrays, heads=None):
     }
 
 
-def assign(network, arrays, source="the checkpoint"):
-    """Gives a network the values of a checkpoint, all of them or, on an error, none.
+def assign(network: Any, arrays: Mapping[str, np.ndarray], source: str = "the checkpoint") -> list[str]:
+    """Assigns a checkpoint's values to a network's variables; on an error, none of them.
 
     Args:
-      network: a tf_keras.Model that has `bert.encoder` in it.
-      arrays: as `read` gives.
+      network: a tf_keras.Model with a `bert.encoder`.
+      arrays: the result of `read`.
       source: for errors.
 
     Returns:
-      The names of the network's variables that the checkpoint does not have, which stay as they are: its heads.
+      The names of the variables that the checkpoint does not have, which are left unchanged: the heads.
 
     Raises:
-      ValueError: the checkpoint lacks a variable of the encoder, or has it in another shape.
+      ValueError: the checkpoint lacks a variable of the encoder, or its shape differs.
     """
-    values, left = [], []
+    values: list[tuple[Any, np.ndarray]] = []
+    missing: list[str] = []
     for variable in network.variables:
         name = variable.name.split(":")[0]
         theirs = google_name(name)
-        if theirs not in arrays:
+        if theirs is None or theirs not in arrays:
             if name.startswith("encoder/"):
-                raise InputError(f"{source} has no {theirs}, for {name}: it is of a smaller model, or not whole.")
-            left.append(name)
+                raise InputError(f"{source} has no {theirs}, for {name}: it is of a smaller model, or incomplete.")
+            missing.append(name)
             continue
         value = arrays[theirs].T if theirs == _OUTPUTS_FIRST else arrays[theirs]
-        # Google's matrices have all heads side by side.
+        # Google's matrices have all heads in one axis.
         of_heads = "/self_attention/" in name and value.size == np.prod(variable.shape)
         if value.shape != tuple(variable.shape) and not of_heads:
             raise InputError(
@@ -128,11 +133,11 @@ def assign(network, arrays, source="the checkpoint"):
         values.append((variable, value.reshape(variable.shape)))
     for variable, value in values:
         variable.assign(value)
-    return left
+    return missing
 
 
-def begin_with(network, path):
-    """Gives a network the values of the checkpoint at `path`, as `read` and `assign`; nothing where it is empty.
+def load_into(network: Any, path: str) -> None:
+    """Assigns the values of the checkpoint at `path` to a network, by `read` and `assign`; nothing where it is empty.
 
     Raises:
       ValueError: as `read` and `assign`.
@@ -141,7 +146,7 @@ def begin_with(network, path):
         assign(network, read(path), f"model.init_checkpoint={path}")
 
 
-def google_name(name):
+def google_name(name: str) -> str | None:
     """Google's name for one of our variables; None where it has none."""
     for pattern, theirs in _NAMES:
         found = re.fullmatch(pattern, name)
@@ -150,8 +155,8 @@ def google_name(name):
     return None
 
 
-def _our_own(prefix):
-    """The arrays of a run's checkpoint: TensorFlow keeps the variables' names beside its own keys."""
+def _our_own(prefix: str) -> dict[str, np.ndarray]:
+    """The arrays of a run's checkpoint: TensorFlow stores the variables' names with its own keys."""
     try:
         reader = tf.train.load_checkpoint(prefix)
         graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
@@ -172,8 +177,8 @@ def _our_own(prefix):
         raise InputError(f"{prefix} cannot be read: {str(error).splitlines()[0]}.") from None
 
 
-def _side_by_side(array, name):
-    """An attention's kernel or bias with its heads in one axis, as Google has them."""
+def _side_by_side(array: np.ndarray, name: str) -> np.ndarray:
+    """An attention's kernel or bias with its heads in one axis, as in Google's checkpoints."""
     if name.endswith("attention_output/kernel"):
         return array.reshape(-1, array.shape[-1])
     if name.endswith("attention_output/bias"):
@@ -181,22 +186,22 @@ def _side_by_side(array, name):
     return array.reshape(-1) if name.endswith("/bias") else array.reshape(array.shape[0], -1)
 
 
-def _google(prefix):
+def _google(prefix: str) -> dict[str, np.ndarray]:
     try:
         reader = tf.train.load_checkpoint(prefix)
         names = [name for name in reader.get_variable_to_shape_map() if name.startswith(("bert/", "cls/"))]
-        # A checkpoint of a run has the optimizer's state beside each variable.
+        # A checkpoint of a training run has the optimizer's state of each variable.
         return {name: reader.get_tensor(name) for name in names if not name.endswith(("/adam_m", "/adam_v"))}
     except (tf.errors.OpError, RuntimeError) as error:
         raise InputError(f"{prefix} cannot be read as a TF1 checkpoint: {str(error).splitlines()[0]}.") from None
 
 
-def _hugging_face(path):
+def _hugging_face(path: str) -> dict[str, np.ndarray]:
     arrays = {}
     for name, value in _safetensors(path).items():
         name = name.replace(".", "/")
         if not name.startswith(("bert/", "cls/")):
-            name = f"bert/{name}"  # Of the encoder alone.
+            name = f"bert/{name}"  # Of the encoder only.
         for pattern, replacement in _HUGGING_FACE:
             name = re.sub(pattern, replacement, name)
         if name.endswith("/weight"):
@@ -205,7 +210,7 @@ def _hugging_face(path):
     return arrays
 
 
-def _safetensors(path):
+def _safetensors(path: str) -> dict[str, np.ndarray]:
     """The arrays of a safetensors file: the length of a JSON header, the header, and the arrays' bytes."""
     try:
         with open(path, "rb") as file:

@@ -1,14 +1,20 @@
 """Image classifiers by name, each with the fields that an experiment may set."""
 
+from __future__ import annotations
+
 import functools
+from collections.abc import Callable
+from typing import Any
+
+import tf_keras
 
 from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.models import alexnet, resnet
 
 _ALEXNET = {"stem": "11x11_stride4", "width": 96, "fc_units": 4096, "groups": 2, "dropout": 0.5}
 _RESNET = {"stem": "7x7_pool", "width": 64}
-# The function that builds each, and the default fields.
-_MODELS = {
+# The function that builds each, and its fields with their defaults.
+_MODELS: dict[str, tuple[Callable[..., tf_keras.Model], dict[str, Any]]] = {
     "alexnet": (functools.partial(alexnet.alexnet, norm="local_response"), _ALEXNET),
     "alexnet_bn": (functools.partial(alexnet.alexnet, norm="batch"), _ALEXNET),
     # Small images, and any number of blocks.
@@ -24,13 +30,13 @@ for _depth in resnet.DEPTHS:
         _MODELS[f"resnet{_depth}{_suffix}"] = (_build, _RESNET)
 
 
-def names():
+def names() -> list[str]:
     """The registered names, sorted."""
     return sorted(_MODELS)
 
 
-def builder(name):
-    """The function that `build` calls for a name, with what the name fixes.
+def builder(name: str) -> Callable[..., tf_keras.Model]:
+    """The function that `build` calls for a name, with the arguments that the name fixes.
 
     Raises:
       ValueError: the name is unknown.
@@ -38,7 +44,7 @@ def builder(name):
     return _entry(name)[0]
 
 
-def defaults(name):
+def defaults(name: str) -> dict[str, Any]:
     """The fields of a model that an experiment may set, with their defaults.
 
     Raises:
@@ -47,15 +53,17 @@ def defaults(name):
     return dict(_entry(name)[1])
 
 
-def build(name, *, image_size, classes, cross_replica_norm=False, **fields):
+def build(
+    name: str, *, image_size: int, classes: int, cross_replica_norm: bool = False, **fields: Any
+) -> tf_keras.Model:
     """The Keras model registered under `name`.
 
     Args:
       name: one of `names()`.
-      image_size: pixels on a side.
+      image_size: pixels of a side.
       classes: number of classes.
       cross_replica_norm: batch normalisation over the batch of all replicas.
-      **fields: those of `defaults(name)` that are to differ.
+      **fields: fields of `defaults(name)` with other values.
 
     Returns:
       tf_keras.Model from uint8 [batch, image_size, image_size, 3] to float32 logits [batch, classes].
@@ -76,7 +84,7 @@ def build(name, *, image_size, classes, cross_replica_norm=False, **fields):
     )
 
 
-def _entry(name):
+def _entry(name: str) -> tuple[Callable[..., tf_keras.Model], dict[str, Any]]:
     if name not in _MODELS:
         raise InputError(f"model {name!r} is unknown. {nearest(name, _MODELS)}")
     return _MODELS[name]

@@ -1,15 +1,19 @@
-"""LeNet-5 (LeCun et al. 1998), as it is built today: ReLU, max pooling, a softmax over dense logits."""
+"""LeNet-5 (LeCun et al. 1998) in its modern form: ReLU, max pooling, and softmax of dense logits."""
+
+from __future__ import annotations
 
 import tf_keras
 
 from tfbigbatch.errors import InputError
 
 
-def lenet(*, shape, classes, brightest, filters=6, fc_units=120):
+def lenet(
+    *, shape: tuple[int, int], classes: int, brightest: int, filters: int = 6, fc_units: int = 120
+) -> tf_keras.Model:
     """LeNet-5: two convolutions of 5x5, each pooled by 2, and three dense layers. 61,706 parameters for MNIST.
 
     Args:
-      shape: (rows, columns) of the uint8 images, 12 of each at the least.
+      shape: (rows, columns) of the uint8 images, each 12 or more.
       classes: number of classes.
       brightest: the pixel value that becomes 1.0.
       filters: of the first convolution, a multiple of 3; the second has 8/3 times as many (the published 6 and 16).
@@ -37,6 +41,6 @@ def lenet(*, shape, classes, brightest, filters=6, fc_units=120):
     x = tf_keras.layers.Flatten(name="flatten")(x)
     x = tf_keras.layers.Dense(fc_units, activation="relu", name="fc1")(x)
     x = tf_keras.layers.Dense(fc_units * 7 // 10, activation="relu", name="fc2")(x)
-    # The logits stay float32 under mixed precision: their softmax needs the digits.
+    # The logits stay float32 under mixed precision: their softmax needs the precision.
     logits = tf_keras.layers.Dense(classes, dtype="float32", name="logits")(x)
     return tf_keras.Model(images, logits, name="lenet")

@@ -1,4 +1,8 @@
-"""LSTM language models whose state goes in and comes out, so that a text may be read window by window."""
+"""LSTM language models with their state as input and output, for truncated backpropagation over a text."""
+
+from __future__ import annotations
+
+from typing import Any
 
 import tf_keras
 
@@ -7,41 +11,40 @@ from tfbigbatch.errors import InputError
 
 def lstm_language_model(
     *,
-    vocabulary_size,
-    window,
-    hidden_units,
-    embedding_units,
-    layers,
-    dropout=0.0,
-    initial_scale=0.1,
-    unit_forget_bias=False,
-    unroll=False,
-):
+    vocabulary_size: int,
+    window: int,
+    hidden_units: int,
+    embedding_units: int,
+    layers: int,
+    dropout: float = 0.0,
+    initial_scale: float = 0.1,
+    unit_forget_bias: bool = False,
+    unroll: bool = False,
+) -> tf_keras.Model:
     """The language model of Zaremba et al. 2014 (arXiv:1409.2329).
 
-    Dropout is on what goes into each layer and out of the last, not from step to step. The LSTMs keep
-    to the arguments that cuDNN's kernel takes, and Keras uses it on a GPU.
+    Dropout is applied to the input of each layer and to the output of the last, not to the recurrent connections. The
+    LSTMs use only arguments that cuDNN's kernel supports, so Keras uses it on a GPU.
 
     Args:
-      vocabulary_size: words.
-      window: tokens of a stream in one pass.
+      vocabulary_size: number of words.
+      window: tokens of a stream in one step.
       hidden_units: units of each LSTM.
-      embedding_units: width of the words' embeddings.
-      layers: LSTMs, one upon the other.
-      dropout: share dropped in training.
-      initial_scale: all weights begin uniform in [-initial_scale, initial_scale].
-      unit_forget_bias: the LSTMs' biases begin at 0, and at 1 for the forget gates; the paper's begin as
-        all weights do.
-      unroll: the steps of the LSTMs written out in the graph: longer to trace; on a GPU it rules out
-        cuDNN's kernel.
+      embedding_units: width of the word embeddings.
+      layers: number of LSTMs.
+      dropout: dropout rate.
+      initial_scale: all weights are initialised uniformly in [-initial_scale, initial_scale].
+      unit_forget_bias: initialises the LSTMs' biases with 0, and with 1 for the forget gates; in the paper they are
+        initialised as all weights are.
+      unroll: unrolls the LSTMs' time steps in the graph: slower to trace; on a GPU it rules out cuDNN's kernel.
 
     Returns:
       tf_keras.Model from [tokens, *states] to [logits, *states]. Tokens are int32 [batch, window], logits
-      float32 [batch, window, vocabulary_size]; two states for each layer, its output and its cell,
-      float32 [batch, hidden_units] as they go in.
+      float32 [batch, window, vocabulary_size]; each layer has two states, output and cell, float32
+      [batch, hidden_units] as inputs.
 
     Raises:
-      ValueError: a size or share is out of its range.
+      ValueError: a size or rate is out of range.
     """
     sizes = {"window": window, "hidden_units": hidden_units, "embedding_units": embedding_units, "layers": layers}
     if min(sizes.values()) < 1 or not 0.0 <= dropout < 1.0 or initial_scale <= 0:
@@ -51,11 +54,11 @@ def lstm_language_model(
             "0 <= dropout < 1, and initial_scale above 0."
         )
 
-    def uniform():
+    def uniform() -> tf_keras.initializers.Initializer:
         # One for each weight: an initializer that is used twice gives the same numbers twice.
         return tf_keras.initializers.RandomUniform(-initial_scale, initial_scale)
 
-    def dropped(tensor, name):
+    def dropped(tensor: Any, name: str) -> Any:
         return tf_keras.layers.Dropout(dropout, name=name)(tensor) if dropout else tensor
 
     tokens = tf_keras.Input((window,), dtype="int32", name="tokens")
@@ -85,7 +88,7 @@ def lstm_language_model(
         initial = [tf_keras.layers.Identity(name=f"cast_{state.name}")(state) for state in pair]
         values, *mine = lstm(dropped(values, f"dropout_{layer}"), initial_state=initial)
         new_states.extend(mine)
-    # The logits stay float32 under mixed precision: their softmax needs the digits.
+    # The logits stay float32 under mixed precision: their softmax needs the precision.
     logits = tf_keras.layers.Dense(
         vocabulary_size, kernel_initializer=uniform(), bias_initializer=uniform(), dtype="float32", name="logits"
     )(dropped(values, f"dropout_{layers}"))

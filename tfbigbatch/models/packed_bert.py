@@ -1,19 +1,23 @@
-"""tf-models-official's BERT encoder on sequences of several texts, as if each were alone."""
+"""tf-models-official's BERT encoder for packed sequences: several texts in one, which do not attend to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
 
 import tensorflow as tf
 from official.nlp.modeling.networks import BertEncoderV2
 
 
 class PackedBertEncoder(BertEncoderV2):
-    """The same layers and variables; attention stays within a text, and its positions begin at 0.
+    """The same layers and variables, with attention within each text, and positions that start at 0 in each.
 
-    Its inputs have two more entries, int32 [n, T]: position_ids, and document_ids, equal within a text, from 1 on,
-    and 0 for padding.
+    The inputs have two more entries, int32 [n, T]: position_ids, and document_ids, which number the texts from 1 and
+    are 0 for padding.
     """
 
-    def call(self, inputs):
+    def call(self, inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         words = self._embedding_layer(inputs["input_word_ids"])
-        # Called for its variable alone: its own positions begin with the sequence.
+        # Called only to create its variable: its own positions start with the sequence.
         self._position_embedding_layer(words)
         table = tf.cast(self._position_embedding_layer._position_embeddings, words.dtype)
         embeddings = words + tf.gather(table, inputs["position_ids"])

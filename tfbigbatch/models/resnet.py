@@ -1,9 +1,18 @@
-"""Residual networks, with the activation after the sum (v1.5) or before the convolutions (v2)."""
+"""Residual networks, with the activation after the sum (v1.5) or before the convolutions (v2).
 
+Own code: Keras' applications have v1 and v2 of three depths each, with biases in the convolutions, momentum 0.99, no
+other widths, stems or cross-replica normalisation, and no zero gamma; the published large-batch results need these.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.models import images
+from tfbigbatch.models import image_layers
 
 # The depths of He et al. 2015: blocks in each stage, and whether they are bottlenecks.
 DEPTHS = {
@@ -21,40 +30,39 @@ VERSIONS = {1: "activation after the sum", 2: "activation before the convolution
 
 def resnet(
     *,
-    image_size,
-    classes,
-    blocks,
-    width=64,
-    bottleneck=False,
-    version=1,
-    stem="7x7_pool",
-    cross_replica_norm=False,
-    name="resnet",
-):
-    """A residual network of any number of blocks.
+    image_size: int,
+    classes: int,
+    blocks: tuple[int, ...],
+    width: int = 64,
+    bottleneck: bool = False,
+    version: int = 1,
+    stem: str = "7x7_pool",
+    cross_replica_norm: bool = False,
+    name: str = "resnet",
+) -> tf_keras.Model:
+    """A residual network with any number of blocks.
 
     Version 1 is v1.5: He et al. 2015 (arXiv:1512.03385) with the stride of a bottleneck in its 3x3
-    convolution. Version 2 is the full pre-activation of He et al. 2016 (arXiv:1603.05027); what its first
-    block and those with a projection hand past their convolutions is activated too, as in the paper's
-    appendix.
+    convolution. Version 2 is the full pre-activation of He et al. 2016 (arXiv:1603.05027); the shortcuts
+    of its first block and of blocks with a projection are activated too, as in the paper's appendix.
 
-    Layers are those of MLPerf's TensorFlow 1 reference: no biases in convolutions; strided ones padded
-    alike on both sides, which TensorFlow's 'same' does for odd sizes only; max pooling 'same'; batch
-    normalisation with momentum 0.9 and epsilon 1e-5; convolutions begin truncated normal with variance
-    1 / fan_in (its TensorFlow 2 reference: 2 / fan_in), the logits normal with deviation 0.01. Two things
-    differ: in version 1 the last gamma of a block begins at 0 (Goyal et al. 2017, arXiv:1706.02677, and
-    the code of most large-batch results), and blocks of two 3x3 convolutions project in the first stage
-    only if the width asks for it, as in the paper.
+    The layers are those of MLPerf's TensorFlow 1 reference: no biases in convolutions; strided ones padded
+    equally on both sides, which TensorFlow's 'same' does for odd sizes only; max pooling 'same'; batch
+    normalisation with momentum 0.9 and epsilon 1e-5; convolutions initialised truncated normal with variance
+    1 / fan_in (its TensorFlow 2 reference: 2 / fan_in), the logits normal with standard deviation 0.01. Two
+    differences: in version 1 the last gamma of a block is initialised with 0 (Goyal et al. 2017,
+    arXiv:1706.02677, and the code of most large-batch results), and blocks of two 3x3 convolutions have a
+    projection in the first stage only where the width requires it, as in the paper.
 
     Args:
-      image_size: pixels on a side.
+      image_size: pixels of a side.
       classes: number of classes.
-      blocks: how many in each stage; from the second stage on, each halves the image and doubles the width.
+      blocks: number of blocks in each stage; each stage after the first halves the image and doubles the width.
       width: filters in the first stage.
       bottleneck: blocks of 1x1, 3x3 and 1x1 convolutions, the last four times as wide; otherwise two of 3x3.
       version: 1 or 2.
-      stem: what comes before the blocks. '7x7_pool', for ImageNet, quarters the image; '3x3', for small
-        images, leaves it; '3x3_stride2' halves it.
+      stem: the layers before the blocks. '7x7_pool', for ImageNet, divides the image size by 4; '3x3', for
+        small images, keeps it; '3x3_stride2' halves it.
       cross_replica_norm: batch normalisation over the batch of all replicas.
       name: of the model.
 
@@ -62,17 +70,17 @@ def resnet(
       tf_keras.Model from uint8 [batch, image_size, image_size, 3] to float32 logits [batch, classes].
 
     Raises:
-      ValueError: a size is out of its range, or the image ends before the blocks do.
+      ValueError: a size is out of range, or the image is too small for the stages.
     """
     blocks = tuple(blocks) if isinstance(blocks, (tuple, list)) else blocks
     if not blocks or not isinstance(blocks, tuple):
         raise InputError(f"blocks={blocks!r}: expected the number of blocks in each stage, as (2, 2, 2, 2).")
-    images.check_sizes(image_size=image_size, classes=classes, width=width)
-    images.check_sizes(**{f"blocks[{stage}]": count for stage, count in enumerate(blocks)})
-    images.one_of("version", version, VERSIONS)
+    image_layers.check_sizes(image_size=image_size, classes=classes, width=width)
+    image_layers.check_sizes(**{f"blocks[{stage}]": count for stage, count in enumerate(blocks)})
+    image_layers.one_of("version", version, VERSIONS)
     _check_halvings(image_size, stem, blocks)
     network = _Layers(version, bottleneck, cross_replica_norm)
-    pixels, x = images.normalized_input(image_size)
+    pixels, x = image_layers.normalized_input(image_size)
     x = _stem(network, x, width, stem)
     for stage, count in enumerate(blocks, start=1):
         for block in range(1, count + 1):
@@ -80,12 +88,14 @@ def resnet(
             x = network.block(x, width * 2 ** (stage - 1), stride, f"stage{stage}_block{block}")
     if version == 2:
         x = network.activated(x, "last_bn", "last_relu")
-    # In float32 under mixed precision too: a mean of many pixels.
+    # float32 under mixed precision too: a mean of many pixels.
     x = tf_keras.layers.GlobalAveragePooling2D(dtype="float32", name="average_pool")(x)
-    return tf_keras.Model(pixels, images.logits(x, classes, tf_keras.initializers.RandomNormal(stddev=0.01)), name=name)
+    return tf_keras.Model(
+        pixels, image_layers.logits(x, classes, tf_keras.initializers.RandomNormal(stddev=0.01)), name=name
+    )
 
 
-def imagenet_resnet(*, depth, **fields):
+def imagenet_resnet(*, depth: int, **fields: Any) -> tf_keras.Model:
     """The networks of He et al. 2015 for ImageNet; basic blocks in 18 and 34 layers, bottlenecks in more.
 
     For 1,000 classes ResNet-50 has 25,557,032 parameters in version 1, and 25,549,352 in version 2.
@@ -106,11 +116,11 @@ def imagenet_resnet(*, depth, **fields):
     return resnet(blocks=blocks, bottleneck=bottleneck, **fields)
 
 
-def cifar_resnet(*, depth, width=16, stem="3x3", **fields):
+def cifar_resnet(*, depth: int, width: int = 16, stem: str = "3x3", **fields: Any) -> tf_keras.Model:
     """The networks of He et al. 2015 for CIFAR-10: 6n + 2 layers, n blocks in each of three stages.
 
-    Where the paper pads a shortcut with zeros, here is a projection: ResNet-20 has 272,474 parameters for
-    10 classes, not 269,722.
+    A projection replaces the paper's zero-padded shortcut: ResNet-20 has 272,474 parameters for 10 classes,
+    not 269,722.
 
     Args:
       depth: 20, 32, 44, 56, 110 in the paper.
@@ -121,7 +131,7 @@ def cifar_resnet(*, depth, width=16, stem="3x3", **fields):
     Raises:
       ValueError: the depth is not 6n + 2, and as `resnet`.
     """
-    images.check_sizes(depth=depth)
+    image_layers.check_sizes(depth=depth)
     count, rest = divmod(depth - 2, 6)
     if rest or count < 1:
         below = 6 * max(count, 1) + 2
@@ -129,8 +139,8 @@ def cifar_resnet(*, depth, width=16, stem="3x3", **fields):
     return resnet(blocks=(count,) * 3, width=width, stem=stem, **fields)
 
 
-def _check_halvings(image_size, stem, blocks):
-    _, stride, pooled = images.one_of("stem", stem, STEMS)
+def _check_halvings(image_size: int, stem: str, blocks: tuple[int, ...]) -> None:
+    _, stride, pooled = image_layers.one_of("stem", stem, STEMS)
     smallest = stride * (2 if pooled else 1) * 2 ** (len(blocks) - 1)
     if image_size < smallest:
         raise InputError(
@@ -139,7 +149,7 @@ def _check_halvings(image_size, stem, blocks):
         )
 
 
-def _stem(network, x, width, stem):
+def _stem(network: _Layers, x: tf.Tensor, width: int, stem: str) -> tf.Tensor:
     size, stride, pooled = STEMS[stem]
     x = network.convolution(x, width, size, stride, "stem_conv")
     # Version 2 leaves the activation to the first block.
@@ -149,14 +159,14 @@ def _stem(network, x, width, stem):
 
 
 class _Layers:
-    """The layers of one network, each with its name."""
+    """Named layers and blocks of one network."""
 
-    def __init__(self, version, bottleneck, cross_replica_norm):
+    def __init__(self, version: int, bottleneck: bool, cross_replica_norm: bool) -> None:
         self.version = version
         self._bottleneck = bottleneck
         self._cross_replica_norm = cross_replica_norm
 
-    def convolution(self, x, filters, size, stride, name):
+    def convolution(self, x: tf.Tensor, filters: int, size: int, stride: int, name: str) -> tf.Tensor:
         if stride > 1 and size == 1:
             # The same numbers as with the stride in the convolution, as fast, and safe: TensorFlow 2.20's (oneDNN's)
             # gradient of a strided 1x1 filter writes past its memory on CPUs where eight channels or fewer come in.
@@ -174,15 +184,15 @@ class _Layers:
             name=name,
         )(x)
 
-    def norm(self, x, name, zero_gamma=False):
-        return images.batch_normalization(
+    def norm(self, x: tf.Tensor, name: str, zero_gamma: bool = False) -> tf.Tensor:
+        return image_layers.batch_normalization(
             epsilon=1e-5, cross_replica=self._cross_replica_norm, zero_gamma=zero_gamma, name=name
         )(x)
 
-    def activated(self, x, norm_name, relu_name):
+    def activated(self, x: tf.Tensor, norm_name: str, relu_name: str) -> tf.Tensor:
         return tf_keras.layers.ReLU(name=relu_name)(self.norm(x, norm_name))
 
-    def block(self, x, filters, stride, name):
+    def block(self, x: tf.Tensor, filters: int, stride: int, name: str) -> tf.Tensor:
         if self._bottleneck:
             convolutions = [(filters, 1, 1), (filters, 3, stride), (4 * filters, 1, 1)]
         else:
@@ -190,7 +200,7 @@ class _Layers:
         build = self._block_v1 if self.version == 1 else self._block_v2
         return build(x, convolutions, stride, name)
 
-    def _block_v1(self, x, convolutions, stride, name):
+    def _block_v1(self, x: tf.Tensor, convolutions: list[tuple[int, int, int]], stride: int, name: str) -> tf.Tensor:
         shortcut, wide = x, convolutions[-1][0]
         if stride > 1 or x.shape[-1] != wide:
             shortcut = self.convolution(x, wide, 1, stride, f"{name}_shortcut_conv")
@@ -199,15 +209,15 @@ class _Layers:
             x = self.convolution(x, *convolution, f"{name}_conv{number}")
             if number < len(convolutions):
                 x = self.activated(x, f"{name}_bn{number}", f"{name}_relu{number}")
-        # The block begins as the identity, which a large learning rate survives better.
+        # The block starts as the identity, which is more stable at a large learning rate.
         x = self.norm(x, f"{name}_bn{len(convolutions)}", zero_gamma=True)
         x = tf_keras.layers.Add(name=f"{name}_add")([x, shortcut])
         return tf_keras.layers.ReLU(name=f"{name}_relu")(x)
 
-    def _block_v2(self, x, convolutions, stride, name):
+    def _block_v2(self, x: tf.Tensor, convolutions: list[tuple[int, int, int]], stride: int, name: str) -> tf.Tensor:
         shortcut, wide = x, convolutions[-1][0]
         projects = stride > 1 or x.shape[-1] != wide
-        # No gamma begins at 0 here: each is before a ReLU, which would pass no gradient back to it.
+        # No zero gamma here: each is before a ReLU, which would pass no gradient back to it.
         for number, convolution in enumerate(convolutions, start=1):
             x = self.activated(x, f"{name}_bn{number}", f"{name}_relu{number}")
             if number == 1 and (projects or name == "stage1_block1"):

@@ -1,27 +1,32 @@
-"""An LSTM over whole sequences whose large matrix products stay out of the loop over time."""
+"""An LSTM over whole sequences, with its large matrix products outside the loop over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import tensorflow as tf
 import tf_keras
 
 
 class SequenceLSTM(tf_keras.layers.LSTM):
-    """tf_keras' LSTM from zero state, with the same weights, faster where cuDNN is not.
+    """tf_keras' LSTM from zero state, with the same weights, faster without cuDNN.
 
-    Keras' loop multiplies the inputs by the kernel step by step, and adds up the gradients of both matrices step by
-    step. Here these are three products over all steps at once, as in cuDNN (Appleyard et al. 2016, arXiv:1604.01946,
-    section 3.3); the loop keeps the recurrent product alone. Where a GPU is visible, Keras' own layer runs, which
-    takes cuDNN's kernel. Padding is not masked: it must come after the real tokens, whose outputs it cannot reach.
+    Keras' loop multiplies the inputs by the kernel at each time step, and accumulates the gradients of both matrices
+    at each. Here these are three products over all time steps, as in cuDNN (Appleyard et al. 2016, arXiv:1604.01946,
+    section 3.3); the loop has the recurrent product only. Where a GPU is visible, Keras' own layer runs, with cuDNN's
+    kernel. Padding is not masked: it must follow the real tokens, and then cannot affect their outputs.
 
-    The cell state is float32 whatever the precision, but in Keras' own layer. There are no gradients of gradients.
+    The cell state is float32 at every precision, except in Keras' own layer. Second derivatives are not defined.
 
     Args:
       units: of the output and of the cell.
-      initial_scale: all weights begin uniform in [-initial_scale, initial_scale], biases too.
+      initial_scale: weights and biases are initialised uniformly in [-initial_scale, initial_scale].
       **kwargs: of the Keras layer: its name and dtype.
     """
 
-    def __init__(self, units, *, initial_scale=0.1, **kwargs):
-        def uniform():
+    def __init__(self, units: int, *, initial_scale: float = 0.1, **kwargs: Any) -> None:
+        def uniform() -> tf_keras.initializers.Initializer:
             # One for each weight: an initializer that is used twice gives the same numbers twice.
             return tf_keras.initializers.RandomUniform(-initial_scale, initial_scale)
 
@@ -36,37 +41,39 @@ class SequenceLSTM(tf_keras.layers.LSTM):
         )
         self.initial_scale = initial_scale
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         fields = {"units": self.units, "initial_scale": self.initial_scale}
-        # Not Keras' LSTM's: it has fields that are fixed here.
+        # Not Keras' LSTM's config: it has fields that are fixed here.
         return {**tf_keras.layers.Layer.get_config(self), **fields}
 
-    def call(self, inputs, mask=None, training=None, initial_state=None):
+    def call(
+        self, inputs: tf.Tensor, mask: Any = None, training: bool | None = None, initial_state: Any = None
+    ) -> tf.Tensor:
         """From [n, T, width] to [n, T, units], both of the compute dtype."""
         if tf.config.list_logical_devices("GPU"):
             return super().call(inputs, training=training)
-        return lstm_sequence(inputs, *self._weights_to_compute_with())
+        return lstm_sequence(inputs, *self._compute_weights())
 
-    def step(self, inputs, state):
-        """One step of `call`.
+    def step(self, inputs: tf.Tensor, state: Sequence[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+        """One time step of `call`.
 
         Args:
           inputs: [rows, width] of the compute dtype.
-          state: (output, cell) of the step before: [rows, units] of the compute dtype, and float32.
+          state: (output, cell) of the previous time step: [rows, units] of the compute dtype, and float32.
 
         Returns:
           (output, cell), the state after the step; its output is the layer's.
         """
         output, cell = state
-        kernel, recurrent_kernel, bias = self._weights_to_compute_with()
+        kernel, recurrent_kernel, bias = self._compute_weights()
         output, cell, _ = _step(tf.matmul(inputs, kernel) + bias, output, cell, recurrent_kernel)
         return output, cell
 
-    def zero_state(self, rows):
-        """The state before the first step."""
+    def zero_state(self, rows: Any) -> tuple[tf.Tensor, tf.Tensor]:
+        """The state before the first time step."""
         return tf.zeros([rows, self.units], self.compute_dtype), tf.zeros([rows, self.units], tf.float32)
 
-    def _weights_to_compute_with(self):
+    def _compute_weights(self) -> list[tf.Tensor]:
         return [
             tf.cast(weight, self.compute_dtype)
             for weight in (self.cell.kernel, self.cell.recurrent_kernel, self.cell.bias)
@@ -74,12 +81,14 @@ class SequenceLSTM(tf_keras.layers.LSTM):
 
 
 @tf.custom_gradient
-def lstm_sequence(inputs, kernel, recurrent_kernel, bias):
-    """The outputs of an LSTM that begins with zeros.
+def lstm_sequence(
+    inputs: tf.Tensor, kernel: tf.Tensor, recurrent_kernel: tf.Tensor, bias: tf.Tensor
+) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, ...]]]:
+    """The outputs of an LSTM from zero state, with its gradient.
 
     Args:
-      inputs: [n, T, width], of one floating dtype with what follows.
-      kernel: [width, 4 * units], for input gate, forget gate, candidate and output gate, in this order.
+      inputs: [n, T, width]; all arguments have the same floating dtype.
+      kernel: [width, 4 * units]: input gate, forget gate, candidate, output gate.
       recurrent_kernel: [units, 4 * units].
       bias: [4 * units].
 
@@ -89,21 +98,23 @@ def lstm_sequence(inputs, kernel, recurrent_kernel, bias):
     by_time = tf.transpose(inputs, [1, 0, 2])
     outputs, gates, cells = _forward(by_time, kernel, recurrent_kernel, bias)
 
-    def gradient(upstream):
+    def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, ...]:
         d_gates = _backward(tf.transpose(upstream, [1, 0, 2]), gates, cells, recurrent_kernel)
         d_flat = _flat(d_gates)
         d_inputs = tf.matmul(d_flat, kernel, transpose_b=True)
         d_kernel = tf.matmul(_flat(by_time), d_flat, transpose_a=True)
         d_recurrent = tf.matmul(_flat(_one_step_before(outputs)), d_flat, transpose_a=True)
-        # A long sum: in float32, as an optimizer's.
+        # A long sum: in float32.
         d_bias = tf.cast(tf.reduce_sum(tf.cast(d_flat, tf.float32), axis=0), bias.dtype)
         return tf.transpose(tf.reshape(d_inputs, tf.shape(by_time)), [1, 0, 2]), d_kernel, d_recurrent, d_bias
 
     return tf.transpose(outputs, [1, 0, 2]), gradient
 
 
-def _step(from_inputs, output, cell, recurrent_kernel):
-    """(output, cell, gates after their non-linearities) from the inputs' share of the gates, [n, 4 * units]."""
+def _step(
+    from_inputs: tf.Tensor, output: tf.Tensor, cell: tf.Tensor, recurrent_kernel: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """(output, cell, gates after their non-linearities), from the inputs' part of the gates, [n, 4 * units]."""
     gates = from_inputs + tf.matmul(output, recurrent_kernel)
     into, forget, candidate, out = tf.split(tf.cast(gates, tf.float32), 4, axis=-1)
     into, forget, candidate, out = tf.sigmoid(into), tf.sigmoid(forget), tf.tanh(candidate), tf.sigmoid(out)
@@ -112,14 +123,23 @@ def _step(from_inputs, output, cell, recurrent_kernel):
     return output, cell, tf.cast(tf.concat([into, forget, candidate, out], axis=-1), output.dtype)
 
 
-def _forward(by_time, kernel, recurrent_kernel, bias):
+def _forward(
+    by_time: tf.Tensor, kernel: tf.Tensor, recurrent_kernel: tf.Tensor, bias: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Outputs [T, n, units], gates [T, n, 4 * units] and float32 cells [T, n, units]."""
     steps, rows, _ = _shape(by_time)
     units = recurrent_kernel.shape[0]
     from_inputs = tf.reshape(tf.matmul(_flat(by_time), kernel) + bias, [steps, rows, 4 * units])
     dtype = from_inputs.dtype
 
-    def body(time, output, cell, outputs, gates, cells):
+    def body(
+        time: tf.Tensor,
+        output: tf.Tensor,
+        cell: tf.Tensor,
+        outputs: tf.TensorArray,
+        gates: tf.TensorArray,
+        cells: tf.TensorArray,
+    ) -> tuple[Any, ...]:
         output, cell, gate = _step(from_inputs[time], output, cell, recurrent_kernel)
         return time + 1, output, cell, outputs.write(time, output), gates.write(time, gate), cells.write(time, cell)
 
@@ -134,13 +154,13 @@ def _forward(by_time, kernel, recurrent_kernel, bias):
     return outputs.stack(), gates.stack(), cells.stack()
 
 
-def _backward(upstream, gates, cells, recurrent_kernel):
-    """The gradient of what goes into the gates' non-linearities, [T, n, 4 * units]."""
+def _backward(upstream: tf.Tensor, gates: tf.Tensor, cells: tf.Tensor, recurrent_kernel: tf.Tensor) -> tf.Tensor:
+    """The gradient of the gates before their non-linearities, [T, n, 4 * units]."""
     steps, rows, _ = _shape(upstream)
     units = recurrent_kernel.shape[0]
     earlier_cells = _one_step_before(cells)
 
-    def body(time, d_output, d_cell, d_gates):
+    def body(time: tf.Tensor, d_output: tf.Tensor, d_cell: tf.Tensor, d_gates: tf.TensorArray) -> tuple[Any, ...]:
         into, forget, candidate, out = tf.split(tf.cast(gates[time], tf.float32), 4, axis=-1)
         d_output += tf.cast(upstream[time], tf.float32)
         squashed = tf.tanh(cells[time])
@@ -166,14 +186,14 @@ def _backward(upstream, gates, cells, recurrent_kernel):
     return d_gates.stack()
 
 
-def _one_step_before(by_time):
+def _one_step_before(by_time: tf.Tensor) -> tf.Tensor:
     return tf.concat([tf.zeros_like(by_time[:1]), by_time[:-1]], axis=0)
 
 
-def _flat(by_time):
+def _flat(by_time: tf.Tensor) -> tf.Tensor:
     return tf.reshape(by_time, [-1, by_time.shape[-1]])
 
 
-def _shape(tensor):
-    """The sizes of the axes: numbers where they are known, tensors where they are not."""
+def _shape(tensor: tf.Tensor) -> list[Any]:
+    """The sizes of the axes: integers where they are static, else tensors."""
     return [known or tf.shape(tensor)[axis] for axis, known in enumerate(tensor.shape)]

@@ -48,5 +48,5 @@ class BertTask(Task):
 
     def network(self) -> tf_keras.Model:
         network = self.random_network()
-        bert_checkpoints.begin_with(network, self._init_checkpoint)
+        bert_checkpoints.load_into(network, self._init_checkpoint)
         return network

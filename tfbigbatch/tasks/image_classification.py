@@ -7,6 +7,7 @@ from typing import Any
 
 import tf_keras
 
+from tfbigbatch.data.dataset import Dataset
 from tfbigbatch.data.images import fake
 from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.images.dataset import ImageRecords
@@ -29,6 +30,7 @@ class ImageClassification(Task):
         "cache_records": False,
         "max_bad_share": 0.0001,
     }
+    validation: Dataset
     # Of every model: pixels of a side, the loss's label smoothing, and batch normalisation over all replicas.
     _SHARED = {"image_size": 224, "label_smoothing": 0.0, "cross_replica_norm": False}
 
@@ -50,8 +52,8 @@ class ImageClassification(Task):
         self._model = dict(model)
         self._label_smoothing = self._model.pop("label_smoothing")
         if use_fake_data:
-            self.train, self.validation = train, _ = fake.pictures(self._model["image_size"])
-            self._classes = train.classes
+            pictures, self.validation = fake.pictures(self._model["image_size"])
+            self.train, self._classes = pictures, int(pictures.labels.max()) + 1
         else:
             manifest = image_manifest.load(data_dir)
             if "validation" not in manifest.splits:
@@ -60,11 +62,12 @@ class ImageClassification(Task):
                     "holds out a share where a source has none (--validation_share)."
                 )
             self._classes = len(manifest.classes)
-            self.train, self.validation = (
+            train, validation = (
                 ImageRecords(manifest.splits[name], manifest, image_size=self._model["image_size"], **data)
                 for name in ("train", "validation")
             )
-            self.checks = (self.train.bad.check, self.validation.bad.check)
+            self.train, self.validation = train, validation
+            self.checks = (train.bad.check, validation.bad.check)
         self.data_signature = f"{self._classes:,} classes"
 
     def network(self) -> tf_keras.Model:

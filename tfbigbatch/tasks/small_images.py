@@ -8,6 +8,7 @@ from typing import Any
 
 import tf_keras
 
+from tfbigbatch.data.dataset import Dataset
 from tfbigbatch.data.images import fake
 from tfbigbatch.data.in_memory import digits, mnist
 from tfbigbatch.models import lenet, lstm
@@ -22,6 +23,7 @@ class SmallImageClassification(Task):
     images: ModuleType
     """The data set's module: SHAPE, CLASSES, BRIGHTEST and load(data_dir)."""
     evaluates_on = ("test",)
+    test: Dataset
 
     def __init__(
         self, *, model: Mapping[str, Any], data: Mapping[str, Any], data_dir: str | None, use_fake_data: bool

@@ -1,29 +1,33 @@
-"""GNMT's encoder: a bidirectional LSTM, then LSTMs one upon the other."""
+"""GNMT's encoder: a bidirectional LSTM, then a stack of LSTMs."""
+
+from __future__ import annotations
+
+from typing import Any
 
 import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.models.sequence_lstm import SequenceLSTM
 
-# The first LSTM, counted from 0, whose input is added to its output.
+# Index of the first LSTM with a residual connection.
 FIRST_RESIDUAL = 2
 
 
 class Encoder(tf_keras.layers.Layer):
-    """Encodes sentences that are padded at their end; see `gnmt` for its place in the network.
+    """The encoder of sentences padded at their end; see `network.gnmt` for the architecture.
 
-    No LSTM is masked. Reading forward, padding comes after all that counts; the layer that reads backward is given
-    each sentence turned round within its length, so that it too meets the padding last. What stands at padding in
-    the output says nothing, and attention leaves it out.
+    No LSTM is masked. In the forward direction padding follows the real tokens; the backward layer reads each sentence
+    reversed within its length, so that padding is last there too. Outputs at padding are meaningless, and attention
+    masks them.
 
     Args:
-      units: of each LSTM; the first layer has as many in each direction, side by side.
-      layers: LSTMs one upon the other, counting the two directions as one.
-      dropout: share of each LSTM's input dropped in training.
-      initial_scale: all weights begin uniform in [-initial_scale, initial_scale].
+      units: of each LSTM; the first layer has as many in each direction, concatenated.
+      layers: number of LSTMs, counting the two directions as one.
+      dropout: dropout rate of each LSTM's input.
+      initial_scale: all weights are initialised uniformly in [-initial_scale, initial_scale].
     """
 
-    def __init__(self, units, *, layers, dropout, initial_scale, **kwargs):
+    def __init__(self, units: int, *, layers: int, dropout: float, initial_scale: float, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.forward, self.backward, *self.lstms = [
             SequenceLSTM(units, initial_scale=initial_scale, name=name)
@@ -31,8 +35,8 @@ class Encoder(tf_keras.layers.Layer):
         ]
         self.dropouts = [tf_keras.layers.Dropout(dropout, name=f"dropout_{layer}") for layer in range(layers)]
 
-    def call(self, embedded, lengths, training=None):
-        """From [n, S, width] and int32 lengths [n] to [n, S, units]; of one layer, to [n, S, 2 * units]."""
+    def call(self, embedded: tf.Tensor, lengths: tf.Tensor, training: bool | None = None) -> tf.Tensor:
+        """From [n, S, width] and int32 lengths [n] to [n, S, units]; with one layer, to [n, S, 2 * units]."""
         values = self.dropouts[0](embedded, training=training)
         turned = tf.reverse_sequence(
             self.backward(tf.reverse_sequence(values, lengths, seq_axis=1)), lengths, seq_axis=1

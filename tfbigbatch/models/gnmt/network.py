@@ -1,94 +1,107 @@
 """GNMT, version 2: the translation model of MLPerf v0.5 to v0.7."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.errors import InputError
+from tfbigbatch.models.gnmt.attention import Memory
 from tfbigbatch.models.gnmt.decoder import Decoder
 from tfbigbatch.models.gnmt.encoder import Encoder
 
 
 class GNMT(tf_keras.Model):
-    """The network that `gnmt` builds, and the same weights one token after the other.
+    """The network that `gnmt` builds; `encode` and `step` run the same weights one token at a time.
 
     Attributes:
       embedding, encoder, decoder, classifier: its layers.
     """
 
-    def __init__(self, inputs, outputs, *, embedding, encoder, decoder, classifier):
+    def __init__(
+        self,
+        inputs: Any,
+        outputs: Any,
+        *,
+        embedding: tf_keras.layers.Layer,
+        encoder: Encoder,
+        decoder: Decoder,
+        classifier: tf_keras.layers.Layer,
+    ) -> None:
         super().__init__(inputs, outputs, name="gnmt")
         self.embedding, self.encoder, self.decoder, self.classifier = embedding, encoder, decoder, classifier
 
-    def encode(self, source_ids, source_lengths):
-        """What `step` needs of the sources: int32 [n, S], padded at their end, and their lengths, int32 [n].
-
-        Returns:
-          `bahdanau.Memory`.
-        """
+    def encode(self, source_ids: tf.Tensor, source_lengths: tf.Tensor) -> Memory:
+        """The encoded sources for `step`, from int32 [n, S], padded at the end, and their lengths, int32 [n]."""
         encoded = self.encoder(self.embedding(source_ids), source_lengths, training=False)
         return self.decoder.attention.memory(encoded, source_lengths)
 
-    def initial_state(self, sentences):
+    def initial_state(self, sentences: Any) -> tuple[Any, ...]:
         """The state before the first token: each layer's (output, cell), zeros of [sentences, units]."""
         return tuple(lstm.zero_state(sentences) for lstm in self.decoder.lstms)
 
-    def step(self, tokens, state, memory):
+    def step(
+        self, tokens: tf.Tensor, state: tuple[Any, ...], memory: Memory
+    ) -> tuple[tf.Tensor, tuple[Any, ...], tf.Tensor]:
         """One step of k hypotheses for each of n sentences.
 
         Args:
-          tokens: int32 [n, k], the token before; at first that which begins a target.
+          tokens: int32 [n, k], the previous tokens; at first the begin token.
           state: as `initial_state`, but [n, k, units].
-          memory: what `encode` gave for the n sentences, whatever k.
+          memory: the result of `encode` for the n sentences.
 
         Returns:
-          float32 logits [n, k, vocabulary_size]; the state after the step; and attention's float32 shares
-          [n, k, S], 0 on padding.
+          float32 logits [n, k, vocabulary_size]; the next state; and the float32 attention weights [n, k, S], 0 on
+          padding.
         """
-        values, state, shares = self.decoder.step(self.embedding(tokens), state, memory)
-        return tf.cast(self.classifier(values), tf.float32), state, shares
+        values, state, weights = self.decoder.step(self.embedding(tokens), state, memory)
+        return tf.cast(self.classifier(values), tf.float32), state, weights
 
 
 def gnmt(
     *,
-    vocabulary_size,
-    hidden_units=1024,
-    encoder_layers=4,
-    decoder_layers=4,
-    embedding_units=None,
-    dropout=0.2,
-    initial_scale=0.1,
-    source_length=None,
-    target_length=None,
-):
+    vocabulary_size: int,
+    hidden_units: int = 1024,
+    encoder_layers: int = 4,
+    decoder_layers: int = 4,
+    embedding_units: int | None = None,
+    dropout: float = 0.2,
+    initial_scale: float = 0.1,
+    source_length: int | None = None,
+    target_length: int | None = None,
+) -> GNMT:
     """GNMT v2, as the `gnmt` of MLPerf's reference and of NVIDIA/DeepLearningExamples (PyTorch/Translation/GNMT).
 
-    Wu et al. 2016 (arXiv:1609.08144) feed attention with the decoder's output of the step before, so that training
-    must go step by step. In version 2 the query is the first decoder LSTM's output of the same step, and that LSTM
-    gets the target's embedding alone, no context (the reference's `RecurrentAttention`). With known targets, then,
-    all time steps of the first LSTM come first, attention for all of them at once, and after it the other LSTMs.
+    In Wu et al. 2016 (arXiv:1609.08144) the attention's query is the decoder's output of the previous time step, so
+    training needs a loop over time. In version 2 it is the first decoder LSTM's output of the same time step, and the
+    input of that LSTM is the target's embedding without context (the reference's `RecurrentAttention`). With known
+    targets, the first LSTM then runs over all time steps, attention runs for all of them at once, and then the other
+    LSTMs.
 
-    Encoder: a bidirectional LSTM with `hidden_units` in each direction, then LSTMs one upon the other. Decoder: the
-    first LSTM, then LSTMs each of which gets the layer below it side by side with the same context. From the third
-    layer on, in both, a layer's input without context is added to its output. The classifier gets the last layer,
-    and no context. Dropout is on what goes into each LSTM, context too. One embedding serves source and target; the
-    classifier has its own matrix. All weights begin uniform; for attention's see `NormedBahdanau`.
+    Encoder: a bidirectional LSTM with `hidden_units` in each direction, then a stack of LSTMs. Decoder: the first
+    LSTM, then LSTMs that each read the layer below concatenated with the same context. From the third layer on, in
+    both, a layer's input without context is added to its output. The classifier reads the last layer without context.
+    Dropout is applied to the input of each LSTM, context included. Source and target share one embedding; the
+    classifier has its own matrix. All weights are initialised uniformly; for attention's see `NormedBahdanau`.
 
     Args:
       vocabulary_size: tokens of the joint vocabulary.
       hidden_units: of each LSTM and of attention.
-      encoder_layers, decoder_layers: LSTMs one upon the other.
+      encoder_layers, decoder_layers: number of LSTMs.
       embedding_units: width of the embedding; None for hidden_units, as in the reference.
-      dropout: share dropped in training.
-      initial_scale: weights begin in [-initial_scale, initial_scale].
-      source_length, target_length: S and T, where they are to be static.
+      dropout: dropout rate.
+      initial_scale: weights are initialised in [-initial_scale, initial_scale].
+      source_length, target_length: S and T, where they should be static.
 
     Returns:
-      `GNMT`, from a dictionary of 'source_ids', int32 [n, S], padded at their end; 'source_lengths', int32 [n], 1
-      and more; and 'target_ids', int32 [n, T], the target behind its begin token; to float32 logits
-      [n, T, vocabulary_size], those at t of the token after target_ids[:, t].
+      `GNMT`, from a dictionary of 'source_ids', int32 [n, S], padded at the end; 'source_lengths', int32 [n], 1 or
+      more; and 'target_ids', int32 [n, T], the begin token and the target; to float32 logits
+      [n, T, vocabulary_size], at t for the token after target_ids[:, t].
 
     Raises:
-      ValueError: a size or share is out of its range.
+      ValueError: a size or rate is out of range.
     """
     embedding_units = hidden_units if embedding_units is None else embedding_units
     sizes = {
@@ -105,11 +118,11 @@ def gnmt(
             "0 <= dropout < 1, and initial_scale above 0."
         )
 
-    def uniform():
+    def uniform() -> tf_keras.initializers.Initializer:
         return tf_keras.initializers.RandomUniform(-initial_scale, initial_scale)
 
-    fields = {"dropout": dropout, "initial_scale": initial_scale}
-    layers = {
+    fields: dict[str, Any] = {"dropout": dropout, "initial_scale": initial_scale}
+    layers: dict[str, Any] = {
         "embedding": tf_keras.layers.Embedding(
             vocabulary_size, embedding_units, embeddings_initializer=uniform(), name="embedding"
         ),
@@ -127,6 +140,6 @@ def gnmt(
     source, target = (layers["embedding"](inputs[name]) for name in ("source_ids", "target_ids"))
     encoded = layers["encoder"](source, inputs["source_lengths"])
     decoded = layers["decoder"](target, encoded, inputs["source_lengths"])
-    # The product of the compute dtype, its softmax of float32.
+    # The product in the compute dtype, the softmax in float32.
     logits = tf_keras.layers.Activation("linear", dtype=tf.float32, name="logits")(layers["classifier"](decoded))
     return GNMT(inputs, logits, **layers)

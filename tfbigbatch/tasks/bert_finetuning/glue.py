@@ -29,7 +29,7 @@ class BertGlue(FineTuning):
         self._classes = 1 if classes is None else len(classes)
         self.data_signature = f"{self._classes} outputs"
         if use_fake_data:
-            self.train, self.dev = fake.pairs(classes and len(classes))
+            self.train, self.dev = fake.pairs(None if classes is None else len(classes))
             self.dev_mismatched = self.dev
             return
         splits = ("train", "dev_matched", "dev_mismatched") if name == "MNLI" else ("train", "dev")

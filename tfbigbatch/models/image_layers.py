@@ -1,40 +1,46 @@
-"""What the image classifiers share: the input and its normalisation, batch normalisation, the logits."""
+"""Layers that the image classifiers share: normalised input, batch normalisation, logits."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.errors import InputError
 
-# ImageNet's, of the channels red, green and blue in 0..255.
+# ImageNet's red, green and blue channels, in 0..255.
 CHANNEL_MEANS = (123.68, 116.779, 103.939)
 CHANNEL_DEVIATIONS = (58.393, 57.12, 57.375)
 
 
-def check_sizes(**sizes):
-    """Raises ValueError for a size that is no whole number of 1 or more."""
+def check_sizes(**sizes: Any) -> None:
+    """Raises ValueError for a size that is not a whole number of 1 or more."""
     for name, size in sizes.items():
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise InputError(f"{name}={size!r}: expected a whole number of 1 or more.")
 
 
-def one_of(name, given, known):
-    """What `known`, a dictionary, holds under `given`.
+def one_of(name: str, given: Any, known: Mapping[Any, Any]) -> Any:
+    """known[given].
 
     Raises:
-      ValueError: it holds nothing there.
+      ValueError: `known` has no such key.
     """
     if given not in known:
         raise InputError(f"{name}={given!r}: expected one of {', '.join(map(repr, known))}.")
     return known[given]
 
 
-def normalized_input(image_size, *, divide=True):
-    """The input of a network, and its pixels less ImageNet's channel means.
+def normalized_input(image_size: int, *, divide: bool = True) -> tuple[tf.Tensor, tf.Tensor]:
+    """The input of a network, and its pixels minus ImageNet's channel means.
 
-    The device does the arithmetic, so that a pixel travels to it as one byte.
+    Computed on the device, so that a pixel is transferred as one byte.
 
     Args:
-      image_size: pixels on a side.
-      divide: whether the pixels are divided by the channels' standard deviations too.
+      image_size: pixels of a side.
+      divide: whether the pixels are also divided by the channels' standard deviations.
 
     Returns:
       (uint8, float32), both [batch, image_size, image_size, 3].
@@ -42,18 +48,20 @@ def normalized_input(image_size, *, divide=True):
     images = tf_keras.Input((image_size, image_size, 3), dtype="uint8", name="images")
     scales = [1.0 / deviation for deviation in CHANNEL_DEVIATIONS] if divide else [1.0] * 3
     offsets = [-mean * scale for mean, scale in zip(CHANNEL_MEANS, scales)]
-    # In float32 under mixed precision too: what follows casts the result, and so rounds once.
+    # float32 under mixed precision too: the next layer casts the result, so it is rounded once.
     return images, tf_keras.layers.Rescaling(scales, offsets, dtype="float32", name="normalization")(images)
 
 
-def batch_normalization(*, epsilon, cross_replica, name, zero_gamma=False):
-    """A layer of batch normalisation whose moving averages keep 0.9 of what they were at each step.
+def batch_normalization(
+    *, epsilon: float, cross_replica: bool, name: str, zero_gamma: bool = False
+) -> tf_keras.layers.Layer:
+    """Batch normalisation with momentum 0.9.
 
     Args:
       epsilon: added to the variance.
-      cross_replica: mean and variance are of the batch of all replicas, not of each one's.
+      cross_replica: mean and variance over the batch of all replicas, instead of each replica's own.
       name: of the layer; an optimizer's exclusions match it and the weights 'gamma' and 'beta'.
-      zero_gamma: the scale begins at 0, not at 1.
+      zero_gamma: initialises the scale with 0 instead of 1.
     """
     return tf_keras.layers.BatchNormalization(
         momentum=0.9,
@@ -65,8 +73,8 @@ def batch_normalization(*, epsilon, cross_replica, name, zero_gamma=False):
     )
 
 
-def logits(features, classes, kernel_initializer):
-    """The last layer, float32 under mixed precision too: the softmax of its result needs the digits."""
+def logits(features: tf.Tensor, classes: int, kernel_initializer: tf_keras.initializers.Initializer) -> tf.Tensor:
+    """The last layer, float32 under mixed precision too: its softmax needs the precision."""
     return tf_keras.layers.Dense(classes, kernel_initializer=kernel_initializer, dtype="float32", name="logits")(
         features
     )
