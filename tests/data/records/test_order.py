@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbigbatch.data.records.order import Chunks, HostSlice, RecordOrder
+from tfbigbatch.data.records.order import Chunks, HostSlice, RecordOrder, examples_at
 
 COUNTS = (20, 3, 41, 8, 31)
 RECORDS = sum(COUNTS)
@@ -93,3 +93,35 @@ def test_neighbours_in_a_file_part():
     correlation = np.corrcoef(records, np.arange(len(records)))[0, 1]
     assert abs(correlation) < 0.15
     assert np.mean(np.abs(np.diff(records)) < 16) < 0.05
+
+
+def indices(first, last, *, seed=0, dataset_size):
+    return examples_at(tf.range(first, last, dtype=tf.int64), seed=seed, dataset_size=dataset_size).numpy()
+
+
+@pytest.mark.parametrize("dataset_size", [1, 2, 7, 64, 1437])
+def test_each_epoch_is_a_permutation_of_the_examples(dataset_size):
+    epochs = indices(0, 3 * dataset_size, dataset_size=dataset_size).reshape(3, dataset_size)
+    for epoch in epochs:
+        np.testing.assert_array_equal(np.sort(epoch), np.arange(dataset_size))
+
+
+def test_any_window_is_the_same_as_in_the_whole():
+    whole = indices(0, 5000, dataset_size=1437)
+    for first, last in ((0, 32), (1400, 1500), (4999, 5000)):
+        np.testing.assert_array_equal(indices(first, last, dataset_size=1437), whole[first:last])
+
+
+def test_epochs_and_seeds_are_shuffled_differently_and_well():
+    size = 1437
+    runs = [indices(0, size, seed=seed, dataset_size=size) for seed in range(6)]
+    runs += list(indices(0, 6 * size, seed=99, dataset_size=size).reshape(6, size))
+    runs.append(np.arange(size))
+    correlations = np.corrcoef(runs) - np.eye(len(runs))
+    # Independent permutations correlate by about 1 / sqrt(size) = 0.026.
+    assert np.abs(correlations).max() < 5 / np.sqrt(size)
+
+
+def test_far_positions_cost_nothing():
+    far = 89 * 1_281_167
+    assert indices(far, far + 8, dataset_size=1_281_167).max() < 1_281_167

@@ -269,14 +269,14 @@ def _validation(
     return Images(files, np.array([numbers[name] for name in names], np.int64))
 
 
-def _held_out(train: Images, classes: int, share: float, seed: int) -> dict[str, Images]:
+def _held_out(train: Images, classes: int, fraction: float, seed: int) -> dict[str, Images]:
     """Splits off a fraction of each class for validation, a pure function of names and seed."""
     counts = np.bincount(train.labels, minlength=classes)
     # Rounded, but never all images of a class.
-    left = np.minimum((counts * share + 0.5).astype(np.int64), counts - 1)
+    left = np.minimum((counts * fraction + 0.5).astype(np.int64), counts - 1)
     if not left.any():
         raise InputError(
-            f"--validation_share={share} of {counts.min()} to {counts.max()} images a class holds out none. "
+            f"--validation_share={fraction} of {counts.min()} to {counts.max()} images a class holds out none. "
             "Give a larger fraction; or 0, for no validation images at all."
         )
     held = np.zeros(len(train.labels), bool)

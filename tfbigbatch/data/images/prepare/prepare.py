@@ -11,6 +11,7 @@ from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.images.prepare import existing
 from tfbigbatch.data.images.prepare.conversion import Conversion
 from tfbigbatch.data.records import prepared_folder
+from tfbigbatch.data.records.preparation import check_options
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import processes as workers
 
@@ -43,14 +44,15 @@ class Options:
     overwrite: bool = False
 
     def __post_init__(self) -> None:
-        for name, fine, expected in (
-            ("validation_share", 0 <= self.validation_share < 1, "0 to less than 1"),
-            ("max_bad_share", 0 <= self.max_bad_share <= 1, "0 to 1"),
-            ("shard_megabytes", self.shard_megabytes > 0, "more than 0"),
-            ("processes", self.processes >= 1, "1 or more"),
-        ):
-            if not fine:
-                raise InputError(f"--{name}={getattr(self, name)}: expected {expected}.")
+        check_options(
+            self,
+            {
+                "validation_share": (0 <= self.validation_share < 1, "0 to less than 1"),
+                "max_bad_share": (0 <= self.max_bad_share <= 1, "0 to 1"),
+                "shard_megabytes": (self.shard_megabytes > 0, "more than 0"),
+                "processes": (self.processes >= 1, "1 or more"),
+            },
+        )
 
 
 def prepare(
