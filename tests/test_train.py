@@ -137,11 +137,7 @@ VARIANTS = {
     "lamb, dropout": {"optimizer": {"name": "lamb", "weight_decay": 0.01}, "model__dropout": 0.3},
     "lars, loop of five": {"optimizer": {"name": "lars", "eeta": 0.02}, "steps_per_execution": 5},
     "adamw, accumulation": {"optimizer": {"name": "adamw"}, "accumulation_steps": 3, "model__dropout": 0.3},
-    "bfloat16, saved behind its back": {
-        "mixed_precision": "bfloat16",
-        "model__dropout": 0.3,
-        "asynchronous_saving": True,
-    },
+    "bfloat16": {"mixed_precision": "bfloat16", "model__dropout": 0.3},
     # The second phase has another batch, schedule, accumulation and intervals; it begins at update 14.
     "phases": {
         "optimizer": {"name": "lamb"},
@@ -290,7 +286,8 @@ def test_a_signal_saves_and_the_resumed_run_lacks_nothing(tmp_path, quick_config
     from tfbigbatch.training import callbacks
 
     def requested(self, before, step, logs):
-        self._requested = self._requested or step == stop_at
+        if step == stop_at:
+            self.request("the test says so")
         return original(self, before, step, logs)
 
     original = callbacks.StopOnSignal.on_steps
@@ -347,12 +344,12 @@ def test_a_run_goes_on_over_other_replicas_and_micro_batches(tmp_path, quick_con
 
 def test_a_notice_of_preemption_saves_and_stops(tmp_path, quick_config):
     @contextlib.contextmanager
-    def notices(tell):
-        tell("the metadata server says preempted: TRUE")
+    def watch(callback):
+        callback("the metadata server says preempted: TRUE")
         yield
 
     with pytest.raises(errors.Preempted, match="since the metadata server says preempted: TRUE, after step 1, and"):
-        train.run(quick_config(), model_dir=str(tmp_path), notices=notices)
+        train.run(quick_config(), model_dir=str(tmp_path), watch_preemption=watch)
     status = read_json(tmp_path / "status.json")
     assert (status["status"], status["step"]) == ("preempted", 1)
 

@@ -43,7 +43,7 @@ def test_what_tells_of_a_run(tmp_path, seeds):
         status = directory.status()
         f"{status.get('step', 0):,} {status.get('seconds', 0.0) + 1.0}"
         summary.summarise(collect.found_in([folder]), metric, target=0.5)
-        metrics_log.MetricsLog(directory, resume_step=10)
+        metrics_log.MetricsLog(directory).resume(10)
         # Rows of whole lines stay, up to the step that is gone back to.
         kept = [row["step"] for row in metrics_log.read_rows(directory.metrics)]
         assert all(step <= 10 for step in kept)

@@ -76,7 +76,7 @@ def test_rows_past_the_resumed_step_and_a_torn_line_are_dropped(tmp_path):
     log.close()
     with open(directory.metrics, "a") as file:
         file.write('{"step": 16, "spl')
-    MetricsLog(directory, resume_step=8)
+    MetricsLog(directory).resume(8)
     rows = read_rows(directory.metrics)
     assert [row["step"] for row in rows] == [4, 8] and rows[0]["loss"] == 0.25
 

@@ -7,7 +7,7 @@ import pytest
 
 from tfbigbatch import experiment, optimizers, scaling, schedules, studies, tasks
 from tfbigbatch.studies import study
-from tfbigbatch.training.batches import BatchArithmetic
+from tfbigbatch.training.plan import BatchArithmetic
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FILES = sorted(os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(ROOT, "experiments", "*", "study*.py")))

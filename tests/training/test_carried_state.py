@@ -124,9 +124,9 @@ def test_evaluation_leaves_the_states_of_training_alone():
 
 
 def all_states(model):
-    saved = model.checkpointing()
-    saved["before_save"]()
-    return [variable.numpy() for variable in saved["more"]["carried_state"]]
+    [part] = model.checkpoint_parts()
+    part.before_save()
+    return [variable.numpy() for variable in part.more["carried_state"]]
 
 
 @pytest.mark.parametrize("writers, readers", [("one", "four"), ("four", "two"), ("two", "one")])

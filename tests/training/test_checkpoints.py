@@ -51,7 +51,7 @@ def test_storage_that_does_not_answer_has_a_limit_too(tmp_path, monkeypatch, cap
         ended.set()
 
     with Watchdog(1.0, end) as watchdog:
-        checkpoints = Checkpoints(*trained(), str(tmp_path), alive=watchdog.heartbeat)
+        checkpoints = Checkpoints(*trained(), str(tmp_path), heartbeat=watchdog.heartbeat)
         checkpoints.save(1)
         monkeypatch.setattr(tf.train.CheckpointManager, "save", lambda *unused, **fields: ended.wait(10))
         checkpoints.save(2)

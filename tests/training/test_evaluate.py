@@ -9,7 +9,7 @@ from tests.conftest import mirrored
 from tfbigbatch import train
 from tfbigbatch.data.finetuning import fake
 from tfbigbatch.tasks.base import Task
-from tfbigbatch.training.evaluate import measured
+from tfbigbatch.training.evaluate import evaluate
 from tfbigbatch.training.train_step import TrainingModel
 
 
@@ -39,7 +39,7 @@ def test_outputs_come_in_the_order_of_the_examples_without_padding(replicas, bat
             lambda x, y, mask: ({"input_word_ids": x["input_word_ids"]}, y, mask)
         )
     )
-    found = measured(model, ScoredTask(), held_out, batches, held_out.evaluation_steps(batch_size))
+    found = evaluate(model, ScoredTask(), held_out, batches, held_out.evaluation_steps(batch_size))
     np.testing.assert_array_equal(found["outputs"], held_out.features["input_word_ids"][:, 1:3])
 
 
@@ -55,7 +55,7 @@ def test_texts_are_kept_where_the_task_has_such():
     batches = held_out.evaluation_batches(tf.distribute.InputContext(), batch_size=20)
     batches = batches.map(lambda x, y, mask: ({"input_word_ids": x["input_word_ids"]}, y, mask))
     for task in (ScoredTask(), Translates()):
-        measured(model, task, held_out, batches, 1, kept.append)
+        evaluate(model, task, held_out, batches, 1, on_texts=kept.append)
     assert kept == [[str(row[1]) for row in held_out.features["input_word_ids"]]]
 
 
@@ -68,7 +68,7 @@ def test_a_check_that_finds_something_wrong_is_heard():
     ids = tf_keras.Input((None,), dtype=tf.int32)
     model = tf_keras.Model({"input_word_ids": ids}, tf.cast(ids[:, :1], tf.float32))
     with pytest.raises(ValueError, match="too much of it is bad"):
-        measured(model, task, held_out, held_out.evaluation_batches(tf.distribute.InputContext(), batch_size=20), 1)
+        evaluate(model, task, held_out, held_out.evaluation_batches(tf.distribute.InputContext(), batch_size=20), 1)
 
 
 def test_several_workers_are_refused(tmp_path, monkeypatch):

@@ -85,7 +85,7 @@ def test_adasum_has_no_mean_gradient():
     config = experiment.new("digits_lstm")
     config.optimizer = {"name": "lamb", "adasum": True}
     config.instruments.layers.enabled = True
-    with pytest.raises(ValueError, match="optimizer.adasum combines them otherwise"):
+    with pytest.raises(ValueError, match="optimizer.adasum combines them in another way"):
         check_instruments(config, False, replicas=2)
     config.optimizer = {"name": "lamb", "adasum": False}
     check_instruments(config, True, replicas=2)

@@ -108,7 +108,7 @@ def main(arguments: Sequence[str]) -> None:
     }
     try:
         with _signals_outside_training(options), Watchdog(stall_timeout(options)) as watchdog, worker_loss():
-            _run_or_smoke(options, config, {**given, "alive": watchdog.heartbeat, "notices": notices})
+            _run_or_smoke(options, config, {**given, "heartbeat": watchdog.heartbeat, "watch_preemption": notices})
     except Preempted as stopped:
         stopped.exit_code = options.preempted_exit_code
         raise

@@ -15,8 +15,7 @@ from tfbigbatch import instruments, tasks
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment import completed
 from tfbigbatch.runs import checkpoint_files
-from tfbigbatch.runs.run_directory import read_json
-from tfbigbatch.runs.stored_run import checked_config
+from tfbigbatch.runs.run_directory import checked_config, read_json
 from tfbigbatch.training import phases
 from tfbigbatch.training.train_step import TrainingModel
 

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
 from tfbigbatch.runs.metrics_log import read_rows
-from tfbigbatch.runs.run_directory import DONE, RunDirectory, read_json
-from tfbigbatch.runs.stored_run import checked_config
+from tfbigbatch.runs.run_directory import DONE, RunDirectory, checked_config, read_json
 
 if TYPE_CHECKING:
     from tfbigbatch.runs.metric import Metric

@@ -130,5 +130,5 @@ def batch_axis(axes: Any, batches: Iterable[int]) -> None:
 
 def percent(axes: Any, metric: Metric) -> None:
     """Formats the y-axis in percent, if the metric is a fraction."""
-    if metric.is_share:
+    if metric.is_fraction:
         axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.4g}%")

@@ -1,8 +1,11 @@
-"""The files of a run's checkpoints, by what lies in the folder: a list of them may be lost or damaged itself."""
+"""The checkpoint files of a run, found by listing the folder: TensorFlow's list of them may be lost or damaged."""
+
+from __future__ import annotations
 
 import glob
 import os
 import re
+from collections.abc import Sequence
 
 import tensorflow as tf
 
@@ -13,24 +16,20 @@ _INDEX = re.compile(rf"{NAME}-(\d+)\.index$")
 _SET_ASIDE = "damaged."
 
 
-def paths(directory):
-    """The checkpoints in a folder, the newest first; of a save that was cut short there is no index yet."""
+def paths(directory: str) -> list[str]:
+    """The checkpoints in a folder, newest first; an interrupted save has no index and is not one."""
     names = os.listdir(directory) if os.path.isdir(directory) else []
     steps = [int(found.group(1)) for found in map(_INDEX.match, names) if found]
     return [os.path.join(directory, f"{NAME}-{step}") for step in sorted(steps, reverse=True)]
 
 
-def step_of(path):
-    """The update after which a checkpoint was saved."""
+def step_of(path: str) -> int:
+    """The step of a checkpoint."""
     return int(path.rpartition("-")[2])
 
 
-def set_aside(path):
-    """Renames a checkpoint's files, so that nothing takes it for one and nothing of it is lost.
-
-    Returns:
-      The new path.
-    """
+def set_aside(path: str) -> str:
+    """Renames the files of a damaged checkpoint, and returns the new path."""
     directory, name = os.path.split(path)
     with writing_errors(directory):
         for file in glob.glob(f"{glob.escape(path)}.*"):
@@ -38,18 +37,12 @@ def set_aside(path):
     return os.path.join(directory, _SET_ASIDE + name)
 
 
-def remove(path):
-    """Removes a checkpoint's files: the index first, without which the others are none."""
-    for file in sorted(glob.glob(f"{glob.escape(path)}.*"), key=lambda file: not file.endswith(".index")):
-        os.remove(file)
-
-
-def write_list(directory, newest_first):
-    """Puts TensorFlow's file 'checkpoint' right, from which it knows the newest and what it may remove."""
+def write_list(directory: str, newest_first: Sequence[str]) -> None:
+    """Repairs TensorFlow's file 'checkpoint', which lists the checkpoints that a manager may remove."""
     oldest_first = newest_first[::-1]
     try:
         state = tf.train.get_checkpoint_state(directory)
-    # TensorFlow forgives a text that it cannot parse, but not an empty one, nor bytes that are no text.
+    # TensorFlow ignores text that it cannot parse, but not an empty file or bytes that are not text.
     except ValueError:
         state = None
     if state is not None and list(state.all_model_checkpoint_paths) == oldest_first:
@@ -61,15 +54,15 @@ def write_list(directory, newest_first):
             newest_first[0],
             all_model_checkpoint_paths=oldest_first,
             all_model_checkpoint_timestamps=times,
-            # What is older than this, a manager never removes.
+            # A manager never removes what is older than this.
             last_preserved_timestamp=times[0] - 1.0,
         )
 
 
-def left_over(directory):
-    """The names in a folder without a checkpoint of what a run's checkpoints left there, sorted.
+def left_over(directory: str) -> list[str]:
+    """Sorted names of files, in a folder without a checkpoint, that show that there were some.
 
-    A first save that was cut short leaves data without an index, and nothing is lost by it.
+    An interrupted first save leaves data without an index, and does not count.
     """
     names = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
     return names if "checkpoint" in names or any(name.startswith(_SET_ASIDE) for name in names) else []

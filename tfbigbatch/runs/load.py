@@ -1,7 +1,10 @@
-"""The network of a translation run, with the vocabulary that it was trained with, from the run's directory alone."""
+"""Loads a trained translation model, with its vocabulary, from its run directory."""
+
+from __future__ import annotations
 
 import dataclasses
 import os
+from typing import Any
 
 import tensorflow as tf
 import tf_keras
@@ -10,9 +13,9 @@ from tfbigbatch.data.translation import manifest
 from tfbigbatch.data.translation.vocabulary import Vocabulary
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment import completed
+from tfbigbatch.models.gnmt.network import GNMT
 from tfbigbatch.runs import checkpoint_files
-from tfbigbatch.runs.run_directory import read_json
-from tfbigbatch.runs.stored_run import checked_config
+from tfbigbatch.runs.run_directory import checked_config, read_json
 from tfbigbatch.tasks import gnmt
 
 _TASK = "gnmt"
@@ -20,32 +23,32 @@ _TASK = "gnmt"
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TrainedGnmt:
-    """What translates.
+    """A trained translation model.
 
     Attributes:
-      network: `models.gnmt.GNMT`, with the checkpoint's values.
-      vocabulary: `translation_vocabulary.Vocabulary`.
-      search: dictionary of the run's 'beam_size', 'length_penalty', 'coverage_penalty' and 'max_decoded'.
-      step: the update after which the checkpoint was written.
+      network: with the weights of a checkpoint.
+      vocabulary: that it was trained with.
+      search: the run's 'beam_size', 'length_penalty', 'coverage_penalty' and 'max_decoded'.
+      step: of the checkpoint.
     """
 
-    network: object
+    network: GNMT
     vocabulary: Vocabulary
-    search: dict
+    search: dict[str, Any]
     step: int
 
 
-def load(model_dir, *, step=None, vocabulary=None):
-    """The `TrainedGnmt` of a run directory. Sets Keras' precision to the run's.
+def load(model_dir: str, *, step: int | None = None, vocabulary: str | None = None) -> TrainedGnmt:
+    """The trained model of a run directory. Sets Keras' precision policy to the run's.
 
     Args:
       model_dir: the run directory.
-      step: the update of the checkpoint; None for the newest.
-      vocabulary: path of a sentencepiece model, for a run that keeps none.
+      step: of the checkpoint; None for the newest.
+      vocabulary: path of a sentencepiece model, for a run directory without one.
 
     Raises:
-      ValueError: the directory is not of a run that translates, it has no such checkpoint, or the vocabulary is not
-        that of the run.
+      ValueError: the directory is not of a translation run, it has no such checkpoint, or the vocabulary is another
+        than the run's.
     """
     content = read_json(os.path.join(model_dir, "config.json"))
     if content is None:
@@ -68,8 +71,8 @@ def load(model_dir, *, step=None, vocabulary=None):
     return TrainedGnmt(network, words, search, checkpoint_files.step_of(path))
 
 
-def _checkpoint(folder, step):
-    """The path of a checkpoint, as TensorFlow names it."""
+def _checkpoint(folder: str, step: int | None) -> str:
+    """The path of a checkpoint, without the endings of its files."""
     found = {checkpoint_files.step_of(path): path for path in checkpoint_files.paths(folder)}
     if not found:
         raise InputError(f"{folder} holds no checkpoint. Train first, or give another --model_dir.")
@@ -82,8 +85,8 @@ def _checkpoint(folder, step):
     return found[step]
 
 
-def _vocabulary(model_dir, given):
-    """The run's Vocabulary; `given` must be the same, where the run keeps one."""
+def _vocabulary(model_dir: str, given: str | None) -> Vocabulary:
+    """The vocabulary of the run; the file `given` must be the same where the run directory has one."""
     path = os.path.join(model_dir, manifest.VOCABULARY)
     kept = Vocabulary.load(path) if os.path.exists(path) else None
     if given is None:
@@ -102,7 +105,7 @@ def _vocabulary(model_dir, given):
     return found
 
 
-def _restore(network, path, pieces):
+def _restore(network: GNMT, path: str, pieces: int) -> None:
     try:
         status = tf.train.Checkpoint(network=network).restore(path)
         status.assert_existing_objects_matched()

@@ -1,6 +1,9 @@
-"""The metric that tells the quality of a run: how it is shown, and which way is better."""
+"""The target metric of a run: its format, and whether higher is better."""
+
+from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 
 from tfbigbatch import tasks
 
@@ -12,7 +15,7 @@ class Metric:
     Attributes:
       name: as in metrics.jsonl.
       higher_is_better: True for accuracy, False for perplexity.
-      split: the held-out set that it is of.
+      split: the held-out split that it is computed on.
     """
 
     name: str
@@ -20,39 +23,42 @@ class Metric:
     split: str = "test"
 
     @classmethod
-    def of_task(cls, task, split="test"):
-        """The target of the task registered under a name, on one of its held-out sets."""
+    def of_task(cls, task: str, split: str = "test") -> Metric:
+        """The target of the task registered under a name, on one of its held-out splits."""
         found = tasks.get(task)
         return cls(found.target, found.higher_is_better, split)
 
     @property
-    def title(self):
-        """In words: test accuracy."""
+    def title(self) -> str:
+        """With its split: 'test accuracy'."""
         return f"{self.split} {self.name}"
 
     @property
-    def is_share(self):
-        """True where the values are shares of 1, and are shown in percent."""
+    def is_fraction(self) -> bool:
+        """Whether the values are fractions of 1, shown in percent."""
         return "accuracy" in self.name
 
-    def shown(self, value):
-        if self.is_share:
+    def shown(self, value: float) -> str:
+        """A measured value, formatted."""
+        if self.is_fraction:
             return f"{value:.2%}"
-        # A perplexity that blew up has twenty digits.
+        # The perplexity of a diverged run has twenty digits.
         return f"{value:.2f}" if abs(value) < 1e6 else f"{value:.1e}"
 
-    def shown_target(self, value):
-        """A round number as people say it: 98%, not 98.00%."""
-        return f"{value * 100:g}%" if self.is_share else f"{value:g}"
+    def shown_target(self, value: float) -> str:
+        """A target, formatted without trailing zeros: 98%, not 98.00%."""
+        return f"{value * 100:g}%" if self.is_fraction else f"{value:g}"
 
-    def reaches(self, value, target):
+    def reaches(self, value: float, target: float) -> bool:
+        """Whether a value is as good as a target."""
         return value >= target if self.higher_is_better else value <= target
 
-    def best(self, values):
+    def best(self, values: Collection[float]) -> float:
+        """The best of several values."""
         return max(values) if self.higher_is_better else min(values)
 
-    def order(self, value):
-        """Key to sort by, best first; None comes last."""
+    def order(self, value: float | None) -> float:
+        """Sort key: best first, None last."""
         if value is None:
             return float("inf")
         return -value if self.higher_is_better else value

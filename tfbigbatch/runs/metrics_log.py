@@ -1,22 +1,28 @@
 """metrics.jsonl and TensorBoard scalars: one row, written to both."""
 
+from __future__ import annotations
+
 import json
 import math
 import os
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from tfbigbatch.utils.files import writing_errors
+from tfbigbatch.runs.run_directory import RunDirectory
+from tfbigbatch.utils.files import atomic_write, writing_errors
+
+Row = dict[str, Any]
+"""A row of metrics.jsonl: 'step', 'split' ('train' or 'eval'), and scalars by name."""
 
 
 class MetricsLog:
     """Writes rows of scalars for the splits 'train' and 'eval'.
 
     Args:
-      directory: RunDirectory.
-      resume_step: rows past it are of updates that a resumed run makes again, and are dropped;
-        so is a last line that a crash cut short.
+      directory: the run directory; only the chief's writes.
     """
 
-    def __init__(self, directory, resume_step=0):
+    def __init__(self, directory: RunDirectory) -> None:
         # Not at the top: `read_rows` serves commands that do without TensorFlow.
         import tensorflow as tf
 
@@ -24,12 +30,18 @@ class MetricsLog:
 
         self._summary, self._at_step, self._write_scalars = tf.summary, at_step, write_scalars
         self._directory = directory
-        self._writers = {}
-        if directory.is_chief and os.path.exists(directory.metrics):
-            self._drop_after(resume_step)
+        self._writers: dict[str, Any] = {}
 
-    def write(self, split, step, scalars):
-        """Appends a row; `scalars` maps names to numbers."""
+    def resume(self, step: int) -> None:
+        """Drops the rows after `step`, which the resumed run writes again, and a last line that a crash cut short."""
+        path = self._directory.metrics
+        if self._directory.is_chief and os.path.exists(path):
+            kept = "".join(json.dumps(row) + "\n" for row in read_rows(path) if row["step"] <= step)
+            with writing_errors(path):
+                atomic_write(path, lambda file: file.write(kept.encode()))
+
+    def write(self, split: str, step: int, scalars: Mapping[str, float]) -> None:
+        """Appends a row."""
         if not self._directory.is_chief:
             return
         # JSON has no NaN or infinity: null stands for both.
@@ -41,11 +53,11 @@ class MetricsLog:
         with writing_errors(self._directory.path), self._at_step(self._writer(split), step):
             self._write_scalars({name: float(value) for name, value in scalars.items()})
 
-    def has(self, split, step):
+    def has(self, split: str, step: int) -> bool:
         """Whether a row of `split` and `step` was written, by this process or one before."""
         return any((row["split"], row["step"]) == (split, step) for row in read_rows(self._directory.metrics))
 
-    def write_histograms(self, step, variables):
+    def write_histograms(self, step: int, variables: Iterable[Any]) -> None:
         """Writes a histogram of each variable's values, to TensorBoard only."""
         if not self._directory.is_chief:
             return
@@ -53,35 +65,29 @@ class MetricsLog:
             for variable in variables:
                 self._summary.histogram(variable.name.split(":")[0], variable)
 
-    def _writer(self, split):
-        """The tf.summary writer of a split, made at its first use."""
+    def _writer(self, split: str) -> Any:
+        """The tf.summary writer of a split, created at its first use."""
         if split not in self._writers:
             self._writers[split] = self._summary.create_file_writer(os.path.join(self._directory.path, split))
         return self._writers[split]
 
-    def flush(self):
+    def flush(self) -> None:
+        """Writes what TensorBoard's files hold in memory."""
         with writing_errors(self._directory.path):
             for writer in self._writers.values():
                 writer.flush()
 
-    def close(self):
+    def close(self) -> None:
+        """Closes TensorBoard's files."""
         writers, self._writers = self._writers, {}
         with writing_errors(self._directory.path):
             for writer in writers.values():
                 writer.close()
 
-    def _drop_after(self, step):
-        kept = [row for row in read_rows(self._directory.metrics) if row["step"] <= step]
-        part = f"{self._directory.metrics}.part"
-        with writing_errors(part):
-            with open(part, "w", encoding="utf-8") as file:
-                file.writelines(json.dumps(row) + "\n" for row in kept)
-            os.replace(part, self._directory.metrics)
 
-
-def read_rows(path):
-    """The rows of a metrics.jsonl; a line that a crash cut short, or that is no row, is left out."""
-    rows = []
+def read_rows(path: str | os.PathLike[str]) -> list[Row]:
+    """The rows of a metrics.jsonl; a line that a crash cut short, or that is not a row, is left out."""
+    rows: list[Row] = []
     if not os.path.exists(path):
         return rows
     with open(path, encoding="utf-8", errors="replace") as file:

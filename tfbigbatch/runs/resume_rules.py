@@ -1,31 +1,35 @@
-"""What may differ between the command that began a run and one that goes on with it."""
+"""Config fields that may change on resume."""
 
-# What is computed from one update to the next stays the same, but for rounding.
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ml_collections
+
+# The results of a step stay the same, except for rounding.
 _SPLITS = ("accumulation_steps", "simulated_replicas")
-_HOW_IT_IS_KEPT = ("asynchronous_saving", "keep_checkpoints")
+_SAVING = ("asynchronous_saving", "keep_checkpoints")
 
 
-def may_change(config, mode="train_and_eval"):
-    """The fields of a config that may have another value than at the run's start.
+def may_change(config: ml_collections.ConfigDict, mode: str = "train_and_eval") -> tuple[str, ...]:
+    """Names of the config fields that may change on resume; 'accumulation_steps' may in each phase too.
 
-    The global batch is not among them, but how it is divided is: into micro-batches, as over replicas, whose number no
-    config holds. Not so with Adasum, which adds up the gradients of each part otherwise. Where a network normalises
-    over its batch, another division is another normalisation, as it is with another number of replicas.
+    The global batch may not change, but its division into micro-batches and replicas may. With Adasum it may not:
+    Adasum adds the gradients of the parts in another way. With batch normalisation another division gives other
+    statistics, as another number of replicas does.
 
     Args:
       config: of the experiment.
-      mode: the trainer's.
-
-    Returns:
-      tuple of names; of 'accumulation_steps' that of each phase too.
+      mode: of the trainer.
     """
     splits = () if config.optimizer.get("adasum") else _SPLITS
-    # A finished run may be scored on the set that it was not chosen by.
-    return (*splits, *_HOW_IT_IS_KEPT, *(("evaluate_on",) if mode == "eval" else ()))
+    # A finished run may be evaluated on the split that its recipe was not chosen on.
+    return (*splits, *_SAVING, *(("evaluate_on",) if mode == "eval" else ()))
 
 
-def without(config, names):
-    """A plain config without some of its top-level fields, and without those in its phases.
+def without(config: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """A config without some of its top-level fields, nor those of its phases.
 
     Args:
       config: plain nested dictionary.

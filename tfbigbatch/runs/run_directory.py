@@ -1,52 +1,124 @@
-"""The run directory: everything that happened in one run, in files that other tools read.
+"""The run directory: the files of one run, which other tools read too.
 
-config.json, status.json, metrics.jsonl, checkpoints/, TensorBoard's train/ and eval/; and of a task that has such,
-the files that its outputs cannot be read without, and translations/.
+config.json, status.json, metrics.jsonl, checkpoints/, and TensorBoard's train/ and eval/. Some tasks add files that are
+needed to use the trained model, and translations/.
 """
 
+from __future__ import annotations
+
+import functools
 import json
 import os
 import platform
 import subprocess
 import time
+from collections.abc import Mapping, Sequence
+from typing import Any, BinaryIO
 
 from tfbigbatch import __version__
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment import completed, differences
 from tfbigbatch.runs.resume_rules import without
-from tfbigbatch.runs.stored_run import checked_config, checked_status
+from tfbigbatch.utils import files
 from tfbigbatch.utils.files import atomic_write, write_json, write_text, writing_errors
 
 RUNNING, DONE, DIVERGED, PREEMPTED = "running", "done", "diverged", "preempted"
 
+_CONFIG_TYPES: dict[str, Any] = {"task": str, "model": dict, "seed": int, "batch_size": int}
+_STATUS_TYPES: dict[str, Any] = {
+    "status": str,
+    "step": int,
+    "total_steps": int,
+    "seconds": (int, float),
+    "metrics": dict,
+    "reason": str,
+}
 
-def read_json(path):
+
+def read_json(path: str | os.PathLike[str]) -> Any:
     """The content of a JSON file, or None where there is none.
 
     Raises:
-      ValueError: the file is not JSON, or says null, which would pass for no file.
+      ValueError: the file is not JSON, or holds null, which would be taken for a missing file.
     """
-    try:
-        with open(path, encoding="utf-8") as file:
-            content = json.load(file)
-    except FileNotFoundError:
+    if not os.path.exists(path):
         return None
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path} cannot be read ({error}); expected JSON that the trainer wrote.") from None
+    content = files.read_json(os.fspath(path))
     if content is None:
         raise InputError(f"{path} holds nothing but null; expected JSON that the trainer wrote.")
     return content
+
+
+def checked_config(content: Any, path: str, needs: Sequence[str] = ()) -> dict[str, Any]:
+    """The content of a config.json, with the types of its fields checked.
+
+    Args:
+      content: from the JSON file.
+      path: of the file, for the error.
+      needs: fields that the config must have.
+
+    Raises:
+      ValueError: it is not a dictionary that holds a config, or a field has a wrong type.
+    """
+    config = content.get("config") if isinstance(content, dict) else None
+    if isinstance(config, dict):
+        wrong = _wrong_types(config, _CONFIG_TYPES) or [name for name in needs if name not in config]
+        if not wrong and not isinstance(config.get("model", {}).get("name"), str | None):
+            wrong = ["model.name"]
+    else:
+        wrong = ["config"]
+    if wrong:
+        raise InputError(
+            f"{path} is not of a run directory: its {', '.join(wrong)} cannot be used. Name the folders that the "
+            "trainer wrote, or restore the file."
+        )
+    return content
+
+
+def checked_status(content: Any, path: str) -> dict[str, Any]:
+    """The content of a status.json, with the types of its fields checked; {} for None.
+
+    Raises:
+      ValueError: a field is missing or has a wrong type.
+    """
+    if content is None:
+        return {}
+    if isinstance(content, dict) and {"status", "step"} <= content.keys():
+        wrong = _wrong_types(content, _STATUS_TYPES)
+        metrics = {} if "metrics" in wrong else content.get("metrics", {})
+        wrong += [name for name in ("step", "total_steps", "seconds") if name not in wrong and content.get(name, 0) < 0]
+        wrong += [f"metrics.{name}" for name, value in metrics.items() if not _is(value, (int, float))]
+    else:
+        wrong = ["status", "step"]
+    if wrong:
+        raise InputError(
+            f"{path} is not the status.json of a run: {', '.join(wrong)[:200]} cannot be used. Remove the file: the "
+            "run resumes from its newest checkpoint, and counts its seconds from 0."
+        )
+    return content
+
+
+def _wrong_types(content: Mapping[str, Any], types: Mapping[str, Any]) -> list[str]:
+    """The names of the fields that have another type."""
+    return [name for name, kind in types.items() if name in content and not _is(content[name], kind)]
+
+
+def _is(value: Any, kind: Any) -> bool:
+    """Whether a value is of a type; bool is not a number, and numbers are finite."""
+    if isinstance(value, bool) or not isinstance(value, kind):
+        return False
+    return not isinstance(value, (int, float)) or -1e300 < value < 1e300
 
 
 class RunDirectory:
     """Paths and small files of one run.
 
     Args:
-      path: the directory; made by `open`.
+      path: the directory; created by `open`.
       is_chief: only the chief of a cluster writes.
     """
 
-    def __init__(self, path, is_chief=True):
+    def __init__(self, path: str, is_chief: bool = True) -> None:
         self.path = path
         self.is_chief = is_chief
         self.checkpoints = os.path.join(path, "checkpoints")
@@ -55,15 +127,18 @@ class RunDirectory:
         self._config = os.path.join(path, "config.json")
         self._status = os.path.join(path, "status.json")
 
-    def check(self, config, but=()):
-        """Raises ValueError, with the fields that differ, where the directory is of another config.
+    def check(self, config: Mapping[str, Any], but: Sequence[str] = ()) -> list[str]:
+        """Checks that the directory is new or of this config.
 
         Args:
           config: plain nested dictionary, resolved.
-          but: names of top-level fields, and of those of phases, that may differ.
+          but: top-level fields, of the config and of its phases, that may differ.
 
         Returns:
-          Lines on such fields that do.
+          A line for each field that differs.
+
+        Raises:
+          ValueError: another field differs; the message lists them.
         """
         if os.path.exists(self.path) and not os.path.isdir(self.path):
             raise InputError(f"--model_dir={self.path} is a file; expected a directory, or a path that does not exist.")
@@ -81,37 +156,40 @@ class RunDirectory:
             )
         return differences(one, two)
 
-    def check_kept(self, files):
-        """Raises ValueError where the directory keeps another file of the same name: the run began with other data.
+    def check_kept(self, run_files: Mapping[str, bytes]) -> None:
+        """Checks that the data's files are those that the run began with.
 
         Args:
-          files: dictionary from names to bytes, of `keep`.
+          run_files: content by name; see `keep`.
+
+        Raises:
+          ValueError: the directory holds another file of the same name.
         """
-        for name, content in files.items():
+        for name, content in run_files.items():
             path = os.path.join(self.path, name)
             if os.path.exists(path):
                 with open(path, "rb") as file:
                     before = file.read()
                 if before != content:
                     raise InputError(
-                        f"{path} is not the {name} of the data: the run began with other data, and its network would "
-                        "not understand this. Give the --data_dir that it began with, or choose another --model_dir."
+                        f"{path} is not the {name} of the data: the run began with other data, and its network does "
+                        "not fit this. Give the --data_dir that it began with, or choose another --model_dir."
                     )
 
-    def keep(self, files):
-        """Writes the files that are not there yet: what the network's outputs cannot be read without.
+    def keep(self, run_files: Mapping[str, bytes]) -> None:
+        """Writes the files of the data that are needed to use the trained model, where they are missing.
 
         Args:
-          files: dictionary from names to bytes, such as a vocabulary.
+          run_files: content by name, such as a vocabulary.
         """
-        for name, content in files.items() if self.is_chief else ():
+        for name, content in run_files.items() if self.is_chief else ():
             path = os.path.join(self.path, name)
             if not os.path.exists(path):
                 with writing_errors(path):
-                    atomic_write(path, lambda file, content=content: file.write(content))
+                    atomic_write(path, functools.partial(_write_bytes, content))
 
-    def write_translations(self, split, step, lines):
-        """Writes what the network made of the sentences of a held-out set after update `step`: a line for each."""
+    def write_translations(self, split: str, step: int, lines: Sequence[str]) -> None:
+        """Writes the network's translations of a held-out split after `step`, a line for each sentence."""
         if not self.is_chief:
             return
         with writing_errors(self.translations):
@@ -119,12 +197,12 @@ class RunDirectory:
         text = "".join(f"{line}\n" for line in lines)
         write_text(os.path.join(self.translations, f"{split}-{step:08d}.txt"), text)
 
-    def open(self, config, devices, more=None):
-        """Makes the directory and writes config.json, if it is not there yet.
+    def open(self, config: Mapping[str, Any], devices: Sequence[str], more: Mapping[str, Any] | None = None) -> None:
+        """Creates the directory and writes config.json, where they are missing.
 
         Args:
           config: plain nested dictionary, resolved.
-          devices: list of the devices' names.
+          devices: names of the devices.
           more: None, or further fields of config.json.
         """
         if not self.is_chief:
@@ -142,21 +220,26 @@ class RunDirectory:
             }
             write_json(self._config, content)
 
-    def status(self):
+    def status(self) -> dict[str, Any]:
         """The content of status.json; empty before the first.
 
         Raises:
-          ValueError: it is not what `write_status` writes.
+          ValueError: it is not the output of `write_status`.
         """
         return checked_status(read_json(self._status), self._status)
 
-    def write_status(self, status, **fields):
-        """Replaces status.json; `status` is running, done, diverged or preempted."""
+    def write_status(self, status: str, **fields: Any) -> None:
+        """Replaces status.json; `status` is RUNNING, DONE, DIVERGED or PREEMPTED."""
         if self.is_chief:
             write_json(self._status, {"status": status, **fields})
 
 
-def versions():
+def _write_bytes(content: bytes, file: BinaryIO) -> None:
+    file.write(content)
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that a result depends on."""
     import keras
     import numpy
     import tensorflow
@@ -166,13 +249,13 @@ def versions():
     return {"tfbigbatch": __version__, "python": platform.python_version(), **packages}
 
 
-def _git_revision():
-    """The revision of the checkout that the package lies in, with '+changes'; None outside of one."""
+def _git_revision() -> str | None:
+    """The git revision of the package's checkout, with '+changes' for local changes; None outside of one."""
     here = os.path.dirname(os.path.abspath(__file__))
     try:
         revision, changes = (
             subprocess.run(
-                # Without locks it only reads: else it may write the checkout's index anew.
+                # Without locks it only reads; otherwise it may rewrite the index of the checkout.
                 ["git", "--no-optional-locks", *arguments],
                 cwd=here,
                 capture_output=True,

@@ -1,24 +1,32 @@
-"""How far each run is, in words: for a page that is read while runs are going."""
+"""The progress of each run as a table, for a page that is read while runs are in progress."""
+
+from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable, Sequence
+from typing import Any
 
+from tfbigbatch.runs.metric import Metric
 from tfbigbatch.runs.run_directory import DIVERGED, DONE, PREEMPTED, RUNNING
+from tfbigbatch.runs.scalars import Scalars
 
-_WORDS = {DONE: "ended", DIVERGED: "diverged", PREEMPTED: "preempted; the same command goes on"}
+_WORDS = {DONE: "ended", DIVERGED: "diverged", PREEMPTED: "preempted; the same command resumes it"}
 
 
-def run_states(rows, scalars, metric, now=None):
-    """Lists of texts, a list a run, after one of the headings.
+def run_states(
+    rows: Sequence[Any], scalars: Callable[[Any], Scalars], metric: Metric, now: float | None = None
+) -> list[list[str]]:
+    """The rows of a table, one for each run, after the row of headings.
 
     Args:
-      rows: list of `runs.Row`.
-      scalars: function of a `runs.Run` that gives its `Scalars`.
-      metric: `metric.Metric`.
-      now: seconds since the epoch; None for the clock's.
+      rows: list of `reports.collect.Row`.
+      scalars: returns the scalars of a `reports.collect.Run`.
+      metric: that is shown.
+      now: seconds since the epoch; None for the current time.
     """
     now = time.time() if now is None else now
-    lines = [["run", "batch", "seed", "status", "updates", f"last {metric.title}", "seconds"]]
+    lines = [["run", "batch", "seed", "status", "steps", f"last {metric.title}", "seconds"]]
     for row in rows:
         for run in row.runs:
             value, step = scalars(run).last("eval", metric.name)
@@ -31,30 +39,30 @@ def run_states(rows, scalars, metric, now=None):
                     _state(run, now),
                     _progress(run, scalars(run)),
                     "none yet" if value is None else f"{metric.shown(value)} at {step:,}",
-                    # Of a run that is going it is as of its last checkpoint.
+                    # While a run is in progress they are those of its last checkpoint.
                     f"{seconds:,.1f}" if seconds is not None and run.state != RUNNING else "",
                 ]
             )
     return lines
 
 
-def _state(run, now):
+def _state(run: Any, now: float) -> str:
     if run.state == RUNNING:
-        # Nobody can tell a killed run from a slow one but by its silence.
+        # A killed run differs from a slow one only by the time since it wrote.
         written = _last_written(run.directory)
         return "running" if written is None else f"running, wrote {_ago(now - written)} ago"
     reason = run.status.get("reason")
     return f"{_WORDS.get(run.state, run.state)}{f': {reason}' if reason else ''}"
 
 
-def _progress(run, scalars):
+def _progress(run: Any, scalars: Scalars) -> str:
     step, total = max(run.status.get("step", 0), scalars.last_step), run.status.get("total_steps")
     if not total:
         return f"{step:,}" if step else ""
     return f"{step:,} of {total:,} ({step / total:.0%})"
 
 
-def _last_written(directory):
+def _last_written(directory: str) -> float | None:
     times = []
     for name in ("metrics.jsonl", "status.json"):
         try:
@@ -64,7 +72,7 @@ def _last_written(directory):
     return max(times, default=None)
 
 
-def _ago(seconds):
+def _ago(seconds: float) -> str:
     for unit, name in ((86400, "days"), (3600, "hours"), (60, "minutes")):
         if seconds >= 2 * unit:
             return f"{seconds / unit:.0f} {name}"

@@ -10,8 +10,7 @@ from typing import Any
 from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
 from tfbigbatch.runs.metrics_log import read_rows
-from tfbigbatch.runs.run_directory import DIVERGED, DONE, read_json
-from tfbigbatch.runs.stored_run import checked_config, checked_status
+from tfbigbatch.runs.run_directory import DIVERGED, DONE, checked_config, checked_status, read_json
 from tfbigbatch.utils.files import write_json, write_text
 
 ENDED = (DONE, DIVERGED)

@@ -1,22 +1,29 @@
-"""State that each stream of a text carries from one window to the next, under any strategy."""
+"""Recurrent state carried from one window of a text to the next (truncated backpropagation), under any strategy."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
 
 import tensorflow as tf
+import tf_keras
 
-from tfbigbatch.training.train_step import TrainingModel
+from tfbigbatch.training.checkpoints import CheckpointPart
+from tfbigbatch.training.train_step import Tensors, TrainingModel
 
 
 class CarriedState:
     """The states of `batch_size` streams: each replica keeps the rows of its own streams.
 
-    Make it inside the strategy's scope. Replica r of R keeps the rows [r * batch_size / R,
-    (r + 1) * batch_size / R), and no update moves them between replicas.
+    Create it inside the strategy's scope. Replica r of R keeps the rows [r * batch_size / R,
+    (r + 1) * batch_size / R), and no step moves them between replicas.
 
     Args:
       sizes: the width of each state.
       batch_size: streams over all replicas, a multiple of their number.
     """
 
-    def __init__(self, sizes, batch_size):
+    def __init__(self, sizes: Sequence[int], batch_size: int) -> None:
         self._strategy = tf.distribute.get_strategy()
         self._sizes = list(sizes)
         self._batch_size = batch_size
@@ -25,7 +32,7 @@ class CarriedState:
             tf.Variable(
                 tf.zeros([self._rows, size]),
                 trainable=False,
-                # Each replica assigns its own; nobody asks for one value of all of them.
+                # Each replica assigns its own, and no value of all of them is needed.
                 synchronization=tf.VariableSynchronization.ON_READ,
                 aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
                 name=f"carried_{index}",
@@ -33,42 +40,42 @@ class CarriedState:
             for index, size in enumerate(self._sizes)
         ]
 
-    def read(self, stream, fresh):
-        """In a replica: the states of some of its streams.
+    def read(self, stream: tf.Tensor, fresh: tf.Tensor) -> list[tf.Tensor]:
+        """The states of some streams of a replica; called in the replica.
 
         Args:
           stream: int32 [b], numbers within the replica.
-          fresh: bool [b], true for the streams that begin: their states are 0, whatever lies there.
+          fresh: bool [b], true for the streams that begin: their states are 0.
 
         Returns:
           List of float32 [b, size].
         """
-        # A choice and not a product: a state that left the finite numbers must not outlive its stream.
+        # tf.where, not a product: a NaN must not survive its stream.
         return [tf.where(fresh[:, tf.newaxis], 0.0, tf.gather(variable, stream)) for variable in self._variables]
 
-    def write(self, stream, states):
-        """In a replica: replaces the states of some of its streams, float32 whatever `states` are."""
+    def write(self, stream: tf.Tensor, states: Sequence[tf.Tensor]) -> None:
+        """Replaces the states of some streams of a replica, as float32; called in the replica."""
         for variable, state in zip(self._variables, states):
-            # Variables of replicas have no scatter of their own.
+            # Variables of replicas have no scatter.
             rows = tf.tensor_scatter_nd_update(variable, stream[:, tf.newaxis], tf.cast(state, variable.dtype))
             variable.assign(rows)
 
-    def gathered(self):
-        """Variables [batch_size, size] to hold all streams' states, as they lie in a checkpoint; zero at first."""
+    def gathered(self) -> list[tf.Variable]:
+        """Variables [batch_size, size] for the states of all streams, as a checkpoint stores them; initially zero."""
         return [tf.Variable(tf.zeros([self._batch_size, size]), trainable=False) for size in self._sizes]
 
-    def gather(self, into):
-        """Copies every replica's states into the variables that `gathered` gave, on every worker."""
+    def gather(self, into: Sequence[tf.Variable]) -> None:
+        """Copies the states of all replicas into variables from `gathered`, on every worker."""
 
-        # Sums of pieces that are zero but for a replica's own rows: the rows' order is then ours, on any strategy.
-        def piece(variable):
+        # A sum of pieces that are zero outside of a replica's own rows gives the same order of rows on any strategy.
+        def piece(variable: tf.Variable) -> tf.Tensor:
             first = self._first_row()
             rows = tf.range(first, first + self._rows)[:, tf.newaxis]
             return tf.scatter_nd(rows, variable, [self._batch_size, variable.shape[1]])
 
         @tf.function
-        def everywhere():
-            def in_replica():
+        def everywhere() -> list[tf.Tensor]:
+            def in_replica() -> list[tf.Tensor]:
                 pieces = [piece(variable) for variable in self._variables]
                 return tf.distribute.get_replica_context().all_reduce("SUM", pieces)
 
@@ -77,13 +84,13 @@ class CarriedState:
         for variable, of_replicas in zip(into, everywhere()):
             variable.assign(self._strategy.experimental_local_results(of_replicas)[0])
 
-    def spread(self, whole):
-        """Gives every replica its rows of the variables `whole`, the reverse of `gather`."""
+    def spread(self, whole: Sequence[tf.Variable]) -> None:
+        """Copies to every replica its rows of the variables `whole`; the inverse of `gather`."""
         values = [variable.read_value() for variable in whole]
 
         @tf.function
-        def everywhere():
-            def in_replica():
+        def everywhere() -> None:
+            def in_replica() -> None:
                 first = self._first_row()
                 for variable, value in zip(self._variables, values):
                     variable.assign(value[first : first + self._rows])
@@ -92,49 +99,51 @@ class CarriedState:
 
         everywhere()
 
-    def _first_row(self):
+    def _first_row(self) -> tf.Tensor:
         return tf.distribute.get_replica_context().replica_id_in_sync_group * self._rows
 
 
 class StatefulTrainingModel(TrainingModel):
-    """Fits a `network` from [tokens, *states] to [logits, *states] on the windows of `data.streams`.
+    """Fits a `network` from [tokens, *states] to [logits, *states] on windows of `language_model.contiguous_batches`.
 
-    The states go from each window to the next of the same stream; training and evaluation keep their
-    own. Accumulation splits the streams, not the windows. Make it inside the strategy's scope.
+    The states are carried from each window of a stream to its next, separately in training and evaluation.
+    Accumulation splits the streams, not the windows. Create it inside the strategy's scope.
 
     Args:
       network: the Keras model.
-      accumulation_steps: micro-batches in one update.
+      accumulation_steps: micro-batches in one step.
       metrics_in_training: whether training steps update the metrics too.
       batch_size, evaluation_batch_size: streams over all replicas.
     """
 
-    def __init__(self, network, accumulation_steps=1, metrics_in_training=False, *, batch_size, evaluation_batch_size):
+    def __init__(
+        self,
+        network: tf_keras.Model,
+        accumulation_steps: int = 1,
+        metrics_in_training: bool = False,
+        *,
+        batch_size: int,
+        evaluation_batch_size: int,
+    ) -> None:
         super().__init__(network, accumulation_steps, metrics_in_training)
         sizes = [state.shape[-1] for state in network.inputs[1:]]
         self._carried = CarriedState(sizes, batch_size)
         self._carried_in_evaluation = CarriedState(sizes, evaluation_batch_size)
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: Tensors, training: bool | None = None) -> tf.Tensor:
         carried = self._carried if training else self._carried_in_evaluation
         before = carried.read(inputs["stream"], inputs["fresh"])
         logits, *after = self.network([inputs["tokens"], *before], training=training)
         carried.write(inputs["stream"], after)
         return logits
 
-    def checkpointing(self):
-        """Saves the states of all streams as one; any number of replicas that divides them may read them again."""
-        # Evaluation begins afresh each time: nothing of it is worth keeping.
+    def checkpoint_parts(self) -> list[CheckpointPart]:
+        """The states of all streams as one part, which any number of replicas that divides them can restore."""
+        # Evaluation starts from zero states each time: they are not saved.
         whole = self._carried.gathered()
-        inherited = super().checkpointing()
-
-        def before_save():
-            self._carried.gather(whole)
-            inherited.get("before_save", lambda: None)()
-
-        def after_restore():
-            self._carried.spread(whole)
-            inherited.get("after_restore", lambda: None)()
-
-        more = {"carried_state": whole, **inherited.get("more", {})}
-        return {"more": more, "before_save": before_save, "after_restore": after_restore}
+        carried = CheckpointPart(
+            {"carried_state": whole},
+            before_save=functools.partial(self._carried.gather, whole),
+            after_restore=functools.partial(self._carried.spread, whole),
+        )
+        return [carried, *super().checkpoint_parts()]

@@ -1,6 +1,10 @@
-"""Fields of a config that no type can check."""
+"""Checks of config fields before a device or a folder is touched."""
+
+from __future__ import annotations
 
 import math
+
+import ml_collections
 
 from tfbigbatch import experiment, tasks
 from tfbigbatch.errors import InputError, nearest
@@ -8,11 +12,11 @@ from tfbigbatch.errors import InputError, nearest
 _LARGEST = 2**31 - 1
 
 
-def check_fields(config):
-    """Checks what can be checked before a device or a folder is touched.
+def check_fields(config: ml_collections.ConfigDict) -> None:
+    """Checks the fields that need neither data nor devices.
 
     Raises:
-      ValueError: a field has a value that the trainer or the task does not know.
+      ValueError: a field has a value that the trainer or the task cannot use.
     """
     if config.mixed_precision not in experiment.PRECISIONS:
         raise InputError(
@@ -32,7 +36,7 @@ def check_fields(config):
     if config.date.enabled and tasks.get(config.task).carries_state:
         raise InputError(
             f"date.enabled: DATE's probe begins anywhere, and the streams of task {config.task} carry state from one "
-            "update to the next. Set date.enabled=False."
+            "step to the next. Set date.enabled=False."
         )
     known = {
         "model": tasks.model_defaults(config.task, config.model.get("name")),

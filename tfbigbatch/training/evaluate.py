@@ -1,34 +1,51 @@
-"""What a run measures on held-out examples: metrics batch by batch, or scores of all outputs together."""
+"""Evaluation on held-out examples: metrics batch by batch, or scores of all outputs together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
+import tf_keras
+
+from tfbigbatch.tasks.base import Task
 
 
-def measured(model, task, held_out, dataset, steps, keep=None, callbacks=()):
-    """Dictionary from the metrics' or scores' names to floats.
+def evaluate(
+    model: tf_keras.Model,
+    task: Task,
+    held_out: Any,
+    batches: tf.data.Dataset,
+    steps: int,
+    *,
+    on_texts: Callable[[list[str]], None] | None = None,
+    callbacks: Sequence[tf_keras.callbacks.Callback] = (),
+) -> dict[str, float]:
+    """The metrics, or the scores of a task with `has_scores`, by name.
 
     Args:
       model: the compiled Keras model.
-      task: the task; where it `has_scores`, the network's outputs are gathered for them, and its metrics are
-        measured too where it says so (`metrics_with_scores`).
-      held_out: its set of examples.
-      dataset, steps: that set's batches, every example once and then padding, and their number.
-      keep: None, or a function that is called with the task's `texts` of the outputs, where it has such.
-      callbacks: Keras', of each batch.
+      task: where it has scores, the outputs of all examples are gathered, and the metrics are computed only with
+        `metrics_with_scores`.
+      held_out: the held-out split; its `len` is the number of its examples, for a task with scores.
+      batches, steps: the split's batches, every example once and then padding, and their number.
+      on_texts: called with the task's `texts` of the outputs, where it has them.
+      callbacks: of Keras' `evaluate` and `predict`.
 
     Raises:
-      ValueError: a check of the task's finds something wrong.
+      ValueError: a check of the task failed.
     """
-    found = {}
+    results: dict[str, float] = {}
     if not task.has_scores or task.metrics_with_scores:
-        found = model.evaluate(dataset, steps=steps, verbose=0, return_dict=True, callbacks=list(callbacks))
+        results = model.evaluate(batches, steps=steps, verbose=0, return_dict=True, callbacks=list(callbacks))
     if task.has_scores:
-        outputs = model.predict(dataset, steps=steps, verbose=0, callbacks=list(callbacks))
+        outputs = model.predict(batches, steps=steps, verbose=0, callbacks=list(callbacks))
         outputs = tf.nest.map_structure(lambda array: np.asarray(array)[: len(held_out)], outputs)
-        found = {**found, **task.scores(held_out, outputs)}
-        texts = task.texts(outputs) if keep is not None else None
-        if texts is not None:
-            keep(texts)
+        results = {**results, **task.scores(held_out, outputs)}
+        texts = task.texts(outputs)
+        if on_texts is not None and texts is not None:
+            on_texts(texts)
     for check in task.checks:
         check()
-    return found
+    return results

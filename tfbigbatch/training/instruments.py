@@ -1,12 +1,21 @@
-"""The instruments of a run, as its config's fields ask for them."""
+"""The instruments of a run, from the fields of its config."""
+
+from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
+from typing import Any
 
+import ml_collections
 import tensorflow as tf
+import tf_keras
 
 from tfbigbatch import instruments
 from tfbigbatch.errors import InputError
 from tfbigbatch.schedules import to_steps
+from tfbigbatch.tasks.base import Task
+from tfbigbatch.training.checkpoints import CheckpointPart
+from tfbigbatch.training.train_step import TrainingModel
 from tfbigbatch.utils.files import writing_errors
 
 SOURCES = ("steps", "probe")
@@ -14,82 +23,101 @@ NAMES = ("noise_scale", "sharpness", "layers", "interpolation")
 
 
 class RunInstruments:
-    """Makes the instruments that a config enables; each is a callback of tf_keras.
+    """The instruments that a config enables; each is a callback of tf_keras.
 
-    Make it after the model, before its first step and before anything is restored: from then on the
-    model shows its steps' gradients where an instrument is to see them.
+    Create it after the model, before its first step and before anything is restored: it sets the model's
+    `step_gradients` where an instrument reads them.
 
     Args:
       config: of the experiment.
       model: TrainingModel.
-      task: of the first phase; its training examples are the probe.
-      write: function of (step, dictionary of name to float), for the scalars.
-      model_dir: the run directory; histograms and pictures go to instruments/ in it.
+      task: of the first phase; the probe is of its training examples.
+      write: function of (step, scalars by name) that logs them.
+      model_dir: the run directory; histograms and plots are written to instruments/ in it.
 
     Attributes:
       callbacks: list, for `fit`.
     """
 
-    def __init__(self, config, model, task, write, model_dir):
+    def __init__(
+        self,
+        config: ml_collections.ConfigDict,
+        model: TrainingModel,
+        task: Task,
+        write: Callable[[int, Mapping[str, float]], None],
+        model_dir: str,
+    ) -> None:
         self._config, self._task, self._model = config, task, model
         self._log = _RunLog(write, os.path.join(model_dir, "instruments"))
-        fields, faces = config.instruments, instruments.keras2
-        self._step_gradients = self._noise = self._plot = None
-        noise = fields.noise_scale.enabled and fields.noise_scale.source == "steps"
-        if fields.layers.enabled or noise:
-            with model.distribute_strategy.scope():
-                self._step_gradients = instruments.StepGradients(len(model.network.trainable_variables), noise=noise)
-            model.step_gradients = self._step_gradients
-        self.callbacks = []
-        if fields.noise_scale.enabled:
-            steps = fields.noise_scale.source == "steps"
-            self._noise = faces.GradientNoiseScale(
-                **({"step_gradients": self._step_gradients} if steps else {"probe": self._fresh_probe}),
-                smoothing=fields.noise_scale.smoothing,
-                **self._common("noise_scale"),
-            )
-            self.callbacks.append(self._noise)
-        if fields.sharpness.enabled:
-            options = {
-                name: fields.sharpness[name] for name in ("eigenvalues", "iterations", "trace_samples", "radius")
-            }
-            self.callbacks.append(
-                faces.Sharpness(probe=self._probe(), seed=config.seed, **options, **self._common("sharpness"))
-            )
-        if fields.layers.enabled:
-            self.callbacks.append(
-                faces.LayerStatistics(
-                    step_gradients=self._step_gradients, histograms=fields.layers.histograms, **self._common("layers")
-                )
-            )
-        if fields.interpolation.enabled:
-            self._plot = faces.InterpolationPlot(
-                probe=self._probe(),
-                folder=self._log.folder,
-                # Nothing is restored yet: a run that is resumed begins its line where it began itself.
-                start=model.get_weights(),
-                surface_points=fields.interpolation.surface_points,
-                seed=config.seed,
-                log=self._log,
-            )
+        fields = config.instruments
+        self._step_gradients = self._watch_gradients(
+            layers=fields.layers.enabled, noise=fields.noise_scale.enabled and fields.noise_scale.source == "steps"
+        )
+        self._noise = self._noise_scale() if fields.noise_scale.enabled else None
+        self._plot = self._interpolation() if fields.interpolation.enabled else None
+        self.callbacks: list[tf_keras.callbacks.Callback] = [
+            *([self._noise] if fields.noise_scale.enabled else []),
+            *([self._sharpness()] if fields.sharpness.enabled else []),
+            *([self._layers()] if fields.layers.enabled else []),
+        ]
 
-    def finish(self):
-        """To be called at the end of the run: draws what is drawn of the whole of it."""
+    def _watch_gradients(self, layers: bool, noise: bool) -> instruments.StepGradients | None:
+        if not (layers or noise):
+            return None
+        with self._model.distribute_strategy.scope():
+            found = instruments.StepGradients(len(self._model.network.trainable_variables), noise=noise)
+        self._model.step_gradients = found
+        return found
+
+    def _noise_scale(self) -> tf_keras.callbacks.Callback:
+        fields = self._config.instruments.noise_scale
+        source = {"step_gradients": self._step_gradients} if fields.source == "steps" else {"probe": self._fresh_probe}
+        return instruments.keras2.GradientNoiseScale(
+            **source, smoothing=fields.smoothing, **self._common("noise_scale")
+        )
+
+    def _sharpness(self) -> tf_keras.callbacks.Callback:
+        fields = self._config.instruments.sharpness
+        options = {name: fields[name] for name in ("eigenvalues", "iterations", "trace_samples", "radius")}
+        return instruments.keras2.Sharpness(
+            probe=self._probe(), seed=self._config.seed, **options, **self._common("sharpness")
+        )
+
+    def _layers(self) -> tf_keras.callbacks.Callback:
+        return instruments.keras2.LayerStatistics(
+            step_gradients=self._step_gradients,
+            histograms=self._config.instruments.layers.histograms,
+            **self._common("layers"),
+        )
+
+    def _interpolation(self) -> tf_keras.callbacks.Callback:
+        return instruments.keras2.InterpolationPlot(
+            probe=self._probe(),
+            folder=self._log.folder,
+            # Nothing is restored yet: these are the initial weights in a resumed run too.
+            start=self._model.get_weights(),
+            surface_points=self._config.instruments.interpolation.surface_points,
+            seed=self._config.seed,
+            log=self._log,
+        )
+
+    def finish(self) -> None:
+        """Draws the plots of the whole run; called at its end."""
         if self._plot is not None:
             self._plot.set_model(self._model)
             with writing_errors(self._log.folder):
                 self._plot.draw()
 
-    def checkpointing(self):
-        """Dictionary of what a checkpoint is to hold, so that a resumed run goes on with the same averages."""
-        held = {}
+    def checkpoint_part(self) -> CheckpointPart:
+        """The averages in a checkpoint, so that a resumed run continues them."""
+        more = {}
         if self._noise is not None:
-            held["noise_average"] = self._noise.average
+            more["noise_average"] = self._noise.average
         if self._step_gradients is not None:
-            held["step_gradients"] = self._step_gradients.variables
-        return held
+            more["step_gradients"] = self._step_gradients.variables
+        return CheckpointPart(more)
 
-    def _common(self, name):
+    def _common(self, name: str) -> dict[str, Any]:
         every = to_steps(
             self._config.instruments[name].every,
             name=f"instruments.{name}.every",
@@ -98,8 +126,8 @@ class RunInstruments:
         )
         return {"when": every, "log": self._log}
 
-    def _probe(self, number=0, seed=None):
-        """Examples of the training set, as micro-batches: the `number`th probe of an order of a seed's."""
+    def _probe(self, number: int = 0, seed: int | None = None) -> tf.data.Dataset:
+        """Training examples as micro-batches: probe `number` in the order of a seed."""
         probe = self._config.instruments.probe
         return self._task.train.training_batches(
             # Every worker measures the same probe.
@@ -110,20 +138,20 @@ class RunInstruments:
             last_step=(number + 1) * probe.micro_batches,
         )
 
-    def _fresh_probe(self, step):
-        # Of another order than the run's own: what it was just trained on says too little of the noise.
+    def _fresh_probe(self, step: int) -> list[Any]:
+        # In another order than the run's: examples that it was just trained on show too little of the noise.
         return list(self._probe(step, seed=self._config.seed + 1))
 
 
-def optimizer_fields(config):
-    """A config's `optimizer` as a dictionary, with the statistics that an instrument reads."""
+def optimizer_fields(config: ml_collections.ConfigDict) -> dict[str, Any]:
+    """A config's `optimizer` as a dictionary, with `layer_statistics` where an instrument reads them."""
     fields, layers = config.optimizer.to_dict(), config.instruments.layers
     if layers.enabled and layers.trust_ratio and str(fields.get("name")).lower() in ("lamb", "lars"):
         fields = {"layer_statistics": True, **fields}
     return fields
 
 
-def check_instruments(config, carries_state, replicas):
+def check_instruments(config: ml_collections.ConfigDict, carries_state: bool, replicas: int) -> None:
     """Checks the fields of `config.instruments`.
 
     Raises:
@@ -139,39 +167,39 @@ def check_instruments(config, carries_state, replicas):
         probing.remove("noise_scale")
         if config.accumulation_steps * replicas < 2:
             raise InputError(
-                "instruments.noise_scale.source='steps': the noise is seen between the micro-batches of an update, and "
+                "instruments.noise_scale.source='steps': the noise is measured between the micro-batches of a step, and "
                 "this run has one. Set accumulation_steps=2 or more, train on several replicas, or take 'probe'."
             )
     if probing and carries_state:
         raise InputError(
             f"instruments.{probing[0]}.enabled: its probe begins anywhere, and the streams of task {config.task} carry "
-            "state from one update to the next. Set it to False; instruments.layers, and noise_scale with the source "
+            "state from one step to the next. Set it to False; instruments.layers, and noise_scale with the source "
             "'steps', need no probe."
         )
     if config.optimizer.get("adasum") and (fields.layers.enabled or fields.noise_scale.enabled):
         raise InputError(
-            "instruments.layers and instruments.noise_scale see the mean of the replicas' gradients, and "
-            "optimizer.adasum combines them otherwise. Disable one of the two."
+            "instruments.layers and instruments.noise_scale read the mean of the replicas' gradients, and "
+            "optimizer.adasum combines them in another way. Disable one of the two."
         )
 
 
 class _RunLog:
-    """An instrument's log within a run: scalars beside the run's own, the rest in a folder of TensorBoard events."""
+    """The log of an instrument in a run: scalars with the run's own, the rest in a folder of TensorBoard events."""
 
-    def __init__(self, write, folder):
+    def __init__(self, write: Callable[[int, Mapping[str, float]], None], folder: str) -> None:
         self.folder = folder
         self._write = write
         self._events = instruments.EventLog(folder)
 
-    def scalars(self, step, values):
+    def scalars(self, step: int, values: Mapping[str, float]) -> None:
         self._write(step, values)
         with writing_errors(self.folder):
             self._events.lay_out()
 
-    def histograms(self, step, values):
+    def histograms(self, step: int, values: Mapping[str, Any]) -> None:
         with writing_errors(self.folder):
             self._events.histograms(step, values)
 
-    def image(self, step, tag, png):
+    def image(self, step: int, tag: str, png: bytes) -> None:
         with writing_errors(self.folder):
             self._events.image(step, tag, png)

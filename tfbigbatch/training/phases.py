@@ -1,60 +1,71 @@
-"""The phases of a run: each its own data, batch, schedule and intervals, one network and optimizer through all."""
+"""The phases of a run: each with its own data, batch, schedule and intervals; one network and optimizer for all."""
+
+from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ml_collections
+import tensorflow as tf
 
 from tfbigbatch import experiment, schedules
+from tfbigbatch.data.dataset import Dataset
 from tfbigbatch.errors import InputError
+from tfbigbatch.tasks.base import Task
 from tfbigbatch.training import input_pipelines
 from tfbigbatch.training.plan import Plan, plan_of
 
 
 @dataclasses.dataclass(frozen=True)
 class Phase:
-    """One phase of a run; a run without phases is one.
+    """One phase of a run; a run without phases has one.
 
     Attributes:
       config: the run's config, with the phase's own fields.
       task: the task on the phase's data.
       plan: its arithmetic.
-      first_step: the update of the run that it begins with.
+      first_step: step of the run at which it begins.
       skipped: batches left out before this point of the run; see `rollbacks`.
     """
 
-    config: object
-    task: object
+    config: ml_collections.ConfigDict
+    task: Task
     plan: Plan
     first_step: int
     skipped: int = 0
 
     @property
-    def last_step(self):
-        """The update of the run that it ends before."""
+    def last_step(self) -> int:
+        """Step of the run before which it ends."""
         return self.first_step + self.plan.total_steps
 
     @property
-    def examples_in_epoch(self):
-        """The training examples of an epoch of its data."""
+    def examples_in_epoch(self) -> int:
+        """Training examples in one epoch of its data."""
         return self.task.train.examples_in_epoch(self.config.batch_size)
 
     @property
-    def held_out(self):
-        """The set that it is evaluated on."""
+    def held_out(self) -> Dataset:
+        """The split that it is evaluated on."""
         return self.task.held_out(self.config.evaluate_on)
 
     @property
-    def evaluation_steps(self):
-        """The batches that hold every held-out example once."""
+    def evaluation_steps(self) -> int:
+        """Batches that hold every held-out example once."""
         return self.held_out.evaluation_steps(self.plan.evaluation_batch_size)
 
-    def evaluation_set(self, strategy):
-        """The distributed data set of the held-out examples."""
+    def evaluation_set(self, strategy: tf.distribute.Strategy) -> tf.distribute.DistributedDataset:
+        """The distributed dataset of the held-out examples."""
         return input_pipelines.distribute(
             strategy,
             lambda context: self.held_out.evaluation_batches(context, batch_size=self.plan.evaluation_batch_size),
         )
 
-    def training_set(self, strategy, first_step, last_step):
-        """The distributed data set of the updates [first_step, last_step) of the run."""
+    def training_set(
+        self, strategy: tf.distribute.Strategy, first_step: int, last_step: int
+    ) -> tf.distribute.DistributedDataset:
+        """The distributed dataset of the steps [first_step, last_step) of the run."""
         return input_pipelines.distribute(
             strategy,
             lambda context: self.task.train.training_batches(
@@ -67,42 +78,50 @@ class Phase:
         )
 
 
-def phases_of(config, make_task, replicas, skipped=0):
-    """The `Phase`s of a run, in their order.
+def phases_of(
+    config: ml_collections.ConfigDict,
+    make_task: Callable[[ml_collections.ConfigDict], Task],
+    replicas: int,
+    skipped: int = 0,
+) -> list[Phase]:
+    """The phases of a run, in order.
 
     Args:
       config: of the experiment.
-      make_task: makes the task of a phase's config.
+      make_task: returns the task of a phase's config.
       replicas: over all workers.
       skipped: batches left out.
 
     Raises:
-      ValueError: a phase cannot be planned; or the task or DATE knows no phases.
+      ValueError: a phase cannot be planned, or the task or DATE does not support phases.
     """
-    found, first_step = [], 0
+    found: list[Phase] = []
+    first_step = 0
     for fields in experiment.phases(config):
         task = make_task(fields)
         if found and task.data_signature != found[0].task.data_signature:
             raise InputError(
                 f"phases, phase {len(found) + 1}: its data is of {task.data_signature}, that of the first phase of "
-                f"{found[0].task.data_signature}. One network is trained: prepare both alike."
+                f"{found[0].task.data_signature}. One network is trained: prepare both with the same options."
             )
         plan = plan_of(fields, task.train.examples_in_epoch(fields.batch_size), replicas)
         found.append(Phase(fields, task, plan, first_step, skipped))
         first_step = found[-1].last_step
-    if len(found) > 1 and (config.date.enabled or task.carries_state):
-        why = "date.enabled" if config.date.enabled else f"task {config.task}, whose state goes from update to update"
+    if len(found) > 1 and (config.date.enabled or found[0].task.carries_state):
+        why = (
+            "date.enabled" if config.date.enabled else f"task {config.task}, which carries its state from step to step"
+        )
         raise InputError(f"phases: {len(found)} of them, with {why}; expected none. Train each in a run of its own.")
     return found
 
 
-def at_step(phases, step):
-    """The phase that update `step` belongs to; the last one after its end."""
+def at_step(phases: Sequence[Phase], step: int) -> Phase:
+    """The phase of a step; the last phase for a step past its end."""
     return next((phase for phase in phases if step < phase.last_step), phases[-1])
 
 
-def learning_rate(phases):
-    """The schedule of the whole run, of tf_keras."""
+def learning_rate(phases: Sequence[Phase]) -> Any:
+    """The learning-rate schedule of the whole run, of tf_keras."""
     return schedules.in_phases(
         [phase.plan.learning_rate for phase in phases],
         [phase.plan.total_steps for phase in phases],
@@ -110,10 +129,10 @@ def learning_rate(phases):
     )
 
 
-def lines(phases):
+def lines(phases: Sequence[Phase]) -> list[str]:
     """The arithmetic of all phases, for the run's banner."""
     if len(phases) == 1:
-        return phases[0].plan.lines
+        return list(phases[0].plan.lines)
     return [
         line
         for number, phase in enumerate(phases, 1)

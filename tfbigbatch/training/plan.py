@@ -1,22 +1,76 @@
-"""What follows from a config, a data set and a number of replicas: the run's arithmetic."""
+"""The batch arithmetic of a run: steps, intervals, recipe, and the calls of `fit` that they divide it into."""
+
+from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+import ml_collections
 
 from tfbigbatch import experiment
+from tfbigbatch.errors import InputError
 from tfbigbatch.scaling import Recipe
 from tfbigbatch.schedules import to_steps
-from tfbigbatch.training.batches import BatchArithmetic
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchArithmetic:
+    """global batch = per-replica batch x accumulation x replicas.
+
+    Attributes:
+      batch_size: examples in one step (the global batch).
+      accumulation_steps: micro-batches of a replica in one step.
+      replicas: in sync, over all workers.
+      dataset_size: training examples in one epoch.
+    """
+
+    batch_size: int
+    accumulation_steps: int
+    replicas: int
+    dataset_size: int
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1 or self.accumulation_steps < 1:
+            raise InputError(
+                f"batch_size={self.batch_size}, accumulation_steps={self.accumulation_steps}: both are at least 1."
+            )
+        parts = self.accumulation_steps * self.replicas
+        if self.batch_size % parts:
+            nearest = max(1, round(self.batch_size / parts)) * parts
+            raise InputError(
+                f"batch_size={self.batch_size} does not divide by {self.accumulation_steps} accumulation steps x "
+                f"{self.replicas} replicas = {parts}. The nearest that does: {nearest}."
+            )
+        if self.batch_size > self.dataset_size:
+            raise InputError(
+                f"batch_size={self.batch_size} is larger than the training set of {self.dataset_size} examples. "
+                "Use a batch_size of at most that."
+            )
+
+    @property
+    def micro_batch_size(self) -> int:
+        """Examples in one forward and backward pass of a replica."""
+        return self.batch_size // (self.accumulation_steps * self.replicas)
+
+    def lines(self, total_steps: int) -> list[str]:
+        """The arithmetic in words, for the banner."""
+        epochs = total_steps * self.batch_size / self.dataset_size
+        return [
+            f"batch      {self.batch_size:,} global = {self.micro_batch_size:,} per replica x "
+            f"{self.accumulation_steps} accumulation x {self.replicas} replica{'s' if self.replicas > 1 else ''}",
+            f"length     {total_steps:,} steps = {epochs:.4g} epochs of {self.dataset_size:,} examples "
+            f"({self.dataset_size / self.batch_size:.4g} steps each); {total_steps * self.batch_size:,} examples seen",
+        ]
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """Durations in updates.
+    """What follows from a config, a dataset's size and a number of replicas; durations in steps.
 
     Attributes:
       total_steps, evaluate_every, checkpoint_every, log_every: the config's.
-      evaluation_batch_size: the config's, up to whole replicas; a mask leaves the padding out.
-      tuned, scaled: the recipe at its own batch size, and carried to the run's.
+      evaluation_batch_size: the config's, rounded up to whole replicas; a mask excludes the padding.
+      tuned, scaled: the recipe at its own batch size, and scaled to the run's.
       learning_rate: the schedule of `scaled`, of tf_keras.
       lines: the arithmetic, for the run's banner.
     """
@@ -29,11 +83,11 @@ class Plan:
     tuned: Recipe
     scaled: Recipe
     learning_rate: Callable
-    lines: tuple
+    lines: Sequence[str]
 
 
-def plan_of(config, dataset_size, replicas):
-    """The `Plan` of a run.
+def plan_of(config: ml_collections.ConfigDict, dataset_size: int, replicas: int) -> Plan:
+    """The plan of a run.
 
     Args:
       config: of the experiment.
@@ -44,18 +98,17 @@ def plan_of(config, dataset_size, replicas):
       ValueError: a duration or the recipe cannot be used, or the batch does not divide over the replicas.
     """
     arithmetic = BatchArithmetic(config.batch_size, config.accumulation_steps, replicas, dataset_size)
-
-    def steps(name):
-        return to_steps(config[name], name=name, batch_size=config.batch_size, dataset_size=dataset_size)
-
-    total_steps = steps("duration")
+    total_steps, evaluate_every, checkpoint_every, log_every = (
+        to_steps(config[name], name=name, batch_size=config.batch_size, dataset_size=dataset_size)
+        for name in ("duration", "evaluate_every", "checkpoint_every", "log_every")
+    )
     tuned = experiment.tuned_recipe(config, dataset_size)
     scaled = tuned.at(config.batch_size, config.schedule.rule)
     return Plan(
         total_steps=total_steps,
-        evaluate_every=steps("evaluate_every"),
-        checkpoint_every=steps("checkpoint_every"),
-        log_every=steps("log_every"),
+        evaluate_every=evaluate_every,
+        checkpoint_every=checkpoint_every,
+        log_every=log_every,
         evaluation_batch_size=-(-config.evaluation_batch_size // replicas) * replicas,
         tuned=tuned,
         scaled=scaled,
@@ -65,3 +118,33 @@ def plan_of(config, dataset_size, replicas):
             f"schedule   {config.schedule.rule}, {tuned.arithmetic(scaled)}, then {config.schedule.decay}",
         ),
     )
+
+
+def fit_segments(first_step: int, last_step: int, periods: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Calls of `fit` whose epochs end at every multiple of each period, and at the last step.
+
+    An 'epoch' of `fit` is the interval between two evaluations or checkpoints. Neighbouring
+    intervals of equal length share one call.
+
+    Args:
+      first_step, last_step: the steps [first_step, last_step) that are left.
+      periods: steps between evaluations, between checkpoints, ...; 0 means only at the end.
+
+    Returns:
+      List of (first step, steps_per_epoch, epochs).
+    """
+    ends = {last_step} if last_step > first_step else set()
+    for period in periods:
+        if period > 0:
+            ends.update(range((first_step // period + 1) * period, last_step, period))
+    segments: list[tuple[int, int, int]] = []
+    start = first_step
+    for end in sorted(ends):
+        length = end - start
+        if segments and segments[-1][1] == length:
+            first, _, epochs = segments[-1]
+            segments[-1] = (first, length, epochs + 1)
+        else:
+            segments.append((start, length, 1))
+        start = end
+    return segments

@@ -1,8 +1,14 @@
-"""What a run does after it diverged, where its config asks for more than an error: back, past that data, slower."""
+"""Divergence recovery: restore the last good checkpoint, skip the bad batches, lower the learning rate."""
+
+from __future__ import annotations
 
 import copy
 import dataclasses
+import math
 import os
+from collections.abc import Sequence
+
+import ml_collections
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.runs.run_directory import read_json
@@ -10,39 +16,40 @@ from tfbigbatch.utils.files import write_json
 
 
 class RollBack(Exception):
-    """The run diverged, and begins again from its last good checkpoint."""
+    """The run diverged, and restarts from its last good checkpoint."""
 
 
 @dataclasses.dataclass(frozen=True)
 class _Rollback:
-    """One of them: the run diverged at update `step` and went back to update `back_to`."""
+    """One rollback: the run diverged at `step` and was restored at step `back_to`."""
 
     step: int
     back_to: int
     rate_factor: float
     reason: str
 
+    def __post_init__(self) -> None:
+        whole = isinstance(self.step, int) and isinstance(self.back_to, int)
+        if not (whole and 0 <= self.back_to <= self.step and 0.0 < self.rate_factor <= 1.0):
+            raise TypeError
+
 
 class Rollbacks:
-    """The rollbacks of a run, in its file rollbacks.json; a resumed run reads them there.
+    """The rollbacks of a run, stored in its file rollbacks.json.
 
-    After each, the run goes on from the last good checkpoint; the batches of the window in which it diverged are left
-    out, so that each later update takes a batch from further on; and all rates are multiplied by `rate_factor`. The
-    number of updates stays.
+    After each, the run restarts from the last good checkpoint; the batches of the window in which it diverged are
+    skipped, so that every later step takes a later batch; and all learning rates are multiplied by `rate_factor`. The
+    number of steps stays the same.
 
     Args:
       model_dir: the run directory.
       config: of the experiment; its field `divergence` has the policy.
 
-    Attributes:
-      skipped: batches left out up to now.
-      rate_factor: of all rates, 1.0 before the first rollback.
-
     Raises:
       ValueError: the policy or the file cannot be used.
     """
 
-    def __init__(self, model_dir, config):
+    def __init__(self, model_dir: str, config: ml_collections.ConfigDict) -> None:
         policy = config.divergence
         if policy.rollbacks < 0 or not 0.0 < policy.rate_factor <= 1.0:
             raise InputError(
@@ -54,55 +61,50 @@ class Rollbacks:
         self._factor = policy.rate_factor
         try:
             self._done = [_Rollback(**entry) for entry in read_json(self._path) or []]
-            for each in self._done:
-                whole = isinstance(each.step, int) and isinstance(each.back_to, int)
-                if not (whole and 0 <= each.back_to <= each.step and 0.0 < each.rate_factor <= 1.0):
-                    raise TypeError
         except TypeError:
             raise InputError(f"{self._path} cannot be used: expected the list that the trainer wrote.") from None
 
     @property
-    def skipped(self):
+    def skipped(self) -> int:
+        """Batches skipped so far."""
         return sum(each.step - each.back_to for each in self._done)
 
     @property
-    def rate_factor(self):
-        factor = 1.0
-        for each in self._done:
-            factor *= each.rate_factor
-        return factor
+    def rate_factor(self) -> float:
+        """Factor of all learning rates; 1.0 before the first rollback."""
+        return math.prod(each.rate_factor for each in self._done)
 
-    def left(self):
+    def left(self) -> int:
         """How many more are allowed."""
         return self._allowed - len(self._done)
 
-    def add(self, step, back_to, reason, write=True):
+    def add(self, step: int, back_to: int, reason: str, write: bool = True) -> None:
         """Adds one.
 
         Args:
-          step: the update at which the run was seen to have diverged.
+          step: the step at which the divergence was detected.
           back_to: that of the last good checkpoint; 0 where there is none.
           reason: in words.
-          write: whether this is the worker that writes the file.
+          write: whether this worker writes the file.
         """
         self._done.append(_Rollback(step, back_to, self._factor, reason))
         if write:
             write_json(self._path, [dataclasses.asdict(each) for each in self._done])
 
-    def slowed(self, config):
-        """The config with its rates multiplied by `rate_factor`; as it is before the first rollback."""
+    def slowed(self, config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
+        """The config with its learning rates multiplied by `rate_factor`."""
         if self.rate_factor == 1.0:
             return config
         config = copy.deepcopy(config)
         config.schedule.learning_rate *= self.rate_factor
-        rate = "schedule.learning_rate"
+        name = "schedule.learning_rate"
         config.phases = tuple(
-            {**phase, rate: phase[rate] * self.rate_factor} if rate in phase else dict(phase) for phase in config.phases
+            {**phase, name: phase[name] * self.rate_factor} if name in phase else dict(phase) for phase in config.phases
         )
         return config
 
-    def lines(self):
-        """For the run's banner."""
+    def lines(self) -> Sequence[str]:
+        """One line for each, for the run's banner."""
         return [
             f"rollback   from step {each.step:,} to {each.back_to:,}, {each.step - each.back_to:,} batches left out, "
             f"rates x{each.rate_factor:g}: {each.reason}"

@@ -1,19 +1,36 @@
-"""From the flags and the machine to a tf.distribute strategy."""
+"""Chooses the tf.distribute strategy from the flags and the machine.
+
+A TPU that does not answer is an error within seconds: TensorFlow itself would retry for minutes.
+"""
+
+from __future__ import annotations
 
 import functools
+import glob
 import json
 import os
+import socket
+import urllib.parse
+from collections.abc import Callable
 
 import tensorflow as tf
 
 from tfbigbatch.errors import InputError, nearest
-from tfbigbatch.training.tpu import tpu_strategy
 
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
+LOCAL = "local"
+# Google Cloud's server that tells a machine about itself; TensorFlow asks it where a named TPU is.
+_METADATA = ("metadata.google.internal", 80)
+_PORT = 8470
+_SECONDS = 5.0
+# A TPU VM's chips: the first for v2 to v4, the second for v5e and on. The third are all PCI devices' makers.
+_DEVICES, _VENDORS, _GOOGLE = ("/dev/accel*", "/dev/vfio/[0-9]*"), "/sys/bus/pci/devices/*/vendor", "0x1ae0"
 
 
-def choose(name="auto", tpu=None, simulated_replicas=0):
-    """The strategy named by `--strategy`, or the one that suits the machine.
+def choose(
+    name: str = "auto", tpu: str | None = None, simulated_replicas: int = 0
+) -> tuple[tf.distribute.Strategy, str]:
+    """The strategy named by `--strategy`, or the best one for the machine.
 
     `auto`: a TPU if one is named, else several workers if TF_CONFIG is set, else all GPUs, else
     the CPU.
@@ -21,8 +38,8 @@ def choose(name="auto", tpu=None, simulated_replicas=0):
     Args:
       name: of STRATEGIES.
       tpu: None, or the TPU's name.
-      simulated_replicas: 0, or the number of logical CPUs of this machine to mirror over: what they compute
-        is what as many devices would, in more time.
+      simulated_replicas: 0, or the number of logical CPUs of this machine to mirror over: they compute what as
+        many devices would, more slowly.
 
     Returns:
       (strategy, what was chosen and why, for the banner).
@@ -60,7 +77,7 @@ def choose(name="auto", tpu=None, simulated_replicas=0):
     return tf.distribute.OneDeviceStrategy(devices[0].name), f"one_device, the first of {len(devices)} {kind}(s)"
 
 
-def _simulated(name, tpu, replicas):
+def _simulated(name: str, tpu: str | None, replicas: int) -> tuple[tf.distribute.Strategy, str]:
     if replicas < 2 or name not in ("auto", "mirrored") or tpu is not None or os.environ.get("TF_CONFIG"):
         raise InputError(
             f"simulated_replicas={replicas}: expected 2 or more, in one process on this machine's CPU, without --tpu, "
@@ -82,8 +99,8 @@ def _simulated(name, tpu, replicas):
     return strategy, f"mirrored over {replicas} simulated replicas, logical CPUs of this machine"
 
 
-def parse_tf_config(text):
-    """(number of workers, this worker's index) in the TF_CONFIG `text`.
+def parse_tf_config(text: str) -> tuple[int, int]:
+    """(number of workers, this worker's index) of a TF_CONFIG.
 
     Raises:
       ValueError: it is not JSON of the expected form, or the index is out of range.
@@ -104,65 +121,56 @@ def parse_tf_config(text):
     return len(workers), index + (len(cluster.get("chief", [])) if kind == "worker" else 0)
 
 
-def is_chief(strategy):
-    """True in the one process that writes the run directory."""
+def is_chief(strategy: tf.distribute.Strategy) -> bool:
+    """Whether this is the process that writes the run directory."""
     if not is_multi_worker(strategy):
         return True
     resolver = strategy.cluster_resolver
     cluster = resolver.cluster_spec().as_dict()
-    return resolver.task_type == "chief" or ("chief" not in cluster and resolver.task_id == 0)
+    return bool(resolver.task_type == "chief" or ("chief" not in cluster and resolver.task_id == 0))
 
 
-def is_multi_worker(strategy):
-    """True where several processes train together."""
+def is_multi_worker(strategy: tf.distribute.Strategy) -> bool:
+    """Whether several processes train together."""
     return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
 
 
-def is_tpu(strategy):
-    """True on a TPU, whose steps are always compiled."""
+def is_tpu(strategy: tf.distribute.Strategy) -> bool:
+    """Whether it is of a TPU, where steps are always compiled."""
     return isinstance(strategy, tf.distribute.TPUStrategy)
 
 
-def barrier(strategy):
+def barrier(strategy: tf.distribute.Strategy) -> None:
     """Returns once every worker of a cluster has called it; at once where there is one process."""
     if is_multi_worker(strategy):
-
-        def arrive():
-            return tf.distribute.get_replica_context().all_reduce("SUM", tf.constant(1.0))
-
-        @tf.function
-        def arrive_everywhere():
-            return strategy.run(arrive)
-
-        for arrivals in strategy.experimental_local_results(arrive_everywhere()):
-            arrivals.numpy()
+        any_worker(strategy, False)
 
 
-def any_worker(strategy, wanted):
-    """Whether `wanted` is true on any worker of a cluster, on all of which it is called; a bool."""
+def any_worker(strategy: tf.distribute.Strategy, wanted: bool) -> bool:
+    """Whether `wanted` is true on any worker of a cluster; every worker calls it."""
     answers = strategy.experimental_local_results(_asking(strategy)(tf.constant(1.0 if wanted else 0.0)))
     return bool(answers[0].numpy() > 0.0)
 
 
 @functools.cache
-def _asking(strategy):
-    def ask(mine):
+def _asking(strategy: tf.distribute.Strategy) -> Callable[[tf.Tensor], tf.Tensor]:
+    def ask(mine: tf.Tensor) -> tf.Tensor:
         return tf.distribute.get_replica_context().all_reduce("SUM", tf.identity(mine))
 
     return tf.function(lambda mine: strategy.run(ask, (mine,)))
 
 
-# These strategies are made once a process. A second one would use the keys of the first one's collective
-# operations again, which fails on other shapes, or restart them under the feet of the other workers.
+# These strategies are created once in a process. A second one would reuse the keys of the first one's collective
+# operations, which fails on other shapes, or restart them while other workers use them.
 
 
 @functools.cache
-def _mirrored_strategy(devices):
+def _mirrored_strategy(devices: tuple[str, ...]) -> tf.distribute.Strategy:
     return tf.distribute.MirroredStrategy(list(devices))
 
 
 @functools.cache
-def _multi_worker_strategy():
+def _multi_worker_strategy() -> tf.distribute.Strategy:
     try:
         return tf.distribute.MultiWorkerMirroredStrategy()
     except (tf.errors.OpError, RuntimeError, ValueError) as error:
@@ -170,3 +178,75 @@ def _multi_worker_strategy():
             f"the cluster of TF_CONFIG cannot be joined: {str(error).strip().splitlines()[0]}. Expected this process's "
             "own address to be free and the other workers to be started."
         ) from None
+
+
+# Created once in a process: initialising the TPU again would lose all variables on it.
+@functools.cache
+def tpu_strategy(name: str) -> tf.distribute.Strategy:
+    """The TPUStrategy of a TPU.
+
+    Args:
+      name: 'local' on a TPU VM, the TPU's name in the project, or its grpc:// address.
+
+    Raises:
+      ValueError: no TPU answers.
+    """
+    missing = _missing(name)
+    if missing:
+        raise _none_answers(name, missing)
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=name)
+        if name != LOCAL:
+            tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+    except Exception as error:  # The resolver raises whatever its cloud client raises.
+        first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise _none_answers(name, first_line) from None
+    return tf.distribute.TPUStrategy(resolver)
+
+
+def _missing(name: str) -> str | None:
+    """Why no TPU can answer, found within seconds; None where one may."""
+    if name == LOCAL:
+        return None if _has_chips() else "this machine has no TPU chip: no /dev/accel0, no /dev/vfio/0"
+    if "://" in name:
+        address = urllib.parse.urlsplit(name)
+        return _unreachable(address.hostname or "", address.port or _PORT)
+    unreachable = _unreachable(*_metadata())
+    if unreachable:
+        return f"names are looked up through Google Cloud, and this machine is not on it: {unreachable}"
+    return None
+
+
+def _has_chips() -> bool:
+    if any(glob.glob(pattern) for pattern in _DEVICES):
+        return True
+    return any(_read(path) == _GOOGLE for path in glob.glob(_VENDORS))
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def _metadata() -> tuple[str, int]:
+    host, _, port = os.environ.get("GCE_METADATA_IP", "").partition(":")
+    return (host, int(port or _METADATA[1])) if host else _METADATA
+
+
+def _unreachable(host: str, port: int) -> str | None:
+    try:
+        socket.create_connection((host, port), timeout=_SECONDS).close()
+    except OSError as error:
+        return f"{host}:{port} does not answer ({error.strerror or error or type(error).__name__})"
+    return None
+
+
+def _none_answers(name: str, why: str) -> InputError:
+    return InputError(
+        f"--tpu={name}: no TPU answers under this name ({why}). Expected 'local' on a TPU VM with the tensorflow-tpu "
+        "package, the TPU's name in your project, or its grpc:// address; see docs/tpu.md."
+    )

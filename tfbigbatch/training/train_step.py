@@ -1,113 +1,146 @@
-"""The Keras model that the trainer fits: a network, accumulation, and evaluation under a mask."""
+"""The Keras model that the trainer fits: gradient accumulation, and evaluation under a mask."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import tensorflow as tf
 import tf_keras
 
+from tfbigbatch.instruments.step_gradients import StepGradients
 from tfbigbatch.optimizers.accumulation import accumulate_gradients
+from tfbigbatch.training.checkpoints import CheckpointPart
+
+Tensors = Any
+"""A tensor, or a nest of tensors."""
+
+
+@runtime_checkable
+class HasReplicaState(Protocol):
+    """An optimizer with state of each replica (Adasum's moments) that a checkpoint saves separately."""
+
+    def checkpointing(self) -> dict[str, Any]:
+        """The fields of a `CheckpointPart`."""
+        ...
 
 
 class TrainingModel(tf_keras.Model):
     """Fits `network`, the Keras model of a task.
 
-    A training step may accumulate: it loops over micro-batches, then applies one update. An
+    A training step may accumulate: it loops over micro-batches, then applies one optimizer step. An
     evaluation step updates the compiled metrics only, each a sum and a count under the mask;
     Keras' own loss would divide by the padded batch.
 
     Args:
       network: the Keras model.
-      accumulation_steps: micro-batches in one update of a replica.
-      metrics_in_training: whether training steps update the metrics too, and not the loss alone.
-      batch_slices: functions that cut a micro-batch to a bucket's static shape, indexed by its feature 'bucket' [n],
-        which is the same for all of a step; () for none. Each is a branch of the step.
-      predictions: function from the network and features to what `predict` gives; None for the network's outputs.
+      accumulation_steps: micro-batches of a replica in one step.
+      metrics_in_training: whether training steps update the metrics too, and not only the loss.
+      batch_slices: functions that cut a micro-batch to a bucket's static shape; the feature 'bucket' [n] of the
+        micro-batch is the index of its function, the same throughout a step. () for one shape.
+      predictions: function of (network, features) for `predict`; None for the network's outputs.
 
     Attributes:
-      step_gradients: None, or an `instruments.StepGradients` that is shown the gradients of every step; set it before
-        `fit`. What is computed stays the same.
+      step_gradients: None, or an `instruments.StepGradients` that receives the gradients of every step; set it before
+        `fit`. The weights do not depend on it.
     """
 
-    def __init__(self, network, accumulation_steps=1, metrics_in_training=True, batch_slices=(), predictions=None):
+    def __init__(
+        self,
+        network: tf_keras.Model,
+        accumulation_steps: int = 1,
+        metrics_in_training: bool = True,
+        batch_slices: Sequence[Callable[[Tensors], Tensors]] = (),
+        predictions: Callable[[tf_keras.Model, Tensors], Tensors] | None = None,
+    ) -> None:
         super().__init__(name="training")
         self.network = network
         self.accumulation_steps = accumulation_steps
         self.metrics_in_training = metrics_in_training
         self._batch_slices = tuple(batch_slices)
         self._predictions = predictions
-        self.step_gradients = None
+        self.step_gradients: StepGradients | None = None
         # Each replica returns metrics that are already reduced; Keras' default would sum them over workers.
         self.distribute_reduction_method = "first"
 
-    def accumulate(self, accumulation_steps):
-        """Changes the micro-batches of an update, from the next call of `fit` on."""
+    def accumulate(self, accumulation_steps: int) -> None:
+        """Changes the micro-batches of a step, from the next call of `fit` on."""
         if accumulation_steps != self.accumulation_steps:
             self.accumulation_steps = accumulation_steps
             # Keras keeps the traced step.
             self.train_function = self.train_tf_function = None
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: Tensors, training: bool | None = None) -> Tensors:
         return self.network(inputs, training=training)
 
-    def train_step(self, data):
+    def train_step(self, data: Tensors) -> dict[str, tf.Tensor]:
         variables = self.trainable_variables
-        optimizer = self.optimizer
-        scales_loss = isinstance(optimizer, tf_keras.mixed_precision.LossScaleOptimizer)
-
-        def gradients_of(micro_batch):
-            x, y, sample_weight = tf_keras.utils.unpack_x_y_sample_weight(micro_batch)
-            with tf.GradientTape() as tape:
-                y_pred = self(x, training=True)
-                loss = self.compute_loss(x, y, y_pred, sample_weight)
-                scaled = optimizer.get_scaled_loss(loss) if scales_loss else loss
-            if self.metrics_in_training:
-                self.compiled_metrics.update_state(y, y_pred, sample_weight)
-            # An embedding's gradient comes as rows, one for each token, and Keras clips by their norm before it
-            # sums those of the same word: too large a norm, by up to the root of the tokens in a batch.
-            gradients = tape.gradient(scaled, variables)
-            gradients = [None if each is None else tf.convert_to_tensor(each) for each in gradients]
-            if self.step_gradients is not None:
-                unscaled = optimizer.get_unscaled_gradients(gradients) if scales_loss else gradients
-                self.step_gradients.add_micro_batch(unscaled, tf.shape(tf.nest.flatten(x)[0])[0])
-            return gradients
-
-        def gradients_by_bucket(micro_batch):
-            if not self._batch_slices:
-                return gradients_of(micro_batch)
-            bucket = micro_batch[0]["bucket"][0]
-            return tf.switch_case(
-                bucket, [lambda part=part: gradients_of(part(micro_batch)) for part in self._batch_slices]
-            )
-
         if self.accumulation_steps == 1:
-            gradients = gradients_by_bucket(data)
+            gradients = self._gradients(data)
         else:
-            gradients = accumulate_gradients(gradients_by_bucket, data, variables, self.accumulation_steps)
-        if scales_loss:
-            gradients = optimizer.get_unscaled_gradients(gradients)
-        self._apply(optimizer, gradients, variables)
-        measured = self.metrics if self.metrics_in_training else self.compiled_loss.metrics
-        return {metric.name: metric.result() for metric in measured}
+            gradients = accumulate_gradients(self._gradients, data, variables, self.accumulation_steps)
+        self._apply(self._unscaled(gradients), variables)
+        metrics = self.metrics if self.metrics_in_training else self.compiled_loss.metrics
+        return {metric.name: metric.result() for metric in metrics}
 
-    def _apply(self, optimizer, gradients, variables):
+    def _gradients(self, micro_batch: Tensors) -> list[tf.Tensor | None]:
+        """Gradients of a micro-batch, in the shape of its bucket; each bucket is a branch of the traced step."""
+        if not self._batch_slices:
+            return self._gradients_of(micro_batch)
+        branches = [functools.partial(self._gradients_of_slice, each, micro_batch) for each in self._batch_slices]
+        return tf.switch_case(micro_batch[0]["bucket"][0], branches)
+
+    def _gradients_of_slice(
+        self, batch_slice: Callable[[Tensors], Tensors], micro_batch: Tensors
+    ) -> list[tf.Tensor | None]:
+        return self._gradients_of(batch_slice(micro_batch))
+
+    def _gradients_of(self, micro_batch: Tensors) -> list[tf.Tensor | None]:
+        """Gradients of the mean loss, times the loss scale; updates the metrics and `step_gradients`."""
+        x, y, sample_weight = tf_keras.utils.unpack_x_y_sample_weight(micro_batch)
+        with tf.GradientTape() as tape:
+            y_pred = self(x, training=True)
+            loss = self.compute_loss(x, y, y_pred, sample_weight)
+            scaled = self.optimizer.get_scaled_loss(loss) if self._scales_loss else loss
+        if self.metrics_in_training:
+            self.compiled_metrics.update_state(y, y_pred, sample_weight)
+        # An embedding's gradient comes as rows, one for each token, and Keras clips by their norm before it
+        # sums those of the same word: too large a norm, by up to the root of the tokens in a batch.
+        gradients = tape.gradient(scaled, self.trainable_variables)
+        gradients = [None if each is None else tf.convert_to_tensor(each) for each in gradients]
+        if self.step_gradients is not None:
+            self.step_gradients.add_micro_batch(self._unscaled(gradients), tf.shape(tf.nest.flatten(x)[0])[0])
+        return gradients
+
+    def _apply(self, gradients: Sequence[tf.Tensor | None], variables: Sequence[tf.Variable]) -> None:
         if self.step_gradients is None:
-            optimizer.apply_gradients(zip(gradients, variables))
+            self.optimizer.apply_gradients(zip(gradients, variables))
             return
-        # What apply_gradients does at first: its sums over the replicas are needed here too.
-        inner = getattr(optimizer, "inner_optimizer", optimizer)
-        summed = inner.aggregate_gradients(list(zip(gradients, variables)))
+        # As apply_gradients does first: the sums over the replicas are needed here too.
+        optimizer = self.optimizer.inner_optimizer if self._scales_loss else self.optimizer
+        summed = optimizer.aggregate_gradients(list(zip(gradients, variables)))
         self.step_gradients.add_update([gradient for gradient, _ in summed])
-        optimizer.apply_gradients(summed, skip_gradients_aggregation=True)
+        self.optimizer.apply_gradients(summed, skip_gradients_aggregation=True)
 
-    def test_step(self, data):
+    @property
+    def _scales_loss(self) -> bool:
+        return isinstance(self.optimizer, tf_keras.mixed_precision.LossScaleOptimizer)
+
+    def _unscaled(self, gradients: list[tf.Tensor | None]) -> list[tf.Tensor | None]:
+        return self.optimizer.get_unscaled_gradients(gradients) if self._scales_loss else gradients
+
+    def test_step(self, data: Tensors) -> dict[str, tf.Tensor]:
         x, y, mask = tf_keras.utils.unpack_x_y_sample_weight(data)
         self.compiled_metrics.update_state(y, self(x, training=False), sample_weight=mask)
         return {metric.name: metric.result() for metric in self.compiled_metrics.metrics}
 
-    def predict_step(self, data):
+    def predict_step(self, data: Tensors) -> Tensors:
         x, _, _ = tf_keras.utils.unpack_x_y_sample_weight(data)
         return self._predictions(self.network, x) if self._predictions else self(x, training=False)
 
-    def checkpointing(self):
-        """What `Checkpoints` needs beside the network and the optimizer's variables, as its arguments."""
-        # Adasum's replicas each have moments of their own.
-        own = getattr(self.optimizer, "checkpointing", None)
-        return own() if own else {}
+    def checkpoint_parts(self) -> list[CheckpointPart]:
+        """State in a checkpoint besides the network and the optimizer's variables."""
+        if isinstance(self.optimizer, HasReplicaState):
+            return [CheckpointPart(**self.optimizer.checkpointing())]
+        return []

@@ -1,8 +1,8 @@
-"""Keras callbacks of a run; they work in anyone's `fit`, and all count in optimizer updates."""
+"""Keras callbacks of a run. They work in any `fit`, and count optimizer steps."""
 
 from tfbigbatch.training.callbacks.checks import Checks
 from tfbigbatch.training.callbacks.evaluation import Evaluation
-from tfbigbatch.training.callbacks.heartbeat import SayAlive
+from tfbigbatch.training.callbacks.heartbeat import Heartbeat
 from tfbigbatch.training.callbacks.non_finite import StopOnNonFinite
 from tfbigbatch.training.callbacks.profile import Profile
 from tfbigbatch.training.callbacks.progress import Progress
@@ -13,10 +13,10 @@ from tfbigbatch.training.callbacks.step_metrics import StepMetrics
 __all__ = [
     "Checks",
     "Evaluation",
+    "Heartbeat",
     "Profile",
     "Progress",
     "SaveCheckpoints",
-    "SayAlive",
     "StepMetrics",
     "StopOnNonFinite",
     "StopOnSignal",

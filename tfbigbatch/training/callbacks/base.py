@@ -1,35 +1,43 @@
-"""What the callbacks share: counting in optimizer updates over several calls of `fit` and resumes."""
+"""Base of the callbacks: a count of optimizer steps across calls of `fit` and resumes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 import tf_keras
 
+Logs = Mapping[str, Any] | None
+
 
 class StepCallback(tf_keras.callbacks.Callback):
-    """Knows `self.step`, the optimizer updates done so far, over several calls of `fit` and resumes."""
+    """A callback that knows `self.step`, the optimizer steps done, across calls of `fit` and resumes."""
 
-    # Keras then hands over tensors, and only a callback that reads them waits for the device.
+    # Keras then passes tensors, and only a callback that reads them waits for the device.
     _supports_tf_logs = True
 
     step = 0
+    _epoch_start = 0
 
-    def on_train_begin(self, logs=None):
-        self._epoch_start = self.step = updates_done(self.model.optimizer)
+    def on_train_begin(self, logs: Logs = None) -> None:
+        self._epoch_start = self.step = steps_done(self.model.optimizer)
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
         self._epoch_start = self.step
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
         before, self.step = self.step, self._epoch_start + batch + 1
         self.on_steps(before, self.step, logs)
 
-    def on_steps(self, before, step, logs):
-        """Called after the updates (before, step], one or steps_per_execution of them."""
+    def on_steps(self, before: int, step: int, logs: Logs) -> None:
+        """Called after the steps (before, step]: one, or steps_per_execution of them."""
 
 
-def crosses(before, step, every):
-    """True where a multiple of `every` lies in (before, step]."""
+def crosses(before: int, step: int, every: int) -> bool:
+    """Whether a multiple of `every` lies in (before, step]; False where `every` is 0."""
     return every > 0 and step // every > before // every
 
 
-def updates_done(optimizer):
-    """The number of updates that an optimizer has made, whatever the strategy."""
+def steps_done(optimizer: tf_keras.optimizers.Optimizer) -> int:
+    """The number of steps that an optimizer has made, under any strategy."""
     return int(optimizer.iterations.numpy())

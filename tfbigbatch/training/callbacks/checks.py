@@ -1,15 +1,19 @@
-"""Stops a run whose task says that something is wrong, such as data of which too much is bad."""
+"""Stops a run when a check of its task fails, as where too many records are bad."""
 
-from tfbigbatch.training.callbacks.base import StepCallback
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tfbigbatch.training.callbacks.base import Logs, StepCallback
 
 
 class Checks(StepCallback):
-    """Calls each of `checks` after every loop of updates; one that finds something wrong raises."""
+    """Calls each of `checks` after every loop of steps; one that fails raises."""
 
-    def __init__(self, checks):
+    def __init__(self, checks: Sequence[Callable[[], None]]) -> None:
         super().__init__()
         self._checks = checks
 
-    def on_steps(self, before, step, logs):
+    def on_steps(self, before: int, step: int, logs: Logs) -> None:
         for check in self._checks:
             check()

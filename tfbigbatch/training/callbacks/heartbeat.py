@@ -1,31 +1,35 @@
-"""Tells a watchdog that a run goes on."""
+"""Reports progress to a watchdog."""
 
-from tfbigbatch.training.callbacks.base import StepCallback
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tfbigbatch.training.callbacks.base import Logs, StepCallback
 
 
-class SayAlive(StepCallback):
-    """Calls a function with words for what was done last, after every update, evaluated batch and evaluation.
+class Heartbeat(StepCallback):
+    """Calls a function with what was done after every step, evaluated batch and evaluation.
 
     Args:
-      alive: function of a string, such as `cluster.watchdog.Watchdog.heartbeat`.
+      heartbeat: callable(str), such as `cluster.watchdog.Watchdog.heartbeat`.
     """
 
-    def __init__(self, alive):
+    def __init__(self, heartbeat: Callable[[str], None]) -> None:
         super().__init__()
-        self._alive = alive
+        self._heartbeat = heartbeat
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: Logs = None) -> None:
         super().on_train_begin(logs)
-        self._alive(f"update {self.step:,}")
+        self._heartbeat(f"step {self.step:,}")
 
-    def on_steps(self, before, step, logs):
-        self._alive(f"update {step:,}")
+    def on_steps(self, before: int, step: int, logs: Logs) -> None:
+        self._heartbeat(f"step {step:,}")
 
-    def on_epoch_end(self, epoch, logs=None):
-        self._alive(f"what follows update {self.step:,}")
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
+        self._heartbeat(f"evaluation or checkpoint after step {self.step:,}")
 
-    def on_test_batch_end(self, batch, logs=None):
-        self._alive(f"evaluated batch {batch + 1:,}")
+    def on_test_batch_end(self, batch: int, logs: Logs = None) -> None:
+        self._heartbeat(f"evaluated batch {batch + 1:,}")
 
-    def on_predict_batch_end(self, batch, logs=None):
-        self._alive(f"evaluated batch {batch + 1:,}")
+    def on_predict_batch_end(self, batch: int, logs: Logs = None) -> None:
+        self.on_test_batch_end(batch, logs)

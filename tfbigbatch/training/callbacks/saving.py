@@ -1,29 +1,31 @@
-"""Checkpoints in the course of a run."""
+"""Checkpoints during training."""
 
-from tfbigbatch.training.callbacks.base import StepCallback, crosses
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tfbigbatch.training.callbacks.base import Logs, StepCallback, crosses
+from tfbigbatch.training.checkpoints import Checkpoints
 
 
 class SaveCheckpoints(StepCallback):
-    """Saves at the end of `fit`'s epochs that reach a multiple of `every`, or are the run's last.
+    """Saves at the end of `fit`'s epochs that reach a multiple of `every`, or are the last of the run.
 
     Args:
-      checkpoints: Checkpoints.
-      every, last_step: in updates.
+      checkpoints: what saves.
+      every, last_step: in steps.
       saved: called with the step after each save.
     """
 
-    def __init__(self, checkpoints, *, every, last_step, saved):
+    def __init__(self, checkpoints: Checkpoints, *, every: int, last_step: int, saved: Callable[[int], Any]) -> None:
         super().__init__()
         self._checkpoints = checkpoints
         self._every = every
         self._last_step = last_step
         self._saved = saved
 
-    def on_steps(self, before, step, logs):
-        # Of the last one, which may be written while training goes on.
-        self._checkpoints.check()
-
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         last = self.step == self._last_step or self.model.stop_training
         if last or crosses(self._epoch_start, self.step, self._every):
             self._checkpoints.save(self.step)

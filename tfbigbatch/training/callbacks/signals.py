@@ -1,117 +1,114 @@
-"""Stopping on request, with nothing lost."""
+"""Stops a run on a signal or a preemption notice, after saving it."""
 
+from __future__ import annotations
+
+import contextlib
 import signal
-import threading
+import types
+from collections.abc import Callable
 
 import tf_keras
 
 from tfbigbatch.errors import Preempted
-from tfbigbatch.training.callbacks.base import StepCallback, crosses
+from tfbigbatch.training.callbacks.base import Logs, StepCallback, crosses
+from tfbigbatch.training.checkpoints import Checkpoints
+from tfbigbatch.utils.signals import handling_signals
 
-_ENDS = (signal.SIGTERM, signal.SIGINT)
-# How often the workers of a cluster ask each other while they evaluate.
+_TERMINATING = (signal.SIGTERM, signal.SIGINT)
+# How often the workers of a cluster agree on stopping while they evaluate.
 _EVALUATED_BATCHES = 10
 
 
 class StopOnSignal(StepCallback):
-    """On SIGTERM, Ctrl-C or SIGUSR1: finishes the update in flight, saves, and raises Preempted.
+    """On SIGTERM, Ctrl-C, SIGUSR1 or a preemption notice: finishes the current step, saves, and raises Preempted.
 
-    A second SIGTERM or Ctrl-C interrupts at once; SIGUSR1 is but a warning, as Slurm sends one a while before. The
-    workers of a cluster ask each other every few updates whether any was told to stop, and all stop after the same one.
+    A second SIGTERM or Ctrl-C interrupts at once. SIGUSR1 (Slurm's early warning) and preemption notices do not count
+    towards it. The workers of a cluster agree every few steps whether one of them was asked to stop, and all stop
+    after the same step.
 
     Args:
-      checkpoints: Checkpoints.
-      agree: None in one process; else a function of whether this worker wants to stop, that returns whether any does.
-      every: with `agree`, how often the workers ask, in updates.
+      checkpoints: what saves.
+      agree: None in one process; in a cluster, a function of whether this worker is to stop, that returns whether any
+        worker is.
+      every: with `agree`, how often the workers agree, in steps.
     """
 
-    def __init__(self, checkpoints, agree=None, every=1):
+    def __init__(self, checkpoints: Checkpoints, agree: Callable[[bool], bool] | None = None, every: int = 1) -> None:
         super().__init__()
         self._checkpoints = checkpoints
         self._agree = agree
         self._every = every
         self._requested = False
-        self._told_to_end = False
-        self._why = "on request"
-        self._previous = {}
+        self._terminating = False
+        self._reason = "on request"
+        self._handling = contextlib.ExitStack()
 
-    def __enter__(self):
-        if threading.current_thread() is threading.main_thread():
-            for number in (*_ENDS, signal.SIGUSR1):
-                self._previous[number] = signal.signal(number, self._request)
+    def __enter__(self) -> StopOnSignal:
+        self._handling.enter_context(handling_signals((*_TERMINATING, signal.SIGUSR1), self._on_signal))
         return self
 
-    def __exit__(self, *unused):
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
+    def __exit__(self, *unused: object) -> None:
+        self._handling.close()
 
-    def request(self, why):
-        """Asks for a stop as SIGUSR1 does, from any thread.
-
-        Args:
-          why: in words, for the message.
-        """
-        self._why = f"since {why},"
+    def request(self, reason: str) -> None:
+        """Requests a stop, from any thread; `reason` is for the message."""
+        self._reason = f"since {reason},"
         self._requested = True
 
-    def _request(self, number, frame):
-        if number in _ENDS and self._told_to_end:
+    def _on_signal(self, number: int, frame: types.FrameType | None) -> None:
+        if number in _TERMINATING and self._terminating:
             raise KeyboardInterrupt
-        self._told_to_end |= number in _ENDS
+        self._terminating |= number in _TERMINATING
         self._requested = True
 
     @property
-    def in_evaluation(self):
-        """A callback for `evaluate` and `predict`: there it stops between two batches, and leaves the rest undone."""
+    def in_evaluation(self) -> tf_keras.callbacks.Callback:
+        """A callback for `evaluate` and `predict`: stops between two batches, and leaves the evaluation unfinished."""
         return _InEvaluation(self)
 
-    def on_steps(self, before, step, logs):
-        # At the end of an interval the other callbacks still have their word.
+    def on_steps(self, before: int, step: int, logs: Logs) -> None:
+        # At the end of an interval the other callbacks are called first.
         if step - self._epoch_start < self.params["steps"]:
-            self.stop_if_asked(before, step, self._every)
+            self.stop_if_requested(before, step, self._every)
 
-    def on_epoch_end(self, epoch, logs=None):
-        self.stop_if_asked()
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
+        self.stop_if_requested()
 
-    def stop_if_asked(self, before=0, now=1, every=1):
-        """Saves and raises Preempted where a stop was asked for.
+    def stop_if_requested(self, before: int = 0, now: int = 1, every: int = 1) -> None:
+        """Saves and raises Preempted where a stop was requested.
 
-        A cluster's workers all call it alike, after the updates or batches (before, now], and ask each other once in
-        `every` of them: each time, where nothing is said.
+        All workers of a cluster call it after the same steps or batches (before, now], and agree once in `every` of
+        them; at each call by default.
         """
         if self._agree is None:
-            asked = self._requested
+            stop = self._requested
         else:
-            asked = crosses(before, now, every) and self._agree(self._requested)
-        if asked:
-            self._stop()
-
-    def _stop(self):
-        self._checkpoints.save(self.step)
-        self._checkpoints.wait()
-        raise Preempted(
-            f"stopped {self._why} after step {self.step:,}, and saved; the same command goes on from there."
-        )
+            stop = crosses(before, now, every) and self._agree(self._requested)
+        if stop:
+            self._checkpoints.save(self.step)
+            raise Preempted(
+                f"stopped {self._reason} after step {self.step:,}, and saved; the same command goes on from there."
+            )
 
 
 class _InEvaluation(tf_keras.callbacks.Callback):
-    """Of its own, since Keras gives a callback the parameters of the loop that it is in: here `evaluate`'s."""
+    """A separate callback, because Keras gives a callback the parameters of the loop that it is in."""
 
     _supports_tf_logs = True
 
-    def __init__(self, stop):
+    def __init__(self, stop: StopOnSignal) -> None:
         super().__init__()
         self._stop = stop
         self._batches = 0
 
-    def on_test_begin(self, logs=None):
+    def on_test_begin(self, logs: Logs = None) -> None:
         self._batches = 0
-        self._stop.stop_if_asked()
+        self._stop.stop_if_requested()
 
     on_predict_begin = on_test_begin
 
-    def on_test_batch_end(self, batch, logs=None):
+    def on_test_batch_end(self, batch: int, logs: Logs = None) -> None:
         self._batches += 1
-        self._stop.stop_if_asked(self._batches - 1, self._batches, _EVALUATED_BATCHES)
+        self._stop.stop_if_requested(self._batches - 1, self._batches, _EVALUATED_BATCHES)
 
     on_predict_batch_end = on_test_batch_end

@@ -1,4 +1,6 @@
-"""Training scalars every so many updates."""
+"""Training metrics and throughput, written once in a window of steps."""
+
+from __future__ import annotations
 
 import time
 
@@ -6,26 +8,36 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from tfbigbatch.training.callbacks.base import StepCallback, crosses
+from tfbigbatch.runs.metrics_log import MetricsLog
+from tfbigbatch.training.callbacks.base import Logs, StepCallback, crosses
 
 
 class StepMetrics(StepCallback):
-    """Writes training scalars every so many updates: the mean of each metric over the window.
+    """Writes training scalars every so many steps: the mean of each metric over the window.
 
     It resets the model's metrics after each window, so Keras' own epoch logs are of the last
     window only. Also written: learning_rate, epoch and examples_per_second, and for texts
     tokens_per_second.
 
     Args:
-      log: MetricsLog.
-      every: window in updates.
-      batch_size: examples in one update.
+      log: where they are written.
+      every: window in steps.
+      batch_size: examples in one step.
       dataset_size: examples in one epoch.
-      tokens_per_example: None where an example is not of tokens.
-      first_step: the update that the epochs are counted from.
+      tokens_per_example: None where an example is not a text.
+      first_step: the step from which epochs are counted.
     """
 
-    def __init__(self, log, *, every, batch_size, dataset_size, tokens_per_example=None, first_step=0):
+    def __init__(
+        self,
+        log: MetricsLog,
+        *,
+        every: int,
+        batch_size: int,
+        dataset_size: int,
+        tokens_per_example: int | None = None,
+        first_step: int = 0,
+    ) -> None:
         super().__init__()
         self._log = log
         self._every = every
@@ -34,23 +46,23 @@ class StepMetrics(StepCallback):
         self._tokens_per_example = tokens_per_example
         self._first_step = first_step
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
         super().on_epoch_begin(epoch, logs)
         self._restart_window()
 
-    def on_steps(self, before, step, logs):
+    def on_steps(self, before: int, step: int, logs: Logs) -> None:
         if crosses(before, step, self._every):
             self._write(logs)
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         if self.step > self._window_start:
             self._write(logs)
 
-    def _restart_window(self):
+    def _restart_window(self) -> None:
         self._window_start, self._window_time = self.step, time.perf_counter()
 
-    def _write(self, logs):
-        scalars = {name: float(value) for name, value in logs.items()}
+    def _write(self, logs: Logs) -> None:
+        scalars = {name: float(value) for name, value in (logs or {}).items()}
         examples = (self.step - self._window_start) * self._batch_size
         scalars["examples_per_second"] = examples / (time.perf_counter() - self._window_time)
         if self._tokens_per_example:
@@ -62,12 +74,13 @@ class StepMetrics(StepCallback):
         self._restart_window()
 
 
-def learning_rate_at(optimizer, step):
-    """The rate that update number `step` (from 0) used."""
-    # Loss scaling wraps the optimizer that holds the schedule.
-    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-    rate = getattr(optimizer, "_learning_rate", None)
-    if isinstance(rate, tf_keras.optimizers.schedules.LearningRateSchedule):
-        # Of NumPy: TensorFlow keeps every Python number that it has made a tensor of.
-        return float(rate(tf.constant(np.int64(step))))
+def learning_rate_at(optimizer: tf_keras.optimizers.Optimizer, step: int) -> float:
+    """The learning rate of step number `step` (from 0)."""
+    if isinstance(optimizer, tf_keras.mixed_precision.LossScaleOptimizer):
+        optimizer = optimizer.inner_optimizer
+    # Keras' public `learning_rate` is the value of the latest step; a legacy optimizer has no such attribute.
+    learning_rate = getattr(optimizer, "_learning_rate", None)
+    if isinstance(learning_rate, tf_keras.optimizers.schedules.LearningRateSchedule):
+        # A NumPy number: TensorFlow keeps every Python number that it made a tensor of.
+        return float(learning_rate(tf.constant(np.int64(step))))
     return float(tf.convert_to_tensor(optimizer.learning_rate))

@@ -1,12 +1,16 @@
-"""The log of a run in MLPerf's format; what its rules want to know of a run is in mlperf_rules.py.
+"""The log of a run in MLPerf's format; the values that the rules ask for are in rules.py.
 
 mlperf-logging writes it, and its compliance checker accepts it:
 
     python -m mlperf_logging.compliance_checker --ruleset 4.0.0 FILE        5.0.0 for BERT, 0.7.0 for GNMT
 """
 
+from __future__ import annotations
+
 import logging
 import os
+from collections.abc import Mapping
+from typing import Any
 
 from tfbigbatch.errors import InputError
 
@@ -14,18 +18,18 @@ from tfbigbatch.errors import InputError
 class MLPerfLog:
     """Writes the events of a run.
 
-    A resumed run goes on with the file that it finds: the rules know no resume, so such a log is no submission.
+    A resumed run appends to the file: the rules have no resume, so such a log is not a submission.
 
     Args:
       path: the file.
-      metric: the evaluated metric that is MLPerf's accuracy.
-      unit: its value that the rules count as 1.
+      metric: the metric that is MLPerf's accuracy.
+      unit: the value of the metric that the rules count as 1.
 
     Raises:
       ValueError: mlperf-logging is not installed, or the file cannot be written.
     """
 
-    def __init__(self, path, metric, unit=1.0):
+    def __init__(self, path: str, metric: str, unit: float = 1.0) -> None:
         try:
             from mlperf_logging.mllog.mllog import MLLogger
         except ImportError:
@@ -43,22 +47,23 @@ class MLPerfLog:
             logger, root_dir=os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(__file__))))
         )
         self._metric, self._unit = metric, unit
-        # Known once the run begins.
-        self._steps_in_epoch = self._evaluate_every = self._block = None
+        # Set by `start`.
+        self._steps_in_epoch, self._evaluate_every = 1.0, 0
+        self._block: dict[str, float] = {}
 
-    def init(self):
-        """The preparations of the run begin."""
+    def init(self) -> None:
+        """The preparation of the run begins."""
         self._log.event("cache_clear", True)
         self._log.start("init_start")
 
-    def start(self, values, *, step, steps_in_epoch, evaluate_every):
+    def start(self, values: Mapping[str, Any], *, step: int, steps_in_epoch: float, evaluate_every: int) -> None:
         """The run begins.
 
         Args:
-          values: `mlperf_rules.settings`.
-          step: updates that were done before.
-          steps_in_epoch: updates in an epoch, a float.
-          evaluate_every: updates from one evaluation to the next.
+          values: from `rules.settings`.
+          step: steps done before.
+          steps_in_epoch: steps in an epoch.
+          evaluate_every: steps between two evaluations.
         """
         for key, value in values.items():
             self._log.event(key, value)
@@ -67,25 +72,25 @@ class MLPerfLog:
         self._steps_in_epoch, self._evaluate_every = steps_in_epoch, evaluate_every
         self._begin_block(step)
 
-    def evaluation_begins(self, step):
-        """After update `step`."""
+    def evaluation_begins(self, step: int) -> None:
+        """The evaluation after `step` begins."""
         self._log.end("block_stop", metadata=self._block)
         self._log.start("eval_start", metadata={"epoch_num": self._epochs(step)})
 
-    def evaluation_ends(self, step, metrics, goes_on):
-        """With `metrics`; `goes_on` tells whether the run does."""
+    def evaluation_ends(self, step: int, metrics: Mapping[str, float], run_ends: bool) -> None:
+        """The evaluation after `step` gave `metrics`; `run_ends` where it is the last."""
         at = {"epoch_num": self._epochs(step)}
         self._log.event("eval_accuracy", metrics[self._metric] / self._unit, metadata=at)
         self._log.end("eval_stop", metadata=at)
-        if goes_on:
+        if not run_ends:
             self._begin_block(step)
 
-    def stop(self, reached):
-        """The run ends, and the file is closed; `reached` tells whether the target was."""
+    def stop(self, reached: bool) -> None:
+        """The run ends, with its target reached or not; closes the file."""
         self._log.end("run_stop", metadata={"status": "success" if reached else "aborted"})
         self._file.close()
 
-    def _begin_block(self, step):
+    def _begin_block(self, step: int) -> None:
         # The rules count epochs from 1.
         self._block = {
             "first_epoch_num": self._epochs(step) + 1,
@@ -93,5 +98,5 @@ class MLPerfLog:
         }
         self._log.start("block_start", metadata=self._block)
 
-    def _epochs(self, step):
+    def _epochs(self, step: int) -> float:
         return round(step / self._steps_in_epoch, 2)

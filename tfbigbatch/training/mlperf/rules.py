@@ -1,14 +1,21 @@
-"""What MLPerf Training's rules ask of a run, and want to know of it: ResNet with LARS, BERT with LAMB, GNMT with Adam.
+"""MLPerf Training's rules: which runs they allow, and the settings that a log reports.
 
-ResNet's are those of 4.0.0, BERT's of 5.0.0 and GNMT's of 0.7.0, the last rules that have them.
+ResNet with LARS by the rules of 4.0.0, BERT with LAMB by 5.0.0, GNMT with Adam by 0.7.0: the last that have them.
 """
 
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import ml_collections
+
 from tfbigbatch.errors import InputError
+from tfbigbatch.scaling import Recipe
 from tfbigbatch.schedules import decays
 
 
-def check(config):
-    """Raises where a run cannot be logged by the rules.
+def check(config: ml_collections.ConfigDict) -> None:
+    """Checks that a run can be logged by the rules.
 
     Raises:
       ValueError: it is neither ResNet with LARS and MLPerf's decay, nor BERT with LAMB and a linear decay, nor GNMT
@@ -31,18 +38,20 @@ def check(config):
         _check_gnmt(config)
 
 
-def unit(task):
-    """The value of the task's metric that the rules count as 1: they know BLEU as a share, and the task in percent."""
+def unit(task: str) -> float:
+    """The value of a task's metric that the rules count as 1: they have BLEU as a fraction, the task in percent."""
     return _BENCHMARKS[task].unit
 
 
-def settings(config, recipe, task, held_out, replicas):
-    """What the rules want to know of a run: dictionary from the log's keys to values.
+def settings(
+    config: ml_collections.ConfigDict, recipe: Recipe, task: Any, held_out: Any, replicas: int
+) -> dict[str, Any]:
+    """The settings that the rules ask for, by the log's keys.
 
     Args:
-      config: the run's, that `check` accepts.
-      recipe: `scaling.Recipe` at the run's own batch.
-      task, held_out: the task, and the set that it is evaluated on.
+      config: the run's, accepted by `check`.
+      recipe: at the run's own batch.
+      task, held_out: the task, and the split that it is evaluated on.
       replicas: in sync.
     """
     return {
@@ -53,13 +62,31 @@ def settings(config, recipe, task, held_out, replicas):
         "gradient_accumulation_steps": config.accumulation_steps,
         "train_samples": len(task.train),
         "eval_samples": len(held_out),
-        **_BENCHMARKS[config.task].of_the_recipe(config, recipe, task, replicas),
+        **_BENCHMARKS[config.task].settings(config, recipe, task, replicas),
     }
 
 
-class _ResNet:
+class _Benchmark:
+    """A benchmark's rules.
+
+    Attributes:
+      name: of the benchmark, in a log.
+      unit: the value of the task's metric that the rules count as 1.
+      wanted: (dotted field, what its value starts with, an experiment that has it).
+    """
+
+    name: ClassVar[str]
+    unit: ClassVar[float] = 1.0
+    wanted: ClassVar[tuple[tuple[str, str, str], ...]]
+
+    @staticmethod
+    def settings(config: ml_collections.ConfigDict, recipe: Recipe, task: Any, replicas: int) -> dict[str, Any]:
+        """The benchmark's own settings in a log."""
+        raise NotImplementedError
+
+
+class _ResNet(_Benchmark):
     name = "resnet"
-    unit = 1.0
     _EXAMPLE = "experiments/imagenet/resnet50_lars.py:4k"
     wanted = (
         ("model.name", "resnet", _EXAMPLE),
@@ -68,7 +95,7 @@ class _ResNet:
     )
 
     @staticmethod
-    def of_the_recipe(config, recipe, task, replicas):
+    def settings(config: ml_collections.ConfigDict, recipe: Recipe, task: Any, replicas: int) -> dict[str, Any]:
         examples = task.train.examples_in_epoch(config.batch_size)
         optimizer = config.optimizer
         span = config.batch_size // config.accumulation_steps
@@ -78,7 +105,7 @@ class _ResNet:
             "lars_opt_base_learning_rate": recipe.learning_rate,
             "lars_opt_end_learning_rate": 1e-4,
             "lars_opt_learning_rate_decay_poly_power": 2,
-            # By the rules' own count, one more than there are after the warm-up.
+            # By the rules' count, one more than the steps after the warm-up.
             "lars_opt_learning_rate_decay_steps": recipe.total_steps(examples) - recipe.warmup_steps(examples) + 1,
             "lars_opt_learning_rate_warmup_epochs": recipe.warmup_epochs,
             "lars_opt_momentum": optimizer.get("momentum", 0.9),
@@ -87,9 +114,8 @@ class _ResNet:
         }
 
 
-class _Bert:
+class _Bert(_Benchmark):
     name = "bert"
-    unit = 1.0
     _EXAMPLE = "experiments/bert/mlperf.py:4k"
     wanted = (
         ("model.name", "bert", _EXAMPLE),
@@ -98,7 +124,7 @@ class _Bert:
     )
 
     @staticmethod
-    def of_the_recipe(config, recipe, task, replicas):
+    def settings(config: ml_collections.ConfigDict, recipe: Recipe, task: Any, replicas: int) -> dict[str, Any]:
         del replicas
         examples = task.train.examples_in_epoch(config.batch_size)
         optimizer = config.optimizer
@@ -117,7 +143,7 @@ class _Bert:
         }
 
 
-class _Gnmt:
+class _Gnmt(_Benchmark):
     name = "gnmt"
     unit = 100.0
     _EXAMPLE = "experiments/wmt/gnmt_mlperf.py:1k"
@@ -129,7 +155,7 @@ class _Gnmt:
     )
 
     @staticmethod
-    def of_the_recipe(config, recipe, task, replicas):
+    def settings(config: ml_collections.ConfigDict, recipe: Recipe, task: Any, replicas: int) -> dict[str, Any]:
         del replicas
         examples = task.train.examples_in_epoch(config.batch_size)
         schedule = config.schedule
@@ -139,7 +165,7 @@ class _Gnmt:
         return {
             "opt_name": "adam",
             "opt_base_learning_rate": recipe.learning_rate,
-            # The alternatives to tensorflow/nmt's own schedule: an exponential rise, and halvings.
+            # The alternatives to tensorflow/nmt's schedule: an exponential warm-up, and halvings.
             "opt_learning_rate_alt_warmup_func": True,
             "opt_learning_rate_alt_decay_func": True,
             "opt_learning_rate_warmup_steps": recipe.warmup_steps(examples),
@@ -147,13 +173,13 @@ class _Gnmt:
             "opt_learning_rate_decay_interval": halvings[1] - halvings[0],
             "opt_learning_rate_decay_steps": len(halvings),
             "opt_learning_rate_decay_factor": 0.5,
-            # The rules count a sentence's begin and end; a shape has one of them.
+            # The rules count a sentence's start and end tokens; a shape has one of them.
             "max_sequence_length": max(task.train.shapes[-1]) + 1,
         }
 
 
-def _check_gnmt(config):
-    """What the rules of gnmt ask for beside names."""
+def _check_gnmt(config: ml_collections.ConfigDict) -> None:
+    """What the rules of GNMT require besides names."""
     for field, given, fine, expected in (
         ("optimizer.weight_decay", config.optimizer.get("weight_decay"), 0.0, "0.0: Adam, and not AdamW"),
         ("data.lowercase", config.data.lowercase, True, "True: BLEU in lower case"),
@@ -163,4 +189,4 @@ def _check_gnmt(config):
             raise InputError(f"--mlperf_log: {field}={given!r}; the rules of gnmt ask for {expected}.")
 
 
-_BENCHMARKS = {"image_classification": _ResNet, "bert_pretraining": _Bert, "gnmt": _Gnmt}
+_BENCHMARKS: dict[str, type[_Benchmark]] = {"image_classification": _ResNet, "bert_pretraining": _Bert, "gnmt": _Gnmt}

@@ -6,8 +6,7 @@ import time
 import pytest
 import tensorflow as tf
 
-from tfbigbatch.training import tpu
-from tfbigbatch.training.strategy import choose
+from tfbigbatch.training import strategy
 
 
 @pytest.fixture
@@ -22,25 +21,25 @@ def asked(monkeypatch):
     def record(name, result=None):
         return lambda *arguments: found.append((name, *(type(each).__name__ for each in arguments))) or result
 
-    monkeypatch.setattr(tpu, "_has_chips", lambda: True)
+    monkeypatch.setattr(strategy, "_has_chips", lambda: True)
     monkeypatch.setattr(tf.distribute.cluster_resolver, "TPUClusterResolver", Resolver)
     monkeypatch.setattr(tf.config, "experimental_connect_to_cluster", record("connect"))
     monkeypatch.setattr(tf.tpu.experimental, "initialize_tpu_system", record("initialize"))
     monkeypatch.setattr(tf.distribute, "TPUStrategy", record("strategy", result="the strategy"))
-    tpu.tpu_strategy.cache_clear()
+    strategy.tpu_strategy.cache_clear()
     yield found
-    tpu.tpu_strategy.cache_clear()
+    strategy.tpu_strategy.cache_clear()
 
 
 def test_a_local_tpu_is_not_connected_to(asked):
-    assert choose("tpu", "local") == ("the strategy", "tpu local")
+    assert strategy.choose("tpu", "local") == ("the strategy", "tpu local")
     assert asked == [("resolver", {"tpu": "local"}), ("initialize", "Resolver"), ("strategy", "Resolver")]
 
 
 def test_another_machines_tpu_is_connected_to_and_initialised_once(asked):
     with socket.create_server(("127.0.0.1", 0)) as server:
         name = f"grpc://127.0.0.1:{server.getsockname()[1]}"
-        assert choose("auto", name)[0] == choose("auto", name)[0] == "the strategy"
+        assert strategy.choose("auto", name)[0] == strategy.choose("auto", name)[0] == "the strategy"
     assert [each[0] for each in asked] == ["resolver", "connect", "initialize", "strategy"]
     assert asked[0] == ("resolver", {"tpu": name})
 
@@ -51,7 +50,7 @@ def test_what_tensorflow_says_is_told(asked, monkeypatch):
 
     monkeypatch.setattr(tf.tpu.experimental, "initialize_tpu_system", fail)
     with pytest.raises(ValueError, match=r"--tpu=local: no TPU answers under this name \(TPU platform not available\)"):
-        choose("tpu", "local")
+        strategy.choose("tpu", "local")
 
 
 def free_port():
@@ -63,8 +62,8 @@ def free_port():
 def test_no_tpu_is_an_error_within_seconds(kind, monkeypatch):
     port = free_port()
     monkeypatch.setenv("GCE_METADATA_IP", f"127.0.0.1:{port}")
-    monkeypatch.setattr(tpu, "_DEVICES", ())
-    monkeypatch.setattr(tpu, "_VENDORS", "/nowhere/*")
+    monkeypatch.setattr(strategy, "_DEVICES", ())
+    monkeypatch.setattr(strategy, "_VENDORS", "/nowhere/*")
     name, said = {
         "local": ("local", "no TPU chip"),
         "name": ("my-pod", "this machine is not on it"),
@@ -72,15 +71,15 @@ def test_no_tpu_is_an_error_within_seconds(kind, monkeypatch):
     }[kind]
     started = time.perf_counter()
     with pytest.raises(ValueError, match=f"--tpu={name}: no TPU answers.*{said}.*docs/tpu.md"):
-        choose("tpu", name)
+        strategy.choose("tpu", name)
     assert time.perf_counter() - started < 5.0
 
 
 def test_chips_are_known_by_their_maker(tmp_path, monkeypatch):
-    monkeypatch.setattr(tpu, "_DEVICES", ())
-    monkeypatch.setattr(tpu, "_VENDORS", str(tmp_path / "*" / "vendor"))
+    monkeypatch.setattr(strategy, "_DEVICES", ())
+    monkeypatch.setattr(strategy, "_VENDORS", str(tmp_path / "*" / "vendor"))
     for name, maker in (("0", "0x8086"), ("1", "0x1ae0")):
-        assert not tpu._has_chips()
+        assert not strategy._has_chips()
         (tmp_path / name).mkdir()
         (tmp_path / name / "vendor").write_text(f"{maker}\n")
-    assert tpu._has_chips()
+    assert strategy._has_chips()

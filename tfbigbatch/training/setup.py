@@ -1,0 +1,339 @@
+"""The five parts of a run, built in the order of its banner: machine, directory, plan, model, resume."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import ml_collections
+import tensorflow as tf
+import tf_keras
+
+from tfbigbatch import scaling, tasks
+from tfbigbatch.errors import InputError
+from tfbigbatch.runs import run_directory
+from tfbigbatch.runs.metric import Metric
+from tfbigbatch.runs.metrics_log import MetricsLog
+from tfbigbatch.runs.resume_rules import may_change
+from tfbigbatch.tasks.base import Task
+from tfbigbatch.training import phases as run_phases
+from tfbigbatch.training import strategy as strategies
+from tfbigbatch.training.build import compiled_model
+from tfbigbatch.training.checkpoints import CheckpointPart, Checkpoints
+from tfbigbatch.training.config_checks import check_fields
+from tfbigbatch.training.instruments import RunInstruments, check_instruments
+from tfbigbatch.training.mlperf import rules
+from tfbigbatch.training.mlperf.log import MLPerfLog
+from tfbigbatch.training.options import MODES, RunOptions
+from tfbigbatch.training.phases import Phase
+from tfbigbatch.training.rollbacks import Rollbacks
+from tfbigbatch.training.train_step import TrainingModel
+
+# ---- 1. The machine ---------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """The devices of a run, and the role of this process among its workers.
+
+    Attributes:
+      strategy: of all replicas.
+      description: what was chosen and why, for the banner.
+      is_chief: whether this process writes the run directory.
+      jit_compile: whether Keras compiles the training step.
+    """
+
+    strategy: tf.distribute.Strategy
+    description: str
+    is_chief: bool
+    jit_compile: bool
+
+    @property
+    def replicas(self) -> int:
+        """Replicas in sync, over all workers."""
+        return int(self.strategy.num_replicas_in_sync)
+
+    @property
+    def is_multi_worker(self) -> bool:
+        """Whether several processes train together."""
+        return strategies.is_multi_worker(self.strategy)
+
+    def agree(self, wanted: bool) -> bool:
+        """Whether `wanted` is true on any worker; every worker calls it."""
+        return strategies.any_worker(self.strategy, wanted) if self.is_multi_worker else wanted
+
+    def say(self, line: str) -> None:
+        """Prints a line, in one process of a cluster."""
+        if self.is_chief:
+            print(line, flush=True)
+
+
+def prepare_machine(options: RunOptions) -> Machine:
+    """Checks the options and the config, chooses the strategy, and sets Keras up.
+
+    Raises:
+      ValueError: an option or a field cannot be used, or not on these devices.
+    """
+    config = options.config
+    if options.mode not in MODES:
+        raise InputError(f"--mode={options.mode} is unknown; expected one of {', '.join(MODES)}.")
+    check_fields(config)
+    if options.mlperf_log:
+        rules.check(config)
+        if options.mode != "train_and_eval":
+            raise InputError(
+                f"--mlperf_log: its rules ask for evaluations; expected --mode=train_and_eval, not {options.mode}."
+            )
+    strategy, description = strategies.choose(options.strategy_name, options.tpu, config.simulated_replicas)
+    options.heartbeat("the start of all workers")
+    jit_compile = config.jit_compile and not strategies.is_tpu(strategy)
+    if jit_compile and strategy.num_replicas_in_sync > 1:
+        raise InputError(
+            "jit_compile=True: TensorFlow compiles a training step on one device only, and "
+            f"--strategy={options.strategy_name} has {strategy.num_replicas_in_sync} replicas. Leave it False; "
+            "optimizer.jit_compile works anywhere."
+        )
+    if tasks.get(config.task).has_scores and strategies.is_multi_worker(strategy):
+        raise InputError(
+            f"--strategy={options.strategy_name}: task {config.task} is scored by all outputs together, in one "
+            "process. Train on one machine, with --strategy=mirrored or one_device and no TF_CONFIG."
+        )
+    _set_up_keras(config)
+    return Machine(strategy, description, strategies.is_chief(strategy), jit_compile)
+
+
+def _set_up_keras(config: ml_collections.ConfigDict) -> None:
+    tf_keras.backend.clear_session()
+    # Dropout and initialisers then draw from generator variables, which our checkpoints hold.
+    tf_keras.backend.experimental.enable_tf_random_generator()
+    tf_keras.utils.set_random_seed(config.seed)
+    if config.deterministic:
+        tf.config.experimental.enable_op_determinism()
+    precision = config.mixed_precision
+    tf_keras.mixed_precision.set_global_policy(precision if precision == "float32" else f"mixed_{precision}")
+
+
+# ---- 2. The run directory ---------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Directory:
+    """The run directory as the run finds it.
+
+    Attributes:
+      files: reads and writes its files.
+      changed: lines on the config fields that differ from the run's start.
+      status: the content of status.json; {} before the first.
+    """
+
+    files: run_directory.RunDirectory
+    changed: Sequence[str]
+    status: dict[str, Any]
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run ended before."""
+        return self.status.get("status") == run_directory.DONE
+
+
+def check_directory(options: RunOptions, machine: Machine) -> Directory:
+    """Checks that the directory is new or of this config; writes nothing.
+
+    Raises:
+      ValueError: it holds a run of another config.
+    """
+    files = run_directory.RunDirectory(options.model_dir, machine.is_chief)
+    changed = files.check(options.config.to_dict(), but=may_change(options.config, options.mode))
+    return Directory(files, changed, files.status())
+
+
+# ---- 3. The task, its data and the plan -------------------------------------------------------
+
+_ASYNCHRONOUS = (
+    "warning    asynchronous_saving=True has no effect: checkpoints are written in the foreground. Set it to False, "
+    "and a longer checkpoint_every if saving takes too long."
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class RunPlan:
+    """What is trained, and for how long.
+
+    Attributes:
+      phases: in their order, one at least.
+      target: the metric that tells the quality of the run.
+      stop_at_target: its value at which the run ends; 0.0 for none.
+      last_step: the step after which this process stops, at most `total_steps`.
+      mlperf: MLPerf's log, or None.
+    """
+
+    phases: Sequence[Phase]
+    target: Metric
+    stop_at_target: float
+    last_step: int
+    mlperf: MLPerfLog | None
+
+    @property
+    def task(self) -> Task:
+        """The task on the data of the first phase."""
+        return self.phases[0].task
+
+    @property
+    def total_steps(self) -> int:
+        """Steps of the whole run."""
+        return self.phases[-1].last_step
+
+    def is_enough(self, metrics: dict[str, float]) -> bool:
+        """Whether an evaluation reached the target that ends the run."""
+        return bool(self.stop_at_target) and self.target.reaches(metrics[self.target.name], self.stop_at_target)
+
+
+def make_plan(options: RunOptions, machine: Machine, directory: Directory, rollbacks: Rollbacks) -> RunPlan:
+    """Reads the data, works out the batch arithmetic and the schedule, and prints the banner.
+
+    Raises:
+      ValueError: the data cannot be used, or the config with it.
+    """
+    config = options.config
+    target = Metric.of_task(config.task)
+    mlperf = None
+    if options.mlperf_log and machine.is_chief:
+        mlperf = MLPerfLog(options.mlperf_log, target.name, rules.unit(config.task))
+        mlperf.init()
+    phases = run_phases.phases_of(
+        rollbacks.slowed(config), functools.partial(_task, options), machine.replicas, rollbacks.skipped
+    )
+    if options.mlperf_log and len(phases) > 1:
+        raise InputError(f"--mlperf_log: its rules know no phases, and the run has {len(phases)}. Log each as a run.")
+    task, total_steps = phases[0].task, phases[-1].last_step
+    check_instruments(config, task.carries_state, machine.replicas)
+    directory.files.check_kept(task.run_files)
+    for line in (
+        f"task       {config.task}: {task.train.source}, {task.train.contents}",
+        f"strategy   {machine.description}",
+        *run_phases.lines(phases),
+        f"optimizer  {config.optimizer.get('name')}, {config.mixed_precision}",
+        *([f"score      {target.name}, {task.score_signature}"] if task.score_signature else []),
+        *rollbacks.lines(),
+        *([_ASYNCHRONOUS] if config.asynchronous_saving else []),
+        *(f"changed    since the run began: {line}" for line in directory.changed),
+    ):
+        machine.say(line)
+    last_step = min(total_steps, options.stop_after or total_steps)
+    return RunPlan(phases, target, config.stop_at_target, last_step, mlperf)
+
+
+def _task(options: RunOptions, phase: ml_collections.ConfigDict) -> Task:
+    return tasks.get(phase.task)(
+        model=phase.model.to_dict(),
+        data=phase.data.to_dict(),
+        data_dir=options.data_dir,
+        use_fake_data=options.use_fake_data,
+    )
+
+
+# ---- 4. Model and optimizer -------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class RunModel:
+    """The model and the objects that observe its steps.
+
+    Attributes:
+      keras: the compiled Keras model, with its optimizer built.
+      log: of the run's metrics.
+      date: the callback DATE, or None.
+      instruments: those that the config enables.
+    """
+
+    keras: TrainingModel
+    log: MetricsLog
+    date: tf_keras.callbacks.Callback | None
+    instruments: RunInstruments
+
+
+def build_model(options: RunOptions, machine: Machine, directory: Directory, plan: RunPlan) -> RunModel:
+    """Builds network, optimizer, DATE and instruments.
+
+    Raises:
+      ValueError: a field of the model or the optimizer cannot be used.
+    """
+    with machine.strategy.scope():
+        keras = compiled_model(options.config, plan.phases, jit_compile=machine.jit_compile)
+    log = MetricsLog(directory.files)
+    write = functools.partial(log.write, "train")
+    date = _date(options.config, plan, write) if options.config.date.enabled else None
+    return RunModel(keras, log, date, RunInstruments(options.config, keras, plan.task, write, options.model_dir))
+
+
+def _date(config: ml_collections.ConfigDict, plan: RunPlan, log: Any) -> tf_keras.callbacks.Callback:
+    """The callback DATE, on a probe of the run's first training examples."""
+    fields = config.date.to_dict()
+    micro_batch_size, micro_batches = fields.pop("micro_batch_size"), fields.pop("micro_batches")
+    use_noise, _ = fields.pop("use_noise"), fields.pop("enabled")
+    probe = plan.task.train.training_batches(
+        # Every worker measures the same probe.
+        tf.distribute.InputContext(),
+        batch_size=micro_batch_size,
+        seed=config.seed,
+        first_step=0,
+        last_step=micro_batches,
+    )
+    recipe = plan.phases[0].plan.tuned if use_noise else None
+    return scaling.keras2.DATE(probe=probe, recipe=recipe, batch_size=config.batch_size, log=log, **fields)
+
+
+# ---- 5. Resume --------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Start:
+    """Where the run starts.
+
+    Attributes:
+      checkpoints: saves and restores it.
+      step: steps done before; 0 for a new run.
+      seconds: training time before.
+    """
+
+    checkpoints: Checkpoints
+    step: int
+    seconds: float
+
+
+def resume(options: RunOptions, machine: Machine, directory: Directory, model: RunModel) -> Start:
+    """Restores the newest whole checkpoint: weights, optimizer, random generators and the step.
+
+    The position in the data and the rows of metrics follow from the step; see `trainer.Trainer`.
+
+    Raises:
+      ValueError: no checkpoint can be used.
+    """
+    worker = None if machine.is_chief else f".worker-{machine.strategy.cluster_resolver.task_id}"
+    parts = [*model.keras.checkpoint_parts(), model.instruments.checkpoint_part()]
+    if model.date is not None:
+        parts.append(CheckpointPart({"date": model.date.state}))
+    checkpoints = Checkpoints(
+        model.keras.network,
+        model.keras.optimizer,
+        directory.files.checkpoints,
+        keep=options.config.keep_checkpoints,
+        scratch=worker and os.path.join(options.model_dir, worker),
+        barrier=functools.partial(strategies.barrier, machine.strategy),
+        parts=parts,
+        heartbeat=options.heartbeat,
+    )
+    step = checkpoints.restore()
+    if step is None and not options.trains:
+        raise InputError(
+            f"--mode=eval: {options.model_dir} holds no checkpoint. Train first, or give another --model_dir."
+        )
+    for path, wrong in checkpoints.set_aside:
+        machine.say(f"warning    a newer checkpoint is damaged and was set aside as {path}: {wrong}")
+    if step is None:
+        return Start(checkpoints, 0, 0.0)
+    machine.say(f"resume     from the checkpoint of step {step:,}")
+    return Start(checkpoints, step, directory.status.get("seconds", 0.0))

@@ -1,0 +1,261 @@
+"""A training run: its parts, its loop, and how it ends."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+import tensorflow as tf
+import tf_keras
+
+from tfbigbatch.errors import DivergedError, Preempted
+from tfbigbatch.runs.run_directory import DIVERGED, DONE, PREEMPTED, RUNNING
+from tfbigbatch.training import callbacks as run_callbacks
+from tfbigbatch.training import phases as run_phases
+from tfbigbatch.training.callbacks.base import steps_done
+from tfbigbatch.training.evaluate import evaluate
+from tfbigbatch.training.mlperf import rules
+from tfbigbatch.training.options import RunOptions
+from tfbigbatch.training.phases import Phase
+from tfbigbatch.training.plan import fit_segments
+from tfbigbatch.training.rollbacks import RollBack, Rollbacks
+from tfbigbatch.training.setup import Directory, Machine, RunModel, RunPlan, Start
+
+Status = dict[str, Any]
+"""The content of status.json: status, step, total_steps, seconds, and at the end the metrics."""
+
+
+@dataclasses.dataclass
+class Trainer:
+    """A run with all that it consists of, ready to train or to evaluate.
+
+    The parts are what the five functions of `training.setup` return, in their order.
+    """
+
+    options: RunOptions
+    machine: Machine
+    directory: Directory
+    plan: RunPlan
+    model: RunModel
+    start: Start
+    rollbacks: Rollbacks
+
+    def __post_init__(self) -> None:
+        self._config = self.options.config
+        self._network = self.model.keras
+        self._heartbeat = run_callbacks.Heartbeat(self.options.heartbeat)
+        self._stop = run_callbacks.StopOnSignal(
+            self.start.checkpoints,
+            agree=self.machine.agree if self.machine.is_multi_worker else None,
+            every=self.plan.phases[0].plan.log_every,
+        )
+        self._evaluates = self.options.mode == "train_and_eval"
+        self._last_step = self.plan.last_step
+        self._started = time.perf_counter()
+
+    def evaluate(self) -> Status:
+        """Evaluates the restored checkpoint and changes nothing on disk."""
+        phase = run_phases.at_step(self.plan.phases, self.start.step - 1)
+        metrics = self._evaluator(phase)()
+        result = {"status": self.directory.status.get("status"), "step": self.start.step, "metrics": metrics}
+        self.machine.say(f"step {self.start.step:,}: {shown_metrics(result, self._config.evaluate_on)}")
+        return result
+
+    def train(self) -> Status:
+        """Trains to the last step, and returns the status that it leaves.
+
+        Raises:
+          RollBack: the run diverged and is to start again from its last good checkpoint.
+          DivergedError: the run diverged, with no rollback left.
+          Preempted: a stop was requested; the run was saved.
+        """
+        self._open()
+        phase = run_phases.at_step(self.plan.phases, self.start.step - 1)
+        self._evaluation = self._evaluation_of(phase)
+        owed = self.machine.agree(
+            self._evaluates and self.machine.is_chief and self._evaluation.is_owed(self.start.step)
+        )
+        try:
+            with self._stop, self.options.watch_preemption(self._stop.request):
+                self._write_status(RUNNING, self.start.step)
+                if owed:
+                    self._stop.step = self.start.step
+                    self._evaluation.make_up(self._network, self.start.step)
+                self._fit(phase)
+        except DivergedError as error:
+            self._diverged(error)
+        except Preempted:
+            self._write_status(PREEMPTED, steps_done(self._network.optimizer))
+            raise
+        finally:
+            self.model.log.close()
+            self.start.checkpoints.close()
+            if self.plan.mlperf:
+                self.plan.mlperf.stop(self._evaluation.reached)
+        return self._finish()
+
+    def _open(self) -> None:
+        """Creates what is missing of the run directory, and starts the logs at the resumed step."""
+        signature = self.plan.task.score_signature
+        devices = [device.name for device in tf.config.list_logical_devices()]
+        files = self.directory.files
+        files.open(self._config.to_dict(), devices, {"signature": signature} if signature else None)
+        files.keep(self.plan.task.run_files)
+        self.model.log.resume(self.start.step)
+        self._started = time.perf_counter()
+        if self.plan.mlperf:
+            first = self.plan.phases[0]
+            self.plan.mlperf.start(
+                rules.settings(self._config, first.plan.scaled, first.task, first.held_out, self.machine.replicas),
+                step=self.start.step,
+                steps_in_epoch=first.examples_in_epoch / self._config.batch_size,
+                evaluate_every=first.plan.evaluate_every,
+            )
+
+    def _fit(self, current: Phase) -> None:
+        """The training loop: one or more calls of Keras' `fit` for each phase that is left.
+
+        Args:
+          current: the phase that `self._evaluation` belongs to.
+        """
+        of_run = self._callbacks_of_run()
+        for phase in self.plan.phases:
+            if self._evaluation.reached or phase.first_step >= self._last_step:
+                break
+            if phase.last_step <= self.start.step:
+                continue
+            if phase is not current:
+                self._evaluation = self._evaluation_of(phase)
+            self._network.accumulate(phase.config.accumulation_steps)
+            callbacks = self._callbacks(phase, of_run)
+            for first_step, length, epochs in fit_segments(
+                max(self.start.step, phase.first_step),
+                min(self._last_step, phase.last_step),
+                (phase.plan.evaluate_every, phase.plan.checkpoint_every),
+            ):
+                batches = phase.training_set(self.machine.strategy, first_step, first_step + length * epochs)
+                self._network.fit(batches, epochs=epochs, steps_per_epoch=length, callbacks=callbacks, verbose=0)
+                if self._evaluation.reached:
+                    break
+        if self._evaluation.reached:
+            self._last_step = steps_done(self._network.optimizer)
+
+    def _diverged(self, error: DivergedError) -> NoReturn:
+        """Rolls the run back where its config allows another rollback, and ends it otherwise."""
+        step, checkpoints = steps_done(self._network.optimizer), self.start.checkpoints
+        self._write_status(DIVERGED, step, reason=str(error))
+        last_good = checkpoints.latest() or "none yet"
+        if self.rollbacks.left():
+            self.machine.say(f"diverged   {error} Rolling back to the last good checkpoint: {last_good}.")
+            self.rollbacks.add(step, checkpoints.latest_step() or 0, str(error), write=self.machine.is_chief)
+            raise RollBack from None
+        raise DivergedError(
+            f"the run diverged: {error} The last good checkpoint: {last_good}. Lower schedule.learning_rate, warm up "
+            "longer (schedule.warmup_epochs), or clip the gradients (optimizer.global_clipnorm)."
+        ) from None
+
+    def _finish(self) -> Status:
+        """Writes the final status and prints the result; of a run that stops early, what it is left at."""
+        evaluation, step = self._evaluation, self._last_step
+        if step < self.plan.total_steps and not evaluation.reached:
+            return self._write_status(RUNNING, step)
+        self.model.instruments.finish()
+        if self._evaluates and not evaluation.latest:
+            # Killed between the last checkpoint and here: the rows are written, the status is not.
+            evaluation.measure()
+        result = self._write_status(DONE, step, metrics=evaluation.latest)
+        shown = shown_metrics(result, self._config.evaluate_on)
+        reached = ", stopped at its target" if evaluation.reached else ""
+        self.machine.say(f"done       {step:,} steps in {result['seconds']:.1f} s{reached}. {shown}")
+        if not self.options.use_fake_data:
+            self.machine.say(f"look       tensorboard --host=localhost --logdir={self.options.model_dir}")
+        return result
+
+    # ---- Evaluation and callbacks -----------------------------------------------------------------
+
+    def _evaluator(self, phase: Phase, **options: Any) -> functools.partial[dict[str, float]]:
+        """`evaluate` with the held-out split of a phase, whose input pipeline is built once."""
+        return functools.partial(
+            evaluate,
+            self._network,
+            phase.task,
+            phase.held_out,
+            phase.evaluation_set(self.machine.strategy),
+            phase.evaluation_steps,
+            callbacks=[self._heartbeat, self._stop.in_evaluation],
+            **options,
+        )
+
+    def _evaluation_of(self, phase: Phase) -> run_callbacks.Evaluation:
+        return run_callbacks.Evaluation(
+            self._evaluator(phase, on_texts=self._write_translations),
+            self.model.log,
+            every=phase.plan.evaluate_every,
+            last_step=phase.last_step,
+            histograms=self._config.histograms,
+            is_enough=self.plan.is_enough,
+            mlperf=self.plan.mlperf,
+        )
+
+    def _write_translations(self, lines: Sequence[str]) -> None:
+        self.directory.files.write_translations(self._config.evaluate_on, steps_done(self._network.optimizer), lines)
+
+    def _callbacks_of_run(self) -> list[tf_keras.callbacks.Callback]:
+        """The chief's callbacks that live through all phases: the progress bar and the profile."""
+        if not self.machine.is_chief:
+            return []
+        found = [run_callbacks.Progress(self.plan.total_steps, self._config.evaluate_on)]
+        if self.options.profile_steps:
+            folder = os.path.join(self.options.model_dir, "train")
+            found.append(run_callbacks.Profile(folder, *self.options.profile_steps, self._config.steps_per_execution))
+        return found
+
+    def _callbacks(
+        self, phase: Phase, of_run: Sequence[tf_keras.callbacks.Callback]
+    ) -> list[tf_keras.callbacks.Callback]:
+        """The callbacks of a phase, in the order that they are called in."""
+        for callback in of_run:
+            if isinstance(callback, run_callbacks.Progress):
+                callback.evaluation = self._evaluation
+        return [
+            run_callbacks.StepMetrics(
+                self.model.log,
+                every=phase.plan.log_every,
+                batch_size=phase.config.batch_size,
+                dataset_size=phase.examples_in_epoch,
+                tokens_per_example=phase.task.train.tokens_per_example,
+                first_step=phase.first_step,
+            ),
+            *([self.model.date] if self.model.date else []),
+            *self.model.instruments.callbacks,
+            run_callbacks.Checks(phase.task.checks),
+            run_callbacks.StopOnNonFinite(phase.plan.log_every),
+            *([self._evaluation] if self._evaluates else []),
+            run_callbacks.SaveCheckpoints(
+                self.start.checkpoints,
+                every=phase.plan.checkpoint_every,
+                last_step=phase.last_step,
+                saved=functools.partial(self._write_status, RUNNING),
+            ),
+            *of_run,
+            self._stop,
+            self._heartbeat,
+        ]
+
+    # ---- Status -----------------------------------------------------------------------------------
+
+    def _write_status(self, name: str, step: int, **fields: Any) -> Status:
+        seconds = self.start.seconds + time.perf_counter() - self._started
+        content = {"step": step, "total_steps": self.plan.total_steps, "seconds": round(seconds, 3), **fields}
+        self.model.log.flush()
+        self.directory.files.write_status(name, **content)
+        return {"status": name, **content}
+
+
+def shown_metrics(result: Mapping[str, Any], split: str) -> str:
+    """The metrics of a status in words: 'test accuracy 0.9812'."""
+    return "  ".join(f"{split} {name} {value:.4f}" for name, value in result.get("metrics", {}).items())
