@@ -68,7 +68,7 @@ def test_berts_log_is_accepted_by_the_checker(tmp_path, caplog):
     log.start(settings, step=0, steps_in_epoch=100.0, evaluate_every=122)
     for step, accuracy in ((122, 0.7), (244, 0.73)):
         log.evaluation_begins(step)
-        log.evaluation_ends(step, {task.target: accuracy}, goes_on=accuracy < 0.72)
+        log.evaluation_ends(step, {task.target: accuracy}, run_ends=accuracy >= 0.72)
     log.stop(reached=True)
     with caplog.at_level(logging.WARNING):
         assert compliant(path, "5.0.0"), caplog.text
@@ -128,7 +128,7 @@ def test_gnmts_log_is_accepted_by_the_checker(tmp_path, caplog):
     log.start(settings, step=0, steps_in_epoch=4000.0, evaluate_every=4000)
     for step, bleu in ((4000, 21.5), (8000, 24.25)):
         log.evaluation_begins(step)
-        log.evaluation_ends(step, {task.target: bleu}, goes_on=bleu < 24)
+        log.evaluation_ends(step, {task.target: bleu}, run_ends=bleu >= 24)
     log.stop(reached=True)
     with caplog.at_level(logging.WARNING):
         assert compliant(path, "0.7.0"), caplog.text
