@@ -1,10 +1,9 @@
-"""What saving costs a training loop: checkpoints that it waits for, and checkpoints that are written behind its back.
+"""What saving checkpoints costs a training loop.
 
     python benchmarks/saving.py --parameters=25000000 --directory=/mnt/slow/disk
 
-A loop of updates of LAMB, with a checkpoint after every few of them, three times over in turns: without checkpoints,
-with the trainer's usual ones, and with asynchronous_saving. Printed is the time of the whole loop, of one update and
-of what a checkpoint adds to the loop. The directory's disk decides: name the one that runs are saved to.
+A loop of updates of LAMB, without checkpoints and with one after every few of them, in turns. Printed is the time of
+the whole loop, of one update and of what a checkpoint adds to the loop. The directory's disk decides: name the one that runs are saved to.
 """
 
 import statistics
@@ -50,19 +49,17 @@ def _main(unused):
 
     def loop(kind):
         with tempfile.TemporaryDirectory(dir=options.directory) as folder:
-            made = Checkpoints(network, optimizer, folder, asynchronous=kind == "asynchronous")
+            made = Checkpoints(network, optimizer, folder)
             began = time.perf_counter()
             for step in range(1, options.updates + 1):
                 update().numpy()
                 if kind != "none" and step % options.every == 0:
                     made.save(step)
-            in_loop = time.perf_counter() - began
-            made.wait()
-            return in_loop, time.perf_counter() - began
+            return time.perf_counter() - began
 
     update().numpy()
-    loop("usual"), loop("asynchronous")  # The first ones trace what saves.
-    taken = {kind: [] for kind in ("none", "usual", "asynchronous")}
+    loop("saved")  # The first one traces what saves.
+    taken = {kind: [] for kind in ("none", "saved")}
     for _ in range(options.rounds):
         for kind, times in taken.items():
             times.append(loop(kind))
@@ -71,13 +68,13 @@ def _main(unused):
 
 def _print(taken, parameters, options):
     saves = options.updates // options.every
-    bare = statistics.median(in_loop for in_loop, _ in taken["none"])
+    bare = statistics.median(taken["none"])
     print(f"{parameters:,} parameters; {options.updates} updates, {saves} checkpoints; medians of {options.rounds}")
-    print("checkpoints    loop s   update ms   a checkpoint adds ms   to the last whole one s")
+    print("checkpoints    loop s   update ms   a checkpoint adds ms")
     for kind, times in taken.items():
-        in_loop, whole = (statistics.median(each) for each in zip(*times))
+        in_loop = statistics.median(times)
         added = f"{1e3 * (in_loop - bare) / saves:20.1f}" if saves and kind != "none" else " " * 20
-        print(f"{kind:12s} {in_loop:8.2f} {1e3 * in_loop / options.updates:11.2f} {added} {whole:25.2f}")
+        print(f"{kind:12s} {in_loop:8.2f} {1e3 * in_loop / options.updates:11.2f} {added}")
 
 
 if __name__ == "__main__":

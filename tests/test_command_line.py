@@ -165,11 +165,10 @@ def test_a_notice_and_slurms_warning_save_and_the_same_command_goes_on(whole, tm
 
 
 @pytest.mark.slow
-def test_killed_while_checkpoints_are_written_behind_its_back(whole, tmp_path):
+def test_killed_while_checkpoints_are_written(whole, tmp_path):
     flags = [
         *QUICK,
         f"--model_dir={tmp_path}",
-        "--config.asynchronous_saving=True",
         "--config.checkpoint_every=5 steps",
     ]
     step = 0

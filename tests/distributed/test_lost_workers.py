@@ -124,16 +124,6 @@ def test_twenty_kills_at_random_end_in_the_same_bits(tmp_path, workers):
 
 
 @pytest.mark.slow
-def test_a_worker_is_killed_while_checkpoints_are_written_behind_its_back(tmp_path, undisturbed):
-    launcher = launch(tmp_path / "run", 2, "--config.asynchronous_saving=True", restarts=1)
-    wait_for_step(tmp_path / "run", 45, launcher)
-    os.kill(workers_of(launcher)[0], signal.SIGKILL)
-    code, out, _ = finish(launcher)
-    assert code == 0 and "restarting all" in out, out
-    assert_same_bits(tmp_path / "run", undisturbed(2))
-
-
-@pytest.mark.slow
 def test_a_frozen_worker_restarts_all(tmp_path, undisturbed):
     launcher = launch(tmp_path / "run", 2, restarts=1)
     wait_for_step(tmp_path / "run", 40, launcher)

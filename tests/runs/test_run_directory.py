@@ -53,7 +53,7 @@ def test_translations_are_named_by_set_and_step(tmp_path):
     assert (tmp_path / "translations" / "test-00000400.txt").read_text(encoding="utf-8") == "Ein Hund.\n\nläuft\n"
 
 
-@pytest.mark.parametrize("content, said", [("{half", "cannot be read"), ("null", "holds nothing but null")])
+@pytest.mark.parametrize("content, said", [("{half", "is not JSON in UTF-8"), ("null", "holds nothing but null")])
 def test_a_damaged_json_file_is_named(tmp_path, content, said):
     (tmp_path / "config.json").write_text(content)
     with pytest.raises(ValueError, match=f"config.json {said}"):

@@ -28,7 +28,7 @@ def test_a_run_that_has_ended(tmp_path):
         "batch": "2,048",
         "seed": "7",
         "status": "ended",
-        "updates": "20 of 20 (100%)",
+        "steps": "20 of 20 (100%)",
         "last test accuracy": "75.00% at 20",
         "seconds": "3.0",
     }
@@ -36,7 +36,7 @@ def test_a_run_that_has_ended(tmp_path):
 
 def test_one_that_is_going_is_as_far_as_its_rows(tmp_path):
     found = line(tmp_path, status="running", step=0, train={5: {"loss": 1.0}})
-    assert found["status"] == "running, wrote 5 minutes ago" and found["updates"] == "5 of 20 (25%)"
+    assert found["status"] == "running, wrote 5 minutes ago" and found["steps"] == "5 of 20 (25%)"
     assert found["last test accuracy"] == "none yet" and found["seconds"] == ""
 
 

@@ -155,6 +155,18 @@ def test_a_first_save_that_was_cut_short_is_a_fresh_start(tmp_path):
     assert Checkpoints(*trained(), str(tmp_path)).restore() is None
 
 
+def test_a_save_that_was_cut_short_gives_way_to_the_one_before(tmp_path):
+    checkpoints = Checkpoints(*trained(), str(tmp_path))
+    for step in (1, 2):
+        checkpoints.save(step)
+    # The index is the last file of a checkpoint to be written.
+    (tmp_path / "step-2.index").unlink()
+    again = Checkpoints(*trained(), str(tmp_path))
+    assert again.restore() == 1 and not again.set_aside
+    again.save(2)
+    assert sorted(path.name for path in tmp_path.glob("step*.index")) == ["step-1.index", "step-2.index"]
+
+
 def test_weights_that_are_not_finite_are_not_saved(tmp_path):
     network, optimizer = trained()
     checkpoints = Checkpoints(network, optimizer, str(tmp_path))

@@ -111,7 +111,7 @@ _RUN: dict[str, Any] = {
     "checkpoint_every": "1 epochs",
     "log_every": "10 steps",
     "keep_checkpoints": 2,
-    # Whether training continues while a checkpoint is written; see docs/reliability.md.
+    # From earlier versions, without effect: checkpoints are written in the foreground.
     "asynchronous_saving": False,
     # Histograms of the weights in TensorBoard, at each evaluation.
     "histograms": False,
