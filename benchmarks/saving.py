@@ -3,7 +3,8 @@
     python benchmarks/saving.py --parameters=25000000 --directory=/mnt/slow/disk
 
 A loop of updates of LAMB, without checkpoints and with one after every few of them, in turns. Printed is the time of
-the whole loop, of one update and of what a checkpoint adds to the loop. The directory's disk decides: name the one that runs are saved to.
+the whole loop, of one update and of what a checkpoint adds to the loop. The directory's disk decides: name the one that
+runs are saved to.
 """
 
 import statistics

@@ -167,7 +167,7 @@ def check_instruments(config: ml_collections.ConfigDict, carries_state: bool, re
         probing.remove("noise_scale")
         if config.accumulation_steps * replicas < 2:
             raise InputError(
-                "instruments.noise_scale.source='steps': the noise is measured between the micro-batches of a step, and "
+                "instruments.noise_scale.source='steps': the noise is measured between micro-batches of a step, and "
                 "this run has one. Set accumulation_steps=2 or more, train on several replicas, or take 'probe'."
             )
     if probing and carries_state:
