@@ -29,7 +29,7 @@ train: setup
 # The README's table: six runs at five seeds, about 5 minutes on 2 cores.
 DIGITS := experiments/digits/lstm
 results: setup
-	$(BIN)/python tools/compare.py --model_dir=runs/results --seeds=0,1,2,3,4 --results=docs/results/digits \
+	$(BIN)/python tools/compare.py --model_dir=runs/results --seeds=0,1,2,3,4 --results=results/digits \
 	  --configs=$(DIGITS)_small_batch.py,$(DIGITS)_naive.py,$(DIGITS)_legw.py,$(DIGITS)_lamb.py,$(DIGITS)_nesterov.py,$(DIGITS)_adamw.py
 
 # How its recipes were tuned: 10 rates x 2 warm-ups x 3 seeds each, about half an hour.
@@ -41,7 +41,7 @@ tune: setup
 
 tune-%: setup
 	$(BIN)/python tools/tune.py --config=$(DIGITS)_$*.py --model_dir=runs/tune/$* --seeds=100,101,102 \
-	  --learning_rates=$(RATES) --warmup_epochs=$(WARMUPS) --results=docs/results/tuning/$*
+	  --learning_rates=$(RATES) --warmup_epochs=$(WARMUPS) --results=results/tuning/$*
 
 # Style, likely bugs and types.
 lint: $(VENV)/.installed

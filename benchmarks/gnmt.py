@@ -1,7 +1,7 @@
 """Times GNMT: a training step beside the same network of plain Keras layers, buckets beside none, and decoding.
 
     python benchmarks/gnmt.py --batch_size=64,512 --bucketed_batch_size=512 --data_dir=data/multi30k_en_de \
-      --results=docs/results/throughput/gnmt.json
+      --results=results/throughput/gnmt.json
 
 Training is a forward pass, the smoothed cross entropy, a backward pass and Adam, on made-up sentences of half to the
 whole of --length; the baselines take turns, step by step, in one process. Figures are medians: real target tokens a

@@ -1,6 +1,6 @@
 """Times the image pipeline beside a bare decode of the same bytes, and beside tf-models-official's.
 
-    python benchmarks/images.py --source=FOLDER_OF_JPEGS --results=docs/results/throughput/images.json
+    python benchmarks/images.py --source=FOLDER_OF_JPEGS --results=results/throughput/images.json
 
 The JPEGs are repeated to a few thousand records. The baselines take turns in one process; a figure is the
 median of all turns. Bare decode: parse the header, draw a crop, `decode_and_crop_jpeg`, nothing more, of

@@ -1,7 +1,7 @@
 """What LayerStatistics costs a real run: the trainer's own speed with it, at its default interval, and without.
 
     python benchmarks/instruments.py --config=experiments/tiny_imagenet/resnet_small_batch.py \\
-      --data_dir=data/tiny_imagenet_prepared --results=docs/results/instruments/resnet18.json
+      --data_dir=data/tiny_imagenet_prepared --results=results/instruments/resnet18.json
 
 Two models train side by side in one process and take turns of 100 updates: one as it is, and one with LayerStatistics,
 which needs of every step the gradients' norms and, of LARS and LAMB, the trust ratios, and looks once in a turn. A

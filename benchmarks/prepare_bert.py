@@ -1,7 +1,7 @@
 """Times the preparation of BERT's pretraining data beside tf-models-official's create_pretraining_data.
 
     python benchmarks/prepare_bert.py --source=TEXT --vocab_file=vocab.txt \
-      --results=docs/results/throughput/prepare_bert.json
+      --results=results/throughput/prepare_bert.json
 
 Both get the same text, a sentence a line, and go through it --dupe_factor times. The baselines take turns, in
 fresh processes; the clock starts after the imports and stops when the files are written. `all_cores` gives each

@@ -1,7 +1,7 @@
 """What `data.reduced_decoding` does to pixels and to the time: the same random crops with it and without.
 
     python benchmarks/reduced_decoding.py --source=FOLDER_OF_JPEGS \\
-      --results=docs/results/throughput/reduced_decoding.json
+      --results=results/throughput/reduced_decoding.json
 
 For each size: the share of the crops that are at least twice as large and so decoded at a half or less; of those,
 the mean absolute difference of a pixel's channel, of 255, between the two, and between each and the whole

@@ -1,7 +1,7 @@
 """Times the trainer beside plain Keras `fit` of the same model, at several batch sizes.
 
     python benchmarks/trainer.py --config=experiments/mnist/lstm_small_batch.py --data_dir=FOLDER \\
-      --batch_size=128,1024,8192 --results=docs/results/throughput/mnist_lstm.json
+      --batch_size=128,1024,8192 --results=results/throughput/mnist_lstm.json
 
 The baselines take turns, each turn in a process of its own; a figure is the median of all windows of all
 turns, but for each turn's first window, which holds the tracing. Plain Keras is what a user would

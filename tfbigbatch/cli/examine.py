@@ -2,7 +2,7 @@
 
     tfbigbatch examine --data_dir=FOLDER --results=checkpoints runs/small_batch runs/legw
     tfbigbatch examine --study=mnist/study_why --model_dir=runs/why --data_dir=FOLDER \\
-      --results=docs/results/why/mnist_lenet_examined
+      --results=results/why/mnist_lenet_examined
 
 For each checkpoint that a run kept (config.keep_checkpoints), and for its initial weights: loss and metrics on training
 and on held-out examples, the largest eigenvalue and the trace of the Hessian, the gradient noise scale, and the

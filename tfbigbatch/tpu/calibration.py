@@ -14,7 +14,7 @@ class Part(typing.NamedTuple):
     """Steps of one kind in a run.
 
     Attributes:
-      step: name of the check that plans them, a file in docs/results/tpu.
+      step: name of the check that plans them, a file in results/tpu.
       batch_size, updates: of the run; the number of updates may be fractional.
     """
 

@@ -32,7 +32,7 @@ def define_flags() -> None:
         upper_bound=2.0,
     )
     flags.DEFINE_float("fixed_milliseconds", 0.0, "With --efficiency: fixed time added to every step.", lower_bound=0.0)
-    flags.DEFINE_string("results", "docs/results/tpu", "Folder of the compiled steps of the published runs.")
+    flags.DEFINE_string("results", "results/tpu", "Folder of the compiled steps of the published runs.")
     flags.DEFINE_float(
         "core_rate", None, "Examples per second that one core prepares; shows the cores that a host needs."
     )

@@ -4,7 +4,7 @@
     tfbigbatch tpu-table --only=digits     # those with this in their path or slice
     tfbigbatch tpu-table --only=           # none: only writes the table from the stored outcomes
 
-Each outcome is stored in docs/results/tpu, and the same command resumes from there. To compile a recipe again, remove
+Each outcome is stored in results/tpu, and the same command resumes from there. To compile a recipe again, remove
 its file.
 """
 
@@ -26,7 +26,7 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "only", None, "Compile only the recipes with this text in their path or slice; empty for none. Default: all."
     )
-    flags.DEFINE_string("results", "docs/results/tpu", "Folder of the outcomes.")
+    flags.DEFINE_string("results", "results/tpu", "Folder of the outcomes.")
     flags.DEFINE_string("page", "docs/tpu.md", "Page to write the table into.")
     flags.DEFINE_string("environments", environments.FOLDER, "Folder of the environments; see tpu-check.")
     flags.DEFINE_bool("accept_libtpu_license", False, "See tpu-check.")

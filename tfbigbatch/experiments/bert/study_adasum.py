@@ -3,7 +3,7 @@
     python tools/prepare_bert.py --source=WIKITEXT_2/train.txt --train_vocab_size=1024 --max_seq_length=64 \\
       --max_predictions_per_seq=10 --validation_share=0.03 --output_dir=data/wikitext_1k_64
     python tools/study.py --study=experiments/bert/study_adasum.py --model_dir=runs/adasum_bert \\
-      --data_dir=data/wikitext_1k_64 --processes=2 --results=docs/results/adasum/bert_tiny
+      --data_dir=data/wikitext_1k_64 --processes=2 --results=results/adasum/bert_tiny
 
 A quarter of an epoch, 411 updates at 32: pretraining's first steps. The vocabulary is small, so that so few updates
 learn more than how often each token comes (5% of the masked tokens). One worker's rate is chosen among RATES, and kept;

@@ -1,7 +1,7 @@
 """What pretraining on WikiText-2 is worth on SST-2 and MRPC: a small BERT from its checkpoint and from random values.
 
     python tools/study.py --study=experiments/bert/study_glue.py --model_dir=runs/bert_glue_study \\
-      --data_dir=FOLDER_OF_GLUE --processes=2 --results=docs/results/bert_glue
+      --data_dir=FOLDER_OF_GLUE --processes=2 --results=results/bert_glue
 
 The checkpoint is wikitext.py's, whose vocabulary is in data/wikitext_1k_32. Either beginning is tried at the same
 rates, each a row.

@@ -1,7 +1,7 @@
 """What pretraining on WikiText-2 is worth on RACE, middle schools: a small BERT from its checkpoint and from random.
 
     python tools/study.py --study=experiments/bert/study_race.py --model_dir=runs/bert_race_study \\
-      --data_dir=FOLDER_OF_RACE --processes=2 --results=docs/results/bert_race
+      --data_dir=FOLDER_OF_RACE --processes=2 --results=results/bert_race
 
 Trained on 4,000 questions of middle schools for three epochs, and on all 25,421 for one; all 1,436 of the development
 set are scored. In 64 pieces little of a passage is left. The checkpoint is wikitext.py:4k's, whose vocabulary is in

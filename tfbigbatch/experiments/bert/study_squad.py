@@ -1,7 +1,7 @@
 """What pretraining on WikiText-2 is worth on SQuAD: a small BERT from its checkpoint and from random values.
 
     python tools/study.py --study=experiments/bert/study_squad.py --model_dir=runs/bert_squad_study \\
-      --data_dir=FOLDER_OF_SQUAD --processes=2 --results=docs/results/bert_squad
+      --data_dir=FOLDER_OF_SQUAD --processes=2 --results=results/bert_squad
 
 Of v1.1's development file the first 38 articles are trained on, and the other 10 scored: no figure here is SQuAD's.
 The checkpoint is wikitext.py:128's, whose vocabulary is in data/wikitext_1k_128. Both beginnings have the same

@@ -1,12 +1,12 @@
 """MNIST-LSTM at 8 to 128 times the batch of its recipe, 25 epochs each: how well each method carries it.
 
     python tools/study.py --study=experiments/mnist/study.py --model_dir=runs/mnist_study \\
-      --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES --processes=2 --results=docs/results/mnist
+      --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES --processes=2 --results=results/mnist
 
 Three seeds at 8,192, one at 1,024 and 16,384. The methods with a rule carry the recipe of lstm_small_batch.py,
 unchanged; LAMB and LARS have a rate of their own, the best of three and four tried at 128. Nesterov and AdamW, in
 common use, are tuned at 8,192, three and four rates, and the best is carried to the other two batches by LEGW.
-Every trial: docs/results/tuning/mnist_*.md.
+Every trial: results/tuning/mnist_*.md.
 """
 
 import functools

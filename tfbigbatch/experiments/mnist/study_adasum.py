@@ -1,12 +1,12 @@
 """Adasum beside averaging and summing: LeNet-5 on MNIST with 4, 16 and 32 workers of batch 32, two epochs.
 
     python tools/study.py --study=experiments/mnist/study_adasum.py --model_dir=runs/adasum_study \\
-      --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES --processes=2 --results=docs/results/adasum/mnist_lenet
+      --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES --processes=2 --results=results/adasum/mnist_lenet
 
 Each optimizer's rate for one worker is kept: Adasum asks for no other. The average of the workers' gradients is the
 gradient of the whole batch, so those rows run on one device; the sum is the average at the rate times the workers.
 Rows "tuned" have rates for 16 workers; all rates are the best of study_adasum_rates.py. Measured:
-docs/results/adasum/mnist_lenet.md.
+results/adasum/mnist_lenet.md.
 """
 
 from tfbigbatch import experiment

@@ -1,7 +1,7 @@
 """Adasum beside averaging and summing: MNIST-LSTM with 8 workers of batch 128, two epochs.
 
     python tools/study.py --study=experiments/mnist/study_adasum_lstm.py --model_dir=runs/adasum_lstm \\
-      --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES --processes=2 --results=docs/results/adasum/mnist_lstm
+      --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES --processes=2 --results=results/adasum/mnist_lstm
 
 117 updates at 1,024. Each optimizer's rate for one worker is that of study.py (Adam's carried back to 128), and is
 kept; the sum is averaging at eight times this rate. Rows "x2" have twice the rate. All rows have seed 0; BEST, the

@@ -1,9 +1,9 @@
 """Trials to choose the rates of study_adasum.py by: one worker, and 16 averaged or combined by Adasum; one seed.
 
     python tools/study.py --study=experiments/mnist/study_adasum_rates.py --model_dir=runs/adasum_rates \\
-      --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES --processes=2 --results=docs/results/adasum/mnist_lenet_rates
+      --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES --processes=2 --results=results/adasum/mnist_lenet_rates
 
-Seed 100, which no table uses. Measured: docs/results/adasum/mnist_lenet_rates.md. The average of Adam is
+Seed 100, which no table uses. Measured: results/adasum/mnist_lenet_rates.md. The average of Adam is
 best at the highest rate tried, Adasum with momentum and with LAMB at the lowest.
 """
 

@@ -1,9 +1,9 @@
 """Why a large batch loses accuracy: LeNet-5 on MNIST at batch 64 and, by many methods, at 4,096.
 
     python tools/study.py --study=experiments/mnist/study_why.py --model_dir=runs/why \\
-      --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES --processes=2 --results=docs/results/why/mnist_lenet
+      --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES --processes=2 --results=results/why/mnist_lenet
     python tools/examine.py --study=experiments/mnist/study_why.py --model_dir=runs/why \\
-      --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES --results=docs/results/why/mnist_lenet_examined
+      --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES --results=results/why/mnist_lenet_examined
 
 Ten epochs: 9,375 updates at 64, 146 at 4,096. "longer" is the naive run with four and sixteen times the epochs, and so
 the updates. Adasum is of 16 workers of 256, at the small batch's rate. LEGW's carried rate needs clipping; its clip,

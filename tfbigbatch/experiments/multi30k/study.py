@@ -1,12 +1,12 @@
 """A small GNMT on Multi30k at 4 to 32 times the batch of its recipe, 12 epochs each: how well each rule carries it.
 
     python tools/study.py --study=experiments/multi30k/study.py --model_dir=runs/multi30k_study \\
-      --data_dir=data/multi30k_en_de --processes=2 --results=docs/results/multi30k \\
-      --ended_runs=docs/results/multi30k_runs.jsonl
+      --data_dir=data/multi30k_en_de --processes=2 --results=results/multi30k \\
+      --ended_runs=results/multi30k_runs.jsonl
 
 BLEU on test2016. The rates at 64 and Nesterov's at 1,024 are the best of study_rates.py. Three seeds of the baseline
 and at 1,024; one of LAMB at 64, of LEGW's rate halved and so on, and at 256 and 2,048. Measured: 37.2 at 64, 32.0 by
-LEGW at 1,024; docs/results/multi30k.md, docs/gnmt.md. A run is 15 to 20 minutes of a core of an AMD EPYC with AVX-512.
+LEGW at 1,024; results/multi30k.md, docs/gnmt.md. A run is 15 to 20 minutes of a core of an AMD EPYC with AVX-512.
 """
 
 import functools

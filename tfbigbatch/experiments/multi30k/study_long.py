@@ -1,11 +1,11 @@
 """A small GNMT on Multi30k at batch 64 and 1,024, 30 epochs each: what LEGW loses where it has more updates.
 
     python tools/study.py --study=experiments/multi30k/study_long.py --model_dir=runs/multi30k_long \\
-      --data_dir=data/multi30k_en_de --processes=2 --results=docs/results/multi30k_long \\
-      --ended_runs=docs/results/multi30k_runs.jsonl
+      --data_dir=data/multi30k_en_de --processes=2 --results=results/multi30k_long \\
+      --ended_runs=results/multi30k_runs.jsonl
 
 BLEU on test2016, every 6 epochs; 849 updates at 1,024. The rate and warm-up at 64 are those of study.py's 12 epochs.
-Measured, seed 0: docs/results/multi30k_long.md. Some 40 minutes of a CPU core each.
+Measured, seed 0: results/multi30k_long.md. Some 40 minutes of a CPU core each.
 """
 
 from tfbigbatch import experiment

@@ -12,8 +12,8 @@ One CPU core, about an hour each. Measured test perplexity:
 | lamb | 20 | LAMB | that of 20 | by LEGW at 80, 320 and 640: worse than momentum |
 | legw | 640 | SGD, by LEGW | that of 20 | 494 after 4 epochs, 292 steps; 304 after 13 |
 
-Tables: docs/results/ptb.md and ptb_13_epochs.md. The learning rate of lamb is the best of three in three epochs
-(docs/results/tuning/ptb_lamb_20.json); twice of it diverges.
+Tables: results/ptb.md and ptb_13_epochs.md. The learning rate of lamb is the best of three in three epochs
+(results/tuning/ptb_lamb_20.json); twice of it diverges.
 """
 
 from tfbigbatch import experiment

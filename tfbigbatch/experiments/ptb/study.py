@@ -1,7 +1,7 @@
 """PTB-small at 4 to 32 times the batch of its recipe, 4 epochs each: how well each rule carries it.
 
     python tools/study.py --study=experiments/ptb/study.py --model_dir=runs/ptb_study \\
-      --data_dir=data/ptb_prepared --processes=2 --results=docs/results/ptb
+      --data_dir=data/ptb_prepared --processes=2 --results=results/ptb
 
 Perplexity on the test set, one seed. Nothing is tuned at a large batch. The recipe is that of small.py, but for
 its 13 epochs: the rate is halved from the third epoch on and not from the fifth. AdamW's rate decays

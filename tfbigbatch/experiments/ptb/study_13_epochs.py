@@ -1,7 +1,7 @@
 """PTB-small from 20 to 640 in the paper's 13 epochs: 949 updates, and not the 292 of study.py's four epochs.
 
     python tools/study.py --study=experiments/ptb/study_13_epochs.py --model_dir=runs/ptb_study_13_epochs \\
-      --data_dir=data/ptb_prepared --processes=2 --results=docs/results/ptb_13_epochs
+      --data_dir=data/ptb_prepared --processes=2 --results=results/ptb_13_epochs
 
 Perplexity on the test set, one seed, an hour of a core each. The recipe of small.py and, with AdamW, the row of
 study.py, both carried by LEGW.

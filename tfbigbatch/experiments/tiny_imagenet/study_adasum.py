@@ -1,7 +1,7 @@
 """Adasum beside averaging and summing: a small ResNet on tiny-imagenet at 32 pixels, 8 workers of batch 64.
 
     python tools/study.py --study=experiments/tiny_imagenet/study_adasum.py --model_dir=runs/adasum_resnet \\
-      --data_dir=data/tiny_imagenet_prepared --processes=2 --results=docs/results/adasum/tiny_imagenet_resnet
+      --data_dir=data/tiny_imagenet_prepared --processes=2 --results=results/adasum/tiny_imagenet_resnet
 
 Two epochs, 98 updates at 512. One worker's rate is chosen among RATES, and kept; the sum is averaging at eight times
 this rate. Rows "x2" have twice the rate. Each worker normalises by its own batch in every row. All rows have seed 0;

@@ -1,12 +1,12 @@
 """A small ResNet on tiny-imagenet at 4 to 32 times the batch of its recipe, 60 epochs each.
 
     python tools/study.py --study=experiments/tiny_imagenet/study_resnet.py --model_dir=runs/tiny_imagenet_resnet \\
-      --data_dir=data/tiny_imagenet_prepared --processes=2 --results=docs/results/tiny_imagenet_resnet \\
-      --ended_runs=docs/results/tiny_imagenet_resnet_runs.jsonl
+      --data_dir=data/tiny_imagenet_prepared --processes=2 --results=results/tiny_imagenet_resnet \\
+      --ended_runs=results/tiny_imagenet_resnet_runs.jsonl
 
 Three seeds at 128 and of most rows at 2,048, one of all else. The rates of naive, linear and LEGW + LARS are the best
 at 128; LARS, LAMB, Nesterov and AdamW are tuned at 2,048, and carried to the other batches by LEGW.
-Every trial: docs/results/tuning/tiny_imagenet_resnet.md.
+Every trial: results/tuning/tiny_imagenet_resnet.md.
 """
 
 import functools

@@ -2,7 +2,7 @@
 
     python tools/study.py --study=experiments/tiny_imagenet/study_resnet_rates.py --processes=2 \\
       --model_dir=runs/tiny_imagenet_rates --data_dir=data/tiny_imagenet_prepared \\
-      --results=docs/results/tuning/tiny_imagenet_resnet
+      --results=results/tuning/tiny_imagenet_resnet
 
 At 2,048 the warm-up is an eighth of 20 epochs, a twelfth of 60. Seed 0, one of the table's three.
 """
