@@ -1,1 +1,1 @@
-"""Scores of tasks, from predictions and true answers; they need NumPy alone, and BLEU needs sacrebleu."""
+"""Official scores of data sets, from predictions and answers; they need only NumPy, and BLEU sacrebleu."""

@@ -1,26 +1,32 @@
 """BLEU of translations, by sacrebleu (Post 2018, arXiv:1804.08771)."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 from tfbigbatch.errors import InputError, missing_extra
 
 
-def bleu(hypotheses, references, *, lowercase=False, tokenize="13a"):
-    """Corpus BLEU of detokenised text, and the signature without which the number cannot be compared.
+def bleu(
+    hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False, tokenize: str = "13a"
+) -> dict[str, Any]:
+    """Corpus BLEU of detokenised text, with sacrebleu's signature, which a comparison needs.
 
     MLPerf's GNMT is scored with lowercase=True and tokenize='intl'.
 
     Args:
-      hypotheses: list of n texts.
-      references: list of n texts, one for each.
-      lowercase: whether capitals do not count.
-      tokenize: sacrebleu's tokeniser; '13a' is that of WMT.
+      hypotheses, references: n texts each.
+      lowercase: whether case is ignored.
+      tokenize: sacrebleu's tokeniser; '13a' is WMT's.
 
     Returns:
-      Dictionary: 'score' in [0, 100]; 'signature', sacrebleu's; 'precisions', a list of four in percent, of n-grams
-      of 1 to 4 words; 'brevity_penalty'; 'words', those of the hypotheses, and 'reference_words'.
+      'score' in [0, 100]; 'signature', sacrebleu's; 'precisions' of n-grams of 1 to 4 words, in percent;
+      'brevity_penalty'; 'words' of the hypotheses, and 'reference_words'.
 
     Raises:
-      ValueError: there are no texts or not as many of both, one is no text, the tokeniser is unknown, or sacrebleu
-        is not installed.
+      ValueError: there are no texts, their numbers differ, one is not a string, the tokeniser is unknown, or
+        sacrebleu is not installed.
     """
     try:
         from sacrebleu.metrics import BLEU
@@ -29,7 +35,7 @@ def bleu(hypotheses, references, *, lowercase=False, tokenize="13a"):
     _check(hypotheses, references)
     if tokenize not in BLEU.TOKENIZERS:
         raise InputError(f"tokenize={tokenize!r}: expected one of sacrebleu's, {', '.join(sorted(BLEU.TOKENIZERS))}.")
-    # force: it would warn of texts that look tokenised, which some are.
+    # force: no warning about texts that look tokenised.
     metric = BLEU(lowercase=lowercase, tokenize=tokenize, force=True)
     found = metric.corpus_score(list(hypotheses), [list(references)])
     return {
@@ -42,16 +48,17 @@ def bleu(hypotheses, references, *, lowercase=False, tokenize="13a"):
     }
 
 
-def signature(*, lowercase=False, tokenize="13a"):
-    """sacrebleu's signature of a score with these options, before there is one.
+def signature(*, lowercase: bool = False, tokenize: str = "13a") -> str:
+    """sacrebleu's signature of scores with these options.
 
     Raises:
       ValueError: as `bleu`.
     """
-    return bleu(["a"], ["a"], lowercase=lowercase, tokenize=tokenize)["signature"]
+    found: str = bleu(["a"], ["a"], lowercase=lowercase, tokenize=tokenize)["signature"]
+    return found
 
 
-def _check(hypotheses, references):
+def _check(hypotheses: Sequence[Any], references: Sequence[Any]) -> None:
     if len(hypotheses) != len(references) or not len(hypotheses):
         raise InputError(
             f"{len(hypotheses):,} hypotheses and {len(references):,} references; expected one reference for each "

@@ -1,53 +1,65 @@
-"""GLUE's metrics, and which task is measured by which.
+"""GLUE's metrics, and the metrics of each task.
 
-Source: Wang et al. 2019 (GLUE), table 1 and section 4: a task with two metrics counts by their mean, and the
-overall score is the mean over the tasks. Metrics of one array are in [0, 1], correlations in [-1, 1], as
+Source: Wang et al. 2019 (GLUE), table 1 and section 4: the score of a task with two metrics is their mean, and
+the overall score is the mean over the tasks. Metrics of one array are in [0, 1], correlations in [-1, 1], as
 scikit-learn and SciPy give them; `scores` and `average` are in percent, as on GLUE's leaderboard.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tfbigbatch.errors import InputError, nearest
 
 
-def accuracy(labels, predictions):
-    """The share of equal entries of two arrays of [n]."""
+def accuracy(labels: ArrayLike, predictions: ArrayLike) -> float:
+    """The fraction of equal entries of two arrays [n]."""
     labels, predictions = _pair(labels, predictions)
     return float(np.mean(labels == predictions))
 
 
-def f1(labels, predictions):
-    """F1 of class 1, for arrays of 0 and 1 of [n]; 0 where no 1 was predicted rightly."""
+def f1(labels: ArrayLike, predictions: ArrayLike) -> float:
+    """F1 of class 1, for arrays [n] of 0 and 1; 0 where no 1 was predicted correctly."""
     labels, predictions = _pair(labels, predictions)
     right = np.sum((labels == 1) & (predictions == 1))
     named = np.sum(labels == 1) + np.sum(predictions == 1)
     return float(2 * right / named) if right else 0.0
 
 
-def matthews(labels, predictions):
-    """Matthews correlation coefficient of arrays of 0 and 1 of [n]; 0 where either is constant."""
+def matthews(labels: ArrayLike, predictions: ArrayLike) -> float:
+    """Matthews correlation coefficient of arrays [n] of 0 and 1; 0 where either is constant."""
     # For two classes it is the Pearson correlation of the labels (the phi coefficient).
     return pearson(labels, predictions)
 
 
-def pearson(labels, predictions):
-    """Pearson correlation of arrays of [n]; 0 where either is constant, where SciPy gives NaN."""
-    labels, predictions = (array.astype(np.float64) for array in _pair(labels, predictions))
-    if np.ptp(labels) == 0 or np.ptp(predictions) == 0:
+def pearson(labels: ArrayLike, predictions: ArrayLike) -> float:
+    """Pearson correlation of arrays [n]; 0 where either is constant, where SciPy gives NaN."""
+    x, y = (array.astype(np.float64) for array in _pair(labels, predictions))
+    if np.ptp(x) == 0 or np.ptp(y) == 0:
         return 0.0
-    labels, predictions = labels - labels.mean(), predictions - predictions.mean()
-    product = (labels / np.linalg.norm(labels)) @ (predictions / np.linalg.norm(predictions))
+    x, y = x - x.mean(), y - y.mean()
+    product = (x / np.linalg.norm(x)) @ (y / np.linalg.norm(y))
     return float(np.clip(product, -1.0, 1.0))
 
 
-def spearman(labels, predictions):
-    """Spearman correlation of arrays of [n], equal values sharing their mean rank; 0 where either is constant."""
+def spearman(labels: ArrayLike, predictions: ArrayLike) -> float:
+    """Spearman correlation of arrays [n], with mean ranks for ties; 0 where either is constant."""
     labels, predictions = _pair(labels, predictions)
     return pearson(_ranks(labels), _ranks(predictions))
 
 
-METRICS = {"accuracy": accuracy, "f1": f1, "matthews": matthews, "pearson": pearson, "spearman": spearman}
-TASKS = {
+METRICS: dict[str, Callable[[ArrayLike, ArrayLike], float]] = {
+    "accuracy": accuracy,
+    "f1": f1,
+    "matthews": matthews,
+    "pearson": pearson,
+    "spearman": spearman,
+}
+TASKS: dict[str, tuple[str, ...]] = {
     "CoLA": ("matthews",),
     "SST-2": ("accuracy",),
     "MRPC": ("f1", "accuracy"),
@@ -60,19 +72,19 @@ TASKS = {
 }
 
 
-def scores(task, labels, predictions):
+def scores(task: str, labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
     """A task's metrics.
 
     Args:
       task: a name in TASKS. MNLI's matched and mismatched examples are two calls.
-      labels, predictions: arrays of [n]: numbers of classes, or for STS-B similarities.
+      labels, predictions: arrays [n] of class indices, or for STS-B of similarities.
 
     Returns:
-      Dictionary from the metrics' names to percent, and 'score', their mean.
+      The metrics by name, and 'score', their mean, in percent.
 
     Raises:
-      ValueError: the task is unknown; the arrays are empty, of two lengths or not finite; or a metric of two
-        classes meets another label.
+      ValueError: the task is unknown; the arrays are empty, of different lengths or not finite; or a metric of two
+        classes gets another label.
     """
     if task not in TASKS:
         raise InputError(f"{task!r} is not a task of GLUE. {nearest(task, TASKS)}")
@@ -85,16 +97,13 @@ def scores(task, labels, predictions):
     return {**found, "score": float(np.mean(list(found.values())))}
 
 
-def average(results, tasks=tuple(TASKS)):
-    """GLUE's overall score: the mean over the tasks of each one's score.
+def average(results: Mapping[str, Any], tasks: Sequence[str] = tuple(TASKS)) -> float:
+    """GLUE's overall score: the mean of the tasks' scores, in percent.
 
     Args:
-      results: dictionary from a task's name to what `scores` gave; for MNLI, a list of the two of matched and
-        mismatched, whose mean counts.
-      tasks: the tasks that count. BERT's paper (Devlin et al. 2019, table 1) leaves out WNLI.
-
-    Returns:
-      The score in percent.
+      results: the result of `scores` by task; for MNLI, a list of the two of matched and mismatched, which are
+        averaged.
+      tasks: the tasks to average. BERT's paper (Devlin et al. 2019, table 1) leaves out WNLI.
 
     Raises:
       ValueError: a task is missing.
@@ -109,7 +118,7 @@ def average(results, tasks=tuple(TASKS)):
     return float(np.mean([np.mean([part["score"] for part in parts]) for parts in entries]))
 
 
-def _pair(labels, predictions):
+def _pair(labels: ArrayLike, predictions: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     labels, predictions = np.asarray(labels), np.asarray(predictions)
     if labels.ndim != 1 or labels.shape != predictions.shape or labels.size == 0:
         raise InputError(
@@ -122,7 +131,7 @@ def _pair(labels, predictions):
     return labels, predictions
 
 
-def _ranks(values):
-    """Ranks from 1, equal values sharing the mean of theirs."""
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return (np.cumsum(counts) - (counts - 1) / 2)[place]
+def _ranks(values: np.ndarray) -> np.ndarray:
+    """Ranks from 1, with mean ranks for ties."""
+    _, indices, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts - 1) / 2)[indices]

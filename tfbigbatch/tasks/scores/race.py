@@ -1,24 +1,27 @@
-"""RACE's scores: the share of questions answered rightly, for middle and high school and for both.
+"""RACE's scores: the fraction of questions answered correctly, for middle and high school and for both.
 
 Source: Lai et al. 2017, section 5; 'all' is over the questions, not the mean of the two.
 """
 
+from __future__ import annotations
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tfbigbatch.errors import InputError
 
 LEVELS = ("middle", "high")
 
 
-def scores(labels, predictions, levels):
-    """Accuracies.
+def scores(labels: ArrayLike, predictions: ArrayLike, levels: ArrayLike) -> dict[str, float]:
+    """Accuracies in percent.
 
     Args:
-      labels, predictions: integer arrays of [n], the right and the chosen option of each question.
+      labels, predictions: integer arrays [n], the correct and the chosen option of each question.
       levels: the level of each question, 'middle' or 'high', [n].
 
     Returns:
-      Dictionary: 'middle' and 'high', where there are such questions, and 'all', in percent; 'total', n.
+      'middle' and 'high', where there are such questions, and 'all', in percent; 'total', n.
 
     Raises:
       ValueError: the lengths differ, there are no questions, or a level is unknown.
@@ -32,6 +35,6 @@ def scores(labels, predictions, levels):
     unknown = levels[~np.isin(levels, LEVELS)]
     if unknown.size:
         raise InputError(f"found the level {str(unknown[0])!r}; expected 'middle' or 'high'.")
-    right = labels == predictions
-    found = {level: 100.0 * float(right[levels == level].mean()) for level in LEVELS if (levels == level).any()}
-    return {**found, "all": 100.0 * float(right.mean()), "total": int(labels.size)}
+    correct = labels == predictions
+    found = {level: 100.0 * float(correct[levels == level].mean()) for level in LEVELS if (levels == level).any()}
+    return {**found, "all": 100.0 * float(correct.mean()), "total": int(labels.size)}

@@ -2,13 +2,17 @@
 
 Sources: Rajpurkar et al. 2016, section 6.1 (exact match and F1); Rajpurkar, Jia and Liang 2018, section 5
 (questions without an answer). All scores are in percent. A question without a prediction counts 0, as in the
-script of v1.1; that of v2 leaves such a question out.
+script of v1.1; that of v2 leaves it out.
 """
+
+from __future__ import annotations
 
 import collections
 import math
 import re
 import string
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from tfbigbatch.errors import InputError
 
@@ -16,24 +20,24 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
-def normalised(text):
-    """An answer without case, ASCII punctuation, English articles and surplus white space."""
+def normalised(text: str) -> str:
+    """An answer without case, ASCII punctuation, English articles and extra white space."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_WITHOUT_PUNCTUATION)).split())
 
 
-def scores(answers, predictions):
-    """The scores of v1.1: the best of a question's answers counts, and the mean is over all questions.
+def scores(answers: Mapping[str, Sequence[str]], predictions: Mapping[str, str]) -> dict[str, float]:
+    """The scores of v1.1: the best match of each question's answers, averaged over all questions.
 
     Args:
-      answers: dictionary from a question's id to the list of its answers' texts, one at least.
-      predictions: dictionary from a question's id to the predicted text.
+      answers: for each question's id, the texts of its answers, at least one.
+      predictions: for each question's id, the predicted text.
 
     Returns:
-      Dictionary: 'exact_match' and 'f1' in percent; 'total', the questions; 'unanswered', those of them without
+      'exact_match' and 'f1' in percent; 'total', the number of questions; 'unanswered', the number of those without
       a prediction, which count 0.
 
     Raises:
-      ValueError: there is no question; one has no answer, as in v2; a prediction is no text; or the predictions
+      ValueError: there is no question; one has no answer, as in v2; a prediction is not a text; or the predictions
         are of other questions.
     """
     _check(answers, predictions)
@@ -43,7 +47,8 @@ def scores(answers, predictions):
             f"question {nothing[0]!r} has no answer ({len(nothing)} such questions), so these are data of SQuAD v2: "
             "score them by the rules of v2."
         )
-    exact, overlap = {}, {}
+    exact: dict[str, float] = {}
+    overlap: dict[str, float] = {}
     for question, texts in answers.items():
         if question in predictions:
             predicted = predictions[question]
@@ -52,34 +57,39 @@ def scores(answers, predictions):
     return {**_means(exact, overlap, answers), "unanswered": len(answers) - len(exact)}
 
 
-def scores_with_no_answer(answers, predictions, no_answer_odds=None, threshold=math.inf):
-    """The scores of v2, in which the right prediction for a question without an answer is the empty text.
+def scores_with_no_answer(
+    answers: Mapping[str, Sequence[str]],
+    predictions: Mapping[str, str],
+    no_answer_odds: Mapping[str, float] | None = None,
+    threshold: float = math.inf,
+) -> dict[str, float]:
+    """The scores of v2, where the correct prediction for a question without an answer is the empty text.
 
     Args:
-      answers: dictionary from a question's id to the list of its answers' texts; empty where there is none.
-      predictions: dictionary from a question's id to the predicted text.
-      no_answer_odds: dictionary from a question's id to a number that is the greater, the likelier it has no
-        answer; or None.
+      answers: for each question's id, the texts of its answers; empty where there is none.
+      predictions: for each question's id, the predicted text.
+      no_answer_odds: for each question's id, a number that increases with the probability of no answer; or None.
       threshold: a prediction counts as the empty text where its number in `no_answer_odds` is greater. The script
-        has 1.0, which for probabilities changes nothing either.
+        has 1.0, which has no effect on probabilities.
 
     Returns:
-      Dictionary: 'exact_match', 'f1', 'total' and 'unanswered' as those of `scores`; the first three again with
-      'has_answer_' and 'no_answer_' before them, over the questions of either kind, where there are any; and
-      with `no_answer_odds` also 'best_exact_match' and 'best_f1', at the best thresholds for just these
-      questions, which are 'best_exact_match_threshold' and 'best_f1_threshold'. The script names them exact,
-      HasAns_exact, NoAns_exact, best_exact and best_exact_thresh, and so on. Like the script, the search for
-      the best threshold takes equal odds one by one, in their order.
+      'exact_match', 'f1', 'total' and 'unanswered' as in `scores`; the first three also with the prefixes
+      'has_answer_' and 'no_answer_', over the questions of either kind, where there are any; with `no_answer_odds`
+      also 'best_exact_match' and 'best_f1', at the best thresholds for these questions, and the thresholds,
+      'best_exact_match_threshold' and 'best_f1_threshold'. The script names them exact, HasAns_exact, NoAns_exact,
+      best_exact and best_exact_thresh, and so on. Like the script, the search for the best threshold takes equal
+      odds one at a time, in their order.
 
     Raises:
-      ValueError: there is no question; a prediction is no text; the predictions are of other questions; or a
+      ValueError: there is no question; a prediction is not a text; the predictions are of other questions; or a
         predicted question is missing from `no_answer_odds`.
     """
     _check(answers, predictions)
-    exact, overlap = {}, {}
+    exact: dict[str, float] = {}
+    overlap: dict[str, float] = {}
     for question, texts in answers.items():
         if question in predictions:
-            # An answer of articles and punctuation alone is none by the script's rule.
+            # By the script's rule an answer of only articles and punctuation is none.
             texts = [text for text in texts if normalised(text)] or [""]
             predicted = predictions[question]
             exact[question] = max(_exact(predicted, text) for text in texts)
@@ -91,11 +101,11 @@ def scores_with_no_answer(answers, predictions, no_answer_odds=None, threshold=m
         {q: float(not answers[q]) if q in held and held[q] > threshold else score for q, score in each.items()}
         for each in (exact, overlap)
     ]
-    result = {**_means(*counted, answers), "unanswered": len(answers) - len(exact)}
+    result: dict[str, float] = {**_means(counted[0], counted[1], answers), "unanswered": len(answers) - len(exact)}
     for name, wanted in (("has_answer_", True), ("no_answer_", False)):
         some = [question for question in answers if bool(answers[question]) == wanted]
         if some:
-            result |= {name + key: value for key, value in _means(*counted, some).items()}
+            result |= {name + key: value for key, value in _means(counted[0], counted[1], some).items()}
     if no_answer_odds is not None:
         for name, each in (("exact_match", exact), ("f1", overlap)):
             best = _best_threshold(each, answers, predictions, no_answer_odds)
@@ -103,28 +113,29 @@ def scores_with_no_answer(answers, predictions, no_answer_odds=None, threshold=m
     return result
 
 
-def _exact(predicted, answer):
+def _exact(predicted: str, answer: str) -> float:
     return float(normalised(predicted) == normalised(answer))
 
 
-def _f1(predicted, answer):
+def _f1(predicted: str, answer: str) -> float:
     """F1 of the two bags of words; 0 where either is empty."""
-    predicted, answer = normalised(predicted).split(), normalised(answer).split()
-    common = sum((collections.Counter(predicted) & collections.Counter(answer)).values())
+    words, expected = normalised(predicted).split(), normalised(answer).split()
+    common = sum((collections.Counter(words) & collections.Counter(expected)).values())
     if common == 0:
         return 0.0
-    precision, recall = common / len(predicted), common / len(answer)
+    precision, recall = common / len(words), common / len(expected)
     return 2 * precision * recall / (precision + recall)
 
 
-def _f1_with_no_answer(predicted, answer):
-    """The same, but 1 where both are empty."""
+def _f1_with_no_answer(predicted: str, answer: str) -> float:
+    """As `_f1`, but 1 where both are empty."""
     if not (normalised(predicted) and normalised(answer)):
         return _exact(predicted, answer)
     return _f1(predicted, answer)
 
 
-def _means(exact, overlap, questions):
+def _means(exact: Mapping[str, float], overlap: Mapping[str, float], questions: Iterable[str]) -> dict[str, float]:
+    questions = list(questions)
     total = len(questions)
     return {
         "exact_match": 100.0 * sum(exact.get(question, 0.0) for question in questions) / total,
@@ -133,11 +144,16 @@ def _means(exact, overlap, questions):
     }
 
 
-def _best_threshold(scored, answers, predictions, no_answer_odds):
-    """(best score in percent, its threshold), from all questions empty to all as predicted."""
+def _best_threshold(
+    scored: Mapping[str, float],
+    answers: Mapping[str, Sequence[str]],
+    predictions: Mapping[str, str],
+    no_answer_odds: Mapping[str, float],
+) -> tuple[float, float]:
+    """(best score in percent, its threshold), from all predictions empty to all as predicted."""
     score = best = float(sum(not answers[question] for question in scored))
     threshold = 0.0
-    for question in sorted((q for q in no_answer_odds if q in scored), key=no_answer_odds.get):
+    for question in sorted((q for q in no_answer_odds if q in scored), key=lambda q: no_answer_odds[q]):
         if answers[question]:
             score += scored[question]
         elif predictions[question]:
@@ -147,7 +163,7 @@ def _best_threshold(scored, answers, predictions, no_answer_odds):
     return 100.0 * best / len(answers), threshold
 
 
-def _check(answers, predictions):
+def _check(answers: Mapping[str, Sequence[str]], predictions: Mapping[str, Any]) -> None:
     if not answers:
         raise InputError("the data hold no question.")
     if not any(question in predictions for question in answers):
@@ -160,7 +176,7 @@ def _check(answers, predictions):
             raise InputError(f"the prediction for {question!r} is {predicted!r}; expected a text.")
 
 
-def _check_odds(no_answer_odds, predicted):
+def _check_odds(no_answer_odds: Mapping[str, Any], predicted: Iterable[str]) -> None:
     missing = [question for question in predicted if question not in no_answer_odds]
     if missing:
         raise InputError(
@@ -168,6 +184,6 @@ def _check_odds(no_answer_odds, predicted):
             "expected a number for each prediction."
         )
     for question, odds in no_answer_odds.items():
-        # NaN alone differs from itself; math.isnan refuses large integers, which JSON may hold.
+        # Only NaN differs from itself; math.isnan fails for large integers, which JSON may hold.
         if isinstance(odds, bool) or not isinstance(odds, (int, float)) or odds != odds:
             raise InputError(f"the odds of no answer of {question!r} are {str(odds)[:60]}; expected a number.")
