@@ -93,6 +93,11 @@ def test_scoring_and_reading_texts_need_no_tensorflow():
     )
 
 
+def test_preparing_data_needs_no_tensorflow():
+    prepare = "; ".join(f"import tfbigbatch.data.{kind}.prepare.prepare" for kind in ("images", "bert", "translation"))
+    assert not {"tensorflow", "tf_keras", "keras"} & modules_after(prepare)
+
+
 def test_an_unknown_name_is_told_what_there_is():
     with pytest.raises(AttributeError, match="no attribute 'LAMBDA'; it has Adasum, LAMB, LARS"):
         _ = tfbigbatch.LAMBDA
