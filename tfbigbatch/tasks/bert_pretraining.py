@@ -1,6 +1,6 @@
 """BERT pretraining on a prepared text: masked language modelling, and next sentence prediction where the data has it.
 
-The data is a folder that tools/prepare_bert.py wrote, or a folder of several of them, where `data.folder` names one:
+The data is a folder that prepare-bert wrote, or a folder of several of them, where `data.folder` names one:
 phases of different sequence lengths read different ones.
 """
 

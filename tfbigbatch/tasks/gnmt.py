@@ -1,6 +1,6 @@
 """Translation by GNMT: the recurrent benchmark of MLPerf v0.5 to v0.7.
 
-The data is a folder that tools/prepare_wmt.py wrote.
+The data is a folder that prepare-wmt wrote.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Image classification: ImageNet, tiny-imagenet, or any folder of JPEGs that tools/prepare_imagenet.py prepared."""
+"""Image classification: ImageNet, tiny-imagenet, or any folder of JPEGs that prepare-imagenet prepared."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class ImageClassification(Task):
             manifest = image_manifest.load(data_dir)
             if "validation" not in manifest.splits:
                 raise InputError(
-                    f"--data_dir={data_dir} has no validation split. Prepare it with both; tools/prepare_imagenet.py "
+                    f"--data_dir={data_dir} has no validation split. Prepare it with both; prepare-imagenet "
                     "holds out a share where a source has none (--validation_share)."
                 )
             self._classes = len(manifest.classes)

@@ -1,6 +1,6 @@
 """Language modelling by an LSTM: the Penn Treebank of Zaremba et al. 2014, WikiText-2, or any corpus.
 
-The data is a folder that tools/prepare_ptb.py wrote.
+The data is a folder that prepare-ptb wrote.
 """
 
 from __future__ import annotations

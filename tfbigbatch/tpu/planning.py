@@ -125,7 +125,7 @@ def plan(step: Step, topology: topologies.Topology, fit: Fit = PEAK) -> Plan | N
     if topology.generation != step.generation:
         raise InputError(
             f"--topology={topology.name}: the step was compiled for {step.generation}, and the program of another "
-            "generation moves other bytes. Check it there first: python tools/tpu_check.py --topology=... --json."
+            "generation moves other bytes. Check it there first: tfbigbatch tpu-check --topology=... --json."
         )
     split = _split(step, topology.replicas)
     if split is None:

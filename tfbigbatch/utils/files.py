@@ -7,11 +7,13 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, BinaryIO
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tfbigbatch.errors import InputError
+
+# NumPy is imported where it is needed: every command imports this module, and --help needs no arrays.
+if TYPE_CHECKING:
+    import numpy as np
 
 
 def atomic_write(path: str, write: Callable[[BinaryIO], object]) -> None:
@@ -103,6 +105,8 @@ def read_array(path: str) -> np.ndarray:
     Raises:
       ValueError: the file cannot be read, is not a .npy file, or holds objects.
     """
+    import numpy as np
+
     return _load(path, np.ndarray, lambda array: array)
 
 
@@ -112,10 +116,14 @@ def read_named_arrays(path: str, names: Sequence[str]) -> list[np.ndarray]:
     Raises:
       ValueError: the file cannot be read, is not a .npz file, holds objects, or lacks one of the names.
     """
+    import numpy as np
+
     return _load(path, np.lib.npyio.NpzFile, lambda arrays: [arrays[name] for name in names])
 
 
 def _load(path: str, kind: type, take: Callable[[Any], Any]) -> Any:
+    import numpy as np
+
     try:
         found = np.load(path, allow_pickle=False)
         try:

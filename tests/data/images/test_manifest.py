@@ -74,7 +74,7 @@ def index_of(offsets, counts):
 @pytest.mark.parametrize(
     "name, damage, said",
     [
-        ("manifest.json", os.remove, "holds no prepared images.*prepare_imagenet.py --source="),
+        ("manifest.json", os.remove, "holds no prepared images.*prepare-imagenet --source="),
         ("manifest.json", lambda path: path.write_text('{"vocabulary_size": 3}'), "holds no prepared images"),
         ("manifest.json", lambda path: path.write_text("[]"), "holds no prepared images"),
         ("manifest.json", lambda path: path.write_text("{"), "manifest.json cannot be read"),
@@ -101,7 +101,7 @@ def test_a_damaged_folder_is_told_what_to_do(tmp_path, name, damage, said):
 
 
 def test_no_folder_is_told_the_command(tmp_path):
-    with pytest.raises(ValueError, match="--data_dir is missing.*python tools/prepare_imagenet.py --source="):
+    with pytest.raises(ValueError, match="--data_dir is missing.*tfbigbatch prepare-imagenet --source="):
         image_manifest.load(None)
     with pytest.raises(ValueError, match="holds no prepared images"):
         image_manifest.load(str(tmp_path / "nowhere"))

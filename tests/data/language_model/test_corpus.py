@@ -110,7 +110,7 @@ def fewer_words_in_manifest(path):
         ("vocab.txt", more_words, "vocab.txt holds 6 words, manifest.json says 5"),
         ("manifest.json", fewer_words_in_manifest, "holds numbers from 0 to 4; expected 0 to 1"),
         ("manifest.json", lambda path: path.write_text("{"), "manifest.json cannot be read"),
-        ("manifest.json", lambda path: path.unlink(), "is not a prepared corpus.*prepare_ptb.py --source="),
+        ("manifest.json", lambda path: path.unlink(), "is not a prepared corpus.*prepare-ptb --source="),
     ],
 )
 def test_a_damaged_folder_is_told_what_to_do(texts, tmp_path, name, damage, said):
@@ -121,7 +121,7 @@ def test_a_damaged_folder_is_told_what_to_do(texts, tmp_path, name, damage, said
 
 
 def test_no_folder_is_told_the_command():
-    with pytest.raises(ValueError, match="--data_dir is missing.*python tools/prepare_ptb.py --source="):
+    with pytest.raises(ValueError, match="--data_dir is missing.*tfbigbatch prepare-ptb --source="):
         corpus.load(None)
 
 

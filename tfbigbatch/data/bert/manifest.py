@@ -16,7 +16,7 @@ KIND = record_manifest.Kind(
     content="BERT pretraining data in TFRecords",
     format=1,
     what="BERT pretraining data",
-    command="python tools/prepare_bert.py --source=TEXT --vocab_file=vocab.txt --output_dir=PREPARED",
+    command="tfbigbatch prepare-bert --source=TEXT --vocab_file=vocab.txt --output_dir=PREPARED",
 )
 VOCABULARY = "vocab.txt"
 DYNAMIC = "dynamic"

@@ -14,7 +14,7 @@ KIND = record_manifest.Kind(
     content="images in TFRecords",
     format=1,
     what="images",
-    command="python tools/prepare_imagenet.py --source=IMAGES --output_dir=PREPARED",
+    command="tfbigbatch prepare-imagenet --source=IMAGES --output_dir=PREPARED",
 )
 
 

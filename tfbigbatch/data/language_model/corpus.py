@@ -21,7 +21,7 @@ from tfbigbatch.utils.files import atomic_write
 SPLITS = ("train", "valid", "test")
 END_OF_LINE, UNKNOWN = "<eos>", "<unk>"
 _MANIFEST, _VOCABULARY = "manifest.json", "vocab.txt"
-_COMMAND = "python tools/prepare_ptb.py --source=FOLDER_WITH_THE_TEXTS --output_dir=PREPARED"
+_COMMAND = "tfbigbatch prepare-ptb --source=FOLDER_WITH_THE_TEXTS --output_dir=PREPARED"
 
 
 @dataclasses.dataclass(frozen=True)

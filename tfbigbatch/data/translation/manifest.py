@@ -29,7 +29,7 @@ KIND = record_manifest.Kind(
     format=1,
     what="pairs of sentences",
     command=(
-        "python tools/prepare_wmt.py --source_files=train.en --target_files=train.de --valid_source_files=valid.en "
+        "tfbigbatch prepare-wmt --source_files=train.en --target_files=train.de --valid_source_files=valid.en "
         "--valid_target_files=valid.de --test_source_files=test.en --test_target_files=test.de --output_dir=PREPARED"
     ),
 )
