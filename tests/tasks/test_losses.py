@@ -1,11 +1,15 @@
+"""The losses against their formulas in NumPy and against Keras' own."""
+
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.optimizers.accumulation import accumulate_gradients
-from tfbigbatch.tasks.losses import SmoothedTokenCrossEntropy
+from tfbigbatch.tasks.losses import MaskedMeanCrossEntropy, SmoothedTokenCrossEntropy, classification_loss
 
+CLASS_LABELS = np.array([1, 0, 3, 2], np.int32)
+CLASS_LOGITS = np.random.RandomState(0).randn(4, 5).astype(np.float32)
 RANDOM = np.random.RandomState(0)
 LABELS = RANDOM.randint(0, 7, (4, 5)).astype(np.int32)
 LOGITS = RANDOM.normal(size=(4, 5, 7)).astype(np.float32)
@@ -24,7 +28,7 @@ def expected(label_smoothing):
 
 @pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("over, divisor", [("sentences", 4), ("tokens", LENGTHS.sum())])
-def test_the_formula(label_smoothing, over, divisor):
+def test_a_token_loss_follows_its_formula(label_smoothing, over, divisor):
     loss = SmoothedTokenCrossEntropy(label_smoothing, over)
     assert float(loss(LABELS, LOGITS, WEIGHTS)) == pytest.approx(expected(label_smoothing) / divisor, rel=1e-5)
     assert float(loss(LABELS, LOGITS, 0 * WEIGHTS)) == 0.0
@@ -70,3 +74,28 @@ def test_keras_takes_it():
 def test_bad_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         SmoothedTokenCrossEntropy(**options)
+
+
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.1, 0.5])
+def test_a_classifiers_loss_is_that_of_smoothed_targets(label_smoothing):
+    one_hot = tf.one_hot(CLASS_LABELS, 5)
+    expected = tf_keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=label_smoothing)
+    loss = classification_loss(label_smoothing)
+    np.testing.assert_allclose(loss(CLASS_LABELS, CLASS_LOGITS), expected(one_hot, CLASS_LOGITS), rtol=1e-6)
+    weights = np.array([1, 0, 1, 0.5], np.float32)
+    np.testing.assert_allclose(
+        loss(CLASS_LABELS, CLASS_LOGITS, weights), expected(one_hot, CLASS_LOGITS, weights), rtol=1e-6
+    )
+
+
+def test_a_classifiers_label_smoothing_is_checked():
+    with pytest.raises(ValueError, match="label_smoothing=1.0: expected 0 <= label_smoothing < 1"):
+        classification_loss(1.0)
+
+
+def test_a_masked_mean_is_over_the_labels_with_weight():
+    loss = MaskedMeanCrossEntropy()
+    assert float(loss(LABELS, LOGITS, WEIGHTS)) == pytest.approx(expected(0.0) / WEIGHTS.sum(), rel=1e-5)
+    assert float(loss(LABELS, LOGITS, 0 * WEIGHTS)) == 0.0
+    everywhere = float(loss(LABELS, LOGITS, np.ones_like(WEIGHTS)))
+    assert float(loss(LABELS, LOGITS)) == pytest.approx(everywhere, rel=1e-6)
