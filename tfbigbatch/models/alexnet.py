@@ -89,14 +89,7 @@ def alexnet(
       ValueError: a size is out of range, or the image is too small for the layers.
     """
     image_layers.check_sizes(image_size=image_size, classes=classes, width=width, fc_units=fc_units, groups=groups)
-    if width % (3 * groups) or not 0.0 <= dropout < 1.0:
-        raise InputError(
-            f"width={width}, groups={groups}, dropout={dropout}: expected a width that 3 x groups divides, as 96, and "
-            "0 <= dropout < 1."
-        )
-    image_layers.one_of("norm", norm, NORMS)
-    if cross_replica_norm and norm != "batch":
-        raise InputError(f"cross_replica_norm=True, norm={norm!r}: expected norm='batch'; there is nothing to share.")
+    _check_fields(width, groups, dropout, norm, cross_replica_norm)
     _check_image(image_size, stem)
     pixels, x = image_layers.normalized_input(image_size, divide=norm == "batch")
     x = _padded(x, stem)
@@ -105,11 +98,7 @@ def alexnet(
         x = _normalized(x, number, norm, cross_replica_norm)
         if published.pooled:
             x = tf_keras.layers.MaxPooling2D(3, 2, name=f"pool{number}")(x)
-    x = tf_keras.layers.Flatten(name="flatten")(x)
-    for layer, inputs in (("fc6", 6 * 6 * 256), ("fc7", 4096)):
-        kernel, bias = _normal(0.005, inputs, x.shape[-1]), tf_keras.initializers.Constant(0.1)
-        x = tf_keras.layers.Dense(fc_units, "relu", kernel_initializer=kernel, bias_initializer=bias, name=layer)(x)
-        x = tf_keras.layers.Dropout(dropout, name=f"dropout_{layer}")(x)
+    x = _dense(tf_keras.layers.Flatten(name="flatten")(x), fc_units, dropout)
     return tf_keras.Model(pixels, image_layers.logits(x, classes, _normal(0.01, 4096, fc_units)), name=name)
 
 
@@ -132,6 +121,17 @@ class LocalResponseNormalization(tf_keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), **self._constants}
+
+
+def _check_fields(width: int, groups: int, dropout: float, norm: str, cross_replica_norm: bool) -> None:
+    if width % (3 * groups) or not 0.0 <= dropout < 1.0:
+        raise InputError(
+            f"width={width}, groups={groups}, dropout={dropout}: expected a width that 3 x groups divides, as 96, and "
+            "0 <= dropout < 1."
+        )
+    image_layers.one_of("norm", norm, NORMS)
+    if cross_replica_norm and norm != "batch":
+        raise InputError(f"cross_replica_norm=True, norm={norm!r}: expected norm='batch'; there is nothing to share.")
 
 
 def _check_image(image_size: int, stem: str) -> None:
@@ -181,3 +181,11 @@ def _normalized(x: tf.Tensor, number: int, norm: str, cross_replica_norm: bool) 
 def _normal(deviation: float, published_inputs: int, inputs: int) -> tf_keras.initializers.Initializer:
     """Normal initialiser with the published gain: `deviation` for `published_inputs`, scaled to `inputs`."""
     return tf_keras.initializers.RandomNormal(stddev=deviation * math.sqrt(published_inputs / inputs))
+
+
+def _dense(x: tf.Tensor, fc_units: int, dropout: float) -> tf.Tensor:
+    for layer, inputs in (("fc6", 6 * 6 * 256), ("fc7", 4096)):
+        kernel, bias = _normal(0.005, inputs, x.shape[-1]), tf_keras.initializers.Constant(0.1)
+        x = tf_keras.layers.Dense(fc_units, "relu", kernel_initializer=kernel, bias_initializer=bias, name=layer)(x)
+        x = tf_keras.layers.Dropout(dropout, name=f"dropout_{layer}")(x)
+    return x

@@ -81,23 +81,18 @@ def encoder(
 
     if packed:
         from tfbigbatch.models.packed_bert import PackedBertEncoder
-    sizes = {
-        "layers": layers,
-        "hidden_units": hidden_units,
-        "heads": heads,
-        "inner_units": inner_units,
-        "max_positions": max_positions,
-        "token_types": token_types,
-        "vocabulary_size": vocabulary_size,
-    }
-    for name, size in sizes.items():
-        if size < 1:
-            raise InputError(f"model.{name}={size}: expected 1 or more.")
+    _check_sizes(
+        layers=layers,
+        hidden_units=hidden_units,
+        heads=heads,
+        inner_units=inner_units,
+        max_positions=max_positions,
+        token_types=token_types,
+        vocabulary_size=vocabulary_size,
+    )
     if hidden_units % heads:
         raise InputError(f"model.heads={heads} does not divide model.hidden_units={hidden_units}.")
-    for name, rate in (("dropout", dropout), ("attention_dropout", attention_dropout)):
-        if not 0.0 <= rate < 1.0:
-            raise InputError(f"model.{name}={rate}: expected 0 <= {name} < 1.")
+    _check_rates(dropout=dropout, attention_dropout=attention_dropout)
     return (PackedBertEncoder if packed else BertEncoderV2)(
         vocab_size=vocabulary_size,
         hidden_size=hidden_units,
@@ -112,6 +107,18 @@ def encoder(
         initializer=_initializer(),
         name="encoder",
     )
+
+
+def _check_sizes(**sizes: int) -> None:
+    for name, size in sizes.items():
+        if size < 1:
+            raise InputError(f"model.{name}={size}: expected 1 or more.")
+
+
+def _check_rates(**rates: float) -> None:
+    for name, rate in rates.items():
+        if not 0.0 <= rate < 1.0:
+            raise InputError(f"model.{name}={rate}: expected 0 <= {name} < 1.")
 
 
 def inputs(packed: bool = False) -> dict[str, tf.Tensor]:

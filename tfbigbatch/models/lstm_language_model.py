@@ -6,7 +6,7 @@ from typing import Any
 
 import tf_keras
 
-from tfbigbatch.errors import InputError
+from tfbigbatch.models.recurrent import check_sizes, uniform
 
 
 def lstm_language_model(
@@ -46,17 +46,14 @@ def lstm_language_model(
     Raises:
       ValueError: a size or rate is out of range.
     """
-    sizes = {"window": window, "hidden_units": hidden_units, "embedding_units": embedding_units, "layers": layers}
-    if min(sizes.values()) < 1 or not 0.0 <= dropout < 1.0 or initial_scale <= 0:
-        given = ", ".join(f"{name}={size}" for name, size in sizes.items())
-        raise InputError(
-            f"{given}, dropout={dropout}, initial_scale={initial_scale}: expected sizes of 1 or more, "
-            "0 <= dropout < 1, and initial_scale above 0."
-        )
-
-    def uniform() -> tf_keras.initializers.Initializer:
-        # One for each weight: an initializer that is used twice gives the same numbers twice.
-        return tf_keras.initializers.RandomUniform(-initial_scale, initial_scale)
+    check_sizes(
+        window=window,
+        hidden_units=hidden_units,
+        embedding_units=embedding_units,
+        layers=layers,
+        dropout=dropout,
+        initial_scale=initial_scale,
+    )
 
     def dropped(tensor: Any, name: str) -> Any:
         return tf_keras.layers.Dropout(dropout, name=name)(tensor) if dropout else tensor
@@ -68,7 +65,7 @@ def lstm_language_model(
         for kind in ("output", "cell")
     ]
     embedding = tf_keras.layers.Embedding(
-        vocabulary_size, embedding_units, embeddings_initializer=uniform(), name="embedding"
+        vocabulary_size, embedding_units, embeddings_initializer=uniform(initial_scale), name="embedding"
     )
     values, new_states = embedding(tokens), []
     for layer in range(layers):
@@ -78,9 +75,9 @@ def lstm_language_model(
             return_state=True,
             unroll=unroll,
             unit_forget_bias=unit_forget_bias,
-            kernel_initializer=uniform(),
-            recurrent_initializer=uniform(),
-            bias_initializer="zeros" if unit_forget_bias else uniform(),
+            kernel_initializer=uniform(initial_scale),
+            recurrent_initializer=uniform(initial_scale),
+            bias_initializer="zeros" if unit_forget_bias else uniform(initial_scale),
             name=f"lstm_{layer}",
         )
         # Under mixed precision Keras casts a layer's inputs, but not the LSTM's initial state.
@@ -90,6 +87,10 @@ def lstm_language_model(
         new_states.extend(mine)
     # The logits stay float32 under mixed precision: their softmax needs the precision.
     logits = tf_keras.layers.Dense(
-        vocabulary_size, kernel_initializer=uniform(), bias_initializer=uniform(), dtype="float32", name="logits"
+        vocabulary_size,
+        kernel_initializer=uniform(initial_scale),
+        bias_initializer=uniform(initial_scale),
+        dtype="float32",
+        name="logits",
     )(dropped(values, f"dropout_{layers}"))
     return tf_keras.Model([tokens, *states], [logits, *new_states], name="lstm_language_model")

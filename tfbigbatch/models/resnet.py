@@ -72,11 +72,8 @@ def resnet(
     Raises:
       ValueError: a size is out of range, or the image is too small for the stages.
     """
-    blocks = tuple(blocks) if isinstance(blocks, (tuple, list)) else blocks
-    if not blocks or not isinstance(blocks, tuple):
-        raise InputError(f"blocks={blocks!r}: expected the number of blocks in each stage, as (2, 2, 2, 2).")
+    _check_blocks(blocks)
     image_layers.check_sizes(image_size=image_size, classes=classes, width=width)
-    image_layers.check_sizes(**{f"blocks[{stage}]": count for stage, count in enumerate(blocks)})
     image_layers.one_of("version", version, VERSIONS)
     _check_halvings(image_size, stem, blocks)
     network = _Layers(version, bottleneck, cross_replica_norm)
@@ -137,6 +134,12 @@ def cifar_resnet(*, depth: int, width: int = 16, stem: str = "3x3", **fields: An
         below = 6 * max(count, 1) + 2
         raise InputError(f"depth={depth}: expected 6n + 2 layers; the nearest are {below} and {below + 6}.")
     return resnet(blocks=(count,) * 3, width=width, stem=stem, **fields)
+
+
+def _check_blocks(blocks: Any) -> None:
+    if not blocks or not isinstance(blocks, (tuple, list)):
+        raise InputError(f"blocks={blocks!r}: expected the number of blocks in each stage, as (2, 2, 2, 2).")
+    image_layers.check_sizes(**{f"blocks[{stage}]": count for stage, count in enumerate(blocks)})
 
 
 def _check_halvings(image_size: int, stem: str, blocks: tuple[int, ...]) -> None:

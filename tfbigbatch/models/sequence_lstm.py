@@ -8,6 +8,8 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
+from tfbigbatch.models.recurrent import uniform
+
 
 class SequenceLSTM(tf_keras.layers.LSTM):
     """tf_keras' LSTM from zero state, with the same weights, faster without cuDNN.
@@ -26,17 +28,13 @@ class SequenceLSTM(tf_keras.layers.LSTM):
     """
 
     def __init__(self, units: int, *, initial_scale: float = 0.1, **kwargs: Any) -> None:
-        def uniform() -> tf_keras.initializers.Initializer:
-            # One for each weight: an initializer that is used twice gives the same numbers twice.
-            return tf_keras.initializers.RandomUniform(-initial_scale, initial_scale)
-
         super().__init__(
             units,
             return_sequences=True,
             unit_forget_bias=False,
-            kernel_initializer=uniform(),
-            recurrent_initializer=uniform(),
-            bias_initializer=uniform(),
+            kernel_initializer=uniform(initial_scale),
+            recurrent_initializer=uniform(initial_scale),
+            bias_initializer=uniform(initial_scale),
             **kwargs,
         )
         self.initial_scale = initial_scale

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 import tf_keras
 
+from tfbigbatch.models.recurrent import uniform
+
 
 class Memory(NamedTuple):
     """Encoded sentences, as attention reads them."""
@@ -38,13 +40,13 @@ class NormedBahdanau(tf_keras.layers.Layer):
     def __init__(self, units: int, *, initial_scale: float = 0.1, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.units = units
-
-        def uniform() -> tf_keras.initializers.Initializer:
-            return tf_keras.initializers.RandomUniform(-initial_scale, initial_scale)
-
-        self._initial_v = uniform()
-        self.of_query = tf_keras.layers.Dense(units, use_bias=False, kernel_initializer=uniform(), name="query")
-        self.of_key = tf_keras.layers.Dense(units, use_bias=False, kernel_initializer=uniform(), name="key")
+        self._initial_v = uniform(initial_scale)
+        self.of_query = tf_keras.layers.Dense(
+            units, use_bias=False, kernel_initializer=uniform(initial_scale), name="query"
+        )
+        self.of_key = tf_keras.layers.Dense(
+            units, use_bias=False, kernel_initializer=uniform(initial_scale), name="key"
+        )
 
     def build(self, input_shape: Any) -> None:
         self.v = self.add_weight("v", [self.units], initializer=self._initial_v)

@@ -7,10 +7,10 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from tfbigbatch.errors import InputError
 from tfbigbatch.models.gnmt.attention import Memory
 from tfbigbatch.models.gnmt.decoder import Decoder
 from tfbigbatch.models.gnmt.encoder import Encoder
+from tfbigbatch.models.recurrent import check_sizes, uniform
 
 
 class GNMT(tf_keras.Model):
@@ -104,32 +104,27 @@ def gnmt(
       ValueError: a size or rate is out of range.
     """
     embedding_units = hidden_units if embedding_units is None else embedding_units
-    sizes = {
-        "vocabulary_size": vocabulary_size,
-        "hidden_units": hidden_units,
-        "encoder_layers": encoder_layers,
-        "decoder_layers": decoder_layers,
-        "embedding_units": embedding_units,
-    }
-    if min(sizes.values()) < 1 or not 0.0 <= dropout < 1.0 or initial_scale <= 0:
-        given = ", ".join(f"{name}={size}" for name, size in sizes.items())
-        raise InputError(
-            f"{given}, dropout={dropout}, initial_scale={initial_scale}: expected sizes of 1 or more, "
-            "0 <= dropout < 1, and initial_scale above 0."
-        )
-
-    def uniform() -> tf_keras.initializers.Initializer:
-        return tf_keras.initializers.RandomUniform(-initial_scale, initial_scale)
-
+    check_sizes(
+        vocabulary_size=vocabulary_size,
+        hidden_units=hidden_units,
+        encoder_layers=encoder_layers,
+        decoder_layers=decoder_layers,
+        embedding_units=embedding_units,
+        dropout=dropout,
+        initial_scale=initial_scale,
+    )
     fields: dict[str, Any] = {"dropout": dropout, "initial_scale": initial_scale}
     layers: dict[str, Any] = {
         "embedding": tf_keras.layers.Embedding(
-            vocabulary_size, embedding_units, embeddings_initializer=uniform(), name="embedding"
+            vocabulary_size, embedding_units, embeddings_initializer=uniform(initial_scale), name="embedding"
         ),
         "encoder": Encoder(hidden_units, layers=encoder_layers, name="encoder", **fields),
         "decoder": Decoder(hidden_units, layers=decoder_layers, name="decoder", **fields),
         "classifier": tf_keras.layers.Dense(
-            vocabulary_size, kernel_initializer=uniform(), bias_initializer=uniform(), name="classifier"
+            vocabulary_size,
+            kernel_initializer=uniform(initial_scale),
+            bias_initializer=uniform(initial_scale),
+            name="classifier",
         ),
     }
     inputs = {
@@ -137,6 +132,10 @@ def gnmt(
         "source_lengths": tf_keras.Input((), dtype=tf.int32, name="source_lengths"),
         "target_ids": tf_keras.Input((target_length,), dtype=tf.int32, name="target_ids"),
     }
+    return _connected(inputs, layers)
+
+
+def _connected(inputs: dict[str, tf.Tensor], layers: dict[str, Any]) -> GNMT:
     source, target = (layers["embedding"](inputs[name]) for name in ("source_ids", "target_ids"))
     encoded = layers["encoder"](source, inputs["source_lengths"])
     decoded = layers["decoder"](target, encoded, inputs["source_lengths"])
