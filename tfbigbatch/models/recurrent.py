@@ -18,5 +18,5 @@ def check_sizes(*, dropout: float, initial_scale: float, **sizes: int) -> None:
 
 
 def uniform(initial_scale: float) -> tf_keras.initializers.Initializer:
-    """Uniform in [-initial_scale, initial_scale]. Each weight needs its own: one used twice gives the same values twice."""
+    """Uniform in [-initial_scale, initial_scale]; each weight needs its own, which draws other numbers."""
     return tf_keras.initializers.RandomUniform(-initial_scale, initial_scale)
