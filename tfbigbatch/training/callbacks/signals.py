@@ -87,7 +87,7 @@ class StopOnSignal(StepCallback):
         if stop:
             self._checkpoints.save(self.step)
             raise Preempted(
-                f"stopped {self._reason} after step {self.step:,}, and saved; the same command goes on from there."
+                f"stopped {self._reason} after step {self.step:,}, and saved; the same command resumes it."
             )
 
 
