@@ -86,9 +86,7 @@ class StopOnSignal(StepCallback):
             stop = crosses(before, now, every) and self._agree(self._requested)
         if stop:
             self._checkpoints.save(self.step)
-            raise Preempted(
-                f"stopped {self._reason} after step {self.step:,}, and saved; the same command resumes it."
-            )
+            raise Preempted(f"stopped {self._reason} after step {self.step:,}, and saved; the same command resumes it.")
 
 
 class _InEvaluation(tf_keras.callbacks.Callback):
