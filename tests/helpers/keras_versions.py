@@ -23,6 +23,16 @@ def variables(keras_version, values):
     return [KERAS[keras_version].Variable(np.asarray(value, "float32"), name=name) for name, value in values.items()]
 
 
+def tensor_variables(optimizer):
+    """The tf.Variables of an optimizer of either Keras, in the order of its `variables`."""
+    return [variable.value if isinstance(variable, keras.Variable) else variable for variable in optimizer.variables]
+
+
+def state_by_name(optimizer):
+    """An optimizer's state as arrays, by the variables' names."""
+    return {variable.name: np.array(variable) for variable in optimizer.variables}
+
+
 def small_model(keras_version, units=4, outputs=1):
     keras = KERAS[keras_version]
     keras.utils.set_random_seed(0)

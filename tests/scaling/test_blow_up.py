@@ -3,7 +3,7 @@ import types
 
 import pytest
 
-from tfbigbatch.optimizers.layerwise import LayerStatistics
+from tfbigbatch.optimizers.base import LayerStatistics
 from tfbigbatch.scaling.blow_up import best_loss, largest_relative_update, loss_blew_up, lowered_gain
 
 

@@ -1,13 +1,17 @@
 """An optimizer's state in a `tf.train.Checkpoint`: by name, and checked when it is restored."""
 
+from __future__ import annotations
+
 import json
 import os
 import re
+from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 
 
-def restore_from_saved_model(model, path):
+def restore_from_saved_model(model: Any, path: str) -> None:
     """Gives a model that `tf_keras.models.load_model` read from a SavedModel its optimizer's state too.
 
     tf_keras restores the weights, and leaves any optimizer fresh. (A `.keras` file needs no second
@@ -38,6 +42,47 @@ def restore_from_saved_model(model, path):
     status.expect_partial()
 
 
+class SavedByName:
+    """Mixed into an optimizer with a `named_state` and an `updater`: how TensorFlow and Keras save and load it."""
+
+    named_state: NamedState
+    updater: Any
+    variables: Any
+
+    def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> dict[str, Any]:
+        if save_type == "checkpoint":
+            return {"named_state": self.named_state}
+        return super()._trackable_children(save_type, **kwargs)  # type: ignore[misc]
+
+    def _lookup_dependency(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        # Keras' own optimizers have their state under '_variables'. The base class' constructor calls this too.
+        updater = vars(self).get("updater")
+        if updater is not None and name in ("_variables", "named_state"):
+            updater.has_foreign_state = name == "_variables"
+        return super()._lookup_dependency(name, *args, **kwargs)  # type: ignore[misc]
+
+    def load_own_variables(self, store: Any) -> None:
+        """Loads the state that a saved model has for this optimizer, by position.
+
+        Raises:
+          ValueError: the saved variables are not those of this optimizer, by number or shape.
+        """
+        own = [tuple(variable.shape) for variable in self.variables]
+        saved = [tuple(store[str(i)].shape) for i in range(len(store.keys()))]
+        if saved == own:
+            super().load_own_variables(store)  # type: ignore[misc]
+        elif any(shape for shape in saved):
+            raise ValueError(
+                f"The saved state is not that of this {type(self).__name__}: {len(saved)} variables of shapes "
+                f"{_first(saved)} were saved, {len(own)} of shapes {_first(own)} are expected. Make the optimizer as "
+                "it was (same options, same model), or load the model with compile=False and compile it anew."
+            )
+
+
+def _first(items: list[Any], count: int = 6) -> str:
+    return ", ".join(map(str, items[:count])) + (", ..." if len(items) > count else "")
+
+
 class NamedState(tf.Module):
     """The variables of an optimizer under the names they have in a checkpoint.
 
@@ -46,21 +91,21 @@ class NamedState(tf.Module):
     same names.
     """
 
-    def __init__(self, optimizer, **variables):
+    def __init__(self, optimizer: str, **variables: tf.Variable) -> None:
         super().__init__(name="state")
         self.layout = _Layout(optimizer)
         self.has_layout = True
         for name, variable in variables.items():
             setattr(self, name, variable)
 
-    def _trackable_children(self, save_type="checkpoint", **kwargs):
+    def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> dict[str, Any]:
         children = super()._trackable_children(save_type, **kwargs)
         if save_type != "checkpoint" or not self.has_layout:
             # A SavedModel holds variables only.
             children.pop("layout", None)
         return children
 
-    def add_layers(self, paths, state):
+    def add_layers(self, paths: Sequence[str], state: dict[str, list[tf.Variable]]) -> None:
         """Adds the state of each layer: dictionary of name to a list of variables, one for each path.
 
         Raises:
@@ -73,7 +118,7 @@ class NamedState(tf.Module):
         for name, variable in layers.items():
             setattr(self, name, variable)
 
-    def add_averages(self, paths, averages):
+    def add_averages(self, paths: Sequence[str], averages: Sequence[tf.Variable]) -> None:
         """Adds the moving averages of the layers' weights."""
         for name, variable in zip(canonical(paths), averages):
             setattr(self, f"average/{name}", variable)
@@ -82,19 +127,19 @@ class NamedState(tf.Module):
 class _Layout(tf.train.experimental.PythonState):
     """Names and shapes of a checkpoint's layers: a restore of others is an error, not a fresh start."""
 
-    def __init__(self, optimizer):
+    def __init__(self, optimizer: str) -> None:
         self.optimizer = optimizer
-        self.shapes = {}
-        self.restored = {}
+        self.shapes: dict[str, list[int]] = {}
+        self.restored: dict[str, list[int]] = {}
 
-    def serialize(self):
+    def serialize(self) -> str:
         return json.dumps(self.shapes)
 
-    def deserialize(self, string):
+    def deserialize(self, string: str) -> None:
         self.restored = json.loads(string)
         self.check()
 
-    def check(self):
+    def check(self) -> None:
         if not self.shapes or not self.restored or self.shapes == self.restored:
             return
         missing = [name for name in self.shapes if name not in self.restored]
@@ -115,17 +160,18 @@ class _Layout(tf.train.experimental.PythonState):
         )
 
 
-def canonical(paths):
+def canonical(paths: Sequence[str]) -> list[str]:
     """Names for variables' paths, without Keras' running numbers: unique, and equal for equal models.
 
     ['dense_7/kernel', 'dense_9/kernel'] gives ['dense/kernel', 'dense#1/kernel'].
     """
     split = [[_numbered(part) for part in path.split("/")] for path in paths]
-    ranks = {}
+    ranks: dict[Any, set[int]] = {}
     for parts in split:
         for depth, (stem, number) in enumerate(parts):
             ranks.setdefault((tuple(parts[:depth]), stem), set()).add(number)
-    names, seen = [], {}
+    names: list[str] = []
+    seen: dict[str, int] = {}
     for parts in split:
         pieces = []
         for depth, (stem, number) in enumerate(parts):
@@ -137,6 +183,7 @@ def canonical(paths):
     return names
 
 
-def _numbered(part):
+def _numbered(part: str) -> tuple[str, int]:
     match = re.fullmatch(r"(.*?)(?:_(\d+))?", part)
+    assert match
     return match[1], int(match[2] or 0)

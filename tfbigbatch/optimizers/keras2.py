@@ -1,39 +1,43 @@
-"""The face of the optimizers for `tf_keras` (Keras 2): variables, distribution, serialisation."""
+"""LARS and LAMB for `tf_keras` (Keras 2): variables, distribution, serialisation."""
+
+from __future__ import annotations
 
 import sys
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
 
 import tensorflow as tf
 import tf_keras
 
-from tfbigbatch.optimizers import layerwise
+from tfbigbatch.optimizers import lamb, lars, options
 from tfbigbatch.optimizers.adasum.keras2 import Adasum
-from tfbigbatch.optimizers.checkpointing import NamedState
-from tfbigbatch.optimizers.lamb import LAMBMixin
-from tfbigbatch.optimizers.lars import LARSMixin
+from tfbigbatch.optimizers.base import LayerStatistics, LayerwiseUpdater, Rule
+from tfbigbatch.optimizers.checkpointing import NamedState, SavedByName
 
 __all__ = ["Adasum", "LAMB", "LARS"]
 
 _Schedule = tf_keras.optimizers.schedules.LearningRateSchedule
 
 
-class LayerwiseOptimizer(tf_keras.optimizers.Optimizer):
-    """The variables behind a layer-wise optimizer in tf_keras."""
+class LayerwiseOptimizer(SavedByName, tf_keras.optimizers.Optimizer):
+    """The `base.Adapter` of tf_keras: an optimizer that applies a rule layer by layer, through its `updater`."""
 
-    face, other_face = "tf_keras", "keras3"
+    replicas_differ = False
 
     def __init__(
         self,
-        learning_rate,
+        learning_rate: Any,
+        rule: Rule,
         *,
-        weight_decay=0.0,
-        exclude_from_weight_decay=None,
-        exclude_from_layer_adaptation=None,
-        accumulation_steps=1,
-        layer_statistics=False,
-        jit_compile=None,
-        name,
-        **kwargs,
-    ):
+        weight_decay: Any = 0.0,
+        exclude_from_weight_decay: Sequence[str] | str | None = None,
+        exclude_from_layer_adaptation: Sequence[str] | str | None = None,
+        accumulation_steps: int = 1,
+        layer_statistics: bool = False,
+        jit_compile: bool | None = None,
+        name: str,
+        **kwargs: Any,
+    ) -> None:
         if "lr" in kwargs:
             raise ValueError(f"{name}: lr={kwargs['lr']} is not an argument; write learning_rate={kwargs['lr']}.")
         # The base class would apply the decay by itself, outside the trust ratio.
@@ -41,29 +45,38 @@ class LayerwiseOptimizer(tf_keras.optimizers.Optimizer):
         # None leaves the base class' choice: XLA where a GPU is visible.
         if jit_compile is not None:
             self.jit_compile = jit_compile
-        self._set_options(
-            learning_rate=learning_rate,
-            weight_decay=weight_decay,
-            exclude_from_weight_decay=exclude_from_weight_decay,
-            exclude_from_layer_adaptation=exclude_from_layer_adaptation,
-            accumulation_steps=accumulation_steps,
-            layer_statistics=layer_statistics,
-            jit_compile=jit_compile,
+        label = type(self).__name__
+        self.weight_decay = options.checked_weight_decay(weight_decay, label)
+        options.check_steps_and_schedules(
+            label, accumulation_steps, self.is_schedule, learning_rate=learning_rate, weight_decay=weight_decay
         )
+        layer_options = options.LayerOptions(
+            exclude_from_weight_decay,
+            exclude_from_layer_adaptation,
+            accumulation_steps,
+            layer_statistics,
+            jit_compile,
+        )
+        self.accumulation_steps = accumulation_steps
         if callable(learning_rate) and not isinstance(learning_rate, _Schedule):
             self._learning_rate = learning_rate
             named = {}
         else:
             self._learning_rate = self._build_learning_rate(learning_rate)
             named = {} if callable(self._learning_rate) else {"learning_rate": self._learning_rate}
+        micro_steps = None
         if accumulation_steps > 1:
             with tf.init_scope():
-                self._micro_steps = tf.Variable(0, name="micro_steps", dtype=tf.int64, trainable=False)
-            self._variables.append(self._micro_steps)
-            named["micro_steps"] = self._micro_steps
-        self.named_state = NamedState(type(self).__name__, iterations=self._iterations, **named)
+                micro_steps = tf.Variable(0, name="micro_steps", dtype=tf.int64, trainable=False)
+            self._variables.append(micro_steps)
+            named["micro_steps"] = micro_steps
+        self.updater = LayerwiseUpdater(rule, layer_options, self, micro_steps)
+        self.named_state = NamedState(label, iterations=self._iterations, **named)
 
-    def build(self, var_list):
+    def __str__(self) -> str:
+        return options.DESCRIPTION.format(type(self).__name__, own="keras2", other="keras3")
+
+    def build(self, var_list: Sequence[tf.Variable]) -> None:
         """Makes the state of all variables; later calls change nothing."""
         if getattr(self, "_built", False):
             return
@@ -71,17 +84,17 @@ class LayerwiseOptimizer(tf_keras.optimizers.Optimizer):
         for variable in var_list:
             if keras is not None and hasattr(keras, "Variable") and isinstance(variable, keras.Variable):
                 raise ValueError(
-                    layerwise.WRONG_FACE.format(type(self).__name__, other=self.other_face, variable=variable.path)
+                    options.WRONG_KERAS.format(type(self).__name__, other="keras3", variable=variable.path)
                 )
         super().build(var_list)
-        self._layer_indices = self._no_dependency({self._var_key(variable): i for i, variable in enumerate(var_list)})
-        self._build_layers(var_list, [variable.name.split(":")[0] for variable in var_list])
+        paths = [variable.name.split(":")[0] for variable in var_list]
+        self.named_state.add_layers(paths, self.updater.build(var_list, paths))
         if self.use_ema:
-            self.named_state.add_averages(self._paths, self._model_variables_moving_average)
+            self.named_state.add_averages(paths, self._model_variables_moving_average)
         self._built = True
 
-    def _new_state(self, variable, name):
-        # Not the variable's own dtype: bfloat16(0.999) is 1.0, and moments kept in it stop.
+    def new_state(self, variable: tf.Variable, name: str) -> tf.Variable:
+        # Not the variable's own dtype: bfloat16(0.999) is 1.0, and moments in bfloat16 would never change.
         with tf.distribute.get_strategy().extended.colocate_vars_with(variable):
             dtype = tf.float64 if variable.dtype == tf.float64 else tf.float32
             state = tf.Variable(
@@ -90,49 +103,60 @@ class LayerwiseOptimizer(tf_keras.optimizers.Optimizer):
         self._variables.append(state)
         return state
 
+    def layer_key(self, variable: tf.Variable) -> Hashable:
+        return self._var_key(variable)
+
+    def is_decayed(self, variable: tf.Variable) -> bool:
+        return self._use_weight_decay(variable)
+
+    def layer_statistics(self) -> dict[str, LayerStatistics]:
+        """Each layer's trust ratio and norms at the last step, by path; see `LayerwiseUpdater.layer_statistics`."""
+        return self.updater.layer_statistics()
+
     # ---- The learning rate --------------------------------------------------------------------
 
     @property
-    def learning_rate(self):
+    def learning_rate(self) -> Any:
         rate = self._learning_rate
         if callable(rate) and not isinstance(rate, _Schedule):
             return rate()
         return super().learning_rate
 
     @learning_rate.setter
-    def learning_rate(self, learning_rate):
+    def learning_rate(self, learning_rate: Any) -> None:
         if callable(self._learning_rate) and not isinstance(self._learning_rate, _Schedule):
             self._learning_rate = learning_rate
         else:
             tf_keras.optimizers.Optimizer.learning_rate.fset(self, learning_rate)
 
-    def _is_schedule(self, value):
+    def is_schedule(self, value: Any) -> bool:
         return isinstance(value, _Schedule)
 
-    # ---- One update ---------------------------------------------------------------------------
+    # ---- One step -----------------------------------------------------------------------------
 
-    def _clip_gradients(self, grads):
-        """Clips nothing yet: `_update_all` does, after the micro-batches are added up.
+    def _clip_gradients(self, grads: Iterable[Any]) -> list[tf.Tensor]:
+        """Does not clip: the updater does, after the micro-batches are added up.
 
         Sparse gradients become dense, with duplicate rows added up: the norms are of the whole
         layer, and the moments of rows without a gradient decay as well.
         """
         return [tf.convert_to_tensor(gradient) for gradient in grads]
 
-    def _apply_weight_decay(self, variables):
-        """Does nothing: the decay is part of the update."""
+    def _apply_weight_decay(self, variables: Sequence[tf.Variable]) -> None:
+        """Does nothing: the decay is part of the rule."""
 
     @tf.autograph.experimental.do_not_convert
-    def _distributed_apply_gradients_fn(self, distribution, grads_and_vars, **kwargs):
+    def _distributed_apply_gradients_fn(self, distribution: Any, grads_and_vars: Any, **kwargs: Any) -> Any:
+        """The last part of Keras' `apply_gradients`, after the sum over the replicas."""
         gradients, variables = zip(*grads_and_vars)
-        self._update_all(distribution, gradients, variables)
+        self.updater.apply(distribution, gradients, variables)
         return self.iterations
 
-    def update_step(self, gradient, variable):
-        """The update of one variable, for callers that go round `apply_gradients`."""
-        self._layer_update(variable, gradient, self._step(), None)
+    def update_step(self, gradient: tf.Tensor, variable: tf.Variable) -> None:
+        """The step of one variable, for callers that do not use `apply_gradients`."""
+        self.updater.apply_to_variable(gradient, variable)
 
-    def _update_averages(self, variables):
+    def update_averages(self, variables: Sequence[tf.Variable]) -> None:
         if not self.use_ema:
             return
         self._update_model_variables_moving_average(variables)
@@ -143,25 +167,24 @@ class LayerwiseOptimizer(tf_keras.optimizers.Optimizer):
                 lambda: None,
             )
 
-    def _end_update(self):
+    def end_step(self) -> None:
         self.iterations.assign_add(1)
 
-    def _skip_update(self):
-        """The other branch of an update's condition."""
+    def skip_step(self) -> None:
+        """Does nothing: only `end_step` counts."""
 
     # ---- Serialisation ------------------------------------------------------------------------
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = super().get_config()
         for name, value in (("learning_rate", self._learning_rate), ("weight_decay", self.weight_decay)):
             config[name] = self._serialize_hyperparameter(value)
-            if callable(value) and not self._is_schedule(value):
+            if callable(value) and not self.is_schedule(value):
                 config[name] = float(config[name])
-        config.update(self._options())
-        return config
+        return {**config, **self.updater.options.config(), **self.updater.rule.config()}
 
     @classmethod
-    def from_config(cls, config, custom_objects=None):
+    def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Any:
         config = dict(config)
         for name in ("learning_rate", "weight_decay"):
             if isinstance(config.get(name), dict):
@@ -171,10 +194,45 @@ class LayerwiseOptimizer(tf_keras.optimizers.Optimizer):
 
 
 @tf_keras.saving.register_keras_serializable(package="tfbigbatch")
-class LARS(LARSMixin, LayerwiseOptimizer):
-    __doc__ = layerwise.with_shared_arguments(LARSMixin.__doc__)
+@options.with_hyperparameters(lars.LARS)
+class LARS(LayerwiseOptimizer):
+    __doc__ = lars.DOCSTRING
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.01,
+        *,
+        momentum: float = 0.9,
+        weight_decay: Any = 0.0,
+        eeta: float = 0.001,
+        epsilon: float = 0.0,
+        nesterov: bool = False,
+        form: str = "paper",
+        name: str = "LARS",
+        **kwargs: Any,
+    ) -> None:
+        rule = lars.LARS(momentum, eeta, epsilon, nesterov, form)
+        super().__init__(learning_rate, rule, weight_decay=weight_decay, name=name, **kwargs)
 
 
 @tf_keras.saving.register_keras_serializable(package="tfbigbatch")
-class LAMB(LAMBMixin, LayerwiseOptimizer):
-    __doc__ = layerwise.with_shared_arguments(LAMBMixin.__doc__)
+@options.with_hyperparameters(lamb.LAMB)
+class LAMB(LayerwiseOptimizer):
+    __doc__ = lamb.DOCSTRING
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        *,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-6,
+        weight_decay: Any = 0.0,
+        bias_correction: bool = True,
+        trust_ratio_bounds: tuple[float | None, float | None] | None = None,
+        pre_normalize: bool = False,
+        name: str = "LAMB",
+        **kwargs: Any,
+    ) -> None:
+        rule = lamb.LAMB(beta_1, beta_2, epsilon, bias_correction, trust_ratio_bounds, pre_normalize)
+        super().__init__(learning_rate, rule, weight_decay=weight_decay, name=name, **kwargs)

@@ -1,41 +1,45 @@
-"""The face of the optimizers for Keras 3 on TensorFlow: variables, distribution, serialisation."""
+"""LARS and LAMB for Keras 3 on TensorFlow: variables, distribution, serialisation."""
+
+from __future__ import annotations
 
 import numbers
 import warnings
+from collections.abc import Hashable, Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
 
-from tfbigbatch.optimizers import layerwise
+from tfbigbatch.optimizers import lamb, lars, options
 from tfbigbatch.optimizers.adasum.keras3 import Adasum
-from tfbigbatch.optimizers.checkpointing import NamedState
-from tfbigbatch.optimizers.lamb import LAMBMixin
-from tfbigbatch.optimizers.lars import LARSMixin
+from tfbigbatch.optimizers.base import LayerStatistics, LayerwiseUpdater, Rule
+from tfbigbatch.optimizers.checkpointing import NamedState, SavedByName
 
 __all__ = ["Adasum", "LAMB", "LARS", "LossScaleOptimizer"]
 
 _Schedule = keras.optimizers.schedules.LearningRateSchedule
 
 
-class LayerwiseOptimizer(keras.optimizers.Optimizer):
-    """The variables behind a layer-wise optimizer in Keras 3."""
+class LayerwiseOptimizer(SavedByName, keras.optimizers.Optimizer):
+    """The `base.Adapter` of Keras 3: an optimizer that applies a rule layer by layer, through its `updater`."""
 
-    face, other_face = "keras3", "tf_keras"
+    replicas_differ = False
 
     def __init__(
         self,
-        learning_rate,
+        learning_rate: Any,
+        rule: Rule,
         *,
-        weight_decay=0.0,
-        exclude_from_weight_decay=None,
-        exclude_from_layer_adaptation=None,
-        accumulation_steps=1,
-        layer_statistics=False,
-        jit_compile=None,
-        name,
-        gradient_accumulation_steps=None,
-        **kwargs,
-    ):
+        weight_decay: Any = 0.0,
+        exclude_from_weight_decay: Sequence[str] | str | None = None,
+        exclude_from_layer_adaptation: Sequence[str] | str | None = None,
+        accumulation_steps: int = 1,
+        layer_statistics: bool = False,
+        jit_compile: bool | None = None,
+        name: str,
+        gradient_accumulation_steps: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         if keras.backend.backend() != "tensorflow":
             raise ValueError(
                 f"{name}: Keras runs on {keras.backend.backend()}, these optimizers on TensorFlow. Set "
@@ -55,63 +59,83 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         self._gradients_are_reduced = False
         # As tf_keras does: XLA for each variable where a GPU is visible.
         self.jit_compile = bool(tf.config.list_physical_devices("GPU")) if jit_compile is None else jit_compile
-        self._set_options(
-            learning_rate=learning_rate,
-            weight_decay=weight_decay,
-            exclude_from_weight_decay=exclude_from_weight_decay,
-            exclude_from_layer_adaptation=exclude_from_layer_adaptation,
-            accumulation_steps=accumulation_steps,
-            layer_statistics=layer_statistics,
-            jit_compile=jit_compile,
+        label = type(self).__name__
+        self.weight_decay = options.checked_weight_decay(weight_decay, label)
+        options.check_steps_and_schedules(
+            label, accumulation_steps, self.is_schedule, learning_rate=learning_rate, weight_decay=weight_decay
         )
+        layer_options = options.LayerOptions(
+            exclude_from_weight_decay,
+            exclude_from_layer_adaptation,
+            accumulation_steps,
+            layer_statistics,
+            jit_compile,
+        )
+        self.accumulation_steps = accumulation_steps
         named = {} if callable(self._learning_rate) else {"learning_rate": _tensor_variable(self._learning_rate)}
+        micro_steps = None
         if accumulation_steps > 1:
-            micro_steps = self.add_variable((), dtype="int64", aggregation="only_first_replica", name="micro_steps")
-            self._micro_steps = named["micro_steps"] = _tensor_variable(micro_steps)
-        self.named_state = NamedState(type(self).__name__, iterations=_tensor_variable(self._iterations), **named)
+            counter = self.add_variable((), dtype="int64", aggregation="only_first_replica", name="micro_steps")
+            micro_steps = named["micro_steps"] = _tensor_variable(counter)
+        self.updater = LayerwiseUpdater(rule, layer_options, self, micro_steps)
+        self.named_state = NamedState(label, iterations=_tensor_variable(self._iterations), **named)
 
-    def build(self, variables):
+    def __str__(self) -> str:
+        return options.DESCRIPTION.format(type(self).__name__, own="keras3", other="keras2")
+
+    def build(self, variables: Sequence[Any]) -> None:
         """Makes the state of all variables; later calls change nothing."""
         if self.built:
             return
         super().build(variables)
         paths = [getattr(variable, "path", variable.name.split(":")[0]) for variable in variables]
         variables = [_tensor_variable(variable) for variable in variables]
-        self._layer_indices = {self._var_key(variable): i for i, variable in enumerate(variables)}
-        self._build_layers(variables, paths)
+        self.named_state.add_layers(paths, self.updater.build(variables, paths))
         if self.use_ema:
             averages = [_tensor_variable(average) for average in self._model_variables_moving_average]
-            self.named_state.add_averages(self._paths, averages)
+            self.named_state.add_averages(paths, averages)
 
-    def _new_state(self, variable, name):
+    def new_state(self, variable: tf.Variable, name: str) -> tf.Variable:
         with self._distribution_strategy.extended.colocate_vars_with(variable):
-            # Not the variable's own dtype: bfloat16(0.999) is 1.0, and moments kept in it stop.
+            # Not the variable's own dtype: bfloat16(0.999) is 1.0, and moments in bfloat16 would never change.
             dtype = "float64" if variable.dtype == tf.float64 else "float32"
             label = variable.name.split(":")[0].replace("/", "_")
             return _tensor_variable(self.add_variable(variable.shape, dtype=dtype, name=f"{label}_{name}"))
 
-    def _is_schedule(self, value):
+    def layer_key(self, variable: tf.Variable) -> Hashable:
+        return self._var_key(variable)
+
+    def is_decayed(self, variable: tf.Variable) -> bool:
+        return self._use_weight_decay(variable)
+
+    def layer_statistics(self) -> dict[str, LayerStatistics]:
+        """Each layer's trust ratio and norms at the last step, by path; see `LayerwiseUpdater.layer_statistics`."""
+        return self.updater.layer_statistics()
+
+    def is_schedule(self, value: Any) -> bool:
         return isinstance(value, _Schedule)
 
-    # ---- One update ---------------------------------------------------------------------------
+    # ---- One step -----------------------------------------------------------------------------
 
-    def _backend_apply_gradients(self, grads, trainable_variables):
-        """Sums over replicas first; the base class clips before, so that its weights depend on their number."""
+    def _backend_apply_gradients(self, grads: Sequence[Any], trainable_variables: Sequence[Any]) -> None:
+        """The last part of Keras' `apply_gradients`: sums over the replicas, then steps.
+
+        The base class clips before the sum, so that its weights depend on the number of replicas.
+        """
         variables = [_tensor_variable(variable) for variable in trainable_variables]
         if not self._gradients_are_reduced:
             grads = [gradient for gradient, _ in self._all_reduce_sum_gradients(list(zip(grads, variables)))]
         # Sparse gradients become dense: the norms are of the whole layer.
         gradients = [tf.convert_to_tensor(gradient) for gradient in grads]
         tf.__internal__.distribute.interim.maybe_merge_call(
-            self._update_all, self._distribution_strategy, gradients, variables
+            self.updater.apply, self._distribution_strategy, gradients, variables
         )
 
-    def update_step(self, gradient, variable, learning_rate):
-        """The update of one variable, for callers that go round `apply`."""
-        step = self._step()._replace(learning_rate=tf.cast(learning_rate, tf.float32))
-        self._layer_update(_tensor_variable(variable), gradient, step, None)
+    def update_step(self, gradient: tf.Tensor, variable: Any, learning_rate: Any) -> None:
+        """The step of one variable, for callers that do not use `apply`."""
+        self.updater.apply_to_variable(gradient, _tensor_variable(variable), learning_rate)
 
-    def _update_averages(self, variables):
+    def update_averages(self, variables: Sequence[tf.Variable]) -> None:
         if not self.use_ema:
             return
         self._update_model_variables_moving_average(self._trainable_variables)
@@ -122,33 +146,32 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
                 lambda: None,
             )
 
-    def _end_update(self):
+    def end_step(self) -> None:
         """Does nothing: the base class counts after each call."""
 
-    def _skip_update(self):
-        # `iterations` counts updates: this takes back what the base class adds after each call.
+    def skip_step(self) -> None:
+        # `iterations` counts steps: this takes back what the base class adds after each call.
         self._iterations.assign_sub(1)
 
     # ---- Serialisation ------------------------------------------------------------------------
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         with warnings.catch_warnings():
             # Keras would serialise the code of a callable, and warns that this is unsafe: its value is kept.
             warnings.filterwarnings("ignore", "The object being serialized includes a `lambda`")
             config = super().get_config()
         del config["gradient_accumulation_steps"]
         for name, value in (("learning_rate", self._learning_rate), ("weight_decay", self.weight_decay)):
-            if self._is_schedule(value):
+            if self.is_schedule(value):
                 config[name] = keras.optimizers.schedules.serialize(value)
             elif callable(value):
                 config[name] = float(value())
             elif name == "weight_decay":
                 config[name] = value
-        config.update(self._options())
-        return config
+        return {**config, **self.updater.options.config(), **self.updater.rule.config()}
 
     @classmethod
-    def from_config(cls, config, custom_objects=None):
+    def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Any:
         config = dict(config)
         for name in ("learning_rate", "weight_decay"):
             if isinstance(config.get(name), dict):
@@ -156,19 +179,54 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         return cls(**config)
 
 
-def _tensor_variable(variable):
+def _tensor_variable(variable: Any) -> tf.Variable:
     """The tf.Variable within a keras.Variable; a tf.Variable as it is."""
     return variable.value if isinstance(variable, keras.Variable) else variable
 
 
 @keras.saving.register_keras_serializable(package="tfbigbatch")
-class LARS(LARSMixin, LayerwiseOptimizer):
-    __doc__ = layerwise.with_shared_arguments(LARSMixin.__doc__)
+@options.with_hyperparameters(lars.LARS)
+class LARS(LayerwiseOptimizer):
+    __doc__ = lars.DOCSTRING
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.01,
+        *,
+        momentum: float = 0.9,
+        weight_decay: Any = 0.0,
+        eeta: float = 0.001,
+        epsilon: float = 0.0,
+        nesterov: bool = False,
+        form: str = "paper",
+        name: str = "LARS",
+        **kwargs: Any,
+    ) -> None:
+        rule = lars.LARS(momentum, eeta, epsilon, nesterov, form)
+        super().__init__(learning_rate, rule, weight_decay=weight_decay, name=name, **kwargs)
 
 
 @keras.saving.register_keras_serializable(package="tfbigbatch")
-class LAMB(LAMBMixin, LayerwiseOptimizer):
-    __doc__ = layerwise.with_shared_arguments(LAMBMixin.__doc__)
+@options.with_hyperparameters(lamb.LAMB)
+class LAMB(LayerwiseOptimizer):
+    __doc__ = lamb.DOCSTRING
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        *,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-6,
+        weight_decay: Any = 0.0,
+        bias_correction: bool = True,
+        trust_ratio_bounds: tuple[float | None, float | None] | None = None,
+        pre_normalize: bool = False,
+        name: str = "LAMB",
+        **kwargs: Any,
+    ) -> None:
+        rule = lamb.LAMB(beta_1, beta_2, epsilon, bias_correction, trust_ratio_bounds, pre_normalize)
+        super().__init__(learning_rate, rule, weight_decay=weight_decay, name=name, **kwargs)
 
 
 @keras.saving.register_keras_serializable(package="tfbigbatch")
@@ -183,7 +241,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
       ValueError: the optimizer is not LARS, LAMB or Adasum of this module.
     """
 
-    def __init__(self, inner_optimizer, **kwargs):
+    def __init__(self, inner_optimizer: Any, **kwargs: Any) -> None:
         if not isinstance(inner_optimizer, (LayerwiseOptimizer, Adasum)):
             raise ValueError(
                 f"LossScaleOptimizer is for LARS, LAMB and Adasum of tfbigbatch.optimizers.keras3, not "
@@ -192,7 +250,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         super().__init__(inner_optimizer, **kwargs)
         inner_optimizer._gradients_are_reduced = True
 
-    def apply(self, grads, trainable_variables=None):
+    def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None) -> None:
         """Combines the gradients of the replicas, and applies them unless one is not finite."""
         if trainable_variables is None:
             trainable_variables = self.inner_optimizer._trainable_variables

@@ -1,17 +1,25 @@
-"""LAMB, free of any Keras: hyperparameters, their checks, and the update of one layer."""
+"""LAMB: hyperparameters, their checks, and the step of one layer; the same for both Kerases."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
 
 from tfbigbatch.optimizers import cpu_kernels, rules
-from tfbigbatch.optimizers.layerwise import Layerwise
+from tfbigbatch.optimizers.base import Rule
+from tfbigbatch.optimizers.options import with_shared_arguments
 
-
-class LAMBMixin(Layerwise):
+DOCSTRING = with_shared_arguments(
     """Layer-wise Adaptive Moments for Batch training, You et al. 2020 (arXiv:1904.00962).
 
     Adam's direction plus weight decay, rescaled for each layer to the norm of its weights. The
     decay is inside the update whose norm enters the trust ratio, as in the paper.
 
     Args:
-      learning_rate: float, Keras schedule, or callable without arguments; counts optimizer updates.
+      learning_rate: float, Keras schedule, or callable without arguments; counts optimizer steps.
       beta_1, beta_2: decay of the first and second moment, each in [0, 1).
       epsilon: added to the root of the second moment. 0 means 0.
       weight_decay: the paper's lambda; float, Keras schedule, or callable without arguments.
@@ -24,66 +32,61 @@ class LAMBMixin(Layerwise):
     Raises:
       ValueError: a hyperparameter is out of its range, or a pattern does not compile.
     """
+)
+
+
+@dataclasses.dataclass
+class LAMB(Rule):
+    """The rule of `tfbigbatch.LAMB`; `DOCSTRING` explains the hyperparameters."""
 
     slot_names = ("m", "v")
 
-    def __init__(
-        self,
-        learning_rate=0.001,
-        *,
-        beta_1=0.9,
-        beta_2=0.999,
-        epsilon=1e-6,
-        weight_decay=0.0,
-        bias_correction=True,
-        trust_ratio_bounds=None,
-        pre_normalize=False,
-        name="LAMB",
-        **kwargs,
-    ):
-        for label, beta in (("beta_1", beta_1), ("beta_2", beta_2)):
+    beta_1: float
+    beta_2: float
+    epsilon: float
+    bias_correction: bool
+    trust_ratio_bounds: tuple[float | None, float | None] | None
+    pre_normalize: bool
+
+    def __post_init__(self) -> None:
+        for label, beta in (("beta_1", self.beta_1), ("beta_2", self.beta_2)):
             if not 0.0 <= beta < 1.0:
                 raise ValueError(f"LAMB: {label}={beta} is out of range; expected 0 <= {label} < 1.")
-        if not epsilon >= 0.0:
-            raise ValueError(f"LAMB: epsilon={epsilon} is out of range; expected 0 or more.")
-        super().__init__(learning_rate, weight_decay=weight_decay, name=name, **kwargs)
-        self.beta_1 = beta_1
-        self.beta_2 = beta_2
-        self.epsilon = epsilon
-        self.bias_correction = bias_correction
-        self.trust_ratio_bounds = _checked_bounds(trust_ratio_bounds)
-        self.pre_normalize = pre_normalize
+        if not self.epsilon >= 0.0:
+            raise ValueError(f"LAMB: epsilon={self.epsilon} is out of range; expected 0 or more.")
+        self.trust_ratio_bounds = _checked_bounds(self.trust_ratio_bounds)
 
-    def _updated(self, gradient, weight, slots, **options):
-        return rules.lamb(
-            gradient, weight, *slots, **self._hyperparameters(), bounds=self.trust_ratio_bounds, **options
-        )
+    def apply(
+        self, gradient: tf.Tensor, weight: tf.Tensor, slots: Sequence[tf.Tensor], **options: Any
+    ) -> tuple[tf.Tensor, ...]:
+        return rules.lamb(gradient, weight, *slots, **self._moments(), bounds=self.trust_ratio_bounds, **options)
 
-    def _has_kernels(self):
-        # Adam's kernel divides by sqrt(v) + epsilon, and 0 / 0 has no guard there.
+    def has_kernels(self) -> bool:
+        # Adam's kernel divides by sqrt(v) + epsilon, and has no guard for 0 / 0.
         return self.epsilon > 0.0
 
-    def _kernel_scalars(self, number):
-        return cpu_kernels.adam_scalars(number, **self._hyperparameters())
+    def kernel_scalars(self, step: tf.Tensor) -> Any:
+        return cpu_kernels.adam_scalars(step, **self._moments())
 
-    def _update_in_place(self, gradient, weight, slots, **options):
+    def apply_in_place(
+        self, gradient: tf.Tensor, weight: tf.Variable, slots: Sequence[tf.Variable], **options: Any
+    ) -> tuple[tf.Operation, tuple[Any, Any, Any] | None]:
         return cpu_kernels.lamb(gradient, weight, *slots, bounds=self.trust_ratio_bounds, **options)
 
-    def _hyperparameters(self):
-        names = ("beta_1", "beta_2", "epsilon", "bias_correction")
-        return {name: getattr(self, name) for name in names}
-
-    def get_config(self):
-        bounds = self.trust_ratio_bounds
+    def _moments(self) -> dict[str, Any]:
         return {
-            **super().get_config(),
-            **self._hyperparameters(),
-            "trust_ratio_bounds": list(bounds) if bounds else None,
-            "pre_normalize": self.pre_normalize,
+            "beta_1": self.beta_1,
+            "beta_2": self.beta_2,
+            "epsilon": self.epsilon,
+            "bias_correction": self.bias_correction,
         }
 
+    def config(self) -> dict[str, Any]:
+        bounds = self.trust_ratio_bounds
+        return {**super().config(), "trust_ratio_bounds": list(bounds) if bounds else None}
 
-def _checked_bounds(bounds):
+
+def _checked_bounds(bounds: Any) -> tuple[float | None, float | None] | None:
     if bounds is None:
         return None
     expected = "expected (low, high) with 0 <= low <= high, either of them None for no bound."

@@ -1,19 +1,27 @@
-"""LARS, free of any Keras: hyperparameters, their checks, and the update of one layer."""
+"""LARS: hyperparameters, their checks, and the step of one layer; the same for both Kerases."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
 
 from tfbigbatch.optimizers import cpu_kernels, rules
-from tfbigbatch.optimizers.layerwise import Layerwise
+from tfbigbatch.optimizers.base import Rule
+from tfbigbatch.optimizers.options import with_shared_arguments
 
 FORMS = ("paper", "tfm", "momentum_ratio")
 
-
-class LARSMixin(Layerwise):
+DOCSTRING = with_shared_arguments(
     """Layer-wise Adaptive Rate Scaling, You et al. 2017 (arXiv:1708.03888).
 
     Each layer's step has a length in proportion to the norm of its weights, so that one learning
     rate serves all layers at very large batches.
 
     Args:
-      learning_rate: float, Keras schedule, or callable without arguments; counts optimizer updates.
+      learning_rate: float, Keras schedule, or callable without arguments; counts optimizer steps.
       momentum: in [0, 1).
       weight_decay: added to the gradient before the momentum, as the paper's beta; float, Keras
         schedule, or callable without arguments.
@@ -27,49 +35,40 @@ class LARSMixin(Layerwise):
     Raises:
       ValueError: a hyperparameter is out of its range, or a pattern does not compile.
     """
+)
+
+
+@dataclasses.dataclass
+class LARS(Rule):
+    """The rule of `tfbigbatch.LARS`; `DOCSTRING` explains the hyperparameters."""
 
     slot_names = ("momentum",)
 
-    def __init__(
-        self,
-        learning_rate=0.01,
-        *,
-        momentum=0.9,
-        weight_decay=0.0,
-        eeta=0.001,
-        epsilon=0.0,
-        nesterov=False,
-        form="paper",
-        name="LARS",
-        **kwargs,
-    ):
-        if not 0.0 <= momentum < 1.0:
-            raise ValueError(f"LARS: momentum={momentum} is out of range; expected 0 <= momentum < 1.")
-        if not eeta > 0.0:
-            raise ValueError(f"LARS: eeta={eeta} is out of range; expected eeta > 0.")
-        if not epsilon >= 0.0:
-            raise ValueError(f"LARS: epsilon={epsilon} is out of range; expected 0 or more.")
-        if form not in FORMS:
-            raise ValueError(f"LARS: form={form!r} is unknown; expected one of {', '.join(FORMS)}.")
-        super().__init__(learning_rate, weight_decay=weight_decay, name=name, **kwargs)
-        self.momentum = momentum
-        self.eeta = eeta
-        self.epsilon = epsilon
-        self.nesterov = nesterov
-        self.form = form
+    momentum: float
+    eeta: float
+    epsilon: float
+    nesterov: bool
+    form: str
 
-    def _updated(self, gradient, weight, slots, *, step, **options):
-        return rules.lars(gradient, weight, *slots, **self._hyperparameters(), **options)
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.momentum < 1.0:
+            raise ValueError(f"LARS: momentum={self.momentum} is out of range; expected 0 <= momentum < 1.")
+        if not self.eeta > 0.0:
+            raise ValueError(f"LARS: eeta={self.eeta} is out of range; expected eeta > 0.")
+        if not self.epsilon >= 0.0:
+            raise ValueError(f"LARS: epsilon={self.epsilon} is out of range; expected 0 or more.")
+        if self.form not in FORMS:
+            raise ValueError(f"LARS: form={self.form!r} is unknown; expected one of {', '.join(FORMS)}.")
 
-    def _has_kernels(self):
+    def apply(
+        self, gradient: tf.Tensor, weight: tf.Tensor, slots: Sequence[tf.Tensor], *, step: tf.Tensor, **options: Any
+    ) -> tuple[tf.Tensor, ...]:
+        return rules.lars(gradient, weight, *slots, **self.config(), **options)
+
+    def has_kernels(self) -> bool:
         return self.form != "momentum_ratio"
 
-    def _update_in_place(self, gradient, weight, slots, *, scalars, **options):
-        return cpu_kernels.lars(gradient, weight, *slots, **self._hyperparameters(), **options)
-
-    def _hyperparameters(self):
-        names = ("momentum", "eeta", "epsilon", "nesterov", "form")
-        return {name: getattr(self, name) for name in names}
-
-    def get_config(self):
-        return {**super().get_config(), **self._hyperparameters()}
+    def apply_in_place(
+        self, gradient: tf.Tensor, weight: tf.Variable, slots: Sequence[tf.Variable], *, scalars: Any, **options: Any
+    ) -> tuple[tf.Operation, tuple[Any, Any, Any] | None]:
+        return cpu_kernels.lars(gradient, weight, *slots, **self.config(), **options)

@@ -62,7 +62,8 @@ def accepted_arguments(maker):
             accepted.update(p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
             if not any(p.kind is p.VAR_KEYWORD for p in parameters):
                 break
-    return accepted - {"self", "mesh"}
+    # `rule`: given by LARS and LAMB themselves.
+    return accepted - {"self", "mesh", "rule"}
 
 
 def get(name_or_config, keras=None, **arguments):

@@ -15,6 +15,7 @@ from tests.helpers.keras_versions import (
     make,
     small_data,
     small_model,
+    tensor_variables,
 )
 from tests.helpers.keras_versions import variables as make_variables
 from tfbigbatch import optimizers
@@ -194,7 +195,7 @@ def test_a_replicas_moments_survive_a_checkpoint(keras_version, tmp_path):
     def copies():
         return [
             [np.array(copy) for copy in strategy.experimental_local_results(variable)]
-            for variable in rule._tensor_variables()
+            for variable in tensor_variables(rule)
         ]
 
     def checkpoint():
@@ -204,7 +205,7 @@ def test_a_replicas_moments_survive_a_checkpoint(keras_version, tmp_path):
     assert any(not np.array_equal(*each) for each in before)
     saved["before_save"]()
     path = checkpoint().save(str(tmp_path / "checkpoint"))
-    for variable in rule._tensor_variables():
+    for variable in tensor_variables(rule):
         variable.assign(tf.zeros_like(variable))
     checkpoint().restore(path).assert_consumed()
     saved["after_restore"]()
