@@ -30,7 +30,8 @@ def tensor_variables(optimizer):
 
 def state_by_name(optimizer):
     """An optimizer's state as arrays, by the variables' names."""
-    return {variable.name: np.array(variable) for variable in optimizer.variables}
+    prefix = f"{optimizer.name}/"
+    return {variable.name.removeprefix(prefix): np.array(variable) for variable in optimizer.variables}
 
 
 def small_model(keras_version, units=4, outputs=1):

@@ -22,6 +22,7 @@ from tests.helpers.keras_versions import (
     OPTIMIZERS as CLASSES,
 )
 from tests.helpers.numpy_rules import lamb_run, lars_run
+from tfbigbatch.keras_version import MODULES
 
 OPTIMIZERS = [
     ("LARS", {"learning_rate": 0.5, "weight_decay": 0.01, "eeta": 0.05}),
@@ -334,18 +335,17 @@ def test_a_schedule_that_moves_is_traced_once(keras_version, jit_compile, monkey
 @both_versions
 def test_a_model_of_the_other_keras_is_told_what_to_use(keras_version):
     other = {"tf_keras": "keras3", "keras3": "tf_keras"}[keras_version]
-    with pytest.raises(
-        ValueError, match=rf"optimizers.{other}.LAMB; a model of the other Keras .*{keras_version}.LAMB"
-    ):
+    ours, wanted = (MODULES[name] for name in (other, keras_version))
+    with pytest.raises(ValueError, match=rf"optimizers.{ours}.LAMB; a model of the other Keras .*{wanted}.LAMB"):
         small_model(keras_version).compile(optimizer=make(other, "LAMB"))
 
 
-def test_variables_of_keras_3_are_refused_by_the_other_face():
+def test_variables_of_keras_3_are_refused_by_optimizers_of_keras_2():
     with pytest.raises(ValueError, match="use tfbigbatch.optimizers.keras3"):
         make("tf_keras", "LAMB").build(variables("keras3", {"kernel": [1.0]}))
 
 
-@pytest.mark.parametrize("legacy, expected", [("1", "tf_keras"), ("", "keras3")])
+@pytest.mark.parametrize("legacy, expected", [("1", "keras2"), ("", "keras3")])
 def test_the_package_gives_the_optimizers_of_the_tf_keras_in_use(legacy, expected):
     code = (
         "import tensorflow as tf, tfbigbatch; m = tf.keras.Sequential([tf.keras.layers.Dense(1)]); "

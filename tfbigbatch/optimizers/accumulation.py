@@ -1,16 +1,21 @@
-"""Gradient accumulation: a large batch as a loop over micro-batches, with one update at its end."""
+"""Gradient accumulation: a large batch as a loop over micro-batches, with one optimizer step at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import tensorflow as tf
 
 
-def split_micro_batches(data, accumulation_steps):
+def split_micro_batches(data: Any, accumulation_steps: int) -> Any:
     """Reshapes every tensor of a nest from [batch, ...] to [accumulation_steps, micro_batch, ...].
 
     Raises:
       ValueError: the batch does not divide into `accumulation_steps` equal parts.
     """
 
-    def split(tensor):
+    def split(tensor: tf.Tensor) -> tf.Tensor:
         batch = tensor.shape[0]
         if batch is None or batch % accumulation_steps:
             raise ValueError(
@@ -22,25 +27,27 @@ def split_micro_batches(data, accumulation_steps):
     return tf.nest.map_structure(split, data)
 
 
-def accumulate_gradients(gradients_of, data, variables, accumulation_steps):
+def accumulate_gradients(
+    gradients_of: Callable[[Any], Sequence[Any]], data: Any, variables: Sequence[Any], accumulation_steps: int
+) -> list[tf.Tensor]:
     """Mean gradient over the micro-batches of one batch, in a loop on the device.
 
     No reduction over replicas happens here: the caller applies the result once, and the
     optimizer reduces then.
 
     Args:
-      gradients_of: function from one micro-batch (the nest of `data`, with a leading axis of
+      gradients_of: maps one micro-batch (the nest of `data`, with a leading axis of
         batch / accumulation_steps) to the list of gradients of its mean loss, one for each of
         `variables`; None where a variable is unused.
       data: nest of tensors, each [batch, ...] with a static batch.
-      variables: the list of variables, of either Keras.
-      accumulation_steps: int, at least 1.
+      variables: of either Keras.
+      accumulation_steps: at least 1.
 
     Raises:
       ValueError: `variables` is empty, or the batch does not divide into equal parts.
 
     Returns:
-      List of dense float32 gradients (the variable's dtype where that is wider).
+      Dense float32 gradients (the variable's dtype where that is wider).
     """
     if not variables:
         raise ValueError(
@@ -49,11 +56,11 @@ def accumulate_gradients(gradients_of, data, variables, accumulation_steps):
         )
     micro_batches = split_micro_batches(data, accumulation_steps)
 
-    def wide(dtype):
+    def wide(dtype: Any) -> tf.DType:
         dtype = tf.as_dtype(dtype)
         return dtype if dtype.size >= 4 else tf.float32
 
-    def body(index, sums):
+    def body(index: tf.Tensor, sums: list[tf.Tensor]) -> tuple[tf.Tensor, list[tf.Tensor]]:
         gradients = gradients_of(tf.nest.map_structure(lambda tensor: tensor[index], micro_batches))
         sums = [
             total if gradient is None else total + tf.cast(tf.convert_to_tensor(gradient), total.dtype)

@@ -1,9 +1,13 @@
 """LARS and LAMB on a CPU, in place, through TensorFlow's fused training kernels.
 
 On a CPU the plain formulas of `rules.py` are bound by memory: each operation streams a whole layer
-through it. Here the same update takes the fewest passes that TensorFlow's own kernels allow, and at
+through it. Here the same step takes the fewest passes that TensorFlow's own kernels allow, and at
 most one temporary of the layer's size. All variables are float32.
 """
+
+from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -14,15 +18,17 @@ from tfbigbatch.optimizers import rules
 _ANONYMOUS = "cd2c89b7-88b7-44c8-ad83-06c2a9158347"
 
 
-def norm(tensor):
+def norm(tensor: tf.Tensor) -> tf.Tensor:
     """Euclidean norm, by the one-pass kernel behind `tf.nn.l2_loss` (half the sum of squares)."""
     return tf.sqrt(2.0 * tf.nn.l2_loss(tensor))
 
 
-def adam_scalars(step, *, beta_1, beta_2, epsilon, bias_correction):
-    """What Adam's kernel takes besides the tensors and the rate, for update `step`: the same for all layers.
+def adam_scalars(
+    step: tf.Tensor, *, beta_1: float, beta_2: float, epsilon: float, bias_correction: bool
+) -> dict[str, Any]:
+    """The scalar arguments of Adam's kernel at `step`, but for the learning rate: the same for all layers.
 
-    With rate 1 the kernel subtracts m sqrt(1 - b2^t) / (1 - b1^t) / (sqrt(v) + eps'), which for
+    With a learning rate of 1 the kernel subtracts m sqrt(1 - b2^t) / (1 - b1^t) / (sqrt(v) + eps'), which for
     eps' = eps sqrt(1 - b2^t) is LAMB's bias-corrected direction.
     """
     # The kernel's moments decay by the betas as float32 has them.
@@ -37,7 +43,19 @@ def adam_scalars(step, *, beta_1, beta_2, epsilon, bias_correction):
     }
 
 
-def lamb(gradient, weight, m, v, *, scalars, learning_rate, weight_decay, adapt, bounds=None, statistics=False):
+def lamb(
+    gradient: tf.Tensor,
+    weight: tf.Variable,
+    m: tf.Variable,
+    v: tf.Variable,
+    *,
+    scalars: dict[str, Any],
+    learning_rate: tf.Tensor,
+    weight_decay: tf.Tensor | float,
+    adapt: bool,
+    bounds: rules.Bounds | None = None,
+    statistics: bool = False,
+) -> tuple[tf.Operation, tuple[Any, Any, Any] | None]:
     """As `rules.lamb`, on variables.
 
     Adam's kernel is given a temporary that already holds minus the decay, so that one kernel leaves
@@ -45,7 +63,7 @@ def lamb(gradient, weight, m, v, *, scalars, learning_rate, weight_decay, adapt,
 
     Args:
       scalars: from `adam_scalars`, with an epsilon above 0.
-      statistics: whether to tell the layer's; the update is the same to the bit.
+      statistics: return the layer's; the step is the same to the bit.
 
     Returns:
       (the last operation, and (trust ratio, |weight| before, |its change|) or None).
@@ -74,23 +92,23 @@ def lamb(gradient, weight, m, v, *, scalars, learning_rate, weight_decay, adapt,
 
 
 def lars(
-    gradient,
-    weight,
-    velocity,
+    gradient: tf.Tensor,
+    weight: tf.Variable,
+    velocity: tf.Variable,
     *,
-    learning_rate,
-    momentum,
-    weight_decay,
-    eeta,
-    epsilon,
-    nesterov,
-    adapt,
-    form,
-    statistics=False,
-):
-    """As `rules.lars`, on variables, for the forms 'paper' and 'tfm'; `statistics` and what is returned as `lamb`."""
+    learning_rate: tf.Tensor,
+    momentum: float,
+    weight_decay: tf.Tensor | float,
+    eeta: float,
+    epsilon: float,
+    nesterov: bool,
+    adapt: bool,
+    form: str,
+    statistics: bool = False,
+) -> tuple[tf.Operation, tuple[Any, Any, Any] | None]:
+    """As `rules.lars`, on variables, for the forms 'paper' and 'tfm'; `statistics` and the result as for `lamb`."""
     no_decay = isinstance(weight_decay, float) and weight_decay == 0.0
-    # The decay joins the velocity on its own where nobody needs the sum with the gradient.
+    # The decay is added to the velocity separately where the sum with the gradient is not needed.
     apart = form == "paper" and not nesterov and momentum > 0.0
     decayed = gradient if no_decay or apart else gradient + weight_decay * weight
     rate, ratio = learning_rate, 1.0
@@ -101,12 +119,12 @@ def lars(
         ratio = rules.lars_ratio(weight_norm, gradient_norm, weight_decay, eeta, epsilon, form)
         rate *= ratio
     if apart and not no_decay:
-        # In these parentheses: a chain of two scalars TensorFlow folds in one way or the other, as the graph goes on.
+        # These parentheses: TensorFlow folds a chain of two scalars in an order that depends on the graph.
         tf.raw_ops.ResourceApplyGradientDescent(
             var=velocity.handle, alpha=rate * (weight_decay / momentum), delta=tf.convert_to_tensor(weight)
         )
-    # Nesterov's step stands nowhere; and were it computed from what the kernel takes, TensorFlow would round that
-    # otherwise.
+    # Nesterov's change of the weights is in no variable; computed from the kernel's inputs, it would be rounded
+    # differently.
     before = tf.identity(weight) if statistics and nesterov else None
     operation = tf.raw_ops.ResourceApplyKerasMomentum(
         var=weight.handle,

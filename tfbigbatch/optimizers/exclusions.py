@@ -1,8 +1,11 @@
-"""Which variables weight decay and layer adaptation leave out, by patterns on their paths."""
+"""Patterns on variables' paths that exclude from weight decay and layer adaptation."""
+
+from __future__ import annotations
 
 import difflib
 import re
 import warnings
+from collections.abc import Sequence
 
 from tfbigbatch.errors import nearest
 
@@ -11,7 +14,7 @@ NORM_AND_BIAS = (r"(^|[/_.])(bias|gamma|beta)(_\d+)?$", r"(?i:(batch|layer|group
 SETS = {"norm_and_bias": NORM_AND_BIAS}
 
 
-def check_patterns(name, patterns):
+def check_patterns(name: str, patterns: Sequence[str] | str | None) -> list[str] | str | None:
     """Validates regular expressions, or the name of one of `SETS`; returns a list, the name, or None.
 
     Raises:
@@ -34,13 +37,13 @@ def check_patterns(name, patterns):
     return list(patterns)
 
 
-def is_excluded(path, patterns):
+def is_excluded(path: str, patterns: Sequence[str] | str | None) -> bool:
     """True where any of `patterns` (a list, a set's name or None) is found in a path such as 'lstm/bias'."""
     patterns = SETS[patterns] if isinstance(patterns, str) else patterns
     return any(re.search(pattern, path) for pattern in patterns or ())
 
 
-def warn_of_idle(name, patterns, paths):
+def warn_of_idle(name: str, patterns: Sequence[str] | str | None, paths: Sequence[str]) -> None:
     """Warns of each pattern that none of `paths` contains, with the paths it could have meant."""
     groups = [SETS[patterns]] if isinstance(patterns, str) else [[pattern] for pattern in patterns or ()]
     for group in groups:
@@ -54,10 +57,10 @@ def warn_of_idle(name, patterns, paths):
         )
 
 
-def _likely(pattern, paths, count=5):
+def _likely(pattern: str, paths: Sequence[str], count: int = 5) -> list[str]:
     """The paths most like a pattern: by their whole, and by any part between slashes."""
 
-    def likeness(path):
+    def likeness(path: str) -> float:
         parts = [path, *path.split("/")]
         return max(difflib.SequenceMatcher(None, pattern.lower(), part.lower()).ratio() for part in parts)
 

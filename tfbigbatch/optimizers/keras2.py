@@ -11,8 +11,9 @@ import tf_keras
 
 from tfbigbatch.optimizers import lamb, lars, options
 from tfbigbatch.optimizers.adasum.keras2 import Adasum
-from tfbigbatch.optimizers.base import LayerStatistics, LayerwiseUpdater, Rule
+from tfbigbatch.optimizers.base import LayerStatistics, Rule
 from tfbigbatch.optimizers.checkpointing import NamedState, SavedByName
+from tfbigbatch.optimizers.updater import LayerwiseUpdater
 
 __all__ = ["Adasum", "LAMB", "LARS"]
 

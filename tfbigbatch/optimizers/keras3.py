@@ -12,8 +12,9 @@ import tensorflow as tf
 
 from tfbigbatch.optimizers import lamb, lars, options
 from tfbigbatch.optimizers.adasum.keras3 import Adasum
-from tfbigbatch.optimizers.base import LayerStatistics, LayerwiseUpdater, Rule
+from tfbigbatch.optimizers.base import LayerStatistics, Rule
 from tfbigbatch.optimizers.checkpointing import NamedState, SavedByName
+from tfbigbatch.optimizers.updater import LayerwiseUpdater
 
 __all__ = ["Adasum", "LAMB", "LARS", "LossScaleOptimizer"]
 

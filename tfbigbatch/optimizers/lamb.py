@@ -59,7 +59,8 @@ class LAMB(Rule):
     def apply(
         self, gradient: tf.Tensor, weight: tf.Tensor, slots: Sequence[tf.Tensor], **options: Any
     ) -> tuple[tf.Tensor, ...]:
-        return rules.lamb(gradient, weight, *slots, **self._moments(), bounds=self.trust_ratio_bounds, **options)
+        m, v = slots
+        return rules.lamb(gradient, weight, m, v, **self._moments(), bounds=self.trust_ratio_bounds, **options)
 
     def has_kernels(self) -> bool:
         # Adam's kernel divides by sqrt(v) + epsilon, and has no guard for 0 / 0.
@@ -71,7 +72,8 @@ class LAMB(Rule):
     def apply_in_place(
         self, gradient: tf.Tensor, weight: tf.Variable, slots: Sequence[tf.Variable], **options: Any
     ) -> tuple[tf.Operation, tuple[Any, Any, Any] | None]:
-        return cpu_kernels.lamb(gradient, weight, *slots, bounds=self.trust_ratio_bounds, **options)
+        m, v = slots
+        return cpu_kernels.lamb(gradient, weight, m, v, bounds=self.trust_ratio_bounds, **options)
 
     def _moments(self) -> dict[str, Any]:
         return {

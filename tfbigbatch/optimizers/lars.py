@@ -63,7 +63,8 @@ class LARS(Rule):
     def apply(
         self, gradient: tf.Tensor, weight: tf.Tensor, slots: Sequence[tf.Tensor], *, step: tf.Tensor, **options: Any
     ) -> tuple[tf.Tensor, ...]:
-        return rules.lars(gradient, weight, *slots, **self.config(), **options)
+        [velocity] = slots
+        return rules.lars(gradient, weight, velocity, **self.config(), **options)
 
     def has_kernels(self) -> bool:
         return self.form != "momentum_ratio"
@@ -71,4 +72,5 @@ class LARS(Rule):
     def apply_in_place(
         self, gradient: tf.Tensor, weight: tf.Variable, slots: Sequence[tf.Variable], *, scalars: Any, **options: Any
     ) -> tuple[tf.Operation, tuple[Any, Any, Any] | None]:
-        return cpu_kernels.lars(gradient, weight, *slots, **self.config(), **options)
+        [velocity] = slots
+        return cpu_kernels.lars(gradient, weight, velocity, **self.config(), **options)

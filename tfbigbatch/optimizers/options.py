@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tfbigbatch.optimizers import exclusions
@@ -39,8 +39,8 @@ def with_shared_arguments(docstring: str) -> str:
 class LayerOptions:
     """The arguments after their checks; see `with_shared_arguments`."""
 
-    exclude_from_weight_decay: list[str] | str | None
-    exclude_from_layer_adaptation: list[str] | str | None
+    exclude_from_weight_decay: Sequence[str] | str | None
+    exclude_from_layer_adaptation: Sequence[str] | str | None
     accumulation_steps: int
     layer_statistics: bool
     jit_compile: bool | None

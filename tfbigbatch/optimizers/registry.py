@@ -1,7 +1,11 @@
-"""Optimizers by name: ours, and the baselines that a claim for ours must face."""
+"""Optimizers by name: LARS, LAMB, and Keras' own as baselines."""
+
+from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from tfbigbatch import keras_version
 from tfbigbatch.errors import InputError, nearest
@@ -9,35 +13,33 @@ from tfbigbatch.optimizers import exclusions
 
 _BUILT_IN = ("adamw", "lamb", "lars", "momentum")
 _EXCLUDE = "exclude_from_weight_decay"
-# Of every optimizer: whether, or with what arguments, it is wrapped.
+# Accepted for every optimizer: whether, or with what arguments, to wrap it in Adasum.
 _ADASUM = "adasum"
-# The users' own, by name.
-_registered = {}
+# The user's own, by name.
+_registered: dict[str, Callable[..., Any]] = {}
 
 
-def _makers(keras):
-    ours, theirs = (
-        keras_version.module_for("tfbigbatch.optimizers", keras),
-        keras_version.keras_package(keras).optimizers,
-    )
+def _makers(keras: str | None) -> dict[str, Callable[..., Any]]:
+    ours = keras_version.module_for("tfbigbatch.optimizers", keras)
+    theirs = keras_version.keras_package(keras).optimizers
     return {**_registered, "adamw": theirs.AdamW, "lamb": ours.LAMB, "lars": ours.LARS, "momentum": theirs.SGD}
 
 
-def names():
+def names() -> list[str]:
     """The registered names, sorted."""
     return sorted([*_BUILT_IN, *_registered])
 
 
-def register(name, maker):
-    """Makes an optimizer of yours known by a name: to `get`, and so to experiment and study files.
+def register(name: str, maker: Callable[..., Any]) -> None:
+    """Registers an optimizer of yours under a name, for `get`, and so for experiment and study files.
 
-    An experiment or study file that names it calls this where it is executed, outside of its functions. Registering
-    a name again replaces the optimizer.
+    An experiment or study file that names it calls this at module level. Registering a name again replaces the
+    optimizer.
 
     Args:
       name: the name, in lower case.
       maker: its class, or a function that names its arguments; called with keyword arguments: the learning_rate (a
-        number, variable or schedule), and the other fields of the config. The trainers want an optimizer of tf_keras.
+        number, variable or schedule), and the other fields of the config. The trainers need an optimizer of tf_keras.
 
     Raises:
       ValueError: the name is one of this package's own, or no name; or `maker` cannot be called.
@@ -51,14 +53,14 @@ def register(name, maker):
     _registered[name] = maker
 
 
-def accepted_arguments(maker):
+def accepted_arguments(maker: Callable[..., Any]) -> set[str]:
     """The keyword arguments that a registered optimizer's constructor takes, its bases' included."""
     if not isinstance(maker, type):
         return set(inspect.signature(maker).parameters)
-    accepted = set()
+    accepted: set[str] = set()
     for cls in maker.__mro__:
         if "__init__" in vars(cls):
-            parameters = inspect.signature(cls.__init__).parameters.values()
+            parameters = inspect.signature(vars(cls)["__init__"]).parameters.values()
             accepted.update(p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
             if not any(p.kind is p.VAR_KEYWORD for p in parameters):
                 break
@@ -66,7 +68,7 @@ def accepted_arguments(maker):
     return accepted - {"self", "mesh", "rule"}
 
 
-def get(name_or_config, keras=None, **arguments):
+def get(name_or_config: Any, keras: str | None = None, **arguments: Any) -> Any:
     """Makes the optimizer registered under a name.
 
     Args:
@@ -75,12 +77,12 @@ def get(name_or_config, keras=None, **arguments):
       keras: 'tf_keras', 'keras3', or None for the `tf.keras` in use.
       **arguments: the constructor's keyword arguments; they replace those of a dictionary.
 
-    'momentum' is Keras' SGD, with momentum=0.9 where nothing else is said. Keras' own optimizers take
+    'momentum' is Keras' SGD, with momentum=0.9 by default. Keras' own optimizers take
     exclude_from_weight_decay here as ours do; their get_config does not hold it. All take adasum: True, or a
     dictionary of the arguments of `Adasum`, which then combines the replicas' gradients or updates.
 
     Raises:
-      ValueError: the name, or an argument's name, is unknown; the nearest valid one is told.
+      ValueError: the name, or an argument's name, is unknown; the message has the nearest valid one.
     """
     makers = _makers(keras)
     if name_or_config is not None and not isinstance(name_or_config, (str, dict)):
@@ -95,8 +97,7 @@ def get(name_or_config, keras=None, **arguments):
         raise InputError(f"optimizer {name_or_config!r} is unknown. {nearest(name_or_config, makers)}")
     wrap = arguments.pop(_ADASUM, None)
     accepted = accepted_arguments(makers[name])
-    of_keras = _EXCLUDE not in accepted
-    excluded = arguments.pop(_EXCLUDE, None) if of_keras else None
+    excluded = arguments.pop(_EXCLUDE, None) if _EXCLUDE not in accepted else None
     for argument in arguments:
         if argument not in accepted:
             raise InputError(
@@ -113,27 +114,28 @@ def get(name_or_config, keras=None, **arguments):
         raise InputError(f"optimizer {name!r}: {error}") from None
 
 
-def _wrapped(optimizer, wrap, keras):
+def _wrapped(optimizer: Any, wrap: Any, keras: str | None) -> Any:
     if wrap is None or wrap is False:
         return optimizer
     if wrap is not True and not isinstance(wrap, dict):
         raise ValueError(f"adasum={wrap!r}: expected True, False, or a dictionary such as {{'group_size': 8}}.")
     wrapper = keras_version.module_for("tfbigbatch.optimizers", keras).Adasum
     options = {} if wrap is True else wrap
+    known = accepted_arguments(wrapper) - {"optimizer"}
     for option in options:
-        if option not in (known := accepted_arguments(wrapper) - {"optimizer"}):
+        if option not in known:
             raise ValueError(f"adasum.{option}: Adasum takes no such argument. {nearest(option, known)}")
     return wrapper(optimizer, **options)
 
 
-def _patterns_for_keras(patterns):
+def _patterns_for_keras(patterns: Any) -> list[str]:
     """The patterns of variables without weight decay, for Keras' own method: its names may end in ':0'."""
     patterns = exclusions.check_patterns(_EXCLUDE, patterns)
-    patterns = exclusions.SETS[patterns] if isinstance(patterns, str) else patterns
+    patterns = exclusions.SETS[patterns] if isinstance(patterns, str) else patterns or ()
     return [re.sub(r"\$$", r"(:\\d+)?$", pattern) for pattern in patterns]
 
 
-def _made(optimizer, makers, arguments):
+def _made(optimizer: Any, makers: Mapping[str, Any], arguments: Mapping[str, Any]) -> Any:
     if not hasattr(optimizer, "apply_gradients"):
         raise InputError(
             f"{optimizer!r} is neither a name ({', '.join(sorted(makers))}), nor a dictionary with one, nor an "

@@ -1,6 +1,10 @@
-"""Variables that differ from replica to replica, as a checkpoint holds them: all replicas' values in one."""
+"""Variables that differ between replicas, stacked for a checkpoint as [replicas, ...]."""
+
+from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -18,7 +22,7 @@ class ReplicaState:
       whole: list of variables [replicas, ...], zero at first.
     """
 
-    def __init__(self, strategy, variables):
+    def __init__(self, strategy: tf.distribute.Strategy, variables: Sequence[tf.Variable]) -> None:
         self._strategy = strategy
         self._variables = list(variables)
         replicas = strategy.num_replicas_in_sync
@@ -30,14 +34,14 @@ class ReplicaState:
         self._sums_of_rows = [tf.function(functools.partial(self._sum_of_rows, variable)) for variable in variables]
         self._assign_rows = [tf.function(functools.partial(self._rows, variable)) for variable in variables]
 
-    def gather(self):
+    def gather(self) -> None:
         """Copies every replica's values into `whole`, on every worker."""
         for variable, sum_of_rows, whole in zip(self._variables, self._sums_of_rows, self.whole):
             own = self._all_here(variable)
             rows = self._strategy.experimental_local_results(sum_of_rows())[0] if own is None else tf.stack(own)
             whole.assign(rows)
 
-    def spread(self):
+    def spread(self) -> None:
         """Gives every replica its own values of `whole`, the reverse of `gather`."""
         for variable, assign_rows, whole in zip(self._variables, self._assign_rows, self.whole):
             own = self._all_here(variable)
@@ -47,32 +51,32 @@ class ReplicaState:
                 for copy, row in zip(own, tf.unstack(whole.read_value())):
                     copy.assign(row)
 
-    def _all_here(self, variable):
+    def _all_here(self, variable: tf.Variable) -> Sequence[tf.Variable] | None:
         """The variable of each replica where this process holds all of them: they need no function, and no sum."""
         own = self._strategy.experimental_local_results(variable)
         return own if len(own) == self._strategy.num_replicas_in_sync else None
 
-    def _sum_of_rows(self, variable):
+    def _sum_of_rows(self, variable: tf.Variable) -> tf.Tensor:
         # Pieces that are zero but for a replica's own row: the rows' order is then ours, on any strategy.
-        def in_replica():
+        def in_replica() -> tf.Tensor:
             context = tf.distribute.get_replica_context()
             row, shape = context.replica_id_in_sync_group, [self._strategy.num_replicas_in_sync, *variable.shape]
             return context.all_reduce("SUM", tf.scatter_nd([[row]], tf.convert_to_tensor(variable)[tf.newaxis], shape))
 
         return self._strategy.run(in_replica)
 
-    def _rows(self, variable, whole):
-        def in_replica():
+    def _rows(self, variable: tf.Variable, whole: tf.Tensor) -> None:
+        def in_replica() -> None:
             row = tf.distribute.get_replica_context().replica_id_in_sync_group
             assign_own([variable], [whole[row]])
 
         self._strategy.run(in_replica)
 
 
-def assign_own(variables, values):
+def assign_own(variables: Sequence[tf.Variable], values: Sequence[tf.Tensor]) -> None:
     """In a replica: assigns each variable's copy of this replica a value of its own, cast to its dtype."""
 
-    def merged(strategy, variables, values):
+    def merged(strategy: Any, variables: Sequence[Any], values: Sequence[Any]) -> None:
         for variable, value in zip(variables, values):
             strategy.extended.update(
                 variable, lambda own, new: own.assign(tf.cast(new, own.dtype)), args=(value,), group=False

@@ -1,7 +1,7 @@
-"""The maths of layer-wise adaptive updates, as pure functions on tensors.
+"""The formulas of LARS and LAMB as pure functions on tensors.
 
 Every function takes and returns float32 tensors (float64 for float64 variables) and keeps no
-state; the Keras faces hold the variables. `weight` is one layer's variable, `gradient` its gradient
+state; the optimizers hold the variables. `weight` is one layer's variable, `gradient` its gradient
 after reduction and clipping. `cpu_kernels.py` has the same updates through TensorFlow's in-place
 kernels; tests hold the two together.
 
@@ -9,12 +9,16 @@ Sources: LARS, You et al. 2017, arXiv:1708.03888 (Algorithm 1); LAMB, You et al.
 arXiv:1904.00962 (Algorithm 2).
 """
 
+from __future__ import annotations
+
 import math
 
 import tensorflow as tf
 
+Bounds = tuple[float | None, float | None]
 
-def norm(tensor):
+
+def norm(tensor: tf.Tensor) -> tf.Tensor:
     """Euclidean norm of all entries, a scalar.
 
     The squares are summed in the tensor's own dtype: in float32 a norm above 1.8e19 is infinite,
@@ -23,7 +27,13 @@ def norm(tensor):
     return tf.sqrt(tf.reduce_sum(tf.square(tensor)))
 
 
-def trust_ratio(numerator, denominator, weight_norm, update_norm, bounds=None):
+def trust_ratio(
+    numerator: tf.Tensor,
+    denominator: tf.Tensor,
+    weight_norm: tf.Tensor,
+    update_norm: tf.Tensor,
+    bounds: Bounds | None = None,
+) -> tf.Tensor:
     """`numerator / denominator`, or 1 where `weight_norm` or `update_norm` is zero.
 
     A layer that starts at zero (a bias, the last gamma of a residual block) would never move if
@@ -43,8 +53,21 @@ def trust_ratio(numerator, denominator, weight_norm, update_norm, bounds=None):
     return tf.where(both, ratio, tf.ones_like(ratio))
 
 
-def lars(gradient, weight, velocity, *, learning_rate, momentum, weight_decay, eeta, epsilon, nesterov, adapt, form):
-    """One LARS update.
+def lars(
+    gradient: tf.Tensor,
+    weight: tf.Tensor,
+    velocity: tf.Tensor,
+    *,
+    learning_rate: tf.Tensor | float,
+    momentum: float,
+    weight_decay: tf.Tensor | float,
+    eeta: float,
+    epsilon: float,
+    nesterov: bool,
+    adapt: bool,
+    form: str,
+) -> tuple[tf.Tensor, ...]:
+    """One LARS step.
 
     Forms (the names of what each reproduces):
       paper: ratio = eeta |w| / (|g| + wd |w| + eps); learning rate inside the momentum. MLPerf's.
@@ -59,7 +82,7 @@ def lars(gradient, weight, velocity, *, learning_rate, momentum, weight_decay, e
       adapt: False leaves the trust ratio at 1 (a layer excluded from layer adaptation).
 
     Returns:
-      (weight, velocity, ratio) after the update.
+      (weight, velocity, ratio) after the step.
     """
     decayed = gradient + weight_decay * weight
     ratio = tf.ones([], weight.dtype)
@@ -80,7 +103,14 @@ def lars(gradient, weight, velocity, *, learning_rate, momentum, weight_decay, e
     return weight + update, velocity, ratio
 
 
-def lars_ratio(weight_norm, gradient_norm, weight_decay, eeta, epsilon, form):
+def lars_ratio(
+    weight_norm: tf.Tensor,
+    gradient_norm: tf.Tensor,
+    weight_decay: tf.Tensor | float,
+    eeta: float,
+    epsilon: float,
+    form: str,
+) -> tf.Tensor:
     """LARS's trust ratio; `gradient_norm` is |g| for the form 'paper', |g + wd w| for 'tfm'."""
     denominator = gradient_norm + epsilon
     if form == "paper":
@@ -88,10 +118,12 @@ def lars_ratio(weight_norm, gradient_norm, weight_decay, eeta, epsilon, form):
     return trust_ratio(eeta * weight_norm, denominator, weight_norm, gradient_norm)
 
 
-def lamb_corrections(step, beta_1, beta_2, bias_correction):
-    """What the moments are divided by at update `step` (from 1): 1 - beta^step, or 1 without correction."""
+def lamb_corrections(
+    step: tf.Tensor, beta_1: float, beta_2: float, bias_correction: bool
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Divisors of the two moments at `step` (from 1): 1 - beta^step, or 1 without correction."""
 
-    def correction(beta):
+    def correction(beta: float) -> tf.Tensor:
         # By expm1: 1 - 0.999 is off by 1e-5 of itself in float32.
         return -tf.math.expm1(step * math.log(beta)) if bias_correction and beta > 0.0 else tf.ones_like(step)
 
@@ -99,32 +131,32 @@ def lamb_corrections(step, beta_1, beta_2, bias_correction):
 
 
 def lamb(
-    gradient,
-    weight,
-    m,
-    v,
+    gradient: tf.Tensor,
+    weight: tf.Tensor,
+    m: tf.Tensor,
+    v: tf.Tensor,
     *,
-    learning_rate,
-    step,
-    beta_1,
-    beta_2,
-    epsilon,
-    weight_decay,
-    bias_correction,
-    adapt,
-    bounds=None,
-):
-    """One LAMB update: an Adam direction plus decay, rescaled to the norm of the weights.
+    learning_rate: tf.Tensor | float,
+    step: tf.Tensor,
+    beta_1: float,
+    beta_2: float,
+    epsilon: float,
+    weight_decay: tf.Tensor | float,
+    bias_correction: bool,
+    adapt: bool,
+    bounds: Bounds | None = None,
+) -> tuple[tf.Tensor, ...]:
+    """One LAMB step: an Adam direction plus decay, rescaled to the norm of the weights.
 
     Args:
       m, v: first and second moment of the gradient.
-      step: scalar of the weight's dtype, the number of this update, from 1.
+      step: scalar of the weight's dtype, the number of this step, from 1.
       learning_rate, weight_decay: scalars of the weight's dtype, or Python numbers.
       adapt: False leaves the trust ratio at 1 (a layer excluded from layer adaptation).
       bounds: None, or (low, high) for the trust ratio; either may be None.
 
     Returns:
-      (weight, m, v, ratio) after the update.
+      (weight, m, v, ratio) after the step.
     """
     m = beta_1 * m + (1.0 - beta_1) * gradient
     v = beta_2 * v + (1.0 - beta_2) * tf.square(gradient)

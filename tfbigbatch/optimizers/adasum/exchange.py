@@ -4,10 +4,14 @@ A replica holds every layer in full. Each gets a part of every layer from all ot
 and sends the outcome back: two exchanges of (n - 1) / n of the gradients, as much as an all-reduce moves,
 and the dot products of the parts between them. In one process the whole layers are combined where they are.
 
-Whatever is sent is computed in one place: all replicas hold the same bits.
+Each part is combined on one replica only, so that all replicas have the same bits.
 """
 
+from __future__ import annotations
+
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.distribute import distribute_utils
@@ -15,11 +19,16 @@ from tensorflow.python.ops import collective_ops
 
 from tfbigbatch.optimizers.adasum import rule
 
+_Tensors = list[tf.Tensor]
+_Move = Callable[[tf.Tensor], tf.Tensor]
+# Combines layers [replicas, size] with a sum over replicas of dot products; see `rule.combine`.
+_Combine = Callable[..., _Tensors]
+
 # Layers are sent together up to this size.
 _PACK_BYTES = 2**26
 
 
-def combined(gradients, group_size=1):
+def combined(gradients: _Tensors, group_size: int = 1) -> _Tensors:
     """In a replica: Adasum of all groups' mean gradients, layer by layer.
 
     Args:
@@ -30,25 +39,25 @@ def combined(gradients, group_size=1):
       List of tensors of the gradients' dtypes, the same on all replicas.
     """
 
-    def combine(layers, total, **precision):
+    def combine(layers: _Tensors, total: _Move, **precision: Any) -> _Tensors:
         return rule.combine([_group_means(rows, group_size) for rows in layers], total, **precision)
 
     return _exchanged(gradients, combine)
 
 
-def group_means(gradients, group_size):
+def group_means(gradients: _Tensors, group_size: int) -> _Tensors:
     """In a replica: the mean of its group's gradients; arguments as for `combined`."""
     if group_size == 1:
         return list(gradients)
 
-    def means(layers, total, **precision):
+    def means(layers: _Tensors, total: _Move, **precision: Any) -> _Tensors:
         del total, precision
         return [tf.repeat(_group_means(rows, group_size), group_size, axis=0) for rows in layers]
 
     return _exchanged(gradients, means)
 
 
-def _group_means(rows, group_size):
+def _group_means(rows: tf.Tensor, group_size: int) -> tf.Tensor:
     if group_size == 1:
         return rows
     with tf.device(rows.device):
@@ -56,7 +65,7 @@ def _group_means(rows, group_size):
         return tf.reduce_mean(tf.reshape(rows, [-1, group_size, rows.shape[-1]]), axis=1)
 
 
-def _exchanged(gradients, function):
+def _exchanged(gradients: _Tensors, function: _Combine) -> _Tensors:
     """Applies `function` to the layers of all replicas, [n, size] each and with a replica in each row.
 
     What it returns of a layer is [size], for all replicas, or [n, size], a row for each.
@@ -77,7 +86,7 @@ def _exchanged(gradients, function):
 # ---- One process --------------------------------------------------------------------------------
 
 
-def _in_process(strategy, function, gradients):
+def _in_process(strategy: tf.distribute.Strategy, function: _Combine, gradients: _Tensors) -> _Tensors:
     replicas = [strategy.experimental_local_results(gradient) for gradient in gradients]
     layers = []
     for index, values in enumerate(replicas):
@@ -100,9 +109,9 @@ def _in_process(strategy, function, gradients):
 # ---- Parts of layers, packed ----------------------------------------------------------------------
 
 
-def _in_packs(gradients, exchange):
+def _in_packs(gradients: _Tensors, exchange: Callable[[_Tensors], _Tensors]) -> _Tensors:
     """Applies `exchange` to lists of gradients of one dtype that fit in `_PACK_BYTES`."""
-    outcomes = []
+    outcomes: _Tensors = []
     start = size = 0
     for stop, gradient in enumerate(gradients):
         size += gradient.shape.num_elements() * gradient.dtype.size
@@ -113,7 +122,7 @@ def _in_packs(gradients, exchange):
     return outcomes
 
 
-def _packed(gradients, replicas):
+def _packed(gradients: _Tensors, replicas: int) -> tf.Tensor:
     """[replicas, S]: the parts of all gradients, each cut into as many and filled up with zeros."""
     columns = []
     for gradient in gradients:
@@ -123,11 +132,11 @@ def _packed(gradients, replicas):
     return tf.concat(columns, axis=1)
 
 
-def _part_sizes(gradients, replicas):
+def _part_sizes(gradients: _Tensors, replicas: int) -> list[int]:
     return [-(-gradient.shape.num_elements() // replicas) for gradient in gradients]
 
 
-def _unpacked(parts, gradients):
+def _unpacked(parts: tf.Tensor, gradients: _Tensors) -> _Tensors:
     """The reverse of `_packed`."""
     columns = tf.split(parts, _part_sizes(gradients, parts.shape[0]), axis=1)
     return [
@@ -136,7 +145,15 @@ def _unpacked(parts, gradients):
     ]
 
 
-def _exchange_parts(function, replicas, gradients, all_to_all, total, everyone, **precision):
+def _exchange_parts(
+    function: _Combine,
+    replicas: int,
+    gradients: _Tensors,
+    all_to_all: _Move,
+    total: _Move,
+    everyone: _Move,
+    **precision: Any,
+) -> _Tensors:
     """On one replica: the layers' outcomes, by exchanging parts of them.
 
     Args:
@@ -155,19 +172,19 @@ def _exchange_parts(function, replicas, gradients, all_to_all, total, everyone, 
     return _unpacked(tf.ensure_shape(returned, packed.shape), gradients)
 
 
-def _on_tpu(function, replicas, gradients):
+def _on_tpu(function: _Combine, replicas: int, gradients: _Tensors) -> _Tensors:
     group = [list(range(replicas))]
 
-    def all_to_all(rows):
+    def all_to_all(rows: tf.Tensor) -> tf.Tensor:
         return tf.raw_ops.AllToAll(
             input=rows, group_assignment=group, concat_dimension=0, split_dimension=0, split_count=replicas
         )
 
-    def total(products):
+    def total(products: tf.Tensor) -> tf.Tensor:
         return tf.raw_ops.CrossReplicaSum(input=products, group_assignment=group)
 
     # A TPU has no float64 of its own.
-    precision = {"dtype": tf.float32, "leaves": 2}
+    precision: dict[str, Any] = {"dtype": tf.float32, "leaves": 2}
     return _exchange_parts(
         function,
         replicas,
@@ -182,16 +199,16 @@ def _on_tpu(function, replicas, gradients):
 # ---- Several processes ----------------------------------------------------------------------------
 
 
-def _launchers(strategy):
-    """TensorFlow's collectives for this process' devices, one each; none where there is one process."""
+def _launchers(strategy: tf.distribute.Strategy) -> Any:
+    """TensorFlow's collectives, one for each device of this process; None where there is one process."""
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return None
     return strategy.extended._cross_device_ops._launchers
 
 
-def _between_processes(strategy, function, gradients):
+def _between_processes(strategy: tf.distribute.Strategy, function: _Combine, gradients: _Tensors) -> _Tensors:
     replicas = strategy.num_replicas_in_sync
-    local = list(zip(*(strategy.experimental_local_results(gradient) for gradient in gradients)))
+    local = map(list, zip(*(strategy.experimental_local_results(gradient) for gradient in gradients)))
     outcomes = [
         _in_packs(of_device, functools.partial(_over_collectives, function, replicas, launcher))
         for launcher, of_device in zip(_launchers(strategy), local)
@@ -199,13 +216,13 @@ def _between_processes(strategy, function, gradients):
     return [distribute_utils.regroup(tuple(values)) for values in zip(*outcomes)]
 
 
-def _over_collectives(function, replicas, launcher, gradients):
+def _over_collectives(function: _Combine, replicas: int, launcher: Any, gradients: _Tensors) -> _Tensors:
     options = launcher._options
 
-    def all_to_all(rows):
+    def all_to_all(rows: tf.Tensor) -> tf.Tensor:
         return _moved(rows, exchanged)
 
-    def exchanged(rows):
+    def exchanged(rows: tf.Tensor) -> tf.Tensor:
         return collective_ops.all_to_all_v2(
             rows,
             replicas,
@@ -227,8 +244,8 @@ def _over_collectives(function, replicas, launcher, gradients):
         )
 
 
-def _moved(tensor, move):
-    """`move` of a tensor whose bits alone count: the collectives know no bfloat16."""
+def _moved(tensor: tf.Tensor, move: _Move) -> tf.Tensor:
+    """`move` of a tensor without arithmetic: the collectives do not support bfloat16."""
     if tensor.dtype != tf.bfloat16:
         return move(tensor)
     return tf.bitcast(move(tf.bitcast(tensor, tf.float16)), tf.bfloat16)

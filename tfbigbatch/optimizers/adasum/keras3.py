@@ -1,19 +1,22 @@
-"""The face of Adasum for Keras 3 on TensorFlow: a wrapper whose state is that of the optimizer within."""
+"""Adasum for Keras 3 on TensorFlow: a wrapper with the state of its inner optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from tfbigbatch.optimizers.adasum import optimizer as adasum
 
-_Optimizer = keras.optimizers.Optimizer
-
 
 @keras.saving.register_keras_serializable(package="tfbigbatch")
-class Adasum(adasum.AdasumMixin, _Optimizer):
+class Adasum(adasum.AdasumMixin, keras.optimizers.Optimizer):
     __doc__ = adasum.AdasumMixin.__doc__
 
-    def __init__(self, optimizer, combine=None, group_size=1):
-        if not isinstance(optimizer, _Optimizer):
+    def __init__(self, optimizer: Any, combine: str | None = None, group_size: int = 1) -> None:
+        if not isinstance(optimizer, keras.optimizers.Optimizer):
             raise ValueError(
                 f"Adasum of Keras 3 was given {optimizer!r}; expected an optimizer of keras. For the other Keras: "
                 "tfbigbatch.optimizers.keras2.Adasum."
@@ -31,9 +34,9 @@ class Adasum(adasum.AdasumMixin, _Optimizer):
         optimizer._gradients_are_reduced = True
         self._gradients_are_reduced = False
 
-    # ---- One update -----------------------------------------------------------------------------
+    # ---- One step -------------------------------------------------------------------------------
 
-    def apply(self, grads, trainable_variables=None):
+    def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None) -> None:
         """Combines the replicas' gradients or updates, and updates the variables.
 
         Args:
@@ -43,11 +46,7 @@ class Adasum(adasum.AdasumMixin, _Optimizer):
         Raises:
           ValueError: the call is not in a replica's context.
         """
-        if tf.distribute.in_cross_replica_context():
-            raise ValueError(
-                "Adasum: apply was called outside strategy.run, where no replica's gradients can be told from the "
-                "others'. Call it in the function that strategy.run is given."
-            )
+        self._check_in_replica("apply")
         if trainable_variables is None:
             trainable_variables = self.inner_optimizer._trainable_variables
         elif not self.built:
@@ -57,58 +56,44 @@ class Adasum(adasum.AdasumMixin, _Optimizer):
         gradients, variables = [list(each) for each in zip(*pairs)]
         if not self._gradients_are_reduced:
             gradients = self._received(gradients)
-        if self.combine == "updates" and tf.distribute.get_strategy().num_replicas_in_sync > 1:
-            self._combining_updates(
-                [_tensor_variable(variable) for variable in variables],
-                lambda: self.inner_optimizer.apply(gradients, variables),
-            )
-        else:
-            self.inner_optimizer.apply(gradients, variables)
+        self._apply_combined(variables, lambda: self.inner_optimizer.apply(gradients, variables))
 
-    def _tensor_variables(self):
-        return [_tensor_variable(variable) for variable in self.inner_optimizer.variables]
+    @staticmethod
+    def _tensor_variable(variable: Any) -> tf.Variable:
+        return variable.value if isinstance(variable, keras.Variable) else variable
 
-    # ---- What is the optimizer's ----------------------------------------------------------------
+    # ---- Attributes of the inner optimizer ------------------------------------------------------
 
-    def build(self, variables):
+    def build(self, variables: Sequence[Any]) -> None:
         """Makes the optimizer's state."""
         self.inner_optimizer.build(variables)
         self._trainable_variables = self.inner_optimizer._trainable_variables
         self.built = True
 
-    def layer_statistics(self):
+    def layer_statistics(self) -> dict[str, Any]:
         """The optimizer's, where it has them; see `LAMB`."""
         return self.inner_optimizer.layer_statistics()
 
-    @property
-    def iterations(self):
-        return self.inner_optimizer.iterations
-
-    def scale_loss(self, loss):
+    def scale_loss(self, loss: Any) -> Any:
         """Keras' own method, of the optimizer."""
         return self.inner_optimizer.scale_loss(loss)
 
-    def _trackable_children(self, save_type="checkpoint", **kwargs):
+    def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> dict[str, Any]:
         # A checkpoint is that of the optimizer alone, with or without Adasum around it.
         return self.inner_optimizer._trackable_children(save_type, **kwargs)
 
-    def _lookup_dependency(self, name, *args, **kwargs):
+    def _lookup_dependency(self, name: str, *args: Any, **kwargs: Any) -> Any:
         # The base class' constructor asks too, before there is an optimizer.
         holder = vars(self).get("inner_optimizer", super())
         return holder._lookup_dependency(name, *args, **kwargs)
 
     # ---- Serialisation --------------------------------------------------------------------------
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {"optimizer": keras.saving.serialize_keras_object(self.inner_optimizer), **self._options()}
 
     @classmethod
-    def from_config(cls, config, custom_objects=None):
+    def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Any:
         config = dict(config)
         optimizer = keras.saving.deserialize_keras_object(config.pop("optimizer"), custom_objects=custom_objects)
         return cls(optimizer, **config)
-
-
-def _tensor_variable(variable):
-    """The tf.Variable within a keras.Variable; a tf.Variable as it is."""
-    return variable.value if isinstance(variable, keras.Variable) else variable

@@ -1,4 +1,9 @@
-"""Adasum, free of any Keras: its options, and the order of one update."""
+"""Adasum around an optimizer: its options and the order of one step, the same for both Kerases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -6,7 +11,7 @@ from tfbigbatch.optimizers.adasum import exchange, rule
 from tfbigbatch.optimizers.replica_state import ReplicaState, assign_own
 
 FORMS = ("gradients", "updates")
-# Whose step is linear in the gradient but for a factor: there the two forms differ by the momentum alone.
+# Optimizers with a step linear in the gradient but for a factor: there the two forms differ by the momentum alone.
 _OF_GRADIENTS = ("SGD", "LARS")
 
 
@@ -35,7 +40,11 @@ class AdasumMixin:
       ValueError: an argument cannot be used; or, at the first update, the replicas do not divide into groups.
     """
 
-    def _set_adasum(self, optimizer, combine, group_size):
+    inner_optimizer: Any
+    combine: str
+    group_size: int
+
+    def _set_adasum(self, optimizer: Any, combine: str | None, group_size: int) -> None:
         name = type(optimizer).__name__
         if combine is None:
             combine = (
@@ -67,72 +76,93 @@ class AdasumMixin:
             )
         self.combine, self.group_size = combine, group_size
         if combine == "updates":
-            # Ours clip by what the replicas have in common, unless they are told that nothing is.
+            # LARS and LAMB clip by the norm of the first replica's gradients, unless this is set.
             optimizer.replicas_differ = True
 
-    def checkpointing(self):
-        """What a trainer saves beside the optimizer, so that every replica's moments are there after a restore.
+    def checkpointing(self) -> dict[str, Any]:
+        """What a trainer saves beside the optimizer, to restore the moments of every replica.
 
         Call it after `build`, outside the strategy's scope.
 
         Returns:
           Dictionary: 'more', variables [replicas, ...] by name; 'before_save' and 'after_restore', functions
-          without arguments to be called then. Empty where all replicas hold the same.
+          without arguments to call then. Empty where all replicas have the same moments.
         """
         strategy = self.inner_optimizer._distribution_strategy
         if self.combine == "gradients" or strategy.num_replicas_in_sync == 1:
             return {}
-        state = ReplicaState(strategy, self._tensor_variables())
+        state = ReplicaState(strategy, [self._tensor_variable(each) for each in self.inner_optimizer.variables])
         return {"more": {"of_replicas": state.whole}, "before_save": state.gather, "after_restore": state.spread}
 
-    def _options(self):
+    @staticmethod
+    def _tensor_variable(variable: Any) -> tf.Variable:
+        """The tf.Variable within a variable of this Keras."""
+        return variable
+
+    @staticmethod
+    def _check_in_replica(method: str) -> None:
+        if tf.distribute.in_cross_replica_context():
+            raise ValueError(
+                f"Adasum: {method} was called outside strategy.run, where no replica's gradients can be told from the "
+                "others'. Call it in the function that strategy.run is given."
+            )
+
+    def _options(self) -> dict[str, Any]:
         return {"combine": self.combine, "group_size": self.group_size}
 
-    # ---- What is the optimizer's, in either Keras -----------------------------------------------
+    # ---- Attributes of the inner optimizer, in both Kerases -------------------------------------
 
     @property
-    def variables(self):
+    def variables(self) -> Any:
         return self.inner_optimizer.variables
 
     @property
-    def learning_rate(self):
+    def iterations(self) -> Any:
+        return self.inner_optimizer.iterations
+
+    @iterations.setter
+    def iterations(self, variable: Any) -> None:
+        self.inner_optimizer.iterations = variable
+
+    @property
+    def learning_rate(self) -> Any:
         return self.inner_optimizer.learning_rate
 
     @learning_rate.setter
-    def learning_rate(self, learning_rate):
+    def learning_rate(self, learning_rate: Any) -> None:
         self.inner_optimizer.learning_rate = learning_rate
 
-    def exclude_from_weight_decay(self, var_list=None, var_names=None):
+    def exclude_from_weight_decay(self, var_list: Any = None, var_names: Any = None) -> None:
         """Keras' own method, of the optimizer."""
         self.inner_optimizer.exclude_from_weight_decay(var_list=var_list, var_names=var_names)
 
-    def finalize_variable_values(self, var_list):
+    def finalize_variable_values(self, var_list: Any) -> None:
         """Keras' own method, of the optimizer."""
         self.inner_optimizer.finalize_variable_values(var_list)
 
-    def save_own_variables(self, store):
+    def save_own_variables(self, store: Any) -> None:
         """Keras' own method, of the optimizer."""
         self.inner_optimizer.save_own_variables(store)
 
-    def load_own_variables(self, store):
+    def load_own_variables(self, store: Any) -> None:
         """Keras' own method, of the optimizer."""
         self.inner_optimizer.load_own_variables(store)
 
-    # ---- One update -----------------------------------------------------------------------------
+    # ---- One step -------------------------------------------------------------------------------
 
-    def aggregate_gradients(self, grads_and_vars):
-        """What the replicas combine their gradients to; where their updates are combined, each keeps its own."""
+    def aggregate_gradients(self, grads_and_vars: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        """The replicas' gradients combined; each replica's own where their updates are combined instead."""
         pairs = [(gradient, variable) for gradient, variable in grads_and_vars if gradient is not None]
         received = self._received([gradient for gradient, _ in pairs])
         if self.combine == "updates":
-            # Whoever asks wants to know on every replica whether all gradients are finite.
+            # Loss scaling asks on every replica whether all gradients are finite.
             received = spread_not_finite(received)
         return list(zip(received, (variable for _, variable in pairs)))
 
     # AutoGraph has nothing to rewrite in either.
     @tf.autograph.experimental.do_not_convert
-    def _received(self, gradients):
-        """In a replica: what the optimizer is given in place of the replica's gradients."""
+    def _received(self, gradients: Sequence[Any]) -> list[tf.Tensor]:
+        """In a replica: the gradients to pass to the optimizer in place of the replica's own."""
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
         if replicas % self.group_size:
             raise ValueError(f"Adasum: {replicas} replicas do not divide into groups of group_size={self.group_size}.")
@@ -142,20 +172,24 @@ class AdasumMixin:
         return exchange.combined(dense, self.group_size)
 
     @tf.autograph.experimental.do_not_convert
-    def _combining_updates(self, variables, update):
-        """In a replica: runs `update`, and combines what it changed in the variables over the replicas."""
+    def _apply_combined(self, variables: Sequence[Any], apply: Callable[[], Any]) -> None:
+        """In a replica: runs `apply`; for combine='updates', combines the changes of the variables over replicas."""
+        if self.combine != "updates" or tf.distribute.get_strategy().num_replicas_in_sync == 1:
+            apply()
+            return
+        variables = [self._tensor_variable(variable) for variable in variables]
 
-        def values():
+        def values() -> list[tf.Tensor]:
             return [tf.cast(tf.identity(variable), rule.wide(variable.dtype)) for variable in variables]
 
         before = values()
-        update()
+        apply()
         changes = [after - start for start, after in zip(before, values())]
         combined = exchange.combined(changes, self.group_size)
         assign_own(variables, [start + change for start, change in zip(before, combined)])
 
 
-def spread_not_finite(gradients):
+def spread_not_finite(gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """In a replica: the gradients, or NaN on all replicas where any has one that is not finite."""
     own = tf.add_n([tf.reduce_sum(tf.cast(gradient, tf.float32) * 0.0) for gradient in gradients])
     everyone = tf.distribute.get_replica_context().all_reduce("SUM", own)

@@ -1,4 +1,4 @@
-"""Adasum's arithmetic: how the vectors of several workers become one, layer by layer.
+"""Adasum's formula: the vectors of several workers combined into one, layer by layer.
 
 Maleki et al. 2020 (arXiv:2006.02924), equation 2: a and b become
 
@@ -11,6 +11,10 @@ All coefficients of a tree follow from the dot products of its leaves. So a work
 vector only: the parts' dot products are added up, a few numbers for each layer.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
+
 import tensorflow as tf
 
 # Leaves of one tree of dot products. Those of n leaves grow as n^2, and what rounding does to them with its depth.
@@ -19,8 +23,8 @@ _LEAVES = 8
 _ZERO = {tf.float64: 1.5e-154, tf.float32: 1.2e-38}
 
 
-def coefficients(products):
-    """What each vector is multiplied by before they are added up.
+def coefficients(products: tf.Tensor) -> tf.Tensor:
+    """The coefficient of each vector in their sum.
 
     Args:
       products: [..., n, n], dot products of n vectors; n is a power of 2. A vector of zeros changes nothing.
@@ -35,18 +39,23 @@ def coefficients(products):
         dots = tf.linalg.matmul(nodes @ products, nodes, transpose_b=True)
         squares = tf.linalg.diag_part(dots)
         between = tf.linalg.diag_part(dots, k=1)[..., 0::2]
-        left, right = (_share(between, squares[..., side::2]) for side in (0, 1))
+        left, right = (_coefficient(between, squares[..., side::2]) for side in (0, 1))
         nodes = left[..., tf.newaxis] * nodes[..., 0::2, :] + right[..., tf.newaxis] * nodes[..., 1::2, :]
     return nodes[..., 0, :]
 
 
-def _share(dot, square):
+def _coefficient(dot: tf.Tensor, square: tf.Tensor) -> tf.Tensor:
     is_zero = square < _ZERO[square.dtype]
     one = tf.ones_like(square)
     return tf.where(is_zero, one, 1.0 - dot / (2.0 * tf.where(is_zero, one, square)))
 
 
-def combine(layers, total=lambda products: products, dtype=tf.float64, leaves=_LEAVES):
+def combine(
+    layers: list[tf.Tensor],
+    total: Callable[[tf.Tensor], tf.Tensor] = lambda products: products,
+    dtype: tf.DType = tf.float64,
+    leaves: int = _LEAVES,
+) -> list[tf.Tensor]:
     """Combines the vectors of n workers, or equal parts of them, layer by layer.
 
     Args:
@@ -64,16 +73,16 @@ def combine(layers, total=lambda products: products, dtype=tf.float64, leaves=_L
         width = min(leaves, 1 << (workers - 1).bit_length())
         layers = [_in_trees(rows, width) for rows in layers]
         products = total(tf.stack([_products(rows, dtype) for rows in layers]))
-        layers = [_weighted(rows, shares) for rows, shares in zip(layers, tf.unstack(coefficients(products)))]
+        layers = [_weighted(rows, factors) for rows, factors in zip(layers, tf.unstack(coefficients(products)))]
     return [rows[0] for rows in layers]
 
 
-def wide(dtype):
+def wide(dtype: tf.DType) -> tf.DType:
     """The dtype of the arithmetic on values of `dtype`: float32, or float64 where they are."""
     return tf.float64 if dtype == tf.float64 else tf.float32
 
 
-def _in_trees(rows, width):
+def _in_trees(rows: tf.Tensor, width: int) -> tf.Tensor:
     """[n, size] to [trees, width, size]; vectors of zeros complete the last tree, and change nothing."""
     workers, size = rows.shape
     missing = -workers % width
@@ -83,14 +92,14 @@ def _in_trees(rows, width):
         return tf.reshape(rows, [-1, width, size])
 
 
-def _products(rows, dtype):
+def _products(rows: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     with tf.device(rows.device):
         wide = tf.cast(rows, dtype)
         return tf.linalg.matmul(wide, wide, transpose_b=True)
 
 
-def _weighted(rows, shares):
+def _weighted(rows: tf.Tensor, factors: tf.Tensor) -> tf.Tensor:
     """[trees, width, size] and [trees, width] to the weighted sums [trees, size]."""
     with tf.device(rows.device):
-        shares = tf.cast(shares, rows.dtype)
-        return tf.linalg.matmul(shares[:, tf.newaxis], rows)[:, 0]
+        factors = tf.cast(factors, rows.dtype)
+        return tf.linalg.matmul(factors[:, tf.newaxis], rows)[:, 0]

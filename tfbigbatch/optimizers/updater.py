@@ -1,0 +1,312 @@
+"""The order of one step of a layer-wise optimizer: accumulate, clip, then decay, trust ratio and weights of each layer.
+
+Gradients come summed over the replicas, from the adapter. Every replica clips the same gradient, so that 1 and N
+replicas end with the same weights. Each layer is updated on its device.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+from tensorflow.python.distribute import distribute_utils
+
+from tfbigbatch.optimizers import exclusions, rules
+from tfbigbatch.optimizers.base import Adapter, LayerStatistics, Rule
+from tfbigbatch.optimizers.options import LayerOptions
+
+# Layers of 256 KB and more are updated in place one after the other on a CPU: one temporary at a time.
+_LARGE = 2**16
+
+
+@dataclasses.dataclass(eq=False)
+class _Layer:
+    """One model variable: what applies to it, and its state."""
+
+    index: int
+    path: str
+    decay: bool
+    adapt: bool
+    slots: list[tf.Variable]
+    accumulator: tf.Variable | None
+    statistics: tf.Variable | None
+
+
+class _Step(NamedTuple):
+    """The scalars of one step, and the last in-place operation on each device."""
+
+    learning_rate: tf.Tensor
+    number: tf.Tensor
+    weight_decay: Any
+    kernel_scalars: Any
+    last_operation: dict[str, tf.Operation]
+
+
+class LayerwiseUpdater:
+    """Applies a rule to all layers; keeps the layers' state and what applies to each.
+
+    Args:
+      rule: the formula and its hyperparameters.
+      options: what LARS and LAMB have in common.
+      adapter: the Keras optimizer that holds this updater.
+      micro_steps: int64 variable that counts micro-batches; None without accumulation.
+    """
+
+    def __init__(
+        self, rule: Rule, options: LayerOptions, adapter: Adapter, micro_steps: tf.Variable | None = None
+    ) -> None:
+        self.rule = rule
+        self.options = options
+        self.has_foreign_state = False
+        self._adapter = adapter
+        self._name = type(adapter).__name__
+        self._micro_steps = micro_steps
+        self._layers: dict[Hashable, _Layer] = {}
+        self._compiled = tf.function(self._apply_compiled, jit_compile=True, autograph=False)
+
+    # ---- State --------------------------------------------------------------------------------
+
+    def build(self, variables: Sequence[tf.Variable], paths: Sequence[str]) -> dict[str, list[tf.Variable]]:
+        """Creates the state of all layers and matches the exclusion patterns; returns the state by name."""
+        options, new_state = self.options, self._adapter.new_state
+        names = [*self.rule.slot_names, *(["accumulator"] if options.accumulation_steps > 1 else [])]
+        state = {name: [new_state(variable, name) for variable in variables] for name in names}
+        for index, (variable, path) in enumerate(zip(variables, paths)):
+            decay = self._adapter.is_decayed(variable) and not exclusions.is_excluded(
+                path, options.exclude_from_weight_decay
+            )
+            # None means the same layers as weight decay; an empty list means that none is excluded.
+            adapted = options.exclude_from_layer_adaptation
+            self._layers[self._adapter.layer_key(variable)] = _Layer(
+                index=index,
+                path=path,
+                decay=decay,
+                adapt=decay if adapted is None else not exclusions.is_excluded(path, adapted),
+                slots=[state[name][index] for name in self.rule.slot_names],
+                accumulator=state["accumulator"][index] if "accumulator" in state else None,
+                # Not one of the optimizer's variables: no later step depends on it.
+                statistics=tf.Variable(tf.zeros([3]), trainable=False) if options.layer_statistics else None,
+            )
+        exclusions.warn_of_idle("exclude_from_weight_decay", options.exclude_from_weight_decay, paths)
+        exclusions.warn_of_idle("exclude_from_layer_adaptation", options.exclude_from_layer_adaptation, paths)
+        return state
+
+    def layer_statistics(self) -> dict[str, LayerStatistics]:
+        """Each layer's statistics of the last step, by path.
+
+        Raises:
+          ValueError: the optimizer was made without `layer_statistics=True`, or has not been used.
+        """
+        if not self.options.layer_statistics:
+            raise ValueError(
+                f"{self._name} keeps no statistics: make it with {self._name}(..., layer_statistics=True)."
+            )
+        if not self._layers:
+            raise ValueError(f"{self._name} has made no update yet: there are no statistics to read.")
+        return {
+            layer.path: LayerStatistics(*layer.statistics.numpy().tolist())  # type: ignore[union-attr]
+            for layer in self._layers.values()
+        }
+
+    def _layer_of(self, variable: tf.Variable) -> _Layer:
+        key = self._adapter.layer_key(variable)
+        if key not in self._layers:
+            raise ValueError(
+                f"{self._name} was built for other variables than {variable.name}. Call build() with all "
+                "variables before the first update, or make one optimizer for each part of the model."
+            )
+        return self._layers[key]
+
+    # ---- One step -----------------------------------------------------------------------------
+
+    # AutoGraph has nothing to rewrite here, and would take a third of the time of a first step to find out.
+    @tf.autograph.experimental.do_not_convert
+    def apply(
+        self, strategy: tf.distribute.Strategy, gradients: Sequence[tf.Tensor], variables: Sequence[tf.Variable]
+    ) -> None:
+        """Applies the gradients of one batch: dense, summed over replicas, in cross-replica context."""
+        if self.has_foreign_state:
+            raise ValueError(
+                f"The checkpoint that was restored into this {self._name} holds the state of another "
+                "optimizer: nothing of it was taken. To start afresh, leave the optimizer out: "
+                "tf.train.Checkpoint(model=model)."
+            )
+        if self._micro_steps is None:
+            self._apply_to_all(strategy, gradients, variables, self._apply_to_layer)
+            return
+        accumulators = [self._layer_of(variable).accumulator for variable in variables]
+        for accumulator, gradient in zip(accumulators, gradients):
+            strategy.extended.update(accumulator, _add, args=(gradient,), group=False)
+        # The condition must be inside the merged call of all replicas: TensorFlow does not allow it around the call.
+        tf.cond(
+            self._micro_steps.assign_add(1) >= self.options.accumulation_steps,
+            lambda: self._apply_accumulated(strategy, accumulators, variables),
+            self._adapter.skip_step,
+        )
+
+    def _apply_accumulated(self, strategy: Any, accumulators: Sequence[Any], variables: Sequence[Any]) -> None:
+        assert self._micro_steps is not None
+        self._apply_to_all(strategy, accumulators, variables, self._apply_accumulator_to_layer)
+        self._micro_steps.assign(tf.zeros_like(self._micro_steps))
+
+    def _apply_to_all(
+        self,
+        strategy: tf.distribute.Strategy,
+        gradients: Sequence[Any],
+        variables: Sequence[tf.Variable],
+        apply_to_layer: Callable[..., None],
+    ) -> None:
+        by_replica = list(zip(*(strategy.experimental_local_results(each) for each in gradients)))
+        factor = self._clipping_factor(by_replica[0])
+        if factor is not None and self._adapter.replicas_differ:
+            others = [self._clipping_factor(each) for each in by_replica[1:]]
+            factor = distribute_utils.regroup((factor, *others))
+        step = self._step()
+        for variable, gradient in zip(variables, gradients):
+
+            @tf.autograph.experimental.do_not_convert
+            def run(variable: Any, gradient: Any, factor: Any) -> None:
+                apply_to_layer(variable, gradient, step, factor)
+
+            strategy.extended.update(variable, run, args=(gradient, factor), group=False)
+        self._adapter.update_averages(variables)
+        self._adapter.end_step()
+
+    def _step(self) -> _Step:
+        iterations = tf.convert_to_tensor(self._adapter.iterations)
+        decay = self._adapter.weight_decay
+        if callable(decay):
+            decay = tf.cast(decay(iterations) if self._adapter.is_schedule(decay) else decay(), tf.float32)
+        number = tf.cast(iterations + 1, tf.float32)
+        return _Step(
+            learning_rate=tf.cast(tf.convert_to_tensor(self._adapter.learning_rate), tf.float32),
+            number=number,
+            weight_decay=decay,
+            kernel_scalars=self.rule.kernel_scalars(number),
+            last_operation={},
+        )
+
+    def _clipping_factor(self, gradients: Sequence[Any]) -> tf.Tensor | None:
+        """What all gradients are multiplied by: global clipping or pre-normalisation; None for neither."""
+        limit = self._adapter.global_clipnorm
+        if not self.rule.pre_normalize and not limit:
+            return None
+        # Accumulators hold the sum over the micro-batches.
+        norm = (1.0 / self.options.accumulation_steps) * tf.linalg.global_norm(
+            [tf.cast(gradient, tf.float32) for gradient in gradients]
+        )
+        if self.rule.pre_normalize:
+            return tf.where(norm > 0.0, 1.0 / norm, 1.0)
+        # A gradient that is not finite makes all weights so, where it is noticed, rather than being scaled to zero.
+        return limit / tf.maximum(norm, limit) + (norm - norm)
+
+    # ---- One layer, on one replica ------------------------------------------------------------
+
+    def apply_to_variable(
+        self, gradient: tf.Tensor, variable: tf.Variable, learning_rate: tf.Tensor | None = None
+    ) -> None:
+        """The step of one variable without accumulation or global clipping, for `update_step` of Keras."""
+        step = self._step()
+        if learning_rate is not None:
+            step = step._replace(learning_rate=tf.cast(learning_rate, tf.float32))
+        self._apply_to_layer(variable, gradient, step, None)
+
+    def _apply_to_layer(self, variable: Any, gradient: Any, step: _Step, factor: Any) -> None:
+        layer = self._layer_of(variable)
+        if self._adapter.jit_compile:
+            # The Python number makes one trace for each layer, also for two of the same shape.
+            self._compiled(variable, gradient, factor, layer.index)
+        else:
+            self._apply_rule(layer, variable, gradient, step, factor)
+
+    def _apply_accumulator_to_layer(self, variable: Any, accumulator: Any, step: _Step, factor: Any) -> None:
+        self._apply_to_layer(variable, accumulator / self.options.accumulation_steps, step, factor)
+        accumulator.assign(tf.zeros(accumulator.shape, accumulator.dtype))
+
+    def _apply_compiled(self, variable: Any, gradient: Any, factor: Any, index: int) -> None:
+        del index
+        self._apply_rule(self._layer_of(variable), variable, gradient, self._step(), factor)
+
+    def _apply_rule(self, layer: _Layer, variable: Any, gradient: Any, step: _Step, factor: Any) -> None:
+        in_place = self._can_update_in_place(variable)
+        device = variable.device
+        large = in_place and (variable.shape.num_elements() or 0) >= _LARGE and not tf.executing_eagerly()
+        with tf.control_dependencies([step.last_operation[device]] if large and device in step.last_operation else []):
+            gradient = self._clipped(tf.cast(gradient, _wide(variable)), factor)
+            weight_decay = step.weight_decay if layer.decay else 0.0
+            options = {
+                "learning_rate": tf.cast(step.learning_rate, gradient.dtype),
+                "weight_decay": tf.cast(weight_decay, gradient.dtype) if tf.is_tensor(weight_decay) else weight_decay,
+                "adapt": layer.adapt,
+            }
+            if in_place:
+                operation, row = self.rule.apply_in_place(
+                    gradient,
+                    variable,
+                    layer.slots,
+                    scalars=step.kernel_scalars,
+                    statistics=layer.statistics is not None,
+                    **options,
+                )
+                if large:
+                    step.last_operation[device] = operation
+            else:
+                row = self._assign_new_values(layer, variable, gradient, tf.cast(step.number, gradient.dtype), options)
+            if layer.statistics is not None and row is not None:
+                layer.statistics.assign(tf.stack([tf.cast(each, tf.float32) for each in row]))
+
+    def _assign_new_values(
+        self, layer: _Layer, variable: Any, gradient: Any, number: Any, options: dict[str, Any]
+    ) -> tuple[Any, Any, Any] | None:
+        weight = tf.cast(tf.convert_to_tensor(variable), gradient.dtype)
+        slots = [tf.convert_to_tensor(slot) for slot in layer.slots]
+        new_weight, *new_slots, ratio = self.rule.apply(gradient, weight, slots, step=number, **options)
+        row = None
+        if layer.statistics is not None:
+            row = (ratio, rules.norm(weight), rules.norm(new_weight - weight))
+        for slot, value in zip(layer.slots, new_slots):
+            slot.assign(value)
+        variable.assign(tf.cast(new_weight, variable.dtype))
+        return row
+
+    def _clipped(self, gradient: tf.Tensor, factor: tf.Tensor | None) -> tf.Tensor:
+        if factor is not None:
+            gradient *= tf.cast(factor, gradient.dtype)
+        if self._adapter.clipnorm:
+            return tf.clip_by_norm(gradient, self._adapter.clipnorm)
+        if self._adapter.clipvalue:
+            return tf.clip_by_value(gradient, -self._adapter.clipvalue, self._adapter.clipvalue)
+        return gradient
+
+    def _can_update_in_place(self, variable: tf.Variable) -> bool:
+        """The one switch between `cpu_kernels` and `rules`: by device, dtype and compiler."""
+        return (
+            self.rule.has_kernels()
+            and variable.dtype == tf.float32
+            and tf.DeviceSpec.from_string(variable.device or "").device_type == "CPU"
+            and not _compiled_by_xla()
+        )
+
+
+def _add(accumulator: tf.Variable, gradient: tf.Tensor) -> None:
+    accumulator.assign_add(tf.cast(gradient, accumulator.dtype))
+
+
+def _wide(variable: tf.Variable) -> tf.DType:
+    """The dtype of the arithmetic: bfloat16(0.999) is 1.0, and moments in bfloat16 would never change."""
+    return tf.float64 if variable.dtype == tf.float64 else tf.float32
+
+
+def _compiled_by_xla() -> bool:
+    """True while a function with jit_compile=True, or a TPU's, is being traced."""
+    graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+    while graph is not None:
+        context = graph._get_control_flow_context()
+        while context is not None:
+            if context.IsXLAContext():
+                return True
+            context = context.outer_context
+        graph = getattr(graph, "outer_graph", None)
+    return False
