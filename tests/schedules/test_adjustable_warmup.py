@@ -89,9 +89,9 @@ def test_govern_takes_the_plan_and_refuses_what_is_none():
     plan = made("linear")
     governed = make_adjustable(plan)
     assert isinstance(governed, ADJUSTABLE["tf_keras"]) and make_adjustable(governed) is governed
-    with pytest.raises(ValueError, match="cannot be governed: expected a GradualWarmup"):
+    with pytest.raises(ValueError, match="cannot be adjusted: expected a GradualWarmup"):
         make_adjustable(tf_keras.optimizers.schedules.CosineDecay(0.1, 10))
-    with pytest.raises(ValueError, match="rise='exponential' cannot be governed"):
+    with pytest.raises(ValueError, match="rise='exponential' cannot be adjusted"):
         make_adjustable(made("linear", rise="exponential"))
 
 

@@ -42,5 +42,5 @@ def test_one_phase_is_its_schedule():
 @pytest.mark.parametrize("steps", [[6], [6, 5, 0]])
 def test_phases_that_do_not_fit_are_refused(steps):
     parts, _ = three("tf_keras")
-    with pytest.raises(ValueError, match="phases of .* updates for 3 schedules"):
+    with pytest.raises(ValueError, match="phases of .* steps for 3 schedules"):
         schedules.in_phases(parts, steps, keras="tf_keras")

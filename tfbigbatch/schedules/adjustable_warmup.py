@@ -1,4 +1,8 @@
-"""A warm-up whose peak, and with it the rise's end, can be changed while the run goes on."""
+"""A warm-up with a peak that can be changed during training."""
+
+from __future__ import annotations
+
+from typing import Any
 
 import tensorflow as tf
 
@@ -7,49 +11,50 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.schedules.warmup import WarmupSchedule, linear_warmup
 
 
-def adjusted_learning_rate(step, following, *, peak, warmup_steps, gain):
-    """The rate at an update: the planned rise, held down by `gain` times what follows it.
+def adjusted_learning_rate(
+    step: tf.Tensor, following: tf.Tensor, *, peak: float, warmup_steps: int, gain: tf.Tensor
+) -> tf.Tensor:
+    """The learning rate at `step`: the planned warm-up, limited to `gain` times the schedule after it.
 
-    rate(t) = min(peak * t / warmup_steps, gain * following)
+    learning_rate(t) = min(peak * t / warmup_steps, gain * following)
 
-    With a gain of 1 this is the plan. Below 1 the rise ends early, at `gain * warmup_steps`, on a
-    peak of `gain * peak`; above 1 it goes on at the same slope until it meets `gain` times the
-    decay. The rate never jumps up when the gain is changed on the rise.
+    With a gain of 1 this is the plan. Below 1 the warm-up ends early, at `gain * warmup_steps`, at a
+    peak of `gain * peak`; above 1 it continues at the same slope until it meets `gain` times the
+    decay. The learning rate never jumps up when the gain is changed during the warm-up.
 
     Args:
-      step: float32 scalar, the update's number from 0.
-      following: float32 scalar, the planned rate after the warm-up, at max(step - warmup_steps, 0).
+      step: float32 scalar, from 0.
+      following: float32 scalar, the planned learning rate after the warm-up, at max(step - warmup_steps, 0).
       gain: float32 scalar.
-
-    Returns:
-      float32 scalar.
     """
     ceiling = gain * following
     if warmup_steps == 0:
         return ceiling
-    # peak * t / t can round below the peak, which the plain warm-up ends on.
-    rise = tf.where(step == warmup_steps, peak, linear_warmup(step, peak, warmup_steps))
-    return tf.minimum(rise, ceiling)
+    # peak * t / t can round below the peak, where the plain warm-up ends.
+    warmup = tf.where(step == warmup_steps, peak, linear_warmup(step, peak, warmup_steps))
+    return tf.minimum(warmup, ceiling)
 
 
 class AdjustableSchedule(WarmupSchedule):
-    """What `GovernedWarmup` is in both Kerases: `WarmupSchedule` with `governed_rate`, the gain in a variable.
+    """A linear warm-up and the schedule after it, scaled by a gain in a variable; see `adjusted_learning_rate`.
 
-    Make it where the optimizer is made, inside the strategy's scope: the variable is then one of
-    that strategy's. It is read in the graph, so that changing it traces nothing anew.
+    Make it where the optimizer is made, inside the strategy's scope: the variable then belongs to
+    that strategy. It is read in the graph, so that changing it needs no new trace.
 
     Args:
-      peak, warmup_steps, after, hold_steps: the plan, as of `WarmupSchedule`; `after` begins at the peak.
-      gain: float above 0; 1 is the plan.
+      peak, warmup_steps, after, hold_steps: the plan, as for `WarmupSchedule`; `after` starts at the peak.
+      gain: above 0; 1 is the plan.
 
     Attributes:
-      gain: the float32 tf.Variable; assign to it to change the peak and the rise's end.
+      gain: the float32 tf.Variable; assign to it to change the peak and the end of the warm-up.
 
     Raises:
-      ValueError: `after` is no schedule of this Keras, or does not begin at the peak.
+      ValueError: `after` is not a schedule of this Keras, or does not start at the peak.
     """
 
-    def __init__(self, peak, warmup_steps, after=None, hold_steps=0, gain=1.0):
+    def __init__(
+        self, peak: float, warmup_steps: int, after: Any = None, hold_steps: int = 0, gain: float = 1.0
+    ) -> None:
         super().__init__(peak, warmup_steps, after, hold_steps)
         if after is not None:
             kind = self.keras_schedules.LearningRateSchedule
@@ -61,7 +66,7 @@ class AdjustableSchedule(WarmupSchedule):
             first = float(after(tf.constant(0.0)))
             if abs(first - peak) > 1e-5 * abs(peak):
                 raise InputError(
-                    f"after begins at {first:.6g}, the warm-up ends at peak={peak:.6g}: a governed schedule is "
+                    f"after begins at {first:.6g}, the warm-up ends at peak={peak:.6g}: an adjustable schedule is "
                     "continuous. Give a decay that begins at the peak."
                 )
         with tf.init_scope():
@@ -73,38 +78,38 @@ class AdjustableSchedule(WarmupSchedule):
                 aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
             )
 
-    def __call__(self, step):
+    def __call__(self, step: Any) -> tf.Tensor:
         step = tf.cast(step, tf.float32)
         following = self.after_warmup(tf.maximum(step - self.warmup_steps, 0.0))
         return adjusted_learning_rate(
             step, following, peak=self.peak, warmup_steps=self.warmup_steps, gain=tf.convert_to_tensor(self.gain)
         )
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         plan = super().get_config()
         del plan["rise"]
         return {**plan, "gain": float(self.gain.numpy())}
 
 
-def make_adjustable(schedule):
+def make_adjustable(schedule: Any) -> Any:
     """The same warm-up and decay, with a gain that DATE can change.
 
     Args:
-      schedule: a `GradualWarmup` of either Keras, as `schedules.build` makes. A governed one is
+      schedule: a `GradualWarmup` of either Keras, as `schedules.build` returns. An adjustable one is
         returned as it is.
 
     Raises:
-      ValueError: it is another schedule, or its warm-up is no straight line.
+      ValueError: it is another schedule, or its warm-up is not linear.
     """
     if isinstance(schedule, AdjustableSchedule):
         return schedule
     for name in keras_version.PACKAGES:
-        face = keras_version.module_for("tfbigbatch.schedules", name)
-        if isinstance(schedule, face.GradualWarmup):
+        classes = keras_version.module_for("tfbigbatch.schedules", name)
+        if isinstance(schedule, classes.GradualWarmup):
             if schedule.rise != "linear":
-                raise InputError(f"a warm-up with rise={schedule.rise!r} cannot be governed: take rise='linear'.")
-            return face.AdjustableWarmup(schedule.peak, schedule.warmup_steps, schedule.after, schedule.hold_steps)
+                raise InputError(f"a warm-up with rise={schedule.rise!r} cannot be adjusted: use rise='linear'.")
+            return classes.AdjustableWarmup(schedule.peak, schedule.warmup_steps, schedule.after, schedule.hold_steps)
     raise InputError(
-        f"{schedule!r} cannot be governed: expected a GradualWarmup of tf_keras or Keras 3, as "
-        "tfbigbatch.schedules.build gives."
+        f"{schedule!r} cannot be adjusted: expected a GradualWarmup of tf_keras or Keras 3, as "
+        "tfbigbatch.schedules.build returns."
     )

@@ -1,66 +1,73 @@
-"""What follows a warm-up: each decay by name, made of Keras' own schedules.
+"""Decays after a warm-up, made of Keras' own schedules.
 
-A decay takes Keras' module of schedules and the peak rate, then what it needs; steps are optimizer
-updates, counted from the end of the warm-up or of the hold after it.
+A decay takes Keras' module of schedules and the peak learning rate, then its own arguments; steps are optimizer
+steps, counted from the end of the warm-up or of the hold after it.
 """
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 from tfbigbatch.errors import InputError
 
 _GNMT_HALVINGS = 4
 
 
-def polynomial(keras_schedules, peak, decay_steps, *, power=1.0, end=0.0):
-    """From `peak` to `end` over `decay_steps` updates, as (1 - t / decay_steps) ** power."""
+def polynomial(keras_schedules: Any, peak: float, decay_steps: int, *, power: float = 1.0, end: float = 0.0) -> Any:
+    """From `peak` to `end` over `decay_steps` steps, as (1 - t / decay_steps) ** power."""
     return keras_schedules.PolynomialDecay(peak, max(1, decay_steps), end_learning_rate=end, power=power)
 
 
-def cosine(keras_schedules, peak, decay_steps, *, end=0.0):
-    """From `peak` to `end` over `decay_steps` updates, as half a cosine (Loshchilov & Hutter, arXiv:1608.03983)."""
+def cosine(keras_schedules: Any, peak: float, decay_steps: int, *, end: float = 0.0) -> Any:
+    """From `peak` to `end` over `decay_steps` steps, as half a cosine (Loshchilov & Hutter, arXiv:1608.03983)."""
     return keras_schedules.CosineDecay(peak, max(1, decay_steps), alpha=end / peak if peak else 0.0)
 
 
-def exponential(keras_schedules, peak, every_steps, *, factor, staircase=False):
-    """`peak` times `factor` for each `every_steps` updates; in whole steps where it is a staircase."""
+def exponential(keras_schedules: Any, peak: float, every_steps: int, *, factor: float, staircase: bool = False) -> Any:
+    """`peak` times `factor` every `every_steps` steps; continuously unless `staircase`."""
     return keras_schedules.ExponentialDecay(peak, max(1, every_steps), factor, staircase=staircase)
 
 
-def multi_step(keras_schedules, peak, boundaries, *, factor):
+def multi_step(keras_schedules: Any, peak: float, boundaries: Sequence[int], *, factor: float) -> Any:
     """`peak` times `factor` at each of the increasing `boundaries`."""
     if list(boundaries) != sorted(set(boundaries)):
         raise InputError(f"boundaries={list(boundaries)} of a multi_step decay: expected them increasing.")
-    # Keras drops after a boundary's update; ours begins with it, as the other decays count.
+    # Keras drops after the step at a boundary; ours at it, as the other decays count.
     return keras_schedules.PiecewiseConstantDecay(
         [float(boundary) - 0.5 for boundary in boundaries],
         [peak * factor**drops for drops in range(len(boundaries) + 1)],
     )
 
 
-def mlperf_gnmt(keras_schedules, peak, total_steps, warmup_steps, *, remain, interval):
+def mlperf_gnmt(
+    keras_schedules: Any, peak: float, total_steps: int, warmup_steps: int, *, remain: float, interval: float
+) -> Any:
     """The decay of MLPerf's GNMT: halved at each of `gnmt_halvings`.
 
-    Unlike the others it counts from the run's first update: `warmup_steps` says where that is.
+    Unlike the others it counts from the run's first step, `warmup_steps` earlier.
     """
     halvings = gnmt_halvings(total_steps, remain=remain, interval=interval)
     return multi_step(keras_schedules, peak, [step - warmup_steps for step in halvings], factor=0.5)
 
 
-def gnmt_halvings(total_steps, *, remain, interval):
-    """The updates, counted from the run's first, at which MLPerf's GNMT halves its rate: four of them.
+def gnmt_halvings(total_steps: int, *, remain: float, interval: float) -> list[int]:
+    """The four steps, counted from the run's first, at which MLPerf's GNMT halves its learning rate.
 
     NVIDIA/DeepLearningExamples, PyTorch/Translation/GNMT, `WarmupMultiStepLR`: its options are remain_steps, 0.666
-    by default, decay_interval, decay_steps of 4 and decay_factor of 0.5. Where the run's length does not fit, the
-    last rate goes on.
+    by default, decay_interval, decay_steps of 4 and decay_factor of 0.5. Where the run is longer,
+    the last learning rate is kept.
 
     Args:
-      total_steps: updates in the run.
-      remain: the share of the run after which the first one comes.
-      interval: the share of the run from one to the next; 0 to spread them over what is left.
+      total_steps: steps in the run.
+      remain: fraction of the run before the first halving.
+      interval: fraction of the run between halvings; 0 to spread them evenly over the rest.
     """
     first = int(remain * total_steps)
     distance = int(interval * total_steps) if interval else (total_steps - first) // _GNMT_HALVINGS
     return [first + halving * max(1, distance) for halving in range(_GNMT_HALVINGS)]
 
 
-def mlperf_lars(keras_schedules, peak, decay_steps):
-    """The decay of MLPerf's LARS: power 2 to 1e-4, one update longer than what is left of the run."""
+def mlperf_lars(keras_schedules: Any, peak: float, decay_steps: int) -> Any:
+    """The decay of MLPerf's LARS: power 2 to 1e-4, one step longer than the rest of the run."""
     return polynomial(keras_schedules, peak, decay_steps + 1, power=2.0, end=1e-4)

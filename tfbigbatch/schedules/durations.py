@@ -1,4 +1,6 @@
-"""Durations such as '40 epochs', turned into optimizer updates."""
+"""Durations such as '40 epochs', converted to optimizer steps."""
+
+from __future__ import annotations
 
 import math
 import re
@@ -8,19 +10,18 @@ from tfbigbatch.errors import InputError
 _FORM = re.compile(r"\s*([0-9][0-9_,]*\.?[0-9]*(?:e[0-9]+)?|\.[0-9]+)\s*(epochs?|steps?|examples?)\s*", re.IGNORECASE)
 
 
-def to_steps(duration, *, batch_size, dataset_size, name="duration"):
-    """The number of optimizer updates in a duration that names its unit.
+def to_steps(duration: str, *, batch_size: int, dataset_size: int, name: str = "duration") -> int:
+    """The number of optimizer steps in a duration with a unit.
 
     Args:
-      duration: str, a number and 'epochs', 'steps' (optimizer updates) or 'examples':
-        '2.5 epochs', '100 steps', '1_281_167 examples'. A bare number is refused, since it does
-        not say what it counts.
-      batch_size: examples in one update (the global batch).
+      duration: a number and 'epochs', 'steps' (optimizer steps) or 'examples': '2.5 epochs',
+        '100 steps', '1_281_167 examples'. A number without a unit is an error.
+      batch_size: examples in one step (the global batch).
       dataset_size: examples in one epoch.
-      name: what the duration is of, for the error.
+      name: the field, for the error message.
 
     Returns:
-      int, rounded to the nearest update; at least 1 where the duration is above 0.
+      Rounded to the nearest step; at least 1 where the duration is above 0.
 
     Raises:
       ValueError: the duration is not a number and one of the three units.
@@ -35,5 +36,5 @@ def to_steps(duration, *, batch_size, dataset_size, name="duration"):
     unit = match[2].lower().rstrip("s")
     exact = {"epoch": value * dataset_size / batch_size, "step": value, "example": value / batch_size}[unit]
     if math.isinf(exact):
-        raise InputError(f"{name}={duration!r} is not a finite number of updates.")
+        raise InputError(f"{name}={duration!r} is not a finite number of steps.")
     return max(1, round(exact)) if exact > 0 else 0

@@ -11,18 +11,18 @@ _registered = tf_keras.saving.register_keras_serializable
 
 
 @_registered("tfbigbatch")
-class GradualWarmup(WarmupSchedule, keras_schedules.LearningRateSchedule):
+class GradualWarmup(WarmupSchedule, tf_keras.optimizers.schedules.LearningRateSchedule):
     keras_schedules = keras_schedules
 
 
 # Registered under its earlier name, which saved models hold.
 @_registered("tfbigbatch", "GovernedWarmup")
-class AdjustableWarmup(AdjustableSchedule, keras_schedules.LearningRateSchedule):
+class AdjustableWarmup(AdjustableSchedule, tf_keras.optimizers.schedules.LearningRateSchedule):
     keras_schedules = keras_schedules
 
 
 @_registered("tfbigbatch")
-class PhasedSchedule(PhasedSchedules, keras_schedules.LearningRateSchedule):
+class PhasedSchedule(PhasedSchedules, tf_keras.optimizers.schedules.LearningRateSchedule):
     keras_schedules = keras_schedules
 
 
