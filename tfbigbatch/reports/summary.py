@@ -137,7 +137,7 @@ def critical_batch(row: Row, scalars: Callable[[Run], Scalars]) -> CriticalBatch
         seen = scalars(run)
         value, step = seen.last("train", "noise_scale/critical_batch_size")
         # It is undefined while the estimate of |G|^2 is not positive.
-        if value is not None and value > 0.0:
+        if value is not None and step is not None and value > 0.0:
             low, high = (seen.series("train", f"noise_scale/{end}").get(step) for end in ("low", "high"))
             # An open end is not logged.
             return CriticalBatch(row.name, row.batch_size, step, value, low or 0.0, high or math.inf)
