@@ -9,7 +9,7 @@ from tfbigbatch.instruments import keras2, keras3
 
 INSTRUMENTS = {"tf_keras": keras2, "keras3": keras3}
 # Tests that trace much: the second Keras would take as long again, and is left to the slow ones.
-one_face_or_slow = pytest.mark.parametrize(
+one_keras_or_slow = pytest.mark.parametrize(
     "keras_version", ["keras3", pytest.param("tf_keras", marks=pytest.mark.slow)]
 )
 FEATURES = 4

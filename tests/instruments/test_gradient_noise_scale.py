@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers.instrument_models import INSTRUMENTS, examples, fit, model_of, one_face_or_slow
+from tests.helpers.instrument_models import INSTRUMENTS, examples, fit, model_of, one_keras_or_slow
 from tests.helpers.keras_versions import KERAS
 from tfbigbatch.instruments import StepGradients
 
@@ -23,22 +23,22 @@ def linear_examples(count, seed):
     return x, (NOISE * random.normal(size=(count, 1))).astype("float32")
 
 
-def still(face):
+def still(keras_version):
     """The model y = x OFFSET, of data whose best weights are 0, that no update changes."""
-    keras = KERAS[face]
+    keras = KERAS[keras_version]
     model = keras.Sequential([keras.layers.Input((DIMENSION,)), keras.layers.Dense(1, use_bias=False)])
     model.compile(keras.optimizers.SGD(0.0), "mse", jit_compile=False)
     model.set_weights([OFFSET[:, None]])
     return model
 
 
-@one_face_or_slow
-def test_fresh_probes_give_the_closed_form_within_its_error(face):
+@one_keras_or_slow
+def test_fresh_probes_give_the_closed_form_within_its_error(keras_version):
     looks = 40
-    raw = INSTRUMENTS[face].GradientNoiseScale(
+    raw = INSTRUMENTS[keras_version].GradientNoiseScale(
         probe=lambda step: linear_examples(32, seed=step), micro_batches=4, when=1, smoothing=0.0
     )
-    model = still(face)
+    model = still(keras_version)
     x, y = linear_examples(looks * 2, seed=1000)
     model.fit(x, y, batch_size=2, verbose=0, callbacks=[raw])
     for name, truth in (("squared_norm", SQUARED_NORM), ("trace", TRACE)):
@@ -46,7 +46,7 @@ def test_fresh_probes_give_the_closed_form_within_its_error(face):
         error = values.std() / math.sqrt(looks)
         assert abs(values.mean() - truth) < 3 * error < 0.5 * truth
     # The same looks, averaged.
-    average = INSTRUMENTS[face].GradientNoiseScale(probe=examples(8), smoothing=0.95).average
+    average = INSTRUMENTS[keras_version].GradientNoiseScale(probe=examples(8), smoothing=0.95).average
     for row in raw.history:
         average.add(row["squared_norm"], row["trace"])
     estimate = average.estimate()

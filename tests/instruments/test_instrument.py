@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.conftest import mirrored
-from tests.helpers.instrument_models import INSTRUMENTS, examples, fit, model_of, one_face_or_slow, tanh
+from tests.helpers.instrument_models import INSTRUMENTS, examples, fit, model_of, one_keras_or_slow, tanh
 from tests.helpers.keras_versions import make
 from tfbigbatch import instruments
 from tfbigbatch.instruments.event_log import log_of
@@ -14,8 +14,8 @@ from tfbigbatch.instruments.instrument import next_measurement
 PROBE = examples(16, seed=1)
 
 
-def all_of(face, log=None, **options):
-    module = INSTRUMENTS[face]
+def all_of(keras_version, log=None, **options):
+    module = INSTRUMENTS[keras_version]
     return [
         module.GradientNoiseScale(probe=PROBE, micro_batches=4, log=log, **options),
         module.Sharpness(probe=PROBE, micro_batches=4, iterations=3, trace_samples=2, log=log, **options),
@@ -23,16 +23,16 @@ def all_of(face, log=None, **options):
     ]
 
 
-@one_face_or_slow
-def test_a_run_ends_in_the_same_bits_with_all_of_them_and_the_events_are_read_back(face, tmp_path):
+@one_keras_or_slow
+def test_a_run_ends_in_the_same_bits_with_all_of_them_and_the_events_are_read_back(keras_version, tmp_path):
     def normalised(layers):
         return layers.BatchNormalization()
 
     def lamb():
-        return make(face, "LAMB", learning_rate=0.01, layer_statistics=True)
+        return make(keras_version, "LAMB", learning_rate=0.01, layer_statistics=True)
 
-    watched, alone = (model_of(face, tanh, normalised, optimizer=lamb) for _ in range(2))
-    fit(watched, all_of(face, log=tmp_path / "events", when=3), steps=7)
+    watched, alone = (model_of(keras_version, tanh, normalised, optimizer=lamb) for _ in range(2))
+    fit(watched, all_of(keras_version, log=tmp_path / "events", when=3), steps=7)
     fit(alone, steps=7)
     for one, other in zip(watched.get_weights(), alone.get_weights(), strict=True):
         np.testing.assert_array_equal(one, other)
@@ -44,7 +44,9 @@ def test_a_run_ends_in_the_same_bits_with_all_of_them_and_the_events_are_read_ba
             plugin = value.metadata.plugin_data.plugin_name
             (scalars if plugin == "scalars" else others).setdefault(value.tag, []).append((event.step, value.tensor))
     assert {step for steps in scalars.values() for step, _ in steps} == {3, 6}
-    path = watched.trainable_variables[0].path if face == "keras3" else watched.trainable_variables[0].name[:-2]
+    path = (
+        watched.trainable_variables[0].path if keras_version == "keras3" else watched.trainable_variables[0].name[:-2]
+    )
     expected = {f"layers/{kind}_norm/{path}" for kind in ("weight", "gradient", "update")}
     expected |= {f"layers/trust_ratio/{path}", f"layers/update_to_weight/{path}"}
     expected |= {f"noise_scale/{name}" for name in ("squared_norm", "trace")}
@@ -68,7 +70,7 @@ def assert_laid_out(written, tags):
     assert left <= {"sharpness/eigenvalue_error"}
 
 
-def test_each_look_is_once_at_its_update_over_calls_of_fit_and_executions():
+def test_each_measurement_is_once_at_its_step_over_calls_of_fit_and_executions():
     seen = []
     for options, steps in (({}, [(0, 5), (5, 4)]), ({"steps_per_execution": 4}, [(0, 8), (8, 3)])):
         layers = INSTRUMENTS["tf_keras"].LayerStatistics(when=3)
@@ -79,19 +81,19 @@ def test_each_look_is_once_at_its_update_over_calls_of_fit_and_executions():
     assert seen == [[3, 6, 9], [4, 8, 11]]
 
 
-@pytest.mark.parametrize("face", INSTRUMENTS)
-def test_a_model_is_measured_outside_of_fit_as_in_it(face):
+@pytest.mark.parametrize("keras_version", INSTRUMENTS)
+def test_a_model_is_measured_outside_of_fit_as_in_it(keras_version):
     probe = examples(16)
-    inside = INSTRUMENTS[face].Sharpness(probe=probe, when=[4])
-    model = model_of(face, tanh)
+    inside = INSTRUMENTS[keras_version].Sharpness(probe=probe, when=[4])
+    model = model_of(keras_version, tanh)
     fit(model, [inside], steps=4)
-    outside = INSTRUMENTS[face].Sharpness(probe=probe)
+    outside = INSTRUMENTS[keras_version].Sharpness(probe=probe)
     assert outside.measure(model, step=4) == inside.history[-1] and len(outside.history) == 1
 
 
 def test_an_update_cannot_be_measured_outside_of_fit():
     model = model_of("keras3")
-    with pytest.raises(ValueError, match="LayerStatistics.measure: .*Give it to fit"):
+    with pytest.raises(ValueError, match="LayerStatistics.measure: .*Pass it to fit"):
         INSTRUMENTS["keras3"].LayerStatistics().measure(model)
 
 
@@ -99,16 +101,16 @@ def test_when_is_an_interval_or_a_list():
     assert [next_measurement(4, step) for step in (0, 3, 4, 9)] == [4, 4, 8, 12]
     assert [next_measurement([2, 10], step) for step in (0, 2, 10)] == [2, 10, float("inf")]
     for when in (0, [], [0], [2, -1], 1.5 * np.ones(1), True):
-        with pytest.raises(ValueError, match="expected the number of updates between looks, 1 or more, or a list"):
+        with pytest.raises(ValueError, match="expected the number of steps between measurements, 1 or more, or a list"):
             INSTRUMENTS["tf_keras"].LayerStatistics(when=when)
 
 
 def test_replicas_see_what_one_sees():
-    face, rows = "tf_keras", []
+    keras_version, rows = "tf_keras", []
     for strategy in (None, mirrored(2)):
         # Sharpness has a test of its own.
-        noise, _, layers = all_of(face, when=[2])
-        fit(model_of(face, tanh, strategy=strategy), [noise, layers], steps=3)
+        noise, _, layers = all_of(keras_version, when=[2])
+        fit(model_of(keras_version, tanh, strategy=strategy), [noise, layers], steps=3)
         rows.append([list(each.history[0].values()) for each in (noise, layers)])
     for one, other in zip(*rows):
         assert one == pytest.approx(other, rel=1e-3, abs=1e-5, nan_ok=True)
@@ -121,7 +123,7 @@ def test_a_folder_has_one_log_however_it_is_named(tmp_path, monkeypatch):
 
 
 def test_the_callbacks_are_those_of_the_keras_in_use():
-    assert instruments.Sharpness in [face.Sharpness for face in INSTRUMENTS.values()]
+    assert instruments.Sharpness in [keras_version.Sharpness for keras_version in INSTRUMENTS.values()]
     assert {"Sharpness", "losses_along", "StepGradients", "tf_keras"} <= set(dir(instruments))
     with pytest.raises(AttributeError, match="no attribute 'Sharp'; it has GradientNoiseScale, "):
         _ = instruments.Sharp

@@ -9,27 +9,31 @@ def paths(model):
     return [getattr(variable, "path", variable.name.split(":")[0]) for variable in model.trainable_variables]
 
 
-def watched(face, optimizer, steps, **options):
+def watched(keras_version, optimizer, steps, **options):
     """(model, rows, weights after each update)."""
-    layers, weights = INSTRUMENTS[face].LayerStatistics(when=1, **options), []
+    layers, weights = INSTRUMENTS[keras_version].LayerStatistics(when=1, **options), []
 
-    class Keep(KERAS[face].callbacks.Callback):
+    class Keep(KERAS[keras_version].callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
             weights.append(self.model.get_weights())
 
-    model = model_of(face, tanh, optimizer=optimizer)
+    model = model_of(keras_version, tanh, optimizer=optimizer)
     weights.append(model.get_weights())
     fit(model, [layers, Keep()], steps=steps)
     return model, layers.history, weights
 
 
-@pytest.mark.parametrize("face, optimizer", [("tf_keras", "SGD"), ("keras3", "LAMB")])
-def test_the_norms_are_those_of_the_weights_and_of_their_change(face, optimizer):
+@pytest.mark.parametrize("keras_version, optimizer", [("tf_keras", "SGD"), ("keras3", "LAMB")])
+def test_the_norms_are_those_of_the_weights_and_of_their_change(keras_version, optimizer):
     def make_it():
         options = {"layer_statistics": True, "exclude_from_layer_adaptation": ["bias"], "learning_rate": 0.02}
-        return KERAS[face].optimizers.SGD(0.1) if optimizer == "SGD" else make(face, optimizer, **options)
+        return (
+            KERAS[keras_version].optimizers.SGD(0.1)
+            if optimizer == "SGD"
+            else make(keras_version, optimizer, **options)
+        )
 
-    model, rows, weights = watched(face, make_it, steps=3)
+    model, rows, weights = watched(keras_version, make_it, steps=3)
     assert [row["step"] for row in rows] == [1, 2, 3]
     for row, before, after in zip(rows, weights, weights[1:]):
         for path, old, new in zip(paths(model), before, after):
@@ -50,11 +54,11 @@ def test_the_norms_are_those_of_the_weights_and_of_their_change(face, optimizer)
 
 def test_the_gradient_norms_are_what_plain_descent_moves_by():
     """On a batch that is the probe, from the same weights, SGD's update is the rate times the probe's gradient."""
-    face, probe = "keras3", examples(8, seed=5)
+    keras_version, probe = "keras3", examples(8, seed=5)
 
     def norms(rate, kind):
         model, (row,), _ = watched(
-            face, lambda: KERAS[face].optimizers.SGD(rate), steps=1, probe=probe, micro_batches=4
+            keras_version, lambda: KERAS[keras_version].optimizers.SGD(rate), steps=1, probe=probe, micro_batches=4
         )
         return [row[f"{kind}/{path}"] for path in paths(model)]
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.helpers.instrument_models import INSTRUMENTS, examples, fit, model_of, one_face_or_slow, tanh
+from tests.helpers.instrument_models import INSTRUMENTS, examples, fit, model_of, one_keras_or_slow, tanh
 from tfbigbatch.instruments import losses_along, losses_around
 from tfbigbatch.instruments.weights import filter_normalised
 
@@ -16,12 +16,12 @@ def loss_of(weights):
     return ((x @ weights[0] + weights[1] - y) ** 2).mean()
 
 
-@one_face_or_slow
-def test_line_and_plane_are_the_loss_there_and_the_weights_stay(face, tmp_path):
-    plot = INSTRUMENTS[face].InterpolationPlot(
+@one_keras_or_slow
+def test_line_and_plane_are_the_loss_there_and_the_weights_stay(keras_version, tmp_path):
+    plot = INSTRUMENTS[keras_version].InterpolationPlot(
         probe=PROBE, folder=tmp_path / "plots", surface_points=3, positions=(0.0, 0.5, 1.0), log=tmp_path / "events"
     )
-    model = model_of(face)
+    model = model_of(keras_version)
     start = model.get_weights()
     fit(model, [plot])
     end = model.get_weights()
@@ -56,7 +56,7 @@ def test_what_is_no_set_of_weights_is_refused(tmp_path):
     for source, message in (
         ([np.zeros(3)], r"1 weights of shapes \[\(3,\)\]... are not those of the model, 4 of shapes"),
         ("run/checkpoints/step-8", "restore a model from it and give its get_weights"),
-        (str(tmp_path / "none.weights.h5"), "no such file of weights"),
+        (str(tmp_path / "none.weights.h5"), "no such weights file"),
     ):
         with pytest.raises(ValueError, match=message):
             losses_along(model, source, probe=PROBE)

@@ -9,10 +9,10 @@ from tests.helpers.instrument_models import INSTRUMENTS, examples, fit, model_of
 PROBE = examples(64, seed=1)
 
 
-def look(face, *hidden, strategy=None, **options):
+def look(keras_version, *hidden, strategy=None, **options):
     """(the model, what one look saw)."""
-    sharpness = INSTRUMENTS[face].Sharpness(probe=PROBE, when=4, **options)
-    model = fit(model_of(face, *hidden, strategy=strategy), [sharpness])
+    sharpness = INSTRUMENTS[keras_version].Sharpness(probe=PROBE, when=4, **options)
+    model = fit(model_of(keras_version, *hidden, strategy=strategy), [sharpness])
     assert [seen["step"] for seen in sharpness.history] == [4]
     return model, sharpness.history[0]
 
@@ -68,7 +68,7 @@ def test_a_quadratic():
 
 
 @pytest.mark.parametrize(
-    "face, replicas",
+    "keras_version, replicas",
     # Slow: the other Keras as well, which has the quadratic; and replicas, where each product waits for both.
     [
         ("tf_keras", 1),
@@ -76,9 +76,9 @@ def test_a_quadratic():
         pytest.param("tf_keras", 2, marks=pytest.mark.slow),
     ],
 )
-def test_a_network_whose_whole_hessian_is_computed(face, replicas):
+def test_a_network_whose_whole_hessian_is_computed(keras_version, replicas):
     strategy = mirrored(2) if replicas == 2 else None
-    model, seen = look(face, tanh, strategy=strategy, eigenvalues=3, trace_samples=30 if replicas == 1 else 8)
+    model, seen = look(keras_version, tanh, strategy=strategy, eigenvalues=3, trace_samples=30 if replicas == 1 else 8)
     weights = flat(model)
     gradient, loss = gradient_of(network_loss, weights), network_loss(weights)
     assert seen["loss"] == pytest.approx(loss, rel=1e-5)

@@ -17,7 +17,7 @@ ADJUSTABLE = {"tf_keras": schedules.keras2.AdjustableWarmup, "keras3": schedules
 DATE = {"tf_keras": scaling.keras2.DATE, "keras3": scaling.keras3.DATE}
 WARMUP, BATCH, FEATURES = 40, 16, 4
 STEPS = 3 * WARMUP
-both_faces = pytest.mark.parametrize("face", KERAS_VERSIONS)
+both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 
 
 def examples(count=STEPS * BATCH, noise=0.1):
@@ -27,21 +27,21 @@ def examples(count=STEPS * BATCH, noise=0.1):
     return x, y.astype("float32")
 
 
-def regression(face, peak, *, optimizer=None, strategy=None, governed=True, **compile_arguments):
+def regression(keras_version, peak, *, optimizer=None, strategy=None, governed=True, **compile_arguments):
     """Linear regression: plain descent on its quadratic is stable below a rate of about 1."""
-    keras = KERAS[face]
+    keras = KERAS[keras_version]
     keras.utils.set_random_seed(0)
     with (strategy or tf.distribute.get_strategy()).scope():
         model = keras.Sequential([keras.layers.Input((FEATURES,)), keras.layers.Dense(1, name="dense")])
-        schedule = ADJUSTABLE[face](peak, WARMUP)
+        schedule = ADJUSTABLE[keras_version](peak, WARMUP)
         rule = optimizer(schedule) if optimizer else keras.optimizers.SGD(schedule)
         model.compile(rule, "mse", **{"jit_compile": False, **compile_arguments})
     return model
 
 
-def callback(face, **options):
+def callback(keras_version, **options):
     x, y = examples(64)
-    return DATE[face](**{"probe": (x, y), "micro_batches": 4, "verbose": False, **options})
+    return DATE[keras_version](**{"probe": (x, y), "micro_batches": 4, "verbose": False, **options})
 
 
 def train(model, callbacks=(), first=0, last=STEPS, epochs=1):
@@ -56,12 +56,12 @@ def same_bits(one, other):
         np.testing.assert_array_equal(left, right)
 
 
-@both_faces
-def test_a_blow_up_is_stopped_where_the_plan_diverges(face):
-    diverged = train(regression(face, peak=4.0))
+@both_versions
+def test_a_blow_up_is_stopped_where_the_plan_diverges(keras_version):
+    diverged = train(regression(keras_version, peak=4.0))
     assert not np.isfinite(diverged.get_weights()[0]).all() or np.abs(diverged.get_weights()[0]).max() > 1e6
-    date = callback(face)
-    saved = train(regression(face, peak=4.0), [date])
+    date = callback(keras_version)
+    saved = train(regression(keras_version, peak=4.0), [date])
     np.testing.assert_allclose(saved.get_weights()[0].ravel(), np.arange(1, FEATURES + 1), atol=0.2)
     assert date.decisions and all("loss on the probe" in decision["reason"] for decision in date.decisions)
     first = date.decisions[0]
@@ -73,16 +73,20 @@ def test_a_blow_up_is_stopped_where_the_plan_diverges(face):
     assert float(saved.optimizer._learning_rate.gain) == pytest.approx(gains[-1])
 
 
-@both_faces
+@both_versions
 @pytest.mark.parametrize("rule, rate", [("sgd", 0.1), ("LAMB", 0.01)])
-def test_a_stable_run_is_left_alone_bit_by_bit(face, rule, rate):
+def test_a_stable_run_is_left_alone_bit_by_bit(keras_version, rule, rate):
     def optimizer(schedule):
-        return KERAS[face].optimizers.SGD(schedule) if rule == "sgd" else make(face, rule, learning_rate=schedule)
+        return (
+            KERAS[keras_version].optimizers.SGD(schedule)
+            if rule == "sgd"
+            else make(keras_version, rule, learning_rate=schedule)
+        )
 
     recipe = scaling.Recipe(BATCH, rate, 1.0)
-    date = callback(face, recipe=recipe, batch_size=BATCH)
-    with_date = train(regression(face, rate, optimizer=optimizer), [date])
-    same_bits(with_date, train(regression(face, rate, optimizer=optimizer)))
+    date = callback(keras_version, recipe=recipe, batch_size=BATCH)
+    with_date = train(regression(keras_version, rate, optimizer=optimizer), [date])
+    same_bits(with_date, train(regression(keras_version, rate, optimizer=optimizer)))
     # Both noise decisions are told, and change nothing at the tuned batch.
     assert [(decision["step"], decision["gain"]) for decision in date.decisions] == [(20, 1.0), (40, 1.0)]
     assert "the peak stays at 1 of the plan" in date.decisions[0]["reason"]
@@ -97,15 +101,15 @@ def test_looks_are_at_the_tenths_until_twice_the_warm_up():
     assert seen[0][1]["date/rate"] == pytest.approx(0.1 * 3 / 40)
 
 
-@both_faces
-def test_little_noise_lowers_the_peak_to_what_it_allows(face):
-    date = callback(face, recipe=scaling.Recipe(1, 0.1), batch_size=BATCH)
-    model = train(regression(face, 0.4), [date])
+@both_versions
+def test_little_noise_lowers_the_peak_to_what_it_allows(keras_version):
+    date = callback(keras_version, recipe=scaling.Recipe(1, 0.1), batch_size=BATCH)
+    model = train(regression(keras_version, 0.4), [date])
     half = date.decisions[0]
     allowed = 0.1 * (1 + half["noise_scale"]) / (1 + half["noise_scale"] / BATCH)
     assert half["step"] == WARMUP // 2 and half["gain"] == pytest.approx(min(1.0, allowed / 0.4), rel=1e-5)
-    quiet = callback(face, recipe=scaling.Recipe(1, 1e-3), batch_size=BATCH)
-    model = train(regression(face, 0.4), [quiet])
+    quiet = callback(keras_version, recipe=scaling.Recipe(1, 1e-3), batch_size=BATCH)
+    model = train(regression(keras_version, 0.4), [quiet])
     assert float(model.optimizer._learning_rate(STEPS)) == pytest.approx(0.4 * quiet.decisions[-1]["gain"])
     assert quiet.decisions[-1]["gain"] <= 16 * 1e-3 / 0.4
 
@@ -122,13 +126,13 @@ def test_the_peak_rises_only_where_it_is_allowed_to():
     assert {decision["gain"] for decision in kept.decisions} == {1.0}
 
 
-@both_faces
+@both_versions
 @pytest.mark.parametrize("stop", [14, 16, 37])
-def test_a_run_resumed_in_the_warm_up_decides_and_ends_the_same(face, stop, tmp_path):
+def test_a_run_resumed_in_the_warm_up_decides_and_ends_the_same(keras_version, stop, tmp_path):
     options = {"recipe": scaling.Recipe(1, 1e-2), "batch_size": BATCH}
 
     def parts():
-        model, date = regression(face, 4.0), callback(face, **options)
+        model, date = regression(keras_version, 4.0), callback(keras_version, **options)
         model.optimizer.build(model.trainable_variables)
         return model, date, tf.train.Checkpoint(model=model, optimizer=model.optimizer, date=date.state)
 
@@ -147,41 +151,43 @@ def test_a_run_resumed_in_the_warm_up_decides_and_ends_the_same(face, stop, tmp_
 
 
 @pytest.mark.parametrize("replicas", [1, 2, pytest.param(4, marks=pytest.mark.slow)])
-@both_faces
-def test_the_decisions_do_not_depend_on_the_replicas(face, replicas):
+@both_versions
+def test_the_decisions_do_not_depend_on_the_replicas(keras_version, replicas):
     options = {"recipe": scaling.Recipe(1, 1e-2), "batch_size": BATCH}
-    alone, many = callback(face, **options), callback(face, **options)
-    train(regression(face, 4.0), [alone])
-    train(regression(face, 4.0, strategy=mirrored(replicas)), [many])
+    alone, many = callback(keras_version, **options), callback(keras_version, **options)
+    train(regression(keras_version, 4.0), [alone])
+    train(regression(keras_version, 4.0, strategy=mirrored(replicas)), [many])
     assert len(many.decisions) == len(alone.decisions) > 0
     for one, other in zip(many.decisions, alone.decisions):
         assert one["step"] == other["step"] and one["gain"] == pytest.approx(other["gain"], rel=1e-3)
 
 
-@both_faces
-def test_a_layer_that_is_replaced_in_one_update_is_a_blow_up(face):
+@both_versions
+def test_a_layer_that_is_replaced_in_one_update_is_a_blow_up(keras_version):
     def lamb(schedule):
-        return make(face, "LAMB", learning_rate=schedule, layer_statistics=True)
+        return make(keras_version, "LAMB", learning_rate=schedule, layer_statistics=True)
 
     # LAMB changes a layer by exactly the rate.
-    date = callback(face, largest_update=0.1, blow_up=1e9)
-    train(regression(face, 0.2, optimizer=lamb), [date])
+    date = callback(keras_version, largest_update=0.1, blow_up=1e9)
+    train(regression(keras_version, 0.2, optimizer=lamb), [date])
     first = date.decisions[0]
     assert first["step"] == 24 and first["largest_update"] == pytest.approx(first["rate"], rel=1e-4)
     assert "a layer changed by 0.115 of its norm" in first["reason"] and first["gain"] == pytest.approx(0.3)
     assert len(date.decisions) == 1
 
 
-@both_faces
-def test_looks_follow_the_updates_of_several_steps_an_execution_and_of_an_accumulating_optimizer(face):
+@both_versions
+def test_looks_follow_the_updates_of_several_steps_an_execution_and_of_an_accumulating_optimizer(keras_version):
     steps = []
-    date = callback(face, measure_every=6, log=lambda step, _: steps.append(step))
-    train(regression(face, 0.1, steps_per_execution=4), [date])
+    date = callback(keras_version, measure_every=6, log=lambda step, _: steps.append(step))
+    train(regression(keras_version, 0.1, steps_per_execution=4), [date])
     assert steps == [8, 12, 20, 24, 32, 36, 44, 48, 56, 60, 68, 72, 80]
     steps.clear()
-    date = callback(face, log=lambda step, _: steps.append(step))
+    date = callback(keras_version, log=lambda step, _: steps.append(step))
     accumulating = regression(
-        face, 0.1, optimizer=lambda schedule: make(face, "LAMB", learning_rate=schedule, accumulation_steps=3)
+        keras_version,
+        0.1,
+        optimizer=lambda schedule: make(keras_version, "LAMB", learning_rate=schedule, accumulation_steps=3),
     )
     train(accumulating, [date], epochs=2)
     assert steps == list(range(4, 81, 4))
@@ -227,19 +233,23 @@ def test_a_decision_is_printed(capsys):
     assert "DATE at step" in capsys.readouterr().out
 
 
-@both_faces
-def test_what_cannot_be_governed_is_told_what_to_do(face):
-    keras = KERAS[face]
-    model = regression(face, 0.1, optimizer=lambda schedule: keras.optimizers.SGD(0.1))
-    with pytest.raises(ValueError, match=r"cannot change the rate of this SGD.*scaling.make_adjustable\(schedule\)"):
-        train(model, [callback(face)])
-    model = regression(face, 0.1, optimizer=lambda schedule: keras.optimizers.SGD(ADJUSTABLE[face](0.1, 0)))
+@both_versions
+def test_what_cannot_be_governed_is_told_what_to_do(keras_version):
+    keras = KERAS[keras_version]
+    model = regression(keras_version, 0.1, optimizer=lambda schedule: keras.optimizers.SGD(0.1))
+    with pytest.raises(
+        ValueError, match=r"cannot change the learning rate of this SGD.*scaling.make_adjustable\(schedule\)"
+    ):
+        train(model, [callback(keras_version)])
+    model = regression(
+        keras_version, 0.1, optimizer=lambda schedule: keras.optimizers.SGD(ADJUSTABLE[keras_version](0.1, 0))
+    )
     with pytest.raises(ValueError, match="measures during the warm-up, and the schedule has none"):
-        train(model, [callback(face)])
-    outside = ADJUSTABLE[face](0.1, WARMUP)
-    model = regression(face, 0.1, optimizer=lambda _: keras.optimizers.SGD(outside), strategy=mirrored(2))
+        train(model, [callback(keras_version)])
+    outside = ADJUSTABLE[keras_version](0.1, WARMUP)
+    model = regression(keras_version, 0.1, optimizer=lambda _: keras.optimizers.SGD(outside), strategy=mirrored(2))
     with pytest.raises(ValueError, match="was made outside the model's strategy"):
-        train(model, [callback(face)])
+        train(model, [callback(keras_version)])
 
 
 @pytest.mark.parametrize(
@@ -266,9 +276,9 @@ def test_the_names_of_the_package():
         _ = scaling.DATES
 
 
-@both_faces
-def test_a_step_compiled_by_xla_reads_the_gain(face):
-    date = callback(face)
-    model = train(regression(face, 4.0, jit_compile=True), [date])
+@both_versions
+def test_a_step_compiled_by_xla_reads_the_gain(keras_version):
+    date = callback(keras_version)
+    model = train(regression(keras_version, 4.0, jit_compile=True), [date])
     assert date.decisions
     np.testing.assert_allclose(model.get_weights()[0].ravel(), np.arange(1, FEATURES + 1), atol=0.2)

@@ -13,10 +13,10 @@ def test_each_batch_size_is_a_row_with_its_updates_and_doubts():
     assert [row["note"] for row in rows] == [
         "",
         "64% of the run is warm-up",
-        "the warm-up is longer than the run: it cannot be trained",
+        "the warm-up is longer than the run: invalid",
     ]
     lines = table(rows)
-    assert lines[0].split() == ["batch", "factor", "rate", "warm-up", "updates", "in", "all"]
+    assert lines[0].split() == ["batch", "factor", "learning", "rate", "warm-up", "steps", "total", "steps"]
     assert lines[2].split()[:6] == ["8,192", "x64", "0.8", "16", "epochs", "117"]
 
 

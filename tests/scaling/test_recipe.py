@@ -52,19 +52,19 @@ def test_accumulation_is_part_of_the_global_batch():
         BASE.at(64, accumulation_steps=0)
 
 
-@pytest.mark.parametrize("face", KERAS_VERSIONS)
-def test_the_schedule_of_a_carried_recipe(face):
+@pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
+def test_the_schedule_of_a_carried_recipe(keras_version):
     base = Recipe(128, 0.1, warmup_epochs=0.0390625, epochs=25, decay="linear")
     scaled = base.at(8192, "legw")
-    schedule = scaled.schedule(60_000, keras=face)
-    assert isinstance(schedule, KERAS[face].optimizers.schedules.LearningRateSchedule)
+    schedule = scaled.schedule(60_000, keras=keras_version)
+    assert isinstance(schedule, KERAS[keras_version].optimizers.schedules.LearningRateSchedule)
     assert (scaled.warmup_steps(60_000), scaled.total_steps(60_000)) == (18, 183)
     assert [float(schedule(step)) for step in (0, 9, 18, 183)] == pytest.approx([0.0, 0.4, 0.8, 0.0])
     assert scaled.lines(60_000) == [
-        "batch      8,192: 7.324 updates an epoch of 60,000 examples",
-        "rate       0.8 at its peak",
-        "warm-up    2.5 epochs = 18 updates",
-        "length     25 epochs = 183 updates",
+        "batch      8,192: 7.324 steps per epoch of 60,000 examples",
+        "peak       learning rate 0.8",
+        "warm-up    2.5 epochs = 18 steps",
+        "length     25 epochs = 183 steps",
         "decay      linear",
     ]
 
@@ -79,7 +79,7 @@ def test_a_decay_with_durations_is_carried_in_epochs():
 
 def test_a_recipe_without_a_length_has_a_schedule_where_none_is_needed():
     assert float(Recipe(10, 1.0, warmup_epochs=1).schedule(1000, keras="tf_keras")(50)) == pytest.approx(0.5)
-    with pytest.raises(ValueError, match="no length: give it epochs"):
+    with pytest.raises(ValueError, match="no length: set its epochs"):
         Recipe(10, 1.0, decay="cosine").schedule(1000, keras="tf_keras")
     with pytest.raises(ValueError, match="takes no field 'facctor'"):
         Recipe(10, 1.0, epochs=1, decay={"name": "exponential", "facctor": 2}).schedule(1000, keras="tf_keras")
@@ -89,11 +89,11 @@ def test_a_recipe_without_a_length_has_a_schedule_where_none_is_needed():
         Recipe(10, float("nan"))
 
 
-@pytest.mark.parametrize("face", KERAS_VERSIONS)
+@pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 @pytest.mark.parametrize("name", optimizers.names())
-def test_a_carried_recipe_drives_every_optimizer(name, face):
-    schedule = Recipe(8, 0.1, warmup_epochs=1, epochs=4).at(32, "legw").schedule(320, keras=face)
-    model = fitted(face, lambda: optimizers.get(name, keras=face, learning_rate=schedule), steps=3)
+def test_a_carried_recipe_drives_every_optimizer(name, keras_version):
+    schedule = Recipe(8, 0.1, warmup_epochs=1, epochs=4).at(32, "legw").schedule(320, keras=keras_version)
+    model = fitted(keras_version, lambda: optimizers.get(name, keras=keras_version, learning_rate=schedule), steps=3)
     assert int(model.optimizer.iterations) == 3
     assert all(np.isfinite(weights).all() for weights in model.get_weights())
 

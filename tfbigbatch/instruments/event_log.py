@@ -1,8 +1,12 @@
-"""Where the instruments write: one folder of TensorBoard events."""
+"""TensorBoard output of the instruments: one folder of events."""
+
+from __future__ import annotations
 
 import contextlib
 import functools
 import os
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -13,49 +17,49 @@ from tfbigbatch.instruments.layout import layout
 class EventLog:
     """Writes scalars, histograms and images to one folder, with the layout of the custom-scalars page.
 
-    Nothing is written, and no folder made, before the first of them.
+    The folder is made by the first write.
 
     Args:
-      folder: of one run; TensorBoard is given it, or a folder above.
+      folder: of one run; start TensorBoard with it or a parent folder.
     """
 
-    def __init__(self, folder):
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
         self._folder = os.fspath(folder)
-        self._writer = None
+        self._writer: Any = None
 
-    def scalars(self, step, values):
+    def scalars(self, step: int, values: Mapping[str, float]) -> None:
         """Writes a dictionary of tag to float."""
         with self._writing(step):
             write_scalars(values)
 
-    def histograms(self, step, values):
+    def histograms(self, step: int, values: Mapping[str, tf.Tensor]) -> None:
         """Writes a dictionary of tag to tensor."""
         with self._writing(step):
             for tag, value in values.items():
                 tf.summary.histogram(tag, value)
 
-    def image(self, step, tag, png):
-        """Writes a picture, the bytes of a PNG."""
+    def image(self, step: int, tag: str, png: bytes) -> None:
+        """Writes an image, the bytes of a PNG file."""
         with self._writing(step):
             tf.summary.image(tag, tf.io.decode_png(png, channels=3)[tf.newaxis])
 
-    def lay_out(self):
-        """Writes the layout, where nothing is written yet, for scalars that go to another folder of the same run."""
+    def lay_out(self) -> None:
+        """Writes the layout if nothing is written yet, for scalars in another folder of the same run."""
         if self._writer is None:
             self._writer = tf.summary.create_file_writer(self._folder)
             self._write_layout()
             self._writer.flush()
 
     @contextlib.contextmanager
-    def _writing(self, step):
+    def _writing(self, step: int) -> Iterator[None]:
         self.lay_out()
-        # Keras' own TensorBoard callback leaves a condition of its own in force.
+        # Keras' own TensorBoard callback may have left a recording condition active.
         with at_step(self._writer, step), tf.summary.record_if(True):
             yield
-        # A look is rare, and worth seeing at once.
+        # Measurements are rare; make them visible at once.
         self._writer.flush()
 
-    def _write_layout(self):
+    def _write_layout(self) -> None:
         from tensorboard.plugins.custom_scalar import metadata
 
         message = tf.compat.v1.SummaryMetadata.FromString(metadata.create_summary_metadata().SerializeToString())
@@ -63,18 +67,18 @@ class EventLog:
             tf.summary.write(metadata.CONFIG_SUMMARY_TAG, layout().SerializeToString(), metadata=message)
 
 
-def at_step(writer, step):
-    """The context in which what is written goes to a tf.summary writer, at an update's number.
+def at_step(writer: Any, step: int) -> contextlib.AbstractContextManager[None]:
+    """A context that writes to a tf.summary writer at a step.
 
-    TensorFlow keeps every Python number that it has made a tensor of, for good: 700 bytes each. Not so NumPy's.
+    As a NumPy number: TensorFlow caches every Python number that it converts to a tensor forever, 700 bytes each.
     """
     return writer.as_default(step=np.int64(step))
 
 
-def write_scalars(values):
-    """Writes a dictionary of tag to float to the writer in force, at its step, as one event.
+def write_scalars(values: Mapping[str, float]) -> None:
+    """Writes tags and values to the default writer, at its step, as one event.
 
-    Each by `tf.summary.scalar` would take half a millisecond, and a look at a network's layers has hundreds.
+    `tf.summary.scalar` takes half a millisecond each, and a measurement of a network's layers has hundreds.
     """
     from tensorboard.plugins.scalar import metadata
 
@@ -87,12 +91,12 @@ def write_scalars(values):
     tf.summary.experimental.write_raw_pb(summary.SerializeToString())
 
 
-def log_of(log):
-    """The log that an instrument was given: an object as `EventLog`, the one of a folder, or None."""
+def log_of(log: Any) -> Any:
+    """The log of an instrument's argument: the EventLog of a folder; other objects and None unchanged."""
     return _of_folder(os.path.abspath(log)) if isinstance(log, (str, os.PathLike)) else log
 
 
 @functools.cache
-def _of_folder(folder):
-    # One writer a folder: TensorBoard follows its newest file only.
+def _of_folder(folder: str) -> EventLog:
+    # One writer per folder: TensorBoard follows its newest file only.
     return EventLog(folder)

@@ -1,6 +1,10 @@
-"""The gradient noise scale in the course of a run, and the batch size up to which a larger batch pays."""
+"""Callback that measures the gradient noise scale, an estimate of the critical batch size."""
+
+from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.instruments import noise_scale as noise
@@ -9,39 +13,41 @@ from tfbigbatch.instruments.noise_average import NoiseAverage
 from tfbigbatch.instruments.probe.gradients import ProbeGradients
 from tfbigbatch.instruments.probe.micro_batches import micro_batches_of, probe_sizes
 from tfbigbatch.instruments.probe.model import probe_mode
+from tfbigbatch.instruments.step_gradients import StepGradients
 
 
 class GradientNoiseScaleMixin(Instrument):
     """Measures the "simple" noise scale tr(Sigma) / |G|^2, in examples, of McCandlish et al. 2018 (arXiv:1812.06162).
 
-    It is their estimate of the critical batch size, at which training takes twice the updates and
-    twice the examples of the least possible of each. |G|^2 and tr(Sigma) are estimated without bias from the
-    norms at two batch sizes, averaged over the looks each by itself, and then divided. Two sources:
+    It is their estimate of the critical batch size, at which training takes twice the minimum of steps and twice the
+    minimum of examples. |G|^2 and tr(Sigma) are estimated without bias from the gradient norms at two batch sizes,
+    averaged separately over the measurements, and then divided. Two sources of gradients:
 
-    - `probe`: a forward and a backward pass over the probe at each look, in every replica. Where the
-      probe is a function, every look is at other examples; a fixed probe's own error does not average out.
-    - `step_gradients`: the gradients of the training steps themselves; no pass more. For a `train_step` that hands
-      them over (see `StepGradients`), with at least two micro-batches or replicas to an update. A
-      look is then the mean over the updates since the last.
+    - `probe`: a forward and a backward pass over the probe at each measurement, in every replica. A function can give
+      other examples each time; the sampling error of a fixed probe does not average out.
+    - `step_gradients`: the gradients of the training steps, without a further pass. For a `train_step` that records
+      them (see `StepGradients`), with at least two micro-batches or replicas per step. A measurement is then the mean
+      over the steps since the last one.
 
     Args:
       probe: None; a tuple (x, y) or (x, y, weight) of arrays, or an iterable of equal micro-batches (see
-        `instruments.probe`); or a function of the update that gives one or the other, always of the same shapes.
-      micro_batches: what a tuple is cut in.
+        `instruments.probe`); or a function of the step that returns one of these, always of the same shapes.
+      micro_batches: number of parts that a tuple is cut into.
       step_gradients: None, or StepGradients.
-      when: updates between looks; or a list of the updates to look after.
-      smoothing: in [0, 1), the decay of the averages at a look.
-      confidence: in (0, 1), of the interval; see `NoiseAverage` for how it is made.
-      training: bool, whether the probe runs in training mode; None is False, unless the model has batch normalisation.
-      log: None; a folder for TensorBoard; or an object as `EventLog`.
+      when: steps between measurements, or a list of steps.
+      smoothing: EMA decay applied at each measurement, in [0, 1).
+      confidence: of the interval, in (0, 1); see `NoiseAverage`.
+      training: whether the probe runs in training mode; None: only if the model has batch normalisation.
+      log: None, a folder for TensorBoard, or an object with the methods of `EventLog`.
 
     Attributes:
-      history: list of dictionaries: step, squared_norm, trace, critical_batch_size, low and high (the
-        interval's; NaN at the first look, high may be infinite).
-      average: NoiseAverage; in the run's checkpoint, a resumed run goes on with it.
+      history: list of dictionaries: step, squared_norm, trace, critical_batch_size, low and high (ends of the interval,
+        NaN at the first measurement; high may be infinite).
+      average: NoiseAverage; put it in the run's checkpoint to resume it.
 
     Raises:
-      ValueError: an argument is out of range, or not one source is given; at a look, an update has one micro-batch.
+      ValueError: an argument is out of range, or not exactly one source is given; at a measurement: a step has only
+        one micro-batch.
     """
 
     group = "noise_scale"
@@ -49,15 +55,15 @@ class GradientNoiseScaleMixin(Instrument):
     def __init__(
         self,
         *,
-        probe=None,
-        micro_batches=8,
-        step_gradients=None,
-        when=50,
-        smoothing=0.9,
-        confidence=0.95,
-        training=None,
-        log=None,
-    ):
+        probe: Any = None,
+        micro_batches: int = 8,
+        step_gradients: StepGradients | None = None,
+        when: int | Sequence[int] = 50,
+        smoothing: float = 0.9,
+        confidence: float = 0.95,
+        training: bool | None = None,
+        log: Any = None,
+    ) -> None:
         super().__init__(when=when, log=log)
         if (probe is None) == (step_gradients is None):
             raise InputError("GradientNoiseScale: expected one source of gradients, probe or step_gradients.")
@@ -73,21 +79,21 @@ class GradientNoiseScaleMixin(Instrument):
         self._fixed = None if probe is None or self._fresh else micro_batches_of(probe, micro_batches)
         self._step_gradients = step_gradients
         self._training = training
-        self._gradients = None
+        self._gradients: ProbeGradients | None = None
 
-    def _look(self, step):
+    def _measure(self, step: int) -> None:
         moments = self._of_steps() if self._step_gradients else self._of_probe(step)
-        # An exploding gradient says nothing of the noise.
+        # An infinite gradient has no information on the noise.
         if moments is None or not all(map(math.isfinite, moments)):
             return
         self.average.add(*moments)
         squared_norm, trace, scale, low, high = self.average.estimate()
-        self._tell(
+        self._record(
             step,
             {"squared_norm": squared_norm, "trace": trace, "critical_batch_size": scale, "low": low, "high": high},
         )
 
-    def _of_probe(self, step):
+    def _of_probe(self, step: int) -> tuple[float, float]:
         probe = self._fixed if self._fresh is None else micro_batches_of(self._fresh(step), self._count)
         if self._gradients is None:
             self._gradients = ProbeGradients(self.model, probe, probe_mode(self.model, self._training))
@@ -100,15 +106,15 @@ class GradientNoiseScaleMixin(Instrument):
             large_batch=count * examples,
         )
 
-    def _of_steps(self):
-        read = self._step_gradients.read()
+    def _of_steps(self) -> tuple[float, float] | None:
+        read = self._step_gradients.read() if self._step_gradients else None
         if read is None:
             return None
         small, large, small_batch, large_batch = read
         if not small_batch < large_batch:
             raise InputError(
-                f"GradientNoiseScale: an update is of one micro-batch of {small_batch:g} examples, and the noise is "
-                "seen between two or more. Train on several replicas, accumulate (accumulation_steps=2), or give a "
-                "probe."
+                f"GradientNoiseScale: a step has one micro-batch of {small_batch:g} examples, and the noise is "
+                "measured between two or more. Train on several replicas, accumulate (accumulation_steps=2), or pass "
+                "a probe."
             )
         return noise.unbiased_moments(small, large, small_batch=small_batch, large_batch=large_batch)

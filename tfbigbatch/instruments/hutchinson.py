@@ -1,21 +1,26 @@
-"""The trace of a matrix that is known by its products with vectors: Hutchinson's estimate."""
+"""Hutchinson's estimate of a trace from matrix-vector products."""
+
+from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 
-def hutchinson_trace(product, size, *, samples=10, seed=0):
-    """The mean of v' A v over vectors v of random signs, whose expectation is tr(A), and its standard error.
+def hutchinson_trace(
+    product: Callable[[np.ndarray], np.ndarray], size: int, *, samples: int = 10, seed: int = 0
+) -> tuple[float, float]:
+    """Estimates tr(A) as the mean of v' A v over random sign vectors v, with its standard error.
 
     Args:
       product: function from a float32 vector [size] to the matrix times it.
       size: of the matrix.
-      samples: vectors, and so products; 2 or more.
+      samples: number of vectors, 2 or more.
       seed: of the signs.
 
     Returns:
-      (estimate, standard error), floats.
+      (estimate, standard error).
 
     Raises:
       ValueError: fewer than two samples.

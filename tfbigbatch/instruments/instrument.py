@@ -1,98 +1,107 @@
-"""What the instruments share: when they look, and where what they see goes."""
+"""Base of the instruments: when they measure, and where the measurements go."""
+
+from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.instruments.event_log import log_of
 
 
 class Instrument:
-    """Mixed into a callback of one Keras by a face; an instrument provides `_look(step)`, and calls `_tell`.
+    """Base of the callbacks; `keras2` and `keras3` mix it with their Callback.
 
-    Counts in optimizer updates, over several calls of `fit` and resumes. With `steps_per_execution`
-    above 1, or micro-batches of the optimizer's own, a look comes at the first end of an execution
-    at or after its update.
+    A subclass measures in `_measure(step)` and calls `_record`. Steps are optimizer steps, over several calls of `fit`
+    and resumes. With `steps_per_execution` above 1, or accumulation in the optimizer, a measurement is taken at the
+    first end of an execution at or after its step.
 
     Args:
-      when: updates between looks; or a list of the updates to look after.
-      log: None; a folder for TensorBoard; or an object as `EventLog`.
+      when: steps between measurements, or a list of steps.
+      log: None, a folder for TensorBoard, or an object with the methods of `EventLog`.
 
     Attributes:
-      history: list of dictionaries, a look each: step, and name to float.
+      history: list of dictionaries, one for each measurement: step, and name to float.
     """
 
-    # tf_keras then hands over tensors, which nobody here waits for.
+    # Lets tf_keras pass tensors, so that it does not wait for the device.
     _supports_tf_logs = True
     # The first part of the tags.
     group = ""
+    # Of Keras' Callback.
+    model: Any
+    set_model: Callable[[Any], None]
 
-    def __init__(self, *, when, log):
+    def __init__(self, *, when: int | Sequence[int], log: Any) -> None:
         super().__init__()
-        self.history = []
+        self.history: list[dict[str, Any]] = []
         self._when = checked_when(when, type(self).__name__)
         self._log = log_of(log)
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: Any = None) -> None:
         # Loss scaling and Adasum wrap the optimizer that counts.
         self._optimizer = innermost(self.model.optimizer)
         self._batch = -1
-        step = self._updates_done()
+        step = self._current_step()
         self._due = next_measurement(self._when, step)
         self._batches_left = self._batches_until_due(step)
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._batch = -1
 
-    def measure(self, model, step=0):
-        """Looks at a compiled model as it is, outside of `fit`: at the weights of a checkpoint, for example.
+    def measure(self, model: Any, step: int = 0) -> dict[str, Any]:
+        """Measures a compiled model outside of `fit`, such as one with the weights of a checkpoint.
 
         Args:
           model: of this callback's Keras.
-          step: what stands in the history and the log as the update.
+          step: the step in the history and the log.
 
         Returns:
-          The look's dictionary, as in `history`; empty where there was nothing to tell.
+          The entry of `history`; empty if nothing was recorded.
 
         Raises:
-          ValueError: what it measures is an update, which only `fit` makes.
+          ValueError: the instrument measures an optimizer step, which only `fit` makes.
         """
-        if not self._can_look(step):
+        if not self._can_measure(step):
             raise InputError(
-                f"{type(self).__name__}.measure: it measures what an update does to the weights, and there is none "
-                "outside of fit. Give it to fit as a callback."
+                f"{type(self).__name__}.measure: it measures the effect of an optimizer step on the weights, and "
+                "there is none outside of fit. Pass it to fit as a callback."
             )
-        looks = len(self.history)
+        before = len(self.history)
         self.set_model(model)
-        self._look(step)
-        return self.history[-1] if len(self.history) > looks else {}
+        self._measure(step)
+        return self.history[-1] if len(self.history) > before else {}
 
-    def on_train_batch_end(self, batch, logs=None):
-        # No batch makes more than one update: until then nobody needs to wait for the device and ask.
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        # A batch makes at most one step: before that, reading the counter would only wait for the device.
         self._batches_left -= batch - self._batch
         self._batch = batch
         if self._batches_left > 0:
             return
-        step = self._updates_done()
-        if step >= self._due and self._can_look(step):
-            self._look(step)
+        step = self._current_step()
+        if step >= self._due and self._can_measure(step):
+            self._measure(step)
             self._due = next_measurement(self._when, step)
         self._batches_left = self._batches_until_due(step)
 
-    def _batches_until_due(self, step):
-        """After how many batches to ask again."""
+    def _batches_until_due(self, step: int) -> float:
+        """Number of batches until the step counter is read again."""
         return self._due - step
 
-    def _can_look(self, step):
+    def _can_measure(self, step: int) -> bool:
         return True
 
-    def _look(self, step):
+    def _measure(self, step: int) -> None:
         raise NotImplementedError
 
-    def _updates_done(self):
+    def _current_step(self) -> int:
         return int(self._optimizer.iterations.numpy())
 
-    def _tell(self, step, values, histograms=None):
-        """Keeps and writes what was seen; what is not finite has no place in a chart."""
+    def _record(self, step: int, values: dict[str, float], histograms: dict[str, tf.Tensor] | None = None) -> None:
+        """Adds a measurement to the history, and its finite values to the log."""
         self.history.append({"step": step, **values})
         if self._writes():
             finite = {f"{self.group}/{name}": float(v) for name, v in values.items() if math.isfinite(v)}
@@ -100,13 +109,13 @@ class Instrument:
             if histograms:
                 self._log.histograms(step, {f"{self.group}/{name}": value for name, value in histograms.items()})
 
-    def _writes(self):
-        # Every worker sees the same; one writes it.
+    def _writes(self) -> bool:
+        # Every worker measures the same; the chief writes it.
         return self._log is not None and self.model.distribute_strategy.extended.should_save_summary
 
 
-def checked_when(when, name):
-    """`when` as an int of 1 or more, or a sorted list of them.
+def checked_when(when: int | Sequence[int], name: str) -> int | list[int]:
+    """Validates `when`: an int of 1 or more, or a list of them, which is returned sorted.
 
     Raises:
       ValueError: it is neither.
@@ -114,21 +123,20 @@ def checked_when(when, name):
     steps = [when] if isinstance(when, int) else list(when)
     if not steps or any(isinstance(step, bool) or not isinstance(step, int) or step < 1 for step in steps):
         raise InputError(
-            f"{name}: when={when!r}; expected the number of updates between looks, 1 or more, or a list of the "
-            "updates to look after."
+            f"{name}: when={when!r}; expected the number of steps between measurements, 1 or more, or a list of steps."
         )
     return when if isinstance(when, int) else sorted(steps)
 
 
-def next_measurement(when, step):
-    """The first update after `step` to look after; infinity for none."""
+def next_measurement(when: int | Sequence[int], step: int) -> float:
+    """The first step after `step` to measure at; infinity for none."""
     if isinstance(when, int):
         return (step // when + 1) * when
     return min((each for each in when if each > step), default=math.inf)
 
 
-def innermost(optimizer):
-    """The optimizer within those that wrap it."""
+def innermost(optimizer: Any) -> Any:
+    """The optimizer inside its wrappers, such as loss scaling."""
     while hasattr(optimizer, "inner_optimizer"):
         optimizer = optimizer.inner_optimizer
     return optimizer

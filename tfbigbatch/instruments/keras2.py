@@ -1,5 +1,7 @@
 """The instruments as callbacks of tf_keras (Keras 2)."""
 
+from __future__ import annotations
+
 import tf_keras
 
 from tfbigbatch.instruments.gradient_noise_scale import GradientNoiseScaleMixin

@@ -1,5 +1,7 @@
 """The instruments as callbacks of Keras 3."""
 
+from __future__ import annotations
+
 import keras
 
 from tfbigbatch.instruments.gradient_noise_scale import GradientNoiseScaleMixin

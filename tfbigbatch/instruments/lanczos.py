@@ -1,38 +1,51 @@
-"""The largest eigenvalues of a symmetric matrix that is known by its products with vectors: Lanczos' method."""
+"""Lanczos' method: the largest eigenvalues of a symmetric matrix from matrix-vector products.
+
+Own code, since SciPy's `eigsh` has no limit on products with an error bound for each, and is no dependency.
+"""
+
+from __future__ import annotations
 
 import typing
+from collections.abc import Callable
 
 import numpy as np
 
-# What is left of a product after reorthogonalisation counts as rounding below this part of the largest seen.
+# A remainder after reorthogonalisation below this fraction of the largest entry counts as rounding.
 _ROUNDING = 1e-5
 
 
 class Eigenvalues(typing.NamedTuple):
-    """float64 [count], descending; a bound on each one's distance to an eigenvalue; and the products it took."""
+    """Eigenvalues (float64 [count], descending), bounds of their errors, and the number of products."""
 
     values: np.ndarray
     errors: np.ndarray
     products: int
 
 
-def largest_eigenvalues(product, size, count=1, *, iterations=30, tolerance=1e-3, seed=0):
+def largest_eigenvalues(
+    product: Callable[[np.ndarray], np.ndarray],
+    size: int,
+    count: int = 1,
+    *,
+    iterations: int = 30,
+    tolerance: float = 1e-3,
+    seed: int = 0,
+) -> Eigenvalues:
     """The algebraically largest eigenvalues, by Lanczos' method with full reorthogonalisation.
 
-    The error of an eigenvalue is at most its residual's norm, and for one that stands apart from
-    the rest about the square of it over the gap. Of an eigenvalue that occurs several times one is
-    found, unless the vectors that can be reached are exhausted.
+    The error of an eigenvalue is at most its residual's norm; for an isolated one it is about the square of the norm
+    over the gap. A multiple eigenvalue is found once, unless the Krylov space is exhausted.
 
     Args:
       product: function from a float32 vector [size] to the matrix times it.
       size: of the matrix.
-      count: eigenvalues, at most `size`.
-      iterations: products at most; all their vectors are kept, iterations * size float32.
-      tolerance: stops when the bounds of all `count` are below this part of their values.
+      count: number of eigenvalues, at most `size`.
+      iterations: maximum number of products; memory is iterations * size float32.
+      tolerance: relative error bound at which the iterations stop.
       seed: of the first vector.
 
     Returns:
-      Eigenvalues; NaN where a product is not finite.
+      Eigenvalues; NaN if a product is not finite.
 
     Raises:
       ValueError: not 1 <= count <= min(iterations, size).
@@ -40,13 +53,15 @@ def largest_eigenvalues(product, size, count=1, *, iterations=30, tolerance=1e-3
     limit = min(iterations, size)
     if not 1 <= count <= limit:
         raise ValueError(
-            f"count={count} eigenvalues of a matrix of {size} rows in {iterations} iterations: expected 1 or more, and "
-            "no more than either."
+            f"count={count} eigenvalues of a matrix of {size} rows in {iterations} iterations: expected at least 1, "
+            "and at most either."
         )
     random = np.random.RandomState(seed)
     basis = np.zeros([limit, size], np.float32)
-    # The matrix within the basis: tridiagonal, with `beside` next to the diagonal.
-    diagonal, beside, exhausted = [], [], False
+    # The projected matrix is tridiagonal, with `beside` next to the diagonal.
+    diagonal: list[float] = []
+    beside: list[float] = []
+    exhausted = False
     basis[0] = _unit(random.normal(size=size))
     for step in range(limit):
         image = np.asarray(product(basis[step]), np.float32)
@@ -60,18 +75,19 @@ def largest_eigenvalues(product, size, count=1, *, iterations=30, tolerance=1e-3
         if step + 1 == limit:
             break
         if left <= _ROUNDING * largest:
-            # The rest of the space is its own: only all of it can tell that nothing larger is there.
+            # An invariant subspace: larger eigenvalues may be outside of it, so continue with a new direction.
             exhausted, left = True, 0.0
             image = _orthogonal(_unit(random.normal(size=size)), basis[: step + 1])
         elif not exhausted and found and np.all(found[1] <= tolerance * np.maximum(np.abs(found[0]), 1e-6 * largest)):
             break
         beside.append(left)
         basis[step + 1] = _unit(image)
+    assert found is not None  # limit >= count
     return Eigenvalues(*found, step + 1)
 
 
-def _ritz(diagonal, beside, left, count):
-    """(values, bounds) within the basis so far; None where it is too small."""
+def _ritz(diagonal: list[float], beside: list[float], left: float, count: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """(values, bounds) in the current basis; None if it is too small."""
     if len(diagonal) < count:
         return None
     matrix = np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1)
@@ -79,12 +95,12 @@ def _ritz(diagonal, beside, left, count):
     return values[::-1][:count], np.abs(left * vectors[-1, ::-1][:count])
 
 
-def _orthogonal(vector, basis):
+def _orthogonal(vector: np.ndarray, basis: np.ndarray) -> np.ndarray:
     # Twice is enough: once leaves rounding in the directions that were large.
     for _ in range(2):
         vector = vector - basis.T @ (basis @ vector)
     return vector
 
 
-def _unit(vector):
+def _unit(vector: np.ndarray) -> np.ndarray:
     return (vector / np.linalg.norm(vector)).astype(np.float32)

@@ -1,4 +1,9 @@
-"""What each layer goes through: the norms of its weights, gradients and updates, and its trust ratio."""
+"""Callback that measures, for each layer, the norms of weights, gradients and updates, and the trust ratio."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -7,30 +12,30 @@ from tfbigbatch.instruments.instrument import Instrument
 from tfbigbatch.instruments.probe.gradients import ProbeGradients
 from tfbigbatch.instruments.probe.micro_batches import micro_batches_of
 from tfbigbatch.instruments.probe.model import probe_mode, tensor_variable
+from tfbigbatch.instruments.step_gradients import StepGradients
 
 
 class LayerStatisticsMixin(Instrument):
-    """Measures, for each trainable variable w, what one update does to it.
+    """Measures, for each trainable variable w, the effect of one optimizer step.
 
-    - weight_norm: |w| before the update.
-    - update_norm: |change of w|, and update_to_weight, its ratio to |w| (absent where |w| is 0).
-    - gradient_norm, where its source is given: of the probe, or of the update's own gradient before clipping.
-    - trust_ratio, where the optimizer is a LARS or LAMB with `layer_statistics=True`: as the optimizer had it,
-      1 for what it leaves out.
+    - weight_norm: |w| before the step.
+    - update_norm: |change of w|, and update_to_weight, its ratio to |w| (absent if |w| is 0).
+    - gradient_norm, with a source of gradients: of the probe, or of the step's own gradient before clipping.
+    - trust_ratio, of a LARS or LAMB with `layer_statistics=True`; 1 for excluded variables.
 
-    The change is between the weights before and after, whatever the optimizer; for that the weights
-    are kept, once more in memory, from the update before a look. With `steps_per_execution` above 1 it
-    is the change over the execution, divided by its updates.
+    The change is between the weights before and after, for any optimizer: a copy of the weights is kept from the step
+    before a measurement. With `steps_per_execution` above 1 it is the change over the execution, divided by its steps.
 
     Args:
-      when: updates between looks; or a list of the updates to look after.
+      when: steps between measurements, or a list of steps.
       probe: None, or examples for the gradients' norms: a tuple (x, y) or (x, y, weight) of arrays, or
-        an iterable of equal micro-batches (see `instruments.probe`). A pass forward and back at each look.
-      micro_batches: what a tuple is cut in.
-      step_gradients: None, or StepGradients, which costs no pass.
-      histograms: also write histograms of each variable's values and of their change.
-      training: bool, whether the probe runs in training mode; None is False, unless the model has batch normalisation.
-      log: None; a folder for TensorBoard; or an object as `EventLog`.
+        an iterable of equal micro-batches (see `instruments.probe`). A forward and a backward pass at
+        each measurement.
+      micro_batches: number of parts that a tuple is cut into.
+      step_gradients: None, or StepGradients, which need no further pass.
+      histograms: whether to write histograms of each variable's values and their change.
+      training: whether the probe runs in training mode; None: only if the model has batch normalisation.
+      log: None, a folder for TensorBoard, or an object with the methods of `EventLog`.
 
     Attributes:
       history: list of dictionaries: step, and 'KIND/PATH OF THE VARIABLE' to float.
@@ -44,14 +49,14 @@ class LayerStatisticsMixin(Instrument):
     def __init__(
         self,
         *,
-        when=100,
-        probe=None,
-        micro_batches=8,
-        step_gradients=None,
-        histograms=False,
-        training=None,
-        log=None,
-    ):
+        when: int | Sequence[int] = 100,
+        probe: Any = None,
+        micro_batches: int = 8,
+        step_gradients: StepGradients | None = None,
+        histograms: bool = False,
+        training: bool | None = None,
+        log: Any = None,
+    ) -> None:
         super().__init__(when=when, log=log)
         if probe is not None and step_gradients is not None:
             raise InputError("LayerStatistics: expected one source of gradients at most, probe or step_gradients.")
@@ -59,15 +64,15 @@ class LayerStatisticsMixin(Instrument):
         self._step_gradients = step_gradients
         self._histograms = histograms
         self._training = training
-        self._gradients = None
-        # (update, the weights after it), from shortly before a look.
-        self._before = None
+        self._gradients: ProbeGradients | None = None
+        # (step, the weights after it), from shortly before a measurement.
+        self._before: tuple[int, list[tf.Tensor]] | None = None
         self._norms = tf.function(_norms)
 
-    # ---- The weights before the update ----------------------------------------------------------
+    # ---- The weights before the step ----------------------------------------------------------
 
-    def _batches_until_due(self, step):
-        left, notice = self._due - step, _updates_in_execution(self.model)
+    def _batches_until_due(self, step: int) -> float:
+        left, notice = self._due - step, _steps_per_execution(self.model)
         if left > notice:
             return left - notice
         if self._before is None or self._before[0] != step:
@@ -75,18 +80,19 @@ class LayerStatisticsMixin(Instrument):
             self._before = (step, weights) if weights else None
         return left
 
-    def _can_look(self, step):
+    def _can_measure(self, step: int) -> bool:
         return self._before is not None and self._before[0] < step
 
-    def _variables(self):
+    def _variables(self) -> list[tf.Variable]:
         try:
             return [tensor_variable(variable) for variable in self.model.trainable_variables]
         except ValueError:  # tf_keras: the model is built by its first batch.
             return []
 
-    # ---- A look ---------------------------------------------------------------------------------
+    # ---- A measurement --------------------------------------------------------------------------
 
-    def _look(self, step):
+    def _measure(self, step: int) -> None:
+        assert self._before is not None  # see `_can_measure`
         (first, before), self._before = self._before, None
         variables = self._variables()
         paths = _paths(self.model.trainable_variables)
@@ -107,9 +113,9 @@ class LayerStatisticsMixin(Instrument):
             for path, variable, old in zip(paths, variables, before):
                 histograms[f"weights/{path}"] = tf.convert_to_tensor(variable)
                 histograms[f"updates/{path}"] = variable - old
-        self._tell(step, seen, histograms)
+        self._record(step, seen, histograms)
 
-    def _gradient_norms(self):
+    def _gradient_norms(self) -> list[float] | None:
         if self._step_gradients is not None:
             return self._step_gradients.layer_norms()
         if self._probe is None:
@@ -118,7 +124,7 @@ class LayerStatisticsMixin(Instrument):
             self._gradients = ProbeGradients(self.model, self._probe, probe_mode(self.model, self._training))
         return self._gradients.layer_norms()
 
-    def _trust_ratios(self, paths):
+    def _trust_ratios(self, paths: Sequence[str]) -> list[tuple[str, float]]:
         read = getattr(self._optimizer, "layer_statistics", None)
         try:
             rows = {} if read is None else read()
@@ -127,18 +133,19 @@ class LayerStatisticsMixin(Instrument):
         return [(path, rows[path].trust_ratio) for path in paths if path in rows]
 
 
-def _norms(after, before):
+def _norms(after: list[tf.Tensor], before: list[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
     """(|before|, |after - before|), each [variables]."""
 
-    def norm(tensor):
+    def norm(tensor: tf.Tensor) -> tf.Tensor:
         return tf.sqrt(tf.reduce_sum(tf.square(tf.cast(tensor, tf.float32))))
 
     return tf.stack([norm(old) for old in before]), tf.stack([norm(new - old) for new, old in zip(after, before)])
 
 
-def _paths(variables):
-    """The variables' paths, as the optimizers of this package have them; one that occurs again gets a number."""
-    paths, seen = [], {}
+def _paths(variables: Sequence[Any]) -> list[str]:
+    """The variables' paths, as in this package's optimizers; repeated ones get a number."""
+    paths: list[str] = []
+    seen: dict[str, int] = {}
     for variable in variables:
         path = getattr(variable, "path", None) or variable.name.split(":")[0]
         seen[path] = seen.get(path, 0) + 1
@@ -146,8 +153,8 @@ def _paths(variables):
     return paths
 
 
-def _updates_in_execution(model):
-    """The model's steps_per_execution, in either Keras."""
+def _steps_per_execution(model: Any) -> int:
+    """The model's steps_per_execution, in Keras 2 or 3."""
     own = getattr(model, "steps_per_execution", None)
     own = getattr(model, "_steps_per_execution", None) if own is None else own
     # A variable in tf_keras, of all replicas under a strategy.

@@ -1,4 +1,8 @@
-"""What TensorBoard's custom-scalars page shows of the instruments: their scalars, grouped in charts."""
+"""Layout of TensorBoard's custom-scalars page: the instruments' scalars, grouped in charts."""
+
+from __future__ import annotations
+
+from typing import Any
 
 # Category to (title of a chart, regular expressions of its tags).
 CHARTS = {
@@ -23,9 +27,9 @@ CHARTS = {
 }
 
 
-def layout():
-    """The layout as TensorBoard's own message, tensorboard.plugins.custom_scalar.layout_pb2.Layout."""
-    # Comes with TensorFlow; only who writes events needs it.
+def layout() -> Any:
+    """The layout as a tensorboard.plugins.custom_scalar.layout_pb2.Layout."""
+    # Part of TensorFlow's dependencies; needed for writing events only.
     from tensorboard.plugins.custom_scalar import layout_pb2
 
     return layout_pb2.Layout(
@@ -33,7 +37,7 @@ def layout():
             layout_pb2.Category(
                 title=category,
                 chart=[
-                    # TensorBoard holds an expression against the beginning of a tag.
+                    # TensorBoard matches an expression at the beginning of a tag.
                     layout_pb2.Chart(
                         title=title, multiline=layout_pb2.MultilineChartContent(tag=[f"{tag}$" for tag in tags])
                     )

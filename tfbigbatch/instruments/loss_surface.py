@@ -1,5 +1,10 @@
 """The loss on a probe along a line between two sets of weights, and on a plane around one."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from tfbigbatch.errors import InputError
@@ -11,24 +16,33 @@ from tfbigbatch.instruments.weights import between, filter_normalised, floating_
 LINE = tuple(np.linspace(-0.25, 1.25, 31).tolist())
 
 
-def losses_along(model, start, end=None, *, probe, micro_batches=8, positions=LINE, training=None):
+def losses_along(
+    model: Any,
+    start: Any,
+    end: Any = None,
+    *,
+    probe: Any,
+    micro_batches: int = 8,
+    positions: Sequence[float] = LINE,
+    training: bool | None = None,
+) -> np.ndarray:
     """The loss at start + position (end - start), for each position.
 
-    All weights of floating point move, statistics of batch normalisation too. The model's own are put back.
+    Interpolates all floating-point weights, including batch normalisation's statistics, and restores the model's own.
 
     Args:
-      model: of either Keras, compiled, and trained for at least one step.
-      start, end: sets of weights; see `weights.point_of`. None: the weights as they are.
+      model: of Keras 2 or 3, compiled, and trained for at least one step.
+      start, end: sets of weights; see `weights.point_of`. None: the current weights.
       probe: fixed examples: a tuple (x, y) or (x, y, weight) of arrays, or an iterable of equal micro-batches.
-      micro_batches: what a tuple is cut in.
+      micro_batches: number of parts that a tuple is cut into.
       positions: 0 is the start, 1 the end.
-      training: bool, the mode of the forward pass; None is inference, unless the model has batch normalisation.
+      training: mode of the forward pass; None: inference, unless the model has batch normalisation.
 
     Returns:
       float64 [positions].
 
     Raises:
-      ValueError: a set of weights is of another model, or the probe cannot be cut.
+      ValueError: weights of another model, or the probe cannot be cut.
     """
     start, end = point_of(model, start), point_of(model, end)
     loss = _probe_loss(model, probe, micro_batches, training)
@@ -36,17 +50,27 @@ def losses_along(model, start, end=None, *, probe, micro_batches=8, positions=LI
     return np.array([loss.at(variables, between(start, end, position)) for position in positions])
 
 
-def losses_around(model, weights=None, *, probe, micro_batches=8, points=21, reach=1.0, seed=0, training=None):
+def losses_around(
+    model: Any,
+    weights: Any = None,
+    *,
+    probe: Any,
+    micro_batches: int = 8,
+    points: int = 21,
+    reach: float = 1.0,
+    seed: int = 0,
+    training: bool | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
     """The loss on a plane through a set of weights, along two random filter-normalised directions.
 
-    Li et al. 2018 (arXiv:1712.09913), section 4: each filter of a direction has the norm of the
-    weights' filter, so that plots of networks of other scales can be held against each other.
+    Li et al. 2018 (arXiv:1712.09913), section 4: each filter of a direction has the norm of the weights' filter, so
+    that plots of networks of different scales can be compared.
 
     Args:
       model, probe, micro_batches, training: as for `losses_along`.
       weights: a set of weights, as `start` there.
-      points: along each axis, odd, so that the weights themselves are one.
-      reach: the axes go from -reach to reach, in norms of the weights' filters.
+      points: along each axis, odd, so that the weights themselves are included.
+      reach: the axes span -reach to reach, in norms of the weights' filters.
       seed: of the directions.
 
     Returns:
@@ -65,14 +89,14 @@ def losses_around(model, weights=None, *, probe, micro_batches=8, points=21, rea
     loss = _probe_loss(model, probe, micro_batches, training)
     positions = np.linspace(-reach, reach, points)
 
-    def at(x, y):
+    def at(x: float, y: float) -> float:
         return loss.at(variables, [w + x * one + y * other for w, one, other in zip(point, across, up)])
 
     return positions, np.array([[at(x, y) for x in positions] for y in positions])
 
 
-def check_points(points):
-    """Raises ValueError where the weights themselves would be no point of the plane."""
+def check_points(points: int) -> None:
+    """Raises ValueError if the plane would not include the weights themselves."""
     if points < 3 or points % 2 == 0:
         raise InputError(
             f"{points} points along each axis of a surface: expected an odd number of 3 or more, so that the weights "
@@ -80,5 +104,5 @@ def check_points(points):
         )
 
 
-def _probe_loss(model, probe, micro_batches, training):
+def _probe_loss(model: Any, probe: Any, micro_batches: int, training: bool | None) -> ProbeLoss:
     return ProbeLoss(model, micro_batches_of(probe, micro_batches), probe_mode(model, training))

@@ -1,26 +1,30 @@
-"""The gradient noise scale, from the gradients' norms at two batch sizes.
+"""The gradient noise scale, from gradient norms at two batch sizes.
 
 McCandlish et al. 2018, "An Empirical Model of Large-Batch Training" (arXiv:1812.06162), section 2.2
 and appendix A. G is the gradient over all data, Sigma the covariance of one example's gradient; the
 gradient of a batch of b examples has the expected squared norm |G|^2 + tr(Sigma) / b.
 """
 
+from __future__ import annotations
+
 import math
 
 
-def unbiased_moments(small_squared_norm, large_squared_norm, *, small_batch, large_batch):
-    """Estimates of |G|^2 and tr(Sigma); unbiased, and so below zero at times.
+def unbiased_moments(
+    small_squared_norm: float, large_squared_norm: float, *, small_batch: float, large_batch: float
+) -> tuple[float, float]:
+    """Unbiased estimates of |G|^2 and tr(Sigma), which can be negative.
 
         |G|^2     = (B |G_B|^2 - b |G_b|^2) / (B - b)
         tr(Sigma) = (|G_b|^2 - |G_B|^2) / (1/b - 1/B)
 
     Args:
       small_squared_norm: |G_b|^2, or its mean over several batches of b examples.
-      large_squared_norm: |G_B|^2, of a batch of B examples; it may be made of those b.
+      large_squared_norm: |G_B|^2 of a batch of B examples, possibly the union of the small ones.
       small_batch, large_batch: b and B, in examples.
 
     Returns:
-      (|G|^2, tr(Sigma)), of the norms' type.
+      (|G|^2, tr(Sigma)).
 
     Raises:
       ValueError: the batches are not 0 < b < B.
@@ -34,39 +38,36 @@ def unbiased_moments(small_squared_norm, large_squared_norm, *, small_batch, lar
     return squared_norm, trace
 
 
-def noise_scale(squared_norm, trace):
+def noise_scale(squared_norm: float, trace: float) -> float:
     """tr(Sigma) / |G|^2, in examples: the paper's "simple" noise scale (equation 2.9).
 
     A ratio of noisy estimates is biased: average each first, then divide.
 
-    Args:
-      squared_norm, trace: floats, estimates of |G|^2 and tr(Sigma).
-
     Returns:
-      float of 0 or more; infinity where the gradient drowns in its noise (|G|^2 estimated at 0 or
-      below), 0 where there is no noise (tr(Sigma) at 0 or below).
+      0 or more; infinity if |G|^2 is estimated at 0 or below, 0 if tr(Sigma) is.
     """
     if trace <= 0.0:
         return 0.0
     return trace / squared_norm if squared_norm > 0.0 else math.inf
 
 
-def smoothed(average, value, decay):
-    """The exponential average after one more value; it begins at 0, see `corrected`."""
+def smoothed(average: float, value: float, decay: float) -> float:
+    """The exponential average after one more value; it starts at 0, see `corrected`."""
     return decay * average + (1.0 - decay) * value
 
 
-def corrected(average, count, decay):
-    """An exponential average over `count` values without its bias to the 0 that it began at."""
+def corrected(average: float, count: int, decay: float) -> float:
+    """An exponential average over `count` values, corrected for its start at 0."""
     return average / (1.0 - decay**count)
 
 
-def ratio_interval(numerator, denominator, covariance, z):
-    """Fieller's confidence interval of the ratio of two means, of which neither is below 0.
+def ratio_interval(
+    numerator: float, denominator: float, covariance: tuple[float, float, float], z: float
+) -> tuple[float, float]:
+    """Fieller's confidence interval of the ratio of two non-negative means.
 
-    All R for which numerator - R denominator is within z of its standard errors of 0. Unlike a
-    standard error of the ratio it holds where the denominator is hardly known: it then has no
-    upper end.
+    All R for which numerator - R denominator is within z of its standard errors of 0. Unlike a standard error of the
+    ratio it is valid for an uncertain denominator: it then has no upper end.
 
     Args:
       numerator, denominator: the means.
@@ -74,7 +75,7 @@ def ratio_interval(numerator, denominator, covariance, z):
       z: quantile of the normal distribution, 1.96 for 95%.
 
     Returns:
-      (low, high), floats of 0 or more; high may be infinity.
+      (low, high), 0 or more; high may be infinity.
     """
     of_numerator, of_both, of_denominator = covariance
     # a R^2 - 2 b R + c <= 0

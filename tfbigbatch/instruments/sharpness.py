@@ -1,4 +1,9 @@
-"""How curved the loss is where a run stands: the Hessian's largest eigenvalues, its trace, and a rise nearby."""
+"""Callback that measures sharpness: the Hessian's largest eigenvalues, its trace, and SAM's rise of the loss."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,39 +17,39 @@ from tfbigbatch.instruments.probe.model import probe_mode
 
 
 class SharpnessMixin(Instrument):
-    """Measures the curvature of the loss on a fixed probe, at the weights as they are.
+    """Measures the curvature of the loss on a fixed probe at the current weights.
 
     - The largest eigenvalues of the Hessian: Lanczos' method on Hessian-vector products, with full
       reorthogonalisation.
     - Its trace: Hutchinson's estimate, with its standard error.
-    - The rise of the loss at a radius, as SAM sees it (Foret et al. 2021, arXiv:2010.01412):
+    - The rise of the loss at a radius, as in SAM (Foret et al. 2021, arXiv:2010.01412):
       L(w + radius g / |g|) - L(w), with g the gradient.
 
-    A look is `iterations` products at most, `trace_samples` products and one gradient of the probe, in
+    A measurement takes at most `iterations` + `trace_samples` Hessian-vector products and one gradient of the probe, in
     every replica; a product costs two to three gradients.
 
     Args:
       probe: fixed examples: a tuple (x, y) or (x, y, weight) of arrays, or an iterable of equal
         micro-batches (see `instruments.probe`).
-      micro_batches: what a tuple is cut in; a product needs the memory of one.
-      when: updates between looks; or a list of the updates to look after.
-      eigenvalues: how many; 0 for none.
-      iterations: of Lanczos' method at most. It keeps their vectors in the host's memory, 4 bytes a weight each.
-      tolerance: of the eigenvalues, relative: the iterations stop there.
+      micro_batches: number of parts that a tuple is cut into; a product needs the memory of one.
+      when: steps between measurements, or a list of steps.
+      eigenvalues: their number; 0 for none.
+      iterations: maximum of Lanczos' method. Each keeps a vector in host memory, 4 bytes per weight.
+      tolerance: relative error of the eigenvalues at which the iterations stop.
       trace_samples: 2 or more; 0 for no trace.
-      radius: of the rise, a length in the space of the weights; 0 for none.
-      training: bool, whether the probe runs in training mode (dropout, batch statistics); None is
-        False, unless the model has batch normalisation.
-      seed: of Lanczos' first vector and of the trace's signs, the same at every look.
-      log: None; a folder for TensorBoard; or an object as `EventLog`.
+      radius: of the rise, a norm in weight space; 0 for no rise.
+      training: whether the probe runs in training mode (dropout, batch statistics); None: only if the model has batch
+        normalisation.
+      seed: of Lanczos' first vector and the trace's signs, the same at every measurement.
+      log: None, a folder for TensorBoard, or an object with the methods of `EventLog`.
 
     Attributes:
-      history: list of dictionaries: step, loss, gradient_norm, eigenvalue_1 and on (the largest
-        first), eigenvalue_error (the largest bound on their errors), trace, trace_error, rise.
+      history: list of dictionaries: step, loss, gradient_norm, eigenvalue_1, eigenvalue_2... (the
+        largest first), eigenvalue_error (the largest error bound), trace, trace_error, rise.
 
     Raises:
       ValueError: an argument is out of range.
-      LookupError: at a look, an operation of the model has no second derivative.
+      LookupError: at a measurement, an operation of the model has no second derivative.
     """
 
     group = "sharpness"
@@ -52,18 +57,18 @@ class SharpnessMixin(Instrument):
     def __init__(
         self,
         *,
-        probe,
-        micro_batches=8,
-        when=1000,
-        eigenvalues=1,
-        iterations=30,
-        tolerance=1e-3,
-        trace_samples=10,
-        radius=0.05,
-        training=None,
-        seed=0,
-        log=None,
-    ):
+        probe: Any,
+        micro_batches: int = 8,
+        when: int | Sequence[int] = 1000,
+        eigenvalues: int = 1,
+        iterations: int = 30,
+        tolerance: float = 1e-3,
+        trace_samples: int = 10,
+        radius: float = 0.05,
+        training: bool | None = None,
+        seed: int = 0,
+        log: Any = None,
+    ) -> None:
         super().__init__(when=when, log=log)
         for name, value, fits, expected in (
             ("eigenvalues", eigenvalues, 0 <= eigenvalues <= iterations, "0 to iterations"),
@@ -80,23 +85,24 @@ class SharpnessMixin(Instrument):
         self._radius = radius
         self._training = training
         self._seed = seed
-        self._hessian = None
+        self._hessian: ProbeHessian | None = None
 
-    def _look(self, step):
+    def _measure(self, step: int) -> None:
         if self._hessian is None:
             self._hessian = ProbeHessian(self.model, self._probe, probe_mode(self.model, self._training))
         loss, gradient = self._hessian.gradient()
         norm = float(np.linalg.norm(gradient))
         seen = {"loss": loss, "gradient_norm": norm}
         if np.isfinite(loss) and np.isfinite(norm):
-            seen.update(self._curvature())
+            seen.update(self._curvature(self._hessian))
             if self._radius:
                 change = gradient * (self._radius / norm) if norm else gradient
                 seen["rise"] = self._hessian.loss_at(change) - loss
-        self._tell(step, seen)
+        self._record(step, seen)
 
-    def _curvature(self):
-        product, size, seen = self._hessian.product, self._hessian.size, {}
+    def _curvature(self, hessian: ProbeHessian) -> dict[str, float]:
+        product, size = hessian.product, hessian.size
+        seen: dict[str, float] = {}
         if self._eigenvalues:
             count = min(self._eigenvalues, size)
             found = largest_eigenvalues(

@@ -1,13 +1,17 @@
-"""The norms of a training step's own gradients: what the noise scale needs, with no extra backward pass."""
+"""Norms of the training steps' own gradients, for the noise scale without an extra backward pass."""
+
+from __future__ import annotations
 
 import math
 import typing
+from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 
 
 class StepMoments(typing.NamedTuple):
-    """Means over some updates: of the micro-batches' |G_b|^2, of the updates' |G_B|^2, and b and B in examples."""
+    """Means over some steps: the micro-batches' |G_b|^2, the steps' |G_B|^2, and b and B in examples."""
 
     small_squared_norm: float
     large_squared_norm: float
@@ -16,26 +20,25 @@ class StepMoments(typing.NamedTuple):
 
 
 class StepGradients:
-    """Takes the gradients of a training step where they pass by, in every replica, and adds up their norms.
+    """Accumulates the gradient norms of training steps, in every replica.
 
-    For a `train_step` of one's own, of either Keras: a micro-batch is a replica's batch, or a part of
-    it where the step accumulates. Make it within the strategy's scope. It costs the reading of the
-    gradients once a micro-batch and once an update, and exchanges nothing between replicas: the sums
-    are added up when they are read.
+    For a custom `train_step` of Keras 2 or 3: a micro-batch is a replica's batch, or a part of it with accumulation.
+    Make it in the strategy's scope. It reads the gradients once per micro-batch and once per step. Replicas exchange
+    nothing; their sums are reduced when they are read.
 
     Args:
-      layers: trainable variables, of which the step has the gradients.
-      noise: False where only `layer_norms` are wanted: then the micro-batches cost nothing.
+      layers: number of trainable variables.
+      noise: False if only `layer_norms` are needed: micro-batches then cost nothing.
 
     Attributes:
-      variables: list of tf.Variables; in a checkpoint they keep what was added up since the last reading.
+      variables: list of tf.Variables; put them in a checkpoint to keep the sums since the last reading.
     """
 
-    def __init__(self, layers, noise=True):
+    def __init__(self, layers: int, noise: bool = True) -> None:
         self._noise = noise
         self._strategy = tf.distribute.get_strategy()
         on_read = tf.VariableSynchronization.ON_READ
-        # |G_b|^2, micro-batches, their examples; |G_B|^2, updates.
+        # Sums of |G_b|^2, micro-batches and their examples; of |G_B|^2 and steps.
         self._sums = tf.Variable(
             tf.zeros([5]),
             trainable=False,
@@ -52,13 +55,12 @@ class StepGradients:
         )
         self.variables = [self._sums, self._layers]
 
-    def add_micro_batch(self, gradients, examples):
-        """In a replica: takes the gradients of one micro-batch's loss, as Keras gives them.
+    def add_micro_batch(self, gradients: Sequence[tf.Tensor | None], examples: Any) -> None:
+        """Adds the gradients of one micro-batch; call it in a replica.
 
         Args:
-          gradients: list of tensors, None for a variable without one: of the mean loss divided by the replicas, as
-            Keras divides it.
-          examples: in the micro-batch.
+          gradients: of the mean loss divided by the number of replicas, as in Keras; None for a variable without one.
+          examples: number of examples in the micro-batch.
         """
         if not self._noise:
             return
@@ -66,29 +68,29 @@ class StepGradients:
         square = replicas**2 * tf.add_n(_squares(gradients))
         self._sums.assign_add(tf.stack([square, 1.0, tf.cast(examples, tf.float32), 0.0, 0.0]))
 
-    def add_update(self, gradients):
-        """In a replica: takes the gradients of an update, the mean over its micro-batches and summed over replicas.
+    def add_update(self, gradients: Sequence[tf.Tensor | None]) -> None:
+        """Adds the gradients of an optimizer step; call it in a replica.
 
         Args:
-          gradients: list of tensors, one for each of the variables; None where it has none.
+          gradients: mean over the micro-batches, summed over replicas, one for each variable or None.
         """
         squares = _squares(gradients)
         if self._noise:
-            share = 1.0 / self._strategy.num_replicas_in_sync
-            self._sums.assign_add(tf.stack([0.0, 0.0, 0.0, share * tf.add_n(squares), share]))
+            fraction = 1.0 / self._strategy.num_replicas_in_sync
+            self._sums.assign_add(tf.stack([0.0, 0.0, 0.0, fraction * tf.add_n(squares), fraction]))
         self._layers.assign(tf.stack(squares))
 
-    def read(self):
-        """Between updates, on every worker: the means since the last reading, which then begin anew.
+    def read(self) -> StepMoments | None:
+        """Returns the means since the last reading and resets them; call it between steps, on every worker.
 
         Returns:
-          StepMoments; None where no update was made.
+          StepMoments; None if there was no step.
 
         Raises:
-          ValueError: it was made with noise=False.
+          ValueError: made with noise=False.
         """
         if not self._noise:
-            raise ValueError("StepGradients(noise=False) keeps the layers' norms alone; make it with noise=True.")
+            raise ValueError("StepGradients(noise=False) has the layers' norms only; make it with noise=True.")
         with self._strategy.scope():
             small, micro_batches, examples, large, updates = self._sums.read_value().numpy().tolist()
             self._sums.assign(tf.zeros([5]))
@@ -96,16 +98,16 @@ class StepGradients:
             return None
         return StepMoments(small / micro_batches, large / updates, examples / micro_batches, examples / updates)
 
-    def layer_norms(self):
-        """Between updates: the norm of the last update's gradient for each variable, in their order."""
+    def layer_norms(self) -> list[float]:
+        """The norm of the last step's gradient for each variable; call it between steps."""
         with self._strategy.scope():
             squares = self._layers.read_value().numpy().tolist()
         return [math.sqrt(square) for square in squares]
 
 
-def _squares(gradients):
+def _squares(gradients: Sequence[tf.Tensor | None]) -> list[tf.Tensor]:
     return [
-        # The kernel behind `l2_loss` needs one pass, and no second tensor.
+        # `l2_loss` needs one pass and no temporary tensor.
         tf.zeros([]) if gradient is None else 2.0 * tf.nn.l2_loss(tf.cast(gradient, tf.float32))
         for gradient in gradients
     ]

@@ -1,21 +1,25 @@
-"""Pictures of a loss along a line and on a plane, as PNG."""
+"""Plots of the loss along a line and on a plane, as PNG."""
+
+from __future__ import annotations
 
 import importlib.util
 import io
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from tfbigbatch.errors import missing_extra
 
 
-def check_matplotlib():
-    """Raises ValueError where matplotlib is not installed."""
+def check_matplotlib() -> None:
+    """Raises ValueError if matplotlib is not installed."""
     if importlib.util.find_spec("matplotlib") is None:
         raise missing_extra("matplotlib", "plot")
 
 
-def line_plot(positions, losses, title="loss between two sets of weights"):
-    """The PNG, as bytes, of what `losses_along` gave."""
+def line_plot(positions: Sequence[float], losses: np.ndarray, title: str = "loss between two sets of weights") -> bytes:
+    """Plots the result of `losses_along`; returns the PNG."""
     figure, axes = _figure(6.4, 4.0)
     axes.plot(positions, np.ma.masked_invalid(losses), color="#0072B2", linewidth=1.6)
     for position, label in ((0.0, "start"), (1.0, "end")):
@@ -36,14 +40,16 @@ def line_plot(positions, losses, title="loss between two sets of weights"):
     return _png(figure)
 
 
-def surface_plot(positions, losses, title="loss around the weights, filter-normalised"):
-    """The PNG, as bytes, of what `losses_around` gave: contours, at equal ratios where the loss is positive."""
+def surface_plot(
+    positions: np.ndarray, losses: np.ndarray, title: str = "loss around the weights, filter-normalised"
+) -> bytes:
+    """Plots the result of `losses_around` as contours, logarithmic for positive losses; returns the PNG."""
     figure, axes = _figure(5.6, 4.6)
     shown = np.ma.masked_invalid(losses)
     label = "loss on the probe"
     if shown.min() > 0.0:
         shown, label = np.ma.log10(shown), "log10 of the loss on the probe"
-    # A surface without relief has no contours.
+    # A constant surface has no contours.
     if shown.max() > shown.min():
         filled = axes.contourf(positions, positions, shown, levels=20, cmap="viridis")
         axes.contour(positions, positions, shown, levels=20, colors="black", linewidths=0.3)
@@ -55,18 +61,18 @@ def surface_plot(positions, losses, title="loss around the weights, filter-norma
     return _png(figure)
 
 
-def _figure(width, height):
+def _figure(width: float, height: float) -> tuple[Any, Any]:
     check_matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    # Not through pyplot: its figures and backend are the user's.
+    # Without pyplot, which would change the user's figures and backend.
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure, figure.add_subplot()
 
 
-def _png(figure):
+def _png(figure: Any) -> bytes:
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=120)
     return file.getvalue()

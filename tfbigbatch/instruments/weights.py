@@ -1,8 +1,13 @@
-"""A model's weights as a point: read from where they are kept, and moved along directions."""
+"""A model's weights as a point in weight space: reading them, and directions."""
+
+from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.instruments.probe.model import tensor_variable, untouched
@@ -10,21 +15,21 @@ from tfbigbatch.instruments.probe.model import tensor_variable, untouched
 _FILES = (".weights.h5", ".h5", ".keras")
 
 
-def floating_variables(model):
-    """The model's weights as tf.Variables, trainable or not, less those that are not of floating point (counters)."""
+def floating_variables(model: Any) -> list[tf.Variable]:
+    """The model's floating-point weights as tf.Variables, trainable or not."""
     variables = [tensor_variable(variable) for variable in model.weights]
     return [variable for variable in variables if variable.dtype.is_floating]
 
 
-def point_of(model, source=None):
+def point_of(model: Any, source: Any = None) -> list[np.ndarray]:
     """The values of `floating_variables(model)`, as a list of NumPy arrays.
 
     Args:
-      source: None, the weights as they are; a list as `model.get_weights()` gives it; or the path of a
-        file of weights of this model's Keras: .weights.h5, .h5 or .keras.
+      source: None for the current weights; a list from `model.get_weights()`; or the path of a weights file of this
+        model's Keras: .weights.h5, .h5 or .keras.
 
     Raises:
-      ValueError: the source is of another model, or none of these.
+      ValueError: the source is of another model, or of another kind.
     """
     if source is None:
         return [variable.numpy() for variable in floating_variables(model)]
@@ -36,26 +41,23 @@ def point_of(model, source=None):
     if shapes != expected:
         raise InputError(
             f"{len(shapes)} weights of shapes {shapes[:4]}... are not those of the model, {len(expected)} of shapes "
-            f"{expected[:4]}...: give what its get_weights() gave."
+            f"{expected[:4]}...: pass the result of its get_weights()."
         )
     return [array for array, variable in zip(arrays, variables) if variable.dtype.is_floating]
 
 
-def between(start, end, position):
+def between(start: Sequence[np.ndarray], end: Sequence[np.ndarray], position: float) -> list[np.ndarray]:
     """start + position (end - start), array by array."""
     return [one + position * (other - one) for one, other in zip(start, end)]
 
 
-def filter_normalised(point, random, trainable):
-    """A random direction, of which each filter has the norm of the point's (Li et al. 2018, arXiv:1712.09913).
+def filter_normalised(
+    point: Sequence[np.ndarray], random: np.random.RandomState, trainable: Sequence[bool]
+) -> list[np.ndarray]:
+    """A random direction with the norm of the point's filter in each filter (Li et al. 2018, arXiv:1712.09913).
 
-    A filter is all that leads to one output, that is to one index of a variable's last axis. Biases and
-    the scales and shifts of normalisation, variables of less than two axes, stay where they are.
-
-    Args:
-      point: list of arrays.
-      random: np.random.RandomState.
-      trainable: list of bool; others stay where they are.
+    A filter is the weights of one output: one index of a variable's last axis. The direction is 0 for biases and the
+    scales and shifts of normalisation, that is for variables with less than two axes, and for those not trainable.
     """
     direction = []
     for array, moves in zip(point, trainable):
@@ -69,14 +71,14 @@ def filter_normalised(point, random, trainable):
     return direction
 
 
-def _point_of_file(model, path):
+def _point_of_file(model: Any, path: str) -> list[np.ndarray]:
     if not path.endswith(_FILES):
         raise InputError(
-            f"{path}: expected a file of weights that ends in {' or '.join(_FILES)}. Of another kind of checkpoint, "
-            "restore a model from it and give its get_weights()."
+            f"{path}: expected a weights file that ends in {' or '.join(_FILES)}. For other checkpoints, "
+            "restore a model and pass its get_weights()."
         )
     if not os.path.isfile(path):
-        raise InputError(f"{path}: no such file of weights.")
+        raise InputError(f"{path}: no such weights file.")
     with model.distribute_strategy.scope(), untouched([tensor_variable(variable) for variable in model.weights]):
         model.load_weights(path)
         return point_of(model)

@@ -1,109 +1,111 @@
-"""DATE's dynamic part: watches the warm-up, and sets the peak rate and the rise's end."""
+"""DATE's dynamic part: measures during the warm-up, and adjusts the peak learning rate and the warm-up's end."""
+
+from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.instruments import noise_scale as noise
-from tfbigbatch.instruments.probe.gradients import ProbeGradients
+from tfbigbatch.instruments.probe.gradients import Measured, ProbeGradients
 from tfbigbatch.instruments.probe.micro_batches import micro_batches_of, probe_sizes
 from tfbigbatch.instruments.probe.model import probe_mode
 from tfbigbatch.scaling.blow_up import best_loss, largest_relative_update, loss_blew_up, lowered_gain
 from tfbigbatch.scaling.date_state import DATEState
 from tfbigbatch.scaling.noise_limit import noise_gain
+from tfbigbatch.scaling.recipe import Recipe
 from tfbigbatch.schedules.adjustable_warmup import AdjustableSchedule
 
-_LOOKS = 10  # over the planned warm-up
-_SMOOTHING = 0.5  # of the noise's two averages, a look: the gradient changes fast during a warm-up
+_MEASUREMENTS = 10  # over the planned warm-up
+_SMOOTHING = 0.5  # EMA decay at each measurement: the gradient changes fast during a warm-up
 _NOISE_AT = (0.5, 1.0)  # of the planned warm-up
-_WATCH = 2.0  # warm-ups, so that the first updates at the peak are seen as well
+_WATCH = 2.0  # warm-ups, to include the first steps at the peak
 
 
 class DATEMixin:
-    """Measures during the warm-up, and lowers the peak rate where the measurements say so.
+    """Measures during the warm-up, and lowers the peak learning rate if the measurements require it.
 
-    The optimizer's schedule must be adjustable (`tfbigbatch.scaling.make_adjustable`). At a few updates, a
-    function of the step alone, DATE measures the loss and the gradients' norms on a fixed probe:
+    The optimizer's schedule must be adjustable (`tfbigbatch.scaling.make_adjustable`). At steps that depend on the step
+    number only, DATE measures the loss and the gradient norms on a fixed probe:
 
-    - Noise: after a half and after the whole of the planned warm-up, the peak becomes at most what
-      the gradient noise scale N allows, seen from a recipe tuned at batch B0:
-      `recipe.learning_rate * (1 + N / B0) / (1 + N / batch_size)`.
-    - Stability: where the loss exceeds `blow_up` times the best so far or is not finite, or where a
-      layer changes by more than `largest_update` of its norm in one update, the rise ends at once,
-      the rate becomes `safety` times what it is, and nothing raises it again. It is watched until
-      twice the planned warm-up.
+    - Noise: after half and after all of the planned warm-up, the peak becomes at most what the gradient noise scale N
+      allows, given a recipe tuned at batch B0: `recipe.learning_rate * (1 + N / B0) / (1 + N / batch_size)`.
+    - Stability: if the loss exceeds `blow_up` times the best so far or is not finite, or if a layer changes by more
+      than `largest_update` of its norm in one step, the warm-up ends at once and the learning rate is multiplied by
+      `safety`; nothing raises it again. This is checked until twice the planned warm-up.
 
-    Lowering the peak by a factor ends the rise earlier by the same factor and scales what follows.
-    The paper (You et al. 2019, arXiv:1901.08256) gives the plan that DATE starts from: LEGW's peak
-    and warm-up, with layer-wise adaptation. The measurements and the rule here are ours.
+    A lower peak ends the warm-up earlier by the same factor and scales the decay. The paper (You et al. 2019,
+    arXiv:1901.08256) has the plan that DATE starts from: LEGW's peak and warm-up, with layer-wise adaptation. The
+    measurements and the rule here are this package's own.
 
-    Put it before the callback that saves checkpoints, and `callback.state` in the checkpoint: a
-    resumed run then decides the same. A look costs about as much as training on the probe's
-    examples; there are twenty.
+    Put it before the callback that saves checkpoints, and `callback.state` into the checkpoint: a resumed run then
+    makes the same decisions. Each of the twenty measurements costs about as much as training on the probe's examples.
 
     Args:
-      probe: fixed examples of the training set, drawn at random: a tuple (x, y) or (x, y, weight)
-        of arrays, or an iterable of equal micro-batches (see `instruments.probe`).
-      micro_batches: what a tuple is cut in.
-      recipe: the tuned `Recipe`; None leaves the noise out of the decisions.
-      batch_size: examples in one update (the global batch); needed with a recipe.
-      measure_every: updates between looks; None is a tenth of the planned warm-up.
+      probe: fixed examples of the training set, drawn at random: a tuple (x, y) or (x, y, weight) of arrays, or an
+        iterable of equal micro-batches (see `instruments.probe`).
+      micro_batches: number of parts that a tuple is cut into.
+      recipe: the tuned `Recipe`; None disables the decisions by noise.
+      batch_size: examples in one step (the global batch); required with a recipe.
+      measure_every: steps between measurements; None is a tenth of the planned warm-up.
       blow_up: factor of the best loss on the probe (the loss must be positive).
-      largest_update: limit of |change of w| / |w| of an adapted layer in one update; read where the
-        optimizer is a LARS or LAMB with `layer_statistics=True`. None: not looked at.
-      safety: in (0, 1), the factor of the rate at a blow-up.
-      highest_gain: above 1 lets the noise raise the planned peak up to this factor, on the rise
-        alone; at most 2.
-      training: bool, whether the probe runs in training mode (dropout, batch statistics); None is
-        False, unless the model has batch normalisation: its moving averages lag in a warm-up.
-      log: None, or a function of (step, dictionary of name to float), called at each look in the
-        chief.
-      verbose: print the decisions, in the chief.
+      largest_update: limit of |change of w| / |w| of an adapted layer in one step, for a LARS or LAMB with
+        `layer_statistics=True`. None: no limit.
+      safety: factor of the learning rate at a blow-up, in (0, 1).
+      highest_gain: above 1 lets the noise raise the planned peak up to this factor, during the warm-up only; at most 2.
+      training: whether the probe runs in training mode (dropout, batch statistics); None: only if the model has batch
+        normalisation, as its moving averages lag in a warm-up.
+      log: None, or a function of (step, dictionary of name to float), called at each measurement in the chief.
+      verbose: whether the chief prints the decisions.
 
     Attributes:
       state: DATEState.
-      decisions: list of dictionaries, those of this process: step, reason, rate (of the last
-        update), loss, noise_scale, largest_update (None where not read), gain (after the decision).
+      decisions: list of dictionaries, those of this process: step, reason, rate (learning rate of the last step), loss,
+        noise_scale, largest_update (None if not measured), gain (after the decision).
 
     Raises:
-      ValueError: an argument is out of range; at the beginning of `fit`, the optimizer's schedule
-        is not governed, has no warm-up, or was made outside the model's strategy.
+      ValueError: an argument is out of range; at the beginning of `fit`: the optimizer's schedule is not adjustable,
+        has no warm-up, or was made outside the model's strategy.
     """
 
-    # tf_keras then hands over tensors, which nobody here waits for.
+    # Lets tf_keras pass tensors, so that it does not wait for the device.
     _supports_tf_logs = True
+    # Of Keras' Callback.
+    model: Any
 
     def __init__(
         self,
         *,
-        probe,
-        micro_batches=8,
-        recipe=None,
-        batch_size=None,
-        measure_every=None,
-        blow_up=1.5,
-        largest_update=1.0,
-        safety=0.5,
-        highest_gain=1.0,
-        training=None,
-        log=None,
-        verbose=True,
-    ):
+        probe: Any,
+        micro_batches: int = 8,
+        recipe: Recipe | None = None,
+        batch_size: int | None = None,
+        measure_every: int | None = None,
+        blow_up: float = 1.5,
+        largest_update: float | None = 1.0,
+        safety: float = 0.5,
+        highest_gain: float = 1.0,
+        training: bool | None = None,
+        log: Callable[[int, dict[str, float]], object] | None = None,
+        verbose: bool = True,
+    ) -> None:
         super().__init__()
         for name, value, fits, expected in (
             ("blow_up", blow_up, blow_up > 1.0, "a factor above 1"),
             ("safety", safety, 0.0 < safety < 1.0, "a factor between 0 and 1"),
             ("highest_gain", highest_gain, 1.0 <= highest_gain <= 2.0, "1 (never raise the peak) to 2"),
-            ("measure_every", measure_every, measure_every is None or measure_every >= 1, "1 update or more"),
+            ("measure_every", measure_every, measure_every is None or measure_every >= 1, "1 step or more"),
             ("largest_update", largest_update, largest_update is None or largest_update > 0, "a ratio above 0"),
         ):
             if not fits:
                 raise InputError(f"DATE: {name}={value} is out of range; expected {expected}.")
         if recipe is not None and batch_size is None:
-            raise InputError("DATE: a recipe is carried to a batch size: give batch_size, the run's global batch.")
+            raise InputError("DATE: a recipe is scaled to a batch size: give batch_size, the run's global batch.")
         self.state = DATEState()
-        self.decisions = []
+        self.decisions: list[dict[str, Any]] = []
         self._probe = micro_batches_of(probe, micro_batches)
         self._recipe = recipe
         self._batch_size = batch_size
@@ -115,59 +117,61 @@ class DATEMixin:
         self._training = training
         self._log = log
         self._verbose = verbose
-        self._gradients = None
+        self._gradients: ProbeGradients | None = None
+        self._optimizer: Any = None
 
-    # ---- When to look -------------------------------------------------------------------------
+    # ---- When to measure ----------------------------------------------------------------------
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: Any = None) -> None:
         # Loss scaling wraps the optimizer that holds the schedule.
         self._optimizer = getattr(self.model.optimizer, "inner_optimizer", self.model.optimizer)
         self._schedule = _adjustable_schedule(self._optimizer, self.model.distribute_strategy)
-        self._every = self._measure_every or max(1, self._schedule.warmup_steps // _LOOKS)
+        self._every = self._measure_every or max(1, self._schedule.warmup_steps // _MEASUREMENTS)
         if self.state.value("last_look"):
             self._schedule.gain.assign(self.state.gain)
         else:
             self.state.gain.assign(self._schedule.gain)
         if self._gradients is None:
             self._gradients = ProbeGradients(self.model, self._probe, probe_mode(self.model, self._training))
-        step = self._updates_done()
-        self._due = self._next_look(max(step, self.state.value("last_look")))
+        step = self._current_step()
+        self._due = self._next_measurement(max(step, self.state.value("last_look")))
         self._batches_left = self._due - step
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._batch = -1
 
-    def on_train_batch_end(self, batch, logs=None):
-        # No batch makes more than one update: until then nobody needs to wait for the device and ask.
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        # A batch makes at most one step: before that, reading the counter would only wait for the device.
         self._batches_left -= batch - self._batch
         self._batch = batch
         if self._batches_left > 0:
             return
-        step = self._updates_done()
+        step = self._current_step()
         if step >= self._due:
-            self._look(step)
-            self._due = self._next_look(step)
+            self._measure(step)
+            self._due = self._next_measurement(step)
         self._batches_left = self._due - step
 
-    def _next_look(self, step):
+    def _next_measurement(self, step: int) -> float:
         due = (step // self._every + 1) * self._every
         return due if due <= _WATCH * self._schedule.warmup_steps else math.inf
 
-    def _updates_done(self):
+    def _current_step(self) -> int:
         return int(self._optimizer.iterations.numpy())
 
-    # ---- What is seen, and what follows -------------------------------------------------------
+    # ---- Measurements and decisions -----------------------------------------------------------
 
-    def _look(self, step):
+    def _measure(self, step: int) -> None:
         state = self.state
         before = state.value("last_look")
+        assert self._gradients is not None  # made at the beginning of fit
         measured = self._gradients()
         if not before and math.isfinite(measured.loss):
             state.first_loss.assign(measured.loss)
         update = largest_relative_update(self._optimizer)
         reason = self._stability_reason(measured.loss, update)
         if not reason and all(map(math.isfinite, measured)):
-            # An exploding gradient says nothing of the noise.
+            # An infinite gradient has no information on the noise.
             self._average(measured)
         best = best_loss(measured.loss, best=state.value("best_loss"), blew_up=bool(reason))
         state.best_loss.assign(best)
@@ -188,9 +192,9 @@ class DATEMixin:
         if reason:
             state.gain.assign(gain)
             self._schedule.gain.assign(state.gain)
-        self._tell(step, reason, {**seen, "gain": state.value("gain")})
+        self._record(step, reason, {**seen, "gain": state.value("gain")})
 
-    def _average(self, measured):
+    def _average(self, measured: Measured) -> None:
         state, (count, examples) = self.state, probe_sizes(self._probe)
         moments = noise.unbiased_moments(
             measured.small_squared_norm,
@@ -202,27 +206,34 @@ class DATEMixin:
             getattr(state, name).assign(noise.smoothed(state.value(name), value, _SMOOTHING))
         state.measurements.assign_add(1)
 
-    def _noise_scale(self):
+    def _noise_scale(self) -> float:
         count = self.state.value("measurements")
         if not count:
             return math.nan
         averages = (noise.corrected(self.state.value(name), count, _SMOOTHING) for name in ("squared_norm", "trace"))
         return noise.noise_scale(*averages)
 
-    def _stability_reason(self, loss, update):
+    def _stability_reason(self, loss: float, update: float | None) -> str | None:
         best = self.state.value("best_loss")
         if loss_blew_up(loss, best=best, first=self.state.value("first_loss"), factor=self._blow_up):
             return f"the loss on the probe is {loss:.4g}, the best before was {best:.4g}"
-        if None not in (update, self._largest_update) and not update <= self._largest_update:
-            return f"a layer changed by {update:.3g} of its norm in one update"
+        # NaN is too large as well.
+        if update is not None and self._largest_update is not None and not update <= self._largest_update:
+            return f"a layer changed by {update:.3g} of its norm in one step"
         return None
 
-    def _noise_decision(self, before, step, seen):
-        """(gain, reason), or (the gain as it is, None) between the decisions."""
+    def _noise_decision(self, before: int, step: int, seen: dict[str, Any]) -> tuple[float, str | None]:
+        """(gain, reason), or (the current gain, None) between decisions."""
         gain, warmup_steps = self.state.value("gain"), self._schedule.warmup_steps
         due = any(before < part * warmup_steps <= step for part in _NOISE_AT)
         noise_scale = seen["noise_scale"]
-        if self._recipe is None or not due or math.isnan(noise_scale) or not math.isfinite(seen["loss"]):
+        if (
+            self._recipe is None
+            or self._batch_size is None
+            or not due
+            or math.isnan(noise_scale)
+            or not math.isfinite(seen["loss"])
+        ):
             return gain, None
         allowed = noise_gain(
             noise_scale,
@@ -231,16 +242,16 @@ class DATEMixin:
             peak=self._schedule.peak,
             highest=self._highest_gain,
         )
-        # Beyond the rise a higher gain would be a jump of the rate.
+        # After the warm-up a higher gain would make the learning rate jump.
         may_rise = not self.state.value("ended") and step <= gain * warmup_steps
         after = allowed if may_rise else min(gain, allowed)
         verb = "stays at" if after == gain else "becomes"
         return after, f"at a noise scale of {noise_scale:.4g} examples the peak {verb} {after:.3g} of the plan"
 
-    def _tell(self, step, reason, seen):
+    def _record(self, step: int, reason: str | None, seen: dict[str, Any]) -> None:
         if reason:
             self.decisions.append({"step": step, "reason": reason, **seen})
-        # Every worker decides the same; one says it.
+        # Every worker decides the same; the chief reports it.
         if not self.model.distribute_strategy.extended.should_save_summary:
             return
         if self._log is not None:
@@ -248,15 +259,15 @@ class DATEMixin:
             self._log(step, {f"date/{name}": float(value) for name, value in finite.items()})
         if reason and self._verbose:
             peak = seen["gain"] * self._schedule.peak
-            print(f"DATE at step {step}: {reason}; rate {seen['rate']:.4g}, peak {peak:.4g}", flush=True)
+            print(f"DATE at step {step}: {reason}; learning rate {seen['rate']:.4g}, peak {peak:.4g}", flush=True)
 
 
-def _adjustable_schedule(optimizer, strategy):
-    """The optimizer's schedule, checked: it can be governed, and lives under the model's strategy."""
+def _adjustable_schedule(optimizer: Any, strategy: tf.distribute.Strategy) -> AdjustableSchedule:
+    """The optimizer's schedule, checked: it is adjustable, and made under the model's strategy."""
     schedule = getattr(optimizer, "_learning_rate", None)
     if not isinstance(schedule, AdjustableSchedule):
         raise InputError(
-            f"DATE cannot change the rate of this {type(optimizer).__name__}: its learning_rate is "
+            f"DATE cannot change the learning rate of this {type(optimizer).__name__}: its learning_rate is "
             f"{type(schedule).__name__}. Give it an adjustable warm-up: "
             "learning_rate=tfbigbatch.scaling.make_adjustable(schedule)."
         )

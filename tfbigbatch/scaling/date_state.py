@@ -1,4 +1,8 @@
-"""What DATE's decisions depend on, in variables: a resumed run decides the same."""
+"""The state of DATE in variables, so that a resumed run makes the same decisions."""
+
+from __future__ import annotations
+
+from typing import Any
 
 import tensorflow as tf
 
@@ -6,22 +10,22 @@ import tensorflow as tf
 class DATEState(tf.Module):
     """Put it in the run's checkpoint: `tf.train.Checkpoint(..., date=callback.state)`.
 
-    Scalars, float32 unless said otherwise.
+    Scalars, float32 unless noted. The names of the attributes are in checkpoints.
 
     Attributes:
-      last_look: int64, the update after which the last look was; 0 before the first.
-      measurements: int64, looks in the two averages.
-      squared_norm, trace: exponential averages of |G|^2 and tr(Sigma), with the bias to 0.
-      first_loss, best_loss: on the probe; 0 and infinity before the first look. The best is NaN from
-        a loss that is not finite until the next that is.
-      gain: the schedule's.
-      ended: bool, a blow-up has ended the rise.
+      last_look: int64, the step of the last measurement; 0 before the first.
+      measurements: int64, number of measurements in the two averages.
+      squared_norm, trace: exponential averages of |G|^2 and tr(Sigma), biased to 0.
+      first_loss, best_loss: on the probe; 0 and infinity before the first measurement. After a loss that is not finite
+        the best is NaN until the next finite one.
+      gain: of the schedule.
+      ended: bool, whether a blow-up has ended the warm-up.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__(name="date")
 
-        def scalar(name, value, dtype):
+        def scalar(name: str, value: Any, dtype: tf.DType) -> tf.Variable:
             return tf.Variable(value, dtype=dtype, trainable=False, name=name)
 
         self.last_look = scalar("last_look", 0, tf.int64)
@@ -33,6 +37,6 @@ class DATEState(tf.Module):
         self.gain = scalar("gain", 1.0, tf.float32)
         self.ended = scalar("ended", False, tf.bool)
 
-    def value(self, name):
-        """The value of one attribute, as Python's own type."""
+    def value(self, name: str) -> Any:
+        """The value of an attribute, as a Python number."""
         return getattr(self, name).numpy().item()

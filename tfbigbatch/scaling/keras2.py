@@ -1,5 +1,7 @@
 """DATE as a callback of tf_keras (Keras 2)."""
 
+from __future__ import annotations
+
 import tf_keras
 
 from tfbigbatch.scaling.date import DATEMixin

@@ -1,5 +1,7 @@
 """DATE as a callback of Keras 3."""
 
+from __future__ import annotations
+
 import keras
 
 from tfbigbatch.scaling.date import DATEMixin

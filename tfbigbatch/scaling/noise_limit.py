@@ -1,20 +1,24 @@
-"""The rate that the gradient's noise allows at a batch size, seen from a recipe tuned at another."""
+"""The learning rate that the gradient noise scale allows at a batch size, given a recipe tuned at another."""
+
+from __future__ import annotations
 
 import math
 
+from tfbigbatch.scaling.recipe import Recipe
 
-def rate_growth(noise_scale, *, tuned_batch, batch):
-    """How many times the tuned rate is the best rate at `batch`.
 
-    McCandlish et al. 2018 (arXiv:1812.06162), equation 2.6: the best rate at a batch of B is
-    e_max / (1 + N / B) with the noise scale N. Of two batches:
+def rate_growth(noise_scale: float, *, tuned_batch: float, batch: float) -> float:
+    """The ratio of the best learning rate at `batch` to the tuned one.
+
+    McCandlish et al. 2018 (arXiv:1812.06162), equation 2.6: the best learning rate at batch B is
+    e_max / (1 + N / B) with the noise scale N. The ratio for two batches:
 
         (1 + N / tuned_batch) / (1 + N / batch)
 
-    Much noise gives the linear rule, none gives 1.
+    With much noise this is the linear rule, without noise it is 1.
 
     Args:
-      noise_scale: N, in examples; infinity is the limit of much noise.
+      noise_scale: N, in examples; may be infinite.
       tuned_batch, batch: in examples.
     """
     if math.isinf(noise_scale):
@@ -22,16 +26,11 @@ def rate_growth(noise_scale, *, tuned_batch, batch):
     return (1.0 + noise_scale / tuned_batch) / (1.0 + noise_scale / batch)
 
 
-def noise_gain(noise_scale, recipe, *, batch_size, peak, highest=1.0):
-    """The gain that brings a planned peak to what the noise allows, at most `highest`.
+def noise_gain(noise_scale: float, recipe: Recipe, *, batch_size: float, peak: float, highest: float = 1.0) -> float:
+    """The factor from the planned `peak` learning rate to the one that the noise allows, at most `highest`.
 
-    A peak by the square-root rule (LEGW's) is kept exactly where the noise scale is at least the
-    geometric mean of the two batch sizes.
-
-    Args:
-      recipe: the tuned Recipe.
-      batch_size: of the run, in examples.
-      peak: the planned peak rate.
+    A peak by the square-root rule (LEGW's) is kept if the noise scale is at least the geometric mean of the two batch
+    sizes: the tuned recipe's and `batch_size`, of the run, in examples.
     """
     allowed = recipe.learning_rate * rate_growth(noise_scale, tuned_batch=recipe.batch_size, batch=batch_size)
     return min(highest, allowed / peak)

@@ -1,23 +1,30 @@
-"""A recipe carried over a range of batch sizes, as a table and a plot, before anything is trained."""
+"""A recipe scaled to several batch sizes, as a table and a plot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from tfbigbatch.errors import InputError, missing_extra
+from tfbigbatch.scaling.recipe import Recipe
 
-# Runs of fewer updates, or with a longer share of warm-up, rarely reach the small batch's quality.
-FEW_UPDATES = 200
+# Runs of fewer steps, or with a larger fraction of warm-up, rarely reach the small batch's quality.
+FEW_STEPS = 200
 LONG_WARMUP = 0.5
 
 
-def preview(recipe, batch_sizes, *, rule, dataset_size):
-    """One dictionary a batch size: what `rule` makes of the recipe there, in epochs and in updates.
+def preview(recipe: Recipe, batch_sizes: Iterable[int], *, rule: str, dataset_size: int) -> list[dict[str, Any]]:
+    """The recipe scaled by `rule` to each batch size, in epochs and in steps.
 
     Args:
-      recipe: Recipe with `epochs`.
-      batch_sizes: ints.
+      recipe: the tuned recipe, with `epochs`.
+      batch_sizes: in examples.
+      rule: name of a scaling rule.
       dataset_size: examples in an epoch.
 
     Returns:
       List of {'batch_size', 'factor', 'learning_rate', 'warmup_epochs', 'warmup_steps',
-      'total_steps', 'recipe', 'note'}; the note says what is doubtful, or is empty.
+      'total_steps', 'recipe', 'note'}; the note is a warning, or empty.
 
     Raises:
       ValueError: the rule is unknown, a size is below 1, or a batch is larger than the data set.
@@ -43,19 +50,19 @@ def preview(recipe, batch_sizes, *, rule, dataset_size):
     return rows
 
 
-def _note(warmup_steps, total_steps):
+def _note(warmup_steps: int, total_steps: int) -> str:
     if warmup_steps > total_steps:
-        return "the warm-up is longer than the run: it cannot be trained"
+        return "the warm-up is longer than the run: invalid"
     if warmup_steps > LONG_WARMUP * total_steps:
         return f"{warmup_steps / total_steps:.0%} of the run is warm-up"
-    if total_steps < FEW_UPDATES:
-        return "few updates"
+    if total_steps < FEW_STEPS:
+        return "few steps"
     return ""
 
 
-def table(rows):
-    """The rows as lines of text in columns."""
-    cells = [["batch", "factor", "rate", "warm-up", "updates", "in all", ""]]
+def table(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """The rows as lines of an aligned table."""
+    cells = [["batch", "factor", "learning rate", "warm-up", "steps", "total steps", ""]]
     for row in rows:
         cells.append(
             [
@@ -72,8 +79,8 @@ def table(rows):
     return ["  ".join(cell.rjust(w) for cell, w in zip(line[:-1], widths)) + f"  {line[-1]}" for line in cells]
 
 
-def plot(path, rows, *, dataset_size, rule, title):
-    """The rate in the course of the run at each batch size, against epochs, as a PNG file.
+def plot(path: str, rows: Sequence[dict[str, Any]], *, dataset_size: int, rule: str, title: str) -> None:
+    """Plots the learning rate at each batch size against epochs, as a PNG file.
 
     Raises:
       ValueError: matplotlib is not installed.
@@ -98,7 +105,7 @@ def plot(path, rows, *, dataset_size, rule, title):
         axes.plot(epochs, [float(schedule(step)) for step in steps], color=colour, label=f"{row['batch_size']:,}")
     axes.set_xlabel("epochs")
     axes.set_ylabel("learning rate")
-    axes.set_title(f"{title}, carried by {rule}")
+    axes.set_title(f"{title}, scaled by {rule}")
     axes.grid(alpha=0.3)
     axes.legend(title="batch size", frameon=False)
     figure.savefig(path, dpi=120)

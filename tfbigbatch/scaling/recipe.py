@@ -1,12 +1,16 @@
-"""From a recipe tuned at one batch size to the same recipe at another."""
+"""Recipes and the rules that scale them to another batch size."""
+
+from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
+from typing import Any
 
 from tfbigbatch.errors import InputError, nearest
 
 # Each rule: (factor of the learning rate, factor of the warm-up epochs) for a batch k times as large.
-RULES = {
+RULES: dict[str, Callable[[float], tuple[float, float]]] = {
     "none": lambda k: (1.0, 1.0),
     "linear": lambda k: (k, 1.0),  # Goyal et al. 2017, arXiv:1706.02677
     "sqrt": lambda k: (math.sqrt(k), 1.0),  # Krizhevsky 2014, arXiv:1404.5997
@@ -16,18 +20,17 @@ RULES = {
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """A learning rate and its schedule, with the batch size that they were tuned at.
+    """A learning-rate schedule and the batch size that it was tuned at.
 
     Attributes:
-      batch_size: examples in one update (the global batch: replicas and accumulation included).
-      learning_rate: the peak rate, at the warm-up's end.
-      warmup_epochs: length of the warm-up from zero; a fraction is fine.
-      epochs: length of the whole run, the same at every batch size; None where no schedule is asked
-        for, or for a constant rate without an end.
-      decay: what follows the warm-up: a name of `schedules.DECAYS`, or a dictionary of 'name' and
-        the decay's fields, with durations such as '30 epochs':
-        {'name': 'multi_step', 'factor': 0.1, 'boundaries': ('30 epochs', '60 epochs')}.
-      rise: the warm-up's: 'linear', or 'exponential' as of MLPerf's GNMT.
+      batch_size: examples in one step (the global batch: replicas and accumulation included).
+      learning_rate: the peak learning rate, at the end of the warm-up.
+      warmup_epochs: length of the warm-up from zero; may be fractional.
+      epochs: length of the run, the same at every batch size; None if no schedule is needed, or for a constant learning
+        rate without an end.
+      decay: after the warm-up: a name of `schedules.DECAYS`, or a dictionary of 'name' and the decay's fields, with
+        durations such as '30 epochs': {'name': 'multi_step', 'factor': 0.1, 'boundaries': ('30 epochs', '60 epochs')}.
+      rise: shape of the warm-up: 'linear', or 'exponential' as in MLPerf's GNMT.
     """
 
     batch_size: int
@@ -37,7 +40,7 @@ class Recipe:
     decay: str | dict = "constant"
     rise: str = "linear"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.batch_size < 1:
             raise InputError(f"a recipe's batch_size is at least 1; got {self.batch_size}.")
         if not math.isfinite(self.learning_rate) or self.learning_rate < 0:
@@ -47,14 +50,13 @@ class Recipe:
         if self.epochs is not None and not 0 < self.epochs < math.inf:
             raise InputError(f"a recipe's epochs is a finite number above 0; got {self.epochs}.")
 
-    def at(self, batch_size, rule="legw", *, accumulation_steps=1):
-        """The recipe carried to `batch_size` by a rule of `RULES`.
+    def at(self, batch_size: int, rule: str = "legw", *, accumulation_steps: int = 1) -> Recipe:
+        """The recipe scaled to `batch_size` by a rule of `RULES`.
 
         Args:
-          batch_size: examples in one pass forward and backward, over all replicas.
+          batch_size: examples in one forward and backward pass, over all replicas.
           rule: 'none', 'linear', 'sqrt' or 'legw'.
-          accumulation_steps: passes whose gradients make one update; the recipe is of the global
-            batch, batch_size * accumulation_steps.
+          accumulation_steps: passes per step; the global batch is batch_size * accumulation_steps.
 
         Raises:
           ValueError: the rule is unknown, or a size is below 1.
@@ -72,10 +74,10 @@ class Recipe:
             warmup_epochs=self.warmup_epochs * warmup_factor,
         )
 
-    def arithmetic(self, scaled):
-        """The numbers behind `scaled`, as 'x16 batch: rate 0.1 -> 0.4 (x4), warm-up 0.3125 -> 5 epochs'."""
+    def arithmetic(self, scaled: Recipe) -> str:
+        """The change to `scaled` as text: 'x16 batch: rate 0.1 -> 0.4 (x4), warm-up 0.3125 -> 5 epochs'."""
 
-        def change(before, after):
+        def change(before: float, after: float) -> str:
             return f"{before:.4g}" if before == after else f"{before:.4g} -> {after:.4g}"
 
         factor = scaled.batch_size / self.batch_size
@@ -84,24 +86,24 @@ class Recipe:
             rate += f" (x{scaled.learning_rate / self.learning_rate:.4g})"
         return f"x{factor:.4g} batch: rate {rate}, warm-up {change(self.warmup_epochs, scaled.warmup_epochs)} epochs"
 
-    def warmup_steps(self, dataset_size):
-        """The warm-up in optimizer updates, for `dataset_size` examples in an epoch."""
+    def warmup_steps(self, dataset_size: int) -> int:
+        """The warm-up in optimizer steps, for `dataset_size` examples in an epoch."""
         return round(self.warmup_epochs * dataset_size / self.batch_size)
 
-    def total_steps(self, dataset_size):
-        """The whole run in optimizer updates, to the nearest; at least 1.
+    def total_steps(self, dataset_size: int) -> int:
+        """The length of the run in optimizer steps, rounded; at least 1.
 
         Raises:
           ValueError: the recipe has no `epochs`.
         """
         if self.epochs is None:
-            raise InputError("this recipe has no length: give it epochs, as Recipe(..., epochs=90).")
+            raise InputError("this recipe has no length: set its epochs, such as Recipe(..., epochs=90).")
         return max(1, round(self.epochs * dataset_size / self.batch_size))
 
-    def schedule(self, dataset_size, keras=None):
-        """The Keras schedule of this recipe, in optimizer updates.
+    def schedule(self, dataset_size: int, keras: str | None = None) -> Any:
+        """The Keras schedule of this recipe, in optimizer steps.
 
-        Our optimizers count updates, not micro-batches, whatever their accumulation_steps.
+        This package's optimizers count steps, not micro-batches, whatever their accumulation_steps.
 
         Args:
           dataset_size: examples in an epoch.
@@ -113,10 +115,10 @@ class Recipe:
         """
         from tfbigbatch import schedules
 
-        fields = dict(self.decay) if isinstance(self.decay, dict) else {"name": self.decay}
+        fields: dict[str, Any] = dict(self.decay) if isinstance(self.decay, dict) else {"name": self.decay}
         name = fields.pop("name", None)
 
-        def steps(field, duration):
+        def steps(field: str, duration: Any) -> int:
             return schedules.to_steps(duration, name=field, batch_size=self.batch_size, dataset_size=dataset_size)
 
         for field in ("every", "start"):
@@ -129,7 +131,7 @@ class Recipe:
         if unknown:
             raise InputError(f"decay {name!r} takes no field {sorted(unknown)[0]!r}.")
         warmup_steps = self.warmup_steps(dataset_size)
-        # A rate that is constant from the warm-up on needs no length.
+        # A learning rate that is constant after the warm-up needs no length.
         endless = self.epochs is None and name in ("constant", "exponential", "multi_step")
         total_steps = max(warmup_steps, fields.get("start", 0)) if endless else self.total_steps(dataset_size)
         return schedules.build(
@@ -142,16 +144,16 @@ class Recipe:
             **fields,
         )
 
-    def lines(self, dataset_size):
-        """The recipe in words, one line an item, for `dataset_size` examples in an epoch."""
-        updates_an_epoch = dataset_size / self.batch_size
+    def lines(self, dataset_size: int) -> list[str]:
+        """A summary of the recipe for `dataset_size` examples in an epoch."""
+        steps_per_epoch = dataset_size / self.batch_size
         lines = [
-            f"batch      {self.batch_size:,}: {updates_an_epoch:,.4g} updates an epoch of {dataset_size:,} examples",
-            f"rate       {self.learning_rate:.4g} at its peak",
-            f"warm-up    {self.warmup_epochs:.4g} epochs = {self.warmup_steps(dataset_size):,} updates",
+            f"batch      {self.batch_size:,}: {steps_per_epoch:,.4g} steps per epoch of {dataset_size:,} examples",
+            f"peak       learning rate {self.learning_rate:.4g}",
+            f"warm-up    {self.warmup_epochs:.4g} epochs = {self.warmup_steps(dataset_size):,} steps",
         ]
         if self.epochs is not None:
             total = self.total_steps(dataset_size)
-            lines.append(f"length     {self.epochs:.4g} epochs = {total:,} updates")
+            lines.append(f"length     {self.epochs:.4g} epochs = {total:,} steps")
         name = self.decay["name"] if isinstance(self.decay, dict) else self.decay
         return [*lines, f"decay      {name}"]

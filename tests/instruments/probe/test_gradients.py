@@ -8,7 +8,7 @@ from tfbigbatch.instruments.probe.gradients import ProbeGradients
 from tfbigbatch.instruments.probe.micro_batches import micro_batches_of
 
 COUNT, EXAMPLES, FEATURES = 4, 3, 5
-both_faces = pytest.mark.parametrize("face", KERAS_VERSIONS)
+both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 
 
 def data(examples=COUNT * EXAMPLES):
@@ -18,9 +18,9 @@ def data(examples=COUNT * EXAMPLES):
     )
 
 
-def regression(face, *more, strategy=None):
+def regression(keras_version, *more, strategy=None):
     """A linear model of which one step is trained."""
-    keras = KERAS[face]
+    keras = KERAS[keras_version]
     keras.utils.set_random_seed(0)
     with (strategy or tf.distribute.get_strategy()).scope():
         layers = [keras.layers.Input((FEATURES,)), *more, keras.layers.Dense(1, use_bias=False)]
@@ -39,10 +39,10 @@ def by_hand(weights, x, y):
     return (residuals**2).mean(), (small**2).sum(axis=1).mean(), (gradients.mean(axis=0) ** 2).sum()
 
 
-@both_faces
+@both_versions
 @pytest.mark.parametrize("replicas", [1, 2, 4])
-def test_linear_regression_by_hand(face, replicas):
-    model = regression(face, strategy=mirrored(replicas) if replicas > 1 else None)
+def test_linear_regression_by_hand(keras_version, replicas):
+    model = regression(keras_version, strategy=mirrored(replicas) if replicas > 1 else None)
     x, y = data()
     measured = ProbeGradients(model, micro_batches_of((x, y), COUNT), training=False)()
     np.testing.assert_allclose(measured, by_hand(model.get_weights()[0], x, y), rtol=1e-5)
@@ -62,15 +62,15 @@ def everything(model):
     return [copy.numpy() for each in tensors for copy in strategy.experimental_local_results(each)]
 
 
-@both_faces
+@both_versions
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("replicas", [1, 2])
-def test_a_look_leaves_no_trace(face, training, replicas):
-    keras = KERAS[face]
-    if face == "tf_keras":
+def test_a_look_leaves_no_trace(keras_version, training, replicas):
+    keras = KERAS[keras_version]
+    if keras_version == "tf_keras":
         keras.backend.experimental.enable_tf_random_generator()
     random_layers = (keras.layers.BatchNormalization(), keras.layers.Dropout(0.5))
-    model = regression(face, *random_layers, strategy=mirrored(replicas) if replicas > 1 else None)
+    model = regression(keras_version, *random_layers, strategy=mirrored(replicas) if replicas > 1 else None)
     gradients = ProbeGradients(model, micro_batches_of(data(), COUNT), training)
     before = everything(model)
     first, second = gradients(), gradients()
@@ -82,17 +82,17 @@ def test_a_look_leaves_no_trace(face, training, replicas):
     assert abs(other_mode.loss - first.loss) > 1e-3
 
 
-@both_faces
-def test_a_model_without_a_loss_on_the_probe_is_told(face):
-    model = regression(face)
+@both_versions
+def test_a_model_without_a_loss_on_the_probe_is_told(keras_version):
+    model = regression(keras_version)
     model.compute_loss = lambda **_: tf.constant(0.0)
     with pytest.raises(ValueError, match="depends on none of its variables: compile the model with a loss"):
         ProbeGradients(model, micro_batches_of(data(), COUNT), training=False)()
 
 
-@both_faces
-def test_sparse_gradients_count_as_dense_ones(face):
-    keras = KERAS[face]
+@both_versions
+def test_sparse_gradients_count_as_dense_ones(keras_version):
+    keras = KERAS[keras_version]
     model = keras.Sequential(
         [keras.layers.Input((2,), dtype="int32"), keras.layers.Embedding(7, 3), keras.layers.Flatten()]
         + [keras.layers.Dense(1)]
@@ -103,6 +103,6 @@ def test_sparse_gradients_count_as_dense_ones(face):
     measured = ProbeGradients(model, micro_batches_of((x, y), COUNT), training=False)()
     with tf.GradientTape() as tape:
         loss = tf.reduce_mean(tf.square(model(x) - y))
-    variables = [getattr(v, "value", v) if face == "keras3" else v for v in model.trainable_variables]
+    variables = [getattr(v, "value", v) if keras_version == "keras3" else v for v in model.trainable_variables]
     squares = [float(tf.reduce_sum(tf.convert_to_tensor(g) ** 2)) for g in tape.gradient(loss, variables)]
     assert measured.large_squared_norm == pytest.approx(sum(squares), rel=1e-5)

@@ -8,9 +8,9 @@ from tfbigbatch.instruments.probe.hessian import ProbeHessian
 from tfbigbatch.instruments.probe.micro_batches import micro_batches_of
 
 
-def recurrent(face):
+def recurrent(keras_version):
     """A tanh-LSTM over four steps, trained for one."""
-    keras = KERAS[face]
+    keras = KERAS[keras_version]
     keras.utils.set_random_seed(0)
     random = np.random.RandomState(0)
     x = random.normal(size=(8, 4, 2)).astype("float32")
@@ -22,9 +22,9 @@ def recurrent(face):
 
 
 @pytest.mark.slow  # The second derivative of a loop takes seconds to trace.
-@pytest.mark.parametrize("face", KERAS_VERSIONS)
-def test_the_products_of_an_lstm_are_differences_of_its_gradients(face):
-    model, probe = recurrent(face)
+@pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
+def test_the_products_of_an_lstm_are_differences_of_its_gradients(keras_version):
+    model, probe = recurrent(keras_version)
     hessian = ProbeHessian(model, micro_batches_of(probe, 2), training=False)
     vector = np.random.RandomState(1).normal(size=hessian.size).astype("float32")
     vector /= np.linalg.norm(vector)

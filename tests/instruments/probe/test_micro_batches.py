@@ -33,12 +33,12 @@ def test_nests_are_cut_leaf_by_leaf():
 @pytest.mark.parametrize(
     "probe, count, message",
     [
-        ((X, Y), 5, "12 examples cannot be cut in 5 equal micro-batches"),
+        ((X, Y), 5, "12 examples cannot be cut into 5 micro-batches"),
         ((X, Y), 1, "which is 2 or more"),
         ((X, Y[:6]), 2, "6, 12 examples cannot be cut"),
         ([(X, Y)], 8, r"the probe has 1 micro-batch\(es\)"),
-        (tf.data.Dataset.from_tensor_slices((X, Y)).batch(5), 8, "micro-batches are not alike"),
-        (tf.data.Dataset.from_tensor_slices((X, Y)).batch(3).repeat(), 8, "without end: take some of it"),
+        (tf.data.Dataset.from_tensor_slices((X, Y)).batch(5), 8, "micro-batches differ"),
+        (tf.data.Dataset.from_tensor_slices((X, Y)).batch(3).repeat(), 8, "infinite tf.data.Dataset: take a part"),
     ],
 )
 def test_a_bad_probe_is_refused(probe, count, message):

@@ -1,7 +1,10 @@
-"""The norms of a model's gradients on a probe, measured between two updates without a trace."""
+"""Norms of a model's gradients on a probe, without side effects."""
+
+from __future__ import annotations
 
 import math
 import typing
+from typing import Any
 
 import tensorflow as tf
 
@@ -17,37 +20,37 @@ class Measured(typing.NamedTuple):
 
 
 class ProbeGradients:
-    """Measures a compiled Keras model, of either Keras, on the micro-batches of a probe; see `ProbeModel`.
+    """Measures a compiled model of Keras 2 or 3 on the micro-batches of a probe; see `ProbeModel`.
 
-    It costs a forward and a backward pass over the probe, and one more copy of the gradients.
+    Costs a forward and a backward pass over the probe, and one more copy of the gradients.
 
     Args:
       model: compiled, and trained for at least one step.
-      micro_batches: what `micro_batches_of` gives: the probe that is measured where a call brings none.
-      training: bool, the mode of the forward pass.
+      micro_batches: from `micro_batches_of`; the default probe of a call.
+      training: mode of the forward pass.
     """
 
-    def __init__(self, model, micro_batches, training):
+    def __init__(self, model: Any, micro_batches: Any, training: bool) -> None:
         self._micro_batches = micro_batches
         self._model = ProbeModel(model, training)
         self._measure = self._model.compiled(self._on_one_replica)
 
-    def __call__(self, micro_batches=None):
-        """Returns Measured."""
+    def __call__(self, micro_batches: Any = None) -> Measured:
+        """Measures loss and gradient norms."""
         loss, small, large = self._measured(micro_batches)
         return Measured(loss, small, sum(large))
 
-    def layer_norms(self, micro_batches=None):
+    def layer_norms(self, micro_batches: Any = None) -> list[float]:
         """The norm of the whole probe's gradient for each trainable variable, in their order."""
         _, _, large = self._measured(micro_batches)
         return [math.sqrt(square) for square in large]
 
-    def _measured(self, micro_batches):
+    def _measured(self, micro_batches: Any) -> tuple[float, float, list[float]]:
         loss, small, large = self._measure(self._micro_batches if micro_batches is None else micro_batches)
         return loss.numpy().item(), small.numpy().item(), large.numpy().tolist()
 
-    def _on_one_replica(self, micro_batches):
-        def of_one(micro_batch):
+    def _on_one_replica(self, micro_batches: Any) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        def of_one(micro_batch: Any) -> list[tf.Tensor]:
             loss, gradients = self._model.loss_and_gradients(micro_batch)
             return [loss, tf.add_n(_squares(gradients)), *gradients]
 
@@ -56,5 +59,5 @@ class ProbeGradients:
         return loss, small, tf.stack(_squares(gradients))
 
 
-def _squares(gradients):
+def _squares(gradients: list[tf.Tensor]) -> list[tf.Tensor]:
     return [tf.reduce_sum(tf.square(gradient)) for gradient in gradients]

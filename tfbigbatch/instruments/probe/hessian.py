@@ -1,4 +1,8 @@
-"""The loss on a probe as a function of a model's weights: gradient, Hessian times vector, and loss nearby."""
+"""Gradient, Hessian-vector products and nearby losses of a model on a probe."""
+
+from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -8,7 +12,7 @@ from tfbigbatch.instruments.probe.model import ProbeModel, dense, mean_over
 
 
 class ProbeHessian:
-    """The Hessian H of a compiled Keras model's loss on a probe, by its products with vectors; see `ProbeModel`.
+    """Products with the Hessian H of a compiled Keras model's loss on a probe; see `ProbeModel`.
 
     A product is the gradient of <gradient, vector>: a backward pass through the forward and the
     backward pass of each micro-batch. Vectors are float32 NumPy arrays of all n trainable weights,
@@ -16,11 +20,11 @@ class ProbeHessian:
 
     Args:
       model: compiled, and trained for at least one step.
-      micro_batches: what `micro_batches_of` gives.
-      training: bool, the mode of the forward pass.
+      micro_batches: from `micro_batches_of`.
+      training: mode of the forward pass.
     """
 
-    def __init__(self, model, micro_batches, training):
+    def __init__(self, model: Any, micro_batches: Any, training: bool) -> None:
         self._micro_batches = micro_batches
         self._model = ProbeModel(model, training)
         self._loss = ProbeLoss(model, micro_batches, training)
@@ -28,16 +32,16 @@ class ProbeHessian:
         self._product = self._model.compiled(self._product_on_one_replica)
 
     @property
-    def size(self):
-        """n."""
+    def size(self) -> int:
+        """n, the number of trainable weights."""
         return sum(self._sizes())
 
-    def gradient(self):
-        """(loss, gradient [n]) at the weights as they are."""
+    def gradient(self) -> tuple[float, np.ndarray]:
+        """(loss, gradient [n]) at the current weights."""
         loss, gradient = self._gradient(self._micro_batches)
         return loss.numpy().item(), gradient.numpy()
 
-    def product(self, vector):
+    def product(self, vector: np.ndarray) -> np.ndarray:
         """H vector, [n].
 
         Raises:
@@ -45,7 +49,7 @@ class ProbeHessian:
         """
         return self._product(self._micro_batches, tf.constant(vector, tf.float32)).numpy()
 
-    def loss_at(self, change):
+    def loss_at(self, change: np.ndarray) -> float:
         """The loss at the weights plus `change` [n]."""
         variables = self._model.variables
         parts = np.split(change, np.cumsum(self._sizes())[:-1])
@@ -57,25 +61,25 @@ class ProbeHessian:
             ],
         )
 
-    def _sizes(self):
+    def _sizes(self) -> list[int]:
         return [variable.shape.num_elements() for variable in self._model.variables]
 
-    def _shapes(self):
+    def _shapes(self) -> list[tf.TensorShape]:
         return [variable.shape for variable in self._model.variables]
 
-    def _gradient_on_one_replica(self, micro_batches):
-        def of_one(micro_batch):
+    def _gradient_on_one_replica(self, micro_batches: Any) -> tuple[tf.Tensor, tf.Tensor]:
+        def of_one(micro_batch: Any) -> list[tf.Tensor]:
             loss, gradients = self._model.loss_and_gradients(micro_batch)
             return [loss, *gradients]
 
         loss, *gradients = mean_over(micro_batches, of_one, [[], *self._shapes()])
         return loss, _joined(gradients)
 
-    def _product_on_one_replica(self, micro_batches, vector):
+    def _product_on_one_replica(self, micro_batches: Any, vector: tf.Tensor) -> tf.Tensor:
         variables = self._model.variables
         parts = [tf.reshape(part, variable.shape) for part, variable in zip(tf.split(vector, self._sizes()), variables)]
 
-        def of_one(micro_batch):
+        def of_one(micro_batch: Any) -> list[tf.Tensor]:
             with tf.GradientTape() as tape:
                 _, gradients = self._model.loss_and_gradients(micro_batch)
                 slope = tf.add_n([tf.reduce_sum(gradient * part) for gradient, part in zip(gradients, parts)])
@@ -84,5 +88,5 @@ class ProbeHessian:
         return _joined(mean_over(micro_batches, of_one, self._shapes()))
 
 
-def _joined(tensors):
+def _joined(tensors: list[tf.Tensor]) -> tf.Tensor:
     return tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], axis=0)

@@ -1,18 +1,22 @@
-"""A probe: a few fixed training examples, in equal micro-batches, that gradients are measured on."""
+"""A probe's examples as equal micro-batches."""
+
+from __future__ import annotations
+
+from typing import Any
 
 import tensorflow as tf
 
 from tfbigbatch.errors import InputError
 
 
-def micro_batches_of(probe, count=8):
+def micro_batches_of(probe: Any, count: int = 8) -> Any:
     """The probe's examples as one nest of tensors, each [micro-batches, examples, ...].
 
     Args:
       probe: a tuple (x, y) or (x, y, sample_weight) of arrays or nests of arrays with equal first
-        axes, which is cut in `count` parts in its order; or else a finite tf.data.Dataset, or an
+        axes, which is cut into `count` parts in its order; or a finite tf.data.Dataset, or an
         iterable, of at least two equal micro-batches, each such a tuple.
-      count: micro-batches that a tuple is cut in; ignored otherwise.
+      count: number of parts of a tuple; ignored otherwise.
 
     Raises:
       ValueError: fewer than two micro-batches, of unequal shapes, or examples that do not divide.
@@ -20,7 +24,7 @@ def micro_batches_of(probe, count=8):
     if isinstance(probe, tuple):
         return _cut(probe, count)
     if isinstance(probe, tf.data.Dataset) and probe.cardinality() == tf.data.INFINITE_CARDINALITY:
-        raise InputError("the probe is a tf.data.Dataset without end: take some of it, as probe=dataset.take(8).")
+        raise InputError("the probe is an infinite tf.data.Dataset: take a part of it, such as probe=dataset.take(8).")
     parts = list(probe)
     if len(parts) < 2:
         raise InputError(f"the probe has {len(parts)} micro-batch(es): the noise between them needs 2 or more.")
@@ -28,32 +32,32 @@ def micro_batches_of(probe, count=8):
         return tf.nest.map_structure(lambda *tensors: tf.stack(tensors), *parts)
     except (ValueError, TypeError, tf.errors.InvalidArgumentError) as error:
         raise InputError(
-            f"the probe's micro-batches are not alike: {str(error).splitlines()[0]} Expected equal shapes; batch with "
+            f"the probe's micro-batches differ: {str(error).splitlines()[0]} Expected equal shapes; batch with "
             "drop_remainder=True."
         ) from None
 
 
-def probe_sizes(micro_batches):
+def probe_sizes(micro_batches: Any) -> tuple[int, int]:
     """(number of micro-batches, examples in each)."""
     return tuple(tf.nest.flatten(micro_batches)[0].shape[:2])
 
 
-def parts_of(micro_batches):
-    """The micro-batches one by one, as a list: what `micro_batches_of` makes one nest of."""
+def parts_of(micro_batches: Any) -> list[Any]:
+    """The micro-batches as a list, the inverse of `micro_batches_of`."""
 
-    def part(index):
+    def part(index: int) -> Any:
         return tf.nest.map_structure(lambda tensor: tensor[index], micro_batches)
 
     return [part(index) for index in range(probe_sizes(micro_batches)[0])]
 
 
-def _cut(arrays, count):
+def _cut(arrays: Any, count: int) -> Any:
     arrays = tf.nest.map_structure(tf.convert_to_tensor, arrays)
     sizes = {int(array.shape[0]) for array in tf.nest.flatten(arrays)}
     examples = min(sizes)
     if count < 2 or len(sizes) > 1 or examples < count or examples % count:
         raise InputError(
-            f"the probe's {', '.join(map(str, sorted(sizes)))} examples cannot be cut in {count} equal micro-batches: "
+            f"the probe's {', '.join(map(str, sorted(sizes)))} examples cannot be cut into {count} micro-batches: "
             "expected arrays of one length, a multiple of micro_batches, which is 2 or more."
         )
     return tf.nest.map_structure(lambda array: tf.reshape(array, [count, examples // count, *array.shape[1:]]), arrays)
