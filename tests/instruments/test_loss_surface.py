@@ -55,7 +55,7 @@ def test_what_is_no_set_of_weights_is_refused(tmp_path):
     model = fit(model_of("tf_keras", tanh))
     for source, message in (
         ([np.zeros(3)], r"1 weights of shapes \[\(3,\)\]... are not those of the model, 4 of shapes"),
-        ("run/checkpoints/step-8", "restore a model from it and give its get_weights"),
+        ("run/checkpoints/step-8", "restore a model and pass its get_weights"),
         (str(tmp_path / "none.weights.h5"), "no such weights file"),
     ):
         with pytest.raises(ValueError, match=message):
