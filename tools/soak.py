@@ -61,7 +61,7 @@ def sample(process, since: float) -> list[Sample]:
         memory, files = process.memory_info().rss, process.num_fds()
     except psutil.Error:
         return []
-    # A process that has ended, and that nobody has waited for, has no memory.
+    # A zombie process, ended but not waited for, has no memory.
     return [Sample(time.monotonic() - since, memory, files)] if memory else []
 
 

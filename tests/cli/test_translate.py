@@ -112,7 +112,7 @@ def test_greedy_search_and_another_checkpoint(run, trained, tmp_path):
 def test_a_sentence_that_is_too_long_is_told_or_cut(trained, tmp_path):
     source, said = write(tmp_path, "source", ["ba", "ce " * 9]), []
     target = tmp_path / "target"
-    with pytest.raises(ValueError, match=r"source, line 2: 9 pieces, of which --max_length=4 are allowed.*--cut"):
+    with pytest.raises(ValueError, match=r"source, line 2: 9 pieces, more than --max_length=4. Is it.*--cut"):
         translate.translate_file(trained, source, str(target), Options(max_length=4))
     assert not target.exists()
     options = Options(batch_size=2, beam_size=1, max_length=4, cut=True)

@@ -238,8 +238,8 @@ def _check(vocabulary: Any, source: str, options: Options, say: Callable[[str], 
                 continue
             if not options.cut:
                 raise InputError(
-                    f"{source}, line {number}: {len(ids):,} pieces, of which --max_length={options.max_length} are "
-                    "allowed. Is it one sentence? Split it, raise --max_length, or pass --cut to translate the "
+                    f"{source}, line {number}: {len(ids):,} pieces, more than --max_length={options.max_length}. "
+                    "Is it one sentence? Split it, raise --max_length, or pass --cut to translate the "
                     "beginning of such sentences."
                 )
             counts.cut += 1
