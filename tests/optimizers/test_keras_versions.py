@@ -405,3 +405,17 @@ def test_the_package_names_the_optimizers():
     assert tfbigbatch.optimizers.NORM_AND_BIAS
     with pytest.raises(AttributeError, match="no attribute 'LAMBDA'; it has"):
         _ = tfbigbatch.optimizers.LAMBDA
+
+
+@both_versions
+def test_hyperparameters_are_attributes_that_count(keras_version):
+    optimizer, ends = make(keras_version, "LARS", learning_rate=0.1, eeta=0.01), []
+    assert (optimizer.momentum, optimizer.form) == (0.9, "paper")
+    for eeta in (0.01, 0.02):
+        optimizer.eeta = eeta
+        [variable] = variables(keras_version, {"kernel": [3.0, 4.0]})
+        fresh = type(optimizer).from_config(optimizer.get_config())
+        applied(fresh, [[[1.0, 0.0]]], [variable])
+        ends.append(variable.numpy()[0] - 3.0)
+    assert optimizer.get_config()["eeta"] == 0.02
+    assert ends[1] == pytest.approx(2 * ends[0], rel=1e-4)

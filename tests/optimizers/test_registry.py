@@ -27,7 +27,7 @@ def get(keras_version, name, **arguments):
 
 
 @both_versions
-def test_every_optimizer_of_a_face_is_registered(keras_version):
+def test_every_optimizer_of_a_keras_is_registered(keras_version):
     base = OPTIMIZERS[keras_version].LayerwiseOptimizer
     ours = {
         cls

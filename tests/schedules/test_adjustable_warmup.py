@@ -49,12 +49,12 @@ def test_a_gain_of_one_is_the_plan_after_any_warm_up(warmup_steps):
 
 def assert_same_rates(plan):
     """Bit by bit, compiled or not."""
-    governed = make_adjustable(plan)
+    adjustable = make_adjustable(plan)
     steps = tf.range(110, dtype=tf.int64)
     for compiled in (False, True):
         ours, theirs = (
             tf.function(lambda schedule=schedule: tf.map_fn(schedule, steps, tf.float32), jit_compile=compiled)
-            for schedule in (governed, plan)
+            for schedule in (adjustable, plan)
         )
         np.testing.assert_array_equal(ours().numpy(), theirs().numpy())
 
@@ -85,10 +85,24 @@ def test_serialises_with_its_gain_and_what_follows(keras_version):
     assert rates(restored, [3, 9, 30, 90]) == rates(schedule, [3, 9, 30, 90])
 
 
-def test_govern_takes_the_plan_and_refuses_what_is_none():
+@both_versions
+def test_a_config_saved_under_the_earlier_name_is_loaded(keras_version):
+    optimizers = KERAS[keras_version].optimizers
+    saved = {
+        "module": f"tfbigbatch.schedules.{keras_version}",
+        "class_name": "GovernedWarmup",
+        "config": {"peak": PEAK, "warmup_steps": WARMUP, "after": None, "hold_steps": 0, "gain": 0.5},
+        "registered_name": "tfbigbatch>GovernedWarmup",
+    }
+    restored = optimizers.schedules.deserialize(saved)
+    assert type(restored) is ADJUSTABLE[keras_version] and float(restored.gain) == 0.5
+    assert optimizers.schedules.serialize(restored)["registered_name"] == saved["registered_name"]
+
+
+def test_make_adjustable_takes_a_linear_warm_up_and_refuses_other_schedules():
     plan = made("linear")
-    governed = make_adjustable(plan)
-    assert isinstance(governed, ADJUSTABLE["tf_keras"]) and make_adjustable(governed) is governed
+    adjustable = make_adjustable(plan)
+    assert isinstance(adjustable, ADJUSTABLE["tf_keras"]) and make_adjustable(adjustable) is adjustable
     with pytest.raises(ValueError, match="cannot be adjusted: expected a GradualWarmup"):
         make_adjustable(tf_keras.optimizers.schedules.CosineDecay(0.1, 10))
     with pytest.raises(ValueError, match="rise='exponential' cannot be adjusted"):

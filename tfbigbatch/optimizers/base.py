@@ -56,7 +56,7 @@ class Rule(abc.ABC):
 
 
 class Adapter(Protocol):
-    """What the updater needs from a Keras optimizer. Variables are tf.Variables in both Kerases."""
+    """What the updater needs from a Keras optimizer. Variables are tf.Variables in Keras 2 and Keras 3."""
 
     clipnorm: float | None
     clipvalue: float | None

@@ -75,7 +75,7 @@ class SavedByName:
             raise ValueError(
                 f"The saved state is not that of this {type(self).__name__}: {len(saved)} variables of shapes "
                 f"{_first(saved)} were saved, {len(own)} of shapes {_first(own)} are expected. Make the optimizer as "
-                "it was (same options, same model), or load the model with compile=False and compile it anew."
+                "it was (same options, same model), or load the model with compile=False and compile it again."
             )
 
 

@@ -1,4 +1,4 @@
-"""LARS: hyperparameters, their checks, and the step of one layer; the same for both Kerases."""
+"""LARS: hyperparameters, their checks, and the step of one layer; the same for Keras 2 and Keras 3."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments that LARS and LAMB share in both Kerases, and their checks."""
+"""Arguments that LARS and LAMB share in Keras 2 and Keras 3, and their checks."""
 
 from __future__ import annotations
 

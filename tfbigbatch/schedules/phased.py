@@ -1,4 +1,4 @@
-"""Schedules one after the other, each counted from its own first step. The same for both Kerases."""
+"""Schedules one after the other, each counted from its own first step. The same for Keras 2 and Keras 3."""
 
 from __future__ import annotations
 

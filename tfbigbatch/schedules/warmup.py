@@ -1,4 +1,4 @@
-"""Gradual warm-up to the peak learning rate, then another schedule. The same for both Kerases."""
+"""Gradual warm-up to the peak learning rate, then another schedule. The same for Keras 2 and Keras 3."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def _exchange_parts(
     """On one replica: the layers' outcomes, by exchanging parts of them.
 
     Args:
-      all_to_all: function of [replicas, S] that sends each row to its replica, and returns what came from each.
+      all_to_all: function of [replicas, S] that sends each row to its replica, and returns the row from each.
       total: function that adds a tensor up over the replicas.
       everyone: function of [S] that returns [replicas, S], what each replica has.
     """

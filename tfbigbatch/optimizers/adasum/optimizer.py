@@ -1,4 +1,4 @@
-"""Adasum around an optimizer: its options and the order of one step, the same for both Kerases."""
+"""Adasum around an optimizer: its options and the order of one step, the same for Keras 2 and Keras 3."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class AdasumMixin:
     def _options(self) -> dict[str, Any]:
         return {"combine": self.combine, "group_size": self.group_size}
 
-    # ---- Attributes of the inner optimizer, in both Kerases -------------------------------------
+    # ---- Attributes of the inner optimizer, in Keras 2 and Keras 3 --------------------------------
 
     @property
     def variables(self) -> Any:
