@@ -52,10 +52,7 @@ def largest_eigenvalues(
     """
     limit = min(iterations, size)
     if not 1 <= count <= limit:
-        raise ValueError(
-            f"count={count} eigenvalues of a matrix of {size} rows in {iterations} iterations: expected at least 1, "
-            "and at most either."
-        )
+        raise ValueError(f"count={count} eigenvalues: expected 1 to {limit}, the number of rows or iterations.")
     random = np.random.RandomState(seed)
     basis = np.zeros([limit, size], np.float32)
     # The projected matrix is tridiagonal, with `beside` next to the diagonal.
