@@ -35,7 +35,7 @@ class StepMetrics(StepCallback):
         every: int,
         batch_size: int,
         dataset_size: int,
-        tokens_per_example: int | None = None,
+        tokens_per_example: float | None = None,
         first_step: int = 0,
     ) -> None:
         super().__init__()
