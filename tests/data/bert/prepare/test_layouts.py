@@ -115,7 +115,7 @@ def test_documents_of_a_file_do_not_overlap(tmp_path):
     for text in (PLAIN, WIKITEXT, WIKIPEDIA):
         content = text.encode()
         first = next(line for line in content.splitlines(True) if not layouts.is_blank(line))
-        places = list(layouts.documents(content.splitlines(True), layouts.layout_of(first)))
+        places = list(layouts.documents_of(content.splitlines(True), layouts.layout_of(first)))
         ends = [0]
         for offset, length in places:
             assert offset >= ends[-1] and length > 0

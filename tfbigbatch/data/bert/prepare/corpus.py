@@ -1,4 +1,6 @@
-"""The files of a corpus, and where their documents lie."""
+"""The files of a corpus, and the positions of their documents."""
+
+from __future__ import annotations
 
 import bz2
 import contextlib
@@ -8,10 +10,12 @@ import itertools
 import os
 import re
 import zlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 
-from tfbigbatch.data.bert.prepare import layouts
+from tfbigbatch.data.bert.prepare.layouts import LAYOUTS, Layout, documents_of, is_blank, layout_of
 from tfbigbatch.errors import InputError
 
 UNDERSTOOD = (
@@ -20,50 +24,46 @@ UNDERSTOOD = (
     ".jsonl, wiki_00), each perhaps packed as .gz or .bz2."
 )
 _NAME = re.compile(r"(.*\.(txt|text|tokens|raw|json|jsonl)|wiki_\d+)(\.gz|\.bz2)?")
-_PACKED = {".gz": gzip.open, ".bz2": bz2.open}
+_PACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Documents:
-    """Where some documents lie.
+    """Positions of documents.
 
     Attributes:
-      files: tuple of paths.
-      layouts: tuple of a layout's name a file.
-      number: int64 [documents], each one's number in the corpus.
-      file: int32 [documents], each one's place in `files`; it never falls.
-      offset, length: int64 [documents], in bytes of the unpacked file; within a file the offset grows.
+      files: paths.
+      layouts: name of each file's layout.
+      number: int64 [documents], number in the corpus.
+      file: int32 [documents], index into `files`; non-decreasing.
+      offset, length: int64 [documents], in bytes of the decompressed file; offsets increase within a file.
     """
 
-    files: tuple
-    layouts: tuple
+    files: tuple[str, ...]
+    layouts: tuple[str, ...]
     number: np.ndarray
     file: np.ndarray
     offset: np.ndarray
     length: np.ndarray
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.number)
 
-    def only(self, which):
-        """The same of some of them: indices that grow, or a slice."""
+    def only(self, which: np.ndarray | slice) -> Documents:
+        """Some of the documents: increasing indices, or a slice."""
         return dataclasses.replace(
             self, **{name: getattr(self, name)[which] for name in ("number", "file", "offset", "length")}
         )
 
-    def texts(self):
-        """Each document's text and its Layout, one after the other; bytes that are not UTF-8 are left out.
-
-        Yields:
-          (text, Layout, True where no byte was left out).
-        """
-        now, file = None, None
+    def texts(self) -> Iterator[tuple[str, Layout, bool]]:
+        """(text, layout, whether it was valid UTF-8) of each document; invalid bytes are dropped."""
+        now = None
         with contextlib.ExitStack() as stack:
-            for place, offset, length in zip(self.file.tolist(), self.offset.tolist(), self.length.tolist()):
-                if place != now:
+            for index, offset, length in zip(self.file.tolist(), self.offset.tolist(), self.length.tolist()):
+                if index != now:
                     stack.close()
-                    now, file = place, stack.enter_context(opened(self.files[place]))
-                    layout = layouts.LAYOUTS[self.layouts[place]]
+                    now, file = index, stack.enter_context(opened(self.files[index]))
+                    layout = LAYOUTS[self.layouts[index]]
                 file.seek(offset)
                 content = file.read(length)
                 try:
@@ -72,8 +72,12 @@ class Documents:
                     yield content.decode("utf-8", "ignore"), layout, False
 
 
-def find(source):
-    """The files of a corpus: (names below `source`, paths), sorted; a file stands for itself.
+# Layout name, offsets and lengths, int64 [documents] each.
+Scan = tuple[str, np.ndarray, np.ndarray]
+
+
+def find(source: str) -> tuple[list[str], list[str]]:
+    """The files of a corpus: (names relative to `source`, paths), sorted; `source` may be one file.
 
     Raises:
       ValueError: there is none.
@@ -90,35 +94,33 @@ def find(source):
     return [os.path.relpath(path, source) for path in found], [os.path.abspath(path) for path in found]
 
 
-def opened(path):
-    """A file, unpacked, to be read as bytes."""
-    return _PACKED.get(os.path.splitext(path)[1], open)(path, "rb")
+def opened(path: str) -> BinaryIO:
+    """A file opened for reading bytes, decompressed by its extension."""
+    packed = _PACKED.get(os.path.splitext(path)[1])
+    return cast(BinaryIO, packed(path, "rb") if packed else open(path, "rb"))
 
 
-def scan(path, tick):
-    """Goes through a file.
-
-    Returns:
-      (the layout's name, offsets, lengths): int64 [documents] each.
+def scan(path: str, tick: Callable[[], None]) -> Scan:
+    """The layout and the documents of a file.
 
     Raises:
       ValueError: it cannot be read.
     """
     try:
         with opened(path) as file:
-            first = next((line for line in file if not layouts.is_blank(line)), b"")
+            first = next((line for line in file if not is_blank(line)), b"")
             file.seek(0)
-            name = next(name for name, layout in layouts.LAYOUTS.items() if layout is layouts.layout_of(first))
-            found = itertools.chain.from_iterable(layouts.documents(file, layouts.LAYOUTS[name]))
-            places = np.fromiter(found, np.int64).reshape(-1, 2)
+            name = next(name for name, layout in LAYOUTS.items() if layout is layout_of(first))
+            found = itertools.chain.from_iterable(documents_of(file, LAYOUTS[name]))
+            positions = np.fromiter(found, np.int64).reshape(-1, 2)
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path} cannot be read: {error}.") from None
     tick()
-    return name, places[:, 0], places[:, 1]
+    return name, positions[:, 0], positions[:, 1]
 
 
-def documents(paths, scans):
-    """The Documents of some files, of what `scan` gave for each."""
+def documents(paths: Sequence[str], scans: Sequence[Scan]) -> Documents:
+    """The documents of some files, from their scans."""
     counts = [len(offsets) for _, offsets, _ in scans]
     return Documents(
         files=tuple(paths),

@@ -1,14 +1,16 @@
-"""The shapes that a corpus of plain text comes in: where its documents lie, and their sentences.
+"""Text layouts of a corpus: the byte ranges of its documents, and their sentences.
 
-A document is found by its place in its file, in bytes, so that a corpus is gone through once without being
-held, and any document can be read again by itself.
+Documents are byte ranges, so that a corpus is scanned once without being held in memory, and any document can be read
+by itself.
 """
+
+from __future__ import annotations
 
 import dataclasses
 import html
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from tfbigbatch.data.bert.prepare import sentences
 from tfbigbatch.errors import InputError
@@ -20,25 +22,25 @@ _TITLE = re.compile(r'<doc [^>]*title="([^"]*)"')
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """A shape of a text file.
+    """A layout of text files.
 
     Attributes:
-      name: in words.
-      split: function of an iterable of a file's lines, bytes each with their ends; gives for each line True where
-        a document begins with it, None where it lies outside of any, and False where it goes on.
-      sentences: function of (a document's text, whether to cut paragraphs); gives its sentences.
+      name: for messages.
+      split: function of a file's lines, bytes with line ends; yields for each line True if a document begins there,
+        None if it is outside of documents, and False if it continues one.
+      sentences: function of (a document's text, whether to split paragraphs); returns its sentences.
     """
 
     name: str
-    split: Callable
-    sentences: Callable
+    split: Callable[[Iterable[bytes]], Iterator[bool | None]]
+    sentences: Callable[[str, bool], list[str]]
 
 
-def layout_of(line):
-    """The Layout of a file, by its first line that is not blank, as bytes.
+def layout_of(line: bytes) -> Layout:
+    """The layout of a file with this first non-blank line.
 
     Raises:
-      ValueError: it is of JSON lines, but has no 'text'.
+      ValueError: it is JSON, but has no 'text'.
     """
     if line.lstrip().startswith(b"<doc "):
         return LAYOUTS["wikipedia"]
@@ -48,20 +50,13 @@ def layout_of(line):
     return LAYOUTS["wikitext" if _HEADING.fullmatch(line) else "plain"]
 
 
-def documents(lines, layout):
-    """Where the documents of a file begin and end.
+def documents_of(lines: Iterable[bytes], layout: Layout) -> Iterator[tuple[int, int]]:
+    """(offset, length) in bytes of each document of a file, from its lines with line ends."""
+    position, end = 0, 0
+    begin: int | None = None
+    ahead: list[int] = []
 
-    Args:
-      lines: iterable of its lines, bytes each with their ends.
-      layout: Layout.
-
-    Yields:
-      (offset, length) of each, in bytes.
-    """
-    position, begin, end = 0, None, 0
-    lines, ahead = iter(lines), []
-
-    def seen():
+    def seen() -> Iterator[bytes]:
         for line in lines:
             ahead.append(len(line))
             yield line
@@ -82,14 +77,14 @@ def documents(lines, layout):
         yield begin, end - begin
 
 
-def is_blank(line):
-    """Whether a line, in bytes, has nothing but white space; Unicode's counts too."""
+def is_blank(line: bytes) -> bool:
+    """Whether a line is only white space, Unicode's included."""
     bare = line.strip()
     return not bare or (bare[0] > 127 and not bare.decode("utf-8", "ignore").strip())
 
 
-def _split_plain(lines):
-    """Documents of one sentence a line, with blank lines between them."""
+def _split_plain(lines: Iterable[bytes]) -> Iterator[bool | None]:
+    """One sentence per line, blank lines between documents."""
     inside = False
     for line in lines:
         if is_blank(line):
@@ -100,11 +95,11 @@ def _split_plain(lines):
             inside = True
 
 
-def _split_wikitext(lines):
-    """A heading of the first level begins a document; text before the first one is a document too."""
+def _split_wikitext(lines: Iterable[bytes]) -> Iterator[bool | None]:
+    """A first-level heading begins a document; text before the first one is a document too."""
     inside, blank = False, True
     for line in lines:
-        # A table's row may look like a heading, but has no blank line before it.
+        # A table row may look like a heading, but has no blank line before it.
         begins = not inside or (blank and _HEADING.fullmatch(line) is not None)
         blank = is_blank(line)
         if blank and not inside:
@@ -114,8 +109,8 @@ def _split_wikitext(lines):
             yield begins
 
 
-def _split_wikipedia(lines):
-    """<doc ...> and </doc> bound a document; what lies between two documents is of none."""
+def _split_wikipedia(lines: Iterable[bytes]) -> Iterator[bool | None]:
+    """<doc ...> and </doc> delimit a document."""
     inside = False
     for line in lines:
         begins = line.startswith(b"<doc ")
@@ -125,37 +120,36 @@ def _split_wikipedia(lines):
         yield begins if inside else None
 
 
-def _split_json(lines):
+def _split_json(lines: Iterable[bytes]) -> Iterator[bool | None]:
     for line in lines:
         yield None if is_blank(line) else True
 
 
-def _plain_sentences(text, cut):
-    del cut  # a line is a sentence already
+def _plain_sentences(text: str, cut: bool) -> list[str]:
     return text.split("\n")
 
 
-def _wikitext_sentences(text, cut):
+def _wikitext_sentences(text: str, cut: bool) -> list[str]:
     lines = [line for line in text.split("\n") if not _ANY_HEADING.fullmatch(line)]
     return sentences.of_paragraphs(lines) if cut else lines
 
 
-def _wikipedia_sentences(text, cut):
+def _wikipedia_sentences(text: str, cut: bool) -> list[str]:
     head, _, rest = text.partition("\n")
     title = _TITLE.match(head)
     lines = html.unescape(rest).split("\n")
-    # The extractor begins the text with the title, in a line of its own.
+    # The extractor repeats the title in the first line.
     if title and lines[0].strip() == html.unescape(title[1]).strip():
         lines = lines[1:]
     return sentences.of_paragraphs(lines) if cut else lines
 
 
-def _json_sentences(text, cut):
+def _json_sentences(text: str, cut: bool) -> list[str]:
     lines = _text_of(text).split("\n")
     return sentences.of_paragraphs(lines) if cut else lines
 
 
-def _text_of(line):
+def _text_of(line: str | bytes) -> str:
     try:
         text = json.loads(line)["text"]
     except (ValueError, KeyError, TypeError, RecursionError):

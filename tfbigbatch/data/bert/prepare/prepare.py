@@ -1,7 +1,11 @@
-"""From plain text to a prepared folder: found, tokenised and written, and gone on with after a stop."""
+"""Preparation of BERT's pretraining data from plain text; resumes after an interruption."""
+
+from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -11,86 +15,90 @@ from tfbigbatch.data.bert.prepare import corpus, shards, vocabulary
 from tfbigbatch.data.bert.prepare.settings import Settings
 from tfbigbatch.data.records import manifest as record_manifest
 from tfbigbatch.data.records import prepared_folder
-from tfbigbatch.data.records import shards as shard_files
+from tfbigbatch.data.records import shards as record_shards
+from tfbigbatch.data.records.preparation import check_options
+from tfbigbatch.data.records.shards import Shard
 from tfbigbatch.errors import InputError
-from tfbigbatch.utils import files
 from tfbigbatch.utils import processes as workers
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """How a corpus is prepared.
+    """Options of the preparation.
 
     Attributes:
-      settings: Settings.
-      vocab_file: path of a vocab.txt; None where one is trained.
-      train_vocab_size: the tokens of the vocabulary that is trained; None where one is given.
-      validation_share: the share of the documents that is held out, in [0, 1).
-      shards: dictionary from splits to their numbers of shards.
-      shard_megabytes: about how much text goes into the shards of other splits, in 10^6 bytes.
-      processes: how many at once.
+      settings: how text becomes sequences.
+      vocab_file: path of a vocab.txt; None to train a vocabulary.
+      train_vocab_size: tokens of the trained vocabulary; None if a file is given.
+      validation_share: fraction of the documents held out, in [0, 1).
+      shards: number of shards by split.
+      shard_megabytes: approximate text per shard of other splits, in 10^6 bytes.
+      processes: worker processes.
       overwrite: whether to replace what was prepared from another source or with other options.
 
     Raises:
-      ValueError: a value is out of its range, or not one of vocab_file and train_vocab_size is given.
+      ValueError: a value is out of range, or not exactly one of vocab_file and train_vocab_size is given.
     """
 
     settings: Settings = Settings()
     vocab_file: str | None = None
     train_vocab_size: int | None = None
     validation_share: float = 0.0
-    shards: dict = dataclasses.field(default_factory=dict)
+    shards: dict[str, int] = dataclasses.field(default_factory=dict)
     shard_megabytes: float = 64.0
     processes: int = 1
     overwrite: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if (self.vocab_file is None) == (self.train_vocab_size is None):
             raise InputError("Give either --vocab_file=FILE or --train_vocab_size=NUMBER, and not both.")
-        for name, fine, expected in (
-            ("train_vocab_size", (self.train_vocab_size or 100) >= 100, "100 or more"),
-            ("validation_share", 0 <= self.validation_share < 1, "0 to less than 1"),
-            ("shard_megabytes", self.shard_megabytes > 0, "more than 0"),
-            ("processes", self.processes >= 1, "1 or more"),
-        ):
-            if not fine:
-                raise InputError(f"--{name}={getattr(self, name)}: expected {expected}.")
+        check_options(
+            self,
+            {
+                "train_vocab_size": ((self.train_vocab_size or 100) >= 100, "100 or more"),
+                "validation_share": (0 <= self.validation_share < 1, "0 to less than 1"),
+                "shard_megabytes": (self.shard_megabytes > 0, "more than 0"),
+                "processes": (self.processes >= 1, "1 or more"),
+            },
+        )
 
 
-def prepare(source, output_dir, options, say=lambda line: None):
-    """Makes a prepared folder of a corpus, or finds it made.
+def prepare(
+    source: str, output_dir: str, options: Options, say: Callable[[str], object] = lambda line: None
+) -> tuple[dict[str, Any], bool]:
+    """Prepares a folder of a corpus, unless it is prepared already.
 
-    The files are the same whatever the number of processes.
+    The files do not depend on the number of processes.
 
     Args:
       source: path, see corpus.UNDERSTOOD.
-      output_dir: the prepared folder; made where it does not exist.
+      output_dir: the prepared folder; created if missing.
       options: Options.
-      say: called with a line on what was found, before the long work begins.
+      say: called with a line about what was found, before the long work begins.
 
     Returns:
-      (all that manifest.json says, as a dictionary; True where the folder held it already).
+      The content of manifest.json; and whether the folder was prepared already.
 
     Raises:
-      ValueError: the source or the vocabulary cannot be used; the folder holds something else, or another
-        command is at work in it; or it cannot be written.
-      Preempted: SIGINT or SIGTERM came; the same call goes on from there.
+      ValueError: the source or the vocabulary cannot be used; the folder holds something else, is locked, or cannot be
+        written.
+      Preempted: SIGINT or SIGTERM arrived; the same call resumes.
     """
     _refuse_inside(source, output_dir)
     names, paths = corpus.find(source)
     given = tokenizer.Vocabulary.load(options.vocab_file) if options.vocab_file else None
     with prepared_folder.lock(output_dir) as work:
-        plan = _plan(source, names, paths, options, given)
+        plan = _fingerprint(source, names, paths, options, given)
         prepared_folder.claim(
             output_dir, plan, record_manifest.paths(output_dir, ("train", "validation")), options.overwrite
         )
         if bert_manifest.is_whole(output_dir):
-            return bert_manifest.read(output_dir), True
+            return bert_manifest.read(output_dir) or {}, True
         documents = _scanned(paths, options.processes)
         if not len(documents):
             raise InputError(f"--source={source} has no text: no document in {len(paths):,} files.")
-        learnt = given or _trained(documents, os.path.join(work, plan["digest"]), options, say)
-        known = bert_manifest.save_vocabulary(output_dir, learnt), bert_manifest.digest(learnt)
+        trained = given or _trained(documents, os.path.join(work, plan["digest"]), options, say)
+        known = bert_manifest.save_vocabulary(output_dir, trained), bert_manifest.digest(trained)
         planned = shards.plan(
             documents,
             output_dir,
@@ -104,12 +112,18 @@ def prepare(source, output_dir, options, say=lambda line: None):
             f"{', '.join(sorted(set(documents.layouts)))}: {len(documents):,} documents in "
             f"{len(paths):,} files, {int(documents.length.sum()) / 1e6:,.1f} MB; {len(planned):,} shards"
         )
-        results = _written(planned, options.processes)
-        _save(output_dir, plan, planned, results, learnt, options)
-        return bert_manifest.read(output_dir), False
+        results = record_shards.write_missing(
+            planned,
+            shards.write,
+            size=lambda shard: len(shard.content.documents),
+            unit="document",
+            processes=options.processes,
+        )
+        _save(output_dir, plan, planned, results, trained, options.settings)
+        return bert_manifest.read(output_dir) or {}, False
 
 
-def _refuse_inside(source, output_dir):
+def _refuse_inside(source: str, output_dir: str) -> None:
     outer, inner = os.path.realpath(source), os.path.realpath(output_dir)
     if os.path.commonpath([outer, inner]) == outer:
         raise InputError(
@@ -118,8 +132,9 @@ def _refuse_inside(source, output_dir):
         )
 
 
-def _plan(source, names, paths, options, given):
-    """What the result depends on, see claim.plan."""
+def _fingerprint(
+    source: str, names: Sequence[str], paths: Sequence[str], options: Options, given: tokenizer.Vocabulary | None
+) -> dict[str, Any]:
     kept = {
         **dataclasses.asdict(options.settings),
         "validation_share": options.validation_share,
@@ -131,58 +146,46 @@ def _plan(source, names, paths, options, given):
     return prepared_folder.fingerprint(source, bert_manifest.KIND.content, kept, [], rows)
 
 
-def _scanned(paths, processes):
-    """The corpus.Documents of some files."""
-    found = {}
-    # A worker's start takes longer than a small corpus.
+def _scanned(paths: Sequence[str], processes: int) -> corpus.Documents:
+    """The documents of some files."""
+    found: dict[str, corpus.Scan] = {}
+    # Starting workers takes longer than scanning a small corpus.
     several = processes if sum(map(os.path.getsize, paths)) > 100e6 else 1
     with workers.progress_bar(len(paths), 0, "file") as progress:
         workers.run_tasks(corpus.scan, paths, processes=several, ended=found.__setitem__, progress=progress)
     return corpus.documents(paths, [found[path] for path in paths])
 
 
-def _trained(documents, folder, options, say):
-    """The vocabulary that a command of the same plan learnt into `folder`, or one that is learnt now."""
+def _trained(
+    documents: corpus.Documents, folder: str, options: Options, say: Callable[[str], object]
+) -> tokenizer.Vocabulary:
+    """The vocabulary that an interrupted command saved in `folder`, or a newly trained one."""
+    size = options.train_vocab_size or 0
     if os.path.exists(os.path.join(folder, bert_manifest.VOCABULARY)):
         return tokenizer.Vocabulary.load(os.path.join(folder, bert_manifest.VOCABULARY))
     held = shards.held_out(len(documents), options.validation_share, options.settings.seed)
-    say(f"learning a vocabulary of {options.train_vocab_size:,} tokens")
-    learnt = vocabulary.train(
-        documents.only(np.flatnonzero(~held)), options.train_vocab_size, options.settings.lower_case
-    )
+    say(f"training a vocabulary of {size:,} tokens")
+    trained = vocabulary.train(documents.only(np.flatnonzero(~held)), size, options.settings.lower_case)
     os.makedirs(folder, exist_ok=True)
-    bert_manifest.save_vocabulary(folder, learnt)
-    return learnt
+    bert_manifest.save_vocabulary(folder, trained)
+    return trained
 
 
-def _written(planned, processes):
-    """Dictionary from the shards' names to what they hold, once all are whole."""
-    results = {shard.name: shard_files.done(shard) for shard in planned}
-    todo = [shard for shard in planned if results[shard.name] is None]
-    total, left = sum(len(shard.documents) for shard in planned), sum(len(shard.documents) for shard in todo)
-
-    def ended(shard, result):
-        results[shard.name] = result
-
-    with workers.progress_bar(total, total - left, "document") as progress:
-        workers.run_tasks(shards.write, todo, processes=processes, ended=ended, progress=progress)
-    return results
-
-
-def _save(output_dir, plan, planned, results, learnt, options):
+def _save(
+    output_dir: str,
+    plan: dict[str, Any],
+    planned: Sequence[Shard],
+    results: dict[str, dict[str, Any]],
+    vocabulary: tokenizer.Vocabulary,
+    settings: Settings,
+) -> None:
     """Writes the manifest."""
-    settings, splits, counts = options.settings, {}, {}
+    counts = {}
     for split in dict.fromkeys(shard.split for shard in planned):
         part = [shard for shard in planned if shard.split == split]
-        splits[split] = record_manifest.Split.of_files(
-            split,
-            [shard.path for shard in part],
-            [files.read_array(shard.offsets) for shard in part],
-            [results[shard.name]["bytes"] for shard in part],
-        )
         counts[split] = {name: sum(results[shard.name][name] for shard in part) for name in shards.COUNTS}
-        places = counts[split]["sequences"] * settings.max_seq_length
-        counts[split]["padding_share"] = 1 - counts[split]["sequence_tokens"] / places if places else 0.0
+        positions = counts[split]["sequences"] * settings.max_seq_length
+        counts[split]["padding_share"] = 1 - counts[split]["sequence_tokens"] / positions if positions else 0.0
     if not counts.get("train", {}).get("sequences"):
         raise InputError("The text gave no sequence to train on: it has too few sentences. See --nonext_sentence.")
     manifest = bert_manifest.Manifest(
@@ -191,10 +194,10 @@ def _save(output_dir, plan, planned, results, learnt, options):
         max_predictions_per_seq=settings.max_predictions_per_seq,
         next_sentence=settings.next_sentence,
         packed=settings.packed,
-        bytes_of_id=shards.bytes_of_id(learnt),
+        bytes_of_id=shards.bytes_of_id(vocabulary),
         keys=bert_manifest.STANDARD_KEYS,
-        vocabulary=learnt,
-        splits=splits,
+        vocabulary=vocabulary,
+        splits=record_shards.splits_of(planned, results),
     )
-    sha256 = {shard.path: results[shard.name]["sha256"] for shard in planned}
-    bert_manifest.save(output_dir, manifest, sha256=sha256, about={**plan, "counts": counts})
+    about = {**plan, "counts": counts}
+    bert_manifest.save(output_dir, manifest, sha256=record_shards.digests(planned, results), about=about)

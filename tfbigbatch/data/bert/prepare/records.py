@@ -1,4 +1,6 @@
-"""Sequences as records: with their tokens as they are, to be masked anew in each epoch; or with masks for good."""
+"""Serialisation of sequences: without masks (dynamic masking), or with fixed masks (static masking)."""
+
+from __future__ import annotations
 
 import array
 import itertools
@@ -7,7 +9,9 @@ import sys
 import numpy as np
 
 from tfbigbatch.data.bert import manifest, static_masking
+from tfbigbatch.data.bert.prepare.settings import Settings
 from tfbigbatch.data.records import counter_random, tfrecord
+from tfbigbatch.data.tokenizer import Vocabulary
 
 # Sequences masked in one NumPy call.
 _TOGETHER = 256
@@ -16,20 +20,12 @@ _TOGETHER = 256
 Sequence = tuple[list[int], int, int]
 
 
-def dynamic(sequences, settings, bytes_of_id):
-    """Records of their tokens, without masks.
+def dynamic(sequences: list[Sequence], settings: Settings, bytes_of_id: int) -> list[bytes]:
+    """Serialized examples of tokens, without masks.
 
     The features: `ids` (bytes: the tokens from [CLS] to the last [SEP], little-endian, of
     `bytes_of_id` bytes each), `first_length` (int: up to and with the first [SEP]), and, for pairs,
     `next_sentence_labels` (int: 1 where the second segment is of another document).
-
-    Args:
-      sequences: list of (ids from [CLS] to the last [SEP], length up to and with the first [SEP], label).
-      settings: settings.Settings.
-      bytes_of_id: 2 or 4.
-
-    Returns:
-      list of serialized examples.
     """
     code, found = manifest.ID_CODES[bytes_of_id], []
     for ids, first_length, label in sequences:
@@ -40,18 +36,11 @@ def dynamic(sequences, settings, bytes_of_id):
     return found
 
 
-def packed(rows, bytes_of_id):
-    """Records of rows of several sequences: their tokens one after the other, without masks.
+def packed(rows: list[list[Sequence]], bytes_of_id: int) -> list[bytes]:
+    """Serialized examples of packed rows: the concatenated tokens of several sequences, without masks.
 
     The features: `ids` as in `dynamic`, and `lengths` (bytes: the tokens of each sequence, little-endian, of two
     bytes each).
-
-    Args:
-      rows: list of lists of sequences, see `dynamic`.
-      bytes_of_id: 2 or 4.
-
-    Returns:
-      list of serialized examples.
     """
     found = []
     for row in rows:
@@ -62,26 +51,27 @@ def packed(rows, bytes_of_id):
     return found
 
 
-def static(sequences, settings, vocabulary, stream, first):
-    """Records in the layout of google-research/bert: padded, and with masks for good.
+def static(
+    sequences: list[Sequence], settings: Settings, vocabulary: Vocabulary, stream: int, first: int
+) -> list[bytes]:
+    """Serialized examples in the layout of google-research/bert: padded and masked.
 
     Args:
-      sequences, settings: see `dynamic`.
-      vocabulary: wordpiece.Vocabulary.
-      stream: names the random numbers of the sequences.
-      first: the number of the first sequence in its stream.
-
-    Returns:
-      list of serialized examples.
+      sequences: to mask.
+      settings: how.
+      vocabulary: of the ids.
+      stream: index of the random stream.
+      first: number of the first sequence in the stream.
     """
-    found, continues = [], None
+    found: list[bytes] = []
+    continues = None
     if settings.masking == "static_whole_word":
         continues = np.array(vocabulary.continues)
     for start in range(0, len(sequences), _TOGETHER):
         part = sequences[start : start + _TOGETHER]
         ids = np.zeros([len(part), settings.max_seq_length], np.int64)
         lengths, firsts = np.array([(len(tokens), first_length) for tokens, first_length, _ in part]).T
-        # One assignment for all: the tokens of all sequences fill the places before each one's end.
+        # One assignment for all sequences.
         tokens = itertools.chain.from_iterable(tokens for tokens, _, _ in part)
         ids[np.arange(ids.shape[1]) < lengths[:, None]] = np.fromiter(tokens, np.int64, lengths.sum())
         may, begins = static_masking.words(ids, firsts, lengths, continues)
@@ -99,15 +89,15 @@ def static(sequences, settings, vocabulary, stream, first):
     return found
 
 
-def _little_endian(code, values):
-    """The bytes of integers, of one of array.array's types."""
+def _little_endian(code: str, values: list[int]) -> bytes:
+    """Little-endian bytes of integers of an array.array type."""
     found = array.array(code, values)
     if sys.byteorder == "big":
         found.byteswap()
     return found.tobytes()
 
 
-def _standard(masked, sequence, settings):
+def _standard(masked: tuple[np.ndarray, ...], sequence: Sequence, settings: Settings) -> bytes:
     inputs, positions, labels, weights = masked
     tokens, first_length, label = sequence
     length = np.arange(settings.max_seq_length)

@@ -1,85 +1,77 @@
-"""What goes into which TFRecord file, and writing one of them: whole or not at all."""
+"""Shards of BERT's pretraining data: which documents go into which TFRecord file, and writing one."""
+
+from __future__ import annotations
 
 import dataclasses
 import functools
-import os
 import random
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
-from tfbigbatch.data import tokenizer as wordpiece
 from tfbigbatch.data.bert import manifest
 from tfbigbatch.data.bert.prepare import corpus, instances, packing, records
 from tfbigbatch.data.bert.prepare.settings import Settings
 from tfbigbatch.data.records import counter_random
-from tfbigbatch.data.records import shards as shard_files
-from tfbigbatch.data.records.prepared_folder import PROGRESS
+from tfbigbatch.data.records import shards as record_shards
+from tfbigbatch.data.records.shards import Shard
+from tfbigbatch.data.tokenizer import Tokenizer, Vocabulary
 from tfbigbatch.errors import InputError
 
-# The text that is held in memory at once, as ids; its sequences are shuffled together.
+# Text held in memory at once, as ids; its sequences are shuffled together.
 _BLOCK_BYTES = 4 << 20
-# Small corpora are prepared in parallel too: up to so many shards, of so many documents or more.
+# Small corpora are prepared in parallel too: in at least so many shards, if each has so many documents.
 _FEWEST, _DOCUMENTS_EACH = 8, 100
+_Document = list[list[int]]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Shard:
-    """A TFRecord file to write.
+class Part:
+    """The content of a shard: consecutive documents.
 
     Attributes:
-      name: of the file, train-00000-of-00128.
-      split: 'train' or 'validation'.
-      number: among the shards of its split.
-      folder: where it goes.
-      documents: corpus.Documents.
-      vocabulary: (path of vocab.txt, its digest).
-      settings: Settings.
+      number: of the shard in its split.
+      documents: where they are.
+      vocabulary: path of vocab.txt, and its digest.
+      settings: how text becomes sequences.
     """
 
-    name: str
-    split: str
     number: int
-    folder: str
     documents: corpus.Documents
-    vocabulary: tuple
+    vocabulary: tuple[str, str]
     settings: Settings
 
-    @property
-    def path(self):
-        """Where the file lies once it is whole."""
-        return os.path.join(self.folder, self.name)
 
-    @property
-    def record(self):
-        """Where it is written down what the file holds, once it is whole."""
-        return os.path.join(self.folder, PROGRESS, f"{self.name}.json")
-
-    @property
-    def offsets(self):
-        """Where it is written down at which byte each record begins, once it is whole."""
-        return os.path.join(self.folder, PROGRESS, f"{self.name}.offsets.npy")
-
-
-def held_out(count, share, seed):
-    """Which of `count` documents are for validation: bool [count]; at least one where there are two and a share."""
+def held_out(count: int, fraction: float, seed: int) -> np.ndarray:
+    """Which of `count` documents are for validation: bool [count]; at least one of two if the fraction is not 0."""
     held = np.zeros(count, bool)
-    if share and count > 1:
-        size = min(max(1, round(share * count)), count - 1)
+    if fraction and count > 1:
+        size = min(max(1, round(fraction * count)), count - 1)
         held[np.argsort(counter_random.keys(seed, -1, np.arange(count)), kind="stable")[:size]] = True
     return held
 
 
-def plan(documents, folder, vocabulary, settings, *, validation_share, shards, megabytes):
-    """The Shards of a corpus: each has documents that lie beside each other, of about the same size together.
+def plan(
+    documents: corpus.Documents,
+    folder: str,
+    vocabulary: tuple[str, str],
+    settings: Settings,
+    *,
+    validation_share: float,
+    shards: dict[str, int],
+    megabytes: float,
+) -> list[Shard]:
+    """The shards of a corpus: consecutive documents, of about the same total size; their contents are Parts.
 
     Args:
-      documents: corpus.Documents.
-      folder: where they go.
-      vocabulary: (path of vocab.txt, its digest).
-      settings: Settings.
-      validation_share: of the documents.
-      shards: dictionary from splits to their numbers of shards; for another split, by `megabytes`.
-      megabytes: about how much text goes into a shard, in 10^6 bytes, counted once for each pass.
+      documents: of the corpus.
+      folder: the prepared folder.
+      vocabulary: path of vocab.txt, and its digest.
+      settings: how text becomes sequences.
+      validation_share: fraction of the documents held out.
+      shards: number of shards by split; other splits go by `megabytes`.
+      megabytes: approximate text per shard, in 10^6 bytes, counted once for each pass.
 
     Raises:
       ValueError: a split cannot have so many shards.
@@ -94,29 +86,28 @@ def plan(documents, folder, vocabulary, settings, *, validation_share, shards, m
         count = shards.get(split) or max(1, min(_FEWEST, len(part) // _DOCUMENTS_EACH), min(by_size, len(part)))
         if count > len(part):
             raise InputError(f"--shards={split}:{count}: expected 1 to {len(part):,}, its documents.")
-        for number, (first, last) in enumerate(shard_files.portions(ends, count)):
-            name = f"{split}-{number:05d}-of-{count:05d}"
-            planned.append(Shard(name, split, number, folder, part.only(slice(first, last)), vocabulary, settings))
+        for number, (first, last) in enumerate(record_shards.portions(ends, count)):
+            content = Part(number, part.only(slice(first, last)), vocabulary, settings)
+            planned.append(Shard.numbered(split, number, count, folder, content))
     return planned
 
 
-def write(shard, tick):
-    """Writes a shard, and then its record beside it: what it holds, as `shard_files.done` returns it.
+def write(shard: Shard, tick: Callable[[], None]) -> dict[str, Any]:
+    """Writes a shard and its record, with COUNTS.
 
     Args:
-      shard: Shard.
-      tick: called after each document; what it raises ends the writing, and nothing is left under the shard's name.
+      shard: its content is a Part.
+      tick: called after each document; an error that it raises ends the writing.
 
     Raises:
       ValueError: a file cannot be read, or the folder cannot be written.
     """
     counts = dict.fromkeys(COUNTS, 0)
-    return shard_files.write(shard, _records(shard, counts, tick), counts)
+    return record_shards.write(shard, _records(shard, counts, tick), counts)
 
 
-# What is counted: documents, those without a token, those with bytes that are not UTF-8, sentences and tokens of the
-# text; pairs or runs, the sequences that hold them, their tokens with the special ones, and pairs whose second segment
-# is of another document.
+# Counted in a shard's record: documents, empty ones and ones with invalid UTF-8; sentences and tokens of the text;
+# pairs or runs, sequences, tokens in sequences; and pairs with a second segment of another document.
 COUNTS = (
     "documents",
     "empty",
@@ -130,23 +121,30 @@ COUNTS = (
 )
 
 
-def _records(shard, counts, tick):
-    """Lists of serialized examples, one for each block of documents; counts on the way."""
-    settings, documents = shard.settings, shard.documents
-    tokenizer = _tokenizer(*shard.vocabulary, settings.lower_case)
+def _records(shard: Shard, counts: dict[str, int], tick: Callable[[], None]) -> Iterator[list[bytes]]:
+    """Serialized examples, a list for each block of documents; updates the counts."""
+    content: Part = shard.content
+    settings, documents = content.settings, content.documents
+    tokenizer = _tokenizer(*content.vocabulary, settings.lower_case)
     ends = np.cumsum(documents.length)
     blocks = min(len(documents), -(-int(ends[-1]) // _BLOCK_BYTES))
-    before, stream = [], 2 * shard.number + (shard.split == "validation")
-    for block, (first, last) in enumerate(shard_files.portions(ends, blocks)):
+    before: list[_Document] = []
+    stream = 2 * content.number + (shard.split == "validation")
+    for block, (first, last) in enumerate(record_shards.portions(ends, blocks)):
         part = documents.only(slice(first, last))
         texts = _tokenised(part, tokenizer, settings, counts, tick)
         found = _sequences(texts, part.number.tolist(), before, tokenizer.vocabulary, settings, counts)
-        found = packing.packed(found, settings.max_seq_length) if settings.packed else found
-        counts["sequences"] += len(found)
-        random.Random(f"{settings.seed} {shard.name} {block}").shuffle(found)
+        shuffle = random.Random(f"{settings.seed} {shard.name} {block}").shuffle
         if settings.packed:
-            yield records.packed(found, bytes_of_id(tokenizer.vocabulary))
-        elif settings.masking == manifest.DYNAMIC:
+            rows = packing.packed(found, settings.max_seq_length)
+            counts["sequences"] += len(rows)
+            shuffle(rows)
+            yield records.packed(rows, bytes_of_id(tokenizer.vocabulary))
+            before = [text for text in texts if text]
+            continue
+        counts["sequences"] += len(found)
+        shuffle(found)
+        if settings.masking == manifest.DYNAMIC:
             yield records.dynamic(found, settings, bytes_of_id(tokenizer.vocabulary))
         else:
             first_of_block = counts["sequences"] - len(found)
@@ -154,24 +152,29 @@ def _records(shard, counts, tick):
         before = [text for text in texts if text]
 
 
-def bytes_of_id(vocabulary):
-    """The bytes of a token in a dynamic record."""
+def bytes_of_id(vocabulary: Vocabulary) -> int:
+    """Size of an id in a dynamic record."""
     return 2 if len(vocabulary) <= 1 << 16 else 4
 
 
 @functools.lru_cache(1)
-def _tokenizer(path, sha256, lower_case):
-    # A process writes many shards, and its tokenizer has learnt the words.
-    del sha256  # another vocabulary at the same path is another tokenizer
-    return wordpiece.Tokenizer(wordpiece.Vocabulary.load(path), lower_case)
+def _tokenizer(path: str, sha256: str, lower_case: bool) -> Tokenizer:
+    """The tokenizer, whose cache of words a process keeps over shards; the digest is part of the cache's key."""
+    return Tokenizer(Vocabulary.load(path), lower_case)
 
 
-def _tokenised(documents, tokenizer, settings, counts, tick):
-    """A list of documents: each a list of its sentences, as ids."""
+def _tokenised(
+    documents: corpus.Documents,
+    tokenizer: Tokenizer,
+    settings: Settings,
+    counts: dict[str, int],
+    tick: Callable[[], None],
+) -> list[_Document]:
+    """The documents as sentences of ids."""
     found = []
     for text, layout, whole in documents.texts():
-        sentences = map(tokenizer.ids, layout.sentences(text, settings.cut_sentences))
-        sentences = [sentence for sentence in sentences if sentence]
+        encoded = map(tokenizer.ids, layout.sentences(text, settings.cut_sentences))
+        sentences = [sentence for sentence in encoded if sentence]
         counts["documents"] += 1
         counts["empty"] += not sentences
         counts["not_utf8"] += not whole
@@ -182,39 +185,53 @@ def _tokenised(documents, tokenizer, settings, counts, tick):
     return found
 
 
-def _sequences(texts, numbers, before, vocabulary, settings, counts):
-    """(ids from [CLS] to the last [SEP], length up to and with the first [SEP], label) of each sequence.
+def _sequences(
+    texts: list[_Document],
+    numbers: list[int],
+    before: list[_Document],
+    vocabulary: Vocabulary,
+    settings: Settings,
+    counts: dict[str, int],
+) -> list[records.Sequence]:
+    """The sequences of some documents.
 
     Args:
-      texts: list of documents, of `_tokenised`.
-      numbers: list of their numbers in the corpus.
-      before: documents for random segments where there is but one.
+      texts: documents.
+      numbers: their numbers in the corpus.
+      before: documents for random segments if there is only one document.
     """
-    classify, separate, found = [vocabulary.classify], [vocabulary.separate], []
-    full = [place for place, text in enumerate(texts) if text]
+    classify, separate = [vocabulary.classify], [vocabulary.separate]
+    found: list[records.Sequence] = []
+    full = [index for index, text in enumerate(texts) if text]
 
     for turn in range(settings.dupe_factor):
-        for rank, place in enumerate(full):
-            # Whatever the shards are, a document's choices are its own.
-            choices = random.Random(f"{settings.seed} {numbers[place]} {turn}")
-            common = {"short_share": settings.short_seq_prob, "random": choices}
+        for rank, index in enumerate(full):
+            # A document's random choices do not depend on the shards.
+            choices = random.Random(f"{settings.seed} {numbers[index]} {turn}")
+            short = settings.short_seq_prob
             if settings.next_sentence:
                 another = _another(texts, full, rank, before)
                 length = settings.max_seq_length - 3
-                for a, b, label in instances.pairs(texts[place], another, length=length, **common):
+                for a, b, label in instances.pairs(
+                    texts[index], another, length=length, short_share=short, random=choices
+                ):
                     found.append((classify + a + separate + b + separate, len(a) + 2, label))
                     counts["random_next"] += label
             else:
-                for text in instances.runs(texts[place], length=settings.max_seq_length - 2, **common):
+                for text in instances.runs(
+                    texts[index], length=settings.max_seq_length - 2, short_share=short, random=choices
+                ):
                     found.append((classify + text + separate, len(text) + 2, 0))
     counts["texts"] += len(found)
     counts["sequence_tokens"] += sum(len(ids) for ids, _, _ in found)
     return found
 
 
-def _another(texts, full, rank, before):
-    """Function that picks a document which is not the one at `rank` of `full`; None where there is none."""
+def _another(
+    texts: list[_Document], full: list[int], rank: int, before: list[_Document]
+) -> Callable[[random.Random], _Document] | None:
+    """Function that draws a document other than the one at `rank` of `full`; None if there is no other."""
     if len(full) > 1:
-        # A step of 1 to all but one further on, around the end: never the document itself.
+        # An offset of 1 to len(full) - 1, cyclic: never the document itself.
         return lambda choices: texts[full[(rank + 1 + choices.randrange(len(full) - 1)) % len(full)]]
     return (lambda choices: choices.choice(before)) if before else None
