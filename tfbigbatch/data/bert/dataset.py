@@ -1,51 +1,71 @@
-"""BERT's pretraining data in TFRecord files: per-replica batches from (seed, step), and padded evaluation.
+"""BERT pretraining data in TFRecord files as a Dataset: read, shuffle, batch, then parse and mask whole batches.
 
-Read, shuffle, batch, then parse and mask a batch at once. A record that is damaged is an example of no weight,
-in its place: the batches that follow are the same, and nothing else is lost.
+A damaged record becomes an example with weight 0 in the same position: no other example, and no later batch, changes.
 """
 
+from __future__ import annotations
+
 import os
+from typing import Any
 
 import tensorflow as tf
 
 from tfbigbatch.data.bert import features
+from tfbigbatch.data.bert.manifest import Manifest
 from tfbigbatch.data.bert.static_masking import MASKED_SHARE
+from tfbigbatch.data.dataset import Dataset
 from tfbigbatch.data.records import reader, skip_bad
+from tfbigbatch.data.records.manifest import Split
 from tfbigbatch.data.records.order import HostSlice, RecordOrder
 from tfbigbatch.data.records.reader import RecordReader
 from tfbigbatch.data.records.skip_bad import BadRecords
 from tfbigbatch.errors import InputError
 
 
-class BertRecords:
-    """One split of a prepared set of sequences.
+class BertRecords(Dataset):
+    """One split of prepared pretraining data.
+
+    Batches are dictionaries (features, labels, weights), for n = batch_size / replicas sequences of T tokens with at
+    most P masked ones:
+
+    - features, int32: 'input_word_ids', 'input_mask' (1 for tokens, 0 for padding) and 'input_type_ids' (1 in segment
+      B), [n, T]; 'masked_lm_positions' [n, P]; of packed data also 'position_ids' [n, T], from 0 in each text, and
+      'document_ids' [n, T], from 1, 0 for padding: attention must stay within equal ones.
+    - labels, int32: 'masked_lm' [n, P], the tokens at these positions; for pairs 'next_sentence' [n], 1 if segment B is
+      of another document.
+    - weights, float32: 'masked_lm' [n, P], 0 for unused positions; 'next_sentence' [n], 0 for a bad record or padding.
+
+    Evaluation always uses the same masks.
 
     Args:
-      split: `record_manifest.Split`.
-      manifest: the `bert_manifest.Manifest` that it is of.
-      whole_word: whether the tokens of a word are masked together; of sets without masks alone.
-      masked_share: of the tokens that may be masked; of sets without masks alone.
+      split: of the manifest.
+      manifest: of the prepared folder.
+      whole_word: mask the tokens of a word together; dynamic masking only.
+      masked_share: fraction of the tokens that are masked; dynamic masking only.
       shuffle_window: records that are shuffled together, and held in memory.
       cache_records: keep the records in memory, and read each once.
-      max_bad_share: the share of the split's records that may be bad.
+      max_bad_share: the largest fraction of the split's records that may be bad.
       threads: of the private pool that parses and masks; None for as many as the machine has cores.
 
+    Attributes:
+      bad: skip_bad.BadRecords of the split.
+
     Raises:
-      ValueError: `masked_share` is out of its range, or masks are asked for that the records do not have.
+      ValueError: `masked_share` is out of range, or masks are asked for that the records do not have.
     """
 
     def __init__(
         self,
-        split,
-        manifest,
+        split: Split,
+        manifest: Manifest,
         *,
-        whole_word=False,
-        masked_share=MASKED_SHARE,
-        shuffle_window=65536,
-        cache_records=False,
-        max_bad_share=0.0001,
-        threads=None,
-    ):
+        whole_word: bool = False,
+        masked_share: float = MASKED_SHARE,
+        shuffle_window: int = 65536,
+        cache_records: bool = False,
+        max_bad_share: float = 0.0001,
+        threads: int | None = None,
+    ) -> None:
         if not 0.0 < masked_share < 1.0:
             raise InputError(f"masked_share={masked_share}: expected a share, above 0.0 and below 1.0.")
         if not manifest.dynamic and (whole_word or masked_share != MASKED_SHARE):
@@ -61,12 +81,11 @@ class BertRecords:
         self.bad = BadRecords(split, max_share=max_bad_share)
         self.source = f"{os.path.dirname(split.files[0])}, {split.name}"
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self._split.examples
 
     @property
-    def contents(self):
-        """What there is, in words, for the run's banner."""
+    def contents(self) -> str:
         kind = "pairs of segments" if self._manifest.next_sentence else "runs of text"
         return (
             f"{len(self):,} {kind} of {self._manifest.max_seq_length} tokens in {len(self._split.files):,} files, "
@@ -74,36 +93,18 @@ class BertRecords:
         )
 
     @property
-    def tokens_per_example(self):
-        """Tokens of a sequence, padding included."""
+    def tokens_per_example(self) -> int:
+        """Tokens in a sequence, with padding."""
         return self._manifest.max_seq_length
 
-    def examples_in_epoch(self, batch_size):
-        """The examples in an epoch, whatever the batch: an epoch need not be whole batches."""
-        del batch_size
+    def examples_in_epoch(self, batch_size: int) -> int:
         return len(self)
 
-    def training_batches(self, context, *, batch_size, seed, first_step, last_step):
-        """Batches for this worker's replicas, in the order of `RecordOrder`.
-
-        Args:
-          context: tf.distribute.InputContext of this worker.
-          batch_size: sequences in one update over all replicas; a multiple of their number.
-          seed: of the order and of the masks.
-          first_step, last_step: the updates [first_step, last_step) that the data set covers.
-
-        Returns:
-          tf.data.Dataset of (features, labels, weights), dictionaries, for n = batch_size / replicas sequences of
-          T tokens with at most P of them masked; the replicas of this worker take turns. Features, int32:
-          'input_word_ids', 'input_mask' (1 for a token, 0 for padding) and 'input_type_ids' (1 in segment B), [n, T]
-          each, and 'masked_lm_positions' [n, P]; of a packed set also 'position_ids' [n, T], from 0 in each text,
-          and 'document_ids' [n, T], from 1 on and 0 for padding: attention is to stay within equal ones. Labels,
-          int32: 'masked_lm' [n, P], the tokens at those positions; and, where the set has pairs, 'next_sentence'
-          [n], 1 where segment B is of another document. Weights, float32: 'masked_lm' [n, P], 0 for the places
-          left over; 'next_sentence' [n], 0 for a record that is damaged.
-        """
-        share = HostSlice(batch_size, context.num_input_pipelines, context.input_pipeline_id)
-        order = RecordOrder(self._reader.chunks, share, seed, self._shuffle_window)
+    def training_batches(
+        self, context: tf.distribute.InputContext, *, batch_size: int, seed: int, first_step: int, last_step: int
+    ) -> tf.data.Dataset:
+        own = HostSlice(batch_size, context.num_input_pipelines, context.input_pipeline_id)
+        order = RecordOrder(self._reader.chunks, own, seed, self._shuffle_window)
         return self._batches(
             reader.shuffled_records(self._reader, order, first_step),
             seed,
@@ -111,36 +112,29 @@ class BertRecords:
             count=(last_step - first_step) * (context.num_replicas_in_sync // context.num_input_pipelines),
         )
 
-    def evaluation_batches(self, context, *, batch_size):
-        """Every sequence once, in order, padded to whole batches; the masks are the same each time.
-
-        Returns:
-          tf.data.Dataset of (features, labels, weights) as `training_batches`: all weights of padding are 0.
-          It covers `evaluation_steps(batch_size)` updates.
-        """
-        share = HostSlice(batch_size, context.num_input_pipelines, context.input_pipeline_id)
+    def evaluation_batches(self, context: tf.distribute.InputContext, *, batch_size: int) -> tf.data.Dataset:
+        own = HostSlice(batch_size, context.num_input_pipelines, context.input_pipeline_id)
         steps = self.evaluation_steps(batch_size)
         epoch = tf.constant(features.EVALUATION_EPOCH, tf.int64)
         return self._batches(
-            reader.records_in_order(self._reader, share, steps).map(lambda records, numbers: (records, numbers, epoch)),
+            reader.records_in_order(self._reader, own, steps).map(lambda records, numbers: (records, numbers, epoch)),
             features.EVALUATION_SEED,
             size=batch_size // context.num_replicas_in_sync,
             count=steps * (context.num_replicas_in_sync // context.num_input_pipelines),
         )
 
-    def evaluation_steps(self, batch_size):
-        """The number of batches that hold every sequence once."""
+    def evaluation_steps(self, batch_size: int) -> int:
         return -(-len(self) // batch_size)
 
-    def _batches(self, records, seed, *, size, count):
-        """`count` batches of `size` from runs of (records, numbers, epoch), made in parallel, in order."""
+    def _batches(self, records: tf.data.Dataset, seed: int, *, size: int, count: int) -> tf.data.Dataset:
+        """`count` batches of `size` from runs of (records, numbers, epoch), computed in parallel, in order."""
         options = tf.data.Options()
         options.threading.private_threadpool_size = self._threads
-        # The batches are what runs side by side, not the parts of one.
+        # Parallelism is over batches, not within one.
         options.threading.max_intra_op_parallelism = 1
         options.deterministic = True
 
-        def batch(records, numbers, epochs):
+        def batch(records: tf.Tensor, numbers: tf.Tensor, epochs: tf.Tensor) -> Any:
             records, numbers, epochs = (tf.ensure_shape(one, [size]) for one in (records, numbers, epochs))
             bad = tf.boolean_mask(numbers, (tf.strings.length(records) == 0) & (numbers != reader.PADDING))
             tf.cond(tf.size(bad) > 0, lambda: self._report(bad), lambda: False)
@@ -159,6 +153,6 @@ class BertRecords:
             .with_options(options)
         )
 
-    def _report(self, numbers):
+    def _report(self, numbers: tf.Tensor) -> Any:
         tf.numpy_function(self.bad.add, [numbers], [])
         return True

@@ -1,11 +1,14 @@
-"""A prepared set for BERT's pretraining: its sequences' shapes and vocabulary, on top of `record_manifest`.
+"""Manifest of prepared BERT pretraining data: sequence lengths and vocabulary, besides records/manifest.py.
 
-The folder holds vocab.txt beside the manifest, the indexes and the TFRecord files.
+The folder also holds vocab.txt.
 """
+
+from __future__ import annotations
 
 import dataclasses
 import hashlib
 import os
+from typing import Any
 
 from tfbigbatch.data import tokenizer
 from tfbigbatch.data.records import manifest as record_manifest
@@ -20,9 +23,9 @@ KIND = record_manifest.Kind(
 )
 VOCABULARY = "vocab.txt"
 DYNAMIC = "dynamic"
-# The types of Python's arrays for ids of so many bytes.
+# array.array type codes by size of an id.
 ID_CODES = {2: "H", 4: "I"}
-# Where a record with masks has what: google-research/bert's names, and tf-models-official's newer ones.
+# Features of records with static masks: google-research/bert's names, and tf-models-official's newer ones.
 STANDARD_KEYS = {
     "ids": "input_ids",
     "mask": "input_mask",
@@ -37,18 +40,18 @@ NEWER_KEYS = {**STANDARD_KEYS, "ids": "input_word_ids", "types": "input_type_ids
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Manifest:
-    """What a prepared folder holds.
+    """Content of a prepared folder.
 
     Attributes:
-      masking: 'dynamic' where the records have no masks, else how they were made.
-      max_seq_length: T, the tokens of a sequence, special ones and padding included.
-      max_predictions_per_seq: P, the masked tokens of a sequence at most.
+      masking: 'dynamic' if the records have no masks, else how they were made.
+      max_seq_length: T, tokens in a sequence, with special ones and padding.
+      max_predictions_per_seq: P, maximum masked tokens in a sequence.
       next_sentence: whether sequences are pairs with a label.
-      bytes_of_id: of a token in a dynamic record, 2 or 4.
-      keys: dictionary from STANDARD_KEYS' keys to the features of a record with masks.
-      vocabulary: wordpiece.Vocabulary.
-      splits: dictionary from 'train' and, where there is one, 'validation' to record_manifest.Split.
-      packed: whether a sequence holds several texts, to be kept apart.
+      bytes_of_id: size of an id in a dynamic record, 2 or 4.
+      keys: features of a record with masks, by STANDARD_KEYS' keys.
+      vocabulary: of the ids.
+      splits: 'train' and perhaps 'validation'.
+      packed: whether a sequence holds several texts that must not attend to each other.
     """
 
     masking: str
@@ -56,25 +59,26 @@ class Manifest:
     max_predictions_per_seq: int
     next_sentence: bool
     bytes_of_id: int
-    keys: dict
+    keys: dict[str, str]
     vocabulary: tokenizer.Vocabulary
-    splits: dict
+    splits: dict[str, record_manifest.Split]
     packed: bool = False
 
     @property
-    def dynamic(self):
+    def dynamic(self) -> bool:
         """Whether the records have no masks."""
         return self.masking == DYNAMIC
 
 
-def load(folder):
-    """The Manifest of a prepared folder, checked against the files' sizes, the index and the vocabulary.
+def load(folder: str | None) -> Manifest:
+    """The manifest of a prepared folder, checked against file sizes, indexes and vocabulary.
 
     Raises:
-      ValueError: as record_manifest.load; or vocab.txt is not that of the manifest.
+      ValueError: as record_manifest.load; or vocab.txt has changed.
     """
 
-    def build(content, splits):
+    def build(content: dict[str, Any], splits: dict[str, record_manifest.Split]) -> Manifest:
+        assert folder is not None
         path = os.path.join(folder, VOCABULARY)
         vocabulary = tokenizer.Vocabulary.load(path)
         if digest(vocabulary) != content["vocabulary_sha256"]:
@@ -87,12 +91,16 @@ def load(folder):
     return record_manifest.load(folder, KIND, build)
 
 
-def save(folder, manifest, *, sha256=None, about=None):
-    """Writes vocab.txt, the indexes and then manifest.json; each file whole or not at all.
+def save(
+    folder: str, manifest: Manifest, *, sha256: dict[str, str] | None = None, about: dict[str, Any] | None = None
+) -> None:
+    """Writes vocab.txt, the indexes and then manifest.json, each atomically.
 
     Args:
-      folder, sha256, about: see record_manifest.save.
-      manifest: Manifest.
+      folder: where they go.
+      manifest: what they describe.
+      sha256: digests of the splits' files, by path, as far as they are known.
+      about: further fields of manifest.json.
 
     Raises:
       ValueError: the folder cannot be written.
@@ -108,8 +116,8 @@ def save(folder, manifest, *, sha256=None, about=None):
     record_manifest.save(folder, KIND, manifest.splits, {**(about or {}), **fields}, sha256=sha256)
 
 
-def save_vocabulary(folder, vocabulary):
-    """Writes vocab.txt, whole or not at all; gives its path.
+def save_vocabulary(folder: str, vocabulary: tokenizer.Vocabulary) -> str:
+    """Writes vocab.txt atomically; returns its path.
 
     Raises:
       ValueError: the folder cannot be written.
@@ -122,17 +130,17 @@ def save_vocabulary(folder, vocabulary):
     return path
 
 
-def read(folder):
-    """All that the manifest says, as a dictionary; None where the folder has no manifest of this kind.
+def read(folder: str) -> dict[str, Any] | None:
+    """The content of manifest.json; None if the folder has no manifest of this kind.
 
     Raises:
-      ValueError: there is one, but it cannot be read or is of a later format.
+      ValueError: it cannot be read or has a later format.
     """
     return record_manifest.read(folder, KIND)
 
 
-def is_whole(folder):
-    """Whether a folder is a prepared one."""
+def is_whole(folder: str) -> bool:
+    """Whether a folder is completely prepared."""
     try:
         load(folder)
     except InputError:
@@ -140,10 +148,10 @@ def is_whole(folder):
     return True
 
 
-def digest(vocabulary):
-    """The SHA-256 of a vocabulary, as text."""
+def digest(vocabulary: tokenizer.Vocabulary) -> str:
+    """SHA-256 of a vocabulary, in hexadecimal."""
     return hashlib.sha256(_text(vocabulary)).hexdigest()
 
 
-def _text(vocabulary):
+def _text(vocabulary: tokenizer.Vocabulary) -> bytes:
     return "".join(f"{token}\n" for token in vocabulary.tokens).encode()

@@ -1,11 +1,17 @@
-"""TFRecords with masks that others made, in the layout of google-research/bert: indexed, and left as they lie.
+"""Indexing of existing TFRecords with static masks, in the layout of google-research/bert, in place.
 
-tf-models-official's create_pretraining_data and NVIDIA's scripts write this layout too; the features' older and
-newer names are both understood.
+tf-models-official's create_pretraining_data and NVIDIA's scripts write this layout too; older and newer feature names
+are both read.
 """
+
+from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 
 from tfbigbatch.data import tokenizer
 from tfbigbatch.data.bert import manifest as bert_manifest
@@ -15,16 +21,13 @@ from tfbigbatch.data.records import prepared_folder, tfrecord
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import processes as workers
 
-# Files of such a word in their names are for validation.
+# Words in the names of validation files.
 _VALIDATION = ("eval", "valid", "dev")
 _SIZES = ("ids", "mask", "types"), ("positions", "labels", "weights")
 
 
-def find(source):
-    """The TFRecord files of a folder, or the one named: (training, validation), sorted lists of paths.
-
-    Returns:
-      None where there is no TFRecord file.
+def find(source: str) -> tuple[list[str], list[str]] | None:
+    """The TFRecord files in a folder, or the one file: sorted paths of (training, validation); None if there is none.
 
     Raises:
       ValueError: there is none for training.
@@ -41,7 +44,7 @@ def find(source):
     return ([path for path in paths if path not in held], held) if len(paths) > 1 else (paths, [])
 
 
-def _begins_as_records(path):
+def _begins_as_records(path: str) -> bool:
     with open(path, "rb") as file:
         header = file.read(tfrecord.HEADER_BYTES)
     length = header[: tfrecord.LENGTH.size]
@@ -53,39 +56,40 @@ def _begins_as_records(path):
 
 @dataclasses.dataclass(frozen=True)
 class Shapes:
-    """What the records of a set hold.
+    """Features and lengths of records.
 
     Attributes:
       keys: bert_manifest.STANDARD_KEYS or NEWER_KEYS.
       max_seq_length: T.
       max_predictions_per_seq: P.
-      next_sentence: whether there is a label for pairs.
+      next_sentence: whether there is a next-sentence label.
     """
 
-    keys: dict
+    keys: dict[str, str]
     max_seq_length: int
     max_predictions_per_seq: int
     next_sentence: bool
 
 
-def shapes_of(path, offset=0):
-    """The Shapes of the record at a byte of a file.
+def shapes_of(path: str, offset: int = 0) -> Shapes:
+    """The shapes of the record at this byte of a file.
 
     Raises:
-      ValueError: it is of another layout.
+      ValueError: it has another layout.
     """
     with open(path, "rb") as file:
         file.seek(offset)
         length = tfrecord.LENGTH.unpack_from(file.read(tfrecord.HEADER_BYTES))[0]
-        record = memoryview(file.read(length))
+        record = file.read(length)
     try:
         counts = dict(tfrecord.counted(record))
     except ValueError as error:
         raise InputError(f"{path}: the record at byte {offset} is no tf.train.Example ({error}).") from None
     for keys in (bert_manifest.STANDARD_KEYS, bert_manifest.NEWER_KEYS):
         lengths, predictions = ({counts.get(keys[name]) for name in names} for names in _SIZES)
-        if len(lengths) == len(predictions) == 1 and None not in lengths | predictions:
-            return Shapes(keys, lengths.pop(), predictions.pop(), counts.get(keys["next_sentence"]) == 1)
+        (length_found, *more), (predicted, *others) = lengths, predictions
+        if length_found is not None and predicted is not None and not more and not others:
+            return Shapes(keys, length_found, predicted, counts.get(keys["next_sentence"]) == 1)
     has = ", ".join(f"{name} ({count})" for name, count in sorted(counts.items())) or "no features"
     raise InputError(
         f"{path}: the record at byte {offset} has {has}; expected "
@@ -93,15 +97,15 @@ def shapes_of(path, offset=0):
     )
 
 
-def go_through(task, tick):
-    """Where the records of a file begin, and its size in bytes; its first and last record are looked at.
+def go_through(task: tuple[str, Shapes], tick: Callable[[], None]) -> tuple[np.ndarray, int]:
+    """The offsets of a file's records, and its size in bytes; checks the first and the last record.
 
     Args:
-      task: (path, Shapes of the set).
+      task: path, and the expected shapes.
       tick: called at the end.
 
     Raises:
-      ValueError: the file is broken, or a record is of other shapes.
+      ValueError: the file is damaged, or a record has other shapes.
     """
     path, expected = task
     offsets = record_index.offsets(path)
@@ -113,29 +117,32 @@ def go_through(task, tick):
     return offsets, os.path.getsize(path)
 
 
-def index(source, output_dir, vocab_file, *, processes=1, overwrite=False):
-    """Makes a prepared folder of TFRecords that stay where they are, or finds it made.
+def index(
+    source: str, output_dir: str, vocab_file: str | None, *, processes: int = 1, overwrite: bool = False
+) -> tuple[dict[str, Any], bool]:
+    """Prepares a folder that refers to existing TFRecords, unless it is prepared already.
 
     Args:
-      source: folder of the files, or one of them.
-      output_dir: the prepared folder; made where it does not exist.
+      source: folder of the files, or one file.
+      output_dir: the prepared folder; created if missing.
       vocab_file: the vocab.txt that they were made with.
-      processes, overwrite: see prepare.Options.
+      processes, overwrite: as in prepare.Options.
 
     Returns:
-      (all that manifest.json says, as a dictionary; True where the folder held it already).
+      The content of manifest.json; and whether the folder was prepared already.
 
     Raises:
-      ValueError: a file is broken or of another layout; or as prepare.prepare does.
-      Preempted: SIGINT or SIGTERM came.
+      ValueError: a file is damaged or has another layout; or as prepare.prepare.
+      Preempted: SIGINT or SIGTERM arrived.
     """
     if vocab_file is None:
         raise InputError(f"--source={source} holds TFRecords: give the --vocab_file that they were made with.")
-    train, validation = find(source)
+    train, validation = find(source) or ([], [])
     vocabulary, paths = tokenizer.Vocabulary.load(vocab_file), [*train, *validation]
     # A file may be empty.
     first = next((path for path in paths if os.path.getsize(path)), paths[0])
-    expected, results = shapes_of(first), {}
+    expected = shapes_of(first)
+    results: dict[str, tuple[np.ndarray, int]] = {}
     rows = [(os.path.basename(path), os.path.getsize(path)) for path in paths]
     plan = prepared_folder.fingerprint(
         source, "TFRecords with masks", {"vocabulary": bert_manifest.digest(vocabulary)}, [], rows
@@ -144,7 +151,7 @@ def index(source, output_dir, vocab_file, *, processes=1, overwrite=False):
     with prepared_folder.lock(output_dir):
         prepared_folder.claim(output_dir, plan, record_manifest.paths(output_dir, splits), overwrite)
         if bert_manifest.is_whole(output_dir):
-            return bert_manifest.read(output_dir), True
+            return bert_manifest.read(output_dir) or {}, True
         tasks = [(path, expected) for path in paths]
         with workers.progress_bar(len(paths), 0, "file") as progress:
             workers.run_tasks(
@@ -168,4 +175,4 @@ def index(source, output_dir, vocab_file, *, processes=1, overwrite=False):
         )
         counts = {name: {"sequences": split.examples} for name, split in manifest.splits.items()}
         bert_manifest.save(output_dir, manifest, about={**plan, "counts": counts})
-        return bert_manifest.read(output_dir), False
+        return bert_manifest.read(output_dir) or {}, False

@@ -1,34 +1,34 @@
-"""A WordPiece vocabulary, learnt from a corpus by the `tokenizers` package."""
+"""Training a WordPiece vocabulary with the `tokenizers` package."""
+
+from __future__ import annotations
 
 import collections
 
 from tfbigbatch.data import tokenizer
+from tfbigbatch.data.bert.prepare.corpus import Documents
 from tfbigbatch.errors import InputError, missing_extra
 
-# Characters that a vocabulary has at most, the most frequent ones.
+# Maximum characters in a vocabulary, the most frequent ones.
 _ALPHABET = 1000
 
 
-def train(documents, size, lower_case):
-    """Learns a vocabulary: pieces are joined by their frequency, beginning with characters.
+def train(documents: Documents, size: int, lower_case: bool) -> tokenizer.Vocabulary:
+    """Trains a vocabulary of at most `size` tokens; fewer if no further pair of tokens occurs twice.
 
     Args:
-      documents: corpus.Documents to learn from.
-      size: tokens, the special ones included.
-      lower_case: as in wordpiece.Tokenizer.
-
-    Returns:
-      wordpiece.Vocabulary; smaller than `size` where the text has no more pieces that occur twice.
+      documents: to train on.
+      size: number of tokens, with the special ones.
+      lower_case: as in tokenizer.Tokenizer.
 
     Raises:
-      ValueError: the package is not installed; or the text has more characters than `size`.
+      ValueError: the package is not installed, or the text has more characters than `size`.
     """
     try:
         from tokenizers import BertWordPieceTokenizer
     except ImportError:
         raise missing_extra("tokenizers", "text") from None
-    # Known beforehand, the pieces of one character have fixed ids, and equal frequencies are told apart by ids:
-    # else the package would give another vocabulary each time.
+    # Single characters get fixed ids, by which the package breaks ties: otherwise each training would give another
+    # vocabulary.
     inside = [f"{tokenizer.CONTINUES}{character}" for character in _characters(documents, lower_case)]
     sentences = (
         _with_short_words(sentence)
@@ -48,11 +48,11 @@ def train(documents, size, lower_case):
     found = learner.get_vocab()
     if len(found) > size:
         raise InputError(f"--train_vocab_size={size}: the text's characters alone are {len(found):,}. Choose more.")
-    return tokenizer.Vocabulary(sorted(found, key=found.get), "the vocabulary that was trained")
+    return tokenizer.Vocabulary(sorted(found, key=found.get), "the trained vocabulary")
 
 
-def _with_short_words(sentence):
-    """A sentence without the words that the tokenizer takes for unknown: the package would pore over them for hours."""
+def _with_short_words(sentence: str) -> str:
+    """A sentence without words too long for the tokenizer, on which the package would spend hours."""
     if len(sentence) <= tokenizer.LONGEST_WORD:
         return sentence
     kept = []
@@ -62,9 +62,10 @@ def _with_short_words(sentence):
     return " ".join(kept)
 
 
-def _characters(documents, lower_case):
-    """The most frequent characters of the documents' words, by code point."""
-    raw, counts = collections.Counter(), collections.Counter()
+def _characters(documents: Documents, lower_case: bool) -> list[str]:
+    """The most frequent characters in words, sorted."""
+    raw: collections.Counter[str] = collections.Counter()
+    counts: collections.Counter[str] = collections.Counter()
     for text, _, _ in documents.texts():
         raw.update(text)
     for character, count in raw.items():
