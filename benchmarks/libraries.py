@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times libraries against the package's own code that they replaced, or that was kept: docs/performance.md's table.
 
-    python benchmarks/libraries.py
+    python benchmarks/libraries.py [--vocab_file=vocab.txt --text=wikitext-2/train.txt]
 
 The own code is read from the repository's history, so this needs a clone that has it. Each line is the best of three.
 """
@@ -17,6 +17,7 @@ import time
 import google_crc32c
 import numpy as np
 
+from tfbigbatch.data import token_offsets, tokenizer
 from tfbigbatch.data.records import tfrecord
 
 # The last commit that has the own code.
@@ -114,13 +115,43 @@ def image_examples(before):
 # One function a library; further ones go here and into main.
 
 
+def tokenizing(vocab_file, text_file):
+    """`tokenizers`, by as many threads as it takes, on the lines of a text."""
+    import tokenizers
+
+    vocabulary = tokenizer.Vocabulary.load(vocab_file)
+    ids = {token: number for number, token in enumerate(vocabulary.tokens)}
+    model = tokenizers.models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=tokenizer.LONGEST_WORD)
+    library, ours = tokenizers.Tokenizer(model), tokenizer.Tokenizer(vocabulary)
+    library.normalizer = tokenizers.normalizers.BertNormalizer(strip_accents=True, lowercase=True)
+    library.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    with open(text_file, encoding="utf-8") as file:
+        lines = file.readlines()
+
+    def theirs():
+        return [encoding.ids for encoding in library.encode_batch_fast(lines, add_special_tokens=False)]
+
+    assert theirs() == list(map(ours.ids, lines))
+    row("tokenize a text, uncased", theirs, lambda: list(map(tokenizer.Tokenizer(vocabulary).ids, lines)))
+    row(
+        "tokenize it with offsets",
+        lambda: [encoding.offsets for encoding in library.encode_batch(lines, add_special_tokens=False)],
+        lambda: token_offsets.encode(tokenizer.Tokenizer(vocabulary), lines),
+    )
+
+
 def main():
-    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--vocab_file", help="BERT's vocab.txt; with --text, tokenizers are timed too")
+    parser.add_argument("--text", help="a plain text")
+    options = parser.parse_args()
     own("tfbigbatch/data/records/crc32c.py", "tfbigbatch.data.records.crc32c")
     before = own("tfbigbatch/data/records/tfrecord.py", "tfrecord_before")
     print(f"google-crc32c: {google_crc32c.implementation}\n\n| what | library | own code |\n|---|---|---|")
     for measure in (checksums, bert_examples, image_examples):
         measure(before)
+    if options.vocab_file and options.text:
+        tokenizing(options.vocab_file, options.text)
 
 
 if __name__ == "__main__":

@@ -1,27 +1,33 @@
-"""WordPiece tokens of a text: the ids that BERT's own tokenizer gives, a hundred times as fast.
+"""WordPiece tokenizer of BERT: the ids of the reference code, a hundred times as fast.
 
-The rules are those of google-research/bert's tokenization.py, as tf-models-official's FullTokenizer has them:
-control characters are dropped, CJK characters stand alone, words are lower-cased and lose their accents where
-the vocabulary is uncased, punctuation stands alone, and a word is cut into the longest pieces of the
-vocabulary from its left. Each rule looks at a character or at a word that white space bounds, never beyond.
-So what such a word becomes is worked out once and then looked up. Nothing here needs TensorFlow.
+The rules are those of google-research/bert's tokenization.py, as in tf-models-official's FullTokenizer: control
+characters are dropped, CJK and punctuation characters are words of their own, uncased models lower-case words and strip
+accents, and a word is split greedily into the longest tokens from the left. No rule looks beyond a word between white
+space, so the ids of each word are computed once and cached.
+
+Own code, not the `tokenizers` package: that gives the same ids on WikiText-2 and SQuAD, but with two threads takes 2 to
+5 times as long as this with one, and it differs from the reference code on private-use characters and on newer Unicode
+(docs/performance.md, "Libraries or own code"). Importing this module does not import TensorFlow.
 """
+
+from __future__ import annotations
 
 import functools
 import itertools
 import re
 import unicodedata
+from collections.abc import Callable, Iterable
 
 from tfbigbatch.errors import InputError
 
 PADDING, UNKNOWN, CLASSIFY, SEPARATE, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SPECIAL = (PADDING, UNKNOWN, CLASSIFY, SEPARATE, MASK)
 CONTINUES = "##"
-# Words that are longer are unknown: the limit of tf-models-official; the `tokenizers` package has 100.
+# Longer words are unknown: the limit of tf-models-official; the `tokenizers` package has 100.
 LONGEST_WORD = 400
-# A full memory is emptied, so that it does not grow with the corpus.
+# Words cached, and their maximum length; a full cache is cleared, so that it does not grow with the corpus.
 _REMEMBERED, _LONGEST_REMEMBERED = 1 << 18, 64
-# Python's split() would cut at these control characters; BERT drops them, and what is beside them is one word.
+# Control characters at which str.split() splits, but BERT does not: it drops them.
 _DROPPED_SPACES = re.compile("[\x0b\x0c\x1c-\x1f\x85]")
 _CJK = (
     (0x4E00, 0x9FFF),
@@ -36,21 +42,21 @@ _CJK = (
 
 
 class Vocabulary:
-    """The tokens of a model, by number.
+    """The tokens of a model and their ids.
 
     Args:
-      tokens: in the order of their ids; of a token that is there twice the later id counts.
-      source: where they come from, for errors.
+      tokens: in id order; the later id of a duplicate counts.
+      source: their origin, for errors.
 
     Attributes:
-      tokens: tuple of them.
-      padding, unknown, classify, separate, mask: the ids of the special tokens.
+      tokens: in id order.
+      padding, unknown, classify, separate, mask: ids of the special tokens.
 
     Raises:
       ValueError: a special token is missing, or [PAD] is not the first.
     """
 
-    def __init__(self, tokens, source="the vocabulary"):
+    def __init__(self, tokens: Iterable[str], source: str = "the vocabulary") -> None:
         self.tokens = tuple(tokens)
         self._ids = {token: number for number, token in enumerate(self.tokens)}
         missing = [token for token in SPECIAL if token not in self._ids]
@@ -64,14 +70,14 @@ class Vocabulary:
         self.padding, self.unknown, self.classify, self.separate, self.mask = (self._ids[token] for token in SPECIAL)
 
     @classmethod
-    def load(cls, path):
-        """The Vocabulary of a vocab.txt, a token a line.
+    def load(cls, path: str) -> Vocabulary:
+        """The vocabulary of a vocab.txt, a token per line.
 
         Raises:
           ValueError: it cannot be read, or is not one.
         """
         try:
-            # The universal newlines would also break a line at a lone carriage return, which shifts all ids.
+            # Universal newlines would also split at a lone carriage return, which shifts all ids.
             with open(path, encoding="utf-8", newline="\n") as file:
                 return cls([line.strip() for line in file], path)
         except (OSError, ValueError) as error:
@@ -79,40 +85,40 @@ class Vocabulary:
                 raise
             raise InputError(f"--vocab_file={path} cannot be read: {error}.") from None
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.tokens)
 
-    def get(self, token):
-        """The id of a token; None where there is none."""
+    def get(self, token: str) -> int | None:
+        """The id of a token, or None."""
         return self._ids.get(token)
 
     @property
-    def continues(self):
-        """List of bool: whether the token goes on with a word that another began."""
+    def continues(self) -> list[bool]:
+        """For each token whether it continues a word."""
         return [token.startswith(CONTINUES) for token in self.tokens]
 
 
 class Tokenizer:
-    """Turns text into ids.
+    """Encodes text as ids.
 
     Args:
-      vocabulary: Vocabulary.
-      lower_case: whether words are lower-cased and lose their accents, as for BERT's uncased models.
+      vocabulary: of the model.
+      lower_case: lower-case words and strip accents, as for BERT's uncased models.
     """
 
-    def __init__(self, vocabulary, lower_case=True):
+    def __init__(self, vocabulary: Vocabulary, lower_case: bool = True) -> None:
         self.vocabulary, self.lower_case = vocabulary, lower_case
         self._known = _Words(self._ids_of_word)
 
-    def ids(self, text):
-        """The ids of a text, as a list; without [CLS] or [SEP]."""
+    def ids(self, text: str) -> list[int]:
+        """The ids of a text, without [CLS] and [SEP]."""
         if _DROPPED_SPACES.search(text):
             text = _DROPPED_SPACES.sub("", text)
         return list(itertools.chain.from_iterable(map(self._known.__getitem__, text.split())))
 
-    def _ids_of_word(self, word):
-        """What becomes of the characters between two white spaces; a tuple of ids."""
-        found = []
+    def _ids_of_word(self, word: str) -> tuple[int, ...]:
+        """The ids of the characters between white space."""
+        found: list[int] = []
         for part in _cleaned(word).split():
             if self.lower_case:
                 part = _without_accents(part.lower())
@@ -120,11 +126,12 @@ class Tokenizer:
                 found += self._pieces(piece)
         return tuple(found)
 
-    def _pieces(self, word):
-        """The longest tokens from the left, or [UNK] where they do not cover the word."""
+    def _pieces(self, word: str) -> list[int]:
+        """The longest tokens from the left, or [UNK] if they do not cover the word."""
         if len(word) > LONGEST_WORD:
             return [self.vocabulary.unknown]
-        found, start = [], 0
+        found: list[int] = []
+        start = 0
         while start < len(word):
             prefix = CONTINUES if start else ""
             for end in range(len(word), start, -1):
@@ -138,25 +145,25 @@ class Tokenizer:
         return found
 
 
-def normalised(text, lower_case):
-    """A text's characters as words have them, without any white space; a str."""
+def normalised(text: str, lower_case: bool) -> str:
+    """A text as it is looked up in the vocabulary, without white space."""
     text = "".join(_cleaned(text).split())
     return _without_accents(text.lower()) if lower_case else text
 
 
-def parts(word):
-    """The words between two white spaces of a text: punctuation and CJK characters stand alone."""
+def parts(word: str) -> list[str]:
+    """The words between white space: punctuation and CJK characters are words of their own."""
     return [piece for part in _cleaned(word).split() for piece in _apart(part)]
 
 
-class _Words(dict):
-    """Remembers what a function gave for a word."""
+class _Words(dict[str, tuple[int, ...]]):
+    """A cache of a function of words."""
 
-    def __init__(self, function):
+    def __init__(self, function: Callable[[str], tuple[int, ...]]) -> None:
         super().__init__()
         self._function = function
 
-    def __missing__(self, word):
+    def __missing__(self, word: str) -> tuple[int, ...]:
         found = self._function(word)
         if len(word) <= _LONGEST_REMEMBERED:
             if len(self) >= _REMEMBERED:
@@ -165,16 +172,16 @@ class _Words(dict):
         return found
 
 
-def _cleaned(word):
-    """Without control characters, with spaces for the rarer spaces, and with CJK characters apart."""
+def _cleaned(word: str) -> str:
+    """Without control characters, with plain spaces, and with spaces around CJK characters."""
     if word.isascii() and word.isprintable():
         return word
     return "".join(map(cleaned_character, word))
 
 
 @functools.lru_cache(1 << 16)
-def cleaned_character(character):
-    """The character; nothing for a control character, a space for a rarer one, and a CJK character between spaces."""
+def cleaned_character(character: str) -> str:
+    """The character; '' for a control character, ' ' for any space, and a CJK character between spaces."""
     code, category = ord(character), unicodedata.category(character)
     if code in (0, 0xFFFD) or category in ("Cc", "Cf"):
         return ""
@@ -183,24 +190,24 @@ def cleaned_character(character):
     return f" {character} " if any(first <= code <= last for first, last in _CJK) else character
 
 
-def _without_accents(word):
+def _without_accents(word: str) -> str:
     if word.isascii():
         return word
     return "".join(c for c in unicodedata.normalize("NFD", word) if unicodedata.category(c) != "Mn")
 
 
-def _apart(word):
-    """The words in a word, with each punctuation character a word of its own."""
+def _apart(word: str) -> list[str]:
+    """The word split at punctuation, each punctuation character a word of its own."""
     if word.isalnum() and word.isascii():
         return [word]
-    # An accent's removal may leave a space behind; it bounds words too.
+    # Stripping accents may leave a space, which separates words too.
     return "".join(f" {c} " if is_punctuation(c) else c for c in word).split()
 
 
 @functools.lru_cache(1 << 16)
-def is_punctuation(character):
-    """Whether a character stands alone."""
-    # All ASCII that is neither letter, digit, space nor control counts, also "$", "^" and "`".
+def is_punctuation(character: str) -> bool:
+    """Whether a character counts as punctuation."""
+    # All ASCII symbols count, also "$", "^" and "`".
     if character.isascii():
         return character.isprintable() and not character.isalnum() and character != " "
     return unicodedata.category(character).startswith("P")

@@ -1,33 +1,40 @@
-"""One long text as parallel streams: windows of tokens whose state is carried from one to the next.
+"""Contiguous batches of one long text: parallel streams of windows, for truncated backpropagation through time.
 
-N tokens are N - 1 predictions, each of the token after. A batch of B streams cuts them into B parts in
-a row of L = ceil((N - 1) / B); an update reads the next window of T tokens from every stream, so that
-an epoch has W = ceil(L / T) updates. Update `step` is window step % W of epoch step // W: a pure
-function of the step. The text keeps its order, so there is no seed. A replica has the same streams
-in every update, and they are neighbours in the text.
+N tokens give N - 1 next-token predictions. A batch of B streams divides them into B consecutive parts of
+L = ceil((N - 1) / B). A step reads the next window of T tokens from every stream, so an epoch has W = ceil(L / T)
+steps. Step s is window s % W of epoch s // W: a pure function of the step, without a seed. A replica has the same,
+neighbouring streams in every step.
 """
 
+from __future__ import annotations
+
 import dataclasses
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from tfbigbatch.data.dataset import Dataset
 from tfbigbatch.data.in_memory import arrays
 from tfbigbatch.errors import InputError
 
-# Windows that an evaluation's stream reads before its own part: an LSTM has forgotten what lies farther back.
+# Windows that a stream of evaluation reads before its own part: an LSTM has forgotten what is farther back.
 _BURN_IN = 4
 
 
 @dataclasses.dataclass(frozen=True)
-class Streams:
-    """A text of token numbers, read as streams. The example of a batch is a stream's window.
+class Streams(Dataset):
+    """A text of token ids as streams. An example is a window of a stream.
+
+    Batches are (inputs, labels, mask) of b = batch_size / replicas streams. Inputs: 'tokens' int32 [b, T]; 'fresh' bool
+    [b], True where a stream begins with zero state; 'stream' int32 [b], the index of the stream in its replica. Labels
+    int32 [b, T] are the next tokens. The float32 mask [b, T] is 0 past the end of a stream.
 
     Attributes:
-      tokens: integer array of [N], N at least 2.
+      tokens: integer [N], N at least 2.
       vocabulary_size: tokens are in [0, vocabulary_size).
-      window: T, the tokens of a stream in one update.
-      source: where they come from, for errors and the run's banner.
+      window: T, tokens of a stream in one step.
+      source: where the text comes from.
     """
 
     tokens: np.ndarray
@@ -35,7 +42,7 @@ class Streams:
     window: int
     source: str
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.window < 1:
             raise InputError(f"model.window={self.window}: expected 1 or more tokens.")
         if len(self.tokens) < 2:
@@ -48,45 +55,30 @@ class Streams:
             )
 
     @property
-    def predictions(self):
-        """How many tokens are predicted in an epoch: all but the first."""
+    def predictions(self) -> int:
+        """Predictions in an epoch: of all tokens but the first."""
         return len(self.tokens) - 1
 
     @property
-    def contents(self):
-        """What the text holds, in words, for the run's banner."""
+    def contents(self) -> str:
         return f"{len(self.tokens):,} tokens, {self.vocabulary_size:,} words"
 
     @property
-    def tokens_per_example(self):
-        """Tokens in one stream's window."""
+    def tokens_per_example(self) -> int:
         return self.window
 
-    def examples_in_epoch(self, batch_size):
-        """Windows in an epoch of `batch_size` streams, a multiple of it: an epoch is a whole number of updates."""
+    def examples_in_epoch(self, batch_size: int) -> int:
+        """Windows in an epoch of `batch_size` streams, a multiple of it."""
         return self._windows(self._length(batch_size)) * batch_size
 
-    def training_batches(self, context, *, batch_size, seed, first_step, last_step):
-        """Windows for this worker's replicas, in the order of the text.
-
-        Args:
-          context: tf.distribute.InputContext of this worker.
-          batch_size: streams over all replicas; a multiple of their number.
-          seed: not used; the text has its order.
-          first_step, last_step: the updates [first_step, last_step) that the data set covers.
-
-        Returns:
-          tf.data.Dataset of (inputs, labels, mask) with b = batch_size / replicas; the replicas of this
-          worker take turns. Inputs are a dictionary: 'tokens' int32 [b, T]; 'fresh' bool [b], true where
-          a stream begins, so that its state is zero; 'stream' int32 [b], the stream's number within its
-          replica. Labels are int32 [b, T], the tokens after. The float32 mask [b, T] is 0 past a stream's
-          end, where a label stands for nothing. Each prediction has its turn once an epoch.
-        """
-        del seed
+    def training_batches(
+        self, context: tf.distribute.InputContext, *, batch_size: int, seed: int, first_step: int, last_step: int
+    ) -> tf.data.Dataset:
+        """Windows in text order; `seed` is not used. Each prediction occurs once in an epoch."""
         length = self._length(batch_size)
         windows = self._windows(length)
 
-        def batch_of(positions):
+        def batch_of(positions: tf.Tensor) -> Any:
             window, stream = (positions // batch_size) % windows, positions % batch_size
             return self._window(window, stream, length, fresh=tf.equal(window, 0), burn_in=0)
 
@@ -94,22 +86,19 @@ class Streams:
             batch_of, context, batch_size=batch_size, first_step=first_step, last_step=last_step
         )
 
-    def evaluation_batches(self, context, *, batch_size):
-        """Every prediction once, whatever the number of streams.
+    def evaluation_batches(self, context: tf.distribute.InputContext, *, batch_size: int) -> tf.data.Dataset:
+        """Every prediction once, for any number of streams.
 
-        A stream that began with zero state would predict its first tokens worse, and the more so the more
-        streams there are. Each therefore reads the few windows before its part too, under a mask of 0,
-        and begins with a state that knows them; where the text begins, the state is zero.
-
-        Returns:
-          tf.data.Dataset as that of `training_batches`, of `evaluation_steps(batch_size)` batches.
+        A stream that began with zero state would predict its first tokens worse, the more so the more streams there
+        are. So each first reads the windows before its part, with mask 0; the state is zero only at the start of the
+        text.
         """
         length = self._length(batch_size)
 
-        def batch_of(positions):
+        def batch_of(positions: tf.Tensor) -> Any:
             window, stream = positions // batch_size, positions % batch_size
             start = stream * length + (window - _BURN_IN) * self.window
-            # The first window, and any whose window before did not lie in the text as a whole.
+            # The first window, and any with a previous window not entirely in the text.
             fresh = tf.equal(window, 0) | (start < self.window)
             return self._window(window, stream, length, fresh=fresh, burn_in=_BURN_IN)
 
@@ -117,12 +106,12 @@ class Streams:
             batch_of, context, batch_size=batch_size, first_step=0, last_step=self.evaluation_steps(batch_size)
         )
 
-    def evaluation_steps(self, batch_size):
-        """The number of batches that hold every prediction once, with the windows read before."""
+    def evaluation_steps(self, batch_size: int) -> int:
+        """Batches that contain every prediction once, with the windows read before."""
         return self._windows(self._length(batch_size)) + _BURN_IN
 
-    def _length(self, batch_size):
-        """L, the predictions of one stream; the last streams may have fewer."""
+    def _length(self, batch_size: int) -> int:
+        """L, the predictions of a stream; the last streams may have fewer."""
         if not 1 <= batch_size <= self.predictions:
             raise InputError(
                 f"{self.source}: {self.predictions} predictions cannot be cut into {batch_size} streams. "
@@ -130,11 +119,11 @@ class Streams:
             )
         return -(-self.predictions // batch_size)
 
-    def _windows(self, length):
+    def _windows(self, length: int) -> int:
         return -(-length // self.window)
 
-    def _window(self, window, stream, length, *, fresh, burn_in):
-        """The batch of window number `window` of each of the streams, all int64 [b]."""
+    def _window(self, window: tf.Tensor, stream: tf.Tensor, length: int, *, fresh: tf.Tensor, burn_in: int) -> Any:
+        """The batch of window `window` of each stream, both int64 [b]."""
         tokens = tf.constant(self.tokens, tf.int32)
         within = ((window - burn_in) * self.window)[:, tf.newaxis] + tf.range(self.window, dtype=tf.int64)
         position = stream[:, tf.newaxis] * length + within

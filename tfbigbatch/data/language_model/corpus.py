@@ -1,16 +1,21 @@
-"""A plain-text corpus as arrays of token numbers: prepared once, by words, then read as it lies.
+"""A word-level corpus as arrays of token ids, prepared once from plain text.
 
-A prepared folder holds train.npy, valid.npy and test.npy (int32, [tokens]), vocab.txt (a word a line,
-in the order of their numbers) and manifest.json, which is written last: without it a folder is not whole.
+A prepared folder holds train.npy, valid.npy and test.npy (int32 [tokens]), vocab.txt (a word per line, in id order) and
+manifest.json, written last: a folder without it is incomplete.
 """
+
+from __future__ import annotations
 
 import array
 import collections
 import dataclasses
+import functools
 import glob
 import hashlib
 import json
 import os
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -29,21 +34,21 @@ class Corpus:
     """A prepared corpus.
 
     Attributes:
-      train, valid, test: int32 arrays of [tokens], values in [0, len(vocabulary)).
-      vocabulary: the words, in the order of their numbers.
+      train, valid, test: int32 [tokens], in [0, len(vocabulary)).
+      vocabulary: words, in id order.
     """
 
     train: np.ndarray
     valid: np.ndarray
     test: np.ndarray
-    vocabulary: tuple
+    vocabulary: tuple[str, ...]
 
 
-def load(data_dir):
-    """The Corpus that `prepare` wrote into `data_dir`.
+def load(data_dir: str | None) -> Corpus:
+    """The corpus that `prepare` wrote into `data_dir`.
 
     Raises:
-      ValueError: the folder is not a prepared one, or a file of it is damaged.
+      ValueError: the folder is not prepared, or a file is damaged.
     """
     if data_dir is None:
         raise InputError(f"--data_dir is missing: give a prepared corpus. To prepare one: {_COMMAND}")
@@ -81,11 +86,8 @@ def load(data_dir):
     return Corpus(**parts, vocabulary=words)
 
 
-def find_texts(folder):
-    """The training, validation and test text of a folder: its .txt (or .tokens) files by these words in their names.
-
-    Returns:
-      Dictionary from 'train', 'valid' and 'test' to paths.
+def find_texts(folder: str) -> dict[str, str]:
+    """The paths of a folder's .txt or .tokens files with 'train', 'valid' and 'test' in their names, by these words.
 
     Raises:
       ValueError: there is none for a split, or several.
@@ -104,21 +106,22 @@ def find_texts(folder):
     return found
 
 
-def prepare(texts, output_dir, *, vocabulary_size=None, overwrite=False):
-    """Turns three texts into a prepared folder, line by line.
+def prepare(
+    texts: Mapping[str, str], output_dir: str, *, vocabulary_size: int | None = None, overwrite: bool = False
+) -> tuple[dict[str, Any], bool]:
+    """Prepares a folder from three texts, line by line.
 
-    Words are what white space separates; each line, an empty one too, ends in one <eos>. The vocabulary
-    is that of the training text, by frequency and then by alphabet, with <eos> and <unk> in any case;
-    a word outside of it is <unk>.
+    Words are separated by white space; each line, an empty one too, ends with <eos>. The vocabulary is the training
+    text's, by frequency and then alphabetically, always with <eos> and <unk>; other words are <unk>.
 
     Args:
-      texts: dictionary from 'train', 'valid' and 'test' to paths of UTF-8 texts.
-      output_dir: the prepared folder; made where it does not exist.
-      vocabulary_size: None for all words of the training text, or how many stay, <eos> and <unk> included.
-      overwrite: replace a folder that was prepared from other texts or at another size.
+      texts: paths of UTF-8 texts for 'train', 'valid' and 'test'.
+      output_dir: the prepared folder; created if missing.
+      vocabulary_size: words to keep, with <eos> and <unk>; None for all words of the training text.
+      overwrite: replace a folder that was prepared from other texts or with another size.
 
     Returns:
-      (the manifest as a dictionary, True where the folder held this very corpus already).
+      The manifest; and whether the folder held this corpus already.
 
     Raises:
       ValueError: a text is missing, empty or not UTF-8; or the folder holds another corpus.
@@ -152,10 +155,10 @@ def prepare(texts, output_dir, *, vocabulary_size=None, overwrite=False):
     try:
         os.makedirs(output_dir, exist_ok=True)
         if before is not None:
-            # A crash from here on leaves no folder that is half of one corpus and half of another.
+            # A crash from here on leaves no folder that mixes two corpora.
             os.remove(os.path.join(output_dir, _MANIFEST))
         for split, (tokens, _) in encoded.items():
-            atomic_write(os.path.join(output_dir, f"{split}.npy"), lambda file, tokens=tokens: np.save(file, tokens))
+            atomic_write(os.path.join(output_dir, f"{split}.npy"), functools.partial(np.save, arr=tokens))
         atomic_write(
             os.path.join(output_dir, _VOCABULARY), lambda file: file.writelines(f"{w}\n".encode() for w in words)
         )
@@ -166,12 +169,12 @@ def prepare(texts, output_dir, *, vocabulary_size=None, overwrite=False):
     return manifest, False
 
 
-def _vocabulary(path, size):
-    """Dictionary from the words that stay to their numbers, in their order."""
+def _vocabulary(path: str, size: int | None) -> dict[str, int]:
+    """The ids of the words kept, in id order."""
     counts = collections.Counter(word for line in _lines(path) for word in line)
     ordered = sorted(counts, key=lambda word: (-counts[word], word))
     if size is not None:
-        # <eos> and <unk> stay whatever their rank; the rarest of the others make room.
+        # <eos> and <unk> are kept at any rank, in place of the rarest words.
         others = [word for word in ordered if word not in (END_OF_LINE, UNKNOWN)]
         kept = {*others[: size - 2], END_OF_LINE, UNKNOWN}
         ordered = [word for word in ordered if word in kept]
@@ -180,8 +183,8 @@ def _vocabulary(path, size):
     return {word: number for number, word in enumerate(ordered)}
 
 
-def _encode(path, words):
-    """(int32 array of the tokens' numbers, how many became <unk> that were not in the text)."""
+def _encode(path: str, words: Mapping[str, int]) -> tuple[np.ndarray, int]:
+    """(int32 ids, number of words replaced by <unk>)."""
     unknown_number, unknown, numbers = words[UNKNOWN], 0, array.array("i")
     for line in _lines(path):
         for word in line:
@@ -192,8 +195,8 @@ def _encode(path, words):
     return np.frombuffer(numbers, np.intc).astype(np.int32), unknown
 
 
-def _lines(path):
-    """Each line's words and <eos>; one line in memory at a time."""
+def _lines(path: str) -> Iterator[list[str]]:
+    """The words of each line, and <eos>."""
     with open(path, "rb") as file:
         for count, line in enumerate(file, 1):
             try:
@@ -204,7 +207,7 @@ def _lines(path):
                 ) from None
 
 
-def _sha256(path):
+def _sha256(path: str) -> str:
     digest = hashlib.sha256()
     try:
         with open(path, "rb") as file:
@@ -218,11 +221,11 @@ def _sha256(path):
     return digest.hexdigest()
 
 
-def _texts_expected():
+def _texts_expected() -> str:
     return "Expected three plain texts: the Mikolov files ptb.train.txt, ptb.valid.txt and ptb.test.txt, or any others."
 
 
-def _manifest(folder):
+def _manifest(folder: str) -> dict[str, Any] | None:
     path = os.path.join(folder, _MANIFEST)
     again = f"Remove the folder and prepare it again: {_COMMAND}"
     try:
@@ -237,8 +240,8 @@ def _manifest(folder):
     return content
 
 
-def _is_whole(manifest):
-    """Whether a manifest says of what sizes the corpus is."""
+def _is_whole(manifest: Mapping[str, Any]) -> bool:
+    """Whether a manifest has the sizes of the corpus."""
     tokens = manifest.get("tokens")
     sizes = [manifest.get("vocabulary_size"), *(tokens.get(split) for split in SPLITS if isinstance(tokens, dict))]
     return len(sizes) == 1 + len(SPLITS) and all(type(size) is int for size in sizes)
