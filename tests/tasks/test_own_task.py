@@ -37,7 +37,8 @@ def test_it_is_trained_resumed_reported_and_examined(tmp_path, file):
     done = train.run(config, model_dir=f"{runs}/one")
     assert done["status"] == "done" and done["step"] == 24 and 0.0 <= done["metrics"]["accuracy"] <= 1.0
     report = Report.of_folders([runs])
-    assert report.metric.title == "test accuracy" and f"{done['metrics']['accuracy']:.2%}" in "".join(report.table())
+    assert report.metric.title == "test accuracy"
+    assert f"{done['metrics']['accuracy']:.2%}" in "".join(report.table().markdown())
     analysis = CheckpointAnalysis(f"{runs}/one", probes=Probes(fit=128, sharpness=128, noise=1024))
     assert analysis.measure(24)["test_accuracy"] == pytest.approx(done["metrics"]["accuracy"])
     # A command that reads run directories alone has not executed the file.
