@@ -1,6 +1,6 @@
 """Lanczos' method: the largest eigenvalues of a symmetric matrix from matrix-vector products.
 
-Own code, since SciPy's `eigsh` has no limit on products with an error bound for each, and is no dependency.
+Own code: it returns an error bound with each eigenvalue, and SciPy is no dependency of this package.
 """
 
 from __future__ import annotations
