@@ -65,8 +65,7 @@ def alexnet(
     solvers beside it for batches of 8K and more use another file, train_val2, which normalises the inputs of conv2 to
     conv5, without gamma and beta.) Its pixels are divided by their standard deviations.
 
-    For 1,000 classes, of 224 or 227 pixels: 60,965,224 parameters as published, 62,378,344 with groups=1,
-    60,966,600 with batch normalisation.
+    Parameters for 1,000 classes: 60,965,224 as published, 62,378,344 with groups=1, 60,966,600 for AlexNet-BN.
 
     Args:
       image_size: pixels of a side.

@@ -81,15 +81,8 @@ def encoder(
 
     if packed:
         from tfbigbatch.models.packed_bert import PackedBertEncoder
-    _check_sizes(
-        layers=layers,
-        hidden_units=hidden_units,
-        heads=heads,
-        inner_units=inner_units,
-        max_positions=max_positions,
-        token_types=token_types,
-        vocabulary_size=vocabulary_size,
-    )
+    _check_sizes(layers=layers, hidden_units=hidden_units, heads=heads, inner_units=inner_units)
+    _check_sizes(max_positions=max_positions, token_types=token_types, vocabulary_size=vocabulary_size)
     if hidden_units % heads:
         raise InputError(f"model.heads={heads} does not divide model.hidden_units={hidden_units}.")
     _check_rates(dropout=dropout, attention_dropout=attention_dropout)

@@ -54,10 +54,6 @@ def lstm_language_model(
         dropout=dropout,
         initial_scale=initial_scale,
     )
-
-    def dropped(tensor: Any, name: str) -> Any:
-        return tf_keras.layers.Dropout(dropout, name=name)(tensor) if dropout else tensor
-
     tokens = tf_keras.Input((window,), dtype="int32", name="tokens")
     states = [
         tf_keras.Input((hidden_units,), dtype="float32", name=f"{kind}_{layer}")
@@ -69,28 +65,40 @@ def lstm_language_model(
     )
     values, new_states = embedding(tokens), []
     for layer in range(layers):
-        lstm = tf_keras.layers.LSTM(
-            hidden_units,
-            return_sequences=True,
-            return_state=True,
-            unroll=unroll,
-            unit_forget_bias=unit_forget_bias,
-            kernel_initializer=uniform(initial_scale),
-            recurrent_initializer=uniform(initial_scale),
-            bias_initializer="zeros" if unit_forget_bias else uniform(initial_scale),
-            name=f"lstm_{layer}",
-        )
         # Under mixed precision Keras casts a layer's inputs, but not the LSTM's initial state.
         pair = states[2 * layer : 2 * layer + 2]
         initial = [tf_keras.layers.Identity(name=f"cast_{state.name}")(state) for state in pair]
-        values, *mine = lstm(dropped(values, f"dropout_{layer}"), initial_state=initial)
+        lstm = _lstm(hidden_units, initial_scale, unit_forget_bias, unroll, f"lstm_{layer}")
+        values, *mine = lstm(_dropped(values, dropout, f"dropout_{layer}"), initial_state=initial)
         new_states.extend(mine)
-    # The logits stay float32 under mixed precision: their softmax needs the precision.
-    logits = tf_keras.layers.Dense(
+    logits = _logits(_dropped(values, dropout, f"dropout_{layers}"), vocabulary_size, initial_scale)
+    return tf_keras.Model([tokens, *states], [logits, *new_states], name="lstm_language_model")
+
+
+def _dropped(tensor: Any, dropout: float, name: str) -> Any:
+    return tf_keras.layers.Dropout(dropout, name=name)(tensor) if dropout else tensor
+
+
+def _lstm(units: int, initial_scale: float, unit_forget_bias: bool, unroll: bool, name: str) -> tf_keras.layers.LSTM:
+    return tf_keras.layers.LSTM(
+        units,
+        return_sequences=True,
+        return_state=True,
+        unroll=unroll,
+        unit_forget_bias=unit_forget_bias,
+        kernel_initializer=uniform(initial_scale),
+        recurrent_initializer=uniform(initial_scale),
+        bias_initializer="zeros" if unit_forget_bias else uniform(initial_scale),
+        name=name,
+    )
+
+
+def _logits(values: Any, vocabulary_size: int, initial_scale: float) -> Any:
+    # They stay float32 under mixed precision: their softmax needs the precision.
+    return tf_keras.layers.Dense(
         vocabulary_size,
         kernel_initializer=uniform(initial_scale),
         bias_initializer=uniform(initial_scale),
         dtype="float32",
         name="logits",
-    )(dropped(values, f"dropout_{layers}"))
-    return tf_keras.Model([tokens, *states], [logits, *new_states], name="lstm_language_model")
+    )(values)

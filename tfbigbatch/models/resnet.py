@@ -49,10 +49,9 @@ def resnet(
     The layers are those of MLPerf's TensorFlow 1 reference: no biases in convolutions; strided ones padded
     equally on both sides, which TensorFlow's 'same' does for odd sizes only; max pooling 'same'; batch
     normalisation with momentum 0.9 and epsilon 1e-5; convolutions initialised truncated normal with variance
-    1 / fan_in (its TensorFlow 2 reference: 2 / fan_in), the logits normal with standard deviation 0.01. Two
-    differences: in version 1 the last gamma of a block is initialised with 0 (Goyal et al. 2017,
-    arXiv:1706.02677, and the code of most large-batch results), and blocks of two 3x3 convolutions have a
-    projection in the first stage only where the width requires it, as in the paper.
+    1 / fan_in (its TensorFlow 2 reference: 2 / fan_in), the logits normal with standard deviation 0.01. But in
+    version 1 the last gamma of a block is initialised with 0 (Goyal et al. 2017, arXiv:1706.02677), and blocks of
+    two 3x3 convolutions have a projection in the first stage only where the width requires it, as in the paper.
 
     Args:
       image_size: pixels of a side.
@@ -87,9 +86,8 @@ def resnet(
         x = network.activated(x, "last_bn", "last_relu")
     # float32 under mixed precision too: a mean of many pixels.
     x = tf_keras.layers.GlobalAveragePooling2D(dtype="float32", name="average_pool")(x)
-    return tf_keras.Model(
-        pixels, image_layers.logits(x, classes, tf_keras.initializers.RandomNormal(stddev=0.01)), name=name
-    )
+    logits = image_layers.logits(x, classes, tf_keras.initializers.RandomNormal(stddev=0.01))
+    return tf_keras.Model(pixels, logits, name=name)
 
 
 def imagenet_resnet(*, depth: int, **fields: Any) -> tf_keras.Model:

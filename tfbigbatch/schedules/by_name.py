@@ -62,41 +62,52 @@ def build(
       ValueError: the decay or the shape is unknown or the decay lacks a field, the warm-up is longer than
         the run, or the learning rate falls inside the warm-up.
     """
-    if decay not in DECAYS:
-        raise InputError(f"decay {decay!r} is unknown. {nearest(decay, DECAYS)}")
-    if warmup_steps > total_steps:
-        raise InputError(
-            f"the warm-up of {warmup_steps} steps is longer than the run of {total_steps}: "
-            "lower schedule.warmup_epochs, train longer, or use a smaller batch."
-        )
-    given = {"factor": factor, "every": every, "boundaries": boundaries}
-    for field in DECAYS[decay][0]:
-        if not given[field]:
-            raise InputError(f"decay {decay!r} needs {field}; got {given[field]!r}.")
+    _check_decay(decay, factor=factor, every=every, boundaries=boundaries)
+    _check_warmup(warmup_steps, total_steps)
     if decay == "multi_step":
         _check_boundaries(boundaries, warmup_steps)
     if decay == "mlperf_gnmt":
         _check_halvings(warmup_steps, total_steps, remain, interval)
-    hold_steps = max(0, start - warmup_steps) if "start" in DECAYS[decay][1] else 0
+    hold_steps = _hold_steps(decay, start, warmup_steps, total_steps)
     left = total_steps - warmup_steps - hold_steps
-    if left < 0:
-        raise InputError(f"the decay starts at step {start}, past the run's end at {total_steps}. Start it earlier.")
+    halvings = {"remain": remain, "interval": interval}
+    after_warmup = [boundary - warmup_steps for boundary in boundaries]
     make: dict[str, Callable[[Any], Any]] = {
         "constant": lambda keras: None,
         "linear": lambda keras: decays.polynomial(keras, peak, left, power=1.0, end=end),
         "polynomial": lambda keras: decays.polynomial(keras, peak, left, power=power, end=end),
         "cosine": lambda keras: decays.cosine(keras, peak, left, end=end),
         "exponential": lambda keras: decays.exponential(keras, peak, every, factor=factor, staircase=staircase),
-        "multi_step": lambda keras: decays.multi_step(
-            keras, peak, [boundary - warmup_steps for boundary in boundaries], factor=factor
-        ),
+        "multi_step": lambda keras: decays.multi_step(keras, peak, after_warmup, factor=factor),
         "mlperf_lars": lambda keras: decays.mlperf_lars(keras, peak, left),
-        "mlperf_gnmt": lambda keras: decays.mlperf_gnmt(
-            keras, peak, total_steps, warmup_steps, remain=remain, interval=interval
-        ),
+        "mlperf_gnmt": lambda keras: decays.mlperf_gnmt(keras, peak, total_steps, warmup_steps, **halvings),
     }
     classes = keras_version.module_for("tfbigbatch.schedules", keras)
     return classes.GradualWarmup(peak, warmup_steps, make[decay](classes.keras_schedules), hold_steps, rise)
+
+
+def _check_decay(decay: str, **given: Any) -> None:
+    if decay not in DECAYS:
+        raise InputError(f"decay {decay!r} is unknown. {nearest(decay, DECAYS)}")
+    for field in DECAYS[decay][0]:
+        if not given[field]:
+            raise InputError(f"decay {decay!r} needs {field}; got {given[field]!r}.")
+
+
+def _check_warmup(warmup_steps: int, total_steps: int) -> None:
+    if warmup_steps > total_steps:
+        raise InputError(
+            f"the warm-up of {warmup_steps} steps is longer than the run of {total_steps}: "
+            "lower schedule.warmup_epochs, train longer, or use a smaller batch."
+        )
+
+
+def _hold_steps(decay: str, start: int, warmup_steps: int, total_steps: int) -> int:
+    """Steps at the peak, between the warm-up and the decay."""
+    hold_steps = max(0, start - warmup_steps) if "start" in DECAYS[decay][1] else 0
+    if warmup_steps + hold_steps > total_steps:
+        raise InputError(f"the decay starts at step {start}, past the run's end at {total_steps}. Start it earlier.")
+    return hold_steps
 
 
 def _check_boundaries(boundaries: Sequence[int], warmup_steps: int) -> None:

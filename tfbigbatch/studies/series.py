@@ -74,18 +74,21 @@ def run_series(
         if each.state() in ENDED:
             progress.ended(each, "finished before; nothing to do.")
     waiting = [each for each in planned if each.state() not in ENDED]
-
-    def ended() -> None:
-        if cache:
-            cache.keep([each.directory for each in planned])
-        if on_run_end:
-            on_run_end()
-
+    ended = functools.partial(_after_run, cache, planned, on_run_end)
     if processes == 1:
         _in_this_process(waiting, data_dir, run, progress, ended)
     else:
         run = functools.partial(_after_files, [os.path.abspath(file) for file in files], run)
         _in_processes(waiting, data_dir, run, processes, progress, ended)
+
+
+def _after_run(
+    cache: ResultsCache | None, planned: Sequence[_Planned], on_run_end: Callable[[], object] | None
+) -> None:
+    if cache:
+        cache.keep([each.directory for each in planned])
+    if on_run_end:
+        on_run_end()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

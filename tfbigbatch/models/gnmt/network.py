@@ -107,25 +107,17 @@ def gnmt(
     check_sizes(
         vocabulary_size=vocabulary_size,
         hidden_units=hidden_units,
+        embedding_units=embedding_units,
         encoder_layers=encoder_layers,
         decoder_layers=decoder_layers,
-        embedding_units=embedding_units,
         dropout=dropout,
         initial_scale=initial_scale,
     )
     fields: dict[str, Any] = {"dropout": dropout, "initial_scale": initial_scale}
     layers: dict[str, Any] = {
-        "embedding": tf_keras.layers.Embedding(
-            vocabulary_size, embedding_units, embeddings_initializer=uniform(initial_scale), name="embedding"
-        ),
+        **_ends(vocabulary_size, embedding_units, initial_scale),
         "encoder": Encoder(hidden_units, layers=encoder_layers, name="encoder", **fields),
         "decoder": Decoder(hidden_units, layers=decoder_layers, name="decoder", **fields),
-        "classifier": tf_keras.layers.Dense(
-            vocabulary_size,
-            kernel_initializer=uniform(initial_scale),
-            bias_initializer=uniform(initial_scale),
-            name="classifier",
-        ),
     }
     inputs = {
         "source_ids": tf_keras.Input((source_length,), dtype=tf.int32, name="source_ids"),
@@ -133,6 +125,21 @@ def gnmt(
         "target_ids": tf_keras.Input((target_length,), dtype=tf.int32, name="target_ids"),
     }
     return _connected(inputs, layers)
+
+
+def _ends(vocabulary_size: int, embedding_units: int, initial_scale: float) -> dict[str, Any]:
+    """The shared embedding and the classifier."""
+    return {
+        "embedding": tf_keras.layers.Embedding(
+            vocabulary_size, embedding_units, embeddings_initializer=uniform(initial_scale), name="embedding"
+        ),
+        "classifier": tf_keras.layers.Dense(
+            vocabulary_size,
+            kernel_initializer=uniform(initial_scale),
+            bias_initializer=uniform(initial_scale),
+            name="classifier",
+        ),
+    }
 
 
 def _connected(inputs: dict[str, tf.Tensor], layers: dict[str, Any]) -> GNMT:
