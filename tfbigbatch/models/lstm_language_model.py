@@ -55,11 +55,7 @@ def lstm_language_model(
         initial_scale=initial_scale,
     )
     tokens = tf_keras.Input((window,), dtype="int32", name="tokens")
-    states = [
-        tf_keras.Input((hidden_units,), dtype="float32", name=f"{kind}_{layer}")
-        for layer in range(layers)
-        for kind in ("output", "cell")
-    ]
+    states = _initial_states(layers, hidden_units)
     embedding = tf_keras.layers.Embedding(
         vocabulary_size, embedding_units, embeddings_initializer=uniform(initial_scale), name="embedding"
     )
@@ -73,6 +69,13 @@ def lstm_language_model(
         new_states.extend(mine)
     logits = _logits(_dropped(values, dropout, f"dropout_{layers}"), vocabulary_size, initial_scale)
     return tf_keras.Model([tokens, *states], [logits, *new_states], name="lstm_language_model")
+
+
+def _initial_states(layers: int, units: int) -> list[Any]:
+    kinds = ("output", "cell")
+    return [
+        tf_keras.Input((units,), dtype="float32", name=f"{kind}_{layer}") for layer in range(layers) for kind in kinds
+    ]
 
 
 def _dropped(tensor: Any, dropout: float, name: str) -> Any:

@@ -42,7 +42,7 @@ def build(
 ) -> Any:
     """The schedule of a whole run: warm-up to `peak`, then `decay` until `total_steps`.
 
-    All durations are optimizer steps counted from the first one of the run (see `to_steps`).
+    Durations are optimizer steps, counted from the first one of the run (see `to_steps`).
 
     Args:
       decay: 'constant'; 'linear', 'polynomial' (with `power`) or 'cosine', which reach `end` at
@@ -56,11 +56,10 @@ def build(
       keras: 'tf_keras', 'keras3', or None for the `tf.keras` in use.
 
     Returns:
-      A serialisable Keras LearningRateSchedule: `GradualWarmup`.
+      `GradualWarmup`, a serialisable Keras LearningRateSchedule.
 
     Raises:
-      ValueError: the decay or the shape is unknown or the decay lacks a field, the warm-up is longer than
-        the run, or the learning rate falls inside the warm-up.
+      ValueError: unknown decay or shape, missing field, warm-up longer than the run, or decay inside the warm-up.
     """
     _check_decay(decay, factor=factor, every=every, boundaries=boundaries)
     _check_warmup(warmup_steps, total_steps)
@@ -70,8 +69,7 @@ def build(
         _check_halvings(warmup_steps, total_steps, remain, interval)
     hold_steps = _hold_steps(decay, start, warmup_steps, total_steps)
     left = total_steps - warmup_steps - hold_steps
-    halvings = {"remain": remain, "interval": interval}
-    after_warmup = [boundary - warmup_steps for boundary in boundaries]
+    halvings, after_warmup = {"remain": remain, "interval": interval}, [each - warmup_steps for each in boundaries]
     make: dict[str, Callable[[Any], Any]] = {
         "constant": lambda keras: None,
         "linear": lambda keras: decays.polynomial(keras, peak, left, power=1.0, end=end),

@@ -159,9 +159,8 @@ def prepare(
             os.remove(os.path.join(output_dir, _MANIFEST))
         for split, (tokens, _) in encoded.items():
             atomic_write(os.path.join(output_dir, f"{split}.npy"), functools.partial(np.save, arr=tokens))
-        atomic_write(
-            os.path.join(output_dir, _VOCABULARY), lambda file: file.writelines(f"{w}\n".encode() for w in words)
-        )
+        lines = "".join(f"{word}\n" for word in words)
+        atomic_write(os.path.join(output_dir, _VOCABULARY), lambda file: file.write(lines.encode()))
         content = json.dumps(manifest, indent=2, sort_keys=True) + "\n"
         atomic_write(os.path.join(output_dir, _MANIFEST), lambda file: file.write(content.encode()))
     except OSError as error:

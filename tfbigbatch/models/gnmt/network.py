@@ -119,12 +119,15 @@ def gnmt(
         "encoder": Encoder(hidden_units, layers=encoder_layers, name="encoder", **fields),
         "decoder": Decoder(hidden_units, layers=decoder_layers, name="decoder", **fields),
     }
-    inputs = {
+    return _connected(_inputs(source_length, target_length), layers)
+
+
+def _inputs(source_length: int | None, target_length: int | None) -> dict[str, Any]:
+    return {
         "source_ids": tf_keras.Input((source_length,), dtype=tf.int32, name="source_ids"),
         "source_lengths": tf_keras.Input((), dtype=tf.int32, name="source_lengths"),
         "target_ids": tf_keras.Input((target_length,), dtype=tf.int32, name="target_ids"),
     }
-    return _connected(inputs, layers)
 
 
 def _ends(vocabulary_size: int, embedding_units: int, initial_scale: float) -> dict[str, Any]:
