@@ -49,9 +49,9 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# A process for each of two cores; the tests of one file stay together.
+# A process for each of two cores; one that runs out of tests takes some of the other's.
 test: $(VENV)/.installed-parity
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-slow: $(VENV)/.installed-parity
 	$(BIN)/python -m pytest -m slow

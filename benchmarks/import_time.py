@@ -16,7 +16,7 @@ from tfbigbatch.utils import command
 flags.DEFINE_integer("pairs", 9, "Timed pairs, after one warm-up.", lower_bound=5)
 
 _THEIRS = "import tensorflow, keras, tf_keras"
-_OURS = f"{_THEIRS}; from tfbigbatch.optimizers import keras3, tf_keras"
+_OURS = f"{_THEIRS}; from tfbigbatch.optimizers import keras2, keras3"
 _TIMED = "import time; start = time.perf_counter(); {}; print(time.perf_counter() - start)"
 
 

@@ -36,6 +36,20 @@ def is_annotated(function: Function) -> bool:
     return typed and function.returns is not None
 
 
+def code_lines(text: str) -> int:
+    """Lines that are neither blank, nor a comment, nor part of a docstring."""
+    lines = text.splitlines()
+    documented: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            documented.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return sum(
+        1
+        for number, line in enumerate(lines, 1)
+        if number not in documented and line.strip() and not line.lstrip().startswith("#")
+    )
+
+
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -59,6 +73,7 @@ def main() -> None:
     length, longest = max((size, name) for size, name, _, _ in found)
     rows = [
         ("lines", f"{sum(lines.values()):,}"),
+        ("lines of code", f"{sum(code_lines(path.read_text(encoding='utf-8')) for path in files):,}"),
         ("files", f"{len(files):,}"),
         ("experiment files", f"{len(recipes):,}"),
         ("longest function", f"{length} lines ({longest})"),

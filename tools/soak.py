@@ -26,16 +26,19 @@ from tfbigbatch.errors import DivergedError, InputError, Preempted, missing_extr
 from tfbigbatch.utils import command
 from tfbigbatch.utils.signals import collecting_signals
 
-flags.DEFINE_float("minutes", 120.0, "Duration; the run in progress is then killed.", lower_bound=0.0)
-flags.DEFINE_float("kill_every", 60.0, "Seconds between two kills, on average; 0 for none.", lower_bound=0.0)
-flags.DEFINE_integer("steps", 20_000, "Optimizer steps of one run.", lower_bound=1)
-flags.DEFINE_float("settle", 120.0, "Seconds after a process's start that its slopes leave out.", lower_bound=0.0)
-flags.DEFINE_integer("seed", 0, "Seed of the times of the kills.")
-flags.DEFINE_string("model_dir", None, "Folder of the run directories.", required=True)
-flags.DEFINE_list("flags", [], "Further flags of the trainer, such as --config.asynchronous_saving=True.")
-
 _EVERY = 1.0  # seconds between two samples
 _LONG = 600.0  # seconds of samples for a slope
+
+
+def define_flags() -> None:
+    """Defines the flags of the command."""
+    flags.DEFINE_float("minutes", 120.0, "Duration; the run in progress is then killed.", lower_bound=0.0)
+    flags.DEFINE_float("kill_every", 60.0, "Seconds between two kills, on average; 0 for none.", lower_bound=0.0)
+    flags.DEFINE_integer("steps", 20_000, "Optimizer steps of one run.", lower_bound=1)
+    flags.DEFINE_float("settle", 120.0, "Seconds after a process's start that its slopes leave out.", lower_bound=0.0)
+    flags.DEFINE_integer("seed", 0, "Seed of the times of the kills.")
+    flags.DEFINE_string("model_dir", None, "Folder of the run directories.", required=True)
+    flags.DEFINE_list("flags", [], "Further flags of the trainer, such as --config.steps_per_execution=10.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -182,4 +185,5 @@ def _report(seen, options):
 
 
 if __name__ == "__main__":
+    define_flags()
     command.execute(_main)

@@ -23,7 +23,7 @@ def test_what_is_missing_is_one_message(tmp_path):
     config = "--config=experiments/digits/lstm_legw.py"
     for name, arguments, said in (
         ("plan", [], "--checks is missing"),
-        ("plan", [f"--checks={tmp_path}/step.json"], "did not compile and fit"),
+        ("plan", [f"--checks={tmp_path}/step.json"], "not compiled or does not fit"),
         ("plan", [f"--checks={tmp_path}/older.json"], "older.json is not an output of this version's tpu-check"),
         ("tpu-check", [config], "--topology is missing"),
         ("tpu-check", [config, "--topology=v3-8", "--replicas=9"], "runs at most 8"),
