@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tfbigbatch
-from tests.helpers import image_sets
+from tests.helpers.datasets import image_sets
 from tfbigbatch.data.finetuning import race
 from tfbigbatch.data.images.prepare import prepare
 from tfbigbatch.errors import InputError

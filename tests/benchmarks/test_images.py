@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.helpers import made_images
+from tests.helpers.datasets import made_images
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 

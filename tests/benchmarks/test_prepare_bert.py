@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from tests.helpers import bert_sets, preloaded
+from tests.helpers import preloaded
+from tests.helpers.datasets import bert_sets
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ import os
 import pytest
 
 from tests.data.finetuning import test_glue, test_race
-from tests.helpers import made_squad
+from tests.helpers.datasets import made_squad
 from tests.helpers.preloaded import tfbigbatch
 
 # A folder of data sets, each in a folder of its name; tests that need one skip where it is absent.

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers import translation_sets
+from tests.helpers.datasets import translation_sets
+from tests.helpers.datasets.translation_sets import write
 from tests.helpers.preloaded import tfbigbatch
-from tests.helpers.translation_sets import write
 from tfbigbatch import experiment, train
 from tfbigbatch.cli import translate
 from tfbigbatch.cli.translate import Options

@@ -12,7 +12,7 @@ import tensorflow as tf
 import tfbigbatch.data
 from tests.data.bert import test_dataset as bert_sets
 from tests.data.translation import test_dataset as translation_pairs
-from tests.helpers import made_images
+from tests.helpers.datasets import made_images
 from tfbigbatch.data.bert import fake as fake_bert
 from tfbigbatch.data.bert.dataset import BertRecords
 from tfbigbatch.data.dataset import Dataset

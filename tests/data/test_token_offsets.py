@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from tests.helpers import made_vocabulary
+from tests.helpers.datasets import made_vocabulary
 from tfbigbatch.data import token_offsets
 from tfbigbatch.data.tokenizer import Tokenizer, Vocabulary
 

@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from tests.helpers.bert_sets import TOKENS
+from tests.helpers.datasets.bert_sets import TOKENS
 from tfbigbatch.data import tokenizer as wordpiece
 from tfbigbatch.data.tokenizer import Tokenizer, Vocabulary
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tests.distributed.adasum_worker import CASES, LONG_CASES, SHAPES, STEPS, gradients
 from tests.distributed.test_optimizers import run_together
-from tests.helpers.adasum_in_numpy import tree
+from tests.helpers.references.adasum_in_numpy import tree
 from tests.test_command_line import ROOT
 
 

@@ -11,8 +11,8 @@ from tests.helpers.fuzz_judge import few_and_many, judge
 from tfbigbatch import experiment, train
 from tfbigbatch.cli import train as train_command
 from tfbigbatch.errors import InputError
+from tfbigbatch.experiment.checks import check_fields
 from tfbigbatch.studies import study
-from tfbigbatch.training.config_checks import check_fields
 from tfbigbatch.training.phases import phases_of
 from tfbigbatch.training.rollbacks import Rollbacks
 

@@ -10,7 +10,8 @@ import pytest
 
 from tests.fuzz.test_fuzzed_questions import PASSAGE
 from tests.fuzz.test_fuzzed_texts import emptied
-from tests.helpers import image_sets, mutations
+from tests.helpers import mutations
+from tests.helpers.datasets import image_sets
 from tests.helpers.fuzz_judge import few_and_many, judge
 from tfbigbatch.data.bert import manifest
 from tfbigbatch.data.bert.prepare import existing as existing_bert

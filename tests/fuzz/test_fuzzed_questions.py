@@ -5,7 +5,8 @@ import os
 
 import pytest
 
-from tests.helpers import made_squad, made_vocabulary, mutations
+from tests.helpers import mutations
+from tests.helpers.datasets import made_squad, made_vocabulary
 from tests.helpers.fuzz_judge import few_and_many, judge
 from tfbigbatch.data.finetuning import glue, race, squad, text_pairs
 from tfbigbatch.tasks.scores import squad as squad_scores

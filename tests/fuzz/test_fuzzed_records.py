@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers import bert_sets, made_images, mutations, translation_sets
+from tests.helpers import mutations
+from tests.helpers.datasets import bert_sets, made_images, translation_sets
 from tests.helpers.fuzz_judge import few_and_many, judge
 from tfbigbatch.data.bert import manifest as bert_manifest
 from tfbigbatch.data.bert.dataset import BertRecords
@@ -103,7 +104,7 @@ def hold(records, bad):
     # Training goes on past them.
     arguments = {"batch_size": BATCH, "seed": 1, "first_step": 0, "last_step": 4}
     assert len(list(records.training_batches(tf.distribute.InputContext(), **arguments))) == 4
-    assert set(records.bad._numbers) == set(bad)
+    assert set(records.bad.numbers) == set(bad)
 
 
 def judge_sets(seeds, tmp_path, make):

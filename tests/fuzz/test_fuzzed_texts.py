@@ -8,7 +8,8 @@ import shutil
 import numpy as np
 import pytest
 
-from tests.helpers import bert_sets, mutations, translation_sets
+from tests.helpers import mutations
+from tests.helpers.datasets import bert_sets, translation_sets
 from tests.helpers.fuzz_judge import few_and_many, judge
 from tfbigbatch.data import tokenizer as wordpieces
 from tfbigbatch.data.bert import manifest as bert_manifest

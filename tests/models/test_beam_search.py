@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers import numpy_beam_search
-from tests.helpers.numpy_beam_search import MadeModel
+from tests.helpers.references import numpy_beam_search
+from tests.helpers.references.numpy_beam_search import MadeModel
 from tfbigbatch.models.beam_search import beam_search
 from tfbigbatch.models.greedy_search import greedy_search
 

@@ -21,7 +21,7 @@ from tests.helpers.keras_versions import (
 from tests.helpers.keras_versions import (
     OPTIMIZERS as CLASSES,
 )
-from tests.helpers.numpy_rules import lamb_run, lars_run
+from tests.helpers.references.numpy_rules import lamb_run, lars_run
 from tfbigbatch.keras_version import MODULES
 
 OPTIMIZERS = [

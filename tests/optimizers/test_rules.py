@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers.numpy_rules import lamb_run, lars_run
+from tests.helpers.references.numpy_rules import lamb_run, lars_run
 from tfbigbatch.optimizers import rules
 
 WEIGHT = [1.0, 2.0, 3.0, 4.0]

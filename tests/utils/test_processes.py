@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tests.helpers import image_sets
+from tests.helpers.datasets import image_sets
 from tests.helpers.fake_run import fake_run
 from tfbigbatch import experiment
 from tfbigbatch.utils.processes import Job, progress_bar, run_jobs, run_tasks

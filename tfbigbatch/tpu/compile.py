@@ -80,7 +80,7 @@ def _cost(text: str) -> dict[str, float]:
     """
     import jax
     from jax._src.lib import _jax
-    from jaxlib import _hlo  # type: ignore[attr-defined]
+    from jaxlib import _hlo
 
     costs = _jax.hlo_module_cost_analysis(jax.devices("cpu")[0].client, _hlo.hlo_module_from_text(text))
     return {"flops": costs["flops"], "bytes": costs["bytes accessed"]}
@@ -141,7 +141,7 @@ def _parsed(context: Any, program: bytes) -> Any:
         try:
             return ir.Module.parse(program)
         except Exception:  # ir.MLIRError is not public; it is the only sign of another StableHLO version.
-            from jax._src.lib.mlir.dialects import stablehlo  # type: ignore[attr-defined]
+            from jax._src.lib.mlir.dialects import stablehlo
 
             return stablehlo.deserialize_portable_artifact(context, program)
 

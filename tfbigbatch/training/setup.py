@@ -14,6 +14,7 @@ import tf_keras
 
 from tfbigbatch import scaling, tasks
 from tfbigbatch.errors import InputError
+from tfbigbatch.experiment.checks import check_fields
 from tfbigbatch.runs import run_directory
 from tfbigbatch.runs.metric import Metric
 from tfbigbatch.runs.metrics_log import MetricsLog
@@ -23,7 +24,6 @@ from tfbigbatch.training import phases as run_phases
 from tfbigbatch.training import strategy as strategies
 from tfbigbatch.training.build import compiled_model
 from tfbigbatch.training.checkpoints import CheckpointPart, Checkpoints
-from tfbigbatch.training.config_checks import check_fields
 from tfbigbatch.training.instruments import RunInstruments, check_instruments
 from tfbigbatch.training.mlperf import rules
 from tfbigbatch.training.mlperf.log import MLPerfLog

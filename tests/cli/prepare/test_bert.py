@@ -3,7 +3,7 @@ import subprocess
 import sys
 import time
 
-from tests.helpers import bert_sets
+from tests.helpers.datasets import bert_sets
 from tests.helpers.preloaded import ROOT, tfbigbatch
 from tfbigbatch.data.bert import manifest as bert_manifest
 

@@ -4,7 +4,7 @@ import subprocess
 import sys
 import time
 
-from tests.helpers.image_sets import BAD, CLASSES, encoded, files_of, write_folder
+from tests.helpers.datasets.image_sets import BAD, CLASSES, encoded, files_of, write_folder
 from tests.helpers.preloaded import ROOT, tfbigbatch
 from tfbigbatch.data.images import manifest as image_manifest
 

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.helpers import translation_sets
+from tests.helpers.datasets import translation_sets
 from tests.helpers.preloaded import tfbigbatch
 from tfbigbatch.data.translation import manifest
 

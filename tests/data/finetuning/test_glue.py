@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from tests.helpers import made_vocabulary
+from tests.helpers.datasets import made_vocabulary
 from tfbigbatch.data.finetuning import glue
 from tfbigbatch.tasks.scores.glue import TASKS as SCORED
 

@@ -8,7 +8,7 @@ import tarfile
 import numpy as np
 import pytest
 
-from tests.helpers import made_vocabulary
+from tests.helpers.datasets import made_vocabulary
 from tfbigbatch.data.finetuning import race
 
 # A folder of data sets, each in a folder of its name; tests that need one skip where it is absent.

@@ -6,7 +6,7 @@ import os
 import numpy as np
 import pytest
 
-from tests.helpers import made_squad, made_vocabulary
+from tests.helpers.datasets import made_squad, made_vocabulary
 from tfbigbatch.data.finetuning import squad
 from tfbigbatch.data.finetuning.squad import Question
 from tfbigbatch.data.tokenizer import Tokenizer, Vocabulary

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tests.helpers import made_vocabulary
+from tests.helpers.datasets import made_vocabulary
 from tfbigbatch.data.finetuning import text_pairs
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers import made_images
+from tests.helpers.datasets import made_images
 from tfbigbatch.data.images.dataset import ImageRecords
 
 COUNTS = (30, 7, 64, 26)

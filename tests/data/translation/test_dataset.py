@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers import translation_sets
+from tests.helpers.datasets import translation_sets
 from tfbigbatch.data.translation import fake
 from tfbigbatch.data.translation import manifest as translation_manifest
 from tfbigbatch.data.translation.dataset import TranslationRecords

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from tests.helpers import translation_sets
+from tests.helpers.datasets import translation_sets
 from tfbigbatch.data.translation import vocabulary as translation_vocabulary
 from tfbigbatch.data.translation.prepare import vocabulary
 from tfbigbatch.data.translation.vocabulary import BEGIN, END, PAD, Vocabulary, normalised

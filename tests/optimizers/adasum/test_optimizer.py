@@ -5,7 +5,6 @@ import pytest
 import tensorflow as tf
 
 from tests.conftest import mirrored
-from tests.helpers.adasum_in_numpy import tree
 from tests.helpers.keras_versions import (
     KERAS,
     KERAS_VERSIONS,
@@ -18,6 +17,7 @@ from tests.helpers.keras_versions import (
     tensor_variables,
 )
 from tests.helpers.keras_versions import variables as make_variables
+from tests.helpers.references.adasum_in_numpy import tree
 from tfbigbatch import optimizers
 
 both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)

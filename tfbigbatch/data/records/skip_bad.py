@@ -35,6 +35,11 @@ class BadRecords:
         """The number of bad records so far, each counted once."""
         return len(self._numbers)
 
+    @property
+    def numbers(self) -> list[int]:
+        """The bad records so far, by their numbers in the split, sorted."""
+        return sorted(self._numbers)
+
     def locate(self, number: int) -> tuple[str, int]:
         """(file, offset in bytes) of a record, by its number in the split."""
         file = int(np.searchsorted(self._ends, number, side="right"))

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers import bert_sets
-from tests.helpers.bert_sets import TOKENS, prepared
+from tests.helpers.datasets import bert_sets
+from tests.helpers.datasets.bert_sets import TOKENS, prepared
 from tfbigbatch.data.bert import manifest as bert_manifest
 from tfbigbatch.data.bert.dataset import BertRecords
 from tfbigbatch.data.bert.prepare import packing

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers import bert_sets
-from tests.helpers.bert_sets import TOKENS, plain, prepared
+from tests.helpers.datasets import bert_sets
+from tests.helpers.datasets.bert_sets import TOKENS, plain, prepared
 from tfbigbatch.data import tokenizer as wordpiece
 from tfbigbatch.data.bert import manifest as bert_manifest
 from tfbigbatch.data.bert.prepare import corpus, prepare, shards

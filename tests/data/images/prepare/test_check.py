@@ -7,7 +7,7 @@ import PIL.Image
 import pytest
 import tensorflow as tf
 
-from tests.helpers.image_sets import BAD, encoded, picture
+from tests.helpers.datasets.image_sets import BAD, encoded, picture
 from tfbigbatch.data.images.prepare import check
 
 PLAIN = encoded(quality=90)

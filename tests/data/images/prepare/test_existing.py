@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers.image_sets import CLASSES, encoded, picture
+from tests.helpers.datasets.image_sets import CLASSES, encoded, picture
 from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.images.prepare import prepare
 

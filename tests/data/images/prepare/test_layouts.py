@@ -6,7 +6,16 @@ import os
 import numpy as np
 import pytest
 
-from tests.helpers.image_sets import CLASSES, encoded, files_of, ilsvrc, picture, tar_of, tiny_imagenet, write_folder
+from tests.helpers.datasets.image_sets import (
+    CLASSES,
+    encoded,
+    files_of,
+    ilsvrc,
+    picture,
+    tar_of,
+    tiny_imagenet,
+    write_folder,
+)
 from tfbigbatch.data.images.prepare import layouts
 
 

@@ -13,7 +13,16 @@ import PIL.Image
 import pytest
 import tensorflow as tf
 
-from tests.helpers.image_sets import BAD, CLASSES, encoded, files_of, ilsvrc, picture, tiny_imagenet, write_folder
+from tests.helpers.datasets.image_sets import (
+    BAD,
+    CLASSES,
+    encoded,
+    files_of,
+    ilsvrc,
+    picture,
+    tiny_imagenet,
+    write_folder,
+)
 from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.images.prepare import conversion, prepare, tree
 from tfbigbatch.data.records.prepared_folder import PROGRESS

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers import translation_sets
-from tests.helpers.translation_sets import pair, prepared, sentence, write
+from tests.helpers.datasets import translation_sets
+from tests.helpers.datasets.translation_sets import pair, prepared, sentence, write
 from tfbigbatch.data.records import index
 from tfbigbatch.data.translation import manifest as translation_manifest
 from tfbigbatch.data.translation.prepare import prepare, shards, texts

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from tests.helpers import numpy_gnmt
+from tests.helpers.references import numpy_gnmt
 from tfbigbatch.models.gnmt.decoding import translate
 from tfbigbatch.models.gnmt.network import gnmt
 from tfbigbatch.tasks.losses import SmoothedTokenCrossEntropy

@@ -3,8 +3,8 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from tests.helpers import numpy_beam_search, numpy_gnmt
-from tests.models.test_gnmt_model import FIELDS, LENGTHS, SHALLOW, batch
+from tests.helpers.references import numpy_beam_search, numpy_gnmt
+from tests.models.gnmt.test_network import FIELDS, LENGTHS, SHALLOW, batch
 from tfbigbatch.models.gnmt.decoding import translate
 from tfbigbatch.models.gnmt.network import gnmt
 
