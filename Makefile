@@ -49,9 +49,10 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# A process for each of two cores; one that runs out of tests takes some of the other's.
+# A process for each of two cores, each with one thread for its kernels; one that runs out of tests takes some of the
+# other's.
 test: $(VENV)/.installed-parity
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	TF_NUM_INTRAOP_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-slow: $(VENV)/.installed-parity
 	$(BIN)/python -m pytest -m slow
