@@ -4,13 +4,14 @@ A file is executed: run only files that you trust.
 """
 
 from tfbigbatch.experiment.changes import differences, flat, override, unknown_field
-from tfbigbatch.experiment.fields import PHASE_FIELDS, PRECISIONS, completed, new, phases, shrink, tuned_recipe
+from tfbigbatch.experiment.fields import PHASE_FIELDS, PRECISIONS, Config, completed, new, phases, shrink, tuned_recipe
 from tfbigbatch.experiment.files import SHIPPED, call, choose, execute, find, load, shipped, variant_of
 
 __all__ = [
     "PHASE_FIELDS",
     "PRECISIONS",
     "SHIPPED",
+    "Config",
     "call",
     "choose",
     "completed",

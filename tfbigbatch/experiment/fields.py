@@ -13,6 +13,9 @@ from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.experiment.changes import unknown_field
 from tfbigbatch.experiment.files import first_and_last_line
 
+Config = ml_collections.ConfigDict
+"""The config of an experiment, as `new` gives it."""
+
 PRECISIONS = ("float32", "bfloat16", "float16")
 # Fields that may differ between the phases of a run; a name that ends in a dot means all fields in it.
 PHASE_FIELDS = (

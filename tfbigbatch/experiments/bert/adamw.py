@@ -11,7 +11,7 @@ Expected: SQuAD v1.1 F1 90.40 after fine-tuning (the paper's baseline). Not meas
 from tfbigbatch import experiment
 
 
-def get_config():
+def get_config() -> experiment.Config:
     config = experiment.variant_of(__file__, "lamb.py:512")
     config.optimizer = {
         "name": "adamw",

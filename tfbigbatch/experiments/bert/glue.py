@@ -12,7 +12,7 @@ Hardware: one GPU, minutes to an hour. Expected, in percent (the paper, table 1)
 from tfbigbatch import experiment
 
 
-def get_config():
+def get_config() -> experiment.Config:
     config = experiment.new("bert_glue", model="bert_base")
     config.batch_size = config.schedule.batch_size = 32
     config.duration = "3 epochs"

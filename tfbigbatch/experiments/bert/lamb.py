@@ -38,7 +38,7 @@ VARIANTS = {
 }
 
 
-def get_config(variant="512"):
+def get_config(variant: str = "512") -> experiment.Config:
     config = experiment.new("bert_pretraining", model="bert_large")
 
     config.batch_size = 512

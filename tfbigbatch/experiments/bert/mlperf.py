@@ -42,7 +42,7 @@ VARIANTS = {
 }
 
 
-def get_config(variant="256"):
+def get_config(variant: str = "256") -> experiment.Config:
     config = experiment.variant_of(__file__, "lamb.py:512")
     config.batch_size = config.schedule.batch_size = 256
     config.phases = ()

@@ -11,7 +11,7 @@ Expected: SQuAD v1.1 F1 90.9 after fine-tuning (theirs, five seeds). Not measure
 from tfbigbatch import experiment
 
 
-def get_config():
+def get_config() -> experiment.Config:
     config = experiment.variant_of(__file__, "lamb.py:512")
     config.schedule.rule = "none"
     config.schedule.decay = "polynomial"

@@ -11,7 +11,7 @@ Not measured here.
 from tfbigbatch import experiment
 
 
-def get_config():
+def get_config() -> experiment.Config:
     config = experiment.new("bert_race", model="bert_base")
     config.batch_size = config.schedule.batch_size = 32
     config.duration = "3 epochs"

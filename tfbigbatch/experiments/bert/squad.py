@@ -10,7 +10,7 @@ Hardware: one GPU, an hour. Expected: 80.8 exact match, 88.5 F1 (the paper, tabl
 from tfbigbatch import experiment
 
 
-def get_config():
+def get_config() -> experiment.Config:
     config = experiment.new("bert_squad", model="bert_base")
     config.batch_size = config.schedule.batch_size = 32
     config.duration = "3 epochs"

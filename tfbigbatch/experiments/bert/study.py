@@ -13,6 +13,7 @@ what they gave: docs/bert.md.
 """
 
 import keras
+import tensorflow as tf
 import tf_keras
 from official.modeling.optimization import lamb
 
@@ -58,7 +59,7 @@ class _Other(tf_keras.optimizers.Optimizer):
         self._learning_rate = self._build_learning_rate(learning_rate)
         self._arguments = (weight_decay, epsilon)
 
-    def get_config(self):
+    def get_config(self) -> experiment.Config:
         weight_decay, epsilon = self._arguments
         return {**super().get_config(), "weight_decay": weight_decay, "epsilon": epsilon}
 
@@ -66,7 +67,7 @@ class _Other(tf_keras.optimizers.Optimizer):
 class _Keras3Lamb(_Other):
     """It updates variables of its own Keras, which the network's then follow."""
 
-    def build(self, var_list):
+    def build(self, var_list: list[tf.Variable]) -> None:
         super().build(var_list)
         if hasattr(self, "_kept"):
             return
@@ -92,7 +93,7 @@ class _Keras3Lamb(_Other):
 class _TFModelsLamb(_Other):
     """It is of tf_keras' older kind of optimizers."""
 
-    def build(self, var_list):
+    def build(self, var_list: list[tf.Variable]) -> None:
         super().build(var_list)
         if hasattr(self, "_lamb"):
             return
@@ -119,7 +120,7 @@ optimizers.register("keras3_lamb", _Keras3Lamb)
 optimizers.register("tfm_lamb", _TFModelsLamb)
 
 
-def get_study():
+def get_study() -> study.Study:
     table = study.new("WikiText-2, a BERT of 2 x 64, 12 epochs")
     for name, rates in RATES.items():
         for rate in rates:

@@ -32,7 +32,7 @@ OPTIMIZERS = {
 }
 
 
-def get_study():
+def get_study() -> study.Study:
     table = study.new("WikiText-2, BERT-tiny, 4 workers of 8 sequences", target=0.1)
     for name, optimizer in OPTIMIZERS.items():
         for rate in RATES[name]:

@@ -18,7 +18,7 @@ LAMB = {"name": "lamb", "epsilon": 1e-6, "weight_decay": 0.01, "global_clipnorm"
 TASKS = {"SST-2": (64, "1 epochs", (0.002, 0.004)), "MRPC": (128, "3 epochs", (0.001, 0.002))}
 
 
-def get_study():
+def get_study() -> study.Study:
     table = study.new("GLUE, a BERT of 2 x 64")
     for task, (max_seq_length, duration, rates) in TASKS.items():
         for beginning, checkpoint in (("pretrained", PRETRAINED), ("random", "")):

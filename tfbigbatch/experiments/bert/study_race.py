@@ -20,7 +20,7 @@ RATE = 0.002
 TRAINED_ON = {"4,000 questions": (4000, "3 epochs"), "all questions": (0, "1 epochs")}
 
 
-def get_study():
+def get_study() -> study.Study:
     table = study.new("RACE, middle schools, BERT-tiny")
     for amount, (questions, duration) in TRAINED_ON.items():
         for beginning, checkpoint in (("pretrained", PRETRAINED), ("random", "")):

@@ -17,7 +17,7 @@ RATE = 0.001
 TRAINED_ARTICLES = 38
 
 
-def get_study():
+def get_study() -> study.Study:
     table = study.new("SQuAD's development articles, 38 and 10, a BERT of 2 x 64")
     for beginning, checkpoint in (("pretrained", PRETRAINED), ("random", "")):
         config = experiment.variant_of(__file__, "squad.py")

@@ -11,7 +11,7 @@ One CPU core. Expected: not known. Its rate is a guess; wikitext.py is the one t
 from tfbigbatch import experiment
 
 
-def get_config():
+def get_config() -> experiment.Config:
     config = experiment.new("bert_pretraining", model="bert_tiny")
     config.batch_size = 64
     config.duration = "10 epochs"

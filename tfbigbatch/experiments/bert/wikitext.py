@@ -42,7 +42,7 @@ VARIANTS = {
 }
 
 
-def get_config(variant="32"):
+def get_config(variant: str = "32") -> experiment.Config:
     config = experiment.variant_of(__file__, "tiny.py")
     config.model.update(dropout=0.0, attention_dropout=0.0)
     config.schedule.learning_rate = 0.005

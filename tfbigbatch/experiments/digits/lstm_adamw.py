@@ -9,7 +9,7 @@ Tuned at this batch over 10 rates x 2 warm-ups, seeds 100 to 102 (`tools/tune.py
 from tfbigbatch import experiment
 
 
-def get_config():
+def get_config() -> experiment.Config:
     config = experiment.variant_of(__file__, "lstm_small_batch.py")
     config.batch_size = 512
     config.optimizer = {"name": "adamw", "weight_decay": 0.01, "global_clipnorm": 1.0}

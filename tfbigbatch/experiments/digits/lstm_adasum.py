@@ -10,7 +10,7 @@ from tfbigbatch import experiment
 from tfbigbatch.studies import study
 
 
-def get_config():
+def get_config() -> experiment.Config:
     config = experiment.variant_of(__file__, "lstm_small_batch.py")
     config.steps_per_execution = 1
     return study.with_adasum(study.scaled(config, 256, "none"), 8)

@@ -9,7 +9,7 @@ The rule: You et al. 2019, arXiv:1901.08256. Nothing was tuned at this batch siz
 from tfbigbatch import experiment
 
 
-def get_config():
+def get_config() -> experiment.Config:
     config = experiment.variant_of(__file__, "lstm_small_batch.py")
     config.batch_size = 512
     config.schedule.rule = "legw"

@@ -8,7 +8,7 @@ Two CPU cores, about 5 seconds. Measured: see the table in README.md (`make resu
 from tfbigbatch import experiment
 
 
-def get_config():
+def get_config() -> experiment.Config:
     config = experiment.variant_of(__file__, "lstm_small_batch.py")
     config.batch_size = 512
     config.schedule.rule = "none"

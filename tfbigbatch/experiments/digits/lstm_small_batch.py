@@ -9,7 +9,7 @@ Tuned over 10 rates x 2 warm-ups, seeds 100 to 102 (`tools/tune.py`; results/tun
 from tfbigbatch import experiment
 
 
-def get_config():
+def get_config() -> experiment.Config:
     config = experiment.new("digits_lstm")
 
     config.model.hidden_units = 64

@@ -58,7 +58,7 @@ VARIANTS = {
 }
 
 
-def get_config(variant="512"):
+def get_config(variant: str = "512") -> experiment.Config:
     config = experiment.new("image_classification", model="alexnet")
 
     config.model.image_size = 227

@@ -28,7 +28,7 @@ VARIANTS = {
 }
 
 
-def get_config(variant="256"):
+def get_config(variant: str = "256") -> experiment.Config:
     config = experiment.new("image_classification", model="resnet50")
 
     config.batch_size = 256

@@ -21,7 +21,7 @@ VARIANTS = {
 }
 
 
-def get_config(variant="32k"):
+def get_config(variant: str = "32k") -> experiment.Config:
     config = experiment.new("image_classification", model="resnet50")
 
     config.model.label_smoothing = 0.1

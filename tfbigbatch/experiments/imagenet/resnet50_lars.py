@@ -74,7 +74,7 @@ VARIANTS = {
 }
 
 
-def get_config(variant="4k"):
+def get_config(variant: str = "4k") -> experiment.Config:
     config = experiment.new("image_classification", model="resnet50")
 
     config.model.label_smoothing = 0.1

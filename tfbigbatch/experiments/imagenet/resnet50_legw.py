@@ -29,7 +29,7 @@ VARIANTS = {
 }
 
 
-def get_config(variant="1k"):
+def get_config(variant: str = "1k") -> experiment.Config:
     config = experiment.new("image_classification", model="resnet50")
 
     config.model.label_smoothing = 0.1

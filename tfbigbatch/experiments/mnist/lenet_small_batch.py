@@ -10,7 +10,7 @@ Measured: 98.9% at rates of 0.02 and 0.04 (results/adasum/mnist_lenet_rates.md).
 from tfbigbatch import experiment
 
 
-def get_config():
+def get_config() -> experiment.Config:
     config = experiment.new("mnist_lenet")
 
     config.batch_size = 32

@@ -9,7 +9,7 @@ Two CPU cores, about 5 minutes. Measured: see results/mnist.md.
 from tfbigbatch import experiment
 
 
-def get_config():
+def get_config() -> experiment.Config:
     config = experiment.variant_of(__file__, "lstm_small_batch.py")
     config.batch_size = 8192
     config.schedule.rule = "legw"

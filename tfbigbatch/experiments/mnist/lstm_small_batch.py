@@ -12,7 +12,7 @@ hard clipping, dropout. So the choice has seen 8,192, on a seed that no table us
 from tfbigbatch import experiment
 
 
-def get_config():
+def get_config() -> experiment.Config:
     config = experiment.new("mnist_lstm")
 
     config.model.hidden_units = 128

@@ -29,7 +29,7 @@ NESTEROV = {"name": "momentum", "momentum": 0.9, "nesterov": True, "global_clipn
 ADAMW = {"name": "adamw", "weight_decay": 0.01, "global_clipnorm": 1.0}
 
 
-def get_study():
+def get_study() -> study.Study:
     table = study.new("MNIST-LSTM, 25 epochs", baseline="baseline", target=0.98)
     table.add("baseline", _base(128), seeds=(0, 1, 2), tuned="at 128")
     for batch_size, seeds in SEEDS.items():

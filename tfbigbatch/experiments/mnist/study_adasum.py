@@ -28,7 +28,7 @@ TUNED = {
 }
 
 
-def get_study():
+def get_study() -> study.Study:
     table = study.new("LeNet-5 on MNIST, 2 epochs, workers of batch 32", target=0.98)
     base = experiment.variant_of(__file__, "lenet_small_batch.py")
     for name, optimizer in OPTIMIZERS.items():

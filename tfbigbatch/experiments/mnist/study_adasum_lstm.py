@@ -29,7 +29,7 @@ OPTIMIZERS = {
 }
 
 
-def get_study():
+def get_study() -> study.Study:
     table = study.new("MNIST-LSTM, 2 epochs, 8 workers of batch 128", target=0.95)
     base = experiment.variant_of(__file__, "lstm_small_batch.py")
     base.duration = "2 epochs"

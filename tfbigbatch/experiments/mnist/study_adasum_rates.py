@@ -31,7 +31,7 @@ TRIALS = {
 }
 
 
-def get_study():
+def get_study() -> study.Study:
     table = study.new("LeNet-5 on MNIST, 2 epochs: rates for one worker and for 16")
     base = experiment.variant_of(__file__, "lenet_small_batch.py")
     for name, (optimizer, rates_of) in TRIALS.items():

@@ -35,7 +35,7 @@ BEST = {"LARS": 32.0, "LAMB": 0.04, "Nesterov": 0.8, "AdamW": 0.032}
 BEST_CLIP = 1.0
 
 
-def get_study():
+def get_study() -> study.Study:
     table = study.new("LeNet-5 on MNIST, 10 epochs", baseline="small batch", target=0.985)
     base = _base()
     table.add("small batch", base, seeds=SEEDS, tuned="at 32")

@@ -10,7 +10,7 @@ The data, of 4,000 pieces: docs/gnmt.md. Measured, three seeds: 37.2 BLEU on tes
 from tfbigbatch import experiment
 
 
-def get_config():
+def get_config() -> experiment.Config:
     config = experiment.new("gnmt")
 
     config.model.hidden_units = config.model.embedding_units = 192

@@ -27,7 +27,7 @@ MICRO_BATCH = 128
 SEEDS = (0, 1, 2)
 
 
-def get_study():
+def get_study() -> study.Study:
     table = study.new("Multi30k, a small GNMT, 12 epochs", baseline="baseline")
     adapted = {"optimizer": LAMB, "learning_rate": LAMB_RATE}
     table.add("baseline", _base(64), seeds=SEEDS, tuned="at 64")

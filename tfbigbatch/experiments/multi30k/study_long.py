@@ -12,7 +12,7 @@ from tfbigbatch import experiment
 from tfbigbatch.studies import study
 
 
-def get_study():
+def get_study() -> study.Study:
     table = study.new("Multi30k, a small GNMT, 30 epochs", baseline="baseline")
     config = experiment.variant_of(__file__, "gnmt_small_batch.py")
     config.duration = "30 epochs"

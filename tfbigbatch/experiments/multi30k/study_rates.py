@@ -20,7 +20,7 @@ SMALL = {
 NESTEROV_RATES = (0.1, 0.3, 1.0)
 
 
-def get_study():
+def get_study() -> study.Study:
     table = study.new("Multi30k, a small GNMT, 5 epochs: rates")
     config = experiment.variant_of(__file__, "gnmt_small_batch.py")
     config.duration = config.evaluate_every = "5 epochs"

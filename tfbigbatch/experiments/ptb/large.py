@@ -12,7 +12,7 @@ after 100 of the 73,000 updates, at 130 words a second, with --config.duration="
 from tfbigbatch import experiment
 
 
-def get_config():
+def get_config() -> experiment.Config:
     config = experiment.variant_of(__file__, "small.py")
 
     config.model.window = 35

@@ -36,7 +36,7 @@ VARIANTS = {
 }
 
 
-def get_config(variant="20"):
+def get_config(variant: str = "20") -> experiment.Config:
     config = experiment.new("lstm_language_model")
 
     config.model.window = 20

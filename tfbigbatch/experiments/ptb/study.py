@@ -18,7 +18,7 @@ BATCH_SIZES = (80, 320, 640)
 ADAMW = {"name": "adamw", "weight_decay": 0.0, "global_clipnorm": 0.25}
 
 
-def get_study():
+def get_study() -> study.Study:
     lamb = experiment.variant_of(__file__, "small.py:lamb")
     adapted = {"optimizer": lamb.optimizer, "learning_rate": lamb.schedule.learning_rate}
     table = study.new("PTB-small, 4 epochs", baseline="baseline")

@@ -13,7 +13,7 @@ from tfbigbatch.studies import study
 WARMUP_EPOCHS = 1 / 32  # at batch 20: an epoch at 640
 
 
-def get_study():
+def get_study() -> study.Study:
     table = study.new("PTB-small, 13 epochs")
     table.add("LEGW", study.scaled(_base(), 640, "legw", warmup_epochs=WARMUP_EPOCHS), tuned="at 20")
     adamw = _base()

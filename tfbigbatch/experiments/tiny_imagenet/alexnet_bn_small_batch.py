@@ -10,7 +10,7 @@ One CPU core, about 4 minutes for 25,000 images of 50 classes. Expected: 34.9% (
 from tfbigbatch import experiment
 
 
-def get_config():
+def get_config() -> experiment.Config:
     config = experiment.new("image_classification", model="alexnet_bn")
     config.model.image_size = 32
     config.model.stem = "5x5_stride2"

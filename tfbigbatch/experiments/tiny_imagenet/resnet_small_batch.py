@@ -10,7 +10,7 @@ One CPU core, about 10 minutes for 25,000 images of 50 classes. Expected: 44.0% 
 from tfbigbatch import experiment
 
 
-def get_config():
+def get_config() -> experiment.Config:
     config = experiment.new("image_classification", model="resnet18")
     config.model.image_size = 32
     config.model.width = 16

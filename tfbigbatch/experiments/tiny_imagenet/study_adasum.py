@@ -38,7 +38,7 @@ OPTIMIZERS = {
 }
 
 
-def get_study():
+def get_study() -> study.Study:
     table = study.new("tiny-imagenet, ResNet, 2 epochs, 8 workers of batch 64", target=0.15)
     for name, optimizer in OPTIMIZERS.items():
         for rate in RATES[name]:

@@ -28,7 +28,7 @@ LAMB = {"name": "lamb", "weight_decay": 0.05, **EXCLUDED}
 ADAMW = {"name": "adamw", "weight_decay": 0.05, **NOT_DECAYED}
 
 
-def get_study():
+def get_study() -> study.Study:
     table = study.new("tiny-imagenet, AlexNet-BN, 20 epochs", baseline="baseline")
     table.add("baseline", _base(128), seeds=(0,), tuned="at 128")
     for batch_size in BATCH_SIZES:

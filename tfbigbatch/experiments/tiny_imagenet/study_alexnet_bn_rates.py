@@ -27,7 +27,7 @@ LARGE = {
 }
 
 
-def get_study():
+def get_study() -> study.Study:
     table = study.new("tiny-imagenet, AlexNet-BN, 20 epochs: rates")
     small = experiment.variant_of(__file__, "alexnet_bn_small_batch.py")
     large = study.scaled(small, 2048, "legw", tuned_at=2048, warmup_epochs=LEGW_WARMUP_EPOCHS)

@@ -29,7 +29,7 @@ LAMB = {"name": "lamb", "weight_decay": 0.05, **EXCLUDED}
 ADAMW = {"name": "adamw", "weight_decay": 0.05, **NOT_DECAYED}
 
 
-def get_study():
+def get_study() -> study.Study:
     table = study.new("tiny-imagenet, ResNet, 60 epochs", baseline="baseline")
     table.add("baseline", _base(128), seeds=SEEDS, tuned="at 128")
     for batch_size in (512, TUNED_AT, 4096):

@@ -43,7 +43,7 @@ LARGE_LONG = {
 }
 
 
-def get_study():
+def get_study() -> study.Study:
     table = study.new("tiny-imagenet, ResNet: rates")
     small = experiment.variant_of(__file__, "resnet_small_batch.py")
     small.duration = "20 epochs"

@@ -54,7 +54,7 @@ VARIANTS = {
 }
 
 
-def get_config(variant="256"):
+def get_config(variant: str = "256") -> experiment.Config:
     config = experiment.new("gnmt")
 
     config.batch_size = config.schedule.batch_size = 256

@@ -49,7 +49,7 @@ VARIANTS = {
 }
 
 
-def get_config(variant="1k"):
+def get_config(variant: str = "1k") -> experiment.Config:
     # The model is MLPerf's: 1,024 units, 4 + 4 layers, dropout 0.2, label smoothing 0.1.
     config = experiment.new("gnmt")
 
