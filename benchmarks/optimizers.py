@@ -100,7 +100,7 @@ def _measure(names, repeats):
 
 
 def _first_calls(names):
-    """The first call's seconds and the memory of each baseline whose package is there, and who is left out."""
+    """First-call seconds and memory of each baseline that is installed, and the names of those that are not."""
     measured, left_out = {}, {}
     for name in names:
         print(f"{name}: first call ... ", end="", flush=True)

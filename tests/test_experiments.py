@@ -26,7 +26,7 @@ NAMES = experiment.shipped()
 
 
 def smokes():
-    """All experiments; of several with one model, whose optimizers and schedules differ, all but the first are slow."""
+    """All experiments; those with the network of an earlier one, and another optimizer or schedule, are slow."""
     seen = set()
     shrunk = {name: experiment.shrink(experiment.load(name)) for name in NAMES}
     # One phase takes half the time of two; a network with dropout has all the layers of one without.

@@ -101,7 +101,11 @@ def test_a_study_in_two_processes_is_stopped_and_goes_on(tmp_path):
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 42, err
-    assert out.count("stopped; it goes on") == 2 and "| stopped at" in out and "same command resumes" in out
+    assert (
+        out.count("stopped; it resumes from its checkpoint") == 2
+        and "| stopped at" in out
+        and "same command resumes" in out
+    )
     assert "0 of 1" in (tmp_path / "runs" / "report.md").read_text()
 
     again = tfbigbatch("study", *arguments, "--processes=2")

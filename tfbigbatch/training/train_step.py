@@ -141,6 +141,6 @@ class TrainingModel(tf_keras.Model):
 
     def checkpoint_parts(self) -> list[CheckpointPart]:
         """State in a checkpoint besides the network and the optimizer's variables."""
-        if isinstance(self.optimizer, HasReplicaState):
-            return [CheckpointPart(**self.optimizer.checkpointing())]
-        return []
+        # Empty where all replicas have the same state.
+        state = self.optimizer.checkpointing() if isinstance(self.optimizer, HasReplicaState) else {}
+        return [CheckpointPart(**state)] if state else []
