@@ -1,5 +1,9 @@
 """One table test over every registered optimizer, in both Kerases; one left out of the registry fails."""
 
+import inspect
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -7,6 +11,7 @@ import tensorflow as tf
 from tests.conftest import mirrored
 from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS, OPTIMIZERS, assert_same_weights, fitted, variables
 from tfbigbatch import optimizers
+from tfbigbatch.optimizers import registry
 
 ARGUMENTS = {
     "adamw": {"learning_rate": 0.05},
@@ -210,3 +215,48 @@ def test_weight_decay_leaves_out_what_it_is_told_to(keras_version, name, pattern
     changed = {name for name, one, other in zip(names, before, weights) if (one != other.numpy()).any()}
     # Beta is 0 at first, and stays so either way.
     assert changed == kept - {"beta"}
+
+
+def test_the_fields_of_an_optimizer_are_its_constructors_arguments_and_defaults():
+    for name in ARGUMENTS:
+        fields = registry.fields(name)
+        assert fields.pop("adasum") is None
+        constructed = {
+            argument: parameter.default
+            for argument, parameter in registry._parameters(registry._makers("tf_keras")[name]).items()
+        }
+        constructed.pop("name")
+        if name == "momentum":
+            constructed["momentum"] = 0.9
+        if name not in OURS:
+            assert fields.pop("exclude_from_weight_decay") is None
+        assert fields == constructed
+        # Every default passes its own check.
+        registry.check_fields(name, fields)
+
+
+def test_the_fields_of_a_users_own_optimizer():
+    def mine(learning_rate, strength=2.0):
+        raise NotImplementedError
+
+    optimizers.register("fields_of_mine", mine)
+    try:
+        fields = registry.fields("fields_of_mine")
+        assert fields.pop("learning_rate") is inspect.Parameter.empty
+        assert fields == {"strength": 2.0, "adasum": None, "exclude_from_weight_decay": None}
+        registry.check_fields("fields_of_mine", {"strength": "any"})
+        with pytest.raises(ValueError, match="takes no argument 'strenth'. Did you mean 'strength'"):
+            registry.check_fields("fields_of_mine", {"strenth": 1.0})
+    finally:
+        del registry._registered["fields_of_mine"]
+
+
+def test_fields_are_read_without_tensorflow():
+    script = (
+        "import sys\nfrom tfbigbatch.optimizers import registry\nregistry.fields('lamb'), registry.fields('adamw')\n"
+        "try: registry.check_fields('lamb', {'beta_1': 1.0})\n"
+        "except ValueError as error: print(error)\n"
+        "assert not {'tensorflow', 'keras', 'tf_keras'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "optimizer 'lamb': beta_1=1.0 is out of range" in done.stdout

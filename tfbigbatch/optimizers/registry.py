@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tfbigbatch import keras_version
 from tfbigbatch.errors import InputError, nearest
+from tfbigbatch.optimizers import arguments as argument_tables
 from tfbigbatch.optimizers import exclusions
 
 _BUILT_IN = ("adamw", "lamb", "lars", "momentum")
@@ -53,19 +54,74 @@ def register(name: str, maker: Callable[..., Any]) -> None:
     _registered[name] = maker
 
 
+def fields(name: str) -> dict[str, Any]:
+    """The arguments that `get` takes for a registered name, with their defaults; imports no TensorFlow for our names.
+
+    Args:
+      name: a registered name.
+
+    Returns:
+      Dictionary of argument to default, in the constructor's order, with 'adasum' at the end. The default of an
+      argument that must be given is `inspect.Parameter.empty`.
+
+    Raises:
+      ValueError: the name is unknown; the message has the nearest valid one.
+    """
+    _check_name(name, names())
+    if name.lower() in argument_tables.TABLES:
+        table = argument_tables.TABLES[name.lower()]
+        return {**{argument: entry.default for argument, entry in table.items()}, _ADASUM: None}
+    defaults = {argument: each.default for argument, each in _parameters(_registered[name.lower()]).items()}
+    defaults.pop("name", None)
+    return {**defaults, _EXCLUDE: defaults.get(_EXCLUDE), _ADASUM: None}
+
+
+def check_fields(name: str, arguments: Mapping[str, Any]) -> None:
+    """Checks the names and values of arguments for `get` without making the optimizer: needs no TensorFlow.
+
+    Args:
+      name: a registered name.
+      arguments: dictionary of argument to value. Values are checked for the optimizers of this package and Keras'.
+
+    Raises:
+      ValueError: the name, or an argument's name, is unknown, or a value cannot be used.
+    """
+    known = fields(name)
+    table = argument_tables.TABLES.get(name.lower(), {})
+    for argument, value in arguments.items():
+        if argument not in known:
+            raise InputError(f"optimizer {name!r} takes no argument {argument!r}. {nearest(argument, known)}")
+        if argument in table:
+            try:
+                table[argument].check(f"optimizer {name!r}", argument, value)
+            except ValueError as error:
+                raise InputError(str(error)) from None
+
+
+def _check_name(name: Any, known: Iterable[str]) -> None:
+    if not isinstance(name, str) or name.lower() not in known:
+        raise InputError(f"optimizer {name!r} is unknown. {nearest(name, known)}")
+
+
 def accepted_arguments(maker: Callable[..., Any]) -> set[str]:
     """The keyword arguments that a registered optimizer's constructor takes, its bases' included."""
+    return set(_parameters(maker))
+
+
+def _parameters(maker: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     if not isinstance(maker, type):
-        return set(inspect.signature(maker).parameters)
-    accepted: set[str] = set()
+        return dict(inspect.signature(maker).parameters)
+    found: dict[str, inspect.Parameter] = {}
     for cls in maker.__mro__:
         if "__init__" in vars(cls):
             parameters = inspect.signature(vars(cls)["__init__"]).parameters.values()
-            accepted.update(p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
-            if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+            for each in parameters:
+                if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY):
+                    found.setdefault(each.name, each)
+            if not any(each.kind is each.VAR_KEYWORD for each in parameters):
                 break
     # `rule`: given by LARS and LAMB themselves.
-    return accepted - {"self", "mesh", "rule"}
+    return {name: each for name, each in found.items() if name not in ("self", "mesh", "rule")}
 
 
 def get(name_or_config: Any, keras: str | None = None, **arguments: Any) -> Any:
@@ -93,8 +149,7 @@ def get(name_or_config: Any, keras: str | None = None, **arguments: Any) -> Any:
         arguments = {**name_or_config, **arguments}
         name_or_config = arguments.pop("name", None)
     name = name_or_config.lower() if isinstance(name_or_config, str) else name_or_config
-    if name not in makers:
-        raise InputError(f"optimizer {name_or_config!r} is unknown. {nearest(name_or_config, makers)}")
+    _check_name(name, makers)
     wrap = arguments.pop(_ADASUM, None)
     accepted = accepted_arguments(makers[name])
     excluded = arguments.pop(_EXCLUDE, None) if _EXCLUDE not in accepted else None
