@@ -92,14 +92,18 @@ def _run(options: RunOptions, rollbacks: Rollbacks) -> dict[str, Any]:
     """One attempt of `run`, until it ends or diverges."""
     # Here, so that `tfbigbatch train --help` does without TensorFlow.
     from tfbigbatch.training import setup
-    from tfbigbatch.training.trainer import Trainer, shown_metrics
+    from tfbigbatch.training.trainer import Trainer, shown_best, shown_metrics
 
     machine = setup.prepare_machine(options)
     directory = setup.check_directory(options, machine)
     if directory.is_finished and options.trains:
         status = directory.status
         shown = shown_metrics(status, options.config.evaluate_on)
-        machine.say(f"{options.model_dir} holds a finished run ({status['step']:,} steps); nothing to do. {shown}")
+        best = shown_best(status, options.config.evaluate_on)
+        machine.say(
+            f"{options.model_dir} holds a finished run ({status['step']:,} steps); nothing to do. {shown}"
+            + (f"  best: {best}" if best else "")
+        )
         return status
     plan = setup.make_plan(options, machine, directory, rollbacks)
     model = setup.build_model(options, machine, directory, plan)

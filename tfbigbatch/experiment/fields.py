@@ -114,6 +114,8 @@ _RUN: dict[str, Any] = {
     "checkpoint_every": "1 epochs",
     "log_every": "10 steps",
     "keep_checkpoints": 2,
+    # Also keep the checkpoint with the best target metric, in the run directory's folder `best`.
+    "keep_best": True,
     # From earlier versions, without effect: checkpoints are written in the foreground.
     "asynchronous_saving": False,
     # Histograms of the weights in TensorBoard, at each evaluation.

@@ -9,7 +9,7 @@ import ml_collections
 
 # The results of a step stay the same, except for rounding.
 _SPLITS = ("accumulation_steps", "simulated_replicas")
-_SAVING = ("asynchronous_saving", "keep_checkpoints")
+_SAVING = ("asynchronous_saving", "keep_checkpoints", "keep_best")
 
 
 def may_change(config: ml_collections.ConfigDict, mode: str = "train_and_eval") -> tuple[str, ...]:

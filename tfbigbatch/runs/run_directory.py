@@ -1,7 +1,7 @@
 """The run directory: the files of one run, which other tools read too.
 
-config.json, status.json, metrics.jsonl, checkpoints/, and TensorBoard's train/ and eval/. Some tasks add files that are
-needed to use the trained model, and translations/.
+config.json, status.json, metrics.jsonl, checkpoints/, best/, and TensorBoard's train/ and eval/. Some tasks add files
+that are needed to use the trained model, and translations/.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ _STATUS_TYPES: dict[str, Any] = {
     "seconds": (int, float),
     "metrics": dict,
     "reason": str,
+    "best": dict,
 }
 
 
@@ -122,6 +123,7 @@ class RunDirectory:
         self.path = path
         self.is_chief = is_chief
         self.checkpoints = os.path.join(path, "checkpoints")
+        self.best = os.path.join(path, "best")
         self.metrics = os.path.join(path, "metrics.jsonl")
         self.translations = os.path.join(path, "translations")
         self._config = os.path.join(path, "config.json")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -90,6 +92,15 @@ class Checkpoints:
         path = self.latest()
         return None if path is None else checkpoint_files.step_of(path)
 
+    def steps(self) -> list[int]:
+        """The steps of the checkpoints, newest first."""
+        return [checkpoint_files.step_of(path) for path in checkpoint_files.paths(self._directory)]
+
+    def path_of(self, step: int) -> str | None:
+        """The path of the checkpoint of a step, or None."""
+        found = {checkpoint_files.step_of(path): path for path in checkpoint_files.paths(self._directory)}
+        return found.get(step)
+
     def restore(self) -> int | None:
         """Restores the newest checkpoint that is whole and returns its step, or None where there is none.
 
@@ -142,11 +153,7 @@ class Checkpoints:
           RuntimeError: a variable is not finite; earlier checkpoints are kept.
           ValueError: the files cannot be written; earlier checkpoints are kept.
         """
-        if not self._is_finite():
-            raise DivergedError(f"the weights are not finite at step {step}.")
-        self._heartbeat(f"the beginning of the checkpoint of step {step:,}")
-        for part in self._parts:
-            part.before_save()
+        self._before_save(step)
         # Made at the first save: by then `restore` has put the list of checkpoints right, which the manager reads.
         self._manager = self._manager or tf.train.CheckpointManager(
             self._checkpoint,
@@ -154,14 +161,28 @@ class Checkpoints:
             max_to_keep=self._keep,
             checkpoint_name=checkpoint_files.NAME,
         )
-        try:
+        with _saving_errors(step, self._directory):
             self._manager.save(checkpoint_number=step)
-        except (tf.errors.OpError, OSError) as error:
-            raise InputError(
-                f"the checkpoint of step {step} cannot be written under {self._directory}: {_first_line(error)} "
-                "The checkpoints before it are whole; free or extend the disk and run the same command again."
-            ) from None
         self._barrier()
+
+    def save_in(self, folder: str, step: int) -> None:
+        """Saves the state after `step` into another folder, which this object does not manage; see `save`."""
+        self._before_save(step)
+        # Checkpoints of the manager have this count, and `restore` expects it.
+        _ = self._checkpoint.save_counter
+        scratch = self._scratch and os.path.join(self._scratch, os.path.basename(folder))
+        with _saving_errors(step, folder):
+            self._checkpoint.write(os.path.join(scratch or folder, f"{checkpoint_files.NAME}-{step}"))
+        self._barrier()
+        if scratch:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    def _before_save(self, step: int) -> None:
+        if not self._is_finite():
+            raise DivergedError(f"the weights are not finite at step {step}.")
+        self._heartbeat(f"the beginning of the checkpoint of step {step:,}")
+        for part in self._parts:
+            part.before_save()
 
     def close(self) -> None:
         """Removes the files of a worker other than the chief."""
@@ -199,6 +220,17 @@ def _random_generators(network: tf_keras.Model) -> list[tf.random.Generator]:
             if source._generator is not None:
                 generators.append(source._generator)
     return generators
+
+
+@contextlib.contextmanager
+def _saving_errors(step: int, folder: str) -> Iterator[None]:
+    try:
+        yield
+    except (tf.errors.OpError, OSError) as error:
+        raise InputError(
+            f"the checkpoint of step {step} cannot be written under {folder}: {_first_line(error)} "
+            "The checkpoints before it are whole; free or extend the disk and run the same command again."
+        ) from None
 
 
 def _first_line(error: Exception) -> str:

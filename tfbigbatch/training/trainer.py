@@ -13,6 +13,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.errors import DivergedError, Preempted
+from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import DIVERGED, DONE, PREEMPTED, RUNNING
 from tfbigbatch.training import callbacks as run_callbacks
 from tfbigbatch.training import phases as run_phases
@@ -56,6 +57,14 @@ class Trainer:
         self._evaluates = self.options.mode == "train_and_eval"
         self._last_step = self.plan.last_step
         self._started = time.perf_counter()
+        self._best = run_callbacks.KeepBest(
+            self.start.checkpoints,
+            self.directory.files.best,
+            self.plan.target,
+            agree=self.machine.agree,
+            is_chief=self.machine.is_chief,
+            kept=functools.partial(self._write_status, RUNNING),
+        )
 
     def evaluate(self) -> Status:
         """Evaluates the restored checkpoint and changes nothing on disk."""
@@ -85,6 +94,8 @@ class Trainer:
                 if owed:
                     self._stop.step = self.start.step
                     self._evaluation.make_up(self._network, self.start.step)
+                    if self._config.keep_best:
+                        self._best.consider(self.start.step, self._evaluation.latest)
                 self._fit(phase)
         except DivergedError as error:
             self._diverged(error)
@@ -106,6 +117,7 @@ class Trainer:
         files.open(self._config.to_dict(), devices, {"signature": signature} if signature else None)
         files.keep(self.plan.task.run_files)
         self.model.log.resume(self.start.step)
+        self._best.resume(self.start.step, read_rows(files.metrics))
         self._started = time.perf_counter()
         if self.plan.mlperf:
             first = self.plan.phases[0]
@@ -171,6 +183,8 @@ class Trainer:
         shown = shown_metrics(result, self._config.evaluate_on)
         reached = ", stopped at its target" if evaluation.reached else ""
         self.machine.say(f"done       {step:,} steps in {result['seconds']:.1f} s{reached}. {shown}")
+        if self._best.best:
+            self.machine.say(f"best       {shown_best(result, self._config.evaluate_on)}: {self._best.path()}")
         if not self.options.use_fake_data:
             self.machine.say(f"look       tensorboard --host=localhost --logdir={self.options.model_dir}")
         return result
@@ -218,6 +232,7 @@ class Trainer:
         self, phase: Phase, of_run: Sequence[tf_keras.callbacks.Callback]
     ) -> list[tf_keras.callbacks.Callback]:
         """The callbacks of a phase, in the order that they are called in."""
+        self._best.evaluation = self._evaluation
         for callback in of_run:
             if isinstance(callback, run_callbacks.Progress):
                 callback.evaluation = self._evaluation
@@ -241,6 +256,7 @@ class Trainer:
                 last_step=phase.last_step,
                 saved=functools.partial(self._write_status, RUNNING),
             ),
+            *([self._best] if self._evaluates and self._config.keep_best else []),
             *of_run,
             self._stop,
             self._heartbeat,
@@ -251,6 +267,8 @@ class Trainer:
     def _write_status(self, name: str, step: int, **fields: Any) -> Status:
         seconds = self.start.seconds + time.perf_counter() - self._started
         content = {"step": step, "total_steps": self.plan.total_steps, "seconds": round(seconds, 3), **fields}
+        if self._best.best:
+            content["best"] = {"metric": self.plan.target.name, **dataclasses.asdict(self._best.best)}
         self.model.log.flush()
         self.directory.files.write_status(name, **content)
         return {"status": name, **content}
@@ -259,3 +277,9 @@ class Trainer:
 def shown_metrics(result: Mapping[str, Any], split: str) -> str:
     """The metrics of a status in words: 'test accuracy 0.9812'."""
     return "  ".join(f"{split} {name} {value:.4f}" for name, value in result.get("metrics", {}).items())
+
+
+def shown_best(result: Mapping[str, Any], split: str) -> str:
+    """The best evaluation of a status in words: 'test accuracy 0.9812 at step 360'; empty where none is kept."""
+    best = result.get("best")
+    return f"{split} {best['metric']} {best['value']:.4f} at step {best['step']:,}" if best else ""

@@ -1,5 +1,6 @@
 """Keras callbacks of a run. They work in any `fit`, and count optimizer steps."""
 
+from tfbigbatch.training.callbacks.best import KeepBest
 from tfbigbatch.training.callbacks.checks import Checks
 from tfbigbatch.training.callbacks.evaluation import Evaluation
 from tfbigbatch.training.callbacks.heartbeat import Heartbeat
@@ -14,6 +15,7 @@ __all__ = [
     "Checks",
     "Evaluation",
     "Heartbeat",
+    "KeepBest",
     "Profile",
     "Progress",
     "SaveCheckpoints",

@@ -26,6 +26,7 @@ class Evaluation(StepCallback):
 
     Attributes:
       latest: the metrics of the latest evaluation; {} before the first.
+      latest_step: the step of the latest evaluation that was logged; None before the first.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Evaluation(StepCallback):
         self._is_enough = is_enough
         self._mlperf = mlperf
         self.latest: Metrics = {}
+        self.latest_step: int | None = None
 
     @property
     def reached(self) -> bool:
@@ -83,5 +85,6 @@ class Evaluation(StepCallback):
             run_ends = self.reached or self.step >= self._last_step
             self._mlperf.evaluation_ends(self.step, self.latest, run_ends)
         self._log.write("eval", self.step, self.latest)
+        self.latest_step = self.step
         if self._histograms:
             self._log.write_histograms(self.step, self.model.trainable_variables)

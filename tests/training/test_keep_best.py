@@ -1,0 +1,99 @@
+"""The best checkpoint of a run: kept, resumed after a kill, and left after a rollback."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfbigbatch import train
+from tfbigbatch.runs import best_checkpoint
+from tfbigbatch.training import trainer
+from tfbigbatch.training.callbacks.base import steps_done
+
+ACCURACY = {4: 0.5, 8: 0.7, 12: 0.6, 16: 0.9, 20: 0.8, 24: 0.9}
+
+
+@pytest.fixture
+def accuracies(monkeypatch):
+    """Replaces the evaluation: accuracy by step, from the dictionary it returns; a missing step kills the run."""
+    values = dict(ACCURACY)
+
+    def evaluate(network, *unused, **fields):
+        step = steps_done(network.optimizer)
+        if step not in values:
+            raise KeyboardInterrupt
+        return {"accuracy": values[step]}
+
+    monkeypatch.setattr(trainer, "evaluate", evaluate)
+    return values
+
+
+def variables(path):
+    """All values in a checkpoint by name; how many saves there were does not count."""
+    reader = tf.train.load_checkpoint(str(path))
+    dtypes = reader.get_variable_to_dtype_map()
+    return {
+        name: reader.get_tensor(name)
+        for name, dtype in dtypes.items()
+        if ".ATTRIBUTES" in name and "save_counter" not in name and dtype != tf.string
+    }
+
+
+def test_killed_after_its_best_the_run_has_the_same_best(tmp_path, quick_config, accuracies, capsys):
+    fields = {"evaluate_every": "4 steps", "checkpoint_every": "12 steps", "optimizer": {"name": "lamb"}}
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    result = train.run(quick_config(**fields), model_dir=str(whole))
+    assert result["best"] == {"metric": "accuracy", "step": 16, "value": 0.9}
+    assert json.loads((whole / "status.json").read_text())["best"] == result["best"]
+    assert f"best       test accuracy 0.9000 at step 16: {whole}/best/step-16" in capsys.readouterr().out
+    # Step 8 is the best up to the checkpoint of step 12, which is still there.
+    assert best_checkpoint.steps(str(whole / "best")) == [16, 8]
+    # It has all that the checkpoints in the other folder have.
+    assert variables(whole / "best" / "step-16").keys() == variables(whole / "checkpoints" / "step-24").keys()
+
+    del accuracies[20]
+    with pytest.raises(KeyboardInterrupt):
+        train.run(quick_config(**fields), model_dir=str(parts))
+    assert best_checkpoint.steps(str(parts / "best")) == [16, 8]
+    accuracies.update({16: 0.65, 20: 0.8})
+    # The best after the checkpoint of step 12, where the run resumes, does not count any more.
+    result = train.run(quick_config(**fields), model_dir=str(parts), stop_after=17)
+    assert result["best"]["step"] == 8 and best_checkpoint.steps(str(parts / "best")) == [8]
+    result = train.run(quick_config(**fields), model_dir=str(parts))
+    assert result["best"]["step"] == 24
+    assert os.path.samefile(parts / "best" / "step-24.index", parts / "checkpoints" / "step-24.index")
+    one, two = variables(whole / "best" / "step-8"), variables(parts / "best" / "step-8")
+    for name in one:
+        np.testing.assert_array_equal(one[name], two[name], err_msg=name)
+
+
+@pytest.mark.slow
+def test_after_a_rollback_the_best_is_of_the_steps_that_count(tmp_path, quick_config, monkeypatch):
+    evaluated = []
+
+    def evaluate(network, *unused, **fields):
+        step = steps_done(network.optimizer)
+        evaluated.append(step)
+        if evaluated.count(20) == 1 and step == 20:
+            first = network.network.trainable_variables[0]
+            first.assign(first * np.nan)
+        # Before the rollback step 16 was better.
+        return {"accuracy": 0.99 if evaluated.count(16) == 1 and step == 16 else ACCURACY[step]}
+
+    monkeypatch.setattr(trainer, "evaluate", evaluate)
+    fields = {"evaluate_every": "4 steps", "checkpoint_every": "12 steps", "divergence__rollbacks": 1}
+    result = train.run(quick_config(**fields), model_dir=str(tmp_path))
+    assert os.path.exists(tmp_path / "rollbacks.json") and evaluated.count(16) == 2
+    assert result["best"] == {"metric": "accuracy", "step": 16, "value": 0.9}
+
+
+@pytest.mark.slow
+def test_it_may_be_turned_off_and_on(tmp_path, quick_config, accuracies):
+    fields = {"evaluate_every": "4 steps", "checkpoint_every": "12 steps"}
+    off = train.run(quick_config(keep_best=False, **fields), model_dir=str(tmp_path), stop_after=13)
+    assert "best" not in off and not (tmp_path / "best").exists()
+    # Step 12 is on disk, and was not the best: step 8 is not.
+    on = train.run(quick_config(**fields), model_dir=str(tmp_path))
+    assert on["best"]["step"] == 16 and best_checkpoint.steps(str(tmp_path / "best")) == [16]
