@@ -85,6 +85,24 @@ class Task:
         del model
         return {}
 
+    @classmethod
+    def quick_model(cls, model: Mapping[str, Any]) -> dict[str, Any]:
+        """Fields that a quick run changes, for a model of the same kind that two CPU cores train in minutes."""
+        del model
+        return {}
+
+    @classmethod
+    def quick_data(cls, data: Mapping[str, Any], data_dir: str | None) -> dict[str, Any]:
+        """Fields of the data that a quick run changes, such as those that cost most time."""
+        del data, data_dir
+        return {}
+
+    @classmethod
+    def quick_examples(cls, model: Mapping[str, Any]) -> int:
+        """Examples that two CPU cores train in a minute or two, of the model that `quick_model` makes small."""
+        del model
+        return 10_000
+
     def held_out(self, split: str) -> Dataset:
         """The held-out split with this name, one of `evaluates_on`.
 

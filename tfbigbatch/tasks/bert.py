@@ -10,6 +10,8 @@ import tf_keras
 from tfbigbatch.models import bert, bert_checkpoints
 from tfbigbatch.tasks.base import Task
 
+_QUICK = {"layers": 2, "hidden_units": 128, "heads": 2, "inner_units": 512}
+
 
 class BertTask(Task):
     """A task of a BERT model, which may start from a checkpoint (`model.init_checkpoint`; see `bert_checkpoints.read`).
@@ -30,6 +32,17 @@ class BertTask(Task):
     def smoke_model(cls, model: Mapping[str, Any]) -> dict[str, Any]:
         sizes = {"layers": 1, "hidden_units": 8, "heads": 2, "inner_units": 16, "max_positions": 64}
         return {"name": "bert_tiny", **sizes, "init_checkpoint": ""}
+
+    @classmethod
+    def quick_model(cls, model: Mapping[str, Any]) -> dict[str, Any]:
+        if model["init_checkpoint"]:
+            return {}  # Its sizes are those of the checkpoint.
+        return {field: min(model[field], size) for field, size in _QUICK.items()}
+
+    @classmethod
+    def quick_examples(cls, model: Mapping[str, Any]) -> int:
+        weights = model["layers"] * model["hidden_units"] * (4 * model["hidden_units"] + 2 * model["inner_units"])
+        return max(64, min(8_000, 3_000_000_000 // weights))
 
     def __init__(
         self, *, model: Mapping[str, Any], data: Mapping[str, Any], data_dir: str | None, use_fake_data: bool

@@ -66,6 +66,23 @@ class Gnmt(Task):
     def smoke_model(cls, model: Mapping[str, Any]) -> dict[str, Any]:
         return {"hidden_units": 8, "embedding_units": 8, "encoder_layers": 3, "decoder_layers": 3}
 
+    @classmethod
+    def quick_model(cls, model: Mapping[str, Any]) -> dict[str, Any]:
+        most = {"hidden_units": 128, "embedding_units": 128, "encoder_layers": 1, "decoder_layers": 2}
+        return {field: min(model[field], size) for field, size in most.items()}
+
+    @classmethod
+    def quick_data(cls, data: Mapping[str, Any], data_dir: str | None) -> dict[str, Any]:
+        # Each shape is traced by itself; a network of a few minutes ends few sentences, so that a search is long.
+        return {
+            field: min(data[field], size)
+            for field, size in {"most_shapes": 2, "beam_size": 2, "max_decoded": 40}.items()
+        }
+
+    @classmethod
+    def quick_examples(cls, model: Mapping[str, Any]) -> int:
+        return 30_000
+
     def __init__(
         self, *, model: Mapping[str, Any], data: Mapping[str, Any], data_dir: str | None, use_fake_data: bool
     ) -> None:

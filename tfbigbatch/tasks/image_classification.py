@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -45,6 +46,18 @@ class ImageClassification(Task):
             return {**tiny, "fc_units": 8}
         # One block in each stage: fifty layers take a minute to trace.
         return {**tiny, "name": model["name"].replace("resnet50", "resnet14")}
+
+    @classmethod
+    def quick_model(cls, model: Mapping[str, Any]) -> dict[str, Any]:
+        # Tracing fifty layers takes longer than the run.
+        name = re.sub("^resnet(50|101|152)(?=_|$)", "resnet14", model["name"])
+        # AlexNet's stem and poolings leave nothing of less than 67 pixels.
+        most = {"image_size": 67 if "fc_units" in model else 64, "width": 32, "fc_units": 256, "depth": 20}
+        return {"name": name, **{field: min(model[field], size) for field, size in most.items() if field in model}}
+
+    @classmethod
+    def quick_examples(cls, model: Mapping[str, Any]) -> int:
+        return 5_000
 
     def __init__(
         self, *, model: Mapping[str, Any], data: Mapping[str, Any], data_dir: str | None, use_fake_data: bool

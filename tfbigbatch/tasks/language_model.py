@@ -59,6 +59,15 @@ class LSTMLanguageModel(Task):
     def smoke_model(cls, model: Mapping[str, Any]) -> dict[str, Any]:
         return {"window": 4, "hidden_units": 4, "embedding_units": 3}
 
+    @classmethod
+    def quick_model(cls, model: Mapping[str, Any]) -> dict[str, Any]:
+        most = {"window": 20, "hidden_units": 200, "embedding_units": 200}
+        return {field: min(model[field], size) for field, size in most.items()}
+
+    @classmethod
+    def quick_examples(cls, model: Mapping[str, Any]) -> int:
+        return 20_000
+
     def network(self) -> tf_keras.Model:
         """The Keras model, from tokens and states to logits and states."""
         return lstm_language_model.lstm_language_model(vocabulary_size=self._vocabulary_size, **self._model)

@@ -38,6 +38,10 @@ class SmallImageClassification(Task):
         }
         self.train, self.test = fake.train_and_test(images) if use_fake_data else images.load(data_dir)
 
+    @classmethod
+    def quick_examples(cls, model: Mapping[str, Any]) -> int:
+        return 100_000
+
     def loss(self) -> tf_keras.losses.Loss:
         return classification_loss()
 

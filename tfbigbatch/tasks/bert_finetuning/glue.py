@@ -5,6 +5,7 @@ The data is GLUE's folder, with a folder for each task; `data.task` names one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,10 @@ class BertGlue(FineTuning):
     head_defaults = {"pooling": "first"}
     data_defaults = {"task": "SST-2", "vocab_file": "", "lower_case": True, "max_seq_length": 128}
     evaluates_on = ("dev", "dev_mismatched")
+
+    @classmethod
+    def quick_data(cls, data: Mapping[str, Any], data_dir: str | None) -> dict[str, Any]:
+        return {"max_seq_length": min(data["max_seq_length"], 128)}
 
     def read_examples(self, data_dir: str | None, use_fake_data: bool) -> None:
         name = self._data["task"]

@@ -5,6 +5,7 @@ The data is RACE's folder or tar file; see `race.read`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,13 @@ class BertRace(FineTuning):
     target = "all"
     evaluates_on = ("dev", "test")
     data_signature = f"{len(race.OPTIONS)} answers a question"
+
+    @classmethod
+    def quick_data(cls, data: Mapping[str, Any], data_dir: str | None) -> dict[str, Any]:
+        return {
+            "max_seq_length": min(data["max_seq_length"], 128),
+            "train_questions": min(data["train_questions"] or 1_000, 1_000),
+        }
 
     def read_examples(self, data_dir: str | None, use_fake_data: bool) -> None:
         if use_fake_data:

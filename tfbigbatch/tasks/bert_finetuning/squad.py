@@ -6,6 +6,7 @@ The data is a folder with the JSON files `data.train_file` and `data.evaluation_
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,10 @@ class BertSquad(FineTuning):
     }
     target = "f1"
     evaluates_on = ("dev",)
+
+    @classmethod
+    def quick_data(cls, data: Mapping[str, Any], data_dir: str | None) -> dict[str, Any]:
+        return {"max_seq_length": min(data["max_seq_length"], 128)}
 
     def read_examples(self, data_dir: str | None, use_fake_data: bool) -> None:
         data = self._data

@@ -1,0 +1,107 @@
+"""Quick runs: any experiment on a few examples, its sizes brought down together."""
+
+import pytest
+
+from tfbigbatch import experiment, schedules, tasks
+from tfbigbatch.errors import InputError
+
+
+class Few:
+    """A training split of a few examples."""
+
+    def __init__(self, examples):
+        self.examples = examples
+
+    def examples_in_epoch(self, batch_size):
+        return self.examples
+
+
+def quick_on(monkeypatch, config, examples, **options):
+    """The banner of a quick run on so many training examples."""
+    task = tasks.get(config.task)
+    monkeypatch.setattr(task, "__init__", lambda self, **given: setattr(self, "train", Few(examples)))
+    return experiment.quick(config, data_dir="data", **options)
+
+
+def steps(config, field, examples):
+    holder, _, name = field.rpartition(".")
+    text = (config[holder] if holder else config)[name]
+    return schedules.to_steps(text, batch_size=config.batch_size, dataset_size=examples)
+
+
+@pytest.mark.parametrize("examples", [3, 32, 2_000, 1_000_000])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "imagenet/resnet50_lars:32k",
+        "imagenet/resnet50:8k",
+        "imagenet/alexnet:bn_lars_16k",
+        "bert/lamb:64k_32k",
+        "bert/mlperf:16k",
+        "wmt/gnmt_mlperf",
+        "ptb/large",
+        "digits/lstm_legw",
+    ],
+)
+def test_any_experiment_fits_a_few_examples(monkeypatch, name, examples):
+    config = experiment.load(name)
+    quick_on(monkeypatch, config, examples)
+    assert 1 <= config.batch_size <= max(1, examples // 4) and config.batch_size <= 128
+    assert config.accumulation_steps == config.steps_per_execution == 1 and not config.phases
+    assert config.evaluation_batch_size <= 2 * config.batch_size
+    total = steps(config, "duration", examples)
+    assert total >= 1 and total * config.batch_size <= 100_000
+    # The schedule can be built: warm-up, boundaries and decay lie within the run.
+    recipe = experiment.tuned_recipe(config, examples).at(config.batch_size, config.schedule.rule)
+    assert recipe.warmup_steps(examples) <= max(1, total // 4)
+    recipe.schedule(examples, keras="tf_keras")
+    for field in ("evaluate_every", "checkpoint_every", "log_every"):
+        assert 1 <= steps(config, field, examples) <= total
+
+
+def test_the_learning_rate_follows_the_batch_by_the_rule(monkeypatch):
+    config = experiment.load("imagenet/resnet50_lars:32k")
+    quick_on(monkeypatch, config, 33)
+    assert config.batch_size == config.schedule.batch_size == 8
+    assert config.schedule.learning_rate == pytest.approx(21.2 * (8 / 32768) ** 0.5, rel=1e-3)
+    linear = experiment.load("imagenet/resnet50:8k")
+    quick_on(monkeypatch, linear, 33)
+    assert linear.schedule.learning_rate == pytest.approx(0.1 * 8 / 256, rel=1e-3)
+
+
+def test_the_banner_says_what_changed(monkeypatch):
+    config = experiment.load("imagenet/resnet50_lars:32k")
+    lines = quick_on(monkeypatch, config, 32)
+    text = "\n".join(lines)
+    assert all(line.startswith("quick      ") for line in lines)
+    assert "batch_size 32,768 -> 8" in lines[0]
+    assert "model.image_size 224 -> 64" in text and "duration 2892 steps -> 20 steps" in text
+    assert "of 32 examples" in lines[-1]
+
+
+def test_fields_of_the_user_win_and_the_others_follow(monkeypatch):
+    config = experiment.load("imagenet/resnet50_lars:32k")
+    config.batch_size, config.model.image_size, config.duration = 16, 96, "2 epochs"
+    quick_on(monkeypatch, config, 33, keep=("batch_size", "model.image_size", "duration"))
+    assert (config.batch_size, config.model.image_size, config.duration) == (16, 96, "2 epochs")
+    assert config.schedule.batch_size == 16
+    assert config.schedule.learning_rate == pytest.approx(21.2 * (16 / 32768) ** 0.5, rel=1e-3)
+
+
+def test_a_small_experiment_stays_as_it_is_but_for_its_length(monkeypatch):
+    config = experiment.load("digits/lstm_small_batch")
+    experiment.quick(config)
+    assert config.batch_size == 32 and config.schedule.learning_rate == 0.3
+    assert steps(config, "duration", 1_437) == round(5 * 1_437 / 32)
+
+
+def test_adasum_keeps_replicas_to_combine(monkeypatch):
+    config = experiment.load("digits/lstm_adasum")
+    experiment.quick(config)
+    assert config.simulated_replicas == 2
+    assert config.batch_size % 2 == 0
+
+
+def test_data_that_is_missing_is_said_as_ever():
+    with pytest.raises(InputError, match="--data_dir is missing"):
+        experiment.quick(experiment.load("imagenet/resnet50"))

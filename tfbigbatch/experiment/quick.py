@@ -1,0 +1,256 @@
+"""Quick runs: an experiment of any size, on the user's own data, in a few minutes of a laptop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import ml_collections
+
+from tfbigbatch import schedules, tasks
+from tfbigbatch.errors import InputError
+from tfbigbatch.experiment.changes import flat
+from tfbigbatch.experiment.fields import phases
+from tfbigbatch.scaling.recipe import RULES
+
+# Batches tuned up to this size are kept; larger ones become _BATCH.
+_LARGEST_BATCH, _BATCH = 128, 32
+# Of a few examples, more than this many epochs are run only to make as many steps.
+_EPOCHS, _FEWEST_STEPS = 5, 20
+# Of the run that is warm-up, where the recipe has one: less would be no step, more would leave nothing to train.
+_WARMUP = (0.05, 0.2)
+_EVALUATIONS, _LOGS = 3, 20
+_INSTRUMENTS = ("noise_scale", "sharpness", "layers")
+_LINE = 110
+# How the banner groups the fields.
+_KINDS = (("batch_size", "accumulation", "replicas"), ("schedule.", "duration"), ("model.", "data."))
+
+
+def quick(config: ml_collections.ConfigDict, *, data_dir: str | None = None, keep: Collection[str] = ()) -> list[str]:
+    """Changes `config` to a quick run: real training on the data, at sizes for a few minutes of two CPU cores.
+
+    The task makes the model small (`Task.quick_model`). The batch becomes that of the tuned recipe, 32 where that is
+    above 128, and at most a quarter of the training set. The peak learning rate follows by the schedule's rule, by the
+    square root where it has none. The run has 5 epochs, or less where these are more than `Task.quick_examples`;
+    warm-up and decay keep their fractions of it. Of a run in phases the first is kept.
+
+    Args:
+      config: of the experiment; changed in place.
+      data_dir: folder of the task's data; the task reads it, for the size of the training set.
+      keep: dotted names of fields that keep their values, such as those that the user gave; the others follow them.
+
+    Returns:
+      Lines for the banner with all changes.
+
+    Raises:
+      ValueError: the data cannot be read, or a duration or the rule of the config.
+    """
+    before = config.to_dict()
+    change = _Changes(config, keep)
+    _one_phase(config, change)
+    task = tasks.get(config.task)
+    change.fields("model", task.quick_model(config.model.to_dict()))
+    change.fields("data", task.quick_data(config.data.to_dict(), data_dir))
+    batch_size, dataset_size = _batch(config, change, data_dir)
+    old = _Old(config, dataset_size)
+    change.set("accumulation_steps", 1)
+    change.set("batch_size", batch_size)
+    _learning_rate(config, change)
+    steps = _steps(config, change, old, dataset_size)
+    change.set("duration", f"{steps} steps")
+    _schedule(config, change, old, steps)
+    _intervals(config, change, steps)
+    _devices(config, change)
+    lines = _lines(before, config.to_dict())
+    about = f"{steps * config.batch_size / dataset_size:.3g} epochs of {dataset_size:,} examples"
+    return [*lines, f"quick      a first try of {about}: its result says nothing of the experiment's"]
+
+
+class _Changes:
+    """Sets fields of a config, but for those that keep their values."""
+
+    def __init__(self, config: ml_collections.ConfigDict, keep: Collection[str]) -> None:
+        self._config, self._keep = config, set(keep)
+
+    def keeps(self, *names: str) -> bool:
+        """Whether one of the fields keeps its value."""
+        return not self._keep.isdisjoint(names)
+
+    def set(self, name: str, value: Any) -> None:
+        holder, _, last = name.rpartition(".")
+        if name not in self._keep:
+            (self._config[holder] if holder else self._config)[last] = value
+
+    def fields(self, holder: str, values: dict[str, Any]) -> None:
+        """Sets those of the fields that `holder` has."""
+        for name, value in values.items():
+            if name in self._config[holder]:
+                self.set(f"{holder}.{name}", value)
+
+
+class _Old:
+    """The durations of the experiment before it was made quick."""
+
+    def __init__(self, config: ml_collections.ConfigDict, dataset_size: int) -> None:
+        self.dataset_size = dataset_size
+        self.batch_size: int = config.batch_size
+        schedule = config.schedule
+        if schedule.rule not in RULES:
+            raise InputError(f"schedule.rule={schedule.rule!r} is unknown; expected one of {', '.join(RULES)}.")
+        # Of a batch of 0 the arithmetic of a run says what is wrong.
+        longer = RULES[schedule.rule](max(1, config.batch_size) / max(1, schedule.batch_size))[1]
+        self.total = self.examples(config.duration)
+        warmup = schedule.warmup_epochs * dataset_size
+        if schedule.warmup:
+            warmup = self.examples(schedule.warmup, schedule.batch_size)
+        self.warmup = self.fraction(warmup * longer)
+
+    def examples(self, duration: str, batch_size: int | None = None) -> float:
+        """A duration in examples, without rounding to whole steps."""
+        found = schedules.to_steps(duration, batch_size=1, dataset_size=self.dataset_size)
+        return found * (batch_size or self.batch_size) if "step" in duration.lower() else found
+
+    def fraction(self, examples: float) -> float:
+        """Of the whole run."""
+        return min(1.0, examples / max(1.0, self.total))
+
+
+def _one_phase(config: ml_collections.ConfigDict, change: _Changes) -> None:
+    first = phases(config)[0]
+    for name in flat(dict(config.phases[0])) if config.phases else ():
+        holder, _, last = name.rpartition(".")
+        change.set(name, (first[holder] if holder else first)[last])
+    change.set("phases", ())
+
+
+def _batch(config: ml_collections.ConfigDict, change: _Changes, data_dir: str | None) -> tuple[int, int]:
+    """(batch size, examples in an epoch at it)."""
+    task = tasks.get(config.task)
+    if data_dir is None and task.training_examples is not None:
+        known = task.training_examples
+        return _batch_of(config, change, lambda batch_size: known)
+    found = task(model=config.model.to_dict(), data=config.data.to_dict(), data_dir=data_dir, use_fake_data=False)
+    return _batch_of(config, change, found.train.examples_in_epoch)
+
+
+def _batch_of(config: ml_collections.ConfigDict, change: _Changes, epoch: Callable[[int], int]) -> tuple[int, int]:
+    if change.keeps("batch_size"):
+        return config.batch_size, epoch(config.batch_size)
+    tuned = config.schedule.batch_size
+    batch_size = min(config.batch_size, tuned if tuned <= _LARGEST_BATCH else _BATCH)
+    quarter = max(1, epoch(batch_size) // 4)
+    if batch_size > quarter:
+        batch_size = 1 << quarter.bit_length() - 1
+    return batch_size, epoch(batch_size)
+
+
+def _learning_rate(config: ml_collections.ConfigDict, change: _Changes) -> None:
+    """Scales the recipe to the batch, which becomes its own."""
+    schedule = config.schedule
+    if change.keeps("schedule.batch_size"):
+        return
+    rule = schedule.rule if schedule.rule != "none" else "sqrt"
+    factor = RULES[rule](max(1, config.batch_size) / max(1, schedule.batch_size))[0]
+    change.set("schedule.learning_rate", float(f"{schedule.learning_rate * factor:.4g}"))
+    change.set("schedule.batch_size", config.batch_size)
+
+
+def _steps(config: ml_collections.ConfigDict, change: _Changes, old: _Old, dataset_size: int) -> int:
+    """Steps of the run, at most as many examples as the experiment's."""
+    batch_size = max(1, config.batch_size)
+    if change.keeps("duration"):
+        return max(1, schedules.to_steps(config.duration, batch_size=batch_size, dataset_size=dataset_size))
+    afford = tasks.get(config.task).quick_examples(config.model.to_dict())
+    few = max(_EPOCHS * dataset_size, _FEWEST_STEPS * batch_size)
+    return max(1, round(min(old.total, few, afford) / batch_size))
+
+
+def _schedule(config: ml_collections.ConfigDict, change: _Changes, old: _Old, steps: int) -> None:
+    """Warm-up and decay at their fractions of the run."""
+    schedule = config.schedule
+    warmup = 0
+    if old.warmup and not change.keeps("schedule.warmup", "schedule.warmup_epochs"):
+        shortest, longest = _WARMUP
+        warmup = max(1, round(min(longest, max(shortest, old.warmup)) * steps))
+        change.set("schedule.warmup_epochs", 0.0)
+        change.set("schedule.warmup", f"{warmup} steps")
+
+    def in_run(duration: str) -> int:
+        return round(old.fraction(old.examples(duration)) * steps)
+
+    used = {name for names in schedules.DECAYS.get(schedule.decay, ()) for name in names}
+    if "start" in used and in_run(schedule.start):
+        change.set("schedule.start", f"{in_run(schedule.start)} steps")
+    if "every" in used:
+        change.set("schedule.every", f"{max(1, in_run(schedule.every))} steps")
+    if "boundaries" in used:
+        boundaries: list[int] = []
+        for duration in schedule.boundaries:
+            # After the warm-up, and after one another.
+            boundaries.append(max(in_run(duration), boundaries[-1] + 1 if boundaries else warmup + 1))
+        change.set("schedule.boundaries", tuple(f"{step} steps" for step in boundaries))
+
+
+def _intervals(config: ml_collections.ConfigDict, change: _Changes, steps: int) -> None:
+    every = f"{-(-steps // _EVALUATIONS)} steps"
+    change.set("evaluate_every", every)
+    change.set("checkpoint_every", every)
+    change.set("log_every", f"{max(1, steps // _LOGS)} steps")
+    change.set("steps_per_execution", 1)
+    for name in _INSTRUMENTS:
+        if config.instruments[name].enabled:
+            change.set(f"instruments.{name}.every", every)
+
+
+def _devices(config: ml_collections.ConfigDict, change: _Changes) -> None:
+    """What a laptop's memory and processor take."""
+    batch_size = config.batch_size
+    change.set("evaluation_batch_size", min(config.evaluation_batch_size, 2 * batch_size))
+    if config.simulated_replicas:
+        # Adasum combines replicas: with one there is nothing to try.
+        change.set("simulated_replicas", 2 if config.optimizer.get("adasum") and batch_size % 2 == 0 else 1)
+    # A CPU without instructions for the others is slow in them, and the compiler takes longer than the run.
+    change.set("mixed_precision", "float32")
+    change.set("jit_compile", False)
+    if config.date.enabled:
+        _probe(config.date, "date", change, batch_size)
+    if any(config.instruments[name].enabled for name in _INSTRUMENTS):
+        _probe(config.instruments.probe, "instruments.probe", change, batch_size)
+
+
+def _probe(fields: ml_collections.ConfigDict, name: str, change: _Changes, batch_size: int) -> None:
+    change.set(f"{name}.micro_batch_size", min(fields.micro_batch_size, batch_size))
+    change.set(f"{name}.micro_batches", min(fields.micro_batches, 4))
+
+
+def _lines(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """All differences, several to a line, those of a kind together."""
+    old, new = flat(before), flat(after)
+    changed = [name for name in new if name not in old or old[name] != new[name]]
+    lines: list[str] = []
+    for kind in range(len(_KINDS) + 1):
+        line = ""
+        for name in changed:
+            if _kind(name) != kind:
+                continue
+            change = f"{name} {_shown(old.get(name, 'none'))} -> {_shown(new[name])}"
+            if line and len(line) + len(change) > _LINE:
+                lines.append(line)
+                line = ""
+            line = f"{line}, {change}" if line else f"quick      {change}"
+        lines += [line] if line else []
+    return lines
+
+
+def _kind(name: str) -> int:
+    return next((index for index, kind in enumerate(_KINDS) if any(part in name for part in kind)), len(_KINDS))
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple) and value and isinstance(value[0], dict):
+        return f"{len(value)}, the first"
+    if isinstance(value, (tuple, list)):
+        return " ".join(map(_shown, value)) or "none"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return f"{value:.4g}" if isinstance(value, float) else str(value) or "none"
