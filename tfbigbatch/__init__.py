@@ -18,6 +18,7 @@ _HOMES = {
     "LAMB": "tfbigbatch.optimizers",
     "LARS": "tfbigbatch.optimizers",
     "Recipe": "tfbigbatch.scaling",
+    "load_run": "tfbigbatch.runs.load",
 }
 old_names.install()
 

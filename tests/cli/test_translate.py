@@ -17,7 +17,7 @@ from tfbigbatch.cli.translate import Options
 from tfbigbatch.data.translation import fake
 from tfbigbatch.data.translation.vocabulary import BEGIN, END
 from tfbigbatch.models.gnmt import decoding
-from tfbigbatch.runs import load
+from tfbigbatch.runs import load_gnmt
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.tasks.scores.bleu import bleu
 
@@ -50,7 +50,7 @@ def run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trained(run):
-    found = load.load(run)
+    found = load_gnmt.load(run)
     # So that the sentences are translated differently.
     for variable in found.network.trainable_variables:
         variable.assign(3 * variable)
@@ -95,7 +95,7 @@ def test_a_line_goes_out_for_each_that_comes_in(trained, tmp_path):
 
 
 def test_greedy_search_and_another_checkpoint(run, trained, tmp_path):
-    earlier = load.load(run, step=1)
+    earlier = load_gnmt.load(run, step=1)
     assert (earlier.step, trained.step) == (1, 2)
     assert not np.array_equal(earlier.network.get_weights()[0], trained.network.get_weights()[0])
     one, _ = file_of(trained, tmp_path, LINES[:1], batch_size=1, beam_size=1, max_decoded=3)
@@ -106,7 +106,7 @@ def test_greedy_search_and_another_checkpoint(run, trained, tmp_path):
     ).tokens[0, 0]  # fmt: skip
     assert one == [" ".join(trained.vocabulary.text(tokens.numpy()).split())]
     with pytest.raises(ValueError, match=r"--step=7: .*checkpoints has no such checkpoint; it has 1, 2"):
-        load.load(run, step=7)
+        load_gnmt.load(run, step=7)
 
 
 def test_a_sentence_that_is_too_long_is_told_or_cut(trained, tmp_path):
@@ -154,15 +154,15 @@ def test_the_vocabulary_of_another_model_is_refused(run, tmp_path):
     other = tmp_path / "other.model"
     other.write_bytes(translation_sets.small_vocabulary().model)
     with pytest.raises(ValueError, match="other.model is the vocabulary of another model: the run was trained with"):
-        load.load(run, vocabulary=str(other))
+        load_gnmt.load(run, vocabulary=str(other))
     kept = os.path.join(run, "vocabulary.model")
-    assert load.load(run, vocabulary=kept).step == 2
+    assert load_gnmt.load(run, vocabulary=kept).step == 2
     os.rename(kept, f"{kept}.away")
     try:
         with pytest.raises(ValueError, match="keeps no vocabulary.model.*--vocabulary=DATA_DIR/vocabulary.model"):
-            load.load(run)
+            load_gnmt.load(run)
         with pytest.raises(ValueError, match="does not fit config.json and a vocabulary of 340 pieces"):
-            load.load(run, vocabulary=str(other))
+            load_gnmt.load(run, vocabulary=str(other))
         # A run goes on with, and is evaluated on, the vocabulary that it began with.
         os.rename(other, kept)
         with pytest.raises(ValueError, match="vocabulary.model is not the vocabulary.model of the data: the run began"):
@@ -176,19 +176,19 @@ def test_a_damaged_checkpoint_is_told(run, tmp_path):
     data = os.path.join(copy, "checkpoints", "step-2.data-00000-of-00001")
     os.truncate(data, os.path.getsize(data) // 2)
     with pytest.raises(ValueError, match=r"step-2 is damaged \(.*Name another with --step"):
-        load.load(copy)
-    assert load.load(copy, step=1).step == 1
+        load_gnmt.load(copy)
+    assert load_gnmt.load(copy, step=1).step == 1
 
 
 def test_a_directory_that_translates_nothing_is_told(tmp_path):
     with pytest.raises(ValueError, match="holds no run: it has no config.json"):
-        load.load(str(tmp_path))
+        load_gnmt.load(str(tmp_path))
     (tmp_path / "config.json").write_text(json.dumps({"config": experiment.new("digits_lstm").to_dict()}))
     with pytest.raises(ValueError, match="a run of task 'digits_lstm'; expected one of gnmt"):
-        load.load(str(tmp_path))
+        load_gnmt.load(str(tmp_path))
     (tmp_path / "config.json").write_text(json.dumps({"config": experiment.new("gnmt").to_dict()}))
     with pytest.raises(ValueError, match="checkpoints holds no checkpoint"):
-        load.load(str(tmp_path))
+        load_gnmt.load(str(tmp_path))
 
 
 @pytest.mark.parametrize("name", ["batch_size", "beam_size", "max_decoded", "max_length"])

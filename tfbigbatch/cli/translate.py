@@ -29,7 +29,7 @@ from tfbigbatch.utils.files import atomic_write
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from tfbigbatch.runs.load import TrainedGnmt
+    from tfbigbatch.runs.load_gnmt import TrainedGnmt
 
 # Batches that are held in memory and sorted by length together.
 _BLOCK = 50
@@ -113,9 +113,9 @@ def main(arguments: Sequence[str]) -> None:
     flag = flags.FLAGS
     options = Options(**{field.name: flag[field.name].value for field in dataclasses.fields(Options)})
     # Imported after the flags are checked: it imports TensorFlow.
-    from tfbigbatch.runs import load
+    from tfbigbatch.runs import load_gnmt
 
-    trained = load.load(flag.model_dir, step=flag.step, vocabulary=flag.vocabulary)
+    trained = load_gnmt.load(flag.model_dir, step=flag.step, vocabulary=flag.vocabulary)
     print(f"checkpoint  step {trained.step:,} of {flag.model_dir}, {len(trained.vocabulary):,} pieces", flush=True)
     started = time.perf_counter()
     counts = translate_file(trained, flag.input, flag.output, options, say=lambda line: print(line, flush=True))
@@ -139,7 +139,7 @@ def translate_file(
     The text is checked before the first translation. The target file appears only when it is complete.
 
     Args:
-      trained: see `runs.load`.
+      trained: see `runs.load_gnmt`.
       source: path of a UTF-8 text, perhaps compressed as .gz; lines end at a line feed.
       target: path of the translation; an existing file is replaced.
       options: see `Options`.

@@ -1,4 +1,4 @@
-"""Loads a trained translation model, with its vocabulary, from its run directory."""
+"""Loads the trained network of a run directory."""
 
 from __future__ import annotations
 
@@ -6,117 +6,172 @@ import dataclasses
 import os
 from typing import Any
 
+import ml_collections
 import tensorflow as tf
 import tf_keras
 
+from tfbigbatch import tasks
 from tfbigbatch.data.translation import manifest
 from tfbigbatch.data.translation.vocabulary import Vocabulary
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment import completed
-from tfbigbatch.models.gnmt.network import GNMT
-from tfbigbatch.runs import checkpoint_files
-from tfbigbatch.runs.run_directory import checked_config, read_json
+from tfbigbatch.runs import checkpoint_files, network_file
+from tfbigbatch.runs.metrics_log import read_rows
+from tfbigbatch.runs.run_directory import checked_config, checked_status, read_json
 from tfbigbatch.tasks import gnmt
 
-_TASK = "gnmt"
+# The folder of the checkpoints that `checkpoint` names.
+FOLDERS = {"newest": "checkpoints", "best": "best"}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class TrainedGnmt:
-    """A trained translation model.
+class LoadedRun:
+    """A trained network, and what the run directory tells about it.
 
     Attributes:
-      network: with the weights of a checkpoint.
-      vocabulary: that it was trained with.
-      search: the run's 'beam_size', 'length_penalty', 'coverage_penalty' and 'max_decoded'.
+      network: the Keras model with the weights of a checkpoint; what the trainer trains, without an optimizer.
+      config: of the run, locked.
       step: of the checkpoint.
+      metrics: of the evaluation at this step, by name; {} where there was none.
+      directory: the run directory.
     """
 
-    network: GNMT
-    vocabulary: Vocabulary
-    search: dict[str, Any]
+    network: tf_keras.Model
+    config: ml_collections.ConfigDict
     step: int
+    metrics: dict[str, float]
+    directory: str
 
 
-def load(model_dir: str, *, step: int | None = None, vocabulary: str | None = None) -> TrainedGnmt:
-    """The trained model of a run directory. Sets Keras' precision policy to the run's.
+def load_run(
+    directory: str | os.PathLike[str],
+    checkpoint: str | int = "newest",
+    *,
+    data_dir: str | None = None,
+) -> LoadedRun:
+    """The trained network of a run directory, without its data.
 
     Args:
-      model_dir: the run directory.
-      step: of the checkpoint; None for the newest.
-      vocabulary: path of a sentencepiece model, for a run directory without one.
+      directory: of a run, as `train` wrote it.
+      checkpoint: 'newest', 'best' (by the target metric), or the step of a checkpoint that is kept.
+      data_dir: folder of the task's data, for runs of earlier versions: their directories do not say what the data
+        determined, such as the number of classes.
+
+    Returns:
+      LoadedRun.
 
     Raises:
-      ValueError: the directory is not of a translation run, it has no such checkpoint, or the vocabulary is another
-        than the run's.
+      ValueError: the directory holds no run or no such checkpoint, or the network cannot be built.
     """
-    content = read_json(os.path.join(model_dir, "config.json"))
+    directory = os.fspath(directory)
+    config = run_config(directory)
+    path = _checkpoint_path(directory, checkpoint)
+    network = _network(directory, config, data_dir)
+    restore(network, path)
+    step = checkpoint_files.step_of(path)
+    return LoadedRun(network, ml_collections.ConfigDict(config).lock(), step, _metrics(directory, step), directory)
+
+
+def run_config(directory: str) -> dict[str, Any]:
+    """The config of a run directory as a plain dictionary, with the fields that were added after it was written.
+
+    Raises:
+      ValueError: the directory holds no run.
+    """
+    path = os.path.join(directory, "config.json")
+    content = read_json(path)
     if content is None:
         raise InputError(
-            f"--model_dir={model_dir} holds no run: it has no config.json. Expected the directory of a run of the "
-            "trainer, python -m tfbigbatch.train --model_dir=DIR."
+            f"{directory} holds no run: it has no config.json. Expected the --model_dir of a run of tfbigbatch train."
         )
-    config = completed(checked_config(content, os.path.join(model_dir, "config.json"))["config"])
-    if config.get("task") != _TASK:
-        raise InputError(
-            f"--model_dir={model_dir} holds a run of task {config.get('task')!r}; expected one of {_TASK}."
-        )
-    path = _checkpoint(os.path.join(model_dir, "checkpoints"), step)
-    words = _vocabulary(model_dir, vocabulary)
-    precision = config["mixed_precision"]
-    tf_keras.mixed_precision.set_global_policy(precision if precision == "float32" else f"mixed_{precision}")
-    network = gnmt.network_of(config["model"], len(words))
-    _restore(network, path, len(words))
-    search = {name: config["data"][name] for name in ("beam_size", "length_penalty", "coverage_penalty", "max_decoded")}
-    return TrainedGnmt(network, words, search, checkpoint_files.step_of(path))
+    return completed(checked_config(content, path)["config"])
 
 
-def _checkpoint(folder: str, step: int | None) -> str:
-    """The path of a checkpoint, without the endings of its files."""
-    found = {checkpoint_files.step_of(path): path for path in checkpoint_files.paths(folder)}
-    if not found:
-        raise InputError(f"{folder} holds no checkpoint. Train first, or give another --model_dir.")
-    if step is None:
-        return found[max(found)]
-    if step not in found:
-        raise InputError(
-            f"--step={step}: {folder} has no such checkpoint; it has {', '.join(map(str, sorted(found)))}."
-        )
-    return found[step]
+def restore(network: tf_keras.Model, path: str) -> None:
+    """Reads a network's weights from a checkpoint.
 
-
-def _vocabulary(model_dir: str, given: str | None) -> Vocabulary:
-    """The vocabulary of the run; the file `given` must be the same where the run directory has one."""
-    path = os.path.join(model_dir, manifest.VOCABULARY)
-    kept = Vocabulary.load(path) if os.path.exists(path) else None
-    if given is None:
-        if kept is None:
-            raise InputError(
-                f"{model_dir} keeps no {manifest.VOCABULARY}. Give the one that the run was trained with: "
-                f"--vocabulary=DATA_DIR/{manifest.VOCABULARY}."
-            )
-        return kept
-    found = Vocabulary.load(given)
-    if kept is not None and kept.digest != found.digest:
-        raise InputError(
-            f"--vocabulary={given} is the vocabulary of another model: the run was trained with {path}. "
-            "Leave the flag out."
-        )
-    return found
-
-
-def _restore(network: GNMT, path: str, pieces: int) -> None:
+    Raises:
+      ValueError: the checkpoint is damaged or of another network.
+    """
     try:
         status = tf.train.Checkpoint(network=network).restore(path)
         status.assert_existing_objects_matched()
         status.expect_partial()
     except (AssertionError, ValueError) as error:
         raise InputError(
-            f"checkpoint {path} does not fit config.json and a vocabulary of {pieces:,} pieces: one of them is of "
-            f"another model. {str(error).strip().splitlines()[0]}"
+            f"checkpoint {path} does not fit the network of the run's config: {_first_line(error)}"
         ) from None
     # TensorFlow turns data that ends too soon into Python's own error.
     except (tf.errors.OpError, IndexError) as error:
+        raise InputError(f"checkpoint {path} is damaged: {_first_line(error)} Choose another checkpoint.") from None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def _checkpoint_path(directory: str, checkpoint: str | int) -> str:
+    """The path of the checkpoint, without the endings of its files."""
+    if isinstance(checkpoint, bool) or not isinstance(checkpoint, int):
+        if checkpoint not in FOLDERS:
+            raise InputError(f"checkpoint={checkpoint!r}: expected 'newest', 'best', or a step.")
+        folder = os.path.join(directory, FOLDERS[checkpoint])
+        found = checkpoint_files.paths(folder)
+        if not found:
+            why = "The run was not evaluated yet, or has keep_best=False." if checkpoint == "best" else "Train first."
+            raise InputError(f"{folder} holds no checkpoint. {why}")
+        return found[0]
+    steps = {
+        checkpoint_files.step_of(path): path
+        for name in reversed(FOLDERS.values())
+        for path in checkpoint_files.paths(os.path.join(directory, name))
+    }
+    if checkpoint not in steps:
         raise InputError(
-            f"checkpoint {path} is damaged ({str(error).strip().splitlines()[0]}). Name another with --step."
-        ) from None
+            f"checkpoint={checkpoint}: {directory} has no checkpoint of this step; it has "
+            f"{', '.join(map(str, sorted(steps))) or 'none'}."
+        )
+    return steps[checkpoint]
+
+
+def _network(directory: str, config: dict[str, Any], data_dir: str | None) -> tf_keras.Model:
+    """The network with random values: as network.json describes it, or as the task builds it."""
+    found = network_file.load(directory) if data_dir is None else f"data_dir={data_dir} was given"
+    if isinstance(found, tf_keras.Model):
+        return found
+    before, precision = tf_keras.mixed_precision.global_policy(), config["mixed_precision"]
+    tf_keras.mixed_precision.set_global_policy(precision if precision == "float32" else f"mixed_{precision}")
+    try:
+        return _network_of_task(directory, config, data_dir, found)
+    finally:
+        tf_keras.mixed_precision.set_global_policy(before)
+
+
+def _network_of_task(directory: str, config: dict[str, Any], data_dir: str | None, reason: str) -> tf_keras.Model:
+    vocabulary = os.path.join(directory, manifest.VOCABULARY)
+    if config["task"] == "gnmt" and data_dir is None and os.path.exists(vocabulary):
+        return gnmt.network_of(config["model"], len(Vocabulary.load(vocabulary)))
+    # Made-up examples have the shapes of the data where the data determines nothing of the network.
+    task = tasks.get(config["task"])(
+        model=config["model"], data=config["data"], data_dir=data_dir, use_fake_data=data_dir is None
+    )
+    if data_dir is None and task.data_signature != "nothing":
+        raise InputError(
+            f"the network of task {config['task']} depends on its data ({task.data_signature} in made-up data), and "
+            f"{reason}. Give the folder of the run's data: data_dir=DIR."
+        )
+    return task.network()
+
+
+def _metrics(directory: str, step: int) -> dict[str, float]:
+    """The metrics of the evaluation at a step, from metrics.jsonl, or from the status of a finished run."""
+    rows = [
+        row
+        for row in read_rows(os.path.join(directory, "metrics.jsonl"))
+        if row["split"] == "eval" and row["step"] == step
+    ]
+    if rows:
+        return {name: value for name, value in rows[-1].items() if name not in ("step", "split")}
+    path = os.path.join(directory, "status.json")
+    status = checked_status(read_json(path), path)
+    return dict(status.get("metrics", {})) if status.get("step") == step else {}

@@ -13,6 +13,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.errors import DivergedError, Preempted
+from tfbigbatch.runs import network_file
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import DIVERGED, DONE, PREEMPTED, RUNNING
 from tfbigbatch.training import callbacks as run_callbacks
@@ -115,7 +116,8 @@ class Trainer:
         devices = [device.name for device in tf.config.list_logical_devices()]
         files = self.directory.files
         files.open(self._config.to_dict(), devices, {"signature": signature} if signature else None)
-        files.keep(self.plan.task.run_files)
+        described = network_file.content(self._network.network)
+        files.keep({**self.plan.task.run_files, **({network_file.NAME: described} if described else {})})
         self.model.log.resume(self.start.step)
         self._best.resume(self.start.step, read_rows(files.metrics))
         self._started = time.perf_counter()

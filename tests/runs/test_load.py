@@ -1,0 +1,110 @@
+"""The trained network of a run directory, without its data."""
+
+import os
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+import tfbigbatch
+from tfbigbatch import experiment, train
+from tfbigbatch.runs import network_file
+
+IMAGES = np.random.default_rng(0).integers(0, 17, (4, 8, 8)).astype(np.uint8)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp("load") / "run")
+    config = experiment.new("digits_lstm")
+    config.model.hidden_units = 4
+    config.duration, config.evaluate_every, config.checkpoint_every = "2 steps", "2 steps", "1 steps"
+    result = train.run(config, model_dir=folder, use_fake_data=True)
+    return folder, result
+
+
+def test_it_gives_network_config_step_and_metrics(run):
+    folder, result = run
+    loaded = tfbigbatch.load_run(folder)
+    assert loaded.step == 2 and loaded.metrics == pytest.approx(result["metrics"])
+    assert loaded.config.task == "digits_lstm" and loaded.config.model.hidden_units == 4
+    with pytest.raises(AttributeError, match="locked"):
+        loaded.config.batch = 3
+    reader = tf.train.load_checkpoint(os.path.join(folder, "checkpoints", "step-2"))
+    kernel = reader.get_tensor("network/layer_with_weights-1/kernel/.ATTRIBUTES/VARIABLE_VALUE")
+    assert np.array_equal(kernel, loaded.network.get_layer("logits").kernel)
+
+
+def test_checkpoints_by_step_and_the_best(run, tmp_path):
+    folder, _ = run
+    first, last = tfbigbatch.load_run(folder, 1), tfbigbatch.load_run(folder, checkpoint="newest")
+    assert first.step == 1 and first.metrics == {}
+    assert not np.array_equal(first.network(IMAGES), last.network(IMAGES))
+    with pytest.raises(ValueError, match="best holds no checkpoint. The run was not evaluated yet"):
+        tfbigbatch.load_run(_copy(folder, tmp_path / "none", best=None), "best")
+    best = tfbigbatch.load_run(_copy(folder, tmp_path / "one", best=1), "best")
+    assert best.step == 1 and np.array_equal(best.network(IMAGES), first.network(IMAGES))
+    for wrong in ("latest", 1.0, None, True):
+        with pytest.raises(ValueError, match="expected 'newest', 'best', or a step"):
+            tfbigbatch.load_run(folder, wrong)
+    with pytest.raises(ValueError, match="has no checkpoint of this step; it has 1, 2."):
+        tfbigbatch.load_run(folder, 7)
+
+
+def _copy(folder, copy, best):
+    """A copy of a run directory whose folder `best` has the checkpoint of this step alone."""
+    shutil.copytree(folder, copy)
+    shutil.rmtree(copy / "best", ignore_errors=True)
+    if best is not None:
+        os.makedirs(copy / "best")
+        for name in os.listdir(copy / "checkpoints"):
+            if name.startswith(f"step-{best}."):
+                shutil.copy(copy / "checkpoints" / name, copy / "best")
+    return copy
+
+
+def test_a_run_of_an_earlier_version_is_built_by_its_task(run, tmp_path):
+    folder, _ = run
+    old = _copy(folder, tmp_path / "old", best=None)
+    os.remove(old / network_file.NAME)
+    assert np.array_equal(tfbigbatch.load_run(old).network(IMAGES), tfbigbatch.load_run(folder).network(IMAGES))
+    # The classes of a run on images are in the file alone.
+    config = (old / "config.json").read_text()
+    image_config = experiment.new("image_classification", model="resnet_cifar").to_json()
+    (old / "config.json").write_text(f'{{"config": {image_config}}}')
+    with pytest.raises(
+        ValueError, match=r"depends on its data .* has no network.json. Give the folder .* data_dir=DIR"
+    ):
+        tfbigbatch.load_run(old)
+    (old / "config.json").write_text(config)
+    (old / network_file.NAME).write_text("[1]")
+    with pytest.raises(ValueError, match="holds a list; expected a dictionary"):
+        tfbigbatch.load_run(old)
+
+
+def test_a_folder_without_a_run_and_a_damaged_checkpoint_are_refused(run, tmp_path):
+    folder, _ = run
+    with pytest.raises(ValueError, match="holds no run: it has no config.json"):
+        tfbigbatch.load_run(tmp_path)
+    copy = _copy(folder, tmp_path / "copy", best=None)
+    data = copy / "checkpoints" / "step-2.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[:100])
+    with pytest.raises(ValueError, match="step-2 is damaged"):
+        tfbigbatch.load_run(copy)
+    assert tfbigbatch.load_run(copy, 1).step == 1
+
+
+def test_a_network_that_keras_cannot_describe_or_build_is_not_taken_from_the_file(tmp_path):
+    class Own(tf_keras.Model):
+        def __init__(self, size):
+            super().__init__()
+
+        def get_config(self):
+            return {"size": object()}
+
+    assert network_file.content(Own(3)) is None
+    # Keras describes it by its arguments, and builds no weights before the first call.
+    (tmp_path / network_file.NAME).write_bytes(network_file.content(tf_keras.Sequential([tf_keras.layers.Dense(3)])))
+    assert "no weights before its first call" in network_file.load(tmp_path)
