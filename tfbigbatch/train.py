@@ -79,6 +79,8 @@ def run(
         heartbeat=heartbeat,
         watch_preemption=watch_preemption,
     )
+    # In a process that has only the config, as that of a study's run.
+    experiment.register_task_of(config, model_dir)
     rollbacks = Rollbacks(model_dir, config)
     while True:
         try:

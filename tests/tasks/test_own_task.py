@@ -41,13 +41,21 @@ def test_it_is_trained_resumed_reported_and_examined(tmp_path, file):
     assert f"{done['metrics']['accuracy']:.2%}" in "".join(report.table().markdown())
     analysis = CheckpointAnalysis(f"{runs}/one", probes=Probes(fit=128, sharpness=128, noise=1024))
     assert analysis.measure(24)["test_accuracy"] == pytest.approx(done["metrics"]["accuracy"])
-    # A command that reads run directories alone has not executed the file.
+    # A command that reads run directories alone executes the file that the run remembers, or the run's copy of it.
     arguments = ("tools/report.py", runs, f"--results={tmp_path}/report")
+    known = preloaded.run(*arguments)
+    assert known.returncode == 0, known.stderr
+    assert os.path.exists(tmp_path / "report.html") and "experiment=" not in known.stdout
+    os.rename(file, f"{file}.away")
+    copied = preloaded.run(*arguments)
+    assert copied.returncode == 0 and f"{file} is gone" in copied.stderr
+    os.remove(f"{runs}/one/{experiment.COPY}")
     unknown = preloaded.run(*arguments)
     assert unknown.returncode == 1 and "task 'parity' is unknown" in unknown.stderr and "--register" in unknown.stderr
-    known = preloaded.run(*arguments, f"--register={file}")
-    assert known.returncode == 0, known.stderr
-    assert os.path.exists(tmp_path / "report.html")
+    again = preloaded.run(*arguments, f"--register={file}.away")
+    assert again.returncode == 1 and "is not a Python file" in again.stderr
+    os.rename(f"{file}.away", file)
+    assert preloaded.run(*arguments, f"--register={file}").returncode == 0
 
 
 def test_the_processes_of_a_study_know_it(tmp_path, file):

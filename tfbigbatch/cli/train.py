@@ -125,6 +125,9 @@ def config_of(options: flags.FlagValues) -> ml_collections.ConfigDict:
     config = options.config
     if not isinstance(config, ml_collections.ConfigDict):
         raise _config_error(sys.argv) or InputError(f"--config={options['config'].value}: not an experiment file.")
+    # config_flags executes the file by itself.
+    path, argument = experiment.find(options["config"].value)
+    config.experiment = experiment.address(path, argument)
     if options.seed is not None:
         config.seed = options.seed
     if options.mixed_precision is not None:

@@ -3,19 +3,24 @@
 A file is executed: run only files that you trust.
 """
 
-from tfbigbatch.experiment.changes import differences, flat, override, unknown_field
+from tfbigbatch.experiment.changes import compared, differences, flat, override, unknown_field
 from tfbigbatch.experiment.fields import PHASE_FIELDS, PRECISIONS, Config, completed, new, phases, shrink, tuned_recipe
-from tfbigbatch.experiment.files import SHIPPED, call, choose, execute, find, load, shipped, variant_of
+from tfbigbatch.experiment.files import SHIPPED, address, call, choose, execute, find, load, shipped, variant_of
 from tfbigbatch.experiment.quick import quick
+from tfbigbatch.experiment.remembered import COPY, copy_of, register_task_of
 
 __all__ = [
+    "COPY",
     "PHASE_FIELDS",
     "PRECISIONS",
     "SHIPPED",
     "Config",
+    "address",
     "call",
     "choose",
+    "compared",
     "completed",
+    "copy_of",
     "differences",
     "execute",
     "find",
@@ -25,6 +30,7 @@ __all__ = [
     "override",
     "phases",
     "quick",
+    "register_task_of",
     "shipped",
     "shrink",
     "tuned_recipe",

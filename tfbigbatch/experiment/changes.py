@@ -17,6 +17,15 @@ _TYPES: dict[type, Callable[[str], Any]] = {
 }
 
 
+# The fields that say where a config is from; configs that differ in these alone are equal.
+_NOT_COMPARED = ("experiment",)
+
+
+def compared(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A plain nested config without the fields that say where it is from; for comparisons, names and keys."""
+    return {name: value for name, value in config.items() if name not in _NOT_COMPARED}
+
+
 def unknown_field(config: Any, path: str) -> InputError | None:
     """The error for a dotted `path` that `config` does not have, with the nearest that it has; None if it has it."""
     here, names = config, path.split(".")
@@ -54,8 +63,8 @@ def override(config: ml_collections.ConfigDict, assignments: Sequence[str]) -> N
 
 
 def differences(config: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """Lines 'field: a -> b' for each field that differs between two plain nested dictionaries."""
-    one, two = flat(config), flat(other)
+    """Lines 'field: a -> b' for each field that differs between two plain nested configs."""
+    one, two = flat(compared(config)), flat(compared(other))
     missing = "(absent)"
     return [
         f"{name}: {one.get(name, missing)} -> {two.get(name, missing)}"

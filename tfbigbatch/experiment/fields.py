@@ -151,6 +151,8 @@ def new(task: str, *, model: str | None = None) -> ml_collections.ConfigDict:
     kind = tasks.get(task)
     fields = {
         "task": task,
+        # The file that gave this config, with its argument; `load` sets it. See `remembered.py`.
+        "experiment": "",
         **_BATCH,
         "schedule": _SCHEDULE,
         "optimizer": {"name": "momentum", "momentum": 0.9},

@@ -90,7 +90,14 @@ def load(experiment: str) -> ml_collections.ConfigDict:
         raise InputError(
             f"--config={experiment}: get_config() returned {type(config).__name__}; expected what experiment.new gave."
         )
+    path, argument = find(experiment)
+    config.experiment = address(path, argument)
     return config.lock()
+
+
+def address(path: str, argument: str | None = None) -> str:
+    """The config's field `experiment`: the absolute path of a file, with its argument."""
+    return os.path.abspath(path) + ("" if argument is None else f":{argument}")
 
 
 def call(experiment: str, function: str, *, flag: str, example: str) -> Any:

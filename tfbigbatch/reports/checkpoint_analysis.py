@@ -13,7 +13,7 @@ import tf_keras
 
 from tfbigbatch import instruments, tasks
 from tfbigbatch.errors import InputError
-from tfbigbatch.experiment import completed
+from tfbigbatch.experiment import completed, register_task_of
 from tfbigbatch.runs import checkpoint_files
 from tfbigbatch.runs.run_directory import checked_config, read_json
 from tfbigbatch.training import phases
@@ -176,7 +176,9 @@ def _config(model_dir: str) -> dict[str, Any]:
     content = read_json(path)
     if content is None:
         raise InputError(f"{model_dir} holds no run: it has no config.json. Name run directories of the trainer.")
-    return completed(checked_config(content, path)["config"])
+    config = checked_config(content, path)["config"]
+    register_task_of(config, os.path.dirname(path))
+    return completed(config)
 
 
 def _checkpoints(model_dir: str) -> list[str]:

@@ -115,7 +115,7 @@ def found_in(folders: Iterable[str]) -> list[Row]:
             raise InputError(f"{folder} holds no run directory: no config.json in it or below it.")
         for path in paths:
             run = _read(os.path.normpath(path))
-            runs = groups.setdefault(json.dumps({**run.config, "seed": None}, sort_keys=True), {})
+            runs = groups.setdefault(json.dumps({**experiment.compared(run.config), "seed": None}, sort_keys=True), {})
             before = runs.setdefault(run.seed, run)
             if before.directory != run.directory:
                 raise InputError(f"{before.directory} and {run.directory} hold the same run; leave one out.")
@@ -146,6 +146,7 @@ def _read(path: str, seed: int = 0) -> Run:
         return Run(path, seed)
     checked_config(stored, os.path.join(path, "config.json"), needs=("task", "batch_size"))
     status = RunDirectory(path).status()
+    experiment.register_task_of(stored["config"], path)
     config = experiment.completed(stored["config"])
     return Run(path, config.get("seed", seed), config, stored.get("versions") or {}, status)
 
@@ -155,7 +156,7 @@ _NOT_IN_NAMES = {"batch_size", "log_every", "checkpoint_every", "keep_checkpoint
 
 
 def _named(groups: Sequence[list[Run]]) -> list[Row]:
-    flat = [experiment.flat({**runs[0].config, "seed": None}) for runs in groups]
+    flat = [experiment.flat({**experiment.compared(runs[0].config), "seed": None}) for runs in groups]
     fields = differing(flat)
     for chosen in ([name for name in fields if name not in _NOT_IN_NAMES], fields):
         names = [_name(config, chosen) for config in flat]

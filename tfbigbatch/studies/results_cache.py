@@ -87,7 +87,7 @@ class ResultsCache:
 
 def _key(config: Mapping[str, Any]) -> str:
     """Equal for runs with the same completed config."""
-    return json.dumps(experiment.completed(json.loads(json.dumps(config))), sort_keys=True)
+    return json.dumps(experiment.compared(experiment.completed(json.loads(json.dumps(config)))), sort_keys=True)
 
 
 def _check_rows(rows: Any) -> None:

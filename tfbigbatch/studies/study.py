@@ -234,6 +234,9 @@ def load(path: str) -> Study:
         )
     if not study.entries:
         raise InputError(f"--study={path}: the study has no rows; add some with its add().")
+    for entry in study.entries:
+        # A config that the study file made by itself: the file may have registered its task.
+        entry.config.experiment = entry.config.experiment or experiment.address(experiment.find(path)[0])
     methods = [entry.name for entry in study.entries]
     if study.baseline is not None and study.baseline not in methods:
         raise InputError(

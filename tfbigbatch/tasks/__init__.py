@@ -32,6 +32,11 @@ def names() -> list[str]:
     return sorted([*_BUILT_IN, *_registered])
 
 
+def registered() -> list[str]:
+    """The names of the users' own tasks in this process, sorted."""
+    return sorted(_registered)
+
+
 def register(name: str, cls: type[Task]) -> None:
     """Makes a task of your own known by a name, to experiments and to every command that reads a run.
 

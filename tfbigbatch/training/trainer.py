@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import tensorflow as tf
 import tf_keras
 
+from tfbigbatch import experiment
 from tfbigbatch.errors import DivergedError, Preempted
 from tfbigbatch.runs import network_file
 from tfbigbatch.runs.metrics_log import read_rows
@@ -117,7 +118,8 @@ class Trainer:
         files = self.directory.files
         files.open(self._config.to_dict(), devices, {"signature": signature} if signature else None)
         described = network_file.content(self._network.network)
-        files.keep({**self.plan.task.run_files, **({network_file.NAME: described} if described else {})})
+        more = {**({network_file.NAME: described} if described else {}), **experiment.copy_of(self._config)}
+        files.keep({**self.plan.task.run_files, **more})
         self.model.log.resume(self.start.step)
         self._best.resume(self.start.step, read_rows(files.metrics))
         self._started = time.perf_counter()
