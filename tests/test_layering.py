@@ -97,6 +97,15 @@ def test_preparing_data_needs_no_tensorflow():
     assert not {"tensorflow", "tf_keras", "keras"} & modules_after(prepare)
 
 
+def test_loading_and_checking_experiments_needs_no_tensorflow():
+    shipped = "from tfbigbatch import experiment, studies; names = experiment.shipped()"
+    checked = (
+        "from tfbigbatch.experiment.checks import check_fields; [check_fields(experiment.load(name)) for name in names]"
+    )
+    found = modules_after(f"{shipped}; {checked}; assert len(names) > 50")
+    assert "tfbigbatch.tasks.gnmt" in found and not {"tensorflow", "tf_keras", "keras"} & found
+
+
 def test_an_unknown_name_is_told_what_there_is():
     with pytest.raises(AttributeError, match="no attribute 'LAMBDA'; it has Adasum, LAMB, LARS"):
         _ = tfbigbatch.LAMBDA

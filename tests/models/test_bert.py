@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbigbatch.models import bert
+from tfbigbatch.models import bert, sizes
 from tfbigbatch.optimizers import exclusions
 
 SMALL = {"vocabulary_size": 40, "layers": 2, "hidden_units": 8, "heads": 2, "inner_units": 12, "max_positions": 16}
@@ -20,13 +20,13 @@ def features(length=10, masked=3):
 
 @pytest.mark.slow
 def test_the_base_model_has_the_published_parameters():
-    network = bert.pretrainer(vocabulary_size=30522, **bert.defaults("bert_base"))
+    network = bert.pretrainer(vocabulary_size=30522, **sizes.bert_defaults("bert_base"))
     # 109,482,240 of the encoder with its pooler, 622,650 of the masked words' head, 1,538 of the other.
     assert network.count_params() == 110_106_428
 
 
 def test_the_tiny_encoder_has_the_published_parameters():
-    network = bert.pretrainer(vocabulary_size=30522, **bert.defaults("bert_tiny"))
+    network = bert.pretrainer(vocabulary_size=30522, **sizes.bert_defaults("bert_tiny"))
     assert network.get_layer("encoder").count_params() == 4_385_920
 
 
@@ -122,4 +122,4 @@ def test_bad_sizes_are_refused(fields, said):
     with pytest.raises(ValueError, match=said):
         bert.encoder(**{**SMALL, **fields})
     with pytest.raises(ValueError, match="BERT 'bert_bas' is unknown. Did you mean 'bert_base'"):
-        bert.defaults("bert_bas")
+        sizes.bert_defaults("bert_bas")

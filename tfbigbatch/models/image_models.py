@@ -1,33 +1,48 @@
-"""Image classifiers by name, each with the fields that an experiment may set."""
+"""Image classifiers by name, each with the fields that an experiment may set.
+
+Importing this module does not import TensorFlow.
+"""
 
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable
-from typing import Any
-
-import tf_keras
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tfbigbatch.errors import InputError, nearest
-from tfbigbatch.models import alexnet, resnet
+from tfbigbatch.models.sizes import RESNET_DEPTHS
+
+if TYPE_CHECKING:
+    import tf_keras
 
 _ALEXNET = {"stem": "11x11_stride4", "width": 96, "fc_units": 4096, "groups": 2, "dropout": 0.5}
 _RESNET = {"stem": "7x7_pool", "width": 64}
-# The function that builds each, and its fields with their defaults.
-_MODELS: dict[str, tuple[Callable[..., tf_keras.Model], dict[str, Any]]] = {
-    "alexnet": (functools.partial(alexnet.alexnet, norm="local_response"), _ALEXNET),
-    "alexnet_bn": (functools.partial(alexnet.alexnet, norm="batch"), _ALEXNET),
+
+
+class _Model(NamedTuple):
+    """A function of `tfbigbatch.models`, as 'module.function', its arguments that the name fixes, and its fields."""
+
+    function: str
+    fixed: dict[str, Any]
+    fields: dict[str, Any]
+
+
+_MODELS = {
+    "alexnet": _Model("alexnet.alexnet", {"norm": "local_response"}, _ALEXNET),
+    "alexnet_bn": _Model("alexnet.alexnet", {"norm": "batch"}, _ALEXNET),
     # Small images, and any number of blocks.
-    "resnet": (
-        resnet.resnet,
+    "resnet": _Model(
+        "resnet.resnet",
+        {},
         {"blocks": (2, 2, 2, 2), "width": 16, "bottleneck": False, "version": 1, "stem": "3x3"},
     ),
-    "resnet_cifar": (resnet.cifar_resnet, {"depth": 20, "version": 1, "stem": "3x3", "width": 16}),
+    "resnet_cifar": _Model("resnet.cifar_resnet", {}, {"depth": 20, "version": 1, "stem": "3x3", "width": 16}),
 }
-for _depth in resnet.DEPTHS:
+for _depth in RESNET_DEPTHS:
     for _version, _suffix in ((1, ""), (2, "_v2")):
-        _build = functools.partial(resnet.imagenet_resnet, depth=_depth, version=_version)
-        _MODELS[f"resnet{_depth}{_suffix}"] = (_build, _RESNET)
+        _fixed = {"depth": _depth, "version": _version}
+        _MODELS[f"resnet{_depth}{_suffix}"] = _Model("resnet.imagenet_resnet", _fixed, _RESNET)
 
 
 def names() -> list[str]:
@@ -41,7 +56,10 @@ def builder(name: str) -> Callable[..., tf_keras.Model]:
     Raises:
       ValueError: the name is unknown.
     """
-    return _entry(name)[0]
+    entry = _entry(name)
+    module, _, function = entry.function.partition(".")
+    found = getattr(importlib.import_module(f"tfbigbatch.models.{module}"), function)
+    return functools.partial(found, **entry.fixed)
 
 
 def defaults(name: str) -> dict[str, Any]:
@@ -50,7 +68,7 @@ def defaults(name: str) -> dict[str, Any]:
     Raises:
       ValueError: the name is unknown.
     """
-    return dict(_entry(name)[1])
+    return dict(_entry(name).fields)
 
 
 def build(
@@ -71,20 +89,21 @@ def build(
     Raises:
       ValueError: the name or a field is unknown, or a field is out of its range.
     """
-    function, known = _entry(name)
+    known = _entry(name).fields
     for field in fields:
         if field not in known:
             raise InputError(f"model {name!r} has no field {field!r}. {nearest(field, known)}")
-    return function(
+    model: tf_keras.Model = builder(name)(
         image_size=image_size,
         classes=classes,
         cross_replica_norm=cross_replica_norm,
         name=name,
         **{**known, **fields},
     )
+    return model
 
 
-def _entry(name: str) -> tuple[Callable[..., tf_keras.Model], dict[str, Any]]:
+def _entry(name: str) -> _Model:
     if name not in _MODELS:
         raise InputError(f"model {name!r} is unknown. {nearest(name, _MODELS)}")
     return _MODELS[name]

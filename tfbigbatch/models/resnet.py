@@ -13,16 +13,8 @@ import tf_keras
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.models import image_layers
+from tfbigbatch.models.sizes import RESNET_DEPTHS as DEPTHS
 
-# The depths of He et al. 2015: blocks in each stage, and whether they are bottlenecks.
-DEPTHS = {
-    14: ((1, 1, 1, 1), True),
-    18: ((2, 2, 2, 2), False),
-    34: ((3, 4, 6, 3), False),
-    50: ((3, 4, 6, 3), True),
-    101: ((3, 4, 23, 3), True),
-    152: ((3, 8, 36, 3), True),
-}
 # Filter and stride of the first convolution, and whether a max pooling of stride 2 follows.
 STEMS = {"7x7_pool": (7, 2, True), "3x3": (3, 1, False), "3x3_stride2": (3, 2, False)}
 VERSIONS = {1: "activation after the sum", 2: "activation before the convolutions"}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import tf_keras
-
-from tfbigbatch.models import bert, bert_checkpoints
+from tfbigbatch.models import sizes
 from tfbigbatch.tasks.base import Task
+
+if TYPE_CHECKING:
+    import tf_keras
 
 _QUICK = {"layers": 2, "hidden_units": 128, "heads": 2, "inner_units": 512}
 
@@ -19,19 +20,19 @@ class BertTask(Task):
     Values that the checkpoint lacks, such as a new head's, are random.
     """
 
-    models = tuple(bert.SIZES)
+    models = tuple(sizes.BERT_SIZES)
     head_defaults: ClassVar[Mapping[str, Any]] = {}
     """Fields of the model beside those of its size, with their defaults."""
     metrics_in_training = False  # Over a vocabulary they cost as much as the loss.
 
     @classmethod
     def model_defaults_of(cls, name: str) -> dict[str, Any]:
-        return {"name": name, **bert.defaults(name), **cls.head_defaults, "init_checkpoint": ""}
+        return {"name": name, **sizes.bert_defaults(name), **cls.head_defaults, "init_checkpoint": ""}
 
     @classmethod
     def smoke_model(cls, model: Mapping[str, Any]) -> dict[str, Any]:
-        sizes = {"layers": 1, "hidden_units": 8, "heads": 2, "inner_units": 16, "max_positions": 64}
-        return {"name": "bert_tiny", **sizes, "init_checkpoint": ""}
+        tiny = {"layers": 1, "hidden_units": 8, "heads": 2, "inner_units": 16, "max_positions": 64}
+        return {"name": "bert_tiny", **tiny, "init_checkpoint": ""}
 
     @classmethod
     def quick_model(cls, model: Mapping[str, Any]) -> dict[str, Any]:
@@ -60,6 +61,8 @@ class BertTask(Task):
         raise NotImplementedError
 
     def network(self) -> tf_keras.Model:
+        from tfbigbatch.models import bert_checkpoints
+
         network = self.random_network()
         bert_checkpoints.load_into(network, self._init_checkpoint)
         return network

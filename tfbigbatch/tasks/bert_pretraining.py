@@ -9,18 +9,14 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import tf_keras
-
-from tfbigbatch.data.bert import fake
 from tfbigbatch.data.bert import manifest as bert_manifest
-from tfbigbatch.data.bert.dataset import BertRecords
 from tfbigbatch.errors import InputError
-from tfbigbatch.models import bert
 from tfbigbatch.tasks.bert import BertTask
-from tfbigbatch.tasks.losses import MaskedMeanCrossEntropy
-from tfbigbatch.tasks.metrics import token_metrics
+
+if TYPE_CHECKING:
+    import tf_keras
 
 
 class BertPretraining(BertTask):
@@ -47,6 +43,8 @@ class BertPretraining(BertTask):
         return {} if inside else {"folder": ""}
 
     def read(self, data: Mapping[str, Any], data_dir: str | None, use_fake_data: bool) -> None:
+        from tfbigbatch.data.bert.dataset import BertRecords
+
         manifest = self._manifest(data["folder"], data_dir, use_fake_data)
         if "validation" not in manifest.splits:
             raise InputError(
@@ -70,12 +68,16 @@ class BertPretraining(BertTask):
 
     def _manifest(self, folder: str, data_dir: str | None, use_fake_data: bool) -> Any:
         if use_fake_data:
+            from tfbigbatch.data.bert import fake
+
             # Lives as long as the task: its records are read from it.
             self._made_up = tempfile.TemporaryDirectory()
             return fake.pretraining(self._made_up.name)
         return bert_manifest.load(os.path.join(data_dir, folder) if data_dir and folder else data_dir)
 
     def random_network(self) -> tf_keras.Model:
+        from tfbigbatch.models import bert
+
         return bert.pretrainer(
             vocabulary_size=self._vocabulary_size,
             next_sentence=self._next_sentence,
@@ -85,9 +87,15 @@ class BertPretraining(BertTask):
 
     def loss(self) -> dict[str, tf_keras.losses.Loss]:
         """The losses of the outputs; their sum is trained."""
+        from tfbigbatch.tasks.losses import MaskedMeanCrossEntropy
+
         return {name: MaskedMeanCrossEntropy(name=f"{name}_nats") for name in self._outputs()}
 
     def metrics(self) -> dict[str, list[tf_keras.metrics.Metric]]:
+        import tf_keras
+
+        from tfbigbatch.tasks.metrics import token_metrics
+
         # Keras prefixes a metric's name with its output's only where there are several outputs.
         prefix = "" if self._next_sentence else "masked_lm_"
         found = {

@@ -7,23 +7,19 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import tensorflow as tf
-import tf_keras
 
-from tfbigbatch.data.translation import fake
 from tfbigbatch.data.translation import manifest as translation_manifest
-from tfbigbatch.data.translation.dataset import TranslationRecords
 from tfbigbatch.data.translation.vocabulary import BEGIN, END, Vocabulary, normalised
 from tfbigbatch.errors import InputError
-from tfbigbatch.models.gnmt import decoding
-from tfbigbatch.models.gnmt import network as gnmt_model
 from tfbigbatch.tasks.base import Task
-from tfbigbatch.tasks.losses import SmoothedTokenCrossEntropy
-from tfbigbatch.tasks.metrics import token_metrics
 from tfbigbatch.tasks.scores.bleu import bleu, signature
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+    import tf_keras
 
 
 class Gnmt(Task):
@@ -86,12 +82,16 @@ class Gnmt(Task):
     def __init__(
         self, *, model: Mapping[str, Any], data: Mapping[str, Any], data_dir: str | None, use_fake_data: bool
     ) -> None:
+        from tfbigbatch.data.translation.dataset import TranslationRecords
+
         self._model = dict(model)
         options = dict(data)
         self._search = {name: options.pop(name) for name in ("beam_size", "length_penalty", "coverage_penalty")}
         self._max_decoded = options.pop("max_decoded")
         self._bleu = {name: options.pop(name) for name in ("lowercase", "tokenize")}
         if use_fake_data:
+            from tfbigbatch.data.translation import fake
+
             # Lives as long as the task: its records are read from it.
             self._made_up = tempfile.TemporaryDirectory()
             manifest = fake.pairs(self._made_up.name)
@@ -127,10 +127,14 @@ class Gnmt(Task):
         return network_of(self._model, len(self.vocabulary))
 
     def loss(self) -> tf_keras.losses.Loss:
+        from tfbigbatch.tasks.losses import SmoothedTokenCrossEntropy
+
         return SmoothedTokenCrossEntropy(self._model["label_smoothing"], self._model["loss_over"])
 
     def metrics(self) -> list[tf_keras.metrics.Metric]:
         """Metrics of the references, given as the decoder's inputs."""
+        from tfbigbatch.tasks.metrics import token_metrics
+
         return token_metrics()
 
     def predictions(self, network: tf_keras.Model, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
@@ -140,6 +144,10 @@ class Gnmt(Task):
           network: as `network` makes it.
           features: 'source_ids' and 'source_lengths'; see `TranslationRecords`.
         """
+        import tensorflow as tf
+
+        from tfbigbatch.models.gnmt import decoding
+
         found = decoding.translate(
             network,
             features["source_ids"],
@@ -173,6 +181,8 @@ _LOSS_FIELDS = ("label_smoothing", "loss_over")
 
 def network_of(model: Mapping[str, Any], vocabulary_size: int) -> tf_keras.Model:
     """The GNMT network of a config's `model`, with the fields of `Gnmt.model_defaults`."""
+    from tfbigbatch.models.gnmt import network as gnmt_model
+
     fields = {name: value for name, value in model.items() if name not in _LOSS_FIELDS}
     return gnmt_model.gnmt(vocabulary_size=vocabulary_size, **fields)
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import tf_keras
-
-from tfbigbatch.data.dataset import Dataset
-from tfbigbatch.data.images import fake
 from tfbigbatch.data.images import manifest as image_manifest
-from tfbigbatch.data.images.dataset import ImageRecords
 from tfbigbatch.errors import InputError
 from tfbigbatch.models import image_models
 from tfbigbatch.tasks.base import Task
-from tfbigbatch.tasks.losses import classification_loss
-from tfbigbatch.tasks.metrics import classification_metrics
+
+if TYPE_CHECKING:
+    import tf_keras
+
+    from tfbigbatch.data.dataset import Dataset
 
 
 class ImageClassification(Task):
@@ -65,9 +63,13 @@ class ImageClassification(Task):
         self._model = dict(model)
         self._label_smoothing = self._model.pop("label_smoothing")
         if use_fake_data:
+            from tfbigbatch.data.images import fake
+
             pictures, self.validation = fake.pictures(self._model["image_size"])
             self.train, self._classes = pictures, int(pictures.labels.max()) + 1
         else:
+            from tfbigbatch.data.images.dataset import ImageRecords
+
             manifest = image_manifest.load(data_dir)
             if "validation" not in manifest.splits:
                 raise InputError(
@@ -88,7 +90,13 @@ class ImageClassification(Task):
         return image_models.build(classes=self._classes, **self._model)
 
     def loss(self) -> tf_keras.losses.Loss:
+        from tfbigbatch.tasks.losses import classification_loss
+
         return classification_loss(self._label_smoothing)
 
     def metrics(self) -> list[tf_keras.metrics.Metric]:
+        import tf_keras
+
+        from tfbigbatch.tasks.metrics import classification_metrics
+
         return [*classification_metrics(), tf_keras.metrics.SparseTopKCategoricalAccuracy(5, name="top_5_accuracy")]

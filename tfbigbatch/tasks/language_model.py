@@ -6,15 +6,13 @@ The data is a folder that prepare-ptb wrote.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
-
-import tf_keras
+from typing import TYPE_CHECKING, Any
 
 from tfbigbatch.data.language_model import corpus, fake
-from tfbigbatch.data.language_model.contiguous_batches import Streams
-from tfbigbatch.models import lstm_language_model
 from tfbigbatch.tasks.base import Task
-from tfbigbatch.tasks.metrics import token_metrics
+
+if TYPE_CHECKING:
+    import tf_keras
 
 
 class LSTMLanguageModel(Task):
@@ -45,6 +43,8 @@ class LSTMLanguageModel(Task):
         self, *, model: Mapping[str, Any], data: Mapping[str, Any], data_dir: str | None, use_fake_data: bool
     ) -> None:
         del data
+        from tfbigbatch.data.language_model.contiguous_batches import Streams
+
         self._model = model
         texts = fake.text() if use_fake_data else corpus.load(data_dir)
         self._vocabulary_size = len(texts.vocabulary)
@@ -70,10 +70,16 @@ class LSTMLanguageModel(Task):
 
     def network(self) -> tf_keras.Model:
         """The Keras model, from tokens and states to logits and states."""
+        from tfbigbatch.models import lstm_language_model
+
         return lstm_language_model.lstm_language_model(vocabulary_size=self._vocabulary_size, **self._model)
 
     def loss(self) -> tf_keras.losses.Loss:
+        import tf_keras
+
         return tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
     def metrics(self) -> list[tf_keras.metrics.Metric]:
+        from tfbigbatch.tasks.metrics import token_metrics
+
         return token_metrics()

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
-from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import tf_keras
-
-from tfbigbatch.data.dataset import Dataset
-from tfbigbatch.data.images import fake
-from tfbigbatch.data.in_memory import digits, mnist
-from tfbigbatch.models import lenet, lstm
 from tfbigbatch.tasks.base import Task
-from tfbigbatch.tasks.losses import classification_loss
-from tfbigbatch.tasks.metrics import classification_metrics
+
+if TYPE_CHECKING:
+    import tf_keras
+
+    from tfbigbatch.data.dataset import Dataset
 
 
 class SmallImageClassification(Task):
     """Images in memory, classified. A subclass names its images and defines `network`."""
 
-    images: ModuleType
-    """The data set's module: SHAPE, CLASSES, BRIGHTEST and load(data_dir)."""
+    images: ClassVar[str]
+    """The data set's module in `data.in_memory`, with SHAPE, CLASSES, BRIGHTEST and load(data_dir)."""
     evaluates_on = ("test",)
     test: Dataset
 
@@ -29,7 +26,9 @@ class SmallImageClassification(Task):
         self, *, model: Mapping[str, Any], data: Mapping[str, Any], data_dir: str | None, use_fake_data: bool
     ) -> None:
         del data
-        images = self.images
+        from tfbigbatch.data.images import fake
+
+        images = importlib.import_module(f"tfbigbatch.data.in_memory.{self.images}")
         self._model = {
             **model,
             "shape": images.SHAPE,
@@ -43,9 +42,13 @@ class SmallImageClassification(Task):
         return 100_000
 
     def loss(self) -> tf_keras.losses.Loss:
+        from tfbigbatch.tasks.losses import classification_loss
+
         return classification_loss()
 
     def metrics(self) -> list[tf_keras.metrics.Metric]:
+        from tfbigbatch.tasks.metrics import classification_metrics
+
         return classification_metrics()
 
 
@@ -57,13 +60,15 @@ class RowClassification(SmallImageClassification):
         return {"hidden_units": 4, "projection_units": 0}
 
     def network(self) -> tf_keras.Model:
+        from tfbigbatch.models import lstm
+
         return lstm.row_classifier(**self._model)
 
 
 class DigitsLSTM(RowClassification):
     """scikit-learn's digits by an LSTM: 1,437 images to train on, 360 to test."""
 
-    images = digits
+    images = "digits"
     model_defaults = {"hidden_units": 64, "projection_units": 0, "dropout": 0.0, "unroll": False}
     training_examples = 1_437
 
@@ -74,7 +79,7 @@ class MnistLSTM(RowClassification):
     The MNIST-LSTM of You et al. 2019 (arXiv:1901.08256): 128 hidden units, the rows projected to 128.
     """
 
-    images = mnist
+    images = "mnist"
     model_defaults = {"hidden_units": 128, "projection_units": 128, "dropout": 0.0, "unroll": False}
     training_examples = 60_000
 
@@ -85,7 +90,7 @@ class MnistLeNet(SmallImageClassification):
     The model on which the Adasum paper (Maleki et al. 2020, arXiv:2006.02924) tests its rule with 4 to 32 workers.
     """
 
-    images = mnist
+    images = "mnist"
     model_defaults = {"filters": 6, "fc_units": 120}
     training_examples = 60_000
 
@@ -94,4 +99,6 @@ class MnistLeNet(SmallImageClassification):
         return {"filters": 3, "fc_units": 10}
 
     def network(self) -> tf_keras.Model:
+        from tfbigbatch.models import lenet
+
         return lenet.lenet(**self._model)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
-
-import tf_keras
+from typing import TYPE_CHECKING, Any
 
 from tfbigbatch.data import tokenizer
-from tfbigbatch.data.finetuning import fake
 from tfbigbatch.errors import InputError
 from tfbigbatch.tasks.bert import BertTask
+
+if TYPE_CHECKING:
+    import tf_keras
 
 
 class FineTuning(BertTask):
@@ -24,7 +24,12 @@ class FineTuning(BertTask):
 
     def read(self, data: Mapping[str, Any], data_dir: str | None, use_fake_data: bool) -> None:
         self._data = data
-        self._tokenizer = fake.tokenizer() if use_fake_data else _tokenizer_of(data)
+        if use_fake_data:
+            from tfbigbatch.data.finetuning import fake
+
+            self._tokenizer = fake.tokenizer()
+        else:
+            self._tokenizer = _tokenizer_of(data)
         self.read_examples(data_dir, use_fake_data)
 
     def read_examples(self, data_dir: str | None, use_fake_data: bool) -> None:

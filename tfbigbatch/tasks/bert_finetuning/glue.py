@@ -6,15 +6,16 @@ The data is GLUE's folder, with a folder for each task; `data.task` names one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import tf_keras
 
-from tfbigbatch.data.finetuning import fake, glue
-from tfbigbatch.models import bert
+from tfbigbatch.data.finetuning import glue
 from tfbigbatch.tasks.bert_finetuning.base import FineTuning
 from tfbigbatch.tasks.scores import glue as glue_scores
+
+if TYPE_CHECKING:
+    import tf_keras
 
 
 class BertGlue(FineTuning):
@@ -34,6 +35,8 @@ class BertGlue(FineTuning):
         self._classes = 1 if classes is None else len(classes)
         self.data_signature = f"{self._classes} outputs"
         if use_fake_data:
+            from tfbigbatch.data.finetuning import fake
+
             self.train, self.dev = fake.pairs(None if classes is None else len(classes))
             self.dev_mismatched = self.dev
             return
@@ -45,10 +48,14 @@ class BertGlue(FineTuning):
         self.dev_mismatched = others[0] if others else self.dev
 
     def head(self, **sizes: Any) -> tf_keras.Model:
+        from tfbigbatch.models import bert
+
         return bert.classifier(classes=self._classes, **sizes)
 
     def loss(self) -> tf_keras.losses.Loss:
         """The loss: cross entropy of logits, or squared error of a similarity."""
+        import tf_keras
+
         if self._classes == 1:
             return tf_keras.losses.MeanSquaredError()
         return tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True)

@@ -6,15 +6,16 @@ The data is RACE's folder or tar file; see `race.read`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import tf_keras
 
-from tfbigbatch.data.finetuning import fake, race
-from tfbigbatch.models import bert
+from tfbigbatch.data.finetuning import race
 from tfbigbatch.tasks.bert_finetuning.base import FineTuning
 from tfbigbatch.tasks.scores import race as race_scores
+
+if TYPE_CHECKING:
+    import tf_keras
 
 
 class BertRace(FineTuning):
@@ -43,6 +44,8 @@ class BertRace(FineTuning):
 
     def read_examples(self, data_dir: str | None, use_fake_data: bool) -> None:
         if use_fake_data:
+            from tfbigbatch.data.finetuning import fake
+
             self.train, self.dev = fake.choices(len(race.OPTIONS))
             self.test = self.dev
             self._levels = {id(self.dev): np.resize(np.array(race_scores.LEVELS), len(self.dev))}
@@ -63,9 +66,13 @@ class BertRace(FineTuning):
         )
 
     def head(self, **sizes: Any) -> tf_keras.Model:
+        from tfbigbatch.models import bert
+
         return bert.chooser(choices=len(race.OPTIONS), **sizes)
 
     def loss(self) -> tf_keras.losses.Loss:
+        import tf_keras
+
         return tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
     def scores(self, held_out: Any, outputs: np.ndarray) -> dict[str, float]:

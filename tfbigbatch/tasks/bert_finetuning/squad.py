@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import tf_keras
 
-from tfbigbatch.data.finetuning import fake, squad, squad_decoding
+from tfbigbatch.data.finetuning import squad, squad_decoding
 from tfbigbatch.errors import InputError
-from tfbigbatch.models import bert
 from tfbigbatch.tasks.bert_finetuning.base import FineTuning
 from tfbigbatch.tasks.scores import squad as squad_scores
+
+if TYPE_CHECKING:
+    import tf_keras
 
 
 class BertSquad(FineTuning):
@@ -52,6 +53,8 @@ class BertSquad(FineTuning):
         data = self._data
         lengths = {name: data[name] for name in ("max_seq_length", "doc_stride", "max_query_length")}
         if use_fake_data:
+            from tfbigbatch.data.finetuning import fake
+
             train, held_out = fake.questions(no_answer=data["no_answer"])
             lengths = {"max_seq_length": fake.MAX_SEQ_LENGTH, "doc_stride": 16, "max_query_length": 8}
         elif data_dir is None:
@@ -70,10 +73,14 @@ class BertSquad(FineTuning):
         self.dev = self._windows.evaluation_features(f"{data_dir}, dev")
 
     def head(self, **sizes: Any) -> tf_keras.Model:
+        from tfbigbatch.models import bert
+
         return bert.span_finder(**sizes)
 
     def loss(self) -> dict[str, tf_keras.losses.Loss]:
         """The losses of the start and end positions; their sum is trained."""
+        import tf_keras
+
         return {
             name: tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True, name=f"{name}_nats")
             for name in ("start_positions", "end_positions")

@@ -1,0 +1,48 @@
+"""The published sizes of ResNet and BERT; importing this module does not import TensorFlow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tfbigbatch.errors import InputError, nearest
+
+# The residual networks of He et al. 2015 by depth: blocks in each stage, and whether they are bottlenecks.
+RESNET_DEPTHS = {
+    14: ((1, 1, 1, 1), True),
+    18: ((2, 2, 2, 2), False),
+    34: ((3, 4, 6, 3), False),
+    50: ((3, 4, 6, 3), True),
+    101: ((3, 4, 23, 3), True),
+    152: ((3, 8, 36, 3), True),
+}
+# Layers and hidden units. Attention has a head for each 64 hidden units; inner layers are four times as wide.
+BERT_SIZES = {
+    "bert_tiny": (2, 128),
+    "bert_mini": (4, 256),
+    "bert_small": (4, 512),
+    "bert_medium": (8, 512),
+    "bert_base": (12, 768),
+    "bert_large": (24, 1024),
+}
+_UNITS_OF_A_HEAD = 64
+
+
+def bert_defaults(name: str) -> dict[str, Any]:
+    """The fields of a size that an experiment may set, with their defaults.
+
+    Raises:
+      ValueError: the name is unknown.
+    """
+    if name not in BERT_SIZES:
+        raise InputError(f"BERT {name!r} is unknown. {nearest(name, BERT_SIZES)}")
+    layers, hidden_units = BERT_SIZES[name]
+    return {
+        "layers": layers,
+        "hidden_units": hidden_units,
+        "heads": hidden_units // _UNITS_OF_A_HEAD,
+        "inner_units": 4 * hidden_units,
+        "dropout": 0.1,
+        "attention_dropout": 0.1,
+        "max_positions": 512,
+        "token_types": 2,
+    }
