@@ -122,13 +122,79 @@ def test_fields_are_overridden_by_text():
     assert (config.batch_size, config.deterministic) == (64, False)
     assert (config.schedule.rule, config.schedule.end) == ("legw", 1.0)
     for assignment, said in (
-        ("batch_size", "expected FIELD=VALUE"),
+        ("batch_size", "expected --config.FIELD=VALUE"),
         ("batchsize=3", "Did you mean 'batch_size'"),
-        ("batch_size=many", "batch_size is 64; expected another int"),
-        ("schedule=3", "expected another ConfigDict"),
+        ("batch_size=many", "--config.batch_size=many: expected a whole number, such as --config.batch_size=64"),
+        ("batch_size=2.5", "expected a whole number"),
+        ("schedule.learning_rate=fast", "expected a number, such as --config.schedule.learning_rate=0.1"),
+        ("deterministic=maybe", "expected true or false"),
+        ("schedule=3", "schedule is a group of fields; set one of them"),
+        ("task=gnmt", "it comes with the experiment file"),
     ):
         with pytest.raises(ValueError, match=said):
             experiment.override(config, [assignment])
+
+
+def test_tuples_booleans_and_phases_are_overridden_by_text():
+    config = experiment.load("bert/mlperf")
+    config.phases = ({"duration": "3 steps"}, {"duration": "4 steps"})
+    given = ["schedule.boundaries=30 epochs,60 epochs", "phases[1].batch_size=64", "phases[0].schedule.end=1"]
+    experiment.override(config, given)
+    assert config.schedule.boundaries == ("30 epochs", "60 epochs")
+    assert [dict(each) for each in config.phases] == [
+        {"duration": "3 steps", "schedule.end": 1.0},
+        {"duration": "4 steps", "batch_size": 64},
+    ]
+    experiment.override(config, ["phases=", "schedule.boundaries=()"])
+    assert config.phases == config.schedule.boundaries == ()
+    with pytest.raises(ValueError, match="the experiment has 0 phases"):
+        experiment.override(config, ["phases[0].batch_size=3"])
+    images = experiment.new("image_classification", model="resnet")
+    experiment.override(images, ["model.blocks=1,1,1,1", "model.bottleneck=t", "batch_size=1e3"])
+    assert (images.model.blocks, images.model.bottleneck, images.batch_size) == ((1, 1, 1, 1), True, 1000)
+    with pytest.raises(ValueError, match="expected values with commas between them, such as --config.model.blocks=1,1"):
+        experiment.override(images, ["model.blocks=a,b"])
+
+
+def test_another_optimizer_is_chosen_by_text():
+    config = experiment.load("digits/lstm_small_batch")
+    # In any order: the name comes first.
+    given = ["optimizer.weight_decay=0.01", "optimizer.name=lamb", "optimizer.exclude_from_weight_decay=norm_and_bias"]
+    [line] = experiment.override(config, given)
+    assert "lamb: without momentum=0.9, which it does not take; schedule.learning_rate=0.3 is still that" in line
+    kept = {"name": "lamb", "global_clipnorm": 1.0}
+    assert config.optimizer.to_dict() == {
+        **kept,
+        "weight_decay": 0.01,
+        "exclude_from_weight_decay": "norm_and_bias",
+    }
+    experiment.override(config, ["optimizer.weight_decay=0", "optimizer.global_clipnorm=none"])
+    assert (config.optimizer.weight_decay, config.optimizer.global_clipnorm) == (0.0, None)
+    experiment.override(config, ["optimizer.adasum.group_size=2"])
+    assert config.optimizer.adasum.to_dict() == {"group_size": 2}
+    for assignment, said in (
+        ("optimizer.weight_decey=1", "'lamb' takes no argument 'weight_decey'. Did you mean 'weight_decay'"),
+        ("optimizer.weight_decay=low", "expected a number"),
+        ("optimizer.weight_decay=-1", "weight_decay"),
+        ("optimizer.name=lam", "Did you mean 'lamb'"),
+        ("optimizer.learning_rate=1", "--config.schedule.learning_rate=1"),
+        ("optimizer=lamb", "such as --config.optimizer.name"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            experiment.override(config, [assignment])
+
+
+def test_another_model_is_chosen_by_text():
+    config = experiment.load("bert/tiny")
+    config.model.dropout = 0.25
+    assert experiment.override(config, ["model.name=bert_base"]) == []
+    assert (config.model.layers, config.model.hidden_units, config.model.dropout) == (12, 768, 0.25)
+    images = experiment.load("imagenet/alexnet")
+    images.model.groups = 1
+    [line] = experiment.override(images, ["model.name=resnet18", "model.image_size=64"])
+    assert "groups=1" in line and images.model.image_size == 64 and "fc_units" not in images.model
+    with pytest.raises(ValueError, match="Did you mean 'resnet18'"):
+        experiment.override(images, ["model.name=resnet81"])
 
 
 def test_files_that_are_not_experiments_are_named(tmp_path):

@@ -6,7 +6,6 @@ import dataclasses
 import importlib
 import sys
 import textwrap
-from collections.abc import Callable
 from types import ModuleType
 from typing import NoReturn
 
@@ -24,7 +23,7 @@ class Command:
     """A sub-command.
 
     Attributes:
-      module: of `tfbigbatch.cli`; it has a docstring, `define_flags()`, `main(arguments)` and perhaps `parse`.
+      module: of `tfbigbatch.cli`; it has a docstring, `define_flags()` and `main(arguments)`.
       summary: its line in `tfbigbatch --help`.
       positional: the arguments that are not flags, for the usage line; empty for none.
       defaults: flags that precede those of the command line.
@@ -145,10 +144,8 @@ def run_command(name: str, arguments: list[str], program: str) -> NoReturn:
         sys.exit(0)
     module = _module(name)
     module.define_flags()
-    # config_flags looks for overrides of a config's fields in sys.argv.
     sys.argv = [program, *COMMANDS[name].defaults, *arguments]
-    parse: Callable[[list[str]], list[str]] | None = getattr(module, "parse", None)
-    command.execute(module.main, parse, takes_arguments=bool(COMMANDS[name].positional))
+    command.execute(module.main, takes_arguments=bool(COMMANDS[name].positional))
 
 
 def _module(name: str) -> ModuleType:

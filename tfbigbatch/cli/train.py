@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import tempfile
 from collections.abc import Sequence
 from typing import Any
@@ -22,6 +21,7 @@ import ml_collections
 from absl import flags
 
 from tfbigbatch import experiment
+from tfbigbatch.cli import experiment_flags
 from tfbigbatch.cluster import slurm
 from tfbigbatch.cluster.preemption_notice import PreemptionNotice
 from tfbigbatch.cluster.watchdog import Watchdog
@@ -36,11 +36,10 @@ _STALL_TIMEOUT = 1800.0
 
 
 def define_flags() -> None:
-    from ml_collections import config_flags
-
-    config_flags.DEFINE_config_file(
+    flags.DEFINE_string(
         "config", None, "Experiment file, or the name of a shipped experiment; --config.FIELD=VALUE overrides a field."
     )
+    experiment_flags.define_override()
     flags.DEFINE_string("model_dir", None, "Run directory. A directory that holds a run is resumed.")
     flags.DEFINE_string("data_dir", None, "Folder of the task's data.")
     flags.DEFINE_enum("mode", "train_and_eval", MODES, "What to do; eval measures the newest checkpoint.")
@@ -82,15 +81,9 @@ def parse(arguments: Sequence[str]) -> list[str]:
     """Parses the command line; returns the program and the arguments that are not flags.
 
     Raises:
-      ValueError: a flag or a field of the config is unknown or mistyped; the message names the nearest.
+      ValueError: a flag is unknown or mistyped; the message names the nearest.
     """
-    try:
-        return flags.FLAGS(_with_path(arguments))
-    except flags.Error as error:
-        raise InputError(f"{error}\nSee: {arguments[0]} --help") from None
-    # The experiment file was executed: it may raise anything.
-    except Exception as error:
-        raise _config_error(arguments) or error from None
+    return command.parse(list(arguments))
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -115,19 +108,12 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def config_of(options: flags.FlagValues) -> ml_collections.ConfigDict:
-    """The experiment's config with the overrides of the other flags.
+    """The experiment's config with the overrides of --config.FIELD and of the other flags.
 
     Raises:
-      ValueError: there is none.
+      ValueError: there is none, or a field is unknown or mistyped.
     """
-    if options["config"].value is None:
-        raise InputError("--config is missing: give an experiment file, such as experiments/digits/lstm_legw.py.")
-    config = options.config
-    if not isinstance(config, ml_collections.ConfigDict):
-        raise _config_error(sys.argv) or InputError(f"--config={options['config'].value}: not an experiment file.")
-    # config_flags executes the file by itself.
-    path, argument = experiment.find(options["config"].value)
-    config.experiment = experiment.address(path, argument)
+    config = experiment_flags.load(experiment_flags.required(options), options)
     if options.seed is not None:
         config.seed = options.seed
     if options.mixed_precision is not None:
@@ -155,47 +141,6 @@ def stall_timeout(options: flags.FlagValues) -> float:
     if options.stall_timeout is not None:
         return options.stall_timeout
     return _STALL_TIMEOUT if os.environ.get("TF_CONFIG") else 0.0
-
-
-def _config_position(arguments: Sequence[str]) -> tuple[int, str] | None:
-    """The argument that holds the value of --config, and the value; None where there is none."""
-    for position, argument in enumerate(arguments):
-        name, given, value = argument.partition("=")
-        if name in ("--config", "-config"):
-            if given:
-                return position, value
-            return (position + 1, arguments[position + 1]) if position + 1 < len(arguments) else None
-    return None
-
-
-def _with_path(arguments: Sequence[str]) -> list[str]:
-    """The command line with the path of the experiment file in place of its name: config_flags reads paths only."""
-    found = _config_position(arguments)
-    if found is None:
-        return list(arguments)
-    position, name = found
-    path, argument = experiment.find(name)
-    value = path if argument is None else f"{path}:{argument}"
-    given = arguments[position]
-    return [*arguments[:position], given.removesuffix(name) + value, *arguments[position + 1 :]]
-
-
-def _config_error(arguments: Sequence[str]) -> InputError | None:
-    """The error for the first --config.FIELD that the experiment file does not have; or for the file itself."""
-    found = _config_position(arguments)
-    if found is None:
-        return None
-    try:
-        config = experiment.load(found[1])
-    except InputError as error:
-        return error
-    for argument in arguments:
-        name = argument.lstrip("-").partition("=")[0]
-        if name.startswith("config."):
-            unknown = experiment.unknown_field(config, name[len("config.") :])
-            if unknown:
-                return unknown
-    return None
 
 
 def _signals_outside_training(options: flags.FlagValues) -> contextlib.AbstractContextManager[None]:

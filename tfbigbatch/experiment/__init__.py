@@ -3,9 +3,10 @@
 A file is executed: run only files that you trust.
 """
 
-from tfbigbatch.experiment.changes import compared, differences, flat, override, unknown_field
+from tfbigbatch.experiment.changes import compared, differences, flat, unknown_field
 from tfbigbatch.experiment.fields import PHASE_FIELDS, PRECISIONS, Config, completed, new, phases, shrink, tuned_recipe
 from tfbigbatch.experiment.files import SHIPPED, address, call, choose, execute, find, load, shipped, variant_of
+from tfbigbatch.experiment.overrides import override
 from tfbigbatch.experiment.quick import quick
 from tfbigbatch.experiment.remembered import COPY, copy_of, register_task_of
 

@@ -1,21 +1,13 @@
-"""Changes of a config: overrides by text, unknown fields, and differences."""
+"""Changes of a config: unknown fields, and differences."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import ml_collections
 
 from tfbigbatch.errors import InputError, nearest
-
-_TYPES: dict[type, Callable[[str], Any]] = {
-    str: str,
-    int: int,
-    float: float,
-    bool: lambda text: {"true": True, "false": False}[text.lower()],
-}
-
 
 # The fields that say where a config is from; configs that differ in these alone are equal.
 _NOT_COMPARED = ("experiment",)
@@ -36,30 +28,6 @@ def unknown_field(config: Any, path: str) -> InputError | None:
             return InputError(f"--config.{path}: there is no field {name!r}{inside}. {nearest(name, known)}")
         here = here[name]
     return None
-
-
-def override(config: ml_collections.ConfigDict, assignments: Sequence[str]) -> None:
-    """Sets fields of `config` from texts 'field=value', with a dot before an inner field; types are kept.
-
-    Raises:
-      ValueError: a text has another form, there is no such field, or the value has another type.
-    """
-    for assignment in assignments:
-        name, given, text = assignment.partition("=")
-        if not given:
-            raise InputError(f"--override={assignment}: expected FIELD=VALUE, as batch_size=1024.")
-        unknown = unknown_field(config, name)
-        if unknown:
-            raise unknown
-        holder, _, last = name.rpartition(".")
-        fields = config[holder] if holder else config
-        kind = type(fields[last])
-        try:
-            fields[last] = _TYPES[kind](text)
-        except (KeyError, ValueError):
-            raise InputError(
-                f"--override={assignment}: {name} is {fields[last]!r}; expected another {kind.__name__}."
-            ) from None
 
 
 def differences(config: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:

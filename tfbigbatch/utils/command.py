@@ -19,7 +19,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if os.path.exists("/dev/nvidia
 
 def execute(
     main: Callable[[list[str]], int | None],
-    parse: Callable[[list[str]], list[str]] | None = None,
+    parse_flags: Callable[[list[str]], list[str]] | None = None,
     takes_arguments: bool = False,
 ) -> NoReturn:
     """Parses the flags, runs `main` and exits the process.
@@ -29,14 +29,14 @@ def execute(
 
     Args:
       main: function of the arguments that are not flags; returns the exit code, None meaning 0.
-      parse: function of sys.argv that parses the flags and returns the rest; None for absl's.
+      parse_flags: function of sys.argv that parses the flags and returns the rest; None for absl's.
       takes_arguments: whether `main` takes arguments that are not flags.
     """
     logging.set_verbosity(logging.WARNING)
     logging.use_absl_handler()
     app.define_help_flags()
     try:
-        rest = (parse or _parse)(sys.argv)
+        rest = (parse_flags or parse)(sys.argv)
         if len(rest) > 1 and not takes_arguments:
             raise InputError(f"{rest[1]!r} is not a flag; flags begin with --, such as --model_dir=DIR.")
         _check_folders()
@@ -89,11 +89,56 @@ def numbers(flag: str, texts: Sequence[str], kind: type) -> list:
         raise InputError(f"--{flag}={','.join(texts)}: expected {words}.") from None
 
 
-def _parse(arguments: list[str]) -> list[str]:
+def with_fields(arguments: Sequence[str]) -> list[str]:
+    """The command line with --config.FIELD=VALUE as --override=config.FIELD=VALUE, where there is such a flag.
+
+    Also --config.FIELD VALUE, --config.FIELD and --noconfig.FIELD for true and false; and --sweep.FIELD=VALUES as
+    --sweep=FIELD=VALUES. What follows -- is left as it is.
+    """
+    found: list[str] = []
+    rest = list(arguments)
+    while rest:
+        argument = rest.pop(0)
+        match = _FIELD.fullmatch(argument)
+        if argument == "--":
+            return [*found, argument, *rest]
+        if match is None or _FLAG_OF[match["group"]] not in flags.FLAGS:
+            found.append(argument)
+            continue
+        value = match["value"]
+        if match["no"]:
+            value = "false"
+        elif value is None:
+            value = rest.pop(0) if rest and not rest[0].startswith("--") else "true"
+        prefix = "config." if match["group"] == "config" else ""
+        found.append(f"--{_FLAG_OF[match['group']]}={prefix}{match['field']}={value}")
+    return found
+
+
+_FIELD = re.compile(r"--?(?P<no>no)?(?P<group>config|sweep)\.(?P<field>[^=]*)(?:=(?P<value>.*))?", re.DOTALL)
+_FLAG_OF = {"config": "override", "sweep": "sweep"}
+
+
+def parse(arguments: list[str]) -> list[str]:
+    """Parses the command line by absl; returns the program and the arguments that are not flags.
+
+    Raises:
+      ValueError: a flag is unknown or mistyped.
+    """
     try:
-        return flags.FLAGS(arguments)
+        return flags.FLAGS(with_fields(arguments))
     except flags.Error as error:
         program = arguments[0] if " " in arguments[0] else f"python {arguments[0]}"
-        missing = re.search(r"Flag (--\w+) must have a value", str(error))
-        message = f"{missing[1]} is missing." if missing else error
+        message = _in_our_words(str(error))
         raise InputError(f"{message}\nSee: {program} --help") from None
+
+
+def _in_our_words(error: str) -> str:
+    """The message of an absl error, without Python's own words for it."""
+    missing = re.search(r"Flag (--\w+) must have a value", error)
+    if missing:
+        return f"{missing[1]} is missing."
+    number = re.match(r"flag (--\w+)=(.*?): (?:invalid literal for int|could not convert string to float)", error)
+    if number:
+        return f"{number[1]}={number[2]}: expected {'a whole number' if 'for int' in error else 'a number'}."
+    return re.sub(r"^flag (--\w+=)", r"\1", error)
