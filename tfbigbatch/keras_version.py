@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import types
+from typing import Any
 
 from tfbigbatch.errors import InputError, nearest
 
@@ -24,7 +25,7 @@ def resolve(keras: str | None = None) -> str:
     if keras is None:
         # The values that TensorFlow itself reads as true.
         keras = "tf_keras" if os.environ.get("TF_USE_LEGACY_KERAS") in ("true", "True", "1") else "keras3"
-    if keras not in PACKAGES:
+    if not isinstance(keras, str) or keras not in PACKAGES:
         raise InputError(f"keras={keras!r} is unknown. {nearest(keras, PACKAGES)}")
     return keras
 
@@ -37,3 +38,23 @@ def module_for(package: str, keras: str | None = None) -> types.ModuleType:
 def keras_package(keras: str | None = None) -> types.ModuleType:
     """`tf_keras` or `keras` itself."""
     return importlib.import_module(PACKAGES[resolve(keras)])
+
+
+def require_tensorflow(owner: Any, what: str) -> None:
+    """Checks that an object of Keras 3 runs on Keras' TensorFlow backend; Keras 2 has no other.
+
+    Args:
+      owner: the object; it is one of Keras 3 if a class of it is.
+      what: its name in the message.
+
+    Raises:
+      ValueError: Keras 3 runs on another backend.
+    """
+    if not any(kind.__module__.partition(".")[0] == "keras" for kind in type(owner).__mro__):
+        return
+    backend = keras_package("keras3").config.backend()
+    if backend != "tensorflow":
+        raise InputError(
+            f"{what} needs TensorFlow, and Keras 3 runs on {backend} here: set KERAS_BACKEND=tensorflow before Keras "
+            "is imported."
+        )

@@ -27,3 +27,12 @@ def test_the_gain_is_bounded():
     assert noise_gain(0.0, TUNED, batch_size=1024, peak=0.4) == pytest.approx(0.25)
     assert noise_gain(math.inf, TUNED, batch_size=1024, peak=0.4, highest=1.5) == 1.5
     assert noise_gain(64.0, TUNED, batch_size=64, peak=0.1) == 1.0
+
+
+def test_numbers_out_of_range_are_refused():
+    with pytest.raises(ValueError, match="peak=0.0 is out of range"):
+        noise_gain(64.0, TUNED, batch_size=64, peak=0.0)
+    with pytest.raises(ValueError, match="noise_scale=nan is out of range"):
+        rate_growth(math.nan, tuned_batch=64, batch=1024)
+    with pytest.raises(ValueError, match="batch=0 is out of range"):
+        rate_growth(1.0, tuned_batch=64, batch=0)

@@ -25,6 +25,21 @@ def test_a_batch_above_the_data_set_is_refused():
         preview(RECIPE, (61_000,), rule="none", dataset_size=60_000)
 
 
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"batch_sizes": (128, 0.5)}, r"batch_sizes\[1\]=0.5 is not a whole number"),
+        ({"batch_sizes": 128}, "batch_sizes=128 is not a sequence"),
+        ({"dataset_size": 0}, "dataset_size=0 is out of range"),
+        ({"rule": "lgew"}, "rule='lgew' is unknown. Did you mean 'legw'"),
+        ({"recipe": "cosine"}, "recipe='cosine' is not a tfbigbatch.Recipe"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        preview(**{"recipe": RECIPE, "batch_sizes": (128,), "rule": "legw", "dataset_size": 60_000, **arguments})
+
+
 def test_the_schedules_are_drawn(tmp_path):
     rows = preview(RECIPE, (128, 1024, 16384), rule="legw", dataset_size=60_000)
     plot(tmp_path / "scale.png", rows, dataset_size=60_000, rule="legw", title="MNIST")

@@ -38,17 +38,71 @@ def test_the_arithmetic_is_said():
 
 
 def test_bad_recipes_are_refused():
-    with pytest.raises(ValueError, match="'lgew' is unknown. Did you mean 'legw'"):
+    with pytest.raises(ValueError, match="rule='lgew' is unknown. Did you mean 'legw'"):
         BASE.at(64, "lgew")
-    with pytest.raises(ValueError, match="batch_size is at least 1"):
+    with pytest.raises(ValueError, match="Recipe: batch_size=0 is out of range; expected a whole number of 1 or more"):
         Recipe(0, 0.1)
-    with pytest.raises(ValueError, match="warmup_epochs is 0 or more"):
+    with pytest.raises(
+        ValueError, match="Recipe: warmup_epochs=-1 is out of range; expected a finite number of 0 or more"
+    ):
         Recipe(32, 0.1, -1)
+
+
+@pytest.mark.parametrize(
+    "fields, message",
+    [
+        ({"batch_size": 32.5}, "Recipe: batch_size=32.5 is not a whole number"),
+        ({"batch_size": "32"}, "Recipe: batch_size='32' is not a number"),
+        ({"batch_size": True}, "Recipe: batch_size=True is not a number"),
+        ({"learning_rate": "0.1"}, "Recipe: learning_rate='0.1' is not a number"),
+        ({"warmup_epochs": None}, "Recipe: warmup_epochs=None is not a number"),
+        ({"epochs": float("inf")}, "Recipe: epochs=inf is out of range"),
+        ({"decay": "cosin"}, "decay='cosin' is unknown. Did you mean 'cosine'?"),
+        ({"decay": {"name": "cosin"}}, "decay='cosin' is unknown. Did you mean 'cosine'?"),
+        ({"decay": {"end": 0.1}}, "decay=None is unknown"),
+        ({"decay": 3}, "decay=3 is unknown"),
+        ({"decay": "exponential"}, "decay 'exponential' needs factor"),
+        ({"decay": {"name": "exponential", "factor": 0.5, "every": 3}}, "every=3 does not say how long"),
+        ({"decay": {"name": "exponential", "factor": -1, "every": "3 steps"}}, "factor=-1 is out of range"),
+        ({"decay": {"name": "multi_step", "factor": 0.1}}, "decay 'multi_step' needs boundaries"),
+        (
+            {"decay": {"name": "multi_step", "factor": 0.1, "boundaries": "3 steps"}},
+            "boundaries='3 steps' is not a seq",
+        ),
+        ({"decay": {"name": "multi_step", "factor": 0.1, "boundaries": (3,)}}, "boundaries=3 does not say how long"),
+        ({"decay": {"name": "cosine", "factor": 0.1}}, "'cosine' takes no field 'factor'; its fields: end, start"),
+        ({"decay": {"name": "constant", "end": 0.1}}, "'constant' takes no field 'end'; its fields: none"),
+        ({"rise": "square"}, "Recipe: rise='square' is unknown"),
+    ],
+)
+def test_a_recipe_is_checked_where_it_is_made(fields, message):
+    with pytest.raises(ValueError, match=message):
+        Recipe(**{"batch_size": 32, "learning_rate": 0.1, **fields})
+
+
+def test_what_a_recipe_is_asked_is_checked():
+    recipe = Recipe(32, 0.1, 1.0, epochs=2)
+    for size in (0, -1, 32.5, "64", None, True, float("nan")):
+        for ask in (recipe.at, recipe.warmup_steps, recipe.total_steps, recipe.schedule, recipe.lines):
+            with pytest.raises(ValueError, match="_size=.* expected a whole number of 1 or more"):
+                ask(size)
+    with pytest.raises(ValueError, match="accumulation_steps=1.5 is not a whole number"):
+        recipe.at(64, accumulation_steps=1.5)
+    with pytest.raises(ValueError, match="rule=None is unknown"):
+        recipe.at(64, None)
+    with pytest.raises(ValueError, match="scaled=64 is not a Recipe"):
+        recipe.arithmetic(64)
+
+
+def test_numbers_of_numpy_are_taken():
+    recipe = Recipe(np.int64(32), np.float32(0.5), np.float64(1), epochs=np.int32(2)).at(np.int32(64), "linear")
+    assert recipe == Recipe(64, 1.0, 1.0, epochs=2) and type(recipe.batch_size) is int
+    assert recipe.total_steps(np.int64(640)) == 20
 
 
 def test_accumulation_is_part_of_the_global_batch():
     assert BASE.at(64, "legw", accumulation_steps=8) == BASE.at(512, "legw")
-    with pytest.raises(ValueError, match="accumulation_steps=0: both are at least 1"):
+    with pytest.raises(ValueError, match="accumulation_steps=0 is out of range; expected a whole number of 1 or more"):
         BASE.at(64, accumulation_steps=0)
 
 
@@ -83,9 +137,9 @@ def test_a_recipe_without_a_length_has_a_schedule_where_none_is_needed():
         Recipe(10, 1.0, decay="cosine").schedule(1000, keras="tf_keras")
     with pytest.raises(ValueError, match="takes no field 'facctor'"):
         Recipe(10, 1.0, epochs=1, decay={"name": "exponential", "facctor": 2}).schedule(1000, keras="tf_keras")
-    with pytest.raises(ValueError, match="epochs is a finite number above 0"):
+    with pytest.raises(ValueError, match="Recipe: epochs=0 is out of range; expected a finite number above 0"):
         Recipe(10, 1.0, epochs=0)
-    with pytest.raises(ValueError, match="learning_rate is a finite number"):
+    with pytest.raises(ValueError, match="Recipe: learning_rate=nan is out of range; expected a finite number"):
         Recipe(10, float("nan"))
 
 

@@ -1,3 +1,4 @@
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -117,3 +118,15 @@ def test_what_follows_must_fit(keras_version):
     with pytest.raises(ValueError, match="after begins at 0.3, the warm-up ends at peak=0.4"):
         ADJUSTABLE[keras_version](PEAK, WARMUP, linear(keras_version, peak=0.3))
     assert issubclass(ADJUSTABLE[keras_version], AdjustableSchedule)
+    for gain in (0.0, -1.0, float("nan"), "1", True):
+        with pytest.raises(ValueError, match="gain=.* expected a finite number above 0"):
+            ADJUSTABLE[keras_version](PEAK, WARMUP, gain=gain)
+
+
+def test_another_backend_of_keras_3_is_refused(monkeypatch):
+    plan = schedules.build(0.4, warmup_steps=2, total_steps=10, keras="keras3")
+    monkeypatch.setattr(keras.config, "backend", lambda: "jax")
+    with pytest.raises(ValueError, match="An adjustable schedule needs TensorFlow, .* set KERAS_BACKEND=tensorflow"):
+        make_adjustable(plan)
+    # Keras 2 has TensorFlow alone.
+    make_adjustable(made("linear"))

@@ -39,8 +39,30 @@ def test_one_phase_is_its_schedule():
     assert schedules.in_phases([only], [6], keras="tf_keras") is only
 
 
-@pytest.mark.parametrize("steps", [[6], [6, 5, 0]])
-def test_phases_that_do_not_fit_are_refused(steps):
+@pytest.mark.parametrize(
+    "steps, message",
+    [
+        ([6], "phases of .* steps for 3 schedules"),
+        ([], "phases of .* steps for 3 schedules"),
+        ([6, 5, 0], r"steps\[2\]=0 is out of range; expected a whole number of 1 or more"),
+        ([6, 5.5, 1], r"steps\[1\]=5.5 is not a whole number"),
+        ([6, "5", 1], r"steps\[1\]='5' is not a number"),
+        (6, "steps=6 is not a sequence"),
+    ],
+)
+def test_phases_that_do_not_fit_are_refused(steps, message):
     parts, _ = three("tf_keras")
-    with pytest.raises(ValueError, match="phases of .* steps for 3 schedules"):
+    with pytest.raises(ValueError, match=message):
         schedules.in_phases(parts, steps, keras="tf_keras")
+
+
+def test_phases_of_what_is_no_schedule_of_this_keras_are_refused():
+    parts, _ = three("keras3")
+    with pytest.raises(ValueError, match=r"schedules\[0\]=.* take a schedule of the Keras that the optimizer is for"):
+        schedules.in_phases(parts, [6, 5, 10], keras="tf_keras")
+    with pytest.raises(ValueError, match=r"schedules\[0\]=0.1 is not a"):
+        schedules.in_phases([0.1], [6], keras="tf_keras")
+    with pytest.raises(ValueError, match="schedules=0.1 is not a sequence"):
+        schedules.in_phases(0.1, [6], keras="tf_keras")
+    with pytest.raises(ValueError, match="at least one schedule"):
+        schedules.in_phases([], [], keras="tf_keras")

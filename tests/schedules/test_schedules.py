@@ -1,4 +1,9 @@
+import json
 import math
+import os
+import subprocess
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -10,6 +15,7 @@ from tfbigbatch.schedules import DECAYS
 
 # Each decay by a formula of its own, from the update t, for a peak of 0.4, 10 updates of warm-up and 110 in all.
 PEAK, WARMUP, TOTAL = 0.4, 10, 110
+WARMUPS = {"tf_keras": schedules.keras2.GradualWarmup, "keras3": schedules.keras3.GradualWarmup}
 EXPECTED = {
     "constant": ({}, lambda t: PEAK),
     "linear": ({"end": 0.1}, lambda t: 0.1 + 0.3 * (TOTAL - t) / 100),
@@ -126,7 +132,7 @@ def test_an_exponential_rise_is_that_of_mlperfs_gnmt(keras_version):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({"decay": "linaer"}, "decay 'linaer' is unknown. Did you mean 'linear'"),
+        ({"decay": "linaer"}, "decay='linaer' is unknown. Did you mean 'linear'"),
         ({"warmup_steps": 20}, "warm-up of 20 steps is longer than the run of 10"),
         ({"decay": "multi_step", "factor": 0.1}, "decay 'multi_step' needs boundaries"),
         ({"decay": "exponential", "every": 3}, "decay 'exponential' needs factor"),
@@ -134,12 +140,115 @@ def test_an_exponential_rise_is_that_of_mlperfs_gnmt(keras_version):
         ({"decay": "multi_step", "factor": 0.1, "boundaries": (2, 4), "warmup_steps": 2}, "lies inside the warm-up"),
         ({"decay": "cosine", "start": 11}, "the decay starts at step 11, past the run's end at 10"),
         ({"decay": "mlperf_gnmt", "warmup_steps": 6}, "first halving after the warm-up of 6"),
-        ({"decay": "mlperf_gnmt", "remain": 1.1}, "remain=1.1 of 10 steps is step 11: expected a fraction of at most"),
-        ({"decay": "mlperf_gnmt", "interval": 2}, "interval=2: expected a fraction of the run"),
-        ({"rise": "square"}, "rise 'square' is unknown. Known: exponential, linear"),
+        ({"decay": "mlperf_gnmt", "remain": 1.1}, "remain=1.1 is out of range; expected a fraction of the run"),
+        ({"decay": "mlperf_gnmt", "interval": 2}, "interval=2 is out of range; expected a fraction of the run"),
+        ({"rise": "square"}, "rise='square' is unknown. Known: exponential, linear"),
         ({"keras": "keras4"}, "keras='keras4' is unknown"),
+        ({"keras": ["keras3"]}, "is unknown. Did you mean .keras3"),
+        ({"peak": math.nan}, "peak=nan is out of range; expected a finite number of 0 or more"),
+        ({"peak": -0.1}, "peak=-0.1 is out of range"),
+        ({"peak": "0.1"}, "peak='0.1' is not a number"),
+        ({"peak": True}, "peak=True is not a number"),
+        ({"warmup_steps": -1}, "warmup_steps=-1 is out of range; expected a whole number of 0 or more"),
+        ({"warmup_steps": 1.5}, "warmup_steps=1.5 is not a whole number"),
+        ({"warmup_steps": "1 epochs"}, "warmup_steps='1 epochs' is not a number"),
+        ({"total_steps": math.nan}, "total_steps=nan is not a whole number"),
+        ({"total_steps": None}, "total_steps=None is not a number"),
+        ({"decay": None}, "decay=None is unknown"),
+        ({"decay": "polynomial", "power": 0}, "power=0 is out of range; expected a finite number above 0"),
+        ({"decay": "linear", "end": -1.0}, "end=-1.0 is out of range"),
+        ({"decay": "linear", "end": "0"}, "end='0' is not a number"),
+        ({"decay": "exponential", "factor": -0.5, "every": 3}, "factor=-0.5 is out of range"),
+        ({"decay": "exponential", "factor": 0.5, "every": 0}, "every=0 is out of range"),
+        ({"decay": "exponential", "factor": 0.5, "every": "3 steps"}, "every='3 steps' is not a number"),
+        ({"decay": "exponential", "factor": 0.5, "every": 3, "staircase": "no"}, "staircase='no' is neither True nor"),
+        ({"decay": "cosine", "start": -1}, "start=-1 is out of range"),
+        ({"decay": "multi_step", "factor": 0.1, "boundaries": 4}, "boundaries=4 is not a sequence"),
+        ({"decay": "multi_step", "factor": 0.1, "boundaries": (4, 5.5)}, r"boundaries\[1\]=5.5 is not a whole number"),
+        ({"decay": "multi_step", "factor": 0.1, "boundaries": "4"}, "boundaries='4' is not a sequence"),
+        ({"decay": "mlperf_gnmt", "remain": math.nan}, "remain=nan is out of range"),
+        # The decay would not use it.
+        ({"decay": "cosine", "power": math.nan}, "power=nan is out of range"),
     ],
 )
 def test_bad_schedules_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
-        schedules.build(0.4, **{"warmup_steps": 0, "total_steps": 10, "keras": "tf_keras", **arguments})
+        schedules.build(**{"peak": 0.4, "warmup_steps": 0, "total_steps": 10, "keras": "tf_keras", **arguments})
+
+
+@pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"peak": math.inf}, "peak=inf is out of range"),
+        ({"peak": "0.1"}, "peak='0.1' is not a number"),
+        ({"warmup_steps": -1}, "warmup_steps=-1 is out of range"),
+        ({"warmup_steps": 1.5}, "warmup_steps=1.5 is not a whole number"),
+        ({"hold_steps": -1}, "hold_steps=-1 is out of range"),
+        ({"hold_steps": True}, "hold_steps=True is not a number"),
+        ({"rise": None}, "rise=None is unknown"),
+        ({"after": 0.1}, "after=0.1 is not a .*: take a schedule of the Keras that the optimizer is for"),
+    ],
+)
+def test_bad_warm_ups_are_refused(keras_version, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        WARMUPS[keras_version](**{"peak": 0.4, "warmup_steps": 2, **arguments})
+
+
+@pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
+def test_a_schedule_of_the_other_keras_cannot_follow(keras_version):
+    other = "keras3" if keras_version == "tf_keras" else "tf_keras"
+    with pytest.raises(ValueError, match="take a schedule of the Keras that the optimizer is for"):
+        WARMUPS[keras_version](0.4, 2, KERAS[other].optimizers.schedules.CosineDecay(0.4, 10))
+
+
+@pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
+def test_numbers_of_numpy_are_taken_and_stored_as_pythons(keras_version):
+    schedule = schedules.build(
+        np.float32(0.5), warmup_steps=np.int64(2), total_steps=1e1, decay="multi_step", factor=np.float64(0.5),
+        boundaries=np.array([4, 8]), keras=keras_version,
+    )  # fmt: skip
+    json.dumps(schedule.get_config())
+    assert rates(schedule, [1, 3, 4, 8]) == [0.25, 0.5, 0.25, 0.125]
+
+
+JAX = """
+import keras, numpy as np
+from tfbigbatch import Recipe, scaling, schedules
+parts = [Recipe(8, 0.1, 0.5, 4, decay="cosine").schedule(64), schedules.build(0.1, warmup_steps=2, total_steps=4)]
+model = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(1)])
+model.compile(keras.optimizers.SGD(schedules.in_phases(parts, [6, 4])), "mse")
+model.fit(np.ones((64, 3)), np.ones((64, 1)), batch_size=8, verbose=0)
+assert keras.backend.backend() == "jax" and int(model.optimizer.iterations) == 8
+assert abs(float(model.optimizer.learning_rate) - 0.1) < 1e-6
+try:
+    scaling.make_adjustable(parts[0])
+except ValueError as error:
+    assert "An adjustable schedule needs TensorFlow, and Keras 3 runs on jax here" in str(error), error
+else:
+    raise AssertionError("an adjustable schedule on JAX")
+"""
+
+
+@pytest.mark.slow
+def test_schedules_train_under_jax():
+    pytest.importorskip("jax", reason="JAX is not installed")
+    done = subprocess.run(
+        [sys.executable, "-c", JAX], env={**os.environ, "KERAS_BACKEND": "jax"}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_schedule_is_computed_by_the_functions_of_its_own_keras():
+    """JAX traces it, as the JAX backend of Keras 3 does; TensorFlow's functions refuse a traced step."""
+    jax = pytest.importorskip("jax", reason="JAX is not installed")
+    ops = types.SimpleNamespace(
+        cast=lambda value, dtype: jax.numpy.asarray(value, dtype), maximum=jax.numpy.maximum,
+        minimum=jax.numpy.minimum, where=jax.numpy.where,
+    )  # fmt: skip
+    one, other = WARMUPS["keras3"](0.4, 4, hold_steps=2), WARMUPS["keras3"](0.1, 2, rise="exponential")
+    phased = schedules.in_phases([one, other], [5, 5], keras="keras3")
+    expected = rates(phased, range(12))
+    for schedule in (one, other, phased):
+        schedule.ops = ops
+    assert [float(jax.jit(phased)(step)) for step in range(12)] == pytest.approx(expected)

@@ -69,3 +69,12 @@ def test_flags_and_names():
         arguments.one_of("decay", "cosin", ("cosine", "linear"))
     with pytest.raises(InputError, match=r"Recipe: decay=\['cosine'\] is unknown"):
         arguments.one_of("decay", ["cosine"], ("cosine", "linear"), owner="Recipe")
+
+
+def test_sequences():
+    assert arguments.integers("n", np.array([1, 2])) == [1, 2] and arguments.items("x", (3,)) == [3]
+    for value in (3, "3", None, {3: 4}, np.array(3)):
+        with pytest.raises(InputError, match="n=.* is not a sequence; expected a list or a tuple"):
+            arguments.integers("n", value)
+    with pytest.raises(InputError, match=r"n\[1\]=0 is out of range; expected a whole number of 1 or more"):
+        arguments.integers("n", [1, 0], least=1)

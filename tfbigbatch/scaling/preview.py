@@ -7,6 +7,7 @@ from typing import Any
 
 from tfbigbatch.errors import InputError, missing_extra
 from tfbigbatch.scaling.recipe import Recipe
+from tfbigbatch.utils import arguments
 
 # Runs of fewer steps, or with a larger fraction of warm-up, rarely reach the small batch's quality.
 FEW_STEPS = 200
@@ -27,10 +28,14 @@ def preview(recipe: Recipe, batch_sizes: Iterable[int], *, rule: str, dataset_si
       'total_steps', 'recipe', 'note'}; the note is a warning, or empty.
 
     Raises:
-      ValueError: the rule is unknown, a size is below 1, or a batch is larger than the data set.
+      ValueError: the rule is unknown, a size is not a whole number of 1 or more, or a batch is larger than the data
+        set.
     """
-    rows = []
-    for batch_size in batch_sizes:
+    if not isinstance(recipe, Recipe):
+        raise InputError(f"recipe={recipe!r} is not a tfbigbatch.Recipe.")
+    dataset_size = arguments.integer("dataset_size", dataset_size, least=1)
+    rows: list[dict[str, Any]] = []
+    for batch_size in arguments.integers("batch_sizes", batch_sizes, least=1):
         if batch_size > dataset_size:
             raise InputError(f"batch_size={batch_size} is larger than the data set of {dataset_size} examples.")
         scaled = recipe.at(batch_size, rule)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from tfbigbatch.errors import InputError, nearest
+from tfbigbatch.errors import InputError
+from tfbigbatch.schedules.by_name import build, check_decay
+from tfbigbatch.schedules.durations import parsed, to_steps
+from tfbigbatch.schedules.warmup import WARMUP_SHAPES
+from tfbigbatch.utils import arguments
 
 # Each rule: (factor of the learning rate, factor of the warm-up epochs) for a batch k times as large.
 RULES: dict[str, Callable[[float], tuple[float, float]]] = {
@@ -22,6 +26,8 @@ RULES: dict[str, Callable[[float], tuple[float, float]]] = {
 class Recipe:
     """A learning-rate schedule and the batch size that it was tuned at.
 
+    Numbers of NumPy become Python's.
+
     Attributes:
       batch_size: examples in one step (the global batch: replicas and accumulation included).
       learning_rate: the peak learning rate, at the end of the warm-up.
@@ -31,6 +37,10 @@ class Recipe:
       decay: after the warm-up: a name of `schedules.DECAYS`, or a dictionary of 'name' and the decay's fields, with
         durations such as '30 epochs': {'name': 'multi_step', 'factor': 0.1, 'boundaries': ('30 epochs', '60 epochs')}.
       rise: shape of the warm-up: 'linear', or 'exponential' as in MLPerf's GNMT.
+
+    Raises:
+      ValueError: a number is out of range, the decay or the shape is unknown, or the decay lacks a field or does not
+        take one.
     """
 
     batch_size: int
@@ -41,14 +51,31 @@ class Recipe:
     rise: str = "linear"
 
     def __post_init__(self) -> None:
-        if self.batch_size < 1:
-            raise InputError(f"a recipe's batch_size is at least 1; got {self.batch_size}.")
-        if not math.isfinite(self.learning_rate) or self.learning_rate < 0:
-            raise InputError(f"a recipe's learning_rate is a finite number of 0 or more; got {self.learning_rate}.")
-        if not math.isfinite(self.warmup_epochs) or self.warmup_epochs < 0:
-            raise InputError(f"a recipe's warmup_epochs is 0 or more; got {self.warmup_epochs}.")
-        if self.epochs is not None and not 0 < self.epochs < math.inf:
-            raise InputError(f"a recipe's epochs is a finite number above 0; got {self.epochs}.")
+        checked = {
+            "batch_size": arguments.integer("batch_size", self.batch_size, least=1, owner="Recipe"),
+            "learning_rate": arguments.number("learning_rate", self.learning_rate, least=0, owner="Recipe"),
+            "warmup_epochs": arguments.number("warmup_epochs", self.warmup_epochs, least=0, owner="Recipe"),
+        }
+        if self.epochs is not None:
+            checked["epochs"] = arguments.number("epochs", self.epochs, above=0, owner="Recipe")
+        for name, value in checked.items():
+            # Frozen: Python's numbers replace those that were given.
+            object.__setattr__(self, name, value)
+        arguments.one_of("rise", self.rise, WARMUP_SHAPES, owner="Recipe")
+        name, fields = self._decay()
+        for field in ("every", "start"):
+            if field in fields:
+                parsed(fields[field], name=field)
+        for duration in arguments.items("boundaries", fields.get("boundaries", ())):
+            parsed(duration, name="boundaries")
+        check_decay(name, fields)
+
+    def _decay(self) -> tuple[str, dict[str, Any]]:
+        """The name and the fields of the decay."""
+        if not isinstance(self.decay, Mapping):
+            return self.decay, {}
+        fields = dict(self.decay)
+        return fields.pop("name", None), fields
 
     def at(self, batch_size: int, rule: str = "legw", *, accumulation_steps: int = 1) -> Recipe:
         """The recipe scaled to `batch_size` by a rule of `RULES`.
@@ -61,10 +88,9 @@ class Recipe:
         Raises:
           ValueError: the rule is unknown, or a size is below 1.
         """
-        if rule not in RULES:
-            raise InputError(f"scaling rule {rule!r} is unknown. {nearest(rule, RULES)}")
-        if batch_size < 1 or accumulation_steps < 1:
-            raise InputError(f"batch_size={batch_size}, accumulation_steps={accumulation_steps}: both are at least 1.")
+        arguments.one_of("rule", rule, RULES)
+        batch_size = arguments.integer("batch_size", batch_size, least=1)
+        accumulation_steps = arguments.integer("accumulation_steps", accumulation_steps, least=1)
         global_batch_size = batch_size * accumulation_steps
         rate_factor, warmup_factor = RULES[rule](global_batch_size / self.batch_size)
         return dataclasses.replace(
@@ -75,27 +101,39 @@ class Recipe:
         )
 
     def arithmetic(self, scaled: Recipe) -> str:
-        """The change to `scaled` as text: 'x16 batch: rate 0.1 -> 0.4 (x4), warm-up 0.3125 -> 5 epochs'."""
+        """The change to `scaled` as text: 'x16 batch: rate 0.1 -> 0.4 (x4), warm-up 0.3125 -> 5 epochs'.
+
+        Raises:
+          ValueError: `scaled` is no recipe.
+        """
+        if not isinstance(scaled, Recipe):
+            raise InputError(f"scaled={scaled!r} is not a Recipe: take what `at` returns.")
 
         def change(before: float, after: float) -> str:
             return f"{before:.4g}" if before == after else f"{before:.4g} -> {after:.4g}"
 
         factor = scaled.batch_size / self.batch_size
         rate = change(self.learning_rate, scaled.learning_rate)
-        if scaled.learning_rate != self.learning_rate:
+        if scaled.learning_rate != self.learning_rate and self.learning_rate:
             rate += f" (x{scaled.learning_rate / self.learning_rate:.4g})"
         return f"x{factor:.4g} batch: rate {rate}, warm-up {change(self.warmup_epochs, scaled.warmup_epochs)} epochs"
 
     def warmup_steps(self, dataset_size: int) -> int:
-        """The warm-up in optimizer steps, for `dataset_size` examples in an epoch."""
+        """The warm-up in optimizer steps, for `dataset_size` examples in an epoch.
+
+        Raises:
+          ValueError: `dataset_size` is not a whole number of 1 or more.
+        """
+        dataset_size = arguments.integer("dataset_size", dataset_size, least=1)
         return round(self.warmup_epochs * dataset_size / self.batch_size)
 
     def total_steps(self, dataset_size: int) -> int:
         """The length of the run in optimizer steps, rounded; at least 1.
 
         Raises:
-          ValueError: the recipe has no `epochs`.
+          ValueError: the recipe has no `epochs`, or `dataset_size` is not a whole number of 1 or more.
         """
+        dataset_size = arguments.integer("dataset_size", dataset_size, least=1)
         if self.epochs is None:
             raise InputError("this recipe has no length: set its epochs, such as Recipe(..., epochs=90).")
         return max(1, round(self.epochs * dataset_size / self.batch_size))
@@ -110,31 +148,24 @@ class Recipe:
           keras: 'tf_keras', 'keras3', or None for the `tf.keras` in use.
 
         Raises:
-          ValueError: the decay is unknown or lacks a field, the warm-up is longer than the run, or a
-            decay that ends with the run has no `epochs`.
+          ValueError: the warm-up is longer than the run, a decay that ends with the run has no `epochs`, or
+            `dataset_size` is not a whole number of 1 or more.
         """
-        from tfbigbatch import schedules
-
-        fields: dict[str, Any] = dict(self.decay) if isinstance(self.decay, dict) else {"name": self.decay}
-        name = fields.pop("name", None)
+        name, fields = self._decay()
 
         def steps(field: str, duration: Any) -> int:
-            return schedules.to_steps(duration, name=field, batch_size=self.batch_size, dataset_size=dataset_size)
+            return to_steps(duration, name=field, batch_size=self.batch_size, dataset_size=dataset_size)
 
         for field in ("every", "start"):
             if field in fields:
                 fields[field] = steps(field, fields[field])
         if "boundaries" in fields:
             fields["boundaries"] = [steps("boundaries", duration) for duration in fields["boundaries"]]
-        known = {"power", "end", "factor", "every", "start", "staircase", "boundaries", "remain", "interval"}
-        unknown = set(fields) - known
-        if unknown:
-            raise InputError(f"decay {name!r} takes no field {sorted(unknown)[0]!r}.")
         warmup_steps = self.warmup_steps(dataset_size)
         # A learning rate that is constant after the warm-up needs no length.
         endless = self.epochs is None and name in ("constant", "exponential", "multi_step")
         total_steps = max(warmup_steps, fields.get("start", 0)) if endless else self.total_steps(dataset_size)
-        return schedules.build(
+        return build(
             self.learning_rate,
             warmup_steps=warmup_steps,
             total_steps=total_steps,
@@ -145,7 +176,12 @@ class Recipe:
         )
 
     def lines(self, dataset_size: int) -> list[str]:
-        """A summary of the recipe for `dataset_size` examples in an epoch."""
+        """A summary of the recipe for `dataset_size` examples in an epoch.
+
+        Raises:
+          ValueError: `dataset_size` is not a whole number of 1 or more.
+        """
+        dataset_size = arguments.integer("dataset_size", dataset_size, least=1)
         steps_per_epoch = dataset_size / self.batch_size
         lines = [
             f"batch      {self.batch_size:,}: {steps_per_epoch:,.4g} steps per epoch of {dataset_size:,} examples",
@@ -155,5 +191,4 @@ class Recipe:
         if self.epochs is not None:
             total = self.total_steps(dataset_size)
             lines.append(f"length     {self.epochs:.4g} epochs = {total:,} steps")
-        name = self.decay["name"] if isinstance(self.decay, dict) else self.decay
-        return [*lines, f"decay      {name}"]
+        return [*lines, f"decay      {self._decay()[0]}"]

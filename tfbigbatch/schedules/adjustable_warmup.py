@@ -9,6 +9,7 @@ import tensorflow as tf
 from tfbigbatch import keras_version
 from tfbigbatch.errors import InputError
 from tfbigbatch.schedules.warmup import WarmupSchedule, linear_warmup
+from tfbigbatch.utils import arguments
 
 
 def adjusted_learning_rate(
@@ -49,24 +50,21 @@ class AdjustableSchedule(WarmupSchedule):
       gain: the float32 tf.Variable; assign to it to change the peak and the end of the warm-up.
 
     Raises:
-      ValueError: `after` is not a schedule of this Keras, or does not start at the peak.
+      ValueError: an argument is out of range, `after` is not a schedule of this Keras or does not start at the peak,
+        or Keras 3 runs on another backend than TensorFlow.
     """
 
     def __init__(
         self, peak: float, warmup_steps: int, after: Any = None, hold_steps: int = 0, gain: float = 1.0
     ) -> None:
+        keras_version.require_tensorflow(self, "An adjustable schedule")
         super().__init__(peak, warmup_steps, after, hold_steps)
+        gain = arguments.number("gain", gain, above=0)
         if after is not None:
-            kind = self.keras_schedules.LearningRateSchedule
-            if not isinstance(after, kind):
-                raise InputError(
-                    f"after={after!r} is not a {kind.__module__}.{kind.__name__}: take a schedule of the Keras that "
-                    "the optimizer is for, or None."
-                )
             first = float(after(tf.constant(0.0)))
-            if abs(first - peak) > 1e-5 * abs(peak):
+            if not abs(first - self.peak) <= 1e-5 * self.peak:
                 raise InputError(
-                    f"after begins at {first:.6g}, the warm-up ends at peak={peak:.6g}: an adjustable schedule is "
+                    f"after begins at {first:.6g}, the warm-up ends at peak={self.peak:.6g}: an adjustable schedule is "
                     "continuous. Give a decay that begins at the peak."
                 )
         with tf.init_scope():

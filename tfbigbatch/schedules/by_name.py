@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tfbigbatch import keras_version
-from tfbigbatch.errors import InputError, nearest
+from tfbigbatch.errors import InputError
 from tfbigbatch.schedules import decays
+from tfbigbatch.utils import arguments
 
 # Each decay: its required and its optional fields.
 DECAYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -22,6 +24,46 @@ DECAYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 
 
+# What each field of a decay must be, steps excepted; a Recipe has those as durations.
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "power": functools.partial(arguments.number, above=0),
+    "end": functools.partial(arguments.number, least=0),
+    "factor": functools.partial(arguments.number, above=0),
+    "staircase": arguments.flag,
+    "remain": functools.partial(arguments.number, above=0, most=1, expected="a fraction of the run, above 0"),
+    "interval": functools.partial(
+        arguments.number, least=0, most=1, expected="a fraction of the run, or 0 to spread the halvings evenly"
+    ),
+}
+
+
+def check_decay(decay: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a decay, with numbers as Python's.
+
+    Args:
+      decay: a name of `DECAYS`.
+      fields: those that are given; None or an empty sequence counts as not given.
+
+    Raises:
+      ValueError: the decay is unknown, lacks a field or does not take one, or a number is out of range.
+    """
+    arguments.one_of("decay", decay, DECAYS)
+    required, optional = DECAYS[decay]
+    for name in fields:
+        if name not in (*required, *optional):
+            takes = ", ".join((*required, *optional)) or "none"
+            raise InputError(f"decay {decay!r} takes no field {name!r}; its fields: {takes}.")
+    for name in required:
+        given = fields.get(name)
+        if given is None or (isinstance(given, Sequence) and not given):
+            raise InputError(f"decay {decay!r} needs {name}; got {given!r}.")
+    return {name: _checked(name, value) for name, value in fields.items()}
+
+
+def _checked(name: str, value: Any) -> Any:
+    return value if value is None or name not in _CHECKS else _CHECKS[name](name, value)
+
+
 def build(
     peak: float,
     *,
@@ -30,8 +72,8 @@ def build(
     decay: str = "constant",
     power: float = 2.0,
     end: float = 0.0,
-    factor: Any = None,
-    every: Any = None,
+    factor: float | None = None,
+    every: int | None = None,
     start: int = 0,
     staircase: bool = False,
     boundaries: Sequence[int] = (),
@@ -45,6 +87,8 @@ def build(
     Durations are optimizer steps, counted from the first one of the run (see `to_steps`).
 
     Args:
+      peak: the learning rate at the end of the warm-up, 0 or more.
+      warmup_steps, total_steps: 0 or more.
       decay: 'constant'; 'linear', 'polynomial' (with `power`) or 'cosine', which reach `end` at
         `total_steps`; 'exponential': times `factor` every `every` steps, continuously unless
         `staircase`; 'multi_step': times `factor` at each of `boundaries`; 'mlperf_lars': that of
@@ -59,37 +103,66 @@ def build(
       `GradualWarmup`, a serialisable Keras LearningRateSchedule.
 
     Raises:
-      ValueError: unknown decay or shape, missing field, warm-up longer than the run, or decay inside the warm-up.
+      ValueError: unknown decay or shape, missing field, a number out of range, warm-up longer than the run, or decay
+        inside the warm-up.
     """
-    _check_decay(decay, factor=factor, every=every, boundaries=boundaries)
-    _check_warmup(warmup_steps, total_steps)
-    if decay == "multi_step":
-        _check_boundaries(boundaries, warmup_steps)
-    if decay == "mlperf_gnmt":
-        _check_halvings(warmup_steps, total_steps, remain, interval)
-    hold_steps = _hold_steps(decay, start, warmup_steps, total_steps)
-    left = total_steps - warmup_steps - hold_steps
-    halvings, after_warmup = {"remain": remain, "interval": interval}, [each - warmup_steps for each in boundaries]
-    make: dict[str, Callable[[Any], Any]] = {
-        "constant": lambda keras: None,
-        "linear": lambda keras: decays.polynomial(keras, peak, left, power=1.0, end=end),
-        "polynomial": lambda keras: decays.polynomial(keras, peak, left, power=power, end=end),
-        "cosine": lambda keras: decays.cosine(keras, peak, left, end=end),
-        "exponential": lambda keras: decays.exponential(keras, peak, every, factor=factor, staircase=staircase),
-        "multi_step": lambda keras: decays.multi_step(keras, peak, after_warmup, factor=factor),
-        "mlperf_lars": lambda keras: decays.mlperf_lars(keras, peak, left),
-        "mlperf_gnmt": lambda keras: decays.mlperf_gnmt(keras, peak, total_steps, warmup_steps, **halvings),
+    peak = arguments.number("peak", peak, least=0)
+    warmup_steps = arguments.integer("warmup_steps", warmup_steps, least=0)
+    total_steps = arguments.integer("total_steps", total_steps, least=0)
+    start = arguments.integer("start", start, least=0)
+    given = {
+        "power": power,
+        "end": end,
+        "factor": factor,
+        "every": None if every is None else arguments.integer("every", every, least=1),
+        "start": start,
+        "staircase": staircase,
+        "boundaries": arguments.integers("boundaries", boundaries, least=1),
+        "remain": remain,
+        "interval": interval,
     }
+    # Those that the decay does not take are checked as well.
+    given = {name: _checked(name, value) for name, value in given.items()}
+    arguments.one_of("decay", decay, DECAYS)
+    fields = check_decay(decay, {name: given[name] for names in DECAYS[decay] for name in names})
     classes = keras_version.module_for("tfbigbatch.schedules", keras)
-    return classes.GradualWarmup(peak, warmup_steps, make[decay](classes.keras_schedules), hold_steps, rise)
+    _check_warmup(warmup_steps, total_steps)
+    hold_steps = _hold_steps(decay, start, warmup_steps, total_steps)
+    after = _decay(classes.keras_schedules, decay, fields, peak, warmup_steps, hold_steps, total_steps)
+    return classes.GradualWarmup(peak, warmup_steps, after, hold_steps, rise)
 
 
-def _check_decay(decay: str, **given: Any) -> None:
-    if decay not in DECAYS:
-        raise InputError(f"decay {decay!r} is unknown. {nearest(decay, DECAYS)}")
-    for field in DECAYS[decay][0]:
-        if not given[field]:
-            raise InputError(f"decay {decay!r} needs {field}; got {given[field]!r}.")
+def _decay(
+    keras_schedules: Any,
+    decay: str,
+    fields: Mapping[str, Any],
+    peak: float,
+    warmup_steps: int,
+    hold_steps: int,
+    total_steps: int,
+) -> Any:
+    """The schedule after the warm-up and the hold; None for a constant learning rate."""
+    left = total_steps - warmup_steps - hold_steps
+    options = {name: value for name, value in fields.items() if name not in ("start", "every", "boundaries")}
+    if decay == "constant":
+        return None
+    if decay == "linear":
+        return decays.polynomial(keras_schedules, peak, left, power=1.0, **options)
+    if decay == "polynomial":
+        return decays.polynomial(keras_schedules, peak, left, **options)
+    if decay == "cosine":
+        return decays.cosine(keras_schedules, peak, left, **options)
+    if decay == "exponential":
+        return decays.exponential(keras_schedules, peak, fields["every"], **options)
+    if decay == "multi_step":
+        _check_boundaries(fields["boundaries"], warmup_steps)
+        return decays.multi_step(
+            keras_schedules, peak, [each - warmup_steps for each in fields["boundaries"]], **options
+        )
+    if decay == "mlperf_lars":
+        return decays.mlperf_lars(keras_schedules, peak, left)
+    _check_halvings(warmup_steps, total_steps, fields["remain"])
+    return decays.mlperf_gnmt(keras_schedules, peak, total_steps, warmup_steps, **options)
 
 
 def _check_warmup(warmup_steps: int, total_steps: int) -> None:
@@ -117,11 +190,9 @@ def _check_boundaries(boundaries: Sequence[int], warmup_steps: int) -> None:
         )
 
 
-def _check_halvings(warmup_steps: int, total_steps: int, remain: float, interval: float) -> None:
-    if not 0 <= interval <= 1:
-        raise InputError(f"interval={interval}: expected a fraction of the run, or 0 to spread the halvings evenly.")
-    if not warmup_steps < int(remain * total_steps) <= total_steps:
+def _check_halvings(warmup_steps: int, total_steps: int, remain: float) -> None:
+    if not warmup_steps < int(remain * total_steps):
         raise InputError(
-            f"remain={remain} of {total_steps} steps is step {int(remain * total_steps)}: expected a fraction of at "
-            f"most 1, and the first halving after the warm-up of {warmup_steps}."
+            f"remain={remain} of {total_steps} steps is step {int(remain * total_steps)}: expected the first halving "
+            f"after the warm-up of {warmup_steps}."
         )

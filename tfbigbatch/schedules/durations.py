@@ -6,8 +6,24 @@ import math
 import re
 
 from tfbigbatch.errors import InputError
+from tfbigbatch.utils import arguments
 
 _FORM = re.compile(r"\s*([0-9][0-9_,]*\.?[0-9]*(?:e[0-9]+)?|\.[0-9]+)\s*(epochs?|steps?|examples?)\s*", re.IGNORECASE)
+
+
+def parsed(duration: str, *, name: str = "duration") -> tuple[float, str]:
+    """The number and the unit of a duration: 'epoch', 'step' or 'example'; see `to_steps`.
+
+    Raises:
+      ValueError: the duration is not a number and one of the three units.
+    """
+    match = _FORM.fullmatch(duration) if isinstance(duration, str) else None
+    if not match:
+        raise InputError(
+            f"{name}={duration!r} does not say how long: expected a number and its unit, as '40 epochs', "
+            "'1000 steps' or '50000 examples'."
+        )
+    return float(match[1].replace(",", "").replace("_", "")), match[2].lower().rstrip("s")
 
 
 def to_steps(duration: str, *, batch_size: int, dataset_size: int, name: str = "duration") -> int:
@@ -24,16 +40,11 @@ def to_steps(duration: str, *, batch_size: int, dataset_size: int, name: str = "
       Rounded to the nearest step; at least 1 where the duration is above 0.
 
     Raises:
-      ValueError: the duration is not a number and one of the three units.
+      ValueError: the duration is not a number and one of the three units, or a size is not a whole number of 1 or more.
     """
-    match = _FORM.fullmatch(duration) if isinstance(duration, str) else None
-    if not match:
-        raise InputError(
-            f"{name}={duration!r} does not say how long: expected a number and its unit, as '40 epochs', "
-            "'1000 steps' or '50000 examples'."
-        )
-    value = float(match[1].replace(",", "").replace("_", ""))
-    unit = match[2].lower().rstrip("s")
+    batch_size = arguments.integer("batch_size", batch_size, least=1)
+    dataset_size = arguments.integer("dataset_size", dataset_size, least=1)
+    value, unit = parsed(duration, name=name)
     exact = {"epoch": value * dataset_size / batch_size, "step": value, "example": value / batch_size}[unit]
     if math.isinf(exact):
         raise InputError(f"{name}={duration!r} is not a finite number of steps.")

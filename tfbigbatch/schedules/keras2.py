@@ -1,5 +1,6 @@
 """The schedules as classes of tf_keras (Keras 2); `warmup`, `adjustable_warmup` and `phased` have what they compute."""
 
+import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.schedules.adjustable_warmup import AdjustableSchedule
@@ -13,17 +14,20 @@ _registered = tf_keras.saving.register_keras_serializable
 @_registered("tfbigbatch")
 class GradualWarmup(WarmupSchedule, tf_keras.optimizers.schedules.LearningRateSchedule):
     keras_schedules = keras_schedules
+    ops = tf
 
 
 # Registered under its earlier name, which saved models hold.
 @_registered("tfbigbatch", "GovernedWarmup")
 class AdjustableWarmup(AdjustableSchedule, tf_keras.optimizers.schedules.LearningRateSchedule):
     keras_schedules = keras_schedules
+    ops = tf
 
 
 @_registered("tfbigbatch")
 class PhasedSchedule(PhasedSchedules, tf_keras.optimizers.schedules.LearningRateSchedule):
     keras_schedules = keras_schedules
+    ops = tf
 
 
 GovernedWarmup = AdjustableWarmup

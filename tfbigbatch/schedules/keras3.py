@@ -13,17 +13,20 @@ _registered = keras.saving.register_keras_serializable
 @_registered("tfbigbatch")
 class GradualWarmup(WarmupSchedule, keras.optimizers.schedules.LearningRateSchedule):
     keras_schedules = keras_schedules
+    ops = keras.ops
 
 
 # Registered under its earlier name, which saved models hold.
 @_registered("tfbigbatch", "GovernedWarmup")
 class AdjustableWarmup(AdjustableSchedule, keras.optimizers.schedules.LearningRateSchedule):
     keras_schedules = keras_schedules
+    ops = keras.ops
 
 
 @_registered("tfbigbatch")
 class PhasedSchedule(PhasedSchedules, keras.optimizers.schedules.LearningRateSchedule):
     keras_schedules = keras_schedules
+    ops = keras.ops
 
 
 GovernedWarmup = AdjustableWarmup

@@ -5,44 +5,49 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import tensorflow as tf
-
 from tfbigbatch import keras_version
 from tfbigbatch.errors import InputError
+from tfbigbatch.schedules.warmup import check_schedule
+from tfbigbatch.utils import arguments
 
 
 class PhasedSchedules:
     """Several schedules, one after the other.
 
     Args:
-      schedules: Keras schedules, at least one.
+      schedules: schedules of the same Keras, at least one.
       steps: the steps of each phase, 1 or more; the last schedule continues after its end.
 
     Raises:
-      ValueError: there is no phase, or the two differ in length, or a phase has no step.
+      ValueError: there is no phase, or the two differ in length, a phase has no step, or a schedule is not of this
+        Keras.
     """
 
-    # Keras' module of schedules; set by the class of each Keras.
+    # Keras' module of schedules, and the module of its tensors' functions; set by the class for each Keras.
     keras_schedules: Any = None
+    ops: Any = None
 
     def __init__(self, schedules: Sequence[Any], steps: Sequence[int]) -> None:
         super().__init__()
-        if not schedules or len(schedules) != len(steps) or min(steps) < 1:
+        schedules, steps = arguments.items("schedules", schedules), arguments.items("steps", steps)
+        if not schedules or len(schedules) != len(steps):
             raise InputError(
-                f"phases of {list(steps)} steps for {len(schedules)} schedules: expected 1 or more for each, and at "
-                "least one schedule."
+                f"phases of {steps} steps for {len(schedules)} schedules: expected one number of steps for each, and "
+                "at least one schedule."
             )
-        self.schedules = list(schedules)
-        self.steps = list(steps)
+        self.schedules = [
+            check_schedule(f"schedules[{index}]", each, self.keras_schedules) for index, each in enumerate(schedules)
+        ]
+        self.steps = arguments.integers("steps", steps, least=1)
 
-    def __call__(self, step: Any) -> tf.Tensor:
-        step = tf.cast(step, tf.float32)
+    def __call__(self, step: Any) -> Any:
+        step = self.ops.cast(step, "float32")
         start = sum(self.steps[:-1])
-        learning_rate = self.schedules[-1](tf.maximum(step - start, 0.0))
+        learning_rate = self.schedules[-1](self.ops.maximum(step - start, 0.0))
         for schedule, steps in reversed(list(zip(self.schedules[:-1], self.steps[:-1]))):
             end, start = start, start - steps
-            in_phase = schedule(tf.clip_by_value(step - start, 0.0, float(steps)))
-            learning_rate = tf.where(step < end, in_phase, learning_rate)
+            in_phase = schedule(self.ops.minimum(self.ops.maximum(step - start, 0.0), float(steps)))
+            learning_rate = self.ops.where(step < end, in_phase, learning_rate)
         return learning_rate
 
     def get_config(self) -> dict[str, Any]:
@@ -68,7 +73,7 @@ def in_phases(schedules: Sequence[Any], steps: Sequence[int], keras: str | None 
       The schedule itself if there is one, otherwise a serialisable `PhasedSchedule`.
 
     Raises:
-      ValueError: the two differ in length, or a phase has no step.
+      ValueError: as for `PhasedSchedule`.
     """
     phased = keras_version.module_for("tfbigbatch.schedules", keras).PhasedSchedule(schedules, steps)
-    return phased if len(schedules) > 1 else schedules[0]
+    return phased if len(phased.schedules) > 1 else phased.schedules[0]

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import tensorflow as tf
-
-from tfbigbatch.errors import InputError, nearest
+from tfbigbatch.errors import InputError
+from tfbigbatch.utils import arguments
 
 # Fraction of the peak at which an exponential warm-up starts.
 _FIRST_FRACTION = 0.01
 
 
-def linear_warmup(step: tf.Tensor, peak: float, warmup_steps: int) -> tf.Tensor:
+def linear_warmup(step: Any, peak: float, warmup_steps: int) -> Any:
     """The learning rate at `step` (float32, from 0), on the straight line from 0 to `peak` at `warmup_steps`."""
     return peak * step / warmup_steps
 
 
-def exponential_warmup(step: tf.Tensor, peak: float, warmup_steps: int) -> tf.Tensor:
+def exponential_warmup(step: Any, peak: float, warmup_steps: int) -> Any:
     """The learning rate at `step` (float32, from 0), exponential from 1% of `peak` to `peak` at `warmup_steps`.
 
     As in MLPerf's GNMT.
@@ -26,7 +25,25 @@ def exponential_warmup(step: tf.Tensor, peak: float, warmup_steps: int) -> tf.Te
     return peak * _FIRST_FRACTION ** (1.0 - step / warmup_steps)
 
 
-WARMUP_SHAPES: dict[str, Callable[..., tf.Tensor]] = {"linear": linear_warmup, "exponential": exponential_warmup}
+WARMUP_SHAPES: dict[str, Callable[..., Any]] = {"linear": linear_warmup, "exponential": exponential_warmup}
+
+
+def check_schedule(name: str, schedule: Any, keras_schedules: Any) -> Any:
+    """The schedule itself.
+
+    Args:
+      keras_schedules: the module of schedules of the Keras that it must be of.
+
+    Raises:
+      ValueError: it is not a schedule of that Keras.
+    """
+    kind = keras_schedules.LearningRateSchedule
+    if not isinstance(schedule, kind):
+        raise InputError(
+            f"{name}={schedule!r} is not a {kind.__module__}.{kind.__name__}: take a schedule of the Keras that the "
+            "optimizer is for."
+        )
+    return schedule
 
 
 class WarmupSchedule:
@@ -36,44 +53,43 @@ class WarmupSchedule:
     section 2.2) or exponentially; keeps the peak for `hold_steps` steps, then follows `after`.
 
     Args:
-      peak: the learning rate at the end of the warm-up.
+      peak: the learning rate at the end of the warm-up, 0 or more.
       warmup_steps: in optimizer steps; 0 means no warm-up.
-      after: the Keras schedule that follows, counted from the end of the hold; None keeps the peak.
-      hold_steps: in optimizer steps.
+      after: the schedule of the same Keras that follows, counted from the end of the hold; None keeps the peak.
+      hold_steps: in optimizer steps, 0 or more.
       rise: shape of the warm-up, one of WARMUP_SHAPES: 'linear' or 'exponential'.
 
     Raises:
-      ValueError: the shape is unknown.
+      ValueError: an argument is out of range, the shape is unknown, or `after` is not a schedule of this Keras.
     """
 
-    # Keras' module of schedules; set by the class of each Keras.
+    # Keras' module of schedules, and the module of its tensors' functions; set by the class for each Keras.
     keras_schedules: Any = None
+    ops: Any = None
 
     def __init__(
         self, peak: float, warmup_steps: int, after: Any = None, hold_steps: int = 0, rise: str = "linear"
     ) -> None:
         super().__init__()
-        if rise not in WARMUP_SHAPES:
-            raise InputError(f"the warm-up's rise {rise!r} is unknown. {nearest(rise, WARMUP_SHAPES)}")
-        self.peak = peak
-        self.warmup_steps = warmup_steps
-        self.after = after
-        self.hold_steps = hold_steps
-        self.rise = rise
+        self.peak = arguments.number("peak", peak, least=0)
+        self.warmup_steps = arguments.integer("warmup_steps", warmup_steps, least=0)
+        self.after = None if after is None else check_schedule("after", after, self.keras_schedules)
+        self.hold_steps = arguments.integer("hold_steps", hold_steps, least=0)
+        self.rise = arguments.one_of("rise", rise, WARMUP_SHAPES)
 
-    def __call__(self, step: Any) -> tf.Tensor:
-        step = tf.cast(step, tf.float32)
-        following = self.after_warmup(tf.maximum(step - self.warmup_steps, 0.0))
+    def __call__(self, step: Any) -> Any:
+        step = self.ops.cast(step, "float32")
+        following = self.after_warmup(self.ops.maximum(step - self.warmup_steps, 0.0))
         if self.warmup_steps == 0:
             return following
         warmup = WARMUP_SHAPES[self.rise](step, self.peak, self.warmup_steps)
-        return tf.where(step < self.warmup_steps, warmup, following)
+        return self.ops.where(step < self.warmup_steps, warmup, following)
 
-    def after_warmup(self, since: tf.Tensor) -> tf.Tensor:
+    def after_warmup(self, since: Any) -> Any:
         """The learning rate `since` steps (float32, 0 or more) after the end of the warm-up."""
         if self.after is None:
-            return tf.constant(self.peak, tf.float32)
-        return tf.cast(self.after(tf.maximum(since - self.hold_steps, 0.0)), tf.float32)
+            return self.ops.cast(self.peak, "float32")
+        return self.ops.cast(self.after(self.ops.maximum(since - self.hold_steps, 0.0)), "float32")
 
     def get_config(self) -> dict[str, Any]:
         after = None if self.after is None else self.keras_schedules.serialize(self.after)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tfbigbatch.errors import InputError, nearest
@@ -93,6 +93,32 @@ def one_of(name: str, value: Any, known: Iterable[str], *, owner: str = "") -> s
     if not isinstance(value, str) or value not in known:
         raise InputError(f"{_place(owner, name)}{_shown(value)} is unknown. {nearest(value, known)}")
     return value
+
+
+def items(name: str, value: Any, *, owner: str = "") -> list[Any]:
+    """The items of a list, a tuple, an array or another iterable; not of a string.
+
+    Raises:
+      ValueError: it has no items.
+    """
+    if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
+        raise _error(owner, name, value, "is not a sequence", "a list or a tuple")
+    try:
+        return list(value)
+    except TypeError:  # An array without axes.
+        raise _error(owner, name, value, "is not a sequence", "a list or a tuple") from None
+
+
+def integers(name: str, value: Any, *, least: int | None = None, owner: str = "") -> list[int]:
+    """Whole numbers as a list, each checked by `integer`.
+
+    Raises:
+      ValueError: it is no sequence, or an item is no whole number or below `least`.
+    """
+    return [
+        integer(f"{name}[{index}]", item, least=least, owner=owner)
+        for index, item in enumerate(items(name, value, owner=owner))
+    ]
 
 
 def _scalar(value: Any) -> Any:
