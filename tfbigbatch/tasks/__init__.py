@@ -9,6 +9,7 @@ from typing import Any
 
 from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.tasks.base import Task
+from tfbigbatch.tasks.ready_made import define as define
 
 # Imported when asked for: a task's data or model may need an optional package.
 _BUILT_IN = {

@@ -1,0 +1,118 @@
+"""Datasets of examples by index: exact order and exact resume, whatever holds the examples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfbigbatch.data.dataset import Dataset
+from tfbigbatch.data.in_memory.arrays import replica_batches
+from tfbigbatch.data.records import order
+from tfbigbatch.errors import InputError
+
+Nest = Any
+"""An array or a tensor, or a dictionary or tuple of them."""
+
+
+class ByIndex(Dataset):
+    """Examples by index. A subclass defines `fetch`.
+
+    The order of an epoch is a pure function of (seed, epoch), so a resumed run reads exactly what it would have read.
+
+    Args:
+      size: number of examples that `fetch` knows.
+      source: where they come from.
+      classes: number of classes where the labels are class numbers; None where they are not, or it is unknown.
+    """
+
+    def __init__(self, size: int, source: str, *, classes: int | None = None) -> None:
+        if size < 1:
+            raise InputError(f"{source}: no examples.")
+        self.source = source
+        self.classes = classes
+        self._chosen: np.ndarray = np.arange(size, dtype=np.int64)
+        self._note = ""
+
+    def fetch(self, indices: tf.Tensor) -> tuple[Nest, ...]:
+        """(features, labels) or (features, labels, weights), each [n, ...] with static inner shapes.
+
+        Args:
+          indices: int64 [n], of examples; called within an input pipeline.
+        """
+        raise NotImplementedError(f"{type(self).__name__} defines no fetch().")
+
+    def __len__(self) -> int:
+        return len(self._chosen)
+
+    @property
+    def contents(self) -> str:
+        return f"{len(self):,} examples{self._note}"
+
+    @property
+    def tokens_per_example(self) -> float | None:
+        return None
+
+    def examples_in_epoch(self, batch_size: int) -> int:
+        return len(self)
+
+    def training_batches(
+        self, context: tf.distribute.InputContext, *, batch_size: int, seed: int, first_step: int, last_step: int
+    ) -> tf.data.Dataset:
+        def batch_of(positions: tf.Tensor) -> Nest:
+            return self._rows(order.examples_at(positions, seed=seed, dataset_size=len(self)))
+
+        return replica_batches(batch_of, context, batch_size=batch_size, first_step=first_step, last_step=last_step)
+
+    def evaluation_steps(self, batch_size: int) -> int:
+        return -(-len(self) // batch_size)
+
+    def evaluation_batches(self, context: tf.distribute.InputContext, *, batch_size: int) -> tf.data.Dataset:
+        def batch_of(positions: tf.Tensor) -> Nest:
+            mask = tf.cast(positions < len(self), tf.float32)
+            features, labels, *weights = self._rows(tf.minimum(positions, len(self) - 1))
+            return features, labels, masked(mask, weights)
+
+        return replica_batches(
+            batch_of, context, batch_size=batch_size, first_step=0, last_step=self.evaluation_steps(batch_size)
+        )
+
+    def without(self, fraction: float, name: str) -> tuple[ByIndex, ByIndex]:
+        """Two parts: the examples that stay, and a fraction chosen at random, the same in every run.
+
+        Args:
+          fraction: in (0, 1), of the examples.
+          name: of the part that is cut off, for the banner.
+
+        Raises:
+          ValueError: there are fewer than two examples.
+        """
+        if len(self) < 2:
+            raise InputError(f"{self.source}: one example; expected two or more, to hold out {name}.")
+        cut = min(len(self) - 1, max(1, round(len(self) * fraction)))
+        shuffled = np.random.default_rng(0).permutation(self._chosen)
+        held_out, kept = self._of(shuffled[:cut], ""), self._of(shuffled[cut:], "")
+        kept._note = f"; {cut:,} more, chosen at random, are held out as {name}"
+        return kept, held_out
+
+    def _of(self, chosen: np.ndarray, note: str) -> ByIndex:
+        """The same dataset with other examples chosen; what holds them is shared."""
+        part = object.__new__(type(self))
+        part.__dict__.update(self.__dict__, _chosen=np.sort(chosen), _note=note)
+        return part
+
+    def _rows(self, positions: tf.Tensor) -> tuple[Nest, ...]:
+        return self.fetch(tf.gather(self._chosen, positions))
+
+
+def masked(mask: tf.Tensor, weights: Sequence[Nest]) -> Nest:
+    """The weights of an evaluated batch: the mask [n], times the examples' own weights where there are any."""
+    if not weights or weights[0] is None:
+        return mask
+
+    def product(weight: tf.Tensor) -> tf.Tensor:
+        return tf.cast(weight, tf.float32) * tf.reshape(mask, [-1, *[1] * (weight.shape.rank - 1)])
+
+    return tf.nest.map_structure(product, weights[0])

@@ -1,0 +1,94 @@
+"""Examples of a Python object with `len` and indices, as PyTorch's datasets have them."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfbigbatch.data.sources.arrays import ArrayExamples, array_of
+from tfbigbatch.data.sources.by_index import ByIndex, Nest
+from tfbigbatch.errors import InputError
+
+
+class Indexable(ByIndex):
+    """Examples by `examples[index]`: (features, labels) or (features, labels, weight) of arrays or numbers.
+
+    The object is read by one thread at a time, in Python. Whatever it draws at random itself, as for augmentation, a
+    resumed run draws again.
+
+    Args:
+      examples: has `__len__` and `__getitem__`.
+      source: where they come from.
+
+    Raises:
+      ValueError: an example is something else.
+    """
+
+    def __init__(self, examples: Any, source: str) -> None:
+        super().__init__(len(examples), source)
+        self._examples = examples
+        self._lock = threading.Lock()
+        first = self._example(0)
+        self._structure = tf.nest.map_structure(lambda array: tf.TensorSpec(array.shape, _dtype(array)), first)
+
+    def fetch(self, indices: tf.Tensor) -> tuple[Nest, ...]:
+        specs = tf.nest.flatten(self._structure)
+        read = tf.numpy_function(self._read, [indices], [spec.dtype for spec in specs], stateful=False)
+        for tensor, spec in zip(read, specs):
+            tensor.set_shape([indices.shape[0], *spec.shape])
+        return tf.nest.pack_sequence_as(self._structure, read)
+
+    def _example(self, index: int) -> tuple[Nest, ...]:
+        example = self._examples[index]
+        what = f"{self.source}, example {index}"
+        if not isinstance(example, (tuple, list)) or len(example) not in (2, 3):
+            raise InputError(f"{what} is {type(example).__name__}; expected (features, labels), perhaps with a weight.")
+        return tuple(_leaves(part, what) for part in example)
+
+    def _read(self, indices: np.ndarray) -> list[np.ndarray]:
+        with self._lock:
+            rows = [(index, tf.nest.flatten(self._example(int(index)))) for index in indices]
+        for index, row in rows:
+            for array, spec in zip(row, tf.nest.flatten(self._structure), strict=True):
+                if array.shape != tuple(spec.shape) or _dtype(array) != spec.dtype:
+                    raise InputError(
+                        f"{self.source}, example {index} has {array.dtype} {list(array.shape)}, and example 0 "
+                        f"{spec.dtype.name} {spec.shape.as_list()}; expected the same of all. Pad or crop them."
+                    )
+        return [np.stack(column) for column in zip(*(row for _, row in rows))]
+
+
+def _leaves(part: Any, what: str) -> Nest:
+    if isinstance(part, dict):
+        return {str(name): _leaves(value, f"{what}[{name!r}]") for name, value in part.items()}
+    if isinstance(part, tuple):
+        return tuple(_leaves(value, what) for value in part)
+    return array_of(part, what)
+
+
+def _dtype(array: np.ndarray) -> tf.DType:
+    return tf.string if array.dtype.kind in "OUS" else tf.as_dtype(array.dtype)
+
+
+def of_keras_batches(batches: Any, source: str) -> ArrayExamples:
+    """The examples of a Keras Sequence or PyDataset, which gives whole batches: read once, into memory.
+
+    Raises:
+      ValueError: a batch is not (features, labels), or their shapes differ.
+    """
+    found = []
+    for index in range(len(batches)):
+        batch = batches[index]
+        if not isinstance(batch, (tuple, list)) or len(batch) not in (2, 3):
+            raise InputError(f"{source}, batch {index} is {type(batch).__name__}; expected (features, labels).")
+        found.append(tuple(_leaves(part, f"{source}, batch {index}") for part in batch))
+    if not found:
+        raise InputError(f"{source}: no batches.")
+    try:
+        together = tf.nest.map_structure(lambda *arrays: np.concatenate(arrays), *found)
+    except ValueError as error:
+        raise InputError(f"{source}: its batches do not fit together: {error}") from None
+    return ArrayExamples(together, f"{source} (read into memory)")

@@ -1,0 +1,143 @@
+"""The splits of a user's data, in any of its forms, as datasets of the trainer."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfbigbatch.data.dataset import Dataset
+from tfbigbatch.data.sources.arrays import ArrayExamples
+from tfbigbatch.data.sources.by_index import ByIndex
+from tfbigbatch.data.sources.indexable import Indexable, of_keras_batches
+from tfbigbatch.data.sources.tf_data import TfDataExamples
+from tfbigbatch.errors import InputError
+
+_SMOKE_EXAMPLES = 64
+
+
+def read(
+    data: Any,
+    *,
+    fields: Mapping[str, Any],
+    data_dir: str | None,
+    owner: str,
+    held_out: Sequence[str] = (),
+    fraction: float = 0.1,
+    fake: Callable[[], Any] | None = None,
+) -> dict[str, Dataset]:
+    """The split 'train' and the held-out ones.
+
+    Args:
+      data: the splits by name, or a function that returns them.
+      fields: arguments of the function.
+      data_dir: its argument of this name, where it has one.
+      owner: name of the task, for errors and the banner.
+      held_out: names of the splits that are needed beside 'train'.
+      fraction: of 'train', held out where there is no 'validation'.
+      fake: None, or the function to call in place of `data`.
+
+    Raises:
+      ValueError: a split is missing, or cannot be used.
+    """
+    given = fake() if fake else _called(data, fields, data_dir)
+    if isinstance(given, tuple):
+        given = {"train": given}
+    if not isinstance(given, Mapping) or "train" not in given:
+        what = f"splits {', '.join(map(str, given))}" if isinstance(given, Mapping) else type(given).__name__
+        raise InputError(f"task {owner}: its data is {what}; expected {{'train': ..., 'validation': ...}}.")
+    found = {str(name): dataset_of(split, f"{owner}, {name}") for name, split in given.items()}
+    if "validation" in held_out and "validation" not in found:
+        train = found["train"]
+        if not isinstance(train, ByIndex):
+            raise InputError(
+                f"task {owner}: its data has no 'validation', and of {type(train).__name__} no part can be held out. "
+                "Give one."
+            )
+        found["train"], found["validation"] = train.without(fraction, "validation")
+    missing = [name for name in held_out if name not in found]
+    if missing:
+        raise InputError(f"task {owner}: its data has no {', '.join(missing)}; it has {', '.join(found)}.")
+    return found
+
+
+def _called(data: Any, fields: Mapping[str, Any], data_dir: str | None) -> Any:
+    if not inspect.isroutine(data):
+        return data
+    takes = inspect.signature(data).parameters
+    if "data_dir" not in takes:
+        return data(**fields)
+    if data_dir is None and takes["data_dir"].default is inspect.Parameter.empty:
+        raise InputError("--data_dir is missing: the task's data function takes the folder of the data.")
+    return data(**fields) if data_dir is None else data(data_dir=data_dir, **fields)
+
+
+def dataset_of(split: Any, source: str) -> Dataset:
+    """A dataset of the trainer from one split of a user.
+
+    Args:
+      split: see `tasks.define`.
+      source: name of it, for errors and the banner.
+
+    Raises:
+      ValueError: it is of none of the forms that are known.
+    """
+    if isinstance(split, Dataset):
+        return split
+    if isinstance(split, tf.data.Dataset):
+        return TfDataExamples(lambda seed: split, source)
+    if isinstance(split, tuple):
+        return ArrayExamples(split, source)
+    if _is_keras_batches(split):
+        return of_keras_batches(split, source)
+    if hasattr(split, "__len__") and hasattr(split, "__getitem__") and not isinstance(split, (dict, str, np.ndarray)):
+        return Indexable(split, source)
+    raise InputError(
+        f"{source} is {type(split).__name__}; expected (features, labels) of arrays, an object with len and indices, "
+        "or a tf.data.Dataset."
+    )
+
+
+def _is_keras_batches(split: Any) -> bool:
+    """Whether it is a PyDataset of Keras 3, or a Sequence of Keras 2; does not import Keras 3."""
+    return any(
+        cls.__name__ in ("PyDataset", "Sequence") and cls.__module__.partition(".")[0] in ("keras", "tf_keras")
+        for cls in type(split).__mro__
+    )
+
+
+def features_of(train: Dataset) -> Any:
+    """The features of one example, as a nest of tf.TensorSpec without the batch."""
+    batches = train.training_batches(tf.distribute.InputContext(), batch_size=1, seed=0, first_step=0, last_step=1)
+    element = batches.element_spec
+    if not isinstance(element, tuple) or len(element) not in (2, 3):
+        raise InputError(f"{train.source} gives {element}; expected (features, labels), perhaps with weights.")
+    return tf.nest.map_structure(lambda spec: tf.TensorSpec(spec.shape[1:], spec.dtype), element[0])
+
+
+def shape_of(features: Any) -> Any:
+    """The shape of one example's features: a tuple, or a nest of tuples."""
+    return tf.nest.map_structure(lambda spec: tuple(spec.shape.as_list()), features)
+
+
+def classes_of(train: Dataset) -> int | None:
+    """The number of classes that a dataset knows, or None."""
+    return train.classes if isinstance(train, (ByIndex, TfDataExamples)) else None
+
+
+def first_examples(split: Dataset) -> Dataset:
+    """The first 64 examples of a split, repeated where there are fewer: for smoke runs."""
+    batches = split.evaluation_batches(tf.distribute.InputContext(), batch_size=_SMOKE_EXAMPLES)
+    features, labels, mask = next(iter(batches))
+    known = int(np.count_nonzero(np.asarray(tf.nest.flatten(mask)[0]).reshape(_SMOKE_EXAMPLES, -1).any(axis=1))) or 1
+
+    def repeated(tensor: tf.Tensor) -> np.ndarray:
+        return np.resize(tensor.numpy()[:known], tensor.shape)
+
+    parts = tf.nest.map_structure(repeated, (features, labels))
+    smaller = ArrayExamples(parts, f"{split.source}, the first examples")
+    smaller.classes = classes_of(split)
+    return smaller

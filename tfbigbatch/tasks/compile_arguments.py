@@ -1,0 +1,213 @@
+"""Losses and metrics of a user's task, as the trainer compiles them: by name, object or function, of Keras 2 or 3."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+from tfbigbatch.errors import InputError
+from tfbigbatch.models import keras3_network
+from tfbigbatch.tasks import losses, metrics
+
+# Keras chooses these by the shapes of labels and outputs.
+_BY_SHAPE = ("accuracy", "acc", "crossentropy", "ce")
+
+
+def loss_of(given: Any, network: tf_keras.Model) -> Any:
+    """A loss, or one for each output, as `compile` takes it.
+
+    Args:
+      given: the argument `loss` of `tasks.define`.
+      network: the task's; for the default, which takes logits.
+
+    Raises:
+      ValueError: it is unknown, or the default does not fit the network.
+    """
+    if given is None:
+        _check_logits(network)
+        return losses.classification_loss()
+    return _loss(given)
+
+
+def _loss(given: Any) -> Any:
+    if isinstance(given, dict):
+        return {name: _loss(each) for name, each in given.items()}
+    if isinstance(given, (list, tuple)):
+        return [_loss(each) for each in given]
+    if isinstance(given, str):
+        return _by_name("loss", given, tf_keras.losses)
+    if isinstance(given, tf_keras.losses.Loss):
+        return given
+    if keras3_network.is_keras3(given, "Loss"):
+        return _Keras3Loss(given)
+    if _is_factory(given):
+        return _loss(given())
+    if callable(given):
+        return _OwnLoss(given)
+    raise InputError(f"loss={given!r}: expected a name, a Keras loss, or a function of (labels, outputs).")
+
+
+def metrics_of(given: Any, *, is_default: bool) -> Any:
+    """Weighted metrics, or those of each output, as `compile` takes them. Call it in the strategy's scope.
+
+    Args:
+      given: the argument `metrics` of `tasks.define`.
+      is_default: whether the loss is that of a classifier, by default.
+
+    Raises:
+      ValueError: one is unknown, or takes no weights.
+    """
+    if given is None:
+        return metrics.classification_metrics() if is_default else []
+    if _is_factory(given):
+        given = given()
+    if isinstance(given, dict):
+        return {output: _listed(each) for output, each in given.items()}
+    return _listed(given)
+
+
+def names_of(given: Any) -> list[str]:
+    """The names that metrics have in a run with one output; needs no TensorFlow objects.
+
+    Args:
+      given: one metric, or a list of them.
+    """
+    listed = given if isinstance(given, (list, tuple)) else [given]
+    return [each if isinstance(each, str) else getattr(each, "name", None) or each.__name__ for each in listed]
+
+
+def _listed(given: Any) -> list[Any]:
+    return [_metric(each) for each in (given if isinstance(given, (list, tuple)) else [given])]
+
+
+def _metric(given: Any) -> Any:
+    if isinstance(given, str):
+        return given if given in _BY_SHAPE else _by_name("metric", given, tf_keras.metrics)
+    if isinstance(given, tf_keras.metrics.Metric):
+        return _again(given, type(given))
+    if keras3_network.is_keras3(given, "Metric"):
+        same = getattr(tf_keras.metrics, type(given).__name__, None)
+        if same is None:
+            raise InputError(
+                f"metric {given.name!r} is of Keras 3, and Keras 2 has no {type(given).__name__}; expected a name, a "
+                "metric of tf_keras.metrics, or a function of (labels, outputs) that gives a value for each example."
+            )
+        return _again(given, same)
+    if callable(given):
+        return _OwnMetric(given)
+    raise InputError(f"metric {given!r}: expected a name, a Keras metric, or a function of (labels, outputs).")
+
+
+def _again(metric: Any, cls: type[tf_keras.metrics.Metric]) -> tf_keras.metrics.Metric:
+    """The metric as a new object: a run creates its variables in the strategy's scope."""
+    if "sample_weight" not in inspect.signature(metric.update_state).parameters:
+        raise InputError(
+            f"metric {metric.name!r}: its update_state takes no sample_weight; expected (labels, outputs, "
+            "sample_weight): the weight excludes the padding of an evaluation's last batch."
+        )
+    # Keras writes the arguments of a user's class only as far as its get_config does.
+    try:
+        return cls.from_config({**metric.get_config(), "dtype": "float32"})
+    except Exception as error:
+        raise InputError(
+            f"metric {metric.name!r} cannot be made again from its get_config() ({type(error).__name__}: {error}). "
+            "Give metrics=FUNCTION instead, a function without arguments that returns the list."
+        ) from None
+
+
+def _by_name(what: str, name: str, module: Any) -> Any:
+    try:
+        found = module.get(name)
+    except ValueError:
+        raise InputError(f"{what}={name!r} is no name of Keras; expected one, such as 'mse' or 'mae'.") from None
+    # A class by its name gives an object; a function's own name may differ from the one that the user gave.
+    return found if isinstance(found, (tf_keras.losses.Loss, tf_keras.metrics.Metric)) else name
+
+
+def _is_factory(given: Any) -> bool:
+    """Whether it is a function that takes no arguments: it returns what is meant."""
+    return inspect.isfunction(given) and not any(
+        each.default is each.empty for each in inspect.signature(given).parameters.values()
+    )
+
+
+def _check_logits(network: tf_keras.Model) -> None:
+    model = getattr(network, "keras3_model", network)
+    layers = getattr(model, "layers", ())
+    activation = getattr(layers[-1], "activation", None) if layers else None
+    if getattr(activation, "__name__", "") == "softmax":
+        raise InputError(
+            "the network ends in softmax, and the default loss of tasks.define takes logits. Leave the softmax out, "
+            "or give loss='sparse_categorical_crossentropy' and metrics."
+        )
+
+
+class _Keras3Loss(tf_keras.losses.Loss):
+    """The values of a Keras 3 loss; Keras 2 weights and averages them."""
+
+    def __init__(self, loss: Any) -> None:
+        if loss.reduction not in ("sum_over_batch_size", "sum"):
+            raise InputError(
+                f"loss {loss.name!r} has reduction={loss.reduction!r}; expected 'sum_over_batch_size' or 'sum'."
+            )
+        super().__init__(reduction="sum" if loss.reduction == "sum" else "auto", name=loss.name)
+        self._loss = loss
+
+    def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
+        return self._loss.call(*_same_rank(y_true, y_pred))
+
+
+class _OwnLoss(tf_keras.losses.Loss):
+    """A user's function of (labels, outputs), with a value for each example or the mean of a batch."""
+
+    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
+        super().__init__(name=getattr(function, "__name__", "loss"))
+        self._function = function
+
+    def __call__(self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None) -> tf.Tensor:
+        if sample_weight is not None and self._function_rank(y_true, y_pred) == 0:
+            raise InputError(
+                f"loss {self.name!r} returns one number for a batch, and the examples have weights; expected a value "
+                "for each example, [batch]."
+            )
+        return super().__call__(y_true, y_pred, sample_weight)
+
+    def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
+        return self._function(*_same_rank(y_true, y_pred))
+
+    def _function_rank(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> int | None:
+        return tf.convert_to_tensor(self.call(y_true, y_pred)).shape.rank
+
+
+class _OwnMetric(tf_keras.metrics.Mean):
+    """The mean of a user's function of (labels, outputs) over all examples, with a value for each."""
+
+    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
+        super().__init__(name=getattr(function, "__name__", "metric"))
+        self._function = function
+
+    def update_state(self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None) -> Any:
+        values = tf.convert_to_tensor(self._function(*_same_rank(y_true, y_pred)))
+        if values.shape.rank == 0:
+            raise InputError(
+                f"metric {self.name!r} returns one number for a batch; expected a value for each example, [batch]: "
+                "the padding of an evaluation's last batch has to be left out."
+            )
+        return super().update_state(values, sample_weight)
+
+
+def _same_rank(y_true: tf.Tensor, y_pred: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Labels [n] and outputs [n, 1], or the other way round, in one shape: as they are, a difference is [n, n]."""
+    y_true, y_pred = tf.convert_to_tensor(y_true), tf.convert_to_tensor(y_pred)
+    difference = y_pred.shape.rank - y_true.shape.rank
+    if difference == 1 and y_pred.shape[-1] == 1:
+        y_true = y_true[..., tf.newaxis]
+    elif difference == -1 and y_true.shape[-1] == 1:
+        y_true = tf.squeeze(y_true, -1)
+    if y_true.dtype != y_pred.dtype and y_true.dtype.is_floating:
+        y_true = tf.cast(y_true, y_pred.dtype)
+    return y_true, y_pred

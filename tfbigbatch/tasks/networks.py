@@ -1,0 +1,45 @@
+"""The network of a user's model function: built, checked against the data, and of Keras 2 for the trainer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+from tfbigbatch.errors import InputError
+from tfbigbatch.models import keras3_network
+
+
+def built(function: Callable[..., Any], arguments: Mapping[str, Any], features: Any, name: str) -> tf_keras.Model:
+    """The built network of a model function. Call it in the strategy's scope.
+
+    Args:
+      function: returns a model of Keras 2 or 3.
+      arguments: of the function.
+      features: nest of tf.TensorSpec, of one example's features, without the batch.
+      name: of the task, for errors.
+
+    Raises:
+      ValueError: it returns no model, or the model does not take the features.
+    """
+    here = f"task {name}: {getattr(function, '__name__', 'network')}()"
+    keras3_network.set_policy(tf_keras.mixed_precision.global_policy().name)
+    model = function(**arguments)
+    is_keras3 = keras3_network.is_keras3(model, "Model")
+    if not is_keras3 and not isinstance(model, tf_keras.Model):
+        raise InputError(f"{here} returned {type(model).__name__}; expected a Keras model, keras.Model or tf_keras.")
+    example = tf.nest.map_structure(lambda spec: tf.zeros([1, *spec.shape], spec.dtype), features)
+    # A first call builds a model without Input, and any other model tells whether it takes the data.
+    try:
+        model(example, training=False)
+    except Exception as error:
+        shapes = tf.nest.map_structure(lambda spec: f"{spec.dtype.name} {[None, *spec.shape]}", features)
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise InputError(
+            f"{here} does not take the data's features, {shapes}: {type(error).__name__}: {first}"
+        ) from None
+    if not model.trainable_variables:
+        raise InputError(f"{here} returned a model without trainable weights.")
+    return keras3_network.Keras3Network(model) if is_keras3 else model

@@ -1,0 +1,217 @@
+"""`tasks.define`: a task of one's own from a Keras model function, data, a loss and metrics."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tfbigbatch.errors import InputError
+from tfbigbatch.tasks.base import Task
+
+if TYPE_CHECKING:
+    import tf_keras
+
+    from tfbigbatch.data.dataset import Dataset
+
+# Arguments without a default that a network function may have: the data gives them.
+_FROM_DATA = ("input_shape", "classes")
+_FIELD_TYPES = (bool, int, float, str, tuple, list)
+_HIGHER = ("accuracy", "acc", "auc", "precision", "recall", "f1", "fbeta", "r2", "iou", "bleu", "cosine_similarity")
+_LOWER = ("loss", "error", "mse", "mae", "rmse", "mape", "msle", "entropy", "ce", "perplexity", "hinge", "divergence")
+
+
+@dataclasses.dataclass(frozen=True)
+class Definition:
+    """What `define` was given."""
+
+    name: str
+    network: Callable[..., Any]
+    data: Any
+    loss: Any
+    metrics: Any
+    fake_data: Callable[[], Any] | None
+    validation_fraction: float
+
+
+class ReadyMade(Task):
+    """A task that `define` makes a subclass for."""
+
+    definition: ClassVar[Definition]
+
+    def __init__(
+        self, *, model: Mapping[str, Any], data: Mapping[str, Any], data_dir: str | None, use_fake_data: bool
+    ) -> None:
+        from tfbigbatch.data.sources import splits
+        from tfbigbatch.models import keras3_network
+
+        keras3_network.forget_names()
+        given = self.definition
+        found = splits.read(
+            given.data,
+            fields=dict(data),
+            data_dir=data_dir,
+            owner=given.name,
+            held_out=self.evaluates_on,
+            fraction=given.validation_fraction,
+            fake=given.fake_data if use_fake_data else None,
+        )
+        if use_fake_data and given.fake_data is None:
+            found = {name: splits.first_examples(split) for name, split in found.items()}
+        for name, split in found.items():
+            setattr(self, name, split)
+        self._features = splits.features_of(self.train)
+        facts = {"input_shape": splits.shape_of(self._features), "classes": splits.classes_of(self.train)}
+        wanted = inspect.signature(given.network).parameters
+        self._arguments = {**model, **{name: value for name, value in facts.items() if name in wanted}}
+        if "classes" in self._arguments and facts["classes"] is None:
+            raise InputError(
+                f"task {given.name}: the number of classes is unknown, and {given.network.__name__}() takes it. Give "
+                "the argument a default."
+            )
+        self.data_signature = f"{facts['input_shape']}, {facts['classes'] or 'no'} classes"
+        self._network: tf_keras.Model | None = None
+
+    def network(self) -> tf_keras.Model:
+        """The Keras model, from the features to the outputs; a Keras 3 model as a `Keras3Network`."""
+        from tfbigbatch.tasks.networks import built
+
+        self._network = built(self.definition.network, self._arguments, self._features, self.definition.name)
+        return self._network
+
+    def loss(self) -> Any:
+        """The loss as the user gave it; by default that of a classifier, from class numbers and logits."""
+        from tfbigbatch.tasks import compile_arguments
+
+        return compile_arguments.loss_of(self.definition.loss, self._network)
+
+    def metrics(self) -> Any:
+        """The metrics as the user gave them; for the default loss, by default those of a classifier."""
+        from tfbigbatch.tasks import compile_arguments
+
+        return compile_arguments.metrics_of(self.definition.metrics, is_default=self.definition.loss is None)
+
+    @classmethod
+    def count_examples(cls, data: Mapping[str, Any], data_dir: str | None) -> int | None:
+        from tfbigbatch.data.sources import splits
+
+        train = splits.read(cls.definition.data, fields=dict(data), data_dir=data_dir, owner=cls.definition.name)
+        dataset: Dataset = train["train"]
+        return dataset.examples_in_epoch(1)
+
+
+def define(
+    name: str,
+    *,
+    network: Callable[..., Any],
+    data: Any,
+    loss: Any = None,
+    metrics: Any = None,
+    target: str | None = None,
+    higher_is_better: bool | None = None,
+    evaluates_on: Sequence[str] = ("validation",),
+    validation_fraction: float = 0.1,
+    fake_data: Callable[[], Any] | None = None,
+    smoke: Mapping[str, Any] | None = None,
+) -> None:
+    """Registers a task of your own: a network, data, a loss and metrics. Call it in an experiment file.
+
+        tasks.define("housing", network=network, data=data, loss="mse", metrics=["mae"])
+
+    Args:
+      name: the config's `task`, in lower case.
+      network: function that returns a Keras model, of Keras 2 (tf_keras) or Keras 3. Its arguments with defaults are
+        the fields of the config's `model` (--config.model.width=64); of those without, the data gives `input_shape`
+        (that of an example's features) and `classes`.
+      data: the splits by name, {'train': ..., 'validation': ...}, or a function that returns them. Its arguments with
+        defaults are the fields of the config's `data`, and `data_dir` is the flag. A split is (features, labels) or
+        (features, labels, weights) of arrays, or dictionaries or tuples of arrays; an object with `len` and indices
+        that gives (features, labels), as PyTorch's datasets; a Keras PyDataset or Sequence; or a tf.data.Dataset of
+        single examples. See also `from_tf_data`, `from_tfds`, `from_hugging_face` and `from_image_folder`.
+      loss: name, Keras loss, or function of (labels, outputs); a dictionary for several outputs; or a function
+        without arguments that returns one. None for a classifier: cross entropy from class numbers and logits.
+      metrics: list of names, Keras metrics, or functions of (labels, outputs) that give a value for each example; a
+        dictionary of lists for several outputs; or a function without arguments that returns them. None for a
+        classifier's accuracy and cross entropy, or for the loss where that is a name.
+      target: the metric that tells the quality of a run; by default the first, and a classifier's accuracy.
+      higher_is_better: whether a larger target is better; may be left out for Keras' common names.
+      evaluates_on: names of the held-out splits; the first is the config's default.
+      validation_fraction: the part of 'train' that is held out where the data has no 'validation'.
+      fake_data: function that returns splits in place of `data` for smoke runs; by default the first 64 examples.
+      smoke: fields of the model that a smoke run changes, for a tiny model.
+
+    Raises:
+      ValueError: an argument cannot be used.
+    """
+    from tfbigbatch.tasks import register
+
+    owner = f"tasks.define({name!r})"
+    model_fields = _fields(network, "network", owner, without_default=_FROM_DATA)
+    if "name" in model_fields:
+        raise InputError(f"{owner}: network has an argument 'name', which chooses among models here. Rename it.")
+    data_fields = _fields(data, "data", owner, without_default=("data_dir",)) if inspect.isroutine(data) else {}
+    if not 0.0 < validation_fraction < 1.0:
+        raise InputError(f"{owner}: validation_fraction={validation_fraction}; expected a fraction, as 0.1.")
+    if metrics is None and isinstance(loss, str):
+        metrics = [loss]
+    target = target or _first_metric(metrics, loss, owner)
+    if higher_is_better is None:
+        higher_is_better = _direction(target, owner)
+    unknown = sorted(set(smoke or {}) - set(model_fields))
+    if unknown:
+        raise InputError(f"{owner}: smoke has {', '.join(unknown)}; expected arguments of network with defaults.")
+    attributes = {
+        "definition": Definition(name, network, data, loss, metrics, fake_data, validation_fraction),
+        "model_defaults": model_fields,
+        "data_defaults": data_fields,
+        "target": target,
+        "higher_is_better": bool(higher_is_better),
+        "evaluates_on": (evaluates_on,) if isinstance(evaluates_on, str) else tuple(evaluates_on),
+        "smoke_model": classmethod(lambda cls, model: dict(smoke or {})),
+        "__doc__": inspect.getdoc(network) or f"The task {name}.",
+    }
+    register(name, type("".join(part.title() for part in str(name).split("_")), (ReadyMade,), attributes))
+
+
+def _fields(function: Any, what: str, owner: str, without_default: Sequence[str]) -> dict[str, Any]:
+    """The arguments of a function that have defaults: fields of the config."""
+    if not callable(function):
+        raise InputError(f"{owner}: {what}={function!r}; expected a function.")
+    fields = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        if parameter.default is parameter.empty:
+            if name not in without_default:
+                raise InputError(
+                    f"{owner}: {what} has an argument {name!r} without a default; expected a default, or one of "
+                    f"{', '.join(without_default)}."
+                )
+        elif name in without_default:
+            continue
+        elif not isinstance(parameter.default, _FIELD_TYPES):
+            raise InputError(
+                f"{owner}: the default of {what}'s argument {name!r} is {parameter.default!r}; expected a number, a "
+                "text, a truth value or a tuple of them: it becomes a field of the config."
+            )
+        else:
+            fields[name] = parameter.default
+    return fields
+
+
+def _first_metric(metrics: Any, loss: Any, owner: str) -> str:
+    if metrics is None and loss is None:
+        return "accuracy"
+    first = metrics[0] if isinstance(metrics, (list, tuple)) and metrics else metrics
+    found = first if isinstance(first, str) else getattr(first, "name", None) or getattr(first, "__name__", None)
+    if not found or isinstance(metrics, dict) or inspect.isfunction(metrics):
+        raise InputError(f"{owner}: give metrics, and target='...', the name of the one that tells a run's quality.")
+    return str(found)
+
+
+def _direction(target: str, owner: str) -> bool:
+    for names, higher in ((_LOWER, False), (_HIGHER, True)):
+        if any(name == part or (len(name) > 3 and name in target) for name in names for part in target.split("_")):
+            return higher
+    raise InputError(f"{owner}: whether a larger {target} is better is unknown; give higher_is_better=True or False.")
