@@ -94,8 +94,8 @@ def array_of(value: Any, what: str) -> np.ndarray:
         )
     if array.dtype.kind == "f":
         array = array.astype(np.float32, copy=False)
-        wrong = np.argwhere(~np.isfinite(array)) if not np.isfinite(array).all() else ()
-        if len(wrong):
-            where = f", in example {wrong[0][0]}" if array.ndim else ""
-            raise InputError(f"{what} has {len(wrong):,} values that are NaN or infinite{where}; expected finite ones.")
+        wrong = array.size - int(np.count_nonzero(np.isfinite(array)))
+        if wrong:
+            where = f", the first in example {np.argwhere(~np.isfinite(array))[0][0]}" if array.ndim else ""
+            raise InputError(f"{what} has {wrong:,} values that are NaN or infinite{where}; expected finite ones.")
     return array
