@@ -28,7 +28,8 @@ ALLOWED = {
     "training": BELOW_TRAINING,
     "reports": BELOW_TRAINING | {"training"},
     "studies": BELOW_TRAINING | {"training", "reports"},
-    "cli": BELOW_TRAINING | {"training", "reports", "studies", "tpu", "train"},
+    "advice": BELOW_TRAINING | {"training", "reports"},
+    "cli": BELOW_TRAINING | {"training", "reports", "studies", "advice", "tpu", "train"},
 }
 # The commands are the top floor: only these entry points import them.
 ENTRIES = {"__main__.py", "train.py"}

@@ -19,6 +19,7 @@ _HOMES = {
     "LARS": "tfbigbatch.optimizers",
     "Recipe": "tfbigbatch.scaling",
     "load_run": "tfbigbatch.runs.load",
+    "advise": "tfbigbatch.advice",
 }
 old_names.install()
 

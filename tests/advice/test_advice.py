@@ -1,0 +1,89 @@
+"""The advice from made measurements, and from a short run of the digits."""
+
+import json
+
+import pytest
+
+from tests.helpers.preloaded import tfbigbatch
+from tfbigbatch import Recipe
+from tfbigbatch.advice import trade_off
+from tfbigbatch.advice.advice import Advice, check_measured
+from tfbigbatch.advice.noise import NoisePoint
+from tfbigbatch.advice.step_times import StepTimes
+from tfbigbatch.advice.suggestion import Optimizer
+from tfbigbatch.errors import InputError
+
+
+def made_advice(noise_scale=600.0, replicas=1, epochs=100, seconds=((32, 1.0), (64, 1.1), (128, 2.2), (256, 4.4))):
+    return Advice(
+        title="made",
+        tuned=Recipe(32, 0.1, 0.1, epochs=epochs),
+        optimizer=Optimizer("momentum", clips=True),
+        dataset_size=4096,
+        replicas=replicas,
+        points=[NoisePoint(1, 12_800, noise_scale, noise_scale / 2, 2 * noise_scale, 50)],
+        times=StepTimes({size: [value] * 3 for size, value in seconds}, "it was made"),
+        moments=[],
+        seconds=1.0,
+        experiment="--config=made",
+    )
+
+
+def test_steps_to_the_same_loss():
+    """S(B) = S_min (1 + N / B): from far below N to N itself, and far above."""
+    assert trade_off.steps_factor(1e9, 64, 32) == pytest.approx(0.5)
+    assert trade_off.steps_factor(float("inf"), 64, 32) == 0.5
+    assert trade_off.steps_factor(32.0, 1e9, 32) == pytest.approx(0.5)
+    assert trade_off.steps_factor(0.0, 64, 32) == 1.0
+
+
+def test_one_device_stops_where_its_speed_does_and_many_at_the_critical_batch():
+    alone = made_advice()
+    assert alone.batch_size == 64 and alone.largest_batch_size == 512
+    many = made_advice(replicas=16, seconds=((2, 0.9), (4, 0.9), (8, 0.9), (16, 0.9), (32, 1.0)))
+    assert many.batch_size == 512
+    row = many.row(512)
+    assert row.time == pytest.approx((1 + 600 / 512) / (1 + 600 / 32)) and row.accumulation_steps == 1
+
+
+def test_a_short_run_is_limited_by_its_steps():
+    short = made_advice(epochs=12)  # 1,536 steps at 32, 768 at 64
+    assert short.largest_batch_size == 64
+    assert "few steps" in str(short)
+
+
+def test_a_run_without_length_is_advised_by_the_noise_now():
+    endless = made_advice(epochs=None)
+    assert endless.critical_batch_size == endless.noise_now and endless.noise_at_end is None
+    assert endless.suggestion.steps is None and "same epochs" in str(endless)
+
+
+def test_the_text_has_the_numbers_and_the_command():
+    text = str(made_advice())
+    for part in ("600 (300 to 1,200)", "worth using", "learning rate 0.1414", "arXiv:1901.08256", "uncertain"):
+        assert part in text
+    assert "tfbigbatch train --config=made --config.batch_size=64 --config.schedule.rule=legw" in text
+
+
+def test_bad_batch_sizes_are_refused():
+    for bad in (0, 4097, 32.5, "64"):
+        with pytest.raises(InputError, match="Advice.at: batch_size="):
+            made_advice().at(bad)
+    with pytest.raises(InputError, match="not measurable: the speed at one batch size only, 32; it was made"):
+        check_measured(StepTimes({32: [1.0]}, "it was made"))
+
+
+def test_the_command_measures_and_keeps_its_advice(tmp_path):
+    outcome = tfbigbatch(
+        "advise", "--config=digits/lstm_small_batch", "--config.model.hidden_units=4", "--seconds=5",
+        "--batch_size=512", f"--output={tmp_path}/out",
+    )  # fmt: skip
+    assert outcome.returncode == 0, outcome.stderr[-2000:]
+    found = json.loads((tmp_path / "out" / "advice.json").read_text())
+    assert found["tuned"]["batch_size"] == 32 and found["total_steps"] == 1796
+    assert found["command"].startswith(
+        "tfbigbatch train --config=digits/lstm_small_batch --config.model.hidden_units=4 --config.batch_size="
+    )
+    assert found["command"] in outcome.stdout and "at batch 512:" in outcome.stdout
+    assert (tmp_path / "out" / "advice.png").stat().st_size > 10_000
+    assert "worth using" in (tmp_path / "out" / "advice.txt").read_text()

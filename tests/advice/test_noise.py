@@ -1,0 +1,73 @@
+"""The noise scale of a short run in windows, and what is expected of the rest of the run."""
+
+import math
+
+import numpy as np
+import pytest
+
+from tfbigbatch.advice import noise
+from tfbigbatch.advice.noise import Moments, NoisePoint
+from tfbigbatch.errors import InputError
+
+
+def made_moments(scale_at, steps=400, every=4, error=0.1, seed=0):
+    random = np.random.RandomState(seed)
+    factors = 1 + error * random.normal(size=[steps // every, 2])
+    return [
+        Moments(step, one, other * scale_at(step)) for step, (one, other) in zip(range(every, steps, every), factors)
+    ]
+
+
+def test_windows_halve_towards_the_start_and_hold_the_truth():
+    points = noise.points(made_moments(lambda step: 50.0))
+    assert [point.last_step for point in points] == [24, 48, 98, 196, 396] or points[-1].last_step == 396
+    assert all(after.first_step > before.last_step for before, after in zip(points, points[1:]))
+    last = points[-1]
+    assert last.low < 50 < last.high and last.noise_scale == pytest.approx(50, rel=0.1)
+
+
+def test_growth_is_the_power_of_the_steps():
+    grown = noise.points(made_moments(lambda step: 3.0 * step**0.5))
+    assert noise.growth(grown) == pytest.approx(0.5, abs=0.15)
+    assert noise.growth(noise.points(made_moments(lambda step: 1000.0 / step))) == 0.0
+    assert noise.growth(grown[:1]) is None
+
+
+def test_the_range_at_the_end_is_from_no_growth_to_proportional():
+    measured = [NoisePoint(1, 4, 10.0, 8.0, 12.0, 9), NoisePoint(8, 32, 20.0, 16.0, 24.0, 9)]
+    end = noise.at_end(measured, 1600)
+    assert end.low == 16.0 and end.high == pytest.approx(24.0 * 100) and end.low < end.value < end.high
+
+
+def test_the_critical_batch_of_a_constant_noise_scale_is_that_scale():
+    measured = [NoisePoint(1, 100, 64.0, 64.0, 64.0, 9)]
+    run = noise.over_the_run(measured, 100, 32)
+    assert run.value == pytest.approx(64.0) and run.low == pytest.approx(64.0) and run.high == pytest.approx(64.0)
+
+
+def test_a_growing_noise_scale_counts_by_the_noiseless_steps_it_leaves():
+    """E_min / S_min of two halves, by hand: N = 32 and then 96 at batch 32."""
+    steps = [(100.0, 32.0), (100.0, 96.0)]
+    fewest = sum(length / (1 + scale / 32) for length, scale in steps)
+    most = sum(length * scale / (1 + scale / 32) for length, scale in steps)
+    measured = [NoisePoint(1, 100, 32.0, 32.0, 32.0, 9), NoisePoint(101, 200, 96.0, 96.0, 96.0, 9)]
+    assert noise.over_the_run(measured, 200, 32).value == pytest.approx(most / fewest, rel=0.05)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_gradients_that_are_not_finite_are_not_measurable(value):
+    with pytest.raises(InputError, match="not measurable: 0 of 20 measurements of the gradient are finite"):
+        noise.points([Moments(step, value, 1.0) for step in range(20)])
+
+
+def test_a_gradient_without_a_mean_is_not_measurable():
+    random = np.random.RandomState(0)
+    moments = [Moments(step, value, abs(value)) for step, value in enumerate(random.normal(size=20) - 1.0)]
+    with pytest.raises(InputError, match="not measurable: .* cannot be told from its noise"):
+        noise.points(moments)
+
+
+def test_an_unknown_upper_end_leaves_the_lower_one():
+    point = NoisePoint(1, 100, math.inf, 40.0, math.inf, 9)
+    assert noise.now([point]) == noise.Range(40.0, 40.0, math.inf)
+    assert math.isinf(noise.over_the_run([point], 1000, 32).high)

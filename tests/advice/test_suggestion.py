@@ -1,0 +1,60 @@
+"""The recipe to begin with at a batch size."""
+
+import dataclasses
+import math
+
+import pytest
+
+from tfbigbatch import Recipe
+from tfbigbatch.advice.noise import Range
+from tfbigbatch.advice.suggestion import Optimizer, suggest
+
+TUNED = Recipe(32, 0.1, 0.25, epochs=20)
+MOMENTUM = Optimizer("momentum", clips=True)
+
+
+def made(batch_size=128, tuned=TUNED, optimizer=MOMENTUM, at_peak=1000.0):
+    critical = Range(400.0, 200.0, math.inf)
+    return suggest(tuned, optimizer, batch_size, dataset_size=10_000, critical=critical, at_peak=at_peak)
+
+
+def test_the_tuned_batch_keeps_its_recipe():
+    kept = made(32)
+    assert (kept.rule, kept.learning_rate, kept.warmup_epochs, kept.optimizer) == ("none", 0.1, 0.25, "momentum")
+    assert kept.learning_rate_low == kept.learning_rate_high == 0.1 and not kept.warnings
+
+
+def test_a_larger_batch_has_legws_recipe():
+    found = made(128)
+    assert (found.rule, found.learning_rate, found.warmup_epochs) == ("legw", pytest.approx(0.2), 1.0)
+    assert found.learning_rate_low < 0.2 < found.learning_rate_high
+    assert [reason.split(":")[0] for reason in found.reasons] == ["rule", "learning rate", "warm-up", "optimizer"]
+
+
+def test_little_noise_lowers_the_learning_rate_where_nothing_bounds_a_step():
+    """(1 + 16 / 32) / (1 + 16 / 2048) = 1.488 in place of 8: McCandlish et al. 2018."""
+    assert made(2048, at_peak=16.0).learning_rate == pytest.approx(0.8)
+    unbounded = made(2048, optimizer=Optimizer("momentum"), at_peak=16.0)
+    assert unbounded.learning_rate == pytest.approx(0.1488, rel=1e-3)
+    assert unbounded.learning_rate == pytest.approx(8 * unbounded.tuned_learning_rate)
+
+
+def test_a_recipe_without_warm_up_gets_one_and_a_long_one_is_cut():
+    none = made(128, dataclasses.replace(TUNED, warmup_epochs=0.0))
+    assert none.warmup_epochs == pytest.approx(20 * 5 / 90)
+    assert none.tuned_warmup_epochs == pytest.approx(none.warmup_epochs / 4)
+    assert made(2048, dataclasses.replace(TUNED, warmup_epochs=1.0)).warmup_epochs == pytest.approx(10.0)
+
+
+def test_optimizers_of_a_far_larger_batch():
+    assert made(256).optimizer == "momentum"
+    assert made(512).optimizer == "lamb"
+    assert made(512, optimizer=Optimizer("momentum", convolutional=True)).optimizer == "lars"
+    assert made(512, optimizer=Optimizer("AdamW")).optimizer == "AdamW"
+    assert made(512, optimizer=Optimizer("lars")).optimizer == "lars"
+
+
+def test_few_steps_and_large_batches_are_warned_of():
+    assert not made(128).warnings
+    few, large = made(1024).warnings
+    assert few.startswith("few steps: 195 in 20 epochs") and large.startswith("above the critical batch of about 400")

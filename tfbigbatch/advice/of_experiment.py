@@ -1,0 +1,265 @@
+"""Advice for an experiment: its own network, data, training step and tuned recipe, for a few hundred steps."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import ml_collections
+import tensorflow as tf
+import tf_keras
+
+from tfbigbatch import experiment, instruments, tasks
+from tfbigbatch.advice import noise, step_times
+from tfbigbatch.advice.advice import Advice, check_measured
+from tfbigbatch.advice.noise import Clock, Moments
+from tfbigbatch.advice.suggestion import Optimizer
+from tfbigbatch.errors import InputError
+from tfbigbatch.experiment.checks import check_fields
+from tfbigbatch.instruments import noise_scale
+from tfbigbatch.tasks.base import Task
+from tfbigbatch.training import phases as run_phases
+from tfbigbatch.training.build import compiled_model
+from tfbigbatch.training.phases import Phase
+from tfbigbatch.training.train_step import TrainingModel
+
+Say = Callable[[str], None]
+# Steps between two measurements of the noise.
+_EVERY = 4
+# Micro-batches of a step, of which the noise is measured: more of them tell more, and cost speed.
+_MICRO_BATCHES = (4, 2, 8, 3, 5, 7)
+# Batches that the steps of one size are timed on: those of a text differ in length.
+_BATCHES = 4
+# Of the time: for the noise, and for the speed.
+_NOISE_PART, _SPEED_PART = 0.4, 0.4
+_MOST_STEPS = 2000
+# Seconds between two lines of progress.
+_SAY_EVERY = 10.0
+
+
+def advise_experiment(
+    config: ml_collections.ConfigDict,
+    *,
+    data_dir: str | None = None,
+    seconds: float = 120.0,
+    replicas: int = 1,
+    use_fake_data: bool = False,
+    name: str | None = None,
+    flags: str | None = None,
+    say: Say = print,
+) -> Advice:
+    """Measures an experiment on one device and advises a batch size for it.
+
+    Trains the recipe at the batch size that it was tuned at (`schedule.batch_size`), from its first step and in its own
+    schedule, and measures the gradient noise scale between the micro-batches of each step. Then times the training step
+    at powers of two of that batch. Nothing is written, and nothing is kept of the training.
+
+    Args:
+      config: of the experiment; of several phases the first is measured.
+      data_dir: folder of the task's data.
+      seconds: about how long the measurements may take, tracing included; 10 or more are useful.
+      replicas: equal devices to plan for; what they exchange is not counted.
+      use_fake_data: made-up examples of the right shapes.
+      name: of the experiment, for the text.
+      flags: that name it on the command line, '--config=digits/lstm_small_batch'; None for no command in the advice.
+      say: called with lines of progress.
+
+    Raises:
+      ValueError: a field cannot be used, the dataset is too small, or nothing can be measured.
+    """
+    started = time.perf_counter()
+    config, tuned, phase = _at_the_tuned_batch(config, data_dir, use_fake_data)
+    dataset_size = phase.examples_in_epoch
+    batch_size = config.batch_size
+    strategy = tf.distribute.OneDeviceStrategy((tf.config.list_logical_devices("GPU") or ["CPU:0"])[0])
+    sizes = list(_sizes(batch_size, dataset_size, replicas))
+    with strategy.scope():
+        model = compiled_model(config, [phase])
+    say(f"task       {config.task}: {phase.task.train.source}, {phase.task.train.contents}")
+    moments = _noise(model, phase, strategy, _NOISE_PART * seconds, say)
+    points = noise.points(moments)
+    spent = time.perf_counter() - started
+    times = step_times.measure(
+        _step_maker(config, phase, model, strategy), sizes, seconds=max(_SPEED_PART * seconds, seconds - spent), say=say
+    )
+    check_measured(times)
+    return Advice(
+        title=name or config.task,
+        tuned=tuned,
+        optimizer=_optimizer(config, model),
+        dataset_size=dataset_size,
+        replicas=replicas,
+        points=points,
+        times=times,
+        moments=moments,
+        seconds=time.perf_counter() - started,
+        experiment=flags,
+    )
+
+
+def _at_the_tuned_batch(
+    config: ml_collections.ConfigDict, data_dir: str | None, use_fake_data: bool
+) -> tuple[ml_collections.ConfigDict, Any, Phase]:
+    """(the config at the batch size that its recipe was tuned at, the recipe, its first phase)."""
+    check_fields(config)
+    if config.optimizer.get("adasum"):
+        raise InputError(
+            "optimizer.adasum=True: not measurable: the noise scale is that of averaged gradients, and Adasum combines "
+            "them in another way. Set it to False."
+        )
+    config = copy.deepcopy(experiment.phases(config)[0])
+    _set_up_keras(config)
+    task = _task(config, data_dir, use_fake_data)
+    before = task.train.examples_in_epoch(config.batch_size)
+    tuned = experiment.tuned_recipe(config, before)
+    config.batch_size = config.schedule.batch_size
+    config.duration = f"{tuned.epochs} epochs"
+    config.schedule.rule = "none"
+    config.steps_per_execution = 1
+    config.simulated_replicas = 0
+    config.date.enabled = False
+    for instrument in ("noise_scale", "sharpness", "layers", "interpolation"):
+        config.instruments[instrument].enabled = False
+    examples = task.train.examples_in_epoch(config.batch_size)
+    if examples < 4 * config.batch_size:
+        raise InputError(
+            f"not measurable: {task.train.source} has {examples:,} examples, too few for a tuned batch of "
+            f"{config.batch_size:,} and larger ones; expected four batches or more."
+        )
+    config.accumulation_steps = _micro_batches(config.batch_size, config.accumulation_steps)
+    return config, tuned, run_phases.phases_of(config, lambda fields: task, 1)[0]
+
+
+def _task(config: ml_collections.ConfigDict, data_dir: str | None, use_fake_data: bool) -> Task:
+    return tasks.get(config.task)(
+        model=config.model.to_dict(), data=config.data.to_dict(), data_dir=data_dir, use_fake_data=use_fake_data
+    )
+
+
+def _micro_batches(batch_size: int, own: int) -> int:
+    """Micro-batches of a step at the tuned batch: the experiment's, where it has two or more."""
+    if own > 1 and batch_size % own == 0:
+        return own
+    for count in _MICRO_BATCHES:
+        if batch_size % count == 0:
+            return count
+    for count in range(2, batch_size + 1):
+        if batch_size % count == 0:
+            return count
+    raise InputError(
+        f"not measurable: schedule.batch_size={batch_size}: the noise is measured between the parts of a batch. "
+        "Expected a tuned batch of 2 examples or more."
+    )
+
+
+def _set_up_keras(config: ml_collections.ConfigDict) -> None:
+    tf_keras.backend.clear_session()
+    tf_keras.backend.experimental.enable_tf_random_generator()
+    tf_keras.utils.set_random_seed(config.seed)
+    precision = config.mixed_precision
+    tf_keras.mixed_precision.set_global_policy(precision if precision == "float32" else f"mixed_{precision}")
+
+
+def _sizes(batch_size: int, dataset_size: int, replicas: int) -> Iterator[int]:
+    """Batches of one replica, ascending, for global batches of powers of two times the tuned one."""
+    size, last = batch_size, 0
+    while size <= dataset_size:
+        own = max(1, size // replicas)
+        if own > last:
+            yield own
+        last = own
+        size *= 2
+
+
+# ---- The noise --------------------------------------------------------------------------------
+
+
+class _Measure(tf_keras.callbacks.Callback):
+    """Reads the gradients' moments every few steps, and stops at the end of the time."""
+
+    def __init__(self, source: instruments.StepGradients, seconds: float, say: Say) -> None:
+        super().__init__()
+        self.moments: list[Moments] = []
+        self._source, self._say, self._clock = source, say, Clock(seconds)
+        self._said = time.perf_counter()
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        step = batch + 1
+        read = self._source.read() if step % _EVERY == 0 else None
+        if read is not None:
+            small, large, small_batch, large_batch = read
+            norm, trace = noise_scale.unbiased_moments(small, large, small_batch=small_batch, large_batch=large_batch)
+            self.moments.append(Moments(step, norm, trace))
+        if time.perf_counter() - self._said > _SAY_EVERY:
+            self._say(f"noise      step {step:,} of the tuned recipe")
+            self._said = time.perf_counter()
+        if self._clock.is_over(len(self.moments)):
+            self.model.stop_training = True
+
+
+def _noise(
+    model: TrainingModel, phase: Phase, strategy: tf.distribute.Strategy, seconds: float, say: Say
+) -> list[Moments]:
+    """The moments of the gradients in the first steps of the recipe."""
+    with strategy.scope():
+        source = instruments.StepGradients(len(model.network.trainable_variables))
+    model.step_gradients = source
+    total = phase.plan.total_steps
+    # Not to the end: a learning rate of nearly 0 tells nothing.
+    steps = max(min(total, 8 * _EVERY), min(_MOST_STEPS, total // 2))
+    say(
+        f"noise      up to {steps:,} of {total:,} steps at batch {phase.config.batch_size:,}, "
+        f"{phase.config.accumulation_steps} micro-batches each"
+    )
+    measured = _Measure(source, seconds, say)
+    batches = phase.training_set(strategy, 0, steps)
+    model.fit(batches, epochs=1, steps_per_epoch=steps, callbacks=[measured], verbose=0)
+    model.step_gradients = None
+    return measured.moments
+
+
+# ---- The speed --------------------------------------------------------------------------------
+
+
+def _step_maker(
+    config: ml_collections.ConfigDict, phase: Phase, model: TrainingModel, strategy: tf.distribute.Strategy
+) -> Callable[[int], step_times.Step]:
+    """The function from a batch size to its training step, without accumulation."""
+
+    def step_at(size: int) -> step_times.Step:
+        fields = copy.deepcopy(config)
+        fields.batch_size, fields.accumulation_steps = size, 1
+        used = model
+        if phase.task.carries_state:
+            # The states have a row for each example of a batch.
+            with strategy.scope():
+                used = compiled_model(fields, [run_phases.phases_of(fields, lambda _: phase.task, 1)[0]])
+        used.accumulate(1)
+        count = min(_BATCHES, max(1, phase.task.train.examples_in_epoch(size) // size))
+        batches = phase.task.train.training_batches(
+            tf.distribute.InputContext(), batch_size=size, seed=config.seed, first_step=0, last_step=count
+        )
+        # Read once, so that the input is not timed; and traced for this size, not for any size.
+        used.make_train_function(force=True)
+        function: Any = used.train_function
+        iterator = iter(batches.cache().repeat())
+        for _ in range(count):
+            next(iterator)
+        counter = used.optimizer.iterations
+
+        def step() -> None:
+            function(iterator)
+            counter.numpy()
+
+        return step
+
+    return step_at
+
+
+def _optimizer(config: ml_collections.ConfigDict, model: TrainingModel) -> Optimizer:
+    fields = config.optimizer.to_dict()
+    clips = any(fields.get(name) for name in ("global_clipnorm", "clipnorm", "clipvalue"))
+    convolutional = any("Conv" in type(layer).__name__ for layer in model.network._flatten_layers())
+    return Optimizer(str(fields.get("name")), clips, convolutional)

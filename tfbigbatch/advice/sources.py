@@ -1,0 +1,44 @@
+"""The advisor's constants, each with the paper or the study that it comes from.
+
+None comes from MNIST-LSTM, PTB-small or Multi30k: benchmarks/advice.py checks the advice on these three.
+"""
+
+from __future__ import annotations
+
+FEW_STEPS = 700
+"""Runs of fewer steps lost accuracy with every rule. results/tiny_imagenet_resnet.md: 732 steps hold the baseline
+within a point, 366 lose 1.9 points; results/bert.md: 391 lose 11 points; results/tiny_imagenet_alexnet_bn.md: 244 lose
+3.2 points. Only the easiest problems hold it in fewer, with a method that was tuned at the large batch: LeNet-5 on
+MNIST (146 steps, within 0.2 points) and the digits (112 steps)."""
+
+ENOUGH = 0.05
+"""A batch is worth using where its expected time is within this fraction of the shortest: step times that are medians
+of several turns repeat to about that."""
+
+END_GROWTH = 1.0
+"""The noise scale grows at most in proportion to the steps. docs/why-large-batches-lose-accuracy.md: LeNet-5 at batch
+64 has 770 after two epochs, 1,700 after four, 3,000 to 4,000 after six and eight. McCandlish et al. 2018,
+arXiv:1812.06162, figure 8: it grows by a factor of ten and more over a run."""
+
+UNKNOWN_GROWTH = 0.5
+"""The power of the steps where the measurements do not tell it: halfway between no growth and END_GROWTH."""
+
+RATE_FACTOR = 2.0
+"""How far the best learning rate may be from the rule's. results/bert.md: of a quarter to four times LEGW's, once is
+best, and half and twice lose 7 to 10 points; results/why/mnist_lenet.md: neighbouring trials, a factor of 2 apart,
+differ by 0.2 points near the best."""
+
+LAYERWISE_FROM = 16
+"""From this factor of the tuned batch on, LARS or LAMB beat momentum. README.md, the digits at x16: LAMB 98.4%, LEGW
+96.4%; results/tiny_imagenet_resnet.md: LARS 43.2% against 41.9% (linear) at x16, level with Nesterov momentum at x4.
+With Adam's family it did not: results/bert.md at x32, AdamW 26.2%, LAMB 24.5%."""
+
+WARMUP_FRACTION = 5 / 90
+"""Warm-up of a recipe that has none, as a fraction of the run: five epochs of ninety, Goyal et al. 2017,
+arXiv:1706.02677."""
+
+LONG_WARMUP = 0.5
+"""The longest warm-up, as a fraction of the run; `scaling.preview` warns from here on as well."""
+
+CONFIDENCE = 0.95
+"""Of the intervals of measured noise scales."""

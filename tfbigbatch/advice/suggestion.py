@@ -1,0 +1,205 @@
+"""The recipe to begin with at a batch size: rule, learning rate, warm-up and optimizer, each with its reason."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+from tfbigbatch.advice import sources
+from tfbigbatch.advice.noise import Range
+from tfbigbatch.scaling.noise_limit import noise_gain
+from tfbigbatch.scaling.recipe import Recipe
+
+_ADAM = ("adam", "nadam", "adamax", "rmsprop", "adagrad", "adafactor", "lion", "ftrl")
+_LAYERWISE = ("lars", "lamb", "adasum")
+
+
+@dataclasses.dataclass(frozen=True)
+class Optimizer:
+    """What the advice depends on in the optimizer of the tuned recipe.
+
+    Attributes:
+      name: as 'momentum' or 'AdamW'.
+      clips: whether gradients are clipped.
+      convolutional: whether the model has convolutions.
+    """
+
+    name: str
+    clips: bool = False
+    convolutional: bool = False
+
+    @property
+    def is_layerwise(self) -> bool:
+        """Whether it adapts the step of each layer to its weights."""
+        return any(word in self.name.lower() for word in _LAYERWISE)
+
+    @property
+    def is_adaptive(self) -> bool:
+        """Whether it divides by a moving average of the gradients' size."""
+        return any(word in self.name.lower() for word in _ADAM) or "lamb" in self.name.lower()
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether a large gradient does not make a large step."""
+        return self.clips or self.is_adaptive or self.is_layerwise
+
+
+@dataclasses.dataclass(frozen=True)
+class Suggestion:
+    """A recipe to begin with at one batch size.
+
+    Attributes:
+      batch_size: examples in one step.
+      rule: of `scaling.RULES`.
+      learning_rate: the peak.
+      learning_rate_low, learning_rate_high: where the best one is likely to be.
+      tuned_learning_rate: what the rule starts from, the tuned recipe's or a lower one: `schedule.learning_rate`.
+      warmup_epochs: at this batch size.
+      tuned_warmup_epochs: what the rule starts from: `schedule.warmup_epochs`.
+      optimizer: name of the one to begin with.
+      steps: of the run in the same epochs; None without a length.
+      reasons: lines 'learning rate: ...'.
+      warnings: lines on what is likely to fail.
+    """
+
+    batch_size: int
+    rule: str
+    learning_rate: float
+    learning_rate_low: float
+    learning_rate_high: float
+    tuned_learning_rate: float
+    warmup_epochs: float
+    tuned_warmup_epochs: float
+    optimizer: str
+    steps: int | None
+    reasons: Sequence[str]
+    warnings: Sequence[str]
+
+
+def suggest(
+    tuned: Recipe, optimizer: Optimizer, batch_size: int, *, dataset_size: int, critical: Range, at_peak: float
+) -> Suggestion:
+    """The recipe to begin with at `batch_size`.
+
+    Args:
+      tuned: the recipe at its own batch size.
+      optimizer: of the tuned recipe.
+      batch_size: examples in one step.
+      dataset_size: examples in an epoch.
+      critical: the critical batch of the run, in examples.
+      at_peak: the noise scale when the learning rate reaches its peak, in examples.
+    """
+    factor = batch_size / tuned.batch_size
+    steps = (
+        None if tuned.epochs is None else dataclasses.replace(tuned, batch_size=batch_size).total_steps(dataset_size)
+    )
+    rule, why_rule = _rule(factor)
+    gain, why_rate = _gain(tuned, optimizer, batch_size, rule, at_peak)
+    warmup, why_warmup = _warmup(tuned, factor, rule)
+    name, why_optimizer = _optimizer(optimizer, factor)
+    begun = dataclasses.replace(tuned, learning_rate=tuned.learning_rate * gain, warmup_epochs=warmup)
+    scaled = begun.at(batch_size, rule)
+    plain = tuned.learning_rate * noise_gain(
+        at_peak, tuned, batch_size=batch_size, peak=tuned.learning_rate, highest=math.inf
+    )
+    spread = sources.RATE_FACTOR if factor > 1.0 else 1.0
+    return Suggestion(
+        batch_size=batch_size,
+        rule=rule,
+        learning_rate=scaled.learning_rate,
+        learning_rate_low=min(scaled.learning_rate / spread, max(plain, tuned.learning_rate)),
+        learning_rate_high=scaled.learning_rate * spread,
+        tuned_learning_rate=begun.learning_rate,
+        warmup_epochs=scaled.warmup_epochs,
+        tuned_warmup_epochs=begun.warmup_epochs,
+        optimizer=name,
+        steps=steps,
+        reasons=(
+            f"rule: {why_rule}",
+            f"learning rate: {why_rate}",
+            f"warm-up: {why_warmup}",
+            f"optimizer: {why_optimizer}",
+        ),
+        warnings=_warnings(tuned, scaled, steps, critical),
+    )
+
+
+def _rule(factor: float) -> tuple[str, str]:
+    if factor <= 1.0:
+        return "none", "the batch is the tuned one"
+    return "legw", (
+        "LEGW, the square root of the batch with a warm-up of as many steps (You et al. 2019, arXiv:1901.08256). The "
+        "linear rule is for less than eight times the batch and no clipping; the noise limits it as well"
+    )
+
+
+def _gain(tuned: Recipe, optimizer: Optimizer, batch_size: int, rule: str, at_peak: float) -> tuple[float, str]:
+    """(factor of the tuned learning rate, why)."""
+    if batch_size <= tuned.batch_size:
+        return 1.0, "the tuned one"
+    ruled = tuned.at(batch_size, rule).learning_rate
+    gain = noise_gain(at_peak, tuned, batch_size=batch_size, peak=ruled)
+    limit = f"the noise scale of {at_peak:,.0f} at the peak would allow {gain * ruled:.3g} (McCandlish et al. 2018)"
+    if gain >= 1.0:
+        return 1.0, f"the rule's; the noise scale of {at_peak:,.0f} at the peak allows it (McCandlish et al. 2018)"
+    if optimizer.is_bounded:
+        return 1.0, (
+            f"the rule's: {limit}, but {optimizer.name} with its clipping or its adaptation bounds a step, and with "
+            "either the studies held the rule's. Lower it if the loss rises during the warm-up"
+        )
+    return gain, (
+        f"{limit}, less than the rule's {ruled:.3g}; nothing bounds a step of {optimizer.name}, and LeNet-5's run at "
+        "the rule's diverged without clipping. With global_clipnorm, try the rule's"
+    )
+
+
+def _warmup(tuned: Recipe, factor: float, rule: str) -> tuple[float, str]:
+    """(warm-up epochs at the tuned batch, why)."""
+    if rule != "legw":
+        return tuned.warmup_epochs, "the tuned one"
+    if tuned.warmup_epochs:
+        if tuned.epochs and tuned.warmup_epochs * factor > sources.LONG_WARMUP * tuned.epochs:
+            return sources.LONG_WARMUP * tuned.epochs / factor, "half of the run; the rule's would be longer"
+        return tuned.warmup_epochs, "the rule's: as many steps as at the tuned batch"
+    if tuned.epochs is None:
+        return 0.0, "the recipe has none and no length: set warmup_epochs"
+    epochs = sources.WARMUP_FRACTION * tuned.epochs
+    return epochs / factor, (
+        f"the recipe has none, and a higher learning rate needs one: {epochs:.3g} of {tuned.epochs:.3g} epochs, the "
+        "fraction of Goyal et al. 2017. Not measured here"
+    )
+
+
+def _optimizer(optimizer: Optimizer, factor: float) -> tuple[str, str]:
+    if optimizer.is_layerwise or factor < sources.LAYERWISE_FROM:
+        return optimizer.name, (
+            f"the tuned one; below {sources.LAYERWISE_FROM} times the tuned batch the studies show no need of another"
+            if not optimizer.is_layerwise
+            else "the tuned one, which adapts each layer's step"
+        )
+    if optimizer.is_adaptive:
+        return optimizer.name, (
+            "the tuned one: beside Adam's family LAMB was not better in the studies; try it where the tuned one loses"
+        )
+    name = "lars" if optimizer.convolutional else "lamb"
+    return name, (
+        f"at {sources.LAYERWISE_FROM} times the tuned batch and more, layer-wise adaptation beat momentum on the "
+        f"digits, LeNet-5 and tiny-imagenet. The learning rate here is {optimizer.name}'s: tune {name}'s at "
+        "the small batch"
+    )
+
+
+def _warnings(tuned: Recipe, scaled: Recipe, steps: int | None, critical: Range) -> list[str]:
+    found = []
+    if scaled.batch_size > tuned.batch_size and steps is not None and steps < sources.FEW_STEPS:
+        found.append(
+            f"few steps: {steps:,} in {tuned.epochs:.4g} epochs. Below about {sources.FEW_STEPS} no scaling rule held "
+            "the small batch's accuracy in this project's studies: train for more epochs"
+        )
+    if scaled.batch_size > critical.value > 0:
+        found.append(
+            f"above the critical batch of about {critical.value:,.0f}: more than twice the examples of a small batch "
+            "for the same loss"
+        )
+    return found
