@@ -149,7 +149,7 @@ def now(measured: Sequence[NoisePoint]) -> Range:
 def at_end(measured: Sequence[NoisePoint], total_steps: int) -> Range:
     """What the noise scale may be at the last step of the run: from no growth to growth in proportion to the steps."""
     here, power = now(measured), growth(measured)
-    factor = max(1.0, total_steps / measured[-1].middle)
+    factor = max(1.0, total_steps / measured[-1].last_step)
     middle = here.value * factor ** (sources.UNKNOWN_GROWTH if power is None else power)
     return Range(middle, here.low, here.high * factor**sources.END_GROWTH)
 
@@ -193,4 +193,4 @@ def _at(step: float, measured: Sequence[NoisePoint], last: float, scales: Sequen
     for point, scale in zip(measured[:-1], scales):
         if step <= point.last_step and math.isfinite(scale):
             return scale
-    return last * max(1.0, step / measured[-1].middle) ** power
+    return last * max(1.0, step / measured[-1].last_step) ** power

@@ -16,6 +16,8 @@ Step = Callable[[], None]
 _TRACING = 0.6
 _TURNS = 9
 _FEWEST_TURNS = 3
+# Measured in any case, if the memory suffices.
+_FEWEST_SIZES = 3
 # Seconds of one size in a turn, and its most steps.
 _VISIT, _STEPS = 0.15, 50
 
@@ -61,7 +63,7 @@ def measure(
     Args:
       step_at: from a batch size to its step.
       sizes: ascending. Larger ones are left out when the time or the memory would not suffice.
-      seconds: for all; one size is measured in any case.
+      seconds: for all; three sizes are measured in any case.
       say: called with a line for each size.
     """
     began = time.perf_counter()
@@ -74,7 +76,7 @@ def measure(
         used = time.perf_counter() - began
         # Twice the batch takes about twice the time, after a trace of about the same length.
         expected = 2 * max(single.values(), default=0.0) * (1 + _FEWEST_TURNS)
-        if steps and (used > _TRACING * seconds or used + expected > seconds):
+        if len(steps) >= _FEWEST_SIZES and (used > _TRACING * seconds or used + expected > seconds):
             stopped = f"the next would take longer than the {seconds:.0f} s for this part"
             break
         if steps and 2.5 * growth > _free_memory():
