@@ -13,25 +13,28 @@ def config(**fields):
     return {**made, **fields}
 
 
-def test_runs_are_grouped_apart_from_the_seed_and_named_by_what_differs(tmp_path):
+def test_runs_are_grouped_apart_from_the_seed_and_named_by_their_folders(tmp_path):
     for seed in (0, 1):
         made_runs.write(tmp_path / "lamb" / f"seed-{seed}", config(seed=seed), 0.9)
         made_runs.write(tmp_path / "lars" / f"seed-{seed}", config(seed=seed, optimizer={"name": "lars"}), 0.8)
     made_runs.write(tmp_path / "far" / "away", config(batch_size=64, log_every="9 steps"), 0.7)
     rows = collect.found_in([str(tmp_path)])
     assert [(row.name, row.batch_size, len(row.runs)) for row in rows] == [
-        ("name=lamb", 32, 2),
-        ("name=lars", 32, 2),
-        ("name=lamb", 64, 1),
+        ("lamb", 32, 2),
+        ("lars", 32, 2),
+        ("far/away", 64, 1),
     ]
     assert [run.seed for run in rows[0].runs] == [0, 1]
 
 
-def test_fields_that_change_no_result_name_a_group_only_where_they_must(tmp_path):
-    made_runs.write(tmp_path / "a", config(), 0.9)
-    made_runs.write(tmp_path / "b", config(log_every="2 steps"), 0.9)
-    assert [row.name for row in collect.found_in([str(tmp_path)])] == ["log_every=1 steps", "log_every=2 steps"]
-    assert [row.name for row in collect.found_in([str(tmp_path / "a")])] == ["digits_lstm"]
+def test_a_label_has_no_field_that_is_not_of_the_run(tmp_path):
+    # The recipe's batch size is 32 where a rule scales it to 512.
+    tuned = experiment.new("digits_lstm").to_dict()
+    made_runs.write(tmp_path / "naive", {**tuned, "batch_size": 512}, 0.8)
+    scaled = {**tuned, "batch_size": 512, "schedule": {**tuned["schedule"], "batch_size": 64, "rule": "legw"}}
+    made_runs.write(tmp_path / "legw", scaled, 0.9)
+    assert [row.name for row in collect.found_in([str(tmp_path)])] == ["legw", "naive"]
+    assert [row.name for row in collect.found_in([str(tmp_path / "legw")])] == ["legw"]
 
 
 def test_what_is_no_run_is_named(tmp_path):

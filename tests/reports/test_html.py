@@ -124,7 +124,22 @@ def test_pictures_that_a_run_drew_are_within_once_they_are_whole(folder, tmp_pat
     assert "seed 0: interpolation" in page and "surface" not in page
 
 
-def test_a_run_that_has_just_started_has_a_page(folder, tmp_path):
-    write_page(Report.of_folders([str(folder / "new")]), str(tmp_path / "page"))
+def headings(page):
+    return re.findall(r"<h2>(.*?)</h2>", page)
+
+
+def test_what_was_not_measured_has_no_section(folder, tmp_path):
+    written = write_page(Report.of_folders([str(folder / "new")]), str(tmp_path / "page"))
+    page = (tmp_path / "page.html").read_text()
+    assert headings(page) == ["Runs", "Versions"] and written == [str(tmp_path / "page.html")]
+    assert "1 run: 1 not started" in Reader(page).words
+    write_page(Report.of_folders([str(folder / "going")]), str(tmp_path / "page"))
+    assert headings((tmp_path / "page.html").read_text()) == ["Runs", "Curves", "Versions"]
+
+
+def test_the_best_checkpoint_is_in_the_table_of_runs(folder, tmp_path):
+    (folder / "a" / "best").mkdir()
+    (folder / "a" / "best" / "step-10.index").touch()
+    write_page(Report.of_folders([str(folder / "a")]), str(tmp_path / "page"))
     words = Reader((tmp_path / "page.html").read_text()).words
-    assert "1 run: 1 not started" in words and "No run measured them" in words and "nothing differs" in words
+    assert "best test accuracy, kept" in words and "45.00% at 10" in words and "90.00% at 20" in words

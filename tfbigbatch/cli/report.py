@@ -10,7 +10,7 @@ critical batch size measured by `GradientNoiseScale`, the trust ratios of the la
 `LayerStatistics`, and the config fields that differ.
 
 It may be called while runs are in progress, and renews its files. With folders, the run directories in and under them
-are grouped by their configs apart from the seed, and named by the fields that differ.
+are grouped by their configs apart from the seed, and named by their folders.
 """
 
 from __future__ import annotations

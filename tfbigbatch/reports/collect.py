@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
+from tfbigbatch.reports.row_names import row_names
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import DONE, RunDirectory, checked_config, read_json
 
@@ -100,7 +101,7 @@ def of_entries(entries: Iterable[Any], model_dir: str) -> list[Row]:
 def found_in(folders: Iterable[str]) -> list[Row]:
     """The run directories in and under `folders`, grouped by their configs except the seed.
 
-    A group is named by the fields in which the groups differ, except the batch size, which has a column.
+    A group is named by its folder; see `row_names`.
 
     Raises:
       ValueError: there is no such folder, it holds no run, or the same run twice.
@@ -151,30 +152,11 @@ def _read(path: str, seed: int = 0) -> Run:
     return Run(path, config.get("seed", seed), config, stored.get("versions") or {}, status)
 
 
-# Fields that do not change the trained weights, and the batch size, which has a column.
-_NOT_IN_NAMES = {"batch_size", "log_every", "checkpoint_every", "keep_checkpoints", "histograms", "steps_per_execution"}
-
-
 def _named(groups: Sequence[list[Run]]) -> list[Row]:
-    flat = [experiment.flat({**experiment.compared(runs[0].config), "seed": None}) for runs in groups]
-    fields = differing(flat)
-    for chosen in ([name for name in fields if name not in _NOT_IN_NAMES], fields):
-        names = [_name(config, chosen) for config in flat]
-        if len(set(zip(names, (config["batch_size"] for config in flat)))) == len(flat):
-            break
+    names = row_names([[run.directory for run in runs] for runs in groups], [_batch_size(runs) for runs in groups])
     rows = [Row(name, runs[0].config, runs) for name, runs in zip(names, groups)]
     return sorted(rows, key=lambda row: row.batch_size)
 
 
-def _name(config: Mapping[str, Any], fields: Sequence[str]) -> str:
-    shown = {field: field.rpartition(".")[2] for field in fields}
-    last = list(shown.values())
-    # Only the last part of a field's name, where it is unique.
-    return (
-        ", ".join(
-            f"{field if last.count(shown[field]) > 1 else shown[field]}={config[field]}"
-            for field in fields
-            if field in config
-        )
-        or config["task"]
-    )
+def _batch_size(runs: Sequence[Run]) -> int:
+    return int(runs[0].config["batch_size"])

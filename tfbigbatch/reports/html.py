@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tfbigbatch import experiment
 from tfbigbatch.errors import missing_extra
 from tfbigbatch.reports import collect
-from tfbigbatch.reports.run_plots import limits, run_curves, trust_map, trust_ratios
+from tfbigbatch.reports.run_plots import limits, panels_of, run_curves, trust_map, trust_ratios
 from tfbigbatch.reports.table import Table, from_lines
 from tfbigbatch.runs.run_states import run_states
 from tfbigbatch.utils.files import write_text
@@ -31,10 +31,6 @@ _CAPTIONS = {
     "seconds": "Time of a run against batch size.",
     "updates": "Steps to the target against batch size: along the dotted line twice the batch takes half of the steps.",
 }
-_NO_TRUST_RATIOS = (
-    "No run measured them. LARS and LAMB do with --config.instruments.layers.enabled=true, at the interval of "
-    "--config.instruments.layers.every."
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,6 +78,8 @@ def render(title: str, sections: Sequence[Section]) -> str:
 def write_page(report: Report, path: str) -> list[str]:
     """Writes PATH.html and, beside it, its plots; those that the runs drew are only in the page.
 
+    What no run has measured has neither plot nor section.
+
     Args:
       report: of the runs.
       path: of the files, without extension.
@@ -92,30 +90,26 @@ def write_page(report: Report, path: str) -> list[str]:
     Raises:
       ValueError: matplotlib or jinja2 is not installed, or a file cannot be written.
     """
-    plots = report.write_plots(path)
-    all_runs = f"{path}_runs.png"
-    run_curves(all_runs, report.rows, report.scalars, f"{report.title}: all runs against steps")
+    plots = report.write_plots(path, report.plots())
+    all_runs = _write_run_curves(report, path)
     trust = _write_trust_maps(report, path)
     captioned = {file: _CAPTIONS[file[len(path) + 1 : -len(".png")]] for file in plots}
     curves = [_picture(file, caption) for file, caption in captioned.items() if file.endswith("_curves.png")]
+    curves += [_picture(file, "Every run, up to its last step.") for file in all_runs]
     others = [_picture(file, caption) for file, caption in captioned.items() if not file.endswith("_curves.png")]
     states = from_lines(run_states(report.rows, report.scalars, report.metric))
     sections = [
         Section("", [_overview(report)], [report.table()]),
         Section("Runs", tables=[states]),
-        Section("Curves", pictures=[*curves, _picture(all_runs, "Every run, up to its last step.")]),
+        Section("Curves", pictures=curves),
         Section("Batch size", pictures=others),
-        Section(
-            "Trust ratios",
-            paragraphs=[] if trust else [_NO_TRUST_RATIOS],
-            pictures=[_picture(file, caption) for file, caption in trust],
-        ),
+        Section("Trust ratios", pictures=[_picture(file, caption) for file, caption in trust]),
         Section("Loss between and around weights", pictures=_drawn_by_runs(report.rows)),
         _configs(report.rows),
         Section("Versions", paragraphs=_versions(report.rows)),
     ]
     write_text(f"{path}.html", render(report.title, [section for section in sections if section]))
-    return [f"{path}.html", *plots, all_runs, *(file for file, _ in trust)]
+    return [f"{path}.html", *plots, *all_runs, *(file for file, _ in trust)]
 
 
 def _overview(report: Report) -> str:
@@ -127,6 +121,15 @@ def _overview(report: Report) -> str:
     return (
         f"{total} run{'s' if total > 1 else ''}: {counts}.{target} As of {written}; the same command renews this page."
     )
+
+
+def _write_run_curves(report: Report, path: str) -> list[str]:
+    """PATH_runs.png, where a run has logged something."""
+    if not panels_of([report.scalars(run) for row in report.rows for run in row.runs]):
+        return []
+    written = f"{path}_runs.png"
+    run_curves(written, report.rows, report.scalars, f"{report.title}: all runs against steps")
+    return [written]
 
 
 def _write_trust_maps(report: Report, path: str) -> list[tuple[str, str]]:
@@ -163,8 +166,8 @@ def _drawn_by_runs(rows: Sequence[Row]) -> list[Picture]:
 def _configs(rows: Sequence[Row]) -> Section:
     """The fields in which the rows differ, except the seed."""
     if len(rows) == 1:
-        return Section("Configs", ["One config; apart from the seed nothing differs."])
-    flat = [experiment.flat({**row.config, "seed": None}) for row in rows]
+        return Section("Configs")
+    flat = [experiment.flat({**experiment.compared(row.config), "seed": None}) for row in rows]
     fields = collect.differing(flat)
     lines = [[row.name, *(str(config.get(field, "")) for field in fields)] for row, config in zip(rows, flat)]
     words = "The fields that differ; all others are equal in all runs."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -51,6 +52,7 @@ def against_batch(
                     rank = outside[row["batch_size"]] = outside.get(row["batch_size"], 0) + 1
                     _mark_outside(axes, batch, row["mean"], (low, high), rank, metric, styles[name]["color"])
         axes.set_ylim(low, high)
+        axes.margins(x=0.1)  # The values of points outside are written beside them.
         figure_style.batch_axis(axes, [row["batch_size"] for rows in lines.values() for row in rows])
         figure_style.percent(axes, metric)
         axes.set_ylabel(f"{metric.title} at the end")
@@ -61,13 +63,13 @@ def curves(path: str, rows: Sequence[Row], metric: Metric, title: str) -> None:
     """The metric against steps: the mean over each row's seeds, with the range shaded; runs in progress included."""
     styles = figure_style.styles([{"name": row.name} for row in rows], None)
     drawn = [(row, _mean_curve(row, metric)) for row in rows]
-    ends = [curve.mean[-1] for _, curve in drawn if curve.steps]
-    with figure_style.figure(path, title, len(ends)) as (figure, axes):
+    found = [curve for _, curve in drawn if curve.steps]
+    with figure_style.figure(path, title, len(found)) as (figure, axes):
         for row, curve in drawn:
             _curve(axes, curve, f"{row.name} (batch {row.batch_size:,})", metric, styles[row.name])
         axes.set_xscale("log")
         axes.set_xlabel("steps (log scale)")
-        _curve_axis(axes, ends, metric)
+        _curve_axis(axes, found, metric)
         axes.legend(frameon=False, fontsize=9, loc="lower right" if metric.higher_is_better else "upper right")
 
 
@@ -77,9 +79,9 @@ def curves_by_batch(path: str, rows: Sequence[Row], metric: Metric, title: str, 
     others = [row for row in rows if row is not reference] or rows
     drawn = {id(row): _mean_curve(row, metric) for row in rows}
     styles = figure_style.styles([{"name": row.name} for row in rows], baseline)
-    ends = [curve.mean[-1] for curve in drawn.values() if curve.steps]
+    found = [curve for curve in drawn.values() if curve.steps]
     batches = sorted({row.batch_size for row in others})
-    with figure_style.figure(path, title, len(ends), panels=len(batches)) as (figure, axes):
+    with figure_style.figure(path, title, len(found), panels=len(batches)) as (figure, axes):
         for panel, batch in zip([axes] if len(batches) == 1 else axes.flat, batches):
             if reference is not None and drawn[id(reference)].steps:
                 end = drawn[id(reference)].mean[-1]
@@ -91,7 +93,7 @@ def curves_by_batch(path: str, rows: Sequence[Row], metric: Metric, title: str, 
             panel.set_title(f"batch {batch:,}", fontsize=10)
             panel.set_xlim(left=0)
             panel.set_xlabel("steps")
-            _curve_axis(panel, ends, metric)
+            _curve_axis(panel, found, metric)
             figure_style.legend_beside(panel)
 
 
@@ -153,23 +155,20 @@ def seconds(path: str, summary: Sequence[Numbers], title: str, baseline: str | N
         figure_style.legend_beside(axes)
 
 
-def zoomed(
-    values: Sequence[float], metric: Metric, edges: Iterable[float] = (), widen: float = 1.0
-) -> tuple[float, float]:
+def zoomed(values: Sequence[float], metric: Metric, edges: Iterable[float] = ()) -> tuple[float, float]:
     """The limits of a y-axis on which the good values can be told apart; the worst may be outside.
 
     Args:
       values: of the points.
       metric: tells which values are good.
       edges: ends of error bars; those better than the best value stay inside.
-      widen: factor of the span.
     """
     if not values:
         return 0.0, 1.0
     best, worst = metric.best(values), -metric.order(max(values, key=metric.order))
     worst = worst if metric.higher_is_better else -worst
     span = min(abs(best - worst), 2.0 * abs(best - statistics.median(values))) or abs(best - worst)
-    span = widen * span or 0.01 * abs(best) or 1.0
+    span = span or 0.01 * abs(best) or 1.0
     outmost = metric.best([best, *edges])
     if metric.higher_is_better:
         return best - 1.1 * span, outmost + 0.1 * span
@@ -203,11 +202,11 @@ def _curve(axes: Any, curve: _Curve, label: str, metric: Metric, style: dict[str
         axes.fill_between(curve.steps, curve.least, curve.most, color=colour, alpha=0.15, linewidth=0)
 
 
-def _curve_axis(axes: Any, ends: Sequence[float], metric: Metric) -> None:
-    # Wider than the final values need: a curve shows the way to them.
-    axes.set_ylim(*zoomed(ends, metric, widen=2.0))
-    axes.set_ylabel(metric.title)
-    figure_style.percent(axes, metric)
+def _curve_axis(axes: Any, curves: Sequence[_Curve], metric: Metric) -> None:
+    """A y-axis with the whole of all curves, on which their ends can still be told apart."""
+    values = [value for curve in curves for value in (*curve.least, *curve.most) if math.isfinite(value)]
+    scale = figure_style.curve_scale(axes, values, metric)
+    axes.set_ylabel(f"{metric.title}{scale}")
     axes.grid(alpha=0.3)
 
 

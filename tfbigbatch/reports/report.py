@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from tfbigbatch.reports import collect, plots
@@ -13,6 +13,11 @@ from tfbigbatch.reports.table import Table, results_table
 from tfbigbatch.runs.metric import Metric
 from tfbigbatch.runs.scalars import Scalars
 from tfbigbatch.utils.files import write_json, write_text, writing_errors
+
+PLOTS = ("batch", "curves", "seconds", "updates")
+"""The plots of a report, by the ends of their files' names."""
+# What those against batch size show of a row.
+_FIELDS = (("batch", "mean"), ("seconds", "seconds"))
 
 
 def make_folder(path: str) -> None:
@@ -124,16 +129,40 @@ class Report:
         """Writes a PNG of the metric against steps, all rows in one plot."""
         plots.curves(path, self.rows, self.metric, f"{self.title}: {self.metric.name} against steps")
 
-    def write_plots(self, path: str) -> list[str]:
-        """Writes PATH_batch.png, _curves.png, _seconds.png, and _updates.png with a target; returns the paths."""
+    def plots(self) -> list[str]:
+        """The plots of `PLOTS` with something to show: those against batch size take two sizes that have ended."""
+        sizes = {name: {row["batch_size"] for row in self.summary if row[field] is not None} for name, field in _FIELDS}
+        found = [name for name, ended in sizes.items() if len(ended) > 1]
+        if any(run.curve(self.metric) for row in self.rows for run in row.runs):
+            found.append("curves")
+        reached = any(row["updates_to_target"] is not None for row in self.summary)
+        if reached and len({row["batch_size"] for row in self.summary}) > 1:
+            found.append("updates")
+        return [name for name in PLOTS if name in found]
+
+    def write_plots(self, path: str, only: Collection[str] = PLOTS) -> list[str]:
+        """Writes PATH_batch.png, _curves.png, _seconds.png, and _updates.png with a target; returns the paths.
+
+        Args:
+          path: of the files, without their endings.
+          only: names of `PLOTS`; the others are not written.
+        """
+        written = []
+        for name in PLOTS:
+            if name in only and (name != "updates" or self.target is not None):
+                written.append(f"{path}_{name}.png")
+                self._write_plot(name, written[-1])
+        return written
+
+    def _write_plot(self, plot: str, path: str) -> None:
         name, title, baseline = self.metric.name, self.title, self.baseline
-        written = [f"{path}_{plot}.png" for plot in ("batch", "curves", "seconds")]
-        plots.against_batch(written[0], self.summary, self.metric, f"{title}: {name} against batch", baseline)
-        plots.curves_by_batch(written[1], self.rows, self.metric, f"{title}: {name} against steps", baseline)
-        plots.seconds(written[2], self.summary, f"{title}: time against batch", baseline)
-        if self.target is not None:
-            written.append(f"{path}_updates.png")
+        if plot == "batch":
+            plots.against_batch(path, self.summary, self.metric, f"{title}: {name} against batch", baseline)
+        elif plot == "curves":
+            plots.curves_by_batch(path, self.rows, self.metric, f"{title}: {name} against steps", baseline)
+        elif plot == "seconds":
+            plots.seconds(path, self.summary, f"{title}: time against batch", baseline)
+        elif self.target is not None:
             goal = f"{title}: steps to {self.metric.shown_target(self.target)}"
             critical = [found for found in (critical_batch(row, self.scalars) for row in self.rows) if found]
-            plots.steps_to_target(written[3], self.summary, self.metric, goal, self.target, baseline, critical)
-        return written
+            plots.steps_to_target(path, self.summary, self.metric, goal, self.target, baseline, critical)

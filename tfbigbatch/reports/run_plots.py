@@ -31,8 +31,6 @@ _UNITS = {
 }
 # Only another unit of the steps.
 _LEFT_OUT = ("epoch",)
-# From this ratio of the largest to the smallest value on, the axis is logarithmic.
-_WIDE = 30.0
 _SPLITS = {"train": "training", "eval": "evaluation"}
 _TRUST_RATIOS = "layers/trust_ratio/"
 # More names than these do not fit on the axis: some are left out.
@@ -97,7 +95,7 @@ def _marks(count: int) -> int:
 
 def _axes(panel: Any, values: Sequence[float], lasts: Sequence[int], name: str, label: str) -> None:
     finite = [value for value in values if math.isfinite(value)]
-    if finite and min(finite) > 0.0 and max(finite) > _WIDE * min(finite):
+    if finite and min(finite) > 0.0 and max(finite) > figure_style.WIDE * min(finite):
         panel.set_yscale("log")
         label += " (log scale)"
         panel.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -143,6 +141,7 @@ def trust_map(path: str, layers: Mapping[str, Series], title: str, least: float,
     size = (9, 1.6 + min(0.24 * len(names), 14))
     with figure_style.figure(path, title, len(names), size=size) as (figure, axes):
         from matplotlib.colors import LogNorm
+        from matplotlib.ticker import LogLocator, NullLocator
 
         edges = _edges(steps)
         drawn = axes.pcolormesh(
@@ -156,10 +155,10 @@ def trust_map(path: str, layers: Mapping[str, Series], title: str, least: float,
         axes.set_ylabel("variable" if every == 1 else f"variable (every {every}th named)")
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         bar = figure.colorbar(drawn, ax=axes, label="trust ratio (log scale)")
+        # Few powers of ten lie within a narrow scale, and all digits of each would overlap.
+        bar.ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if largest < 100 * least else (1.0,)))
+        bar.ax.yaxis.set_minor_locator(NullLocator())
         bar.ax.yaxis.set_major_formatter(lambda value, _: f"{value:.3g}")
-        # Minor ticks are labelled where there are few powers of ten.
-        between = largest < 30 * least
-        bar.ax.yaxis.set_minor_formatter(lambda value, _: f"{value:.2g}" if between else "")
 
 
 def _positive(ratio: float | None) -> float:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tfbigbatch.runs import best_checkpoint
 from tfbigbatch.runs.metric import Metric
 from tfbigbatch.runs.run_directory import DIVERGED, DONE, PREEMPTED, RUNNING
 from tfbigbatch.runs.scalars import Scalars
@@ -26,7 +27,9 @@ def run_states(
       now: seconds since the epoch; None for the current time.
     """
     now = time.time() if now is None else now
-    lines = [["run", "batch", "seed", "status", "steps", f"last {metric.title}", "seconds"]]
+    kept = {run.directory: _best(run, metric) for row in rows for run in row.runs}
+    best = [f"best {metric.title}, kept"] if any(kept.values()) else []
+    lines = [["run", "batch", "seed", "status", "steps", f"last {metric.title}", *best, "seconds"]]
     for row in rows:
         for run in row.runs:
             value, step = scalars(run).last("eval", metric.name)
@@ -39,11 +42,19 @@ def run_states(
                     _state(run, now),
                     _progress(run, scalars(run)),
                     "none yet" if value is None else f"{metric.shown(value)} at {step:,}",
+                    *([kept[run.directory]] if best else []),
                     # While a run is in progress they are those of its last checkpoint.
                     f"{seconds:,.1f}" if seconds is not None and run.state != RUNNING else "",
                 ]
             )
     return lines
+
+
+def _best(run: Any, metric: Metric) -> str:
+    """The evaluation whose checkpoint the run keeps as its best; '' where it keeps none."""
+    kept = best_checkpoint.steps(os.path.join(run.directory, "best"))
+    value = run.curve(metric).get(kept[0]) if kept else None
+    return "" if value is None else f"{metric.shown(value)} at {kept[0]:,}"
 
 
 def _state(run: Any, now: float) -> str:
