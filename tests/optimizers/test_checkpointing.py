@@ -1,10 +1,22 @@
 """The state in a tf.train.Checkpoint: by name, and refused where it is of another model."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS, fitted, make, small_data, small_model, state_by_name
+from tests.helpers.keras_versions import (
+    KERAS,
+    KERAS_VERSIONS,
+    fitted,
+    make,
+    small_data,
+    small_model,
+    state_by_name,
+    variables,
+)
 from tfbigbatch.optimizers import restore_from_saved_model
 from tfbigbatch.optimizers.checkpointing import canonical
 
@@ -148,3 +160,109 @@ def test_canonical_names():
     assert canonical(["dense_9/kernel", "dense/kernel"]) == ["dense#1/kernel", "dense/kernel"]
     assert canonical(["a/w", "a/w", "Variable"]) == ["a/w", "a/w~1", "Variable"]
     assert canonical(["block_2/conv/kernel", "block_10/conv/kernel"]) == ["block/conv/kernel", "block#1/conv/kernel"]
+
+
+def variants(keras_version):
+    """Optimizers with our state, by what is around or in it."""
+    made = {
+        "LAMB": lamb(keras_version),
+        "LARS": lambda: make(keras_version, "LARS"),
+        "accumulation and averages": lamb(keras_version, accumulation_steps=2, use_ema=True),
+        "Adasum": lambda: make(keras_version, "Adasum", optimizer=lamb(keras_version)()),
+    }
+    if keras_version == "keras3":
+        scaled = lambda inner: make(keras_version, "LossScaleOptimizer", inner_optimizer=inner)
+        made["loss scale"] = lambda: scaled(lamb(keras_version)())
+        made["loss scale and Adasum"] = lambda: scaled(made["Adasum"]())
+    return made
+
+
+VARIANTS = [(version, name) for version in KERAS_VERSIONS for name in variants(version)]
+
+
+def saved_state(keras_version, optimizer, layers=("kernel", "bias", "top")):
+    """What a file has for an optimizer that was built for some layers and has taken three steps."""
+    optimizer.build(variables(keras_version, {name: np.ones(len(name)) for name in layers}))
+    optimizer.iterations.assign(3)
+    store = {}
+    optimizer.save_own_variables(store)
+    return store
+
+
+@pytest.mark.parametrize("keras_version, name", VARIANTS)
+def test_a_files_state_loads_where_it_is_the_optimizers_own_and_warns_elsewhere(keras_version, name):
+    make_one = variants(keras_version)[name]
+    own = saved_state(keras_version, make_one())
+    unbuilt = make_one()
+    with pytest.warns(UserWarning, match=r"saved state was not loaded.*optimizer.build\(model.trainable_variables\)"):
+        unbuilt.load_own_variables(own)
+    assert int(unbuilt.iterations) == 0
+    used = make_one()
+    saved_state(keras_version, used)
+    used.iterations.assign(5)
+    # With Adam there are as many variables, in another order.
+    adam = saved_state(keras_version, KERAS[keras_version].optimizers.Adam(0.01))
+    for other in (adam, saved_state(keras_version, make_one(), layers=["kernel"])):
+        with pytest.warns(UserWarning, match="of another optimizer, or of other trainable layers"):
+            used.load_own_variables(other)
+        assert int(used.iterations) == 5
+    used.load_own_variables(own)
+    assert int(used.iterations) == 3
+
+
+def compiled(keras_version, built=True):
+    """A small model whose optimizer has its state, and has counted some steps."""
+    model = small_model(keras_version)
+    model.compile(optimizer=lamb(keras_version)(), loss="mse", jit_compile=False)
+    if built:
+        model.optimizer.build(model.trainable_variables)
+        model.optimizer.iterations.assign(3)
+    return model
+
+
+@both_versions
+def test_weights_load_into_a_freshly_compiled_model(keras_version, tmp_path):
+    path = str(tmp_path / "model.weights.h5")
+    model, fresh = compiled(keras_version), compiled(keras_version, built=False)
+    model.set_weights([weight + 1.0 for weight in model.get_weights()])
+    model.save_weights(path)
+    with pytest.warns(UserWarning, match="saved state was not loaded"):
+        fresh.load_weights(path)
+    for ours, theirs in zip(model.get_weights(), fresh.get_weights()):
+        np.testing.assert_array_equal(ours, theirs)
+    # As the warning says.
+    fresh.optimizer.build(fresh.trainable_variables)
+    fresh.load_weights(path)
+    assert int(fresh.optimizer.iterations) == 3
+
+
+@both_versions
+def test_a_model_saved_after_a_layer_was_frozen_loads(keras_version, tmp_path):
+    model = compiled(keras_version)
+    model.layers[-1].trainable = False
+    model.save(tmp_path / "model.keras")
+    with pytest.warns(UserWarning, match="of another optimizer, or of other trainable layers"):
+        loaded = KERAS[keras_version].models.load_model(tmp_path / "model.keras")
+    assert type(loaded.optimizer) is type(model.optimizer) and int(loaded.optimizer.iterations) == 0
+    for ours, theirs in zip(model.get_weights(), loaded.get_weights()):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("name", ["LAMB", "loss scale and Adasum"])
+def test_a_used_optimizer_of_keras_3_can_be_copied_and_pickled(name):
+    optimizer = variants("keras3")[name]()
+    saved_state("keras3", optimizer)
+    for copied in (copy.deepcopy, lambda optimizer: pickle.loads(pickle.dumps(optimizer))):
+        with pytest.warns(UserWarning, match="saved state was not loaded"):
+            # Without state, as Keras' own.
+            other = copied(optimizer)
+        assert other.get_config() == optimizer.get_config()
+        saved_state("keras3", other)
+        assert len(other.variables) == len(optimizer.variables)
+
+
+@both_versions
+def test_a_model_saved_before_its_first_step_loads_without_a_warning(keras_version, tmp_path, recwarn):
+    compiled(keras_version, built=False).save(tmp_path / "model.keras")
+    KERAS[keras_version].models.load_model(tmp_path / "model.keras")
+    assert not [each for each in recwarn if "saved state" in str(each.message)]

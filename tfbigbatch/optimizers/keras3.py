@@ -13,7 +13,7 @@ import tensorflow as tf
 from tfbigbatch.optimizers import lamb, lars, options
 from tfbigbatch.optimizers.adasum.keras3 import Adasum
 from tfbigbatch.optimizers.base import LayerStatistics, Rule
-from tfbigbatch.optimizers.checkpointing import NamedState, SavedByName
+from tfbigbatch.optimizers.checkpointing import NamedState, SavedByName, load_by_position
 from tfbigbatch.optimizers.updater import LayerwiseUpdater
 
 __all__ = ["Adasum", "LAMB", "LARS", "LossScaleOptimizer"]
@@ -250,6 +250,10 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             )
         super().__init__(inner_optimizer, **kwargs)
         inner_optimizer._gradients_are_reduced = True
+
+    def load_own_variables(self, store: Any) -> None:
+        """Loads a file's loss scale and state by position; see `checkpointing.load_by_position`."""
+        load_by_position(self, store, super().load_own_variables, self.built)
 
     def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None) -> None:
         """Combines the gradients of the replicas, and applies them unless one is not finite."""

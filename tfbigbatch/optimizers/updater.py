@@ -68,6 +68,11 @@ class LayerwiseUpdater:
 
     # ---- State --------------------------------------------------------------------------------
 
+    @property
+    def is_built(self) -> bool:
+        """True once the layers have their state."""
+        return bool(self._layers)
+
     def build(self, variables: Sequence[tf.Variable], paths: Sequence[str]) -> dict[str, list[tf.Variable]]:
         """Creates the state of all layers and matches the exclusion patterns; returns the state by name."""
         options, new_state = self.options, self._adapter.new_state
