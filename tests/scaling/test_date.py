@@ -1,6 +1,7 @@
 """DATE in the `fit` of both Kerases."""
 
 import math
+import types
 
 import numpy as np
 import pytest
@@ -9,7 +10,8 @@ import tf_keras
 
 from tests.conftest import mirrored
 from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS, make
-from tfbigbatch import scaling, schedules
+from tfbigbatch import optimizers, scaling, schedules
+from tfbigbatch.scaling.schedule_of import innermost
 from tfbigbatch.schedules.adjustable_warmup import make_adjustable
 from tfbigbatch.training.train_step import TrainingModel
 
@@ -238,7 +240,7 @@ def test_what_cannot_be_governed_is_told_what_to_do(keras_version):
     keras = KERAS[keras_version]
     model = regression(keras_version, 0.1, optimizer=lambda schedule: keras.optimizers.SGD(0.1))
     with pytest.raises(
-        ValueError, match=r"cannot change the learning rate of this SGD.*scaling.make_adjustable\(schedule\)"
+        ValueError, match=r"the learning rate of this SGD: its learning_rate is the constant 0.1.*recipe.schedule\("
     ):
         train(model, [callback(keras_version)])
     model = regression(
@@ -262,6 +264,20 @@ def test_what_cannot_be_governed_is_told_what_to_do(keras_version):
         ({"measure_every": 0}, "measure_every=0 is out of range"),
         ({"largest_update": 0.0}, "largest_update=0.0 is out of range"),
         ({"recipe": scaling.Recipe(1, 0.1)}, "give batch_size, the run's global batch"),
+        ({"recipe": 0.1, "batch_size": 16}, "recipe=0.1 is not a tfbigbatch.Recipe"),
+        ({"batch_size": 32.5}, "DATE: batch_size=32.5 is not a whole number"),
+        ({"batch_size": -1}, "DATE: batch_size=-1 is out of range"),
+        ({"blow_up": math.nan}, "DATE: blow_up=nan is out of range"),
+        ({"blow_up": "2"}, "DATE: blow_up='2' is not a number"),
+        ({"safety": None}, "DATE: safety=None is not a number"),
+        ({"measure_every": 1.5}, "DATE: measure_every=1.5 is not a whole number"),
+        ({"largest_update": math.nan}, "DATE: largest_update=nan is out of range"),
+        ({"micro_batches": 1}, "DATE: micro_batches=1 is out of range; expected a whole number of 2 or more"),
+        ({"micro_batches": "4"}, "DATE: micro_batches='4' is not a number"),
+        ({"training": "yes"}, "DATE: training='yes' is neither True nor False"),
+        ({"verbose": None}, "DATE: verbose=None is neither True nor False"),
+        ({"log": "runs"}, "DATE: log='runs' is not a function"),
+        ({"probe": None}, "probe=None is not a sequence"),
     ],
 )
 def test_options_out_of_range_are_refused(options, message):
@@ -282,3 +298,98 @@ def test_a_step_compiled_by_xla_reads_the_gain(keras_version):
     model = train(regression(keras_version, 4.0, jit_compile=True), [date])
     assert date.decisions
     np.testing.assert_allclose(model.get_weights()[0].ravel(), np.arange(1, FEATURES + 1), atol=0.2)
+
+
+def plan(keras_version, peak, **more):
+    """A schedule as a Recipe gives it, not adjustable; of a constant peak, as that of `regression`."""
+    recipe = scaling.Recipe(BATCH, peak, warmup_epochs=1.0, epochs=3.0, **more)
+    return recipe.schedule(WARMUP * BATCH, keras=keras_version)
+
+
+@both_versions
+def test_a_recipes_schedule_is_taken_as_it_is(keras_version):
+    sgd = KERAS[keras_version].optimizers.SGD
+    # A step that was traced before holds the schedule that was not adjustable.
+    model = train(regression(keras_version, 0.4, optimizer=lambda _: sgd(plan(keras_version, 0.4))), last=4)
+    weights = model.get_weights()
+    stopped = KERAS[keras_version].callbacks.LambdaCallback(
+        on_train_begin=lambda logs: model.optimizer._learning_rate.gain.assign(1e-30)
+    )
+    date = callback(keras_version)
+    train(model, [date, stopped], first=4, last=8)
+    assert isinstance(model.optimizer._learning_rate, ADJUSTABLE[keras_version])
+    assert date.state.value("last_look") == 8
+    for before, after in zip(weights, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(before, after)
+
+
+@pytest.mark.slow
+@both_versions
+def test_a_recipes_schedule_and_one_made_adjustable_train_the_same(keras_version):
+    sgd = KERAS[keras_version].optimizers.SGD
+    by_hand, date = callback(keras_version), callback(keras_version)
+    expected = train(regression(keras_version, 4.0), [by_hand])
+    model = regression(keras_version, 4.0, optimizer=lambda _: sgd(plan(keras_version, 4.0)))
+    # A step that was traced before holds the schedule that was not adjustable.
+    initial = model.get_weights()
+    train(model, last=1)
+    model.set_weights(initial)
+    model.optimizer.iterations.assign(0)
+    same_bits(train(model, [date]), expected)
+    assert date.decisions == by_hand.decisions and date.decisions
+    assert isinstance(model.optimizer._learning_rate, ADJUSTABLE[keras_version])
+    assert float(model.optimizer._learning_rate.gain) == date.decisions[-1]["gain"]
+
+
+@pytest.mark.slow
+@both_versions
+def test_a_recipes_schedule_under_a_strategy_within_adasum_and_loss_scaling(keras_version):
+    keras = KERAS[keras_version]
+    adasum = {"tf_keras": optimizers.keras2.Adasum, "keras3": optimizers.keras3.Adasum}[keras_version]
+    date = callback(keras_version)
+    model = regression(
+        keras_version,
+        4.0,
+        optimizer=lambda _: adasum(keras.optimizers.SGD(plan(keras_version, 4.0))),
+        strategy=mirrored(2),
+    )
+    train(model, [date])
+    assert date.decisions and isinstance(model.optimizer.inner_optimizer._learning_rate, ADJUSTABLE[keras_version])
+    wrapped = types.SimpleNamespace(inner_optimizer=model.optimizer)
+    assert innermost(wrapped) is model.optimizer.inner_optimizer
+
+
+@both_versions
+def test_a_recipe_that_cannot_be_adjusted_is_refused_with_what_to_do(keras_version):
+    sgd = KERAS[keras_version].optimizers.SGD
+    for schedule, message in (
+        (plan(keras_version, 0.1, rise="exponential"), "use rise='linear'"),
+        (plan(keras_version, 0.0), "peak learning rate is 0"),
+        (scaling.Recipe(8, 0.1).schedule(64, keras=keras_version), "the schedule has none: set warmup_steps above 0"),
+        (KERAS[keras_version].optimizers.schedules.CosineDecay(0.1, 10), "its learning_rate is a CosineDecay"),
+    ):
+        model = regression(keras_version, 0.1, optimizer=lambda _, schedule=schedule: sgd(schedule))
+        with pytest.raises(ValueError, match=message):
+            train(model, [callback(keras_version)], last=1)
+
+
+def test_a_legacy_optimizer_is_refused():
+    model = regression("tf_keras", 0.1, optimizer=lambda _: tf_keras.optimizers.legacy.SGD(plan("tf_keras", 0.1)))
+    with pytest.raises(ValueError, match="not kept as a schedule"):
+        train(model, [callback("tf_keras")], last=1)
+
+
+def test_one_callback_is_for_one_run():
+    date = callback("tf_keras")
+    model = train(regression("tf_keras", 0.1), [date], last=8)
+    with pytest.raises(ValueError, match="the state of another run, at step 8; the optimizer is at step 0. Make a new"):
+        train(regression("tf_keras", 0.1), [date], last=8)
+    train(model, [date], first=8, last=16)
+    assert date.state.value("last_look") == 16
+
+
+def test_another_backend_of_keras_3_is_refused(monkeypatch):
+    monkeypatch.setattr(KERAS["keras3"].config, "backend", lambda: "jax")
+    with pytest.raises(ValueError, match="DATE needs TensorFlow, and Keras 3 runs on jax here: set KERAS_BACKEND"):
+        callback("keras3")
+    callback("tf_keras")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
+from tfbigbatch import keras_version
 from tfbigbatch.errors import InputError
 from tfbigbatch.instruments import noise_scale as noise
 from tfbigbatch.instruments.probe.gradients import Measured, ProbeGradients
@@ -17,18 +19,23 @@ from tfbigbatch.scaling.blow_up import best_loss, largest_relative_update, loss_
 from tfbigbatch.scaling.date_state import DATEState
 from tfbigbatch.scaling.noise_limit import noise_gain
 from tfbigbatch.scaling.recipe import Recipe
-from tfbigbatch.schedules.adjustable_warmup import AdjustableSchedule
+from tfbigbatch.scaling.schedule_of import adjustable_schedule, innermost
+from tfbigbatch.utils import arguments
 
 _MEASUREMENTS = 10  # over the planned warm-up
 _SMOOTHING = 0.5  # EMA decay at each measurement: the gradient changes fast during a warm-up
 _NOISE_AT = (0.5, 1.0)  # of the planned warm-up
 _WATCH = 2.0  # warm-ups, to include the first steps at the peak
 
+_number = functools.partial(arguments.number, owner="DATE")
+_integer = functools.partial(arguments.integer, owner="DATE")
+
 
 class DATEMixin:
     """Measures during the warm-up, and lowers the peak learning rate if the measurements require it.
 
-    The optimizer's schedule must be adjustable (`tfbigbatch.scaling.make_adjustable`). At steps that depend on the step
+    The optimizer's schedule is that of `Recipe.schedule` or `schedules.build`, with a linear warm-up; DATE makes it
+    adjustable at the beginning of `fit`, as `tfbigbatch.scaling.make_adjustable` does. At steps that depend on the step
     number only, DATE measures the loss and the gradient norms on a fixed probe:
 
     - Noise: after half and after all of the planned warm-up, the peak becomes at most what the gradient noise scale N
@@ -67,8 +74,9 @@ class DATEMixin:
         noise_scale, largest_update (None if not measured), gain (after the decision).
 
     Raises:
-      ValueError: an argument is out of range; at the beginning of `fit`: the optimizer's schedule is not adjustable,
-        has no warm-up, or was made outside the model's strategy.
+      ValueError: an argument is out of range; Keras 3 runs on another backend than TensorFlow; at the beginning of
+        `fit`: the optimizer's schedule cannot be adjusted, has no warm-up, or was made adjustable outside the model's
+        strategy; the state is of another run.
     """
 
     # Lets tf_keras pass tensors, so that it does not wait for the device.
@@ -92,50 +100,55 @@ class DATEMixin:
         log: Callable[[int, dict[str, float]], object] | None = None,
         verbose: bool = True,
     ) -> None:
+        keras_version.require_tensorflow(self, "DATE")
         super().__init__()
-        for name, value, fits, expected in (
-            ("blow_up", blow_up, blow_up > 1.0, "a factor above 1"),
-            ("safety", safety, 0.0 < safety < 1.0, "a factor between 0 and 1"),
-            ("highest_gain", highest_gain, 1.0 <= highest_gain <= 2.0, "1 (never raise the peak) to 2"),
-            ("measure_every", measure_every, measure_every is None or measure_every >= 1, "1 step or more"),
-            ("largest_update", largest_update, largest_update is None or largest_update > 0, "a ratio above 0"),
-        ):
-            if not fits:
-                raise InputError(f"DATE: {name}={value} is out of range; expected {expected}.")
-        if recipe is not None and batch_size is None:
-            raise InputError("DATE: a recipe is scaled to a batch size: give batch_size, the run's global batch.")
+        self._recipe = recipe
+        self._batch_size = _batch_size(recipe, batch_size)
+        self._measure_every = None if measure_every is None else _integer("measure_every", measure_every, least=1)
+        self._blow_up = _number("blow_up", blow_up, above=1, expected="a factor above 1")
+        self._largest_update = None if largest_update is None else _number("largest_update", largest_update, above=0)
+        self._safety = _number("safety", safety, above=0, below=1, expected="a factor between 0 and 1")
+        self._highest_gain = _number(
+            "highest_gain", highest_gain, least=1, most=2, expected="1 (never raise the peak) to 2"
+        )
+        self._training = None if training is None else arguments.flag("training", training, owner="DATE")
+        if log is not None and not callable(log):
+            raise InputError(f"DATE: log={log!r} is not a function of (step, values); expected one, or None.")
+        self._log = log
+        self._verbose = arguments.flag("verbose", verbose, owner="DATE")
+        self._probe = micro_batches_of(probe, _integer("micro_batches", micro_batches, least=2))
         self.state = DATEState()
         self.decisions: list[dict[str, Any]] = []
-        self._probe = micro_batches_of(probe, micro_batches)
-        self._recipe = recipe
-        self._batch_size = batch_size
-        self._measure_every = measure_every
-        self._blow_up = blow_up
-        self._largest_update = largest_update
-        self._safety = safety
-        self._highest_gain = highest_gain
-        self._training = training
-        self._log = log
-        self._verbose = verbose
         self._gradients: ProbeGradients | None = None
+        self._measured_model: Any = None
         self._optimizer: Any = None
 
     # ---- When to measure ----------------------------------------------------------------------
 
     def on_train_begin(self, logs: Any = None) -> None:
-        # Loss scaling wraps the optimizer that holds the schedule.
-        self._optimizer = getattr(self.model.optimizer, "inner_optimizer", self.model.optimizer)
-        self._schedule = _adjustable_schedule(self._optimizer, self.model.distribute_strategy)
+        self._optimizer = innermost(self.model.optimizer)
+        self._schedule = adjustable_schedule(self.model)
         self._every = self._measure_every or max(1, self._schedule.warmup_steps // _MEASUREMENTS)
+        self._check_state()
         if self.state.value("last_look"):
             self._schedule.gain.assign(self.state.gain)
         else:
             self.state.gain.assign(self._schedule.gain)
         if self._gradients is None:
             self._gradients = ProbeGradients(self.model, self._probe, probe_mode(self.model, self._training))
+            self._measured_model = self.model
         step = self._current_step()
         self._due = self._next_measurement(max(step, self.state.value("last_look")))
         self._batches_left = self._due - step
+
+    def _check_state(self) -> None:
+        """Raises InputError where the state is not of this model's run."""
+        step, last = self._current_step(), self.state.value("last_look")
+        if self._measured_model not in (None, self.model) or step < last:
+            raise InputError(
+                f"this DATE has the state of another run, at step {last}; the optimizer is at step {step}. Make a new "
+                "DATE for each run, or restore its state and the optimizer from the same checkpoint."
+            )
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._batch = -1
@@ -262,20 +275,10 @@ class DATEMixin:
             print(f"DATE at step {step}: {reason}; learning rate {seen['rate']:.4g}, peak {peak:.4g}", flush=True)
 
 
-def _adjustable_schedule(optimizer: Any, strategy: tf.distribute.Strategy) -> AdjustableSchedule:
-    """The optimizer's schedule, checked: it is adjustable, and made under the model's strategy."""
-    schedule = getattr(optimizer, "_learning_rate", None)
-    if not isinstance(schedule, AdjustableSchedule):
-        raise InputError(
-            f"DATE cannot change the learning rate of this {type(optimizer).__name__}: its learning_rate is "
-            f"{type(schedule).__name__}. Give it an adjustable warm-up: "
-            "learning_rate=tfbigbatch.scaling.make_adjustable(schedule)."
-        )
-    if schedule.warmup_steps < 1:
-        raise InputError("DATE measures during the warm-up, and the schedule has none: set warmup_steps above 0.")
-    if not strategy.extended.variable_created_in_scope(schedule.gain):
-        raise InputError(
-            "DATE: the adjustable schedule was made outside the model's strategy. Call make_adjustable(schedule) "
-            "within `with strategy.scope():`, where the optimizer is made."
-        )
-    return schedule
+def _batch_size(recipe: Any, batch_size: Any) -> int | None:
+    """The run's batch size, checked with the recipe that it belongs to."""
+    if recipe is not None and not isinstance(recipe, Recipe):
+        raise InputError(f"DATE: recipe={recipe!r} is not a tfbigbatch.Recipe: give the tuned one, or None.")
+    if recipe is not None and batch_size is None:
+        raise InputError("DATE: a recipe is scaled to a batch size: give batch_size, the run's global batch.")
+    return None if batch_size is None else _integer("batch_size", batch_size, least=1)

@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfbigbatch.errors import InputError
+from tfbigbatch.utils import arguments
 
 
 def micro_batches_of(probe: Any, count: int = 8) -> Any:
@@ -25,7 +26,7 @@ def micro_batches_of(probe: Any, count: int = 8) -> Any:
         return _cut(probe, count)
     if isinstance(probe, tf.data.Dataset) and probe.cardinality() == tf.data.INFINITE_CARDINALITY:
         raise InputError("the probe is an infinite tf.data.Dataset: take a part of it, such as probe=dataset.take(8).")
-    parts = list(probe)
+    parts = arguments.items("probe", probe)
     if len(parts) < 2:
         raise InputError(f"the probe has {len(parts)} micro-batch(es): the noise between them needs 2 or more.")
     try:
