@@ -13,25 +13,20 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 from collections.abc import Sequence
 
 from absl import flags
 
 from tfbigbatch import experiment
-from tfbigbatch.cli import train
+from tfbigbatch.cli import experiment_flags, train
 from tfbigbatch.errors import InputError
+from tfbigbatch.experiment.checks import check_fields
 from tfbigbatch.utils import command
-
-parse = train.parse
 
 
 def define_flags() -> None:
-    from ml_collections import config_flags
-
-    config_flags.DEFINE_config_file(
-        "config", None, "Experiment file, or the name of a shipped experiment; --config.FIELD=VALUE overrides a field."
-    )
+    flags.DEFINE_string("config", None, "Experiment file, or the name of a shipped experiment.")
+    experiment_flags.define_override()
     flags.DEFINE_string("data_dir", None, "Folder of the task's data.")
     flags.DEFINE_float("seconds", 120.0, "About how long the measurements may take.", lower_bound=5.0)
     flags.DEFINE_integer("replicas", 1, "Equal devices to plan for; one is measured.", lower_bound=1)
@@ -47,6 +42,9 @@ def main(arguments: Sequence[str]) -> None:
     if any(size < 1 for size in batch_sizes):
         raise InputError(f"--batch_size={','.join(options.batch_size)}: expected whole numbers of 1 or more.")
     config = train.config_of(options)
+    check_fields(config)
+    if options.data_dir is not None and not os.path.exists(options.data_dir):
+        raise InputError(f"--data_dir={options.data_dir}: there is no such folder.")
     # Imported late: TensorFlow takes seconds.
     from tfbigbatch.advice import advise_experiment, text
     from tfbigbatch.utils.files import write_json, write_text
@@ -56,8 +54,8 @@ def main(arguments: Sequence[str]) -> None:
         data_dir=options.data_dir,
         seconds=options.seconds,
         replicas=options.replicas,
-        name=_given("--config")[0].partition("=")[2],
-        flags=" ".join([*_given("--config"), *_given("--config.")]),
+        name=options.config,
+        flags=_flags_of_experiment(options),
         say=lambda line: print(line, flush=True),
     )
     said = [str(advice)]
@@ -73,13 +71,9 @@ def main(arguments: Sequence[str]) -> None:
         print(f"\nwritten    {path}.json, {path}.txt, {path}.png")
 
 
-def _given(flag: str) -> list[str]:
-    """The arguments of the command line for --config, or for fields of it ('--config.'), as '--config=VALUE'."""
-    found = []
-    for position, argument in enumerate(sys.argv):
-        name, equals, value = argument.partition("=")
-        name = f"--{name.lstrip('-')}" if name.startswith("-") else ""
-        if name == flag or (flag.endswith(".") and name.startswith(flag)):
-            text = value if equals else (sys.argv[position + 1 : position + 2] or [""])[0]
-            found.append(f"{name}={shlex.quote(text)}")
-    return found
+def _flags_of_experiment(options: flags.FlagValues) -> str:
+    """The flags that name the experiment and its data, for the command that trains with the advice."""
+    fields = [f"--config.{each}" for each in experiment_flags.overrides(options)]
+    given = {"data_dir": options.data_dir, "seed": options.seed, "mixed_precision": options.mixed_precision}
+    others = [f"--{name}={value}" for name, value in given.items() if value is not None]
+    return " ".join(shlex.quote(each) for each in [f"--config={options.config}", *fields, *others])
