@@ -138,8 +138,9 @@ def report(results):
         lines += [
             f"## {problem.title}",
             "",
-            f"Baseline {shown(baseline['mean'], higher)} at batch {baseline['batch_size']:,}, {baseline['steps']:,} steps; "
-            f"holds: within {problem.why}. Advised from {steps:,} steps, {advice['seconds']:.0f} s; speed at {sizes}.",
+            f"Baseline {shown(baseline['mean'], higher)} at batch {baseline['batch_size']:,}, {baseline['steps']:,} "
+            f"steps; holds: within {problem.why}. Advised from {steps:,} steps, {advice['seconds']:.0f} s; speed at "
+            f"{sizes}.",
             "",
             "| | advised | the study |",
             "| --- | --- | --- |",
@@ -148,21 +149,33 @@ def report(results):
             _largest(advice, held, baseline, compared_rows),
             f"| worth using on one device | {advice['batch_size']:,} | |",
             "",
-            "| batch | steps | best row | result | holds | warned | best with the tuned optimizer | its rate | advised rate "
-            "(range) | within | advised optimizer |",
+            "| batch | steps | best row | result | holds | warned | best with the tuned optimizer | its learning rate "
+            "| advised (range) | within | advised optimizer |",
             "| ---: | ---: | --- | ---: | --- | --- | --- | ---: | ---: | --- | --- |",
         ]
         for row in compared_rows:
-            best, tuned, advised = row["best"], row["best_of_tuned_optimizer"], row["advised"]
-            lines.append(
-                f"| {row['batch_size']:,} | {row['steps']:,} | {best['name']} | {shown(best['mean'], higher)} "
-                f"| {'yes' if row['holds'] else 'no'} | {'yes' if row['warned'] else 'no'} "
-                f"| {tuned['name']}, {shown(tuned['mean'], higher)} | {row['best_rate']:.3g} "
-                f"| {advised['learning_rate']:.3g} ({advised['learning_rate_low']:.3g} to "
-                f"{advised['learning_rate_high']:.3g}) | {'yes' if row['rate_within'] else 'no'} | {advised['optimizer']} |"
-            )
+            lines.append(_line(row, higher))
         lines.append("")
     return "\n".join(lines)
+
+
+def _line(row, higher):
+    best, tuned, advised = row["best"], row["best_of_tuned_optimizer"], row["advised"]
+    low, high = advised["learning_rate_low"], advised["learning_rate_high"]
+    cells = [
+        f"{row['batch_size']:,}",
+        f"{row['steps']:,}",
+        best["name"],
+        shown(best["mean"], higher),
+        "yes" if row["holds"] else "no",
+        "yes" if row["warned"] else "no",
+        f"{tuned['name']}, {shown(tuned['mean'], higher)}",
+        f"{row['best_rate']:.3g}",
+        f"{advised['learning_rate']:.3g} ({low:.3g} to {high:.3g})",
+        "yes" if row["rate_within"] else "no",
+        advised["optimizer"],
+    ]
+    return f"| {' | '.join(cells)} |"
 
 
 def _largest(advice, held, baseline, compared_rows):
@@ -176,7 +189,7 @@ def _main(unused):
 
     options = flags.FLAGS
     path = f"{options.results}.json"
-    results = read_json(path) or {}
+    results = read_json(path) if os.path.exists(path) else {}
     for name, problem in PROBLEMS.items():
         data_dir = options[f"{name}_dir"].value
         if name in results or data_dir is None:

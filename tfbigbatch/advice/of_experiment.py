@@ -28,8 +28,6 @@ from tfbigbatch.training.train_step import TrainingModel
 Say = Callable[[str], None]
 # Steps between two measurements of the noise.
 _EVERY = 4
-# Micro-batches of a step, of which the noise is measured: more of them tell more, and cost speed.
-_MICRO_BATCHES = (4, 2, 8, 3, 5, 7)
 # Batches that the steps of one size are timed on: those of a text differ in length.
 _BATCHES = 4
 # Of the time: for the noise, and for the speed.
@@ -76,7 +74,7 @@ def advise_experiment(
     strategy = tf.distribute.OneDeviceStrategy((tf.config.list_logical_devices("GPU") or ["CPU:0"])[0])
     sizes = list(_sizes(batch_size, dataset_size, replicas))
     with strategy.scope():
-        model = compiled_model(config, [phase])
+        model = compiled_model(config, [phase], jit_compile=config.jit_compile)
     say(f"task       {config.task}: {phase.task.train.source}, {phase.task.train.contents}")
     moments = _noise(model, phase, strategy, _NOISE_PART * seconds, say)
     points = noise.points(moments)
@@ -139,12 +137,9 @@ def _task(config: ml_collections.ConfigDict, data_dir: str | None, use_fake_data
 
 
 def _micro_batches(batch_size: int, own: int) -> int:
-    """Micro-batches of a step at the tuned batch: the experiment's, where it has two or more."""
+    """Micro-batches of a step at the tuned batch: the experiment's, where it has two or more; else as few as divide."""
     if own > 1 and batch_size % own == 0:
         return own
-    for count in _MICRO_BATCHES:
-        if batch_size % count == 0:
-            return count
     for count in range(2, batch_size + 1):
         if batch_size % count == 0:
             return count
@@ -235,7 +230,8 @@ def _step_maker(
         if phase.task.carries_state:
             # The states have a row for each example of a batch.
             with strategy.scope():
-                used = compiled_model(fields, [run_phases.phases_of(fields, lambda _: phase.task, 1)[0]])
+                own = run_phases.phases_of(fields, lambda _: phase.task, 1)
+                used = compiled_model(fields, own, jit_compile=config.jit_compile)
         used.accumulate(1)
         count = min(_BATCHES, max(1, phase.task.train.examples_in_epoch(size) // size))
         batches = phase.task.train.training_batches(
@@ -261,5 +257,5 @@ def _step_maker(
 def _optimizer(config: ml_collections.ConfigDict, model: TrainingModel) -> Optimizer:
     fields = config.optimizer.to_dict()
     clips = any(fields.get(name) for name in ("global_clipnorm", "clipnorm", "clipvalue"))
-    convolutional = any("Conv" in type(layer).__name__ for layer in model.network._flatten_layers())
+    convolutional = any("Conv" in type(layer).__name__ for layer in model._flatten_layers())
     return Optimizer(str(fields.get("name")), clips, convolutional)

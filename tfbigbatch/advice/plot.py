@@ -26,6 +26,11 @@ def draw(advice: Advice, path: str) -> None:
         _line(axes[0], batches, [(row.steps, row.steps_low, row.steps_high) for row in rows], _STEPS, "steps")
         axes[0].plot(batches, [batches[0] / each for each in batches], color="gray", linestyle=":", label="1 / batch")
         _line(axes[1], batches, [(row.time, row.time_low, row.time_high) for row in rows], _TIME, "time")
+        axes[0].plot(batches, [row.steps for row in rows], "o", color=_STEPS)
+        measured = max(advice.times.turns) * advice.replicas
+        for row in rows:
+            face = _TIME if row.batch_size <= measured else "white"
+            axes[1].plot(row.batch_size, row.time, "o", color=_TIME, markerfacecolor=face)
         for each, name in zip(axes, ("steps", "time")):
             _critical(each, advice, batches)
             each.axvline(advice.batch_size, color="black", linewidth=1.2, linestyle="--", label="worth using")
@@ -35,13 +40,15 @@ def draw(advice: Advice, path: str) -> None:
             each.set_xlim(batches[0] / 1.3, batches[-1] * 1.3)
             each.legend(frameon=False, fontsize=8)
         replicas = f"{advice.replicas} replica{'s' if advice.replicas > 1 else ''}"
-        axes[1].set_title(f"on {replicas}", fontsize=9)
+        axes[1].set_title(f"on {replicas}; hollow: in micro-batches, not measured", fontsize=9)
 
 
 def _line(axes: Any, batches: list[int], values: list[tuple[float, float, float]], colour: str, name: str) -> None:
     middle, low, high = zip(*values)
-    axes.plot(batches, middle, color=colour, marker="o", label=name)
-    axes.fill_between(batches, low, high, color=colour, alpha=0.2, linewidth=0, label="range of the critical batch")
+    axes.plot(batches, middle, color=colour, label=name)
+    axes.fill_between(
+        batches, low, high, color=colour, alpha=0.2, linewidth=0, label=f"{name}, over the range of the critical batch"
+    )
 
 
 def _critical(axes: Any, advice: Advice, batches: list[int]) -> None:

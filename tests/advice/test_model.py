@@ -1,0 +1,101 @@
+"""Advice for a model of one's own, in both Kerases; and what is refused."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS
+from tfbigbatch.advice import advise, examples
+from tfbigbatch.errors import InputError
+
+RANDOM = np.random.RandomState(0)
+X = RANDOM.normal(size=(256, 4)).astype("float32")
+Y = (X[:, :1] + 0.5 * RANDOM.normal(size=(256, 1))).astype("float32")
+
+
+def compiled(version, **options):
+    keras = KERAS[version]
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(1)])
+    model.compile(**{"optimizer": keras.optimizers.SGD(0.05, momentum=0.9), "loss": "mse", **options})
+    return model
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", KERAS_VERSIONS)
+@pytest.mark.parametrize("as_dataset", [False, True])
+def test_a_model_is_measured_and_left_as_it_was(version, as_dataset):
+    model = compiled(version)
+    before = model.get_weights()
+    data = tf.data.Dataset.from_tensor_slices((X, Y)).batch(32) if as_dataset else (X, Y)
+    said = []
+    advice = advise(model, data, batch_size=8, epochs=60, seconds=2, say=said.append)
+    for was, now in zip(before, model.get_weights()):
+        np.testing.assert_array_equal(was, now)
+    assert int(np.asarray(model.optimizer.iterations)) == 0
+    assert advice.tuned.learning_rate == pytest.approx(0.05) and advice.dataset_size == 256
+    assert len(advice.times.turns) >= 3 and any(line.startswith("speed") for line in said)
+    assert advice.command is None and "tfbigbatch train" not in str(advice)
+    history = model.fit(X, Y, batch_size=8, verbose=0)
+    assert np.isfinite(history.history["loss"][-1])
+
+
+@pytest.mark.slow
+def test_a_run_that_diverges_is_not_measurable():
+    model = compiled("keras3")
+    with pytest.raises(InputError, match="not measurable: .* measurements of the gradient are finite"):
+        advise(model, (X * 1e18, Y), batch_size=8, seconds=2)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"batch_size": 8.5}, "advise: batch_size=8.5 is not a whole number"),
+        ({"batch_size": 1}, "batch_size=1 is out of range"),
+        ({"batch_size": 128}, "not measurable: 256 examples are too few for a tuned batch of 128"),
+        ({"replicas": 0}, "replicas=0 is out of range"),
+        ({"seconds": float("nan")}, "seconds=nan"),
+        ({"epochs": -1}, "epochs=-1 is out of range"),
+        ({"learning_rate": 0.0}, "learning_rate=0.0 is out of range"),
+        ({"dataset": X}, "dataset is a ndarray; expected"),
+        ({"dataset": (X,)}, "no labels"),
+        ({"dataset": (X, None)}, "no labels"),
+        ({"dataset": (X, Y[:100])}, r"first axes of \[100, 256\]"),
+        ({"model": "resnet"}, "model is a str; expected a model of Keras"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments, message):
+    given = {"model": compiled("keras3"), "dataset": (X, Y), "batch_size": 8, **arguments}
+    with pytest.raises(InputError, match=message):
+        advise(given.pop("model"), given.pop("dataset"), **given)
+
+
+@pytest.mark.parametrize("version", KERAS_VERSIONS)
+def test_a_model_that_cannot_be_measured_is_refused(version):
+    keras = KERAS[version]
+    with pytest.raises(InputError, match="not compiled"):
+        advise(keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(1)]), (X, Y), batch_size=8)
+    with pytest.raises(InputError, match="steps_per_execution=4; expected 1"):
+        advise(compiled(version, steps_per_execution=4), (X, Y), batch_size=8)
+    schedule = keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.9)
+    with pytest.raises(InputError, match="has a learning-rate schedule; give learning_rate"):
+        advise(compiled(version, optimizer=keras.optimizers.SGD(schedule)), (X, Y), batch_size=8)
+
+
+def test_a_dataset_tells_its_size_or_is_asked_for_it():
+    dataset = tf.data.Dataset.from_tensor_slices((X, Y)).batch(32)
+    assert examples.read(dataset, None).dataset_size == 256
+    assert examples.read(dataset, 1000).dataset_size == 1000
+    with pytest.raises(InputError, match="give dataset_size"):
+        examples.read(dataset.repeat(), None)
+    with pytest.raises(InputError, match="the dataset is empty"):
+        examples.read(dataset.take(0), None)
+    with pytest.raises(InputError, match="no labels"):
+        examples.read(dataset.map(lambda x, y: x), None)
+
+
+def test_batches_have_each_example_once_in_an_epoch():
+    data = examples.read((np.arange(10.0), np.arange(10)), None)
+    seen = [y.numpy().tolist() for _, y in data.batches(4, 4, seed=0)]
+    assert len(set(sum(seen[:2], []))) == 8 and seen[:2] != seen[2:]
+    assert sorted(data.batch(10, seed=1)[1]) == list(range(10))
