@@ -8,6 +8,7 @@ The same command on the same directory resumes the run; a finished run is report
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import ml_collections
@@ -38,6 +39,7 @@ def run(
     use_fake_data: bool = False,
     stop_after: int | None = None,
     mlperf_log: str | None = None,
+    callbacks: Sequence[Any] = (),
     heartbeat: Heartbeat = no_heartbeat,
     watch_preemption: WatchPreemption = never_preempted,
 ) -> dict[str, Any]:
@@ -53,6 +55,8 @@ def run(
       use_fake_data: made-up examples of the right shapes in place of the task's data.
       stop_after: None, or the step after which to return, with the run ready to be resumed.
       mlperf_log: None, or the file for a log by MLPerf's rules; see `training.mlperf.log`.
+      callbacks: Keras callbacks of your own, beside those that the experiment's file lists in `get_callbacks`; see
+        `training.callbacks.own`.
       heartbeat: callable(str), called after every unit of progress; feeds the watchdog. See `cluster.watchdog`.
       watch_preemption: context-manager factory; takes a callback(reason) that is called on a preemption notice. See
         `cluster.preemption_notice`.
@@ -65,6 +69,8 @@ def run(
       RuntimeError: the run diverged, with no rollback left; the last good checkpoint is kept.
       Preempted: a signal or a preemption notice stopped the run; it was saved.
     """
+    # In a process that has only the config, as that of a study's run.
+    experiment.register_task_of(config, model_dir)
     options = RunOptions(
         config=config,
         model_dir=model_dir,
@@ -76,11 +82,10 @@ def run(
         use_fake_data=use_fake_data,
         stop_after=stop_after,
         mlperf_log=mlperf_log,
+        callbacks=[*experiment.callbacks_of(config, model_dir), *callbacks],
         heartbeat=heartbeat,
         watch_preemption=watch_preemption,
     )
-    # In a process that has only the config, as that of a study's run.
-    experiment.register_task_of(config, model_dir)
     rollbacks = Rollbacks(model_dir, config)
     while True:
         try:

@@ -8,7 +8,7 @@ from tfbigbatch.experiment.fields import PHASE_FIELDS, PRECISIONS, Config, compl
 from tfbigbatch.experiment.files import SHIPPED, address, call, choose, execute, find, load, shipped, variant_of
 from tfbigbatch.experiment.overrides import override
 from tfbigbatch.experiment.quick import quick
-from tfbigbatch.experiment.remembered import COPY, copy_of, register_task_of
+from tfbigbatch.experiment.remembered import COPY, callbacks_of, copy_of, register_task_of
 
 __all__ = [
     "COPY",
@@ -18,6 +18,7 @@ __all__ = [
     "Config",
     "address",
     "call",
+    "callbacks_of",
     "choose",
     "compared",
     "completed",

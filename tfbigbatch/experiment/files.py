@@ -7,8 +7,10 @@ import glob
 import importlib.util
 import inspect
 import os
+import sys
 import traceback
 import types
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +20,8 @@ from tfbigbatch.errors import InputError, nearest
 
 # The folder of the experiments that the package ships.
 SHIPPED = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "experiments")
+# The files that this process executed, by their absolute paths.
+_executed: dict[str, types.ModuleType] = {}
 
 
 def variant_of(file: str, base: str) -> ml_collections.ConfigDict:
@@ -134,13 +138,29 @@ def execute(experiment: str) -> None:
     _module(find(experiment)[0], "config", "digits/lstm_legw")
 
 
+def executed(path: str) -> types.ModuleType:
+    """The module of a file: as this process executed it last, or executed now.
+
+    Raises:
+      ValueError: there is no such file, or it raises.
+    """
+    return _executed.get(os.path.abspath(path)) or _module(path, "config", "digits/lstm_legw")
+
+
 def _module(path: str, flag: str, example: str) -> types.ModuleType:
     if not os.path.isfile(path):
         raise InputError(f"--{flag}={path}: no such file. {_suggestion(path, example)}")
-    spec = importlib.util.spec_from_file_location("tfbigbatch_experiment", path)
+    name = f"tfbigbatch_experiment_{zlib.crc32(os.path.abspath(path).encode()):08x}"
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise InputError(f"--{flag}={path} is not a Python file.")
     module = importlib.util.module_from_spec(spec)
+    # TensorFlow reads a function's source by way of its module; a user's file imports what lies beside it.
+    sys.modules[name] = module
+    folder = os.path.dirname(os.path.abspath(path))
+    if folder not in sys.path and not folder.startswith(SHIPPED):
+        sys.path.append(folder)
+    _executed[os.path.abspath(path)] = module
     try:
         spec.loader.exec_module(module)
     except InputError:

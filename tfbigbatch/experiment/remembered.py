@@ -6,6 +6,7 @@ that the file is gone. Both are executed: read only run directories that you tru
 
 from __future__ import annotations
 
+import inspect
 import os
 import warnings
 from collections.abc import Mapping
@@ -32,24 +33,58 @@ def register_task_of(config: Mapping[str, Any], run_directory: str | None = None
     task, remembered = config.get("task"), config.get("experiment") or ""
     if task in tasks.names() or not isinstance(task, str) or not isinstance(remembered, str):
         return
-    path = files.find(remembered)[0] if remembered else ""
-    copy = os.path.join(run_directory, COPY) if run_directory else ""
-    if not os.path.isfile(path):
-        if not os.path.isfile(copy):
-            return
-        if path:
-            warnings.warn(
-                f"{path} is gone: the task {task!r} is registered by its copy, {copy}. Modules that it imports from "
-                "its own folder are not in the copy.",
-                stacklevel=2,
-            )
-        path = copy
+    path = _found(remembered, run_directory)
+    if path is None:
+        return
     files.execute(path)
     if task not in tasks.names():
         raise InputError(
             f"{path} does not register the task {task!r} of the run {run_directory or ''}; it registers "
             f"{', '.join(tasks.registered()) or 'none'}. Name the file that does: --register=FILE."
         )
+
+
+def callbacks_of(config: Mapping[str, Any], run_directory: str) -> list[Any]:
+    """The Keras callbacks that the experiment file of a config lists in `get_callbacks`; [] where it has none.
+
+    Args:
+      config: of the run; what `get_callbacks` receives.
+      run_directory: the second argument of `get_callbacks`, where it takes two.
+
+    Raises:
+      ValueError: `get_callbacks` returns something else, or raises.
+    """
+    path = _found(config.get("experiment") or "", run_directory)
+    function = getattr(files.executed(path), "get_callbacks", None) if path else None
+    if function is None:
+        return []
+    takes = len(inspect.signature(function).parameters)
+    try:
+        found = function(*(config, run_directory)[:takes])
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"{path}: get_callbacks() raised {type(error).__name__}: {error}") from error
+    if not isinstance(found, (list, tuple)):
+        raise InputError(f"{path}: get_callbacks() returned {type(found).__name__}; expected a list of callbacks.")
+    return list(found)
+
+
+def _found(remembered: str, run_directory: str | None) -> str | None:
+    """The path of an experiment file, or of its copy in the run directory; None where neither is there."""
+    path = files.find(remembered)[0] if remembered else ""
+    copy = os.path.join(run_directory, COPY) if run_directory else ""
+    if os.path.isfile(path):
+        return path
+    if not os.path.isfile(copy):
+        return None
+    if path:
+        warnings.warn(
+            f"{path} is gone: its copy in the run directory, {copy}, is executed. Modules that it imports from its own "
+            "folder are not in the copy.",
+            stacklevel=3,
+        )
+    return copy
 
 
 def copy_of(config: Mapping[str, Any]) -> dict[str, bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ml_collections
@@ -40,6 +40,7 @@ class RunOptions:
     use_fake_data: bool = False
     stop_after: int | None = None
     mlperf_log: str | None = None
+    callbacks: Sequence[Any] = ()
     heartbeat: Heartbeat = no_heartbeat
     watch_preemption: WatchPreemption = never_preempted
 

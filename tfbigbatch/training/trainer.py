@@ -19,6 +19,7 @@ from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import DIVERGED, DONE, PREEMPTED, RUNNING
 from tfbigbatch.training import callbacks as run_callbacks
 from tfbigbatch.training import phases as run_phases
+from tfbigbatch.training.callbacks import own
 from tfbigbatch.training.callbacks.base import steps_done
 from tfbigbatch.training.evaluate import evaluate
 from tfbigbatch.training.mlperf import rules
@@ -67,6 +68,7 @@ class Trainer:
             is_chief=self.machine.is_chief,
             kept=functools.partial(self._write_status, RUNNING),
         )
+        self._own = self._own_callbacks()
 
     def evaluate(self) -> Status:
         """Evaluates the restored checkpoint and changes nothing on disk."""
@@ -98,6 +100,9 @@ class Trainer:
                     self._evaluation.make_up(self._network, self.start.step)
                     if self._config.keep_best:
                         self._best.consider(self.start.step, self._evaluation.latest)
+                if self._own:
+                    self._own.evaluation = self._evaluation if self._evaluates else None
+                    self._own.begin(self.start.step)
                 self._fit(phase)
         except DivergedError as error:
             self._diverged(error)
@@ -105,6 +110,8 @@ class Trainer:
             self._write_status(PREEMPTED, steps_done(self._network.optimizer))
             raise
         finally:
+            if self._own:
+                self._own.end()
             self.model.log.close()
             self.start.checkpoints.close()
             if self.plan.mlperf:
@@ -140,7 +147,7 @@ class Trainer:
         """
         of_run = self._callbacks_of_run()
         for phase in self.plan.phases:
-            if self._evaluation.reached or phase.first_step >= self._last_step:
+            if self._stopped or phase.first_step >= self._last_step:
                 break
             if phase.last_step <= self.start.step:
                 continue
@@ -155,10 +162,17 @@ class Trainer:
             ):
                 batches = phase.training_set(self.machine.strategy, first_step, first_step + length * epochs)
                 self._network.fit(batches, epochs=epochs, steps_per_epoch=length, callbacks=callbacks, verbose=0)
-                if self._evaluation.reached:
+                if self._stopped:
                     break
-        if self._evaluation.reached:
+        if self._stopped:
             self._last_step = steps_done(self._network.optimizer)
+
+    @property
+    def _stopped(self) -> str:
+        """Why the run ends before its last step, for the final line; empty where it does not."""
+        if self._evaluation.reached:
+            return "stopped at its target"
+        return f"stopped by {self._own.stopped_by}" if self._own and self._own.stopped_by else ""
 
     def _diverged(self, error: DivergedError) -> NoReturn:
         """Rolls the run back where its config allows another rollback, and ends it otherwise."""
@@ -177,16 +191,17 @@ class Trainer:
     def _finish(self) -> Status:
         """Writes the final status and prints the result; of a run that stops early, what it is left at."""
         evaluation, step = self._evaluation, self._last_step
-        if step < self.plan.total_steps and not evaluation.reached:
+        if step < self.plan.total_steps and not self._stopped:
             return self._write_status(RUNNING, step)
         self.model.instruments.finish()
         if self._evaluates and not evaluation.latest:
             # Killed between the last checkpoint and here: the rows are written, the status is not.
             evaluation.measure()
-        result = self._write_status(DONE, step, metrics=evaluation.latest)
+        stopped = {"stopped_by": self._own.stopped_by} if self._own and self._own.stopped_by else {}
+        result = self._write_status(DONE, step, metrics=evaluation.latest, **stopped)
         shown = shown_metrics(result, self._config.evaluate_on)
-        reached = ", stopped at its target" if evaluation.reached else ""
-        self.machine.say(f"done       {step:,} steps in {result['seconds']:.1f} s{reached}. {shown}")
+        early = f", {self._stopped}" if self._stopped else ""
+        self.machine.say(f"done       {step:,} steps in {result['seconds']:.1f} s{early}. {shown}")
         if self._best.best:
             self.machine.say(f"best       {shown_best(result, self._config.evaluate_on)}: {self._best.path()}")
         if not self.options.use_fake_data:
@@ -222,6 +237,20 @@ class Trainer:
     def _write_translations(self, lines: Sequence[str]) -> None:
         self.directory.files.write_translations(self._config.evaluate_on, steps_done(self._network.optimizer), lines)
 
+    def _own_callbacks(self) -> run_callbacks.OwnCallbacks | None:
+        """The user's callbacks; None without any. All workers have it, so that they agree on stopping."""
+        if not self.options.callbacks or not self.options.trains:
+            return None
+        return run_callbacks.OwnCallbacks(
+            own.in_this_process(own.checked(self.options.callbacks), self.machine.is_chief),
+            network=self._network.network,
+            optimizer=self._network.optimizer,
+            directory=self.options.model_dir,
+            writes=self.machine.is_chief,
+            total_steps=self.plan.total_steps,
+            agree=self.machine.agree if self.machine.is_multi_worker else None,
+        )
+
     def _callbacks_of_run(self) -> list[tf_keras.callbacks.Callback]:
         """The chief's callbacks that live through all phases: the progress bar and the profile."""
         if not self.machine.is_chief:
@@ -240,6 +269,9 @@ class Trainer:
         for callback in of_run:
             if isinstance(callback, run_callbacks.Progress):
                 callback.evaluation = self._evaluation
+        if self._own:
+            self._own.evaluation = self._evaluation if self._evaluates else None
+            self._own.log_every = phase.plan.log_every
         return [
             run_callbacks.StepMetrics(
                 self.model.log,
@@ -254,6 +286,7 @@ class Trainer:
             run_callbacks.Checks(phase.task.checks),
             run_callbacks.StopOnNonFinite(phase.plan.log_every),
             *([self._evaluation] if self._evaluates else []),
+            *([self._own] if self._own else []),
             run_callbacks.SaveCheckpoints(
                 self.start.checkpoints,
                 every=phase.plan.checkpoint_every,

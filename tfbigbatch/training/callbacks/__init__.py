@@ -5,6 +5,7 @@ from tfbigbatch.training.callbacks.checks import Checks
 from tfbigbatch.training.callbacks.evaluation import Evaluation
 from tfbigbatch.training.callbacks.heartbeat import Heartbeat
 from tfbigbatch.training.callbacks.non_finite import StopOnNonFinite
+from tfbigbatch.training.callbacks.own import OwnCallbacks
 from tfbigbatch.training.callbacks.profile import Profile
 from tfbigbatch.training.callbacks.progress import Progress
 from tfbigbatch.training.callbacks.saving import SaveCheckpoints
@@ -16,6 +17,7 @@ __all__ = [
     "Evaluation",
     "Heartbeat",
     "KeepBest",
+    "OwnCallbacks",
     "Profile",
     "Progress",
     "SaveCheckpoints",
