@@ -23,6 +23,11 @@ from tfbigbatch.data.in_memory.features import Features
 from tfbigbatch.data.language_model import fake as fake_language
 from tfbigbatch.data.language_model.contiguous_batches import Streams
 from tfbigbatch.data.records.order import HostSlice
+from tfbigbatch.data.sources.arrays import ArrayExamples
+from tfbigbatch.data.sources.by_index import ByIndex
+from tfbigbatch.data.sources.image_folder import ImageFolder
+from tfbigbatch.data.sources.indexable import Indexable
+from tfbigbatch.data.sources.tf_data import TfDataExamples
 from tfbigbatch.data.translation import fake as fake_translation
 from tfbigbatch.data.translation.dataset import TranslationRecords
 
@@ -118,7 +123,58 @@ def fake_pairs(folder):
     return Case(TranslationRecords(manifest.splits["train"], manifest, threads=2), 64, counts=in_rows)
 
 
+def array_examples(folder):
+    numbers = np.arange(23, dtype=np.int32)
+    data = ArrayExamples(({"a": numbers[:, None], "b": numbers / 2}, (numbers % 5, numbers)), "test")
+    return Case(data, 23, lambda features, labels, weights: features["a"][:, 0])
+
+
+def indexable(folder):
+    class Squares:
+        def __len__(self):
+            return 23
+
+        def __getitem__(self, index):
+            return [float(index), index**2], index % 2
+
+    return Case(Indexable(Squares(), "test"), 23, lambda features, labels, weights: features[:, 0].astype(int))
+
+
+def held_out_part(folder):
+    numbers = np.arange(29, dtype=np.int32)
+    kept, held_out = ArrayExamples((numbers, numbers), "test").without(0.2, "validation")
+    assert len(kept) == 23 and len(held_out) == 6 and "6 more" in kept.contents
+    position = {number: index for index, number in enumerate(kept._chosen)}
+    return Case(kept, 23, lambda features, labels, weights: np.array([position[number] for number in features]))
+
+
+def image_folder(folder):
+    for name in ("dark", "light"):
+        (folder / name).mkdir()
+    for number in range(23):
+        pixels = np.full([9, 8, 3], 10 * number, np.uint8)
+        name = folder / ("dark" if number < 12 else "light") / f"{number:02d}.png"
+        name.write_bytes(tf.io.encode_png(pixels).numpy())
+    data = ImageFolder(str(folder), image_size=8)
+    assert data.classes == 2 and data.names == ["dark", "light"]
+    return Case(data, 23, lambda features, labels, weights: np.rint(features.mean(axis=(1, 2, 3)) / 10).astype(int))
+
+
+def tf_data_examples(folder):
+    def make(seed):
+        numbers = tf.data.Dataset.range(23).shuffle(23, seed=seed) if seed else tf.data.Dataset.range(23)
+        return numbers.map(lambda number: ({"number": number}, number % 5))
+
+    # An epoch has whole batches: 16 of 23 examples, so that the table's first epoch is not that of the others.
+    return Case(TfDataExamples(make, "test"), 23, counts=np.asarray)
+
+
 CASES = (
+    array_examples,
+    indexable,
+    held_out_part,
+    image_folder,
+    tf_data_examples,
     arrays,
     features,
     streams,
@@ -161,7 +217,8 @@ def equal(one, two):
 def test_every_class_of_the_package_that_is_a_dataset_has_a_case():
     for module in pkgutil.walk_packages(tfbigbatch.data.__path__, "tfbigbatch.data."):
         importlib.import_module(module.name)
-    covered = {Arrays, Features, Streams, ImageRecords, BertRecords, TranslationRecords}
+    covered = {ByIndex, ArrayExamples, Indexable, ImageFolder, TfDataExamples}
+    covered |= {Arrays, Features, Streams, ImageRecords, BertRecords, TranslationRecords}
     found, left = set(), [Dataset]
     while left:
         below = left.pop().__subclasses__()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 import sys
@@ -229,11 +230,12 @@ def _numbers(logs: Logs) -> dict[str, float]:
 
 
 def _counters(callback: Any) -> dict[str, Any]:
-    """The attributes of a callback that JSON holds: numbers, texts, truth values and None."""
+    """The attributes of a callback that JSON holds, except its constructor's arguments, which Keras may change."""
     found = {}
+    arguments = inspect.signature(type(callback)).parameters
     for name, value in vars(callback).items():
         plain = value.item() if isinstance(value, np.generic) else value
-        if name not in ("params", "model") and (plain is None or isinstance(plain, (bool, int, float, str))):
+        if name not in arguments and (plain is None or isinstance(plain, (bool, int, float, str))):
             found[name] = plain
     return found
 
