@@ -97,6 +97,7 @@ def ours(masking, processes, text, output, options):
         prepare.Options(
             settings=Settings(masking=masking, **{name: options[name] for name in names}),
             vocab_file=options["vocab_file"],
+            validation_share=0.0,
             processes=processes,
             shards={"train": 2 * processes} if processes > 1 else {},
         ),

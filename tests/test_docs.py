@@ -20,6 +20,7 @@ PAGES = (
     "docs/date.md",
     "docs/finetuning.md",
     "docs/instruments.md",
+    "docs/gpu.md",
 )
 
 

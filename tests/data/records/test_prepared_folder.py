@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tfbigbatch.data.records import prepared_folder
+from tfbigbatch.errors import InputError, Preempted
 
 
 def fingerprint(source="/data/set", seed=0, rows=(("a.jpg", 3), ("b.jpg", 4))):
@@ -54,3 +55,48 @@ def test_a_claimed_folder_is_of_one_fingerprint_unless_overwritten(tmp_path):
         assert not (tmp_path / "manifest.json").exists()
         with open(f"{work}/plan.json", encoding="utf-8") as file:
             assert json.load(file) == fingerprint(seed=1)
+
+
+def begin(folder, seed, *, shards=(), error=None):
+    """A command that claims a folder, writes shards and ends, with an error where one is given."""
+    with prepared_folder.lock(str(folder)) as work:
+        prepared_folder.claim(str(folder), fingerprint(seed=seed), [str(folder / "manifest.json")], overwrite=False)
+        for shard in shards:
+            (folder / shard).write_text("records")
+            (folder / ".progress" / f"{shard}.json").write_text("{}")
+        if error:
+            raise error
+        return work
+
+
+def test_a_command_that_failed_leaves_the_folder_to_a_corrected_one(tmp_path):
+    with pytest.raises(InputError):
+        begin(tmp_path, 0, shards=["train-0"], error=InputError("no pair is left"))
+    begin(tmp_path, 1)
+    # Nothing of the first is left, and the third is refused nothing: the second wrote no shard.
+    assert not (tmp_path / "train-0").exists()
+    begin(tmp_path, 2, shards=["train-0"])
+    with pytest.raises(InputError, match="seed 2, now 3"):
+        begin(tmp_path, 3)
+    # The refused one has not marked the folder.
+    with pytest.raises(InputError, match="seed 2, now 3"):
+        begin(tmp_path, 3)
+    assert (tmp_path / "train-0").exists()
+
+
+def test_a_command_that_was_stopped_keeps_its_shards(tmp_path):
+    with pytest.raises(Preempted):
+        begin(tmp_path, 0, shards=["train-0"], error=Preempted())
+    with pytest.raises(InputError, match="seed 0, now 1"):
+        begin(tmp_path, 1)
+    begin(tmp_path, 0)
+    assert (tmp_path / "train-0").exists()
+
+
+def test_a_finished_dataset_is_kept_whatever_failed_after_it(tmp_path):
+    begin(tmp_path, 0, shards=["train-0"])
+    (tmp_path / "manifest.json").write_text("{}")
+    with pytest.raises(KeyError):
+        begin(tmp_path, 0, error=KeyError())
+    with pytest.raises(InputError, match="seed 0, now 1"):
+        begin(tmp_path, 1)

@@ -51,7 +51,12 @@ def define_flags() -> None:
     flags.DEFINE_bool("cut_sentences", True, "Split paragraphs into sentences, in layouts that have paragraphs.")
     flags.DEFINE_integer("dupe_factor", 1, "Number of passes over the text, each with other random choices.")
     flags.DEFINE_float("short_seq_prob", 0.1, "Probability of a random shorter target length for a sequence.")
-    flags.DEFINE_float("validation_share", 0.0, "Fraction of the documents to hold out.")
+    flags.DEFINE_float(
+        "validation_share",
+        None,
+        "Fraction of the documents to hold out for validation, which training needs; 0 for none. "
+        f"Default: {prepare.VALIDATION_SHARE:g}, one document at least.",
+    )
     flags.DEFINE_list("shards", [], "Number of shards, as train:256,validation:8. Default: by --shard_megabytes.")
     flags.DEFINE_float(
         "shard_megabytes", 64, "Approximate amount of text in a shard; a small corpus has up to eight shards."
@@ -83,6 +88,8 @@ def main(arguments: Sequence[str]) -> None:
             )
         if counts.get("not_utf8"):
             print(f"  {'':10s}  {counts['not_utf8']:,} documents have bytes that are not UTF-8; they were dropped")
+    if "validation" not in content["counts"]:
+        print(f"  {'validation':10s}  none: training needs a validation split (--validation_share)")
     print(f"  vocabulary  {content['vocabulary_size']:,} tokens")
 
 

@@ -13,18 +13,24 @@ from typing import Any
 import filelock
 
 from tfbigbatch.data.records.manifest import MANIFEST
-from tfbigbatch.errors import InputError
+from tfbigbatch.errors import InputError, Preempted
 from tfbigbatch.utils.files import atomic_write
 
 PROGRESS = ".progress"
-_FINGERPRINT, _LOCK = "plan.json", "lock"
+_FINGERPRINT, _LOCK, _FAILED = "plan.json", "lock", "failed"
 # Raised when the files written for the same source change: folders begun before then count as another source's.
 _FORMAT = 1
+
+
+# The folders that the commands of this process hold and have claimed.
+_claimed: set[str] = set()
 
 
 @contextlib.contextmanager
 def lock(folder: str) -> Iterator[str]:
     """Creates the folder and its progress folder, and locks them for one command; gives the latter's path.
+
+    A command that claimed the folder and fails marks it: a corrected one, of another fingerprint, may then claim it.
 
     Raises:
       ValueError: another command holds the lock, or the folder cannot be written.
@@ -40,7 +46,16 @@ def lock(folder: str) -> Iterator[str]:
         raise InputError(f"--output_dir={folder} cannot be written: {error.strerror or error}.") from None
     try:
         yield work
+    except Preempted:
+        raise
+    except Exception:
+        if os.path.realpath(folder) in _claimed:
+            # As far as that is possible: the disk may be full.
+            with contextlib.suppress(OSError), open(os.path.join(work, _FAILED), "w", encoding="utf-8"):
+                pass
+        raise
     finally:
+        _claimed.discard(os.path.realpath(folder))
         held.release()
 
 
@@ -69,6 +84,8 @@ def fingerprint(
 def claim(folder: str, fingerprint: dict[str, Any], writes: Iterable[str], overwrite: bool) -> None:
     """Marks a locked folder as built from a fingerprint; files of the same fingerprint stay.
 
+    What a command left that failed, or ended before it wrote a shard, is removed.
+
     Args:
       folder: the prepared folder.
       fingerprint: of `fingerprint`.
@@ -81,8 +98,10 @@ def claim(folder: str, fingerprint: dict[str, Any], writes: Iterable[str], overw
     path = os.path.join(folder, PROGRESS, _FINGERPRINT)
     before = _read(path)
     if before is not None and before.get("digest") == fingerprint["digest"]:
+        _unmark(folder)
+        _claimed.add(os.path.realpath(folder))
         return
-    if before is not None and not overwrite:
+    if before is not None and not overwrite and not _is_abandoned(folder):
         raise InputError(
             f"--output_dir={folder} holds what was {_difference(before, fingerprint)}. "
             "Choose another folder, or pass --overwrite."
@@ -97,9 +116,36 @@ def claim(folder: str, fingerprint: dict[str, Any], writes: Iterable[str], overw
                 f"--output_dir={folder} holds files that this command did not make, such as {strange[0]}. Choose "
                 "another folder."
             )
+        _unmark(folder)
         atomic_write(path, lambda file: file.write((json.dumps(fingerprint, indent=1) + "\n").encode()))
     except OSError as error:
         raise InputError(f"--output_dir={folder} cannot be written: {error.strerror or error}.") from None
+    _claimed.add(os.path.realpath(folder))
+
+
+def is_of(folder: str, fingerprint: dict[str, Any]) -> bool:
+    """Whether a folder was claimed for a fingerprint."""
+    before = _read(os.path.join(folder, PROGRESS, _FINGERPRINT))
+    return before is not None and before.get("digest") == fingerprint["digest"]
+
+
+def _is_abandoned(folder: str) -> bool:
+    """Whether nothing is lost with a claimed folder: it has no dataset, and no shards but those of a failed command."""
+    if os.path.exists(os.path.join(folder, MANIFEST)):
+        return False
+    return os.path.exists(os.path.join(folder, PROGRESS, _FAILED)) or not _records(folder)
+
+
+def _unmark(folder: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(os.path.join(folder, PROGRESS, _FAILED))
+
+
+def _records(folder: str) -> list[str]:
+    """The records of the shards that were written."""
+    work = os.path.join(folder, PROGRESS)
+    found = glob.glob(os.path.join(glob.escape(work), "*.json"))
+    return [path for path in found if os.path.basename(path) != _FINGERPRINT]
 
 
 def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
@@ -117,9 +163,8 @@ def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
 
 def _remove(folder: str) -> None:
     """Removes what a command made; the fingerprint goes last, so that a stop in between leaves a claimed folder."""
-    work = os.path.join(folder, PROGRESS)
-    path = os.path.join(work, _FINGERPRINT)
-    records = [found for found in glob.glob(os.path.join(glob.escape(work), "*.json")) if found != path]
+    path = os.path.join(folder, PROGRESS, _FINGERPRINT)
+    records = _records(folder)
     made = [os.path.join(folder, os.path.basename(record).removesuffix(".json")) for record in records]
     indexes = glob.glob(os.path.join(glob.escape(folder), "*.index.npz"))
     for old in [os.path.join(folder, MANIFEST), *indexes, *made, *records, path]:

@@ -256,6 +256,7 @@ def test_a_wide_vocabulary_takes_four_bytes(tmp_path):
     options = prepare.Options(
         settings=Settings(max_seq_length=16, max_predictions_per_seq=3, next_sentence=False),
         vocab_file=bert_sets.write_vocabulary(tmp_path, tokens),
+        validation_share=0.0,
     )
     prepare.prepare(str(source), str(tmp_path / "out"), options)
     assert bert_manifest.load(str(tmp_path / "out")).bytes_of_id == 4
@@ -274,3 +275,20 @@ def test_real_wikitext_has_its_articles(tmp_path):
     name, offsets, lengths = corpus.scan(path, lambda: None)
     assert name == "wikitext" and len(offsets) == 60
     assert lengths.sum() > 0.999 * os.path.getsize(path)
+
+
+def test_some_documents_are_held_out_unless_none_shall_be(tmp_path):
+    said = []
+    source = tmp_path / "text.txt"
+    source.write_text(TEXT, encoding="utf-8")
+    options = prepare.Options(
+        Settings(max_seq_length=32, max_predictions_per_seq=5), bert_sets.write_vocabulary(tmp_path)
+    )
+    content, _ = prepare.prepare(str(source), str(tmp_path / "a"), options, said.append)
+    assert content["counts"]["validation"]["documents"] == 1
+    assert any("validation: 1 of 60 documents" in line and "0 for none" in line for line in said)
+    none = dataclasses.replace(options, validation_share=0.0)
+    content, _ = prepare.prepare(str(source), str(tmp_path / "b"), none, said.append)
+    assert "validation" not in content["counts"] and "training needs some" in said[-1]
+    # Earlier versions held out none by default: what they prepared is not refused.
+    assert prepare.prepare(str(source), str(tmp_path / "b"), options) == (content, True)

@@ -277,3 +277,14 @@ def test_real_sentences_come_back_as_they_are(tmp_path):
 
 
 NAMES = ("val", "test_2016_flickr", "test_2017_flickr")
+
+
+def test_a_failed_command_can_be_corrected(tmp_path):
+    train = [pair(tmp_path, "a", 40)]
+    with pytest.raises(ValueError, match="--vocabulary_size=32000 does not fit"):
+        prepared(tmp_path, train, vocabulary_size=32000)
+    assert prepared(tmp_path, train)[1]["vocabulary_size"] == 340
+    # So can one that fails after its shards were written.
+    with pytest.raises(ValueError, match="Every training pair was left out"):
+        prepared(tmp_path, train, name="short", max_length=1)
+    assert prepared(tmp_path, train, name="short")[1]["counts"]["train"]["pairs"] == 40

@@ -21,6 +21,9 @@ from tfbigbatch.data.records.shards import Shard
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import processes as workers
 
+VALIDATION_SHARE = 0.01
+"""Fraction of the documents that is held out by default: the trainer evaluates on it."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Options:
@@ -30,7 +33,7 @@ class Options:
       settings: how text becomes sequences.
       vocab_file: path of a vocab.txt; None to train a vocabulary.
       train_vocab_size: tokens of the trained vocabulary; None if a file is given.
-      validation_share: fraction of the documents held out, in [0, 1).
+      validation_share: fraction of the documents held out, in [0, 1); None for VALIDATION_SHARE.
       shards: number of shards by split.
       shard_megabytes: approximate text per shard of other splits, in 10^6 bytes.
       processes: worker processes.
@@ -43,7 +46,7 @@ class Options:
     settings: Settings = Settings()
     vocab_file: str | None = None
     train_vocab_size: int | None = None
-    validation_share: float = 0.0
+    validation_share: float | None = None
     shards: dict[str, int] = dataclasses.field(default_factory=dict)
     shard_megabytes: float = 64.0
     processes: int = 1
@@ -56,7 +59,7 @@ class Options:
             self,
             {
                 "train_vocab_size": ((self.train_vocab_size or 100) >= 100, "100 or more"),
-                "validation_share": (0 <= self.validation_share < 1, "0 to less than 1"),
+                "validation_share": (0 <= (self.validation_share or 0.0) < 1, "0 to less than 1"),
                 "shard_megabytes": (self.shard_megabytes > 0, "more than 0"),
                 "processes": (self.processes >= 1, "1 or more"),
             },
@@ -88,7 +91,9 @@ def prepare(
     names, paths = corpus.find(source)
     given = tokenizer.Vocabulary.load(options.vocab_file) if options.vocab_file else None
     with prepared_folder.lock(output_dir) as work:
-        plan = _fingerprint(source, names, paths, options, given)
+        options, plan = _claimed(
+            options, output_dir, lambda options: _fingerprint(source, names, paths, options, given)
+        )
         prepared_folder.claim(
             output_dir, plan, record_manifest.paths(output_dir, ("train", "validation")), options.overwrite
         )
@@ -104,7 +109,7 @@ def prepare(
             output_dir,
             known,
             options.settings,
-            validation_share=options.validation_share,
+            validation_share=options.validation_share or 0.0,
             shards=options.shards,
             megabytes=options.shard_megabytes,
         )
@@ -112,6 +117,7 @@ def prepare(
             f"{', '.join(sorted(set(documents.layouts)))}: {len(documents):,} documents in "
             f"{len(paths):,} files, {int(documents.length.sum()) / 1e6:,.1f} MB; {len(planned):,} shards"
         )
+        say(_held_out(documents, options))
         results = record_shards.write_missing(
             planned,
             shards.write,
@@ -130,6 +136,32 @@ def _refuse_inside(source: str, output_dir: str) -> None:
             f"--output_dir={output_dir} lies in --source={source}: vocab.txt would be taken for a part of the "
             "source the next time. Choose a folder outside of it."
         )
+
+
+def _claimed(
+    options: Options, output_dir: str, fingerprint: Callable[[Options], dict[str, Any]]
+) -> tuple[Options, dict[str, Any]]:
+    """The options with their fraction of validation documents, and the fingerprint.
+
+    By default earlier versions held out none: a folder that they prepared stays as it is.
+    """
+    if options.validation_share is None:
+        before = dataclasses.replace(options, validation_share=0.0)
+        if prepared_folder.is_of(output_dir, fingerprint(before)):
+            return before, fingerprint(before)
+        options = dataclasses.replace(options, validation_share=VALIDATION_SHARE)
+    return options, fingerprint(options)
+
+
+def _held_out(documents: corpus.Documents, options: Options) -> str:
+    fraction = options.validation_share or 0.0
+    count = int(shards.held_out(len(documents), fraction, options.settings.seed).sum())
+    if count:
+        return f"validation: {count:,} of {len(documents):,} documents (--validation_share={fraction:g}; 0 for none)"
+    return (
+        f"validation: none of {len(documents):,} document{'s' if len(documents) > 1 else ''}, and training needs some. "
+        + ("Pass --validation_share=0.01." if len(documents) > 1 else "Separate documents by blank lines.")
+    )
 
 
 def _fingerprint(
@@ -163,7 +195,7 @@ def _trained(
     size = options.train_vocab_size or 0
     if os.path.exists(os.path.join(folder, bert_manifest.VOCABULARY)):
         return tokenizer.Vocabulary.load(os.path.join(folder, bert_manifest.VOCABULARY))
-    held = shards.held_out(len(documents), options.validation_share, options.settings.seed)
+    held = shards.held_out(len(documents), options.validation_share or 0.0, options.settings.seed)
     say(f"training a vocabulary of {size:,} tokens")
     trained = vocabulary.train(documents.only(np.flatnonzero(~held)), size, options.settings.lower_case)
     os.makedirs(folder, exist_ok=True)
