@@ -1,0 +1,105 @@
+"""A Keras 3 model in the trainer's Keras 2: the same steps as Keras 3's own fit, and all of its state."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from tfbigbatch.models.keras3_network import Keras3Network, is_keras3, set_policy
+from tfbigbatch.training.train_step import TrainingModel
+
+BATCH, STEPS = 8, 5
+
+
+def model():
+    images = keras.Input((6, 6, 2))
+    x = keras.layers.Conv2D(3, 3, kernel_regularizer=keras.regularizers.L2(0.1))(images)
+    x = keras.layers.ReLU()(keras.layers.BatchNormalization()(x))
+    x = keras.layers.Dropout(0.5)(keras.layers.Flatten()(x))
+    return keras.Model(images, keras.layers.Dense(3, activity_regularizer=keras.regularizers.L2(0.01))(x))
+
+
+def copied(original):
+    other = model()
+    for variable, value in zip(other.variables, original.variables):
+        variable.assign(value)
+    return other
+
+
+def batches(steps=STEPS):
+    draw = np.random.default_rng(0)
+    features = draw.normal(size=[steps * BATCH, 6, 6, 2]).astype("float32")
+    return tf.data.Dataset.from_tensor_slices((features, draw.integers(0, 3, steps * BATCH))).batch(BATCH, True)
+
+
+def trained(network, dataset):
+    training = TrainingModel(network)
+    training.compile(
+        tf_keras.optimizers.SGD(0.1, momentum=0.9), tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    )
+    history = training.fit(dataset, verbose=0)
+    return history.history["loss"][-1]
+
+
+@pytest.fixture(scope="module")
+def original():
+    keras.utils.set_random_seed(3)
+    return model()
+
+
+def test_it_makes_the_steps_of_keras_3s_own_fit(original):
+    theirs, ours = copied(original), Keras3Network(copied(original))
+    theirs.compile(
+        keras.optimizers.SGD(0.1, momentum=0.9), keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    )
+    expected = theirs.fit(batches(), verbose=0, shuffle=False).history["loss"][-1]
+    assert trained(ours, batches()) == pytest.approx(expected, rel=1e-5)
+    moved = []
+    for a, b, start in zip(theirs.variables, ours.keras3_model.variables, original.variables):
+        np.testing.assert_allclose(b.numpy(), a.numpy(), rtol=1e-4, atol=1e-6, err_msg=a.path)
+        moved.append(not np.array_equal(b.numpy(), start.numpy()))
+    # Weights, the statistics of batch normalisation, and the state of dropout's seed.
+    assert all(moved) and len(moved) == 9
+
+
+def test_a_checkpoint_holds_all_of_its_state(original, tmp_path):
+    whole, first = Keras3Network(copied(original)), Keras3Network(copied(original))
+    trained(whole, batches(2))
+    path = tf.train.Checkpoint(network=whole).write(str(tmp_path / "checkpoint"))
+    status = tf.train.Checkpoint(network=first).read(path)
+    status.assert_existing_objects_matched()
+    status.assert_consumed()
+    for a, b in zip(whole.keras3_model.variables, first.keras3_model.variables):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
+def test_its_variables_have_the_names_and_the_order_of_keras_3(original):
+    network = Keras3Network(copied(original))
+    assert [variable.name.rpartition("/")[2] for variable in network.trainable_variables] == [
+        f"{name}:0" for name in ("kernel", "bias", "gamma", "beta", "kernel", "bias")
+    ]
+    assert "batch_normalization" in network.trainable_variables[2].name
+    assert len(network.non_trainable_variables) == 3
+    network.keras3_model.layers[1].trainable = False
+    assert len(network.trainable_variables) == 4 and len(network.non_trainable_variables) == 5
+
+
+def test_replicas_and_mixed_precision():
+    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
+    set_policy("mixed_bfloat16")
+    try:
+        with strategy.scope():
+            network = Keras3Network(model())
+    finally:
+        set_policy("float32")
+    assert {variable.dtype for variable in network.trainable_variables} == {tf.float32}
+    assert network(tf.zeros([2, 6, 6, 2])).dtype == tf.bfloat16
+    assert isinstance(network.trainable_variables[0], tf.distribute.DistributedValues)
+
+
+def test_what_is_of_keras_3_is_told_apart():
+    assert is_keras3(keras.Sequential(), "Model") and not is_keras3(tf_keras.Sequential(), "Model")
+    assert is_keras3(keras.losses.MeanSquaredError(), "Loss") and not is_keras3(tf_keras.losses.mse, "Loss")
+    with pytest.raises(NotImplementedError):
+        Keras3Network(model()).get_config()
