@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # Tests in this process are of one machine; those of several start processes of their own.
@@ -13,6 +14,7 @@ import tf_keras
 from tensorflow.python.framework.config import disable_op_determinism
 
 from tfbigbatch import tasks
+from tfbigbatch.models import image_models
 from tfbigbatch.optimizers import registry
 from tfbigbatch.training.strategy import choose
 
@@ -38,6 +40,8 @@ def _reset_keras():
     disable_op_determinism()
     tf_keras.backend.clear_session()
     tf_keras.mixed_precision.set_global_policy("float32")
+    if "keras" in sys.modules:
+        sys.modules["keras"].config.set_dtype_policy("float32")
     tf_keras.utils.set_random_seed(0)
 
 
@@ -46,6 +50,7 @@ def own_optimizers_and_tasks(monkeypatch):
     """An optimizer or task that a file registers is known to its test alone."""
     monkeypatch.setattr(registry, "_registered", {})
     monkeypatch.setattr(tasks, "_registered", {})
+    monkeypatch.setattr(image_models, "_own", {})
 
 
 @pytest.fixture

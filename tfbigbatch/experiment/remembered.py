@@ -21,7 +21,7 @@ COPY = "experiment.py"
 
 
 def register_task_of(config: Mapping[str, Any], run_directory: str | None = None) -> None:
-    """Executes the experiment file of a config, if the config's task is unknown in this process.
+    """Executes the experiment file of a config, if the config's task or its model is unknown in this process.
 
     Args:
       config: of the run, plain or a ConfigDict.
@@ -31,7 +31,7 @@ def register_task_of(config: Mapping[str, Any], run_directory: str | None = None
       ValueError: the file raises, or does not register the task.
     """
     task, remembered = config.get("task"), config.get("experiment") or ""
-    if task in tasks.names() or not isinstance(task, str) or not isinstance(remembered, str):
+    if not isinstance(task, str) or not isinstance(remembered, str) or _is_known(task, config.get("model")):
         return
     path = _found(remembered, run_directory)
     if path is None:
@@ -42,6 +42,14 @@ def register_task_of(config: Mapping[str, Any], run_directory: str | None = None
             f"{path} does not register the task {task!r} of the run {run_directory or ''}; it registers "
             f"{', '.join(tasks.registered()) or 'none'}. Name the file that does: --register=FILE."
         )
+
+
+def _is_known(task: str, model: Any) -> bool:
+    """Whether a task is registered, and its model where it has several by name."""
+    if task not in tasks.names():
+        return False
+    models = tasks.get(task).models
+    return not models or not hasattr(model, "get") or model.get("name") in models
 
 
 def callbacks_of(config: Mapping[str, Any], run_directory: str) -> list[Any]:
@@ -88,10 +96,10 @@ def _found(remembered: str, run_directory: str | None) -> str | None:
 
 
 def copy_of(config: Mapping[str, Any]) -> dict[str, bytes]:
-    """The copy of the experiment file that a run directory keeps, by name; {} for a task of this package."""
+    """The copy of the experiment file that a run directory keeps, by name; {} for a file of this package."""
     remembered = config.get("experiment") or ""
     path = files.find(remembered)[0] if remembered else ""
-    if config["task"] not in tasks.registered() or not os.path.isfile(path):
+    if not os.path.isfile(path) or os.path.realpath(path).startswith(os.path.realpath(files.SHIPPED) + os.sep):
         return {}
     with open(path, "rb") as file:
         return {COPY: file.read()}

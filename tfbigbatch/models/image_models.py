@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.models.sizes import RESNET_DEPTHS
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
 _ALEXNET = {"stem": "11x11_stride4", "width": 96, "fc_units": 4096, "groups": 2, "dropout": 0.5}
 _RESNET = {"stem": "7x7_pool", "width": 64}
+
+
+# Arguments that `build` gives, which are no fields of a model.
+_GIVEN = ("image_size", "classes", "cross_replica_norm", "name")
 
 
 class _Model(NamedTuple):
@@ -45,9 +50,62 @@ for _depth in RESNET_DEPTHS:
         _MODELS[f"resnet{_depth}{_suffix}"] = _Model("resnet.imagenet_resnet", _fixed, _RESNET)
 
 
+# The users' own, by name: the function, and its fields with their defaults.
+_own: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {}
+
+
 def names() -> list[str]:
     """The registered names, sorted."""
-    return sorted(_MODELS)
+    return sorted([*_MODELS, *_own])
+
+
+class Names(Sequence[str]):
+    """`names()` as a sequence that knows what is registered later."""
+
+    def __len__(self) -> int:
+        return len(names())
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        return names()[index]
+
+
+def register_image_model(name: str, function: Callable[..., Any], defaults: Mapping[str, Any] | None = None) -> None:
+    """Makes an image classifier of your own known by a name: `experiment.new('image_classification', model=name)`.
+
+    An experiment file calls this outside of its functions. Registering a name again replaces the model.
+
+    Args:
+      name: in lower case; the config's `model.name`.
+      function: returns a Keras model, of Keras 2 or 3, from uint8 [batch, image_size, image_size, 3] to logits [batch,
+        classes]. It is called with `image_size`, `classes` and its fields, and with `cross_replica_norm` and `name`
+        where it has such arguments.
+      defaults: the fields that an experiment may set, with their defaults; by default the function's arguments that
+        have defaults.
+
+    Raises:
+      ValueError: the name is one of this package's own or not in lower case, or the function lacks an argument.
+    """
+    if not isinstance(name, str) or not name or name != name.lower():
+        raise InputError(f"register_image_model: name={name!r}; expected a name in lower case, as 'my_model'.")
+    if name in _MODELS:
+        raise InputError(f"register_image_model: {name!r} is a model of tfbigbatch. Choose another name.")
+    if not callable(function):
+        raise InputError(f"register_image_model: {name!r} is {function!r}; expected a function that returns a model.")
+    takes = inspect.signature(function).parameters
+    if defaults is None:
+        defaults = {each.name: each.default for each in takes.values() if each.default is not each.empty}
+    fields = {field: value for field, value in defaults.items() if field not in _GIVEN}
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in takes.values())
+    lacking = [field for field in ("image_size", "classes", *fields) if field not in takes]
+    if lacking and not takes_any:
+        raise InputError(f"register_image_model: the function of {name!r} takes no {', '.join(lacking)}.")
+    _own[name] = function, fields
 
 
 def builder(name: str) -> Callable[..., tf_keras.Model]:
@@ -56,6 +114,8 @@ def builder(name: str) -> Callable[..., tf_keras.Model]:
     Raises:
       ValueError: the name is unknown.
     """
+    if name in _own:
+        return functools.partial(_built, _own[name][0])
     entry = _entry(name)
     module, _, function = entry.function.partition(".")
     found = getattr(importlib.import_module(f"tfbigbatch.models.{module}"), function)
@@ -68,7 +128,7 @@ def defaults(name: str) -> dict[str, Any]:
     Raises:
       ValueError: the name is unknown.
     """
-    return dict(_entry(name).fields)
+    return dict(_own[name][1] if name in _own else _entry(name).fields)
 
 
 def build(
@@ -89,7 +149,7 @@ def build(
     Raises:
       ValueError: the name or a field is unknown, or a field is out of its range.
     """
-    known = _entry(name).fields
+    known = defaults(name)
     for field in fields:
         if field not in known:
             raise InputError(f"model {name!r} has no field {field!r}. {nearest(field, known)}")
@@ -103,7 +163,20 @@ def build(
     return model
 
 
+def _built(function: Callable[..., Any], **arguments: Any) -> Any:
+    """The model of a user's function, called with those arguments that it takes; a Keras 3 model as Keras 2's."""
+    import tf_keras
+
+    from tfbigbatch.models import keras3_network
+
+    keras3_network.set_policy(tf_keras.mixed_precision.global_policy().name)
+    takes = inspect.signature(function).parameters
+    if not any(each.kind is each.VAR_KEYWORD for each in takes.values()):
+        arguments = {name: value for name, value in arguments.items() if name in takes}
+    return keras3_network.of_keras2(function(**arguments), f"the function of model {function.__name__!r}")
+
+
 def _entry(name: str) -> _Model:
     if name not in _MODELS:
-        raise InputError(f"model {name!r} is unknown. {nearest(name, _MODELS)}")
+        raise InputError(f"model {name!r} is unknown. {nearest(name, names())}")
     return _MODELS[name]

@@ -68,6 +68,23 @@ class Keras3Network(tf_keras.Model):
         raise NotImplementedError("a Keras 3 model is described by Keras 3: see `keras3_model`.")
 
 
+def of_keras2(model: Any, what: str) -> tf_keras.Model:
+    """A user's model as the trainer takes it: of Keras 2 as it is, of Keras 3 as a `Keras3Network`.
+
+    Args:
+      model: built, if it is of Keras 3.
+      what: returned it, for errors.
+
+    Raises:
+      ValueError: it is no Keras model.
+    """
+    if is_keras3(model, "Model"):
+        return Keras3Network(model)
+    if not isinstance(model, tf_keras.Model):
+        raise InputError(f"{what} returned {type(model).__name__}; expected a model of keras or tf_keras.")
+    return model
+
+
 def forget_names() -> None:
     """Gives the layers of Keras 3 the names that they have in a new process: 'dense', not 'dense_1'.
 

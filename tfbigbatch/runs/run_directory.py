@@ -1,8 +1,8 @@
 """The run directory: the files of one run, which other tools read too.
 
-config.json, status.json, metrics.jsonl, checkpoints/, best/, and TensorBoard's train/ and eval/; of a task that is not
-of this package also experiment.py, a copy of the file that registered it. Some tasks add files that are needed to use
-the trained model, and translations/.
+config.json, status.json, metrics.jsonl, checkpoints/, best/, and TensorBoard's train/ and eval/; experiment.py, a copy
+of an experiment file that this package does not ship; callbacks.json, of callbacks of the user. Some tasks add files
+that are needed to use the trained model, and translations/.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class ImageClassification(Task):
     """Classification of images by one of `models.image_models`; the options of the data are those of `ImageRecords`."""
 
-    models = tuple(image_models.names())
+    models = image_models.Names()
     data_defaults = {
         "min_area": 0.08,
         "reduced_decoding": False,

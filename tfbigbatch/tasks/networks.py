@@ -27,9 +27,8 @@ def built(function: Callable[..., Any], arguments: Mapping[str, Any], features: 
     here = f"task {name}: {getattr(function, '__name__', 'network')}()"
     keras3_network.set_policy(tf_keras.mixed_precision.global_policy().name)
     model = function(**arguments)
-    is_keras3 = keras3_network.is_keras3(model, "Model")
-    if not is_keras3 and not isinstance(model, tf_keras.Model):
-        raise InputError(f"{here} returned {type(model).__name__}; expected a Keras model, keras.Model or tf_keras.")
+    if not keras3_network.is_keras3(model, "Model"):
+        keras3_network.of_keras2(model, here)
     example = tf.nest.map_structure(lambda spec: tf.zeros([1, *spec.shape], spec.dtype), features)
     # A first call builds a model without Input, and any other model tells whether it takes the data.
     try:
@@ -42,4 +41,4 @@ def built(function: Callable[..., Any], arguments: Mapping[str, Any], features: 
         ) from None
     if not model.trainable_variables:
         raise InputError(f"{here} returned a model without trainable weights.")
-    return keras3_network.Keras3Network(model) if is_keras3 else model
+    return keras3_network.of_keras2(model, here)

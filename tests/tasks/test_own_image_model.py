@@ -1,0 +1,72 @@
+"""Image classifiers of a user, by name, in the task image_classification."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfbigbatch import experiment, models, tasks, train
+from tfbigbatch.models import image_models
+from tfbigbatch.models.keras3_network import Keras3Network
+
+FILE = """
+from tfbigbatch import experiment, models
+
+def tiny(image_size, classes, width=4):
+    import keras
+    images = keras.Input((image_size, image_size, 3))
+    x = keras.layers.AveragePooling2D(16)(keras.layers.Rescaling(1 / 255)(images))
+    x = keras.layers.Dense(width, "relu")(keras.layers.Flatten()(x))
+    return keras.Model(images, keras.layers.Dense(classes)(x))
+
+models.register_image_model("tiny", tiny)
+
+def get_config():
+    return experiment.new("image_classification", model="tiny")
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "tiny.py"
+    path.write_text(FILE)
+    return str(path)
+
+
+def test_its_arguments_are_fields_of_the_config(file):
+    config = experiment.load(file)
+    assert config.model.width == 4 and config.model.name == "tiny" and config.model.image_size == 224
+    assert "tiny" in image_models.names() and "tiny" in tasks.get("image_classification").models
+    network = image_models.build("tiny", image_size=32, classes=5, width=3)
+    assert isinstance(network, Keras3Network) and network(np.zeros([2, 32, 32, 3], np.uint8)).shape == (2, 5)
+    with pytest.raises(ValueError, match="model 'tiny' has no field 'widht'. Did you mean 'width'"):
+        image_models.build("tiny", image_size=32, classes=5, widht=3)
+
+
+def test_a_run_that_only_its_config_is_known_of_finds_it(file, tmp_path):
+    config = experiment.load(file)
+    assert experiment.copy_of(config)["experiment.py"] == FILE.encode()
+    image_models._own.clear()
+    experiment.register_task_of(config)
+    assert "tiny" in image_models.names()
+
+
+@pytest.mark.slow
+def test_it_trains(file, tmp_path):
+    done = train.smoke(experiment.load(file), model_dir=str(tmp_path / "run"))
+    assert done["status"] == "done" and done["step"] == 8
+    assert tf.io.gfile.exists(str(tmp_path / "run" / "experiment.py"))
+
+
+def test_a_name_and_a_function_are_checked():
+    for name in ("", "Tiny", None):
+        with pytest.raises(ValueError, match="expected a name in lower case"):
+            models.register_image_model(name, lambda image_size, classes: None)
+    with pytest.raises(ValueError, match="'resnet50' is a model of tfbigbatch"):
+        models.register_image_model("resnet50", lambda image_size, classes: None)
+    with pytest.raises(ValueError, match="takes no classes"):
+        models.register_image_model("mine", lambda image_size: None)
+    with pytest.raises(ValueError, match="takes no depth"):
+        models.register_image_model("mine", lambda image_size, classes: None, {"depth": 3})
+    models.register_image_model("mine", lambda image_size, classes: None)
+    with pytest.raises(ValueError, match="returned NoneType; expected a model of keras or tf_keras"):
+        image_models.build("mine", image_size=8, classes=2)
