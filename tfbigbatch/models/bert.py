@@ -8,6 +8,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.errors import InputError, nearest
+from tfbigbatch.models.rebuilt import RebuiltModel
 
 # From tokens to a vector of the text: BERT's pooler of the first token, or the mean of all tokens.
 POOLINGS = ("first", "mean")
@@ -121,7 +122,13 @@ def pretrainer(*, next_sentence: bool = True, **sizes: Any) -> tf_keras.Model:
     else:
         # No gradient reaches it.
         network.pooler_layer.trainable = False
-    return tf_keras.Model({**features, "masked_lm_positions": positions}, outputs, name="bert_pretrainer")
+    return RebuiltModel(
+        {**features, "masked_lm_positions": positions},
+        outputs,
+        builder="pretrainer",
+        arguments={"next_sentence": next_sentence, **sizes},
+        name="bert_pretrainer",
+    )
 
 
 def classifier(*, classes: int, pooling: str = "first", **sizes: Any) -> tf_keras.Model:
@@ -139,7 +146,13 @@ def classifier(*, classes: int, pooling: str = "first", **sizes: Any) -> tf_kera
       ValueError: the pooling is unknown, or a size is out of range.
     """
     features = inputs()
-    return tf_keras.Model(features, _pooled_head(features, classes, pooling, sizes), name="bert_classifier")
+    return RebuiltModel(
+        features,
+        _pooled_head(features, classes, pooling, sizes),
+        builder="classifier",
+        arguments={"classes": classes, "pooling": pooling, **sizes},
+        name="bert_classifier",
+    )
 
 
 def chooser(*, choices: int, pooling: str = "first", **sizes: Any) -> tf_keras.Model:
@@ -160,7 +173,13 @@ def chooser(*, choices: int, pooling: str = "first", **sizes: Any) -> tf_keras.M
     features = {name: tf_keras.Input((choices, None), dtype=tf.int32, name=name) for name in inputs()}
     side_by_side = {name: tf.reshape(value, [-1, tf.shape(value)[-1]]) for name, value in features.items()}
     scores = _pooled_head(side_by_side, 1, pooling, sizes)
-    return tf_keras.Model(features, tf.reshape(scores, [-1, choices]), name="bert_chooser")
+    return RebuiltModel(
+        features,
+        tf.reshape(scores, [-1, choices]),
+        builder="chooser",
+        arguments={"choices": choices, "pooling": pooling, **sizes},
+        name="bert_chooser",
+    )
 
 
 def span_finder(**sizes: Any) -> tf_keras.Model:
@@ -177,7 +196,13 @@ def span_finder(**sizes: Any) -> tf_keras.Model:
     dense = tf_keras.layers.Dense(2, kernel_initializer=_initializer(), name="span_head")
     start, end = tf.unstack(dense(encoder(**sizes)(features)["sequence_output"]), axis=-1)
     outputs = {"start_positions": start, "end_positions": end}
-    return tf_keras.Model(features, {name: _float32(name)(value) for name, value in outputs.items()}, name="bert_spans")
+    return RebuiltModel(
+        features,
+        {name: _float32(name)(value) for name, value in outputs.items()},
+        builder="span_finder",
+        arguments=sizes,
+        name="bert_spans",
+    )
 
 
 def _pooled_head(features: dict[str, tf.Tensor], units: int, pooling: str, sizes: dict[str, Any]) -> tf.Tensor:

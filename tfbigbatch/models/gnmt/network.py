@@ -10,10 +10,12 @@ import tf_keras
 from tfbigbatch.models.gnmt.attention import Memory
 from tfbigbatch.models.gnmt.decoder import Decoder
 from tfbigbatch.models.gnmt.encoder import Encoder
+from tfbigbatch.models.rebuilt import RebuiltModel
 from tfbigbatch.models.recurrent import check_sizes, uniform
 
 
-class GNMT(tf_keras.Model):
+@tf_keras.saving.register_keras_serializable(package="tfbigbatch")
+class GNMT(RebuiltModel):
     """The network that `gnmt` builds; `encode` and `step` run the same weights one token at a time.
 
     Attributes:
@@ -29,8 +31,9 @@ class GNMT(tf_keras.Model):
         encoder: Encoder,
         decoder: Decoder,
         classifier: tf_keras.layers.Layer,
+        arguments: dict[str, Any],
     ) -> None:
-        super().__init__(inputs, outputs, name="gnmt")
+        super().__init__(inputs, outputs, builder="gnmt", arguments=arguments, name="gnmt")
         self.embedding, self.encoder, self.decoder, self.classifier = embedding, encoder, decoder, classifier
 
     def encode(self, source_ids: tf.Tensor, source_lengths: tf.Tensor) -> Memory:
@@ -113,13 +116,24 @@ def gnmt(
         dropout=dropout,
         initial_scale=initial_scale,
     )
+    arguments = {
+        "vocabulary_size": vocabulary_size,
+        "hidden_units": hidden_units,
+        "encoder_layers": encoder_layers,
+        "decoder_layers": decoder_layers,
+        "embedding_units": embedding_units,
+        "dropout": dropout,
+        "initial_scale": initial_scale,
+        "source_length": source_length,
+        "target_length": target_length,
+    }
     fields: dict[str, Any] = {"dropout": dropout, "initial_scale": initial_scale}
     layers: dict[str, Any] = {
         **_ends(vocabulary_size, embedding_units, initial_scale),
         "encoder": Encoder(hidden_units, layers=encoder_layers, name="encoder", **fields),
         "decoder": Decoder(hidden_units, layers=decoder_layers, name="decoder", **fields),
     }
-    return _connected(_inputs(source_length, target_length), layers)
+    return _connected(_inputs(source_length, target_length), layers, arguments)
 
 
 def _inputs(source_length: int | None, target_length: int | None) -> dict[str, Any]:
@@ -145,10 +159,10 @@ def _ends(vocabulary_size: int, embedding_units: int, initial_scale: float) -> d
     }
 
 
-def _connected(inputs: dict[str, tf.Tensor], layers: dict[str, Any]) -> GNMT:
+def _connected(inputs: dict[str, tf.Tensor], layers: dict[str, Any], arguments: dict[str, Any]) -> GNMT:
     source, target = (layers["embedding"](inputs[name]) for name in ("source_ids", "target_ids"))
     encoded = layers["encoder"](source, inputs["source_lengths"])
     decoded = layers["decoder"](target, encoded, inputs["source_lengths"])
     # The product in the compute dtype, the softmax in float32.
     logits = tf_keras.layers.Activation("linear", dtype=tf.float32, name="logits")(layers["classifier"](decoded))
-    return GNMT(inputs, logits, **layers)
+    return GNMT(inputs, logits, arguments=arguments, **layers)
