@@ -25,11 +25,12 @@ ALLOWED = {
     "models": set(),
     "tasks": BELOW_TASKS,
     "runs": BELOW_TASKS | {"tasks", "experiment"},
+    "export": BELOW_TRAINING,
     "training": BELOW_TRAINING,
     "reports": BELOW_TRAINING | {"training"},
     "studies": BELOW_TRAINING | {"training", "reports"},
     "advice": BELOW_TRAINING | {"training", "reports"},
-    "cli": BELOW_TRAINING | {"training", "reports", "studies", "advice", "tpu", "train"},
+    "cli": BELOW_TRAINING | {"training", "reports", "studies", "advice", "tpu", "train", "export"},
 }
 # The commands are the top floor: only these entry points import them.
 ENTRIES = {"__main__.py", "train.py"}

@@ -50,6 +50,7 @@ COMMANDS = {
         "examine", "Measure loss, sharpness and gradient noise at the checkpoints of runs.", "[RUN_DIR...]"
     ),
     "advise": Command("advise", "Measure an experiment for two minutes: the batch worth using, and its recipe."),
+    "export": Command("export", "Write the trained network of a run for Keras 2, Keras 3 and serving.", "RUN_DIR"),
     "scale": Command("scale", "Show what a scaling rule makes of a recipe at other batch sizes."),
     "translate": Command("translate", "Translate a text with the network of a GNMT run."),
     "score": Command("score", "Score predictions by the rules of SQuAD, GLUE or RACE.", "squad|glue|race"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_HOMES = {"export_run": "run", "Exported": "run", "FORMATS": "formats", "to_keras3": "to_keras3"}
+_HOMES = {"Exported": "run", "FORMATS": "formats", "convert": "to_keras3", "export_run": "run"}
 
 __all__ = list(_HOMES)
 

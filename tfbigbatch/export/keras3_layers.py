@@ -29,6 +29,7 @@ _WITHOUT_EFFECT = {
     "query_shape",
     "key_shape",
     "value_shape",
+    "rng_type",
 }
 _OF_EVERY_LAYER = {"name", "dtype", "trainable"}
 
@@ -46,7 +47,13 @@ def standard_layer(layer: tf_keras.layers.Layer) -> tuple[Any, Call]:
             f"layer {layer.name!r} ({type(layer).__module__}.{name}) has no counterpart in Keras 3 that this package "
             "knows. Export the model as keras2 or saved_model, or build it of standard layers."
         )
-    twin = cls(**_arguments(layer, cls))
+    arguments = _arguments(layer, cls)
+    try:
+        twin = cls(**arguments)
+    except (TypeError, ValueError) as error:
+        raise NotConvertible(
+            f"layer {layer.name!r} ({name}): Keras 3 refuses its arguments: {str(error).strip().splitlines()[0][:200]}"
+        ) from None
     return twin, _call_of(layer, twin)
 
 
@@ -74,10 +81,10 @@ def _value(layer: tf_keras.layers.Layer, field: str, value: Any) -> Any:
         inner = layer.layer if field == "layer" else layer.backward_layer
         return standard_layer(inner)[0]
     if isinstance(value, dict) and "class_name" in value:
-        if value.get("registered_name") not in (None, value["class_name"]) and field.endswith("activation"):
+        if field.endswith("activation"):
             raise NotConvertible(
-                f"layer {layer.name!r} ({type(layer).__name__}): its {field} is a function of your own, "
-                f"{value['class_name']}; Keras 3 can be told its own only."
+                f"layer {layer.name!r} ({type(layer).__name__}): its {field} is a function of your own; Keras 3 can be "
+                "told its own by name only. Make it a layer of its own, of Keras operations."
             )
         return _object(field, value)
     if isinstance(value, np.ndarray):

@@ -14,7 +14,7 @@ from tfbigbatch import tasks
 from tfbigbatch.data.translation import manifest
 from tfbigbatch.data.translation.vocabulary import Vocabulary
 from tfbigbatch.errors import InputError
-from tfbigbatch.experiment import completed
+from tfbigbatch.experiment import completed, register_task_of
 from tfbigbatch.runs import checkpoint_files, network_file
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import checked_config, checked_status, read_json
@@ -84,7 +84,9 @@ def run_config(directory: str) -> dict[str, Any]:
         raise InputError(
             f"{directory} holds no run: it has no config.json. Expected the --model_dir of a run of tfbigbatch train."
         )
-    return completed(checked_config(content, path)["config"])
+    config = checked_config(content, path)["config"]
+    register_task_of(config, directory)
+    return completed(config)
 
 
 def restore(network: tf_keras.Model, path: str) -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+from typing import Any
 
 import tf_keras
 
+from tfbigbatch.models.keras3_network import Keras3Network
 from tfbigbatch.utils import files
 
 NAME = "network.json"
+# Holds the description of a network that is a model of Keras 3.
+_OF_KERAS_3 = "keras3"
 
 
 def content(network: tf_keras.Model) -> bytes | None:
@@ -20,7 +24,11 @@ def content(network: tf_keras.Model) -> bytes | None:
     """
     # A user's layers may raise anything. Without the file the network is built by its task.
     try:
-        return (json.dumps(tf_keras.saving.serialize_keras_object(network)) + "\n").encode()
+        if isinstance(network, Keras3Network):
+            described = {_OF_KERAS_3: _keras3().saving.serialize_keras_object(network.keras3_model)}
+        else:
+            described = tf_keras.saving.serialize_keras_object(network)
+        return (json.dumps(described) + "\n").encode()
     except Exception:
         return None
 
@@ -35,9 +43,10 @@ def load(directory: str) -> tf_keras.Model | str:
     if not os.path.exists(path):
         return f"{directory} has no {NAME}"
     described = files.read_json_dictionary(path)
-    _register_layers()
     # Keras and a user's layers may raise anything.
     try:
+        if _OF_KERAS_3 in described:
+            return Keras3Network(_keras3().saving.deserialize_keras_object(described[_OF_KERAS_3]))
         network = tf_keras.saving.deserialize_keras_object(described)
     except Exception as error:
         return f"{path} cannot be used: {(str(error).strip() or type(error).__name__).splitlines()[0]}"
@@ -46,6 +55,8 @@ def load(directory: str) -> tf_keras.Model | str:
     return network if network.built else f"the model in {path} has no weights before its first call"
 
 
-def _register_layers() -> None:
-    """Imports the package's layers, which register themselves with Keras."""
-    from tfbigbatch.models import image_models  # noqa: F401
+def _keras3() -> Any:
+    # Not at the top: a run of Keras 2 does without it.
+    import keras
+
+    return keras

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 Tensors = Any
 """A tensor, or a nest of tensors."""
+CLASSES = "classes.json"
+"""The file of a run directory with the names of the classes, by index; a task puts it among its `run_files`."""
 
 
 class Task:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.errors import InputError
 from tfbigbatch.models import image_models
-from tfbigbatch.tasks.base import Task
+from tfbigbatch.tasks.base import CLASSES, Task
 
 if TYPE_CHECKING:
     import tf_keras
@@ -83,6 +84,7 @@ class ImageClassification(Task):
             )
             self.train, self.validation = train, validation
             self.checks = (train.bad.check, validation.bad.check)
+            self.run_files = {CLASSES: (json.dumps(manifest.classes) + "\n").encode()}
         self.data_signature = f"{self._classes:,} classes"
 
     def network(self) -> tf_keras.Model:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -29,6 +30,32 @@ def atomic_write(path: str, write: Callable[[BinaryIO], object]) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(part, path)
+
+
+@contextlib.contextmanager
+def atomic_folder(path: str) -> Iterator[str]:
+    """A context that gives an empty folder to fill, which replaces the folder `path` where the context ends well.
+
+    Neither a reader nor a crash sees a folder that is half filled; between two renames it sees none.
+    """
+    path = os.path.abspath(path)
+    part, old = f"{path}.part", f"{path}.old"
+    with writing_errors(path):
+        # A crash between the two renames left the folder under its other name.
+        if os.path.exists(old) and not os.path.exists(path):
+            os.replace(old, path)
+        for left in (part, old):
+            shutil.rmtree(left, ignore_errors=True)
+        os.makedirs(part)
+    try:
+        with writing_errors(path):
+            yield part
+            if os.path.exists(path):
+                os.replace(path, old)
+            os.replace(part, path)
+            shutil.rmtree(old, ignore_errors=True)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,140 @@
+"""Models of Keras 2 converted to Keras 3: equal outputs, also after a file."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from tfbigbatch.export.to_keras3 import convert
+from tfbigbatch.models import alexnet, image_models, lenet, lstm, lstm_language_model
+from tfbigbatch.models.gnmt import network as gnmt
+
+_ALEXNET = {"image_size": 29, "classes": 3, "width": 12, "fc_units": 8, "stem": "5x5_stride2"}
+QUICK = {
+    "lenet": lambda: lenet.lenet(shape=(12, 12), classes=4, brightest=255, filters=3, fc_units=10),
+    "row_classifier": lambda: lstm.row_classifier(
+        shape=(8, 8), classes=4, brightest=16, hidden_units=3, projection_units=2, dropout=0.1
+    ),
+    "lstm_language_model": lambda: lstm_language_model.lstm_language_model(
+        vocabulary_size=9, window=4, hidden_units=3, embedding_units=2, layers=2, dropout=0.1
+    ),
+    "alexnet": lambda: alexnet.alexnet(**_ALEXNET),
+    "alexnet_bn": lambda: alexnet.alexnet(**_ALEXNET, norm="batch", cross_replica_norm=True, groups=1),
+    "resnet": lambda: image_models.build("resnet", image_size=16, classes=3, blocks=(1, 1), width=4),
+}
+SLOW = {
+    name: lambda name=name: image_models.build(name, image_size=32, classes=3, width=4)
+    for name in image_models.names()
+    if name.startswith("resnet") and name != "resnet"
+}
+
+
+def changed(network):
+    """The network with other values for all weights: gammas of 0 and means of 0 would hide an error."""
+    random = np.random.default_rng(0)
+    network.set_weights([np.abs(each + random.normal(0.05, 0.1, each.shape)) for each in network.get_weights()])
+    return network
+
+
+def inputs_of(network, examples=3):
+    random = np.random.default_rng(1)
+
+    def values(tensor):
+        shape = [examples, *(5 if size is None else size for size in tensor.shape[1:])]
+        if tensor.dtype.is_integer:
+            return random.integers(0, 256 if tensor.dtype == tf.uint8 else 2, shape).astype(tensor.dtype.as_numpy_dtype)
+        return random.normal(size=shape).astype("float32")
+
+    return tf.nest.map_structure(values, network.input)
+
+
+def assert_equal(network, converted):
+    inputs = inputs_of(network)
+    one, two = (tf.nest.flatten(model(inputs)) for model in (network, converted))
+    assert len(one) == len(two)
+    for ours, theirs in zip(one, two):
+        scale = np.abs(ours).max()
+        assert scale > 0.0
+        np.testing.assert_allclose(theirs, ours, rtol=1e-4, atol=1e-5 * scale)
+
+
+def check(network, path):
+    changed(network)
+    converted = convert(network)
+    converted.save(path)
+    loaded = keras.saving.load_model(path, compile=False)
+    assert loaded.count_params() == network.count_params() and loaded.name == network.name
+    assert_equal(network, loaded)
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_model_of_the_package(name, tmp_path):
+    check(QUICK[name](), tmp_path / "model.keras")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SLOW)
+def test_every_resnet(name, tmp_path):
+    check(SLOW[name](), tmp_path / "model.keras")
+
+
+def test_every_image_model_is_tested():
+    assert set(image_models.names()) <= {*QUICK, *SLOW}
+
+
+def own_model():
+    """A model as a user may write it: two inputs and outputs, a nested and a shared model, operations, masks."""
+    layers = tf_keras.layers
+    words, numbers = tf_keras.Input((5,), dtype="int32", name="words"), tf_keras.Input((3,), name="numbers")
+    tower = tf_keras.Sequential([layers.Dense(4, "gelu"), layers.LayerNormalization()], name="tower")
+    embedded = layers.Embedding(7, 4, mask_zero=True)(words)
+    read = layers.Bidirectional(layers.GRU(3))(embedded)
+    attended = layers.MultiHeadAttention(2, 3)(embedded, embedded)
+    pooled = layers.GlobalAveragePooling1D()(attended)
+    scaled = layers.Normalization(mean=[0.5, 1.0, 2.0], variance=[1.0, 4.0, 9.0])(numbers)
+    both = tower(layers.Dense(4)(scaled)) + tower(tf.nn.relu(pooled) * 2.0)
+    joined = layers.Concatenate()([read, both])
+    outputs = {"score": layers.Dense(1)(joined), "mean": tf.reduce_mean(joined, axis=-1, keepdims=True)}
+    return tf_keras.Model({"words": words, "numbers": numbers}, outputs, name="own")
+
+
+def test_a_functional_model_of_a_user(tmp_path):
+    network = changed(own_model())
+    convert(network).save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    inputs = inputs_of(network)
+    ours, theirs = network(inputs), loaded(inputs)
+    assert set(theirs) == {"score", "mean"}
+    for name in ours:
+        np.testing.assert_allclose(theirs[name], ours[name], rtol=1e-4, atol=1e-6)
+
+
+class Double(tf_keras.layers.Layer):
+    def call(self, inputs):
+        return 2 * inputs
+
+
+def test_what_keras_3_cannot_express_is_named():
+    pixels = tf_keras.Input((4,))
+
+    def refused(outputs, match):
+        with pytest.raises(ValueError, match=match):
+            convert(tf_keras.Model(pixels, outputs))
+
+    refused(Double(name="twice")(pixels), r"layer 'twice' \(.*Double\) has no counterpart in Keras 3")
+    refused(tf_keras.layers.Lambda(lambda x: x, name="same")(pixels), r"layer 'same' .*Lambda\) has no counterpart")
+    refused(tf.math.cumsum(pixels), "is the operation tf.math.cumsum, for which no operation of Keras 3 is known")
+    refused(tf_keras.layers.Dense(2, activation=lambda x: x, name="own")(pixels), "layer 'own' .*activation")
+    subclassed = type("Own", (tf_keras.Model,), {"call": lambda self, inputs: inputs})(name="mine")
+    with pytest.raises(ValueError, match=r"model 'mine' \(Own\) is not a functional model"):
+        convert(subclassed)
+    with pytest.raises(ValueError, match="model 'gnmt': Keras 3 has no counterpart of its layer 'encoder'"):
+        convert(gnmt.gnmt(vocabulary_size=9, hidden_units=2, encoder_layers=1, decoder_layers=1))
+
+
+def test_a_model_whose_outputs_differ_is_refused(monkeypatch):
+    network = changed(QUICK["lenet"]())
+    monkeypatch.setattr("tfbigbatch.export.to_keras3._copy_weights", lambda layer, twin: None)
+    with pytest.raises(ValueError, match="model 'lenet': output 0 of the converted model differs by"):
+        convert(network)

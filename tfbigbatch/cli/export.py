@@ -1,0 +1,59 @@
+"""Writes the trained network of a run as files that do without the trainer.
+
+    tfbigbatch export runs/legw                        # writes runs/legw/export
+    tfbigbatch export runs/legw --checkpoint=best --output=models/legw
+    tfbigbatch export runs/legw --format=keras3 --overwrite
+
+Writes a folder with keras2.keras, for tf_keras; keras3.keras, for Keras 3; saved_model, with a serving signature that
+takes JPEGs, texts or arrays; and export.json, which says what they hold. The folder appears only when it is complete.
+See docs/export.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from absl import flags
+
+from tfbigbatch import experiment
+from tfbigbatch.errors import InputError
+from tfbigbatch.export.formats import CHECKPOINTS, FORMATS, check_formats
+
+
+def define_flags() -> None:
+    flags.DEFINE_string("checkpoint", "newest", f"{' or '.join(CHECKPOINTS)}, by the target metric; or a step.")
+    flags.DEFINE_string("output", None, "Folder to write. Default: export, in the run directory.")
+    flags.DEFINE_list("format", [], f"One or more of {','.join(FORMATS)}. Default: all that can hold the network.")
+    flags.DEFINE_bool("overwrite", False, "Replace an earlier export.")
+    flags.DEFINE_string("data_dir", None, "Folder of the task's data, for runs of earlier versions.")
+    flags.DEFINE_multi_string("register", [], "Experiment file that registers a task of your own; may be repeated.")
+
+
+def main(folders: Sequence[str]) -> None:
+    options = flags.FLAGS
+    if len(folders) != 1:
+        raise InputError(f"expected one run directory, not {len(folders)}: tfbigbatch export RUN_DIR; see --help.")
+    formats = check_formats(options.format) if options.format else None
+    checkpoint = int(options.checkpoint) if options.checkpoint.isdecimal() else options.checkpoint
+    if isinstance(checkpoint, str) and checkpoint not in CHECKPOINTS:
+        raise InputError(f"--checkpoint={checkpoint}: expected {', '.join(CHECKPOINTS)}, or a step.")
+    for file in options.register:
+        experiment.execute(file)
+    # Imported late: TensorFlow takes seconds to import.
+    from tfbigbatch.export.run import export_run
+
+    exported = export_run(
+        folders[0],
+        options.output,
+        checkpoint=checkpoint,
+        formats=formats,
+        overwrite=options.overwrite,
+        data_dir=options.data_dir,
+    )
+    print(f"exported   the checkpoint of step {exported.step:,}")
+    for name, path in exported.files.items():
+        print(f"written    {path} ({name})")
+    if exported.signature:
+        print(f"signature  serving_default {exported.signature}")
+    for name, reason in exported.skipped.items():
+        print(f"skipped    {name}: {reason}")

@@ -1,0 +1,160 @@
+"""Exports the trained network of a run directory: a folder of files, written whole or not at all."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import tf_keras
+
+from tfbigbatch.errors import InputError
+from tfbigbatch.export import saved_model
+from tfbigbatch.export.formats import FORMATS, check_formats
+from tfbigbatch.export.keras3_layers import NotConvertible
+from tfbigbatch.export.to_keras3 import convert
+from tfbigbatch.runs.load import LoadedRun, load_run
+from tfbigbatch.runs.run_directory import versions
+from tfbigbatch.tasks.base import CLASSES
+from tfbigbatch.utils.files import atomic_folder, read_json, write_json
+
+ABOUT = "export.json"
+"""Says what an export holds; a folder with this file may be overwritten."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Exported:
+    """What an export wrote.
+
+    Attributes:
+      folder: that holds the files.
+      files: path of each format's file or folder.
+      skipped: why a format was not written, by format.
+      step: of the checkpoint.
+      signature: what the SavedModel takes and gives, in a sentence; "" without a SavedModel.
+    """
+
+    folder: str
+    files: dict[str, str]
+    skipped: dict[str, str]
+    step: int
+    signature: str = ""
+
+
+def export_run(
+    directory: str | os.PathLike[str],
+    output: str | os.PathLike[str] | None = None,
+    *,
+    checkpoint: str | int = "newest",
+    formats: Iterable[str] | None = None,
+    overwrite: bool = False,
+    data_dir: str | None = None,
+) -> Exported:
+    """Writes the trained network of a run as files that do without the trainer.
+
+    Args:
+      directory: the run directory.
+      output: folder to write; None for `export` in the run directory.
+      checkpoint, data_dir: see `runs.load.load_run`.
+      formats: names of `FORMATS`; None for all that the network can be written in.
+      overwrite: replace an earlier export in this folder.
+
+    Returns:
+      Exported.
+
+    Raises:
+      ValueError: the folder exists, the run cannot be loaded, or a format that was named cannot hold the network.
+    """
+    named = None if formats is None else check_formats(formats)
+    folder = os.path.join(directory, "export") if output is None else os.fspath(output)
+    _check_folder(folder, overwrite)
+    run = load_run(directory, checkpoint, data_dir=data_dir)
+    classes = class_names(run.directory)
+    skipped: dict[str, str] = {}
+    signature = ""
+    with atomic_folder(folder) as part:
+        for name in named or FORMATS:
+            try:
+                found = _WRITERS[name](run, os.path.join(part, FORMATS[name]), classes)
+            except NotConvertible as error:
+                if named is not None:
+                    raise
+                skipped[name] = str(error)
+            else:
+                signature = found or signature
+        written = [name for name in named or FORMATS if name not in skipped]
+        if not written:
+            raise InputError(f"{run.directory} cannot be exported: " + " ".join(skipped.values()))
+        write_json(os.path.join(part, ABOUT), _about(run, written, skipped, signature, classes))
+    files = {name: os.path.join(folder, FORMATS[name]) for name in written}
+    return Exported(folder, files, skipped, run.step, signature)
+
+
+def class_names(directory: str) -> list[str] | None:
+    """The names of the classes that a run directory keeps, by index; None where it keeps none."""
+    path = os.path.join(directory, CLASSES)
+    names = read_json(path) if os.path.exists(path) else None
+    return [str(name) for name in names] if isinstance(names, list) else None
+
+
+def _check_folder(folder: str, overwrite: bool) -> None:
+    if not os.path.exists(folder) or (os.path.isdir(folder) and not os.listdir(folder)):
+        return
+    if not os.path.isfile(os.path.join(folder, ABOUT)):
+        raise InputError(f"output {folder} exists and is not an export. Choose another folder.")
+    if not overwrite:
+        raise InputError(f"output {folder} holds an export. Choose another folder, or overwrite it (--overwrite).")
+
+
+def _write_keras2(run: LoadedRun, path: str, classes: Any) -> None:
+    held = keras3_model_in(run.network)
+    if held is not None:
+        raise NotConvertible(
+            f"model {held.name!r} is a model of Keras 3, which Keras 2 cannot load. Export it as keras3 or saved_model."
+        )
+    try:
+        run.network.save(path, save_format="keras")
+        saved = tf_keras.models.load_model(path, compile=False)
+    # Layers of a user may raise anything.
+    except Exception as error:
+        raise NotConvertible(
+            f"model {run.network.name!r} cannot be saved and loaded by Keras 2: {str(error).strip().splitlines()[0]} "
+            "A layer of your own needs get_config() and @tf_keras.saving.register_keras_serializable()."
+        ) from None
+    if not all(map(np.array_equal, run.network.get_weights(), saved.get_weights())):
+        raise NotConvertible(f"model {run.network.name!r}: the file of Keras 2 has other weights than the model.")
+
+
+def _write_keras3(run: LoadedRun, path: str, classes: Any) -> None:
+    held = keras3_model_in(run.network)
+    (convert(run.network) if held is None else held).save(path)
+
+
+def _write_saved_model(run: LoadedRun, path: str, classes: list[str] | None) -> str:
+    return saved_model.write(run, path, classes)
+
+
+_WRITERS = {"keras2": _write_keras2, "keras3": _write_keras3, "saved_model": _write_saved_model}
+
+
+def keras3_model_in(network: tf_keras.Model) -> Any:
+    """The model of Keras 3 that a task's network is a wrapper of; None for a network of Keras 2."""
+    return getattr(network, "keras3_model", None)
+
+
+def _about(
+    run: LoadedRun, written: list[str], skipped: dict[str, str], signature: str, classes: list[str] | None
+) -> dict[str, Any]:
+    return {
+        "run": os.path.abspath(run.directory),
+        "task": run.config.task,
+        "step": run.step,
+        "metrics": run.metrics,
+        "files": {name: FORMATS[name] for name in written},
+        "skipped": skipped,
+        "signature": signature,
+        "classes": classes,
+        "versions": versions(),
+    }
