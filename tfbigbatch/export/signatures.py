@@ -120,8 +120,8 @@ def _input_specs(network: Any) -> dict[str, tf.TensorSpec]:
     inputs = getattr(network, "input", None)
     if inputs is None:
         raise NotConvertible(
-            f"model {network.name!r} ({type(network).__name__}) is not a functional model: the shapes of its inputs are "
-            "not known. Build it with Model(inputs, outputs)."
+            f"model {network.name!r} ({type(network).__name__}) is not a functional model: the shapes of its inputs "
+            "are not known. Build it with Model(inputs, outputs)."
         )
     names = _names(inputs, network.input_names)
     return {name: tf.TensorSpec(x.shape, x.dtype, name) for name, x in zip(names, tf.nest.flatten(inputs))}
