@@ -28,7 +28,7 @@ def define_flags() -> None:
 def main(arguments: Sequence[str]) -> None:
     options = flags.FLAGS
     config = experiment.load(options.config)
-    dataset_size = options.dataset_size or tasks.get(config.task).training_examples
+    dataset_size = options.dataset_size or tasks.get(config.task).count_examples(config.data.to_dict(), None)
     if not dataset_size or dataset_size < 1:
         raise InputError(
             f"the size of the data of {config.task} is not known in advance: give --dataset_size, examples in an epoch."

@@ -57,12 +57,15 @@ class Keras3Network(tf_keras.Model):
 
     @property
     def output(self) -> Any:
-        """The outputs of a functional model, in its structure.
+        """The outputs of a functional or sequential model, in its structure.
 
         Raises:
           AttributeError: the model is subclassed.
         """
-        return self.keras3_model.output
+        import keras
+
+        model = self.keras3_model
+        return model.outputs[0] if isinstance(model, keras.Sequential) else model.output
 
     def get_config(self) -> dict[str, Any]:
         raise NotImplementedError("a Keras 3 model is described by Keras 3: see `keras3_model`.")

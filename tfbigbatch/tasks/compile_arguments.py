@@ -70,14 +70,20 @@ def metrics_of(given: Any, *, is_default: bool) -> Any:
     return _listed(given)
 
 
-def names_of(given: Any) -> list[str]:
-    """The names that metrics have in a run with one output; needs no TensorFlow objects.
+def check_target(target: str, metrics: Any, owner: str) -> None:
+    """Checks that the metrics of a network with one output have the target.
 
     Args:
-      given: one metric, or a list of them.
+      target: name of a metric.
+      metrics: as `metrics_of` gives them.
+      owner: name of the task.
+
+    Raises:
+      ValueError: none has this name.
     """
-    listed = given if isinstance(given, (list, tuple)) else [given]
-    return [each if isinstance(each, str) else getattr(each, "name", None) or each.__name__ for each in listed]
+    names = [each if isinstance(each, str) else each.name for each in metrics] if isinstance(metrics, list) else []
+    if names and target not in names:
+        raise InputError(f"task {owner}: target={target!r}, and its metrics are named {', '.join(names)}.")
 
 
 def _listed(given: Any) -> list[Any]:
@@ -104,7 +110,9 @@ def _metric(given: Any) -> Any:
 
 def _again(metric: Any, cls: type[tf_keras.metrics.Metric]) -> tf_keras.metrics.Metric:
     """The metric as a new object: a run creates its variables in the strategy's scope."""
-    if "sample_weight" not in inspect.signature(metric.update_state).parameters:
+    # Of the class: Keras replaces an object's method by one that takes anything.
+    takes = inspect.signature(type(metric).update_state).parameters
+    if "sample_weight" not in takes and not any(each.kind is each.VAR_KEYWORD for each in takes.values()):
         raise InputError(
             f"metric {metric.name!r}: its update_state takes no sample_weight; expected (labels, outputs, "
             "sample_weight): the weight excludes the padding of an evaluation's last batch."
@@ -168,19 +176,8 @@ class _OwnLoss(tf_keras.losses.Loss):
         super().__init__(name=getattr(function, "__name__", "loss"))
         self._function = function
 
-    def __call__(self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None) -> tf.Tensor:
-        if sample_weight is not None and self._function_rank(y_true, y_pred) == 0:
-            raise InputError(
-                f"loss {self.name!r} returns one number for a batch, and the examples have weights; expected a value "
-                "for each example, [batch]."
-            )
-        return super().__call__(y_true, y_pred, sample_weight)
-
     def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
         return self._function(*_same_rank(y_true, y_pred))
-
-    def _function_rank(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> int | None:
-        return tf.convert_to_tensor(self.call(y_true, y_pred)).shape.rank
 
 
 class _OwnMetric(tf_keras.metrics.Mean):
@@ -190,14 +187,44 @@ class _OwnMetric(tf_keras.metrics.Mean):
         super().__init__(name=getattr(function, "__name__", "metric"))
         self._function = function
 
+    def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
+        """A value for each example."""
+        return self._function(*_same_rank(y_true, y_pred))
+
     def update_state(self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None) -> Any:
-        values = tf.convert_to_tensor(self._function(*_same_rank(y_true, y_pred)))
-        if values.shape.rank == 0:
+        return super().update_state(self.call(y_true, y_pred), sample_weight)
+
+
+def check(compiled: Any, labels: Any, outputs: Any, *, weighted: bool = True) -> None:
+    """Calls the functions of a user on one example of zeros; those of a network with several outputs are not.
+
+    Args:
+      compiled: list of losses or metrics, as `loss_of` and `metrics_of` give them.
+      labels: nest of tf.TensorSpec of one example.
+      outputs: of the network, for one example.
+      weighted: whether there are weights, which one number for a batch cannot have.
+
+    Raises:
+      ValueError: a function fails, or returns one number for a batch where there are weights.
+    """
+    if outputs is None or tf.nest.is_nested(outputs) or tf.nest.is_nested(labels) or not isinstance(compiled, list):
+        return
+    for each in compiled:
+        if not isinstance(each, (_OwnLoss, _OwnMetric)):
+            continue
+        what = f"{'loss' if isinstance(each, _OwnLoss) else 'metric'} {each.name!r}"
+        try:
+            values = tf.convert_to_tensor(each.call(tf.zeros([1, *labels.shape], labels.dtype), outputs))
+        except Exception as error:
             raise InputError(
-                f"metric {self.name!r} returns one number for a batch; expected a value for each example, [batch]: "
-                "the padding of an evaluation's last batch has to be left out."
+                f"{what} fails for labels {labels.dtype.name} {[None, *labels.shape]} and outputs of shape "
+                f"{[None, *outputs.shape[1:]]}: {type(error).__name__}: {str(error).splitlines()[0]}"
+            ) from None
+        if values.shape.rank == 0 and weighted:
+            raise InputError(
+                f"{what} returns one number for a batch; expected a value for each example, [batch]: weights, and the "
+                "mask of an evaluation's padding, apply to each."
             )
-        return super().update_state(values, sample_weight)
 
 
 def _same_rank(y_true: tf.Tensor, y_pred: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -12,8 +12,10 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.models import keras3_network
 
 
-def built(function: Callable[..., Any], arguments: Mapping[str, Any], features: Any, name: str) -> tf_keras.Model:
-    """The built network of a model function. Call it in the strategy's scope.
+def built(
+    function: Callable[..., Any], arguments: Mapping[str, Any], features: Any, name: str
+) -> tuple[tf_keras.Model, Any]:
+    """The built network of a model function, and its outputs for one example. Call it in the strategy's scope.
 
     Args:
       function: returns a model of Keras 2 or 3.
@@ -32,7 +34,7 @@ def built(function: Callable[..., Any], arguments: Mapping[str, Any], features: 
     example = tf.nest.map_structure(lambda spec: tf.zeros([1, *spec.shape], spec.dtype), features)
     # A first call builds a model without Input, and any other model tells whether it takes the data.
     try:
-        model(example, training=False)
+        outputs = model(example, training=False)
     except Exception as error:
         shapes = tf.nest.map_structure(lambda spec: f"{spec.dtype.name} {[None, *spec.shape]}", features)
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -41,4 +43,4 @@ def built(function: Callable[..., Any], arguments: Mapping[str, Any], features: 
         ) from None
     if not model.trainable_variables:
         raise InputError(f"{here} returned a model without trainable weights.")
-    return keras3_network.of_keras2(model, here)
+    return keras3_network.of_keras2(model, here), outputs

@@ -61,7 +61,8 @@ class ReadyMade(Task):
             found = {name: splits.first_examples(split) for name, split in found.items()}
         for name, split in found.items():
             setattr(self, name, split)
-        self._features = splits.features_of(self.train)
+        self._features, self._labels, *weights = splits.example_of(self.train)
+        self._is_weighted = bool(weights)
         facts = {"input_shape": splits.shape_of(self._features), "classes": splits.classes_of(self.train)}
         wanted = inspect.signature(given.network).parameters
         self._arguments = {**model, **{name: value for name, value in facts.items() if name in wanted}}
@@ -72,25 +73,33 @@ class ReadyMade(Task):
             )
         self.data_signature = f"{facts['input_shape']}, {facts['classes'] or 'no'} classes"
         self._network: tf_keras.Model | None = None
+        self._outputs: Any = None
 
     def network(self) -> tf_keras.Model:
         """The Keras model, from the features to the outputs; a Keras 3 model as a `Keras3Network`."""
         from tfbigbatch.tasks.networks import built
 
-        self._network = built(self.definition.network, self._arguments, self._features, self.definition.name)
+        given = self.definition
+        self._network, self._outputs = built(given.network, self._arguments, self._features, given.name)
         return self._network
 
     def loss(self) -> Any:
         """The loss as the user gave it; by default that of a classifier, from class numbers and logits."""
         from tfbigbatch.tasks import compile_arguments
 
-        return compile_arguments.loss_of(self.definition.loss, self._network)
+        found = compile_arguments.loss_of(self.definition.loss, self._network)
+        compile_arguments.check([found], self._labels, self._outputs, weighted=self._is_weighted)
+        return found
 
     def metrics(self) -> Any:
         """The metrics as the user gave them; for the default loss, by default those of a classifier."""
         from tfbigbatch.tasks import compile_arguments
 
-        return compile_arguments.metrics_of(self.definition.metrics, is_default=self.definition.loss is None)
+        found = compile_arguments.metrics_of(self.definition.metrics, is_default=self.definition.loss is None)
+        compile_arguments.check(found, self._labels, self._outputs)
+        if not isinstance(self._outputs, (dict, list, tuple)):
+            compile_arguments.check_target(self.target, found, self.definition.name)
+        return found
 
     @classmethod
     def count_examples(cls, data: Mapping[str, Any], data_dir: str | None) -> int | None:

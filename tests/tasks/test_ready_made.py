@@ -1,0 +1,229 @@
+"""tasks.define: what it takes, what it refuses, and what a network, loss and metrics of each kind become."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from tfbigbatch import experiment, tasks
+from tfbigbatch.models.keras3_network import Keras3Network
+from tfbigbatch.tasks import compile_arguments
+from tfbigbatch.training.train_step import TrainingModel
+
+FEATURES, TARGETS = np.arange(60.0).reshape(20, 3), np.arange(20.0)
+LABELS = np.arange(20) % 4
+
+
+def linear(width=2):
+    return tf_keras.Sequential([tf_keras.layers.Dense(width), tf_keras.layers.Dense(1)])
+
+
+def classifier(input_shape, classes):
+    return keras.Sequential([keras.Input(input_shape), keras.layers.Dense(classes)])
+
+
+def made(use_fake_data=False, data_dir=None, **options):
+    """The task of a definition, at its defaults."""
+    tasks.define("mine", **{"network": linear, "data": (FEATURES, TARGETS), "loss": "mse", **options})
+    config = experiment.new("mine")
+    return tasks.get("mine")(
+        model=config.model.to_dict(), data=config.data.to_dict(), data_dir=data_dir, use_fake_data=use_fake_data
+    )
+
+
+def compiled(task):
+    """The trainer's model of a task."""
+    model = TrainingModel(task.network())
+    model.compile("sgd", task.loss(), weighted_metrics=task.metrics())
+    return model
+
+
+def evaluated(task, split="validation", batch_size=8):
+    batches = task.held_out(split).evaluation_batches(tf.distribute.InputContext(), batch_size=batch_size)
+    return compiled(task).evaluate(batches, verbose=0, return_dict=True)
+
+
+def test_arguments_with_defaults_are_fields_and_the_loss_is_the_first_metric():
+    def data(data_dir=None, noise=0.5):
+        return {"train": (FEATURES, TARGETS + noise), "validation": (FEATURES, TARGETS)}
+
+    task = made(data=data)
+    config = experiment.new("mine")
+    assert config.model.to_dict() == {"width": 2} and config.data.to_dict() == {"noise": 0.5}
+    assert type(task).target == "mse" and not type(task).higher_is_better
+    assert len(task.train) == 20 and task.network().layers[0].kernel.shape == (3, 2)
+    assert type(task).count_examples({"noise": 0.0}, None) == 20
+
+
+def test_a_validation_split_is_cut_from_the_training_examples():
+    task = made(validation_fraction=0.3)
+    assert (len(task.train), len(task.validation)) == (14, 6)
+    assert task.train.contents == "14 examples; 6 more, chosen at random, are held out as validation"
+
+
+def test_a_padded_evaluation_counts_each_example_once_with_its_weight():
+    weights = np.where(np.arange(20) % 2, 1.0, 3.0)
+
+    def absolute(labels, outputs):
+        return tf.abs(labels - outputs)[:, 0]
+
+    def network():
+        return tf_keras.Sequential([tf_keras.layers.Dense(1, kernel_initializer="zeros")])
+
+    splits = {"train": (FEATURES, TARGETS), "validation": (FEATURES, TARGETS, weights)}
+    metrics = ["mae", absolute, tf_keras.metrics.RootMeanSquaredError(), keras.metrics.MeanSquaredError(name="k3")]
+    found = evaluated(made(network=network, data=splits, metrics=metrics))
+    mean = np.average(TARGETS, weights=weights)
+    assert found["mae"] == pytest.approx(mean) and found["absolute"] == pytest.approx(mean)
+    square = np.average(TARGETS**2, weights=weights)
+    assert found["k3"] == pytest.approx(square) and found["root_mean_squared_error"] == pytest.approx(square**0.5)
+
+
+def test_a_classifier_by_default_and_by_keras_3():
+    task = made(network=classifier, data=(FEATURES, LABELS), loss=None)
+    network = task.network()
+    assert isinstance(network, Keras3Network) and network.output.shape == (None, 4)
+    assert type(task).target == "accuracy" and type(task).higher_is_better
+    assert set(evaluated(task)) >= {"cross_entropy", "accuracy"}
+
+    def ends_in_softmax(classes):
+        return keras.Sequential([keras.Input((3,)), keras.layers.Dense(classes, "softmax")])
+
+    with pytest.raises(ValueError, match="ends in softmax, and the default loss .* takes logits"):
+        compiled(made(network=ends_in_softmax, data=(FEATURES, LABELS), loss=None))
+
+
+def test_several_labels_and_several_outputs():
+    def network():
+        inputs = {"a": tf_keras.Input(3, name="a"), "words": tf_keras.Input((), dtype=tf.string, name="words")}
+        hashed = tf_keras.layers.Hashing(5, output_mode="one_hot")(inputs["words"][:, tf.newaxis])
+        x = tf_keras.layers.concatenate([inputs["a"], hashed])
+        outputs = {"tags": tf_keras.layers.Dense(4, "sigmoid", name="tags")(x), "size": tf_keras.layers.Dense(1)(x)}
+        return tf_keras.Model(inputs, outputs)
+
+    words = np.array(["one", "two"] * 10)
+    labels = {"tags": np.eye(4)[LABELS], "size": TARGETS}
+    task = made(
+        network=network,
+        data=({"a": FEATURES, "words": words}, labels),
+        loss={"tags": "binary_crossentropy", "size": "mse"},
+        metrics={"tags": ["binary_accuracy", tf_keras.metrics.AUC(multi_label=True)], "size": ["mae"]},
+        target="tags_binary_accuracy",
+    )
+    batches = task.train.training_batches(tf.distribute.InputContext(), batch_size=6, seed=0, first_step=0, last_step=2)
+    model = compiled(task)
+    assert np.isfinite(model.fit(batches, verbose=0).history["loss"][0])
+    assert "tags_binary_accuracy" in evaluated(task)
+
+
+def test_losses_of_each_kind_are_the_same():
+    labels, outputs = tf.constant([1.0, 2.0, 4.0]), tf.constant([[1.5], [2.0], [2.0]])
+    kinds = [
+        "mse",
+        tf_keras.losses.MeanSquaredError(),
+        keras.losses.MeanSquaredError(),
+        lambda labels, outputs: tf.reduce_mean(tf.square(labels - outputs), -1),
+        lambda labels, outputs: tf.reduce_mean(tf.square(labels - outputs)),
+        lambda: keras.losses.MeanSquaredError(),
+    ]
+    for given in kinds:
+        model = tf_keras.Sequential([tf_keras.Input(1)])
+        model.compile(loss=compile_arguments.loss_of(given, model))
+        assert float(model.compiled_loss(labels, outputs)) == pytest.approx(4.25 / 3)
+
+
+def test_metrics_and_losses_that_cannot_be_weighted_are_refused():
+    def of_batch(labels, outputs):
+        return tf.reduce_mean(tf.abs(labels - outputs))
+
+    with pytest.raises(ValueError, match="metric 'of_batch' returns one number for a batch"):
+        evaluated(made(metrics=[of_batch], higher_is_better=False))
+    with pytest.raises(ValueError, match="loss 'of_batch' returns one number for a batch"):
+        compiled(made(loss=of_batch, metrics=["mae"], data=(FEATURES, TARGETS, TARGETS)))
+    with pytest.raises(ValueError, match=r"loss 'fails' fails for labels float32 \[None\] and outputs of shape"):
+
+        def fails(labels, outputs):
+            return labels["a"]
+
+        compiled(made(loss=fails, metrics=["mae"]))
+    with pytest.raises(ValueError, match="task mine: target='rmse', and its metrics are named mae, mse"):
+        compiled(made(metrics=["mae", "mse"], target="rmse"))
+    for given in ("nosuch", 3, keras.metrics.MeanSquaredError):
+        with pytest.raises(ValueError, match="is no name of Keras|expected a name"):
+            compile_arguments.loss_of(given if given != keras.metrics.MeanSquaredError else 4.0, None)
+    with pytest.raises(ValueError, match="takes no sample_weight"):
+
+        class Unweighted(tf_keras.metrics.Mean):
+            def update_state(self, y_true, y_pred):
+                pass
+
+        compile_arguments.metrics_of([Unweighted()], is_default=False)
+
+
+def test_a_smoke_run_takes_the_first_examples_or_those_of_a_function():
+    task = made(use_fake_data=True)
+    assert len(task.train) == 64 and task.train.contents == "64 examples"
+    task = made(
+        use_fake_data=True,
+        data=lambda data_dir: None,
+        fake_data=lambda: {"train": (FEATURES, TARGETS), "validation": (FEATURES, TARGETS)},
+    )
+    assert len(task.train) == 20
+    made(smoke={"width": 1})
+    assert tasks.get("mine").smoke_model({}) == {"width": 1}
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"network": lambda width: None}, "network has an argument 'width' without a default"),
+        ({"network": lambda name="a": None}, "an argument 'name', which chooses among models"),
+        ({"network": lambda layer=tf_keras.layers.Dense: None}, "the default of network's argument 'layer'"),
+        ({"network": "resnet"}, "network='resnet'; expected a function"),
+        ({"data": lambda folder: None}, "data has an argument 'folder' without a default"),
+        ({"loss": linear}, "give metrics, and target="),
+        ({"metrics": ["mine"]}, "whether a larger mine is better is unknown"),
+        ({"validation_fraction": 1.5}, "validation_fraction=1.5; expected a fraction"),
+        ({"smoke": {"depth": 1}}, "smoke has depth; expected arguments of network"),
+    ],
+)
+def test_a_definition_that_cannot_be_used_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        made(**options)
+    assert "mine" not in tasks.names()
+
+
+@pytest.mark.parametrize(
+    "data, message",
+    [
+        ({"validation": (FEATURES, TARGETS)}, "its data is splits validation; expected {'train'"),
+        ((FEATURES, TARGETS[:-1]), "arrays of different lengths: 20 features, 19 labels"),
+        ((FEATURES,), "1 parts; expected"),
+        (([[1.0], [1.0, 2.0]], [1, 2]), "features is list that is no array .* Pad sequences"),
+        ((np.where(FEATURES == 4, np.nan, FEATURES), TARGETS), "1 values that are NaN or infinite, .* example 1;"),
+        ({"train": FEATURES}, "train is ndarray; expected"),
+        ({"train": tf.data.Dataset.from_tensors((FEATURES, TARGETS)).repeat()}, "has no end"),
+        ({"train": tf.data.Dataset.range(3)}, "expected elements"),
+        ({"train": tf.data.Dataset.from_tensor_slices((FEATURES, TARGETS)).batch(3)}, "leave .batch.. out"),
+        ({"train": tf.data.Dataset.from_tensor_slices((FEATURES, TARGETS))}, "no 'validation', and of TfDataExamples"),
+        ({"train": [3.0, (1.0, 2.0)]}, "example 0 is float; expected .features, labels."),
+        ({"train": [([1.0, 2.0], 1), ([1.0], "a")]}, None),
+    ],
+)
+def test_data_that_cannot_be_used_is_refused(data, message):
+    if message is not None:
+        with pytest.raises(ValueError, match=message):
+            made(data=data)
+    else:
+        # Read when the batch is.
+        with pytest.raises(Exception, match=r"example 1 has float32 \[1\], and example 0 float32 \[2\]; expected"):
+            evaluated(made(data={**data, "validation": data["train"]}))
+
+
+def test_a_network_that_does_not_take_the_data_is_refused():
+    task = made(network=lambda: tf_keras.Sequential([tf_keras.Input(5), tf_keras.layers.Dense(1)]))
+    with pytest.raises(ValueError, match=r"does not take the data's features, float32 \[None, 3\]"):
+        task.network()
+    with pytest.raises(ValueError, match="returned int; expected a model of keras or tf_keras"):
+        made(network=lambda: 3).network()
