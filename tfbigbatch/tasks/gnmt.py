@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     import tensorflow as tf
     import tf_keras
 
+    from tfbigbatch.data.dataset import Dataset
+
+
+_FLAGS = {"validation": "valid_source", "test": "test_source"}
+
 
 class Gnmt(Task):
     """Translation of sentences.
@@ -101,11 +106,11 @@ class Gnmt(Task):
             self._max_decoded = min(self._max_decoded, 20)
         else:
             manifest = translation_manifest.load(data_dir)
-        missing = [name for name in self.evaluates_on if name not in manifest.splits]
-        if missing:
+        self._held_out = [name for name in self.evaluates_on if name in manifest.splits]
+        if not self._held_out:
             raise InputError(
-                f"--data_dir={data_dir} has no {missing[0]} set. Prepare it with --valid_source_files, "
-                "--test_source_files and their targets."
+                f"--data_dir={data_dir} has neither a validation nor a test set. Prepare it with --valid_source_files "
+                "or --test_source_files, and their targets."
             )
         self._manifest = manifest
         self.vocabulary: Vocabulary = manifest.vocabulary
@@ -116,11 +121,19 @@ class Gnmt(Task):
         self.train = TranslationRecords(manifest.splits["train"], manifest, **options)
         # In the corpus' order short and long sentences come together: one shape holds them all.
         options["most_shapes"] = 1
-        self.validation, self.test = (
-            TranslationRecords(manifest.splits[name], manifest, **options) for name in self.evaluates_on
-        )
+        held_out = {name: TranslationRecords(manifest.splits[name], manifest, **options) for name in self._held_out}
+        for name, records in held_out.items():
+            setattr(self, name, records)
         self.batch_slices = self.train.batch_slices
-        self.checks = tuple(split.bad.check for split in (self.train, self.validation, self.test))
+        self.checks = tuple(split.bad.check for split in (self.train, *held_out.values()))
+
+    def held_out(self, split: str) -> Dataset:
+        if split in self.evaluates_on and split not in self._held_out:
+            raise InputError(
+                f"evaluate_on={split!r}: the data has no {split} set. Evaluate on what it has, "
+                f"--config.evaluate_on={self._held_out[0]}, or prepare it with --{_FLAGS[split]}_files."
+            )
+        return super().held_out(split)
 
     def network(self) -> tf_keras.Model:
         """The Keras model, from the pieces of sources and targets to logits."""
@@ -170,7 +183,7 @@ class Gnmt(Task):
           held_out: the split that was evaluated.
           outputs: what `predictions` gave, int32 [sentences, max_decoded].
         """
-        split = next(name for name in self.evaluates_on if self.held_out(name) is held_out)
+        split = next(name for name in self._held_out if self.held_out(name) is held_out)
         _, references = self._manifest.texts(split)
         found = bleu(self.texts(outputs), references, **self._bleu)
         return {"bleu": found["score"]}

@@ -89,4 +89,6 @@ def main(arguments: Sequence[str]) -> None:
             print(
                 f"  {'':10s}  {counts['not_reversible']:,} sentences are not given back as they are by the vocabulary"
             )
+    if set(splits) == {"train"}:
+        print("  held out    none: training needs --valid_source_files or --test_source_files, and their targets")
     print(f"  vocabulary  {content['vocabulary_size']:,} pieces")
