@@ -16,11 +16,17 @@ def make(keras_version, name, **arguments):
     return getattr(OPTIMIZERS[keras_version], name)(**arguments)
 
 
-def variables(keras_version, values):
+def variables(keras_version, values, constraint=None):
     """Variables of one Keras: dictionary of name to value, in its order."""
     if keras_version == "tf_keras":
-        return [tf.Variable(np.asarray(value), name=name, dtype="float32") for name, value in values.items()]
-    return [KERAS[keras_version].Variable(np.asarray(value, "float32"), name=name) for name, value in values.items()]
+        return [
+            tf.Variable(np.asarray(value), name=name, dtype="float32", constraint=constraint)
+            for name, value in values.items()
+        ]
+    made = [KERAS[keras_version].Variable(np.asarray(value, "float32"), name=name) for name, value in values.items()]
+    for variable in made:
+        variable.constraint = constraint
+    return made
 
 
 def tensor_variables(optimizer):

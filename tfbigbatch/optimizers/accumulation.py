@@ -47,7 +47,8 @@ def accumulate_gradients(
       ValueError: `variables` is empty, or the batch does not divide into equal parts.
 
     Returns:
-      Dense float32 gradients (the variable's dtype where that is wider).
+      Dense float32 gradients (the variable's dtype where that is wider). For variables that Keras 3 overwrites with
+      their gradients (float8's scales): the largest of the micro-batches', as Keras' own accumulation.
     """
     if not variables:
         raise ValueError(
@@ -63,13 +64,15 @@ def accumulate_gradients(
     def body(index: tf.Tensor, sums: list[tf.Tensor]) -> tuple[tf.Tensor, list[tf.Tensor]]:
         gradients = gradients_of(tf.nest.map_structure(lambda tensor: tensor[index], micro_batches))
         sums = [
-            total if gradient is None else total + tf.cast(tf.convert_to_tensor(gradient), total.dtype)
-            for total, gradient in zip(sums, gradients)
+            total if gradient is None else add(total, tf.cast(tf.convert_to_tensor(gradient), total.dtype))
+            for add, total, gradient in zip(adds, sums, gradients)
         ]
         return index + 1, sums
 
+    overwritten = [getattr(variable, "overwrite_with_gradient", False) for variable in variables]
+    adds = [tf.maximum if each else tf.add for each in overwritten]
     zeros = [tf.zeros(variable.shape, wide(variable.dtype)) for variable in variables]
     _, sums = tf.while_loop(
         lambda index, sums: index < accumulation_steps, body, (tf.constant(0), zeros), parallel_iterations=1
     )
-    return [total / accumulation_steps for total in sums]
+    return [total if largest else total / accumulation_steps for largest, total in zip(overwritten, sums)]

@@ -91,7 +91,7 @@ class LayerwiseOptimizer(SavedByName, tf_keras.optimizers.Optimizer):
         paths = [variable.name.split(":")[0] for variable in var_list]
         self.named_state.add_layers(paths, self.updater.build(var_list, paths))
         if self.use_ema:
-            self.named_state.add_averages(paths, self._model_variables_moving_average)
+            self.named_state.add_others("average", paths, self._model_variables_moving_average)
         self._built = True
 
     def new_state(self, variable: tf.Variable, name: str) -> tf.Variable:

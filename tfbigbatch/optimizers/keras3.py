@@ -78,6 +78,7 @@ class LayerwiseOptimizer(SavedByName, keras.optimizers.Optimizer):
         if accumulation_steps > 1:
             counter = self.add_variable((), dtype="int64", aggregation="only_first_replica", name="micro_steps")
             micro_steps = named["micro_steps"] = _tensor_variable(counter)
+        self._micro_steps: Any = micro_steps
         self.updater = LayerwiseUpdater(rule, layer_options, self, micro_steps)
         self.named_state = NamedState(label, iterations=_tensor_variable(self._iterations), **named)
 
@@ -89,12 +90,18 @@ class LayerwiseOptimizer(SavedByName, keras.optimizers.Optimizer):
         if self.built:
             return
         super().build(variables)
-        paths = [getattr(variable, "path", variable.name.split(":")[0]) for variable in variables]
-        variables = [_tensor_variable(variable) for variable in variables]
-        self.named_state.add_layers(paths, self.updater.build(variables, paths))
+        overwritten = [variable for variable in variables if self._overwrite_variable_with_gradient(variable)]
+        trained = [variable for variable in variables if not self._overwrite_variable_with_gradient(variable)]
+        paths = [getattr(variable, "path", variable.name.split(":")[0]) for variable in trained]
+        trained = [_tensor_variable(variable) for variable in trained]
+        self.named_state.add_layers(paths, self.updater.build(trained, paths))
         if self.use_ema:
-            averages = [_tensor_variable(average) for average in self._model_variables_moving_average]
-            self.named_state.add_averages(paths, averages)
+            averages = [_tensor_variable(each) for each in self._model_variables_moving_average if each is not None]
+            self.named_state.add_others("average", paths, averages)
+        if self.accumulation_steps > 1:
+            largest = [self.new_state(_tensor_variable(variable), "largest") for variable in overwritten]
+            self.named_state.add_others("largest", [variable.path for variable in overwritten], largest)
+            self._largest = dict(zip(map(self._var_key, overwritten), largest))
 
     def new_state(self, variable: tf.Variable, name: str) -> tf.Variable:
         with self._distribution_strategy.extended.colocate_vars_with(variable):
@@ -132,6 +139,25 @@ class LayerwiseOptimizer(SavedByName, keras.optimizers.Optimizer):
             self.updater.apply, self._distribution_strategy, gradients, variables
         )
 
+    def _overwrite_variables_directly_with_gradients(
+        self, grads: Sequence[Any], vars: Sequence[Any]
+    ) -> tuple[Sequence[Any], Sequence[Any]]:
+        """Keras' own part of `apply`: variables that a step overwrites with their gradients, such as float8's scales.
+
+        With accumulation they take the largest of the micro-batches' at the last, as Keras' own accumulation does.
+        """
+        if self.accumulation_steps > 1 and self.updater.is_built:
+            is_last = self._micro_steps + 1 >= self.accumulation_steps
+            for gradient, variable in zip(grads, vars):
+                if self._overwrite_variable_with_gradient(variable):
+                    largest = self._largest[self._var_key(variable)]
+                    value = tf.maximum(tf.cast(gradient, largest.dtype), largest)
+                    variable.assign(tf.where(is_last, tf.cast(value, variable.dtype), tf.convert_to_tensor(variable)))
+                    largest.assign(tf.where(is_last, tf.zeros_like(value), value))
+            kept = [pair for pair in zip(grads, vars) if not self._overwrite_variable_with_gradient(pair[1])]
+            return [gradient for gradient, _ in kept], [variable for _, variable in kept]
+        return super()._overwrite_variables_directly_with_gradients(grads, vars)
+
     def update_step(self, gradient: tf.Tensor, variable: Any, learning_rate: Any) -> None:
         """The step of one variable, for callers that do not use `apply`."""
         self.updater.apply_to_variable(gradient, _tensor_variable(variable), learning_rate)
@@ -146,6 +172,14 @@ class LayerwiseOptimizer(SavedByName, keras.optimizers.Optimizer):
                 lambda: self._overwrite_model_variables_with_average_value(self._trainable_variables),
                 lambda: None,
             )
+
+    def _overwrite_model_variables_with_average_value(self, trainable_variables: Sequence[Any]) -> None:
+        """Keras' own, for models that have variables without an average too."""
+        for variable, average in zip(trainable_variables, self._model_variables_moving_average):
+            if average is not None:
+                self._distribution_strategy.extended.update(
+                    _tensor_variable(variable), lambda own, mean: own.assign(mean), args=(_tensor_variable(average),)
+                )
 
     def end_step(self) -> None:
         """Does nothing: the base class counts after each call."""
@@ -260,9 +294,12 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         if trainable_variables is None:
             trainable_variables = self.inner_optimizer._trainable_variables
         pairs = list(zip(grads, trainable_variables))
+        overwritten = [pair for pair in pairs if self._overwrite_variable_with_gradient(pair[1])]
+        pairs = [pair for pair in pairs if not self._overwrite_variable_with_gradient(pair[1])]
         if isinstance(self.inner_optimizer, Adasum):
             pairs = self.inner_optimizer.aggregate_gradients(pairs)
         else:
             reduced = self._all_reduce_sum_gradients([(gradient, _tensor_variable(each)) for gradient, each in pairs])
             pairs = [(gradient, variable) for (gradient, _), (_, variable) in zip(reduced, pairs)]
+        pairs += overwritten
         super().apply([gradient for gradient, _ in pairs], [variable for _, variable in pairs])

@@ -27,10 +27,10 @@ def sgd(keras_version, rate=0.1, **arguments):
     return KERAS[keras_version].optimizers.SGD(rate, **arguments)
 
 
-def applied(keras_version, optimizer, strategy, of_replicas, sparse=False):
+def applied(keras_version, optimizer, strategy, of_replicas, sparse=False, constraint=None):
     """The change of a variable [4, 2] after one update; `of_replicas`: [replicas, 4, 2]."""
     with strategy.scope():
-        [weight] = make_variables(keras_version, {"kernel": np.ones((4, 2))})
+        [weight] = make_variables(keras_version, {"kernel": np.ones((4, 2))}, constraint)
         rule = optimizer()
         rule.build([weight])
     values = tf.constant(of_replicas, tf.float32) / strategy.num_replicas_in_sync
@@ -71,6 +71,35 @@ def test_one_update_is_that_of_the_tree(keras_version, combine, replicas, sparse
     )
     np.testing.assert_allclose(change, -0.1 * tree(gradients), rtol=1e-4, atol=1e-6)
     assert int(np.asarray(tf.convert_to_tensor(rule.iterations))) == 1
+
+
+@both_versions
+@pytest.mark.parametrize("combine", ["gradients", "updates"])
+def test_constraints_hold_for_the_combined_update(keras_version, combine):
+    # Each replica's own step ends at (0, 2) or (0, 0); together they would end at (-1, 1).
+    gradients = np.array([[[10.0, -10.0]] * 4, [[10.0, 10.0]] * 4])
+    wrap = lambda: make(keras_version, "Adasum", optimizer=sgd(keras_version), combine=combine)
+    change, _ = applied(
+        keras_version, wrap, mirrored(2), gradients, constraint=KERAS[keras_version].constraints.NonNeg()
+    )
+    np.testing.assert_allclose(change, [[-1.0, 0.0]] * 4, atol=1e-6)
+
+
+@both_versions
+def test_missing_gradients_are_named(keras_version):
+    optimizer = make(keras_version, "Adasum", optimizer=make(keras_version, "LAMB"))
+    kernel, bias = make_variables(keras_version, {"kernel": np.ones(2), "bias": np.ones(1)})
+    with pytest.raises(ValueError, match="no gradients provided for any variable: kernel.*, bias"):
+        optimizer.apply_gradients([(None, kernel), (None, bias)])
+    with pytest.warns(UserWarning, match="gradients do not exist for variables bias"):
+        optimizer.apply_gradients([(tf.ones(2), kernel), (None, bias)])
+    # The state is of all variables: a layer that is first used later has its own.
+    optimizer.apply_gradients([(tf.ones(2), kernel), (tf.ones(1), bias)])
+    assert bias.numpy() < 1.0 and int(optimizer.iterations) == 2
+    if keras_version == "tf_keras":
+        # Keras 3 itself has no answer to this.
+        optimizer.apply_gradients([])
+        assert int(optimizer.iterations) == 2
 
 
 @both_versions

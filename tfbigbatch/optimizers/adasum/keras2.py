@@ -59,10 +59,13 @@ class Adasum(adasum.AdasumMixin, tf.__internal__.tracking.DelegatingTrackableMix
         """
         self._check_in_replica("apply_gradients")
         skip = skip_gradients_aggregation or not kwargs.pop("experimental_aggregate_gradients", True)
-        pairs = [(gradient, variable) for gradient, variable in grads_and_vars if gradient is not None]
-        variables = [variable for _, variable in pairs]
+        grads_and_vars = list(grads_and_vars)
+        if not grads_and_vars:
+            return self.iterations
         with tf.init_scope():
-            self.build(variables)
+            self.build([variable for _, variable in grads_and_vars])
+        pairs = self._present(grads_and_vars)
+        variables = [variable for _, variable in pairs]
         gradients = [gradient for gradient, _ in pairs]
         gradients = gradients if skip else self._received(gradients)
         self._apply_combined(

@@ -52,11 +52,22 @@ class Adasum(adasum.AdasumMixin, keras.optimizers.Optimizer):
         elif not self.built:
             with tf.init_scope():
                 self.build(trainable_variables)
-        pairs = [pair for pair in zip(grads, trainable_variables) if pair[0] is not None]
-        gradients, variables = [list(each) for each in zip(*pairs)]
+        pairs = self._present(zip(grads, trainable_variables))
+        if not pairs:
+            return
+        # Of each replica's own: the optimizer writes them into their variables as they are.
+        overwritten = [pair for pair in pairs if self._overwrite_variable_with_gradient(pair[1])]
+        pairs = [pair for pair in pairs if not self._overwrite_variable_with_gradient(pair[1])]
+        gradients, variables = [gradient for gradient, _ in pairs], [variable for _, variable in pairs]
         if not self._gradients_are_reduced:
             gradients = self._received(gradients)
-        self._apply_combined(variables, lambda: self.inner_optimizer.apply(gradients, variables))
+        all_pairs = [*zip(gradients, variables), *overwritten]
+        self._apply_combined(
+            variables,
+            lambda: self.inner_optimizer.apply(
+                [gradient for gradient, _ in all_pairs], [variable for _, variable in all_pairs]
+            ),
+        )
 
     @staticmethod
     def _tensor_variable(variable: Any) -> tf.Variable:

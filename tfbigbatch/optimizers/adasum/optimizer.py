@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -152,12 +153,27 @@ class AdasumMixin:
 
     def aggregate_gradients(self, grads_and_vars: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
         """The replicas' gradients combined; each replica's own where their updates are combined instead."""
-        pairs = [(gradient, variable) for gradient, variable in grads_and_vars if gradient is not None]
+        pairs = self._present(grads_and_vars)
         received = self._received([gradient for gradient, _ in pairs])
         if self.combine == "updates":
             # Loss scaling asks on every replica whether all gradients are finite.
             received = spread_not_finite(received)
         return list(zip(received, (variable for _, variable in pairs)))
+
+    @staticmethod
+    def _present(grads_and_vars: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        """The pairs that have a gradient; as Keras, it warns of the others, and raises where none has one."""
+        pairs = list(grads_and_vars)
+        present = [pair for pair in pairs if pair[0] is not None]
+        missing = [variable.name for gradient, variable in pairs if gradient is None]
+        if missing and not present:
+            raise ValueError(
+                f"Adasum: no gradients provided for any variable: {', '.join(missing)}. Compute the loss from them, "
+                "within the GradientTape."
+            )
+        if missing:
+            warnings.warn(f"Adasum: gradients do not exist for variables {', '.join(missing)}.", stacklevel=3)
+        return present
 
     # AutoGraph has nothing to rewrite in either.
     @tf.autograph.experimental.do_not_convert
@@ -177,6 +193,7 @@ class AdasumMixin:
         if self.combine != "updates" or tf.distribute.get_strategy().num_replicas_in_sync == 1:
             apply()
             return
+        constrained = [variable for variable in variables if variable.constraint is not None]
         variables = [self._tensor_variable(variable) for variable in variables]
 
         def values() -> list[tf.Tensor]:
@@ -187,6 +204,9 @@ class AdasumMixin:
         changes = [after - start for start, after in zip(before, values())]
         combined = exchange.combined(changes, self.group_size)
         assign_own(variables, [start + change for start, change in zip(before, combined)])
+        # Each replica's own step kept to the constraint; their combination need not.
+        for variable in constrained:
+            variable.assign(variable.constraint(variable))
 
 
 def spread_not_finite(gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
