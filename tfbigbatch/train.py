@@ -14,6 +14,7 @@ from typing import Any
 import ml_collections
 
 from tfbigbatch import experiment
+from tfbigbatch.runs import stored_run
 from tfbigbatch.training.options import (
     MODES,
     Heartbeat,
@@ -28,10 +29,12 @@ __all__ = ["MODES", "run", "smoke"]
 
 
 def run(
-    config: ml_collections.ConfigDict,
+    config: ml_collections.ConfigDict | None,
     *,
     model_dir: str,
     data_dir: str | None = None,
+    extend: bool = False,
+    init_from: str | None = None,
     mode: str = "train_and_eval",
     strategy_name: str = "auto",
     tpu: str | None = None,
@@ -46,9 +49,13 @@ def run(
     """Trains, evaluates or both; resumes the run that `model_dir` holds.
 
     Args:
-      config: of the experiment; see `experiment.new` and `experiment.load`.
+      config: of the experiment; see `experiment.new` and `experiment.load`. None for that of the run in `model_dir`.
       model_dir: the run directory; created where it does not exist.
-      data_dir: folder of the task's data; None for tasks that bring or download their own.
+      data_dir: folder of the task's data; None for the one that the run began with, and for tasks that bring or
+        download their own.
+      extend: train a finished run for longer: `config` has another, longer duration.
+      init_from: None, or whose weights a new run begins with: a run directory (its newest checkpoint), the folder
+        `best` of one, the path of a checkpoint, or a .keras file; see `runs.initial_weights`.
       mode: 'train', 'eval' (the newest checkpoint) or 'train_and_eval'.
       strategy_name, tpu: see `training.strategy.choose`.
       profile_steps: None, or (first, last) step to profile.
@@ -69,12 +76,16 @@ def run(
       RuntimeError: the run diverged, with no rollback left; the last good checkpoint is kept.
       Preempted: a signal or a preemption notice stopped the run; it was saved.
     """
+    if config is None:
+        config = stored_run.config_of(model_dir)
     # In a process that has only the config, as that of a study's run.
     experiment.register_task_of(config, model_dir)
     options = RunOptions(
         config=config,
         model_dir=model_dir,
-        data_dir=data_dir,
+        data_dir=data_dir if data_dir is not None else stored_run.data_dir_of(model_dir),
+        extend=extend,
+        init_from=init_from,
         mode=mode,
         strategy_name=strategy_name,
         tpu=tpu,
@@ -86,7 +97,11 @@ def run(
         heartbeat=heartbeat,
         watch_preemption=watch_preemption,
     )
-    rollbacks = Rollbacks(model_dir, config)
+    return _run_with_rollbacks(options)
+
+
+def _run_with_rollbacks(options: RunOptions) -> dict[str, Any]:
+    rollbacks = Rollbacks(options.model_dir, options.config)
     while True:
         try:
             return _run(options, rollbacks)

@@ -5,8 +5,10 @@
     tfbigbatch train --config=mnist/lstm_legw --smoke
 
 --config is an experiment file, or the name of one that the package ships, with its argument after a colon where it
-takes one (bert/lamb:32k). --config.FIELD=VALUE overrides a field of it. A finished run is reported as such. SIGTERM,
-Ctrl-C and preemption notices save a checkpoint and end the command with --preempted_exit_code.
+takes one (bert/lamb:32k). --config.FIELD=VALUE overrides a field of it. A directory that holds a run needs no --config:
+--model_dir=RUN alone resumes the run with its own config and data, and --mode=eval evaluates it. A finished run is
+reported as such; --extend trains it for longer. SIGTERM, Ctrl-C and preemption notices save a checkpoint and end the
+command with --preempted_exit_code.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from tfbigbatch.cluster.preemption_notice import PreemptionNotice
 from tfbigbatch.cluster.watchdog import Watchdog
 from tfbigbatch.cluster.worker_loss import worker_loss
 from tfbigbatch.errors import InputError, Preempted
+from tfbigbatch.runs import stored_run
 from tfbigbatch.train import MODES, run, smoke
 from tfbigbatch.utils import command
 from tfbigbatch.utils.signals import exiting_on_signals
@@ -41,7 +44,18 @@ def define_flags() -> None:
     )
     experiment_flags.define_override()
     flags.DEFINE_string("model_dir", None, "Run directory. A directory that holds a run is resumed.")
-    flags.DEFINE_string("data_dir", None, "Folder of the task's data.")
+    flags.DEFINE_string("data_dir", None, "Folder of the task's data; a run remembers it.")
+    flags.DEFINE_string(
+        "init_from",
+        None,
+        "Begin a new run with the weights of another: its run directory (the newest checkpoint), RUN/best, a "
+        "checkpoint, or a .keras file. Weights are matched by name; the optimizer starts fresh.",
+    )
+    flags.DEFINE_bool(
+        "extend",
+        False,
+        "Train a finished run for longer: with --config.duration='20 epochs', a longer one than before.",
+    )
     flags.DEFINE_enum("mode", "train_and_eval", MODES, "What to do; eval measures the newest checkpoint.")
     # A plain string: the error for an unknown one then names the nearest, as all our errors do.
     flags.DEFINE_string("strategy", "auto", "auto, one_device, mirrored, multi_worker or tpu.")
@@ -98,6 +112,8 @@ def main(arguments: Sequence[str]) -> None:
         "tpu": options.tpu,
         "profile_steps": profile_window(options),
         "mlperf_log": options.mlperf_log,
+        "init_from": options.init_from,
+        "extend": options.extend,
     }
     try:
         with _signals_outside_training(options), Watchdog(stall_timeout(options)) as watchdog, worker_loss():
@@ -113,11 +129,29 @@ def config_of(options: flags.FlagValues) -> ml_collections.ConfigDict:
     Raises:
       ValueError: there is none, or a field is unknown or mistyped.
     """
+    if not options.config and options.model_dir and stored_run.content_of(options.model_dir):
+        return _config_of_run(options, None)
     config = experiment_flags.load(experiment_flags.required(options), options)
     if options.seed is not None:
         config.seed = options.seed
     if options.mixed_precision is not None:
         config.mixed_precision = options.mixed_precision
+    if options.model_dir and (options.mode == "eval" or options.extend) and stored_run.content_of(options.model_dir):
+        return _config_of_run(options, config)
+    return config
+
+
+def _config_of_run(options: flags.FlagValues, given: ml_collections.ConfigDict | None) -> ml_collections.ConfigDict:
+    """The config that the run in --model_dir has stored, with the overrides; `given` is that of --config, if any."""
+    assignments = experiment_flags.overrides(options)
+    if options.extend and given is not None:
+        assignments.append(f"duration={given.duration}")
+    for name in ("seed", "mixed_precision"):
+        if options[name].value is not None:
+            assignments.append(f"{name}={options[name].value}")
+    config, lines = stored_run.config_for(options.model_dir, assignments, given)
+    for line in lines:
+        print(line, flush=True)
     return config
 
 

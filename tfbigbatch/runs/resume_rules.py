@@ -12,7 +12,9 @@ _SPLITS = ("accumulation_steps", "simulated_replicas")
 _SAVING = ("asynchronous_saving", "keep_checkpoints", "keep_best")
 
 
-def may_change(config: ml_collections.ConfigDict, mode: str = "train_and_eval") -> tuple[str, ...]:
+def may_change(
+    config: ml_collections.ConfigDict, mode: str = "train_and_eval", extends: bool = False
+) -> tuple[str, ...]:
     """Names of the config fields that may change on resume; 'accumulation_steps' may in each phase too.
 
     The global batch may not change, but its division into micro-batches and replicas may. With Adasum it may not:
@@ -22,10 +24,12 @@ def may_change(config: ml_collections.ConfigDict, mode: str = "train_and_eval") 
     Args:
       config: of the experiment.
       mode: of the trainer.
+      extends: whether a finished run is trained for longer.
     """
     splits = () if config.optimizer.get("adasum") else _SPLITS
     # A finished run may be evaluated on the split that its recipe was not chosen on.
-    return (*splits, *_SAVING, *(("evaluate_on",) if mode == "eval" else ()))
+    evaluation = ("evaluate_on", "evaluation_batch_size") if mode == "eval" else ()
+    return (*splits, *_SAVING, *evaluation, *(("duration",) if extends else ()))
 
 
 def without(config: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:

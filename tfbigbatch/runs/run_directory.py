@@ -31,6 +31,7 @@ _STATUS_TYPES: dict[str, Any] = {
     "step": int,
     "total_steps": int,
     "seconds": (int, float),
+    "saved_seconds": (int, float),
     "metrics": dict,
     "reason": str,
     "best": dict,
@@ -145,17 +146,18 @@ class RunDirectory:
         """
         if os.path.exists(self.path) and not os.path.isdir(self.path):
             raise InputError(f"--model_dir={self.path} is a file; expected a directory, or a path that does not exist.")
-        before = read_json(self._config)
+        before = self.content()
         if before is None:
             return []
-        stored = checked_config(before, self._config)["config"]
+        stored = before["config"]
         one, two = completed(stored), json.loads(json.dumps(config))
         changed = differences(without(one, but), without(two, but))
         if changed:
             raise InputError(
                 f"--model_dir={self.path} holds a run of another config; the fields that differ:\n  "
                 + "\n  ".join(changed)
-                + "\nRun it with the config that it was started with, or choose another --model_dir."
+                + "\nRun it with the config that it was started with (the flag --model_dir alone reads it), or choose "
+                "another --model_dir."
             )
         return differences(one, two)
 
@@ -221,6 +223,20 @@ class RunDirectory:
                 "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
                 **(more or {}),
             }
+            write_json(self._config, content)
+
+    def content(self) -> dict[str, Any] | None:
+        """The content of config.json: 'config', 'data_dir', 'init_from', 'extensions', ...; None before the start.
+
+        Raises:
+          ValueError: the file is not of a run.
+        """
+        content = read_json(self._config)
+        return None if content is None else checked_config(content, self._config)
+
+    def update(self, content: Mapping[str, Any]) -> None:
+        """Replaces config.json."""
+        if self.is_chief:
             write_json(self._config, content)
 
     def status(self) -> dict[str, Any]:

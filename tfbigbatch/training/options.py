@@ -33,6 +33,8 @@ class RunOptions:
     config: ml_collections.ConfigDict
     model_dir: str
     data_dir: str | None = None
+    extend: bool = False
+    init_from: str | None = None
     mode: str = "train_and_eval"
     strategy_name: str = "auto"
     tpu: str | None = None

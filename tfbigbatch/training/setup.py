@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import os
@@ -15,9 +16,11 @@ import tf_keras
 from tfbigbatch import scaling, tasks
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment.checks import check_fields
-from tfbigbatch.runs import run_directory
+from tfbigbatch.runs import checkpoint_files, initial_weights, run_directory
+from tfbigbatch.runs import extension as extensions
+from tfbigbatch.runs.extension import Extension
 from tfbigbatch.runs.metric import Metric
-from tfbigbatch.runs.metrics_log import MetricsLog
+from tfbigbatch.runs.metrics_log import MetricsLog, read_rows
 from tfbigbatch.runs.resume_rules import may_change
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.training import phases as run_phases
@@ -29,6 +32,7 @@ from tfbigbatch.training.mlperf import rules
 from tfbigbatch.training.mlperf.log import MLPerfLog
 from tfbigbatch.training.options import MODES, RunOptions
 from tfbigbatch.training.phases import Phase
+from tfbigbatch.training.plan import plan_of
 from tfbigbatch.training.rollbacks import Rollbacks
 from tfbigbatch.training.train_step import TrainingModel
 
@@ -69,6 +73,11 @@ class Machine:
         """Prints a line, in one process of a cluster."""
         if self.is_chief:
             print(line, flush=True)
+
+    def say_all(self, lines: Sequence[str]) -> None:
+        """Prints lines, in one process of a cluster."""
+        for line in lines:
+            self.say(line)
 
 
 def prepare_machine(options: RunOptions) -> Machine:
@@ -126,17 +135,23 @@ class Directory:
     Attributes:
       files: reads and writes its files.
       changed: lines on the config fields that differ from the run's start.
+      content: of config.json; None for a new run.
       status: the content of status.json; {} before the first.
+      extension: None, or what is known of the finished run that is to be trained for longer.
+      init_from: None, or where the run's first weights are from: 'path' as given, and the 'checkpoint' found there.
     """
 
     files: run_directory.RunDirectory
     changed: Sequence[str]
+    content: dict[str, Any] | None
     status: dict[str, Any]
+    extension: Extension | None = None
+    init_from: dict[str, str] | None = None
 
     @property
     def is_finished(self) -> bool:
-        """Whether the run ended before."""
-        return self.status.get("status") == run_directory.DONE
+        """Whether the run ended before, and is not to be extended."""
+        return self.extension is None and extensions.is_finished(self.content, self.status)
 
 
 def check_directory(options: RunOptions, machine: Machine) -> Directory:
@@ -146,8 +161,30 @@ def check_directory(options: RunOptions, machine: Machine) -> Directory:
       ValueError: it holds a run of another config.
     """
     files = run_directory.RunDirectory(options.model_dir, machine.is_chief)
-    changed = files.check(options.config.to_dict(), but=may_change(options.config, options.mode))
-    return Directory(files, changed, files.status())
+    config = options.config.to_dict()
+    changed = files.check(config, but=may_change(options.config, options.mode, options.extend))
+    content, status = files.content(), files.status()
+    extension = None
+    if options.extend:
+        if not options.trains:
+            raise InputError("--extend trains; --mode=eval does not. Leave one of them out.")
+        extension = extensions.requested(content, status, config, options.model_dir)
+    return Directory(files, changed, content, status, extension, _init_from(options, content))
+
+
+def _init_from(options: RunOptions, content: dict[str, Any] | None) -> dict[str, str] | None:
+    """Where a new run's first weights are from; of a run that has begun, what it recorded."""
+    given = options.init_from and os.path.abspath(options.init_from)
+    if content is None:
+        return {"path": given, "checkpoint": initial_weights.resolve(given)} if given else None
+    recorded = content.get("init_from")
+    before = recorded["path"] if recorded else "random weights"
+    if given and given != before:
+        raise InputError(
+            f"--init_from={options.init_from}: the run in {options.model_dir} began from {before}. Leave the flag out "
+            "to resume it, or choose another --model_dir."
+        )
+    return recorded
 
 
 # ---- 3. The task, its data and the plan -------------------------------------------------------
@@ -215,6 +252,7 @@ def make_plan(options: RunOptions, machine: Machine, directory: Directory, rollb
         f"task       {config.task}: {task.train.source}, {task.train.contents}",
         f"strategy   {machine.description}",
         *run_phases.lines(phases),
+        *_extension_lines(options, machine, directory.extension, phases[0]),
         f"optimizer  {config.optimizer.get('name')}, {config.mixed_precision}",
         *([f"score      {target.name}, {task.score_signature}"] if task.score_signature else []),
         *rollbacks.lines(),
@@ -224,6 +262,33 @@ def make_plan(options: RunOptions, machine: Machine, directory: Directory, rollb
         machine.say(line)
     last_step = min(total_steps, options.stop_after or total_steps)
     return RunPlan(phases, target, config.stop_at_target, last_step, mlperf)
+
+
+def _extension_lines(options: RunOptions, machine: Machine, extension: Extension | None, phase: Phase) -> Sequence[str]:
+    """What changes where a finished run is trained for longer, above all its learning rate.
+
+    Raises:
+      ValueError: the new duration is no longer than the one before.
+    """
+    if extension is None:
+        return []
+    total_steps = phase.plan.total_steps
+    if total_steps <= extension.total_steps:
+        raise InputError(
+            f"--extend: duration={options.config.duration!r} is {total_steps:,} steps, and the run was of "
+            f"{extension.total_steps:,} ({extension.duration}). Give a longer --config.duration."
+        )
+    config = copy.deepcopy(options.config)
+    with config.unlocked():
+        config.duration = extension.duration
+    before = plan_of(config, phase.examples_in_epoch, machine.replicas)
+    seam = extension.step
+    old, new = (float(plan.learning_rate(seam - 1 + after)) for after, plan in enumerate((before, phase.plan)))
+    return (
+        f"extend     at step {seam:,}, from {extension.duration} to {options.config.duration}",
+        f"           learning rate {old:.4g} in step {seam:,} by the schedule that ended there, {new:.4g} in step "
+        f"{seam + 1:,}: the decay ({options.config.schedule.decay}) is computed for the new duration",
+    )
 
 
 def _task(options: RunOptions, phase: ml_collections.ConfigDict) -> Task:
@@ -263,6 +328,8 @@ def build_model(options: RunOptions, machine: Machine, directory: Directory, pla
     """
     with machine.strategy.scope():
         keras = compiled_model(options.config, plan.phases, jit_compile=machine.jit_compile)
+        if directory.init_from and not checkpoint_files.paths(directory.files.checkpoints):
+            machine.say_all(initial_weights.load_into(keras.network, directory.init_from["checkpoint"]).lines())
     log = MetricsLog(directory.files)
     write = functools.partial(log.write, "train")
     date = _date(options.config, plan, write) if options.config.date.enabled else None
@@ -297,11 +364,13 @@ class Start:
       checkpoints: saves and restores it.
       step: steps done before; 0 for a new run.
       seconds: training time before.
+      is_new: whether there was no checkpoint.
     """
 
     checkpoints: Checkpoints
     step: int
     seconds: float
+    is_new: bool = False
 
 
 def resume(options: RunOptions, machine: Machine, directory: Directory, model: RunModel) -> Start:
@@ -333,7 +402,27 @@ def resume(options: RunOptions, machine: Machine, directory: Directory, model: R
         )
     for path, wrong in checkpoints.set_aside:
         machine.say(f"warning    a newer checkpoint is damaged and was set aside as {path}: {wrong}")
+    machine.say_all(_resume_lines(options, directory, step))
     if step is None:
-        return Start(checkpoints, 0, 0.0)
-    machine.say(f"resume     from the checkpoint of step {step:,}")
-    return Start(checkpoints, step, directory.status.get("seconds", 0.0))
+        return Start(checkpoints, 0, 0.0, is_new=True)
+    status = directory.status
+    return Start(checkpoints, step, status.get("saved_seconds", status.get("seconds", 0.0)))
+
+
+def _resume_lines(options: RunOptions, directory: Directory, step: int | None) -> Sequence[str]:
+    """Where the run resumes, and how many steps are repeated since it was killed after its last checkpoint."""
+    found = [] if step is None else [f"resume     from the checkpoint of step {step:,}"]
+    rolled_back = directory.status.get("status") == run_directory.DIVERGED
+    if directory.content is None or rolled_back or not options.trains:
+        return found
+    rows = read_rows(directory.files.metrics)
+    reached = max([directory.status.get("step", 0), *(row["step"] for row in rows)])
+    lost = reached - (step or 0)
+    if step is None:
+        how = f"had reached step {reached:,}: {lost:,} steps are lost" if lost else "had begun"
+        found.append(f"restart    from step 0. The run {how}, and had no checkpoint yet")
+    elif lost > 0:
+        found.append(f"           the run had reached step {reached:,}: {lost:,} steps are repeated")
+    if lost > 0:
+        found.append(f"           a shorter checkpoint_every than {options.config.checkpoint_every!r} loses less")
+    return found

@@ -15,6 +15,7 @@ import tf_keras
 from tfbigbatch import experiment
 from tfbigbatch.errors import DivergedError, Preempted
 from tfbigbatch.runs import network_file
+from tfbigbatch.runs.extension import extended
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import DIVERGED, DONE, PREEMPTED, RUNNING
 from tfbigbatch.training import callbacks as run_callbacks
@@ -60,6 +61,7 @@ class Trainer:
         self._evaluates = self.options.mode == "train_and_eval"
         self._last_step = self.plan.last_step
         self._started = time.perf_counter()
+        self._saved_seconds = self.start.seconds
         self._best = run_callbacks.KeepBest(
             self.start.checkpoints,
             self.directory.files.best,
@@ -123,10 +125,17 @@ class Trainer:
         signature = self.plan.task.score_signature
         devices = [device.name for device in tf.config.list_logical_devices()]
         files = self.directory.files
-        files.open(self._config.to_dict(), devices, {"signature": signature} if signature else None)
-        described = network_file.content(self._network.network)
-        more = {**({network_file.NAME: described} if described else {}), **experiment.copy_of(self._config)}
-        files.keep({**self.plan.task.run_files, **more})
+        more = {"data_dir": self.options.data_dir and os.path.abspath(self.options.data_dir)}
+        described = {"signature": signature} if signature else {}
+        files.open(self._config.to_dict(), devices, {**described, **more, "init_from": self.directory.init_from})
+        if self.directory.content is not None:
+            self._update_config(self.directory.content, more)
+        structure = network_file.content(self._network.network)
+        kept = {**({network_file.NAME: structure} if structure else {}), **experiment.copy_of(self._config)}
+        files.keep({**self.plan.task.run_files, **kept})
+        if self.directory.init_from and self.start.is_new:
+            # The run then needs the other one no more.
+            self.start.checkpoints.save(0)
         self.model.log.resume(self.start.step)
         self._best.resume(self.start.step, read_rows(files.metrics))
         self._started = time.perf_counter()
@@ -138,6 +147,15 @@ class Trainer:
                 steps_in_epoch=first.examples_in_epoch / self._config.batch_size,
                 evaluate_every=first.plan.evaluate_every,
             )
+
+    def _update_config(self, content: Mapping[str, Any], more: Mapping[str, Any]) -> None:
+        """Writes into config.json what may change on resume: a longer duration, and the folder of the data."""
+        if self.directory.extension:
+            content = extended(content, self.directory.extension, self._config.duration)
+        if more["data_dir"]:
+            content = {**content, **more}
+        if content != self.directory.content:
+            self.directory.files.update(content)
 
     def _fit(self, current: Phase) -> None:
         """The training loop: one or more calls of Keras' `fit` for each phase that is left.
@@ -291,9 +309,10 @@ class Trainer:
                 self.start.checkpoints,
                 every=phase.plan.checkpoint_every,
                 last_step=phase.last_step,
-                saved=functools.partial(self._write_status, RUNNING),
+                saved=self._saved,
             ),
             *([self._best] if self._evaluates and self._config.keep_best else []),
+            *([self._written_status(phase)] if self.machine.is_chief else []),
             *of_run,
             self._stop,
             self._heartbeat,
@@ -301,9 +320,25 @@ class Trainer:
 
     # ---- Status -----------------------------------------------------------------------------------
 
+    def _written_status(self, phase: Phase) -> run_callbacks.WriteStatus:
+        return run_callbacks.WriteStatus(functools.partial(self._write_status, RUNNING), every=phase.plan.log_every)
+
+    def _saved(self, step: int) -> None:
+        """Writes the status after a checkpoint; a resumed run counts its seconds from there."""
+        self._saved_seconds = self.start.seconds + time.perf_counter() - self._started
+        self._write_status(RUNNING, step)
+
     def _write_status(self, name: str, step: int, **fields: Any) -> Status:
         seconds = self.start.seconds + time.perf_counter() - self._started
-        content = {"step": step, "total_steps": self.plan.total_steps, "seconds": round(seconds, 3), **fields}
+        if name in (DONE, PREEMPTED):
+            self._saved_seconds = seconds
+        content = {
+            "step": step,
+            "total_steps": self.plan.total_steps,
+            "seconds": round(seconds, 3),
+            "saved_seconds": round(self._saved_seconds, 3),
+            **fields,
+        }
         if self._best.best:
             content["best"] = {"metric": self.plan.target.name, **dataclasses.asdict(self._best.best)}
         self.model.log.flush()

@@ -11,6 +11,7 @@ from tfbigbatch.training.callbacks.progress import Progress
 from tfbigbatch.training.callbacks.saving import SaveCheckpoints
 from tfbigbatch.training.callbacks.signals import StopOnSignal
 from tfbigbatch.training.callbacks.step_metrics import StepMetrics
+from tfbigbatch.training.callbacks.write_status import WriteStatus
 
 __all__ = [
     "Checks",
@@ -24,4 +25,5 @@ __all__ = [
     "StepMetrics",
     "StopOnNonFinite",
     "StopOnSignal",
+    "WriteStatus",
 ]

@@ -1,0 +1,168 @@
+"""Runs that continue: resumed after a kill, extended, evaluated, and begun with the weights of another."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.conftest import final_weights
+from tests.test_train import assert_same_bits, files_of
+from tfbigbatch import train
+from tfbigbatch.errors import InputError
+from tfbigbatch.runs.metrics_log import read_rows
+from tfbigbatch.training import callbacks
+
+SHORT = {"duration": "8 steps", "evaluate_every": "8 steps", "checkpoint_every": "8 steps"}
+
+
+def status_of(directory):
+    return json.loads((directory / "status.json").read_text())
+
+
+def test_the_step_is_in_the_status_and_a_restart_says_what_is_lost(tmp_path, quick_config, monkeypatch, capsys):
+    def killed(self, before, step, logs):
+        if step == 7:
+            raise KeyboardInterrupt
+
+    original = callbacks.Heartbeat.on_steps
+    monkeypatch.setattr(callbacks.Heartbeat, "on_steps", killed)
+    monkeypatch.setattr(callbacks.WriteStatus, "SECONDS", 0.0)
+    config = quick_config(**{**SHORT, "log_every": "2 steps"})
+    with pytest.raises(KeyboardInterrupt):
+        train.run(config, model_dir=str(tmp_path))
+    assert (status_of(tmp_path)["status"], status_of(tmp_path)["step"]) == ("running", 6)
+    assert status_of(tmp_path)["saved_seconds"] == 0.0 < status_of(tmp_path)["seconds"]
+    monkeypatch.setattr(callbacks.Heartbeat, "on_steps", original)
+    capsys.readouterr()
+    train.run(None, model_dir=str(tmp_path))
+    said = capsys.readouterr().out
+    assert "restart    from step 0. The run had reached step 6: 6 steps are lost, and had no checkpoint yet" in said
+    assert "a shorter checkpoint_every than '8 steps' loses less" in said
+
+
+def test_a_status_is_written_seldom():
+    written = []
+    seldom = callbacks.WriteStatus(written.append, every=2, seconds=60.0)
+    often = callbacks.WriteStatus(written.append, every=2, seconds=0.0)
+    for callback in (seldom, often):
+        for callback.step in range(1, 6):
+            callback.on_steps(callback.step - 1, callback.step, None)
+    assert written == [2, 4]
+
+
+def test_a_finished_run_is_extended(tmp_path, quick_config, capsys):
+    train.run(quick_config(**SHORT), model_dir=str(tmp_path))
+    before = files_of(tmp_path)
+    for fields, said in [
+        ({"duration": "6 steps"}, "is 6 steps, and the run was of 8"),
+        ({"duration": "12 steps", "seed": 1}, "seed: 0 -> 1"),
+        ({}, "has the duration '8 steps' already"),
+    ]:
+        with pytest.raises(InputError, match=said):
+            train.run(quick_config(**{**SHORT, **fields}), model_dir=str(tmp_path), extend=True)
+    assert files_of(tmp_path) == before
+    longer = quick_config(**{**SHORT, "duration": "16 steps"})
+    capsys.readouterr()
+    result = train.run(longer, model_dir=str(tmp_path), extend=True, stop_after=12)
+    said = capsys.readouterr().out
+    assert (
+        "extend     at step 8, from 8 steps to 16 steps" in said and "resume     from the checkpoint of step 8" in said
+    )
+    # The linear decay of 8 steps had reached 1/8 of the peak in its last step.
+    assert "learning rate 0.0125 in step 8 by the schedule that ended there, 0.05 in step 9" in said
+    assert (result["status"], result["total_steps"]) == ("running", 16)
+    with pytest.raises(InputError, match="duration: 16 steps -> 20 steps"):
+        train.run(quick_config(**{**SHORT, "duration": "20 steps"}), model_dir=str(tmp_path))
+    with pytest.raises(InputError, match="not finished; it is at step 12 of 16"):
+        train.run(quick_config(**{**SHORT, "duration": "20 steps"}), model_dir=str(tmp_path), extend=True)
+    # The same command resumes an extension.
+    result = train.run(longer, model_dir=str(tmp_path), extend=True)
+    assert (result["status"], result["step"]) == ("done", 16)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config["config"]["duration"] == "16 steps"
+    assert config["extensions"] == [{"duration": "8 steps", "step": 8, "total_steps": 8}]
+    assert [row["step"] for row in read_rows(tmp_path / "metrics.jsonl") if row["split"] == "eval"] == [8, 16]
+    capsys.readouterr()
+    assert train.run(longer, model_dir=str(tmp_path), extend=True) == result
+    assert "finished run (16 steps); nothing to do" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_an_extension_that_was_killed_ends_in_the_same_bits(tmp_path, quick_config):
+    longer = quick_config(**{**SHORT, "duration": "16 steps", "optimizer": {"name": "lamb"}})
+    for name, stops in (("whole", [None]), ("parts", [9, 11, None])):
+        train.run(quick_config(**SHORT, optimizer={"name": "lamb"}), model_dir=str(tmp_path / name))
+        if name == "parts":
+            # Killed after config.json was written, and before the status was.
+            done = (tmp_path / name / "status.json").read_text()
+            train.run(longer, model_dir=str(tmp_path / name), extend=True, stop_after=9)
+            (tmp_path / name / "status.json").write_text(done)
+        for stop in stops:
+            train.run(longer, model_dir=str(tmp_path / name), extend=True, stop_after=stop)
+    assert_same_bits(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_a_run_begins_with_the_weights_of_another(tmp_path, quick_config, monkeypatch, capsys):
+    first, second = tmp_path / "first", tmp_path / "second"
+    short = {"duration": "1 steps", "optimizer": {"name": "lamb"}}
+    train.run(quick_config(**short), model_dir=str(first))
+    config = quick_config(duration="2 steps", schedule__learning_rate=0.0001)
+
+    def killed(self, before, step, logs):
+        raise KeyboardInterrupt
+
+    original = callbacks.Heartbeat.on_steps
+    monkeypatch.setattr(callbacks.Heartbeat, "on_steps", killed)
+    capsys.readouterr()
+    with pytest.raises(KeyboardInterrupt):
+        train.run(config, model_dir=str(second), init_from=str(first))
+    monkeypatch.setattr(callbacks.Heartbeat, "on_steps", original)
+    said = capsys.readouterr().out
+    assert f"init       5 of 5 variables from {first}/checkpoints/step-1; the optimizer starts fresh" in said
+    # The first checkpoint is of the weights as they were read.
+    one, two = final_weights(first), final_weights(second)
+    network = [name for name in one if name.startswith("network/")]
+    assert network and not np.any(two["optimizer/_iterations/.ATTRIBUTES/VARIABLE_VALUE"])
+    for name in network:
+        np.testing.assert_array_equal(one[name], two[name])
+    recorded = json.loads((second / "config.json").read_text())["init_from"]
+    assert recorded == {"path": str(first), "checkpoint": f"{first}/checkpoints/step-1"}
+    before = files_of(second)
+    with pytest.raises(InputError, match=f"began from {first}. Leave the flag out"):
+        train.run(config, model_dir=str(second), init_from=str(first / "best"))
+    with pytest.raises(InputError, match="began from random weights"):
+        train.run(quick_config(**short), model_dir=str(first), init_from=str(second))
+    with pytest.raises(InputError, match="no checkpoint is there"):
+        train.run(config, model_dir=str(tmp_path / "third"), init_from=str(tmp_path / "nothing"))
+    assert files_of(second) == before and not (tmp_path / "third").exists()
+    assert train.run(config, model_dir=str(second), init_from=str(first))["status"] == "done"
+    assert "init   " not in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["one_device", "mirrored"])
+def test_begun_from_another_and_killed_it_ends_in_the_same_bits(tmp_path, quick_config, strategy):
+    train.run(quick_config(**SHORT), model_dir=str(tmp_path / "first"))
+    config = quick_config(**SHORT, optimizer={"name": "lamb"}, model__dropout=0.2)
+    for name, stops in (("whole", [None]), ("parts", [3, None])):
+        for stop in stops:
+            train.run(
+                config,
+                model_dir=str(tmp_path / name),
+                init_from=str(tmp_path / "first" / "best"),
+                strategy_name=strategy,
+                stop_after=stop,
+            )
+    assert_same_bits(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_a_run_is_evaluated_by_its_own_config(tmp_path, quick_config):
+    done = train.run(quick_config(duration="1 steps"), model_dir=str(tmp_path))
+    before = files_of(tmp_path)
+    assert train.run(None, model_dir=str(tmp_path), mode="eval")["metrics"] == pytest.approx(done["metrics"])
+    other = quick_config(duration="1 steps", evaluation_batch_size=100)
+    result = train.run(other, model_dir=str(tmp_path), mode="eval")
+    assert result["metrics"] == pytest.approx(done["metrics"], rel=1e-4)
+    assert files_of(tmp_path) == before
+    assert tf.train.latest_checkpoint(str(tmp_path / "checkpoints")).endswith("step-1")

@@ -1,0 +1,81 @@
+"""A finished run that is trained for longer."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from tfbigbatch.errors import InputError
+from tfbigbatch.runs.run_directory import DONE
+
+
+@dataclasses.dataclass(frozen=True)
+class Extension:
+    """A finished run that is to be trained for longer.
+
+    Attributes:
+      duration: the config's field, before.
+      step: at which the run ended.
+      total_steps: of that duration; more than `step` where the run ended at its target.
+    """
+
+    duration: str
+    step: int
+    total_steps: int
+
+
+def requested(
+    content: Mapping[str, Any] | None, status: Mapping[str, Any], config: Mapping[str, Any], directory: str
+) -> Extension | None:
+    """The extension that `--extend` asks for; None where it was begun before, and is resumed.
+
+    Args:
+      content: of config.json.
+      status: of status.json.
+      config: with the longer duration.
+      directory: of the run, for errors.
+
+    Raises:
+      ValueError: there is no finished run that could be extended.
+    """
+    if content is None:
+        raise InputError(f"--extend: --model_dir={directory} holds no run. Leave --extend out to start one.")
+    stored = content["config"]
+    if config["phases"] or stored.get("phases"):
+        raise InputError(
+            "--extend: the run has phases, each with its own duration. Train the rest in a run of its own."
+        )
+    before = stored.get("duration")
+    if before == config["duration"]:
+        if not content.get("extensions"):
+            raise InputError(
+                f"--extend: the run in {directory} has the duration {before!r} already. Give a longer one: "
+                "--config.duration='20 epochs'."
+            )
+        return None
+    if not is_finished(content, status):
+        at = f"step {status['step']:,} of {status.get('total_steps', 0):,}" if status else "its start"
+        raise InputError(
+            f"--extend: the run in {directory} is not finished; it is at {at}. Run its command again, without "
+            "--extend and with its own duration, until it is done; then extend it."
+        )
+    return Extension(before, status["step"], status.get("total_steps", status["step"]))
+
+
+def is_finished(content: Mapping[str, Any] | None, status: Mapping[str, Any]) -> bool:
+    """Whether a run ended, and no extension has begun since."""
+    if status.get("status") != DONE:
+        return False
+    extensions = (content or {}).get("extensions") or []
+    # Killed after the extension was recorded, and before its first status.
+    return not extensions or status["step"] > extensions[-1]["step"]
+
+
+def extended(content: Mapping[str, Any], extension: Extension, duration: str) -> dict[str, Any]:
+    """The content of config.json with the new duration and a record of the one before."""
+    return {
+        **content,
+        "config": {**content["config"], "duration": duration},
+        "extensions": [*(content.get("extensions") or []), dataclasses.asdict(extension)],
+    }

@@ -1,0 +1,193 @@
+"""Weights of another run for a new one, matched by the variables' names."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tf_keras
+from tensorflow.core.protobuf import trackable_object_graph_pb2
+
+from tfbigbatch.errors import InputError
+from tfbigbatch.runs import checkpoint_files
+
+_SHOWN = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Matched:
+    """How another model's values fit a network.
+
+    Attributes:
+      source: where the values are from.
+      matched: names of the network's variables that were assigned.
+      other_shape: names of those that have another shape there, with both shapes.
+      missing: names of those that the source lacks.
+      unused: names of the source's that the network lacks.
+    """
+
+    source: str
+    matched: Sequence[str]
+    other_shape: Sequence[str]
+    missing: Sequence[str]
+    unused: Sequence[str]
+
+    def lines(self) -> list[str]:
+        """What matched and what did not, for the run's banner."""
+        total = len(self.matched) + len(self.other_shape) + len(self.missing)
+        found = [f"init       {len(self.matched)} of {total} variables from {self.source}; the optimizer starts fresh"]
+        for reason, names in (
+            ("other shape", self.other_shape),
+            ("not there", self.missing),
+            ("not used", self.unused),
+        ):
+            if names:
+                more = f", and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+                found.append(f"           {reason}: {', '.join(names[:_SHOWN])}{more}")
+        return found
+
+
+def resolve(path: str) -> str:
+    """The absolute path of what `--init_from` names: a checkpoint without its endings, or a Keras file.
+
+    Args:
+      path: a run directory, for its newest checkpoint; a folder of checkpoints, such as the folder `best` of a run; a
+        checkpoint; or a .keras or .weights.h5 file of tf_keras.
+
+    Raises:
+      ValueError: there is no such checkpoint.
+    """
+    full = os.path.abspath(path.removesuffix(".index"))
+    if os.path.isfile(f"{full}.index") or os.path.isfile(full) and full.endswith((".keras", ".h5")):
+        return full
+    for folder in (os.path.join(full, "checkpoints"), full):
+        found = checkpoint_files.paths(folder)
+        if found:
+            return found[0]
+    raise InputError(
+        f"--init_from={path}: no checkpoint is there. Expected a run directory, its folder best, the path of a "
+        "checkpoint (RUN/checkpoints/step-300), or a .keras or .weights.h5 file of tf_keras."
+    )
+
+
+def load_into(network: tf_keras.Model, path: str) -> Matched:
+    """Assigns the values of a checkpoint or Keras file to the variables of the same name and shape.
+
+    Args:
+      network: built.
+      path: the result of `resolve`.
+
+    Raises:
+      ValueError: nothing matches, or the file cannot be read.
+    """
+    if path.endswith(".weights.h5"):
+        return _whole_file(network, path)
+    by_name, by_key = _of_keras_file(path) if path.endswith(".keras") else _of_checkpoint(path)
+    keys = _keys(network)
+    matched, other_shape, missing, used, values = [], [], [], set(), []
+    for variable in network.variables:
+        name = _name(variable)
+        found = by_key.get(keys.get(id(variable), ""))
+        # Variables that share a name are told apart by their keys, the paths of attributes to them.
+        if found is None or found.name != name:
+            found = by_name.get(name)
+        if found is None:
+            missing.append(name)
+            continue
+        used.add(id(found))
+        if tuple(found.value.shape) != tuple(variable.shape):
+            other_shape.append(f"{name} {list(variable.shape)}, there {list(found.value.shape)}")
+            continue
+        matched.append(name)
+        values.append((variable, found.value))
+    unused = sorted({each.name for each in (*by_name.values(), *by_key.values()) if id(each) not in used})
+    result = Matched(path, matched, other_shape, missing, unused)
+    if not matched:
+        raise InputError(
+            f"--init_from: no variable of {path} has the name and shape of one of this network:\n"
+            + "\n".join(result.lines()[1:])
+        )
+    for variable, value in values:
+        variable.assign(tf.cast(value, variable.dtype))
+    return result
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Value:
+    name: str
+    value: np.ndarray
+
+
+_Values = tuple[Mapping[str, _Value], Mapping[str, _Value]]
+
+
+def _of_checkpoint(path: str) -> _Values:
+    """The network's values in a run's checkpoint, by name (those that are unique) and by key."""
+    try:
+        reader = tf.train.load_checkpoint(path)
+        graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
+            reader.get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH")
+        )
+        by_key = {
+            value.checkpoint_key: _Value(value.full_name, reader.get_tensor(value.checkpoint_key))
+            for node in graph.nodes
+            for value in node.attributes
+            if value.checkpoint_key.startswith("network/") and "/.OPTIMIZER_SLOT/" not in value.checkpoint_key
+        }
+    except (tf.errors.OpError, RuntimeError, ValueError, IndexError) as error:
+        raise InputError(f"--init_from: {path} cannot be read: {str(error).strip().splitlines()[0]}") from None
+    return _unique(list(by_key.values())), by_key
+
+
+def _of_keras_file(path: str) -> _Values:
+    try:
+        network = tf_keras.models.load_model(path, compile=False)
+    # Keras raises many kinds for a damaged file or layers that it does not know.
+    except Exception as error:
+        raise InputError(f"--init_from: {path} cannot be read: {str(error).strip().splitlines()[0]}") from None
+    return _unique([_Value(_name(variable), variable.numpy()) for variable in network.variables]), {}
+
+
+def _whole_file(network: tf_keras.Model, path: str) -> Matched:
+    """Keras' own reading of a weights file, which has no names: all has to fit."""
+    try:
+        network.load_weights(path)
+    except Exception as error:
+        raise InputError(
+            f"--init_from: {path} does not fit this network: {str(error).strip().splitlines()[0]} A weights file has "
+            "no names, so that all of it has to fit; a checkpoint or a .keras file may differ."
+        ) from None
+    return Matched(path, [_name(variable) for variable in network.variables], [], [], [])
+
+
+def _unique(values: Sequence[_Value]) -> dict[str, _Value]:
+    counts = Counter(each.name for each in values)
+    return {each.name: each for each in values if counts[each.name] == 1}
+
+
+def _name(variable: Any) -> str:
+    return str(variable.name).split(":")[0]
+
+
+def _keys(network: tf_keras.Model) -> dict[int, str]:
+    """The key that a run's checkpoint has for each variable, by the variable's id."""
+    found: dict[int, str] = {}
+    waiting: list[tuple[str, Any]] = [("network", network)]
+    seen = {id(network)}
+    # As TensorFlow does it: breadth first, so that each object has its shortest path.
+    while waiting:
+        path, holder = waiting.pop(0)
+        if hasattr(holder, "assign"):
+            found[id(holder)] = f"{path}/.ATTRIBUTES/VARIABLE_VALUE"
+            continue
+        children: Mapping[str, Any] = getattr(holder, "_trackable_children", dict)()
+        for name, child in children.items():
+            if id(child) not in seen:
+                seen.add(id(child))
+                waiting.append((f"{path}/{name.replace('.', '..').replace('/', '.S')}", child))
+    return found

@@ -1,0 +1,85 @@
+"""What config.json of a run tells the commands that continue the run: its config, the folder of its data, its start."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import ml_collections
+
+from tfbigbatch import experiment
+from tfbigbatch.errors import InputError
+from tfbigbatch.runs.run_directory import checked_config, read_json
+
+
+def content_of(directory: str | os.PathLike[str]) -> dict[str, Any] | None:
+    """The content of a run directory's config.json; None where there is no run yet.
+
+    Raises:
+      ValueError: the file is not of a run.
+    """
+    path = os.path.join(directory, "config.json")
+    content = read_json(path)
+    return None if content is None else checked_config(content, path)
+
+
+def config_of(directory: str | os.PathLike[str]) -> ml_collections.ConfigDict:
+    """The config that a run was started with, locked; fields that were added since have their defaults.
+
+    Raises:
+      ValueError: the directory holds no run.
+    """
+    content = content_of(directory)
+    if content is None:
+        raise InputError(
+            f"--model_dir={directory} holds no run, as it has no config.json. Name an experiment with --config, or the "
+            "directory of a run."
+        )
+    experiment.register_task_of(content["config"], os.fspath(directory))
+    return ml_collections.ConfigDict(_with_tuples(experiment.completed(content["config"]))).lock()
+
+
+def data_dir_of(directory: str | os.PathLike[str]) -> str | None:
+    """The folder of the data that a run was started with; None where it had none."""
+    found = (content_of(directory) or {}).get("data_dir")
+    return found if isinstance(found, str) else None
+
+
+def config_for(
+    directory: str,
+    assignments: Sequence[str],
+    given: ml_collections.ConfigDict | None = None,
+) -> tuple[ml_collections.ConfigDict, list[str]]:
+    """The stored config of a run with some fields set, for a command that continues or evaluates the run.
+
+    Args:
+      directory: of the run.
+      assignments: texts 'field=value'; see `experiment.override`.
+      given: None, or the config of the experiment that the command names, which is compared only.
+
+    Returns:
+      (config, lines on the fields that `given` has otherwise).
+
+    Raises:
+      ValueError: there is no run, `given` is of another task, or a field cannot be set.
+    """
+    config = config_of(directory)
+    lines = list(experiment.override(config, assignments))
+    if given is not None:
+        if given.task != config.task:
+            raise InputError(
+                f"--model_dir={directory} holds a run of task {config.task}, and --config is of task {given.task}. "
+                "Leave --config out, or choose another --model_dir."
+            )
+        different = experiment.differences(_with_tuples(config.to_dict()), _with_tuples(given.to_dict()))
+        if different:
+            lines.append(f"config     that of the run; the experiment file has {'; '.join(different)}")
+    return config, lines
+
+
+def _with_tuples(value: Any) -> Any:
+    """JSON has lists for the tuples of a config."""
+    if isinstance(value, dict):
+        return {name: _with_tuples(inner) for name, inner in value.items()}
+    return tuple(map(_with_tuples, value)) if isinstance(value, (list, tuple)) else value
