@@ -1,5 +1,6 @@
 """Quick runs: any experiment on a few examples, its sizes brought down together."""
 
+import numpy as np
 import pytest
 
 from tfbigbatch import experiment, schedules, tasks
@@ -100,6 +101,35 @@ def test_adasum_keeps_replicas_to_combine(monkeypatch):
     experiment.quick(config)
     assert config.simulated_replicas == 2
     assert config.batch_size % 2 == 0
+
+
+@pytest.fixture
+def own_task(monkeypatch):
+    """Defines a task of one's own on made-up features, with 40 examples; gives its config."""
+    monkeypatch.setattr(tasks, "_registered", {})
+
+    def define(features, **options):
+        def network(input_shape, classes, width=512):
+            raise NotImplementedError("the size of the data needs no network")
+
+        data = {"train": (features, np.arange(len(features)) % 2)}
+        tasks.define("own", network=network, data=data, **options)
+        config = experiment.new("own")
+        config.batch_size = config.schedule.batch_size = 4096
+        config.duration = "1000000 epochs"
+        return config
+
+    return define
+
+
+def test_a_task_of_ones_own_is_as_short_as_its_examples_are_large(own_task):
+    totals = []
+    for features in (np.zeros([4000, 8], "float32"), np.zeros([400, 224, 224, 3], "uint8")):
+        config = own_task(features, quick={"width": 16})
+        experiment.quick(config)
+        assert config.model.width == 16 and config.batch_size == 32
+        totals.append(steps(config, "duration", len(features)) * config.batch_size)
+    assert totals[0] == round(5 * 3600 / 32) * 32 and 200 <= totals[1] <= 500
 
 
 def test_data_that_is_missing_is_said_as_ever():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import math
+from collections.abc import Collection
 from typing import Any
 
 import ml_collections
@@ -22,6 +23,10 @@ _WARMUP = (0.05, 0.2)
 _EVALUATIONS, _LOGS = 3, 20
 _INSTRUMENTS = ("noise_scale", "sharpness", "layers")
 _LINE = 110
+# Of a task that does not say how many examples are quick: their number, where it follows from the values in one.
+_EXAMPLES, _FEWEST_EXAMPLES, _MOST_EXAMPLES = 10_000, 200, 50_000
+# Values that a small convolutional network reads in a minute; a token is a vector in a network, of more values.
+_VALUES, _TOKEN = 60_000_000, 300
 # How the banner groups the fields.
 _KINDS = (("batch_size", "accumulation", "replicas"), ("schedule.", "duration"), ("model.", "data."))
 
@@ -51,12 +56,14 @@ def quick(config: ml_collections.ConfigDict, *, data_dir: str | None = None, kee
     task = tasks.get(config.task)
     change.fields("model", task.quick_model(config.model.to_dict()))
     change.fields("data", task.quick_data(config.data.to_dict(), data_dir))
-    batch_size, dataset_size = _batch(config, change, data_dir)
+    data = _Data(config, data_dir)
+    batch_size = _batch_size(config, change, data)
+    dataset_size = data.examples(batch_size)
     old = _Old(config, dataset_size)
     change.set("accumulation_steps", 1)
     change.set("batch_size", batch_size)
     _learning_rate(config, change)
-    steps = _steps(config, change, old, dataset_size)
+    steps = _steps(config, change, old, data)
     change.set("duration", f"{steps} steps")
     _schedule(config, change, old, steps)
     _intervals(config, change, steps)
@@ -123,25 +130,55 @@ def _one_phase(config: ml_collections.ConfigDict, change: _Changes) -> None:
     change.set("phases", ())
 
 
-def _batch(config: ml_collections.ConfigDict, change: _Changes, data_dir: str | None) -> tuple[int, int]:
-    """(batch size, examples in an epoch at it)."""
-    task = tasks.get(config.task)
-    if data_dir is None and task.training_examples is not None:
-        known = task.training_examples
-        return _batch_of(config, change, lambda batch_size: known)
-    found = task(model=config.model.to_dict(), data=config.data.to_dict(), data_dir=data_dir, use_fake_data=False)
-    return _batch_of(config, change, found.train.examples_in_epoch)
+class _Data:
+    """The training examples: their number, and how many a quick run has time for."""
+
+    def __init__(self, config: ml_collections.ConfigDict, data_dir: str | None) -> None:
+        self._config, self._kind = config, tasks.get(config.task)
+        self._task = None
+        if data_dir is not None or self._kind.training_examples is None:
+            model, data = config.model.to_dict(), config.data.to_dict()
+            self._task = self._kind(model=model, data=data, data_dir=data_dir, use_fake_data=False)
+
+    def examples(self, batch_size: int) -> int:
+        """In an epoch."""
+        if self._task is not None:
+            return self._task.train.examples_in_epoch(batch_size)
+        assert self._kind.training_examples is not None
+        return self._kind.training_examples
+
+    def affordable(self, batch_size: int) -> int:
+        """Examples of a quick run."""
+        known = self._kind.quick_examples(self._config.model.to_dict())
+        if known is not None:
+            return known
+        # TensorFlow makes no simulated replicas after its first dataset.
+        if self._task is None or self._config.simulated_replicas:
+            return _EXAMPLES
+        return int(min(_MOST_EXAMPLES, max(_FEWEST_EXAMPLES, _VALUES / self._values(self._task, batch_size))))
+
+    def _values(self, task: tasks.Task, batch_size: int) -> int:
+        """Values in the features of one example, a token counted as _TOKEN of them."""
+        import tensorflow as tf
+
+        batches = task.train.training_batches(
+            tf.distribute.InputContext(), batch_size=batch_size, seed=0, first_step=0, last_step=1
+        )
+        values = 0
+        for spec in tf.nest.flatten(batches.element_spec[0]):
+            shape = getattr(spec, "shape", tf.TensorShape(None))
+            size = math.prod(size or 1 for size in shape[1:]) if shape.rank else 1
+            values += size * (_TOKEN if spec.dtype in (tf.int32, tf.int64) else 1)
+        return max(1, values)
 
 
-def _batch_of(config: ml_collections.ConfigDict, change: _Changes, epoch: Callable[[int], int]) -> tuple[int, int]:
+def _batch_size(config: ml_collections.ConfigDict, change: _Changes, data: _Data) -> int:
     if change.keeps("batch_size"):
-        return config.batch_size, epoch(config.batch_size)
+        return int(config.batch_size)
     tuned = config.schedule.batch_size
     batch_size = min(config.batch_size, tuned if tuned <= _LARGEST_BATCH else _BATCH)
-    quarter = max(1, epoch(batch_size) // 4)
-    if batch_size > quarter:
-        batch_size = 1 << quarter.bit_length() - 1
-    return batch_size, epoch(batch_size)
+    quarter = max(1, data.examples(batch_size) // 4)
+    return int(batch_size if batch_size <= quarter else 1 << quarter.bit_length() - 1)
 
 
 def _learning_rate(config: ml_collections.ConfigDict, change: _Changes) -> None:
@@ -155,14 +192,13 @@ def _learning_rate(config: ml_collections.ConfigDict, change: _Changes) -> None:
     change.set("schedule.batch_size", config.batch_size)
 
 
-def _steps(config: ml_collections.ConfigDict, change: _Changes, old: _Old, dataset_size: int) -> int:
+def _steps(config: ml_collections.ConfigDict, change: _Changes, old: _Old, data: _Data) -> int:
     """Steps of the run, at most as many examples as the experiment's."""
-    batch_size = max(1, config.batch_size)
+    batch_size, dataset_size = max(1, config.batch_size), old.dataset_size
     if change.keeps("duration"):
         return max(1, schedules.to_steps(config.duration, batch_size=batch_size, dataset_size=dataset_size))
-    afford = tasks.get(config.task).quick_examples(config.model.to_dict())
     few = max(_EPOCHS * dataset_size, _FEWEST_STEPS * batch_size)
-    return max(1, round(min(old.total, few, afford) / batch_size))
+    return max(1, round(min(old.total, few, data.affordable(batch_size)) / batch_size))
 
 
 def _schedule(config: ml_collections.ConfigDict, change: _Changes, old: _Old, steps: int) -> None:

@@ -123,6 +123,7 @@ def define(
     validation_fraction: float = 0.1,
     fake_data: Callable[[], Any] | None = None,
     smoke: Mapping[str, Any] | None = None,
+    quick: Mapping[str, Any] | None = None,
 ) -> None:
     """Registers a task of your own: a network, data, a loss and metrics. Call it in an experiment file.
 
@@ -149,6 +150,7 @@ def define(
       validation_fraction: the part of 'train' that is held out where the data has no 'validation'.
       fake_data: function that returns splits in place of `data` for smoke runs; by default the first 64 examples.
       smoke: fields of the model that a smoke run changes, for a tiny model.
+      quick: fields of the model that a quick run (--quick) changes, for one that a laptop trains in minutes.
 
     Raises:
       ValueError: an argument cannot be used.
@@ -167,9 +169,12 @@ def define(
     target = target or _first_metric(metrics, loss, owner)
     if higher_is_better is None:
         higher_is_better = _direction(target, owner)
-    unknown = sorted(set(smoke or {}) - set(model_fields))
-    if unknown:
-        raise InputError(f"{owner}: smoke has {', '.join(unknown)}; expected arguments of network with defaults.")
+    for argument, given in (("smoke", smoke), ("quick", quick)):
+        unknown = sorted(set(given or {}) - set(model_fields))
+        if unknown:
+            raise InputError(
+                f"{owner}: {argument} has {', '.join(unknown)}; expected arguments of network with defaults."
+            )
     attributes = {
         "definition": Definition(name, network, data, loss, metrics, fake_data, validation_fraction),
         "model_defaults": model_fields,
@@ -178,6 +183,7 @@ def define(
         "higher_is_better": bool(higher_is_better),
         "evaluates_on": (evaluates_on,) if isinstance(evaluates_on, str) else tuple(evaluates_on),
         "smoke_model": classmethod(lambda cls, model: dict(smoke or {})),
+        "quick_model": classmethod(lambda cls, model: dict(quick or {})),
         "__doc__": inspect.getdoc(network) or f"The task {name}.",
     }
     register(name, type("".join(part.title() for part in str(name).split("_")), (ReadyMade,), attributes))
