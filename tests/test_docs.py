@@ -21,6 +21,7 @@ PAGES = (
     "docs/finetuning.md",
     "docs/instruments.md",
     "docs/gpu.md",
+    "docs/your_own.md",
 )
 
 
