@@ -55,7 +55,7 @@ def define_flags() -> None:
         "validation_share",
         None,
         "Fraction of the documents to hold out for validation, which training needs; 0 for none. "
-        f"Default: {prepare.VALIDATION_SHARE:g}, one document at least.",
+        "Default: a hundredth of them, ten documents at least and a tenth at most.",
     )
     flags.DEFINE_list("shards", [], "Number of shards, as train:256,validation:8. Default: by --shard_megabytes.")
     flags.DEFINE_float(

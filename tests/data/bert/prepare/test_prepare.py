@@ -285,10 +285,15 @@ def test_some_documents_are_held_out_unless_none_shall_be(tmp_path):
         Settings(max_seq_length=32, max_predictions_per_seq=5), bert_sets.write_vocabulary(tmp_path)
     )
     content, _ = prepare.prepare(str(source), str(tmp_path / "a"), options, said.append)
-    assert content["counts"]["validation"]["documents"] == 1
-    assert any("validation: 1 of 60 documents" in line and "0 for none" in line for line in said)
+    assert content["counts"]["validation"]["documents"] == 6
+    assert any("validation: 6 of 60 documents" in line and "0 for none" in line for line in said)
     none = dataclasses.replace(options, validation_share=0.0)
     content, _ = prepare.prepare(str(source), str(tmp_path / "b"), none, said.append)
     assert "validation" not in content["counts"] and "training needs some" in said[-1]
     # Earlier versions held out none by default: what they prepared is not refused.
     assert prepare.prepare(str(source), str(tmp_path / "b"), options) == (content, True)
+
+
+@pytest.mark.parametrize("documents, held_out", [(1, 0), (2, 1), (9, 1), (60, 6), (100, 10), (900, 10), (5000, 50)])
+def test_a_hundredth_is_held_out_by_default_ten_at_least_and_a_tenth_at_most(documents, held_out):
+    assert shards.held_out(documents, prepare.default_share(documents), 0).sum() == held_out

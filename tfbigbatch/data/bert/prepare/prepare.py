@@ -21,9 +21,6 @@ from tfbigbatch.data.records.shards import Shard
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import processes as workers
 
-VALIDATION_SHARE = 0.01
-"""Fraction of the documents that is held out by default: the trainer evaluates on it."""
-
 
 @dataclasses.dataclass(frozen=True)
 class Options:
@@ -33,7 +30,7 @@ class Options:
       settings: how text becomes sequences.
       vocab_file: path of a vocab.txt; None to train a vocabulary.
       train_vocab_size: tokens of the trained vocabulary; None if a file is given.
-      validation_share: fraction of the documents held out, in [0, 1); None for VALIDATION_SHARE.
+      validation_share: fraction of the documents held out, in [0, 1); None for `default_share`.
       shards: number of shards by split.
       shard_megabytes: approximate text per shard of other splits, in 10^6 bytes.
       processes: worker processes.
@@ -109,7 +106,7 @@ def prepare(
             output_dir,
             known,
             options.settings,
-            validation_share=options.validation_share or 0.0,
+            validation_share=_share(options, len(documents)),
             shards=options.shards,
             megabytes=options.shard_megabytes,
         )
@@ -141,7 +138,7 @@ def _refuse_inside(source: str, output_dir: str) -> None:
 def _claimed(
     options: Options, output_dir: str, fingerprint: Callable[[Options], dict[str, Any]]
 ) -> tuple[Options, dict[str, Any]]:
-    """The options with their fraction of validation documents, and the fingerprint.
+    """The options and their fingerprint.
 
     By default earlier versions held out none: a folder that they prepared stays as it is.
     """
@@ -149,15 +146,26 @@ def _claimed(
         before = dataclasses.replace(options, validation_share=0.0)
         if prepared_folder.is_of(output_dir, fingerprint(before)):
             return before, fingerprint(before)
-        options = dataclasses.replace(options, validation_share=VALIDATION_SHARE)
     return options, fingerprint(options)
 
 
+def default_share(documents: int) -> float:
+    """The fraction of the documents that is held out by default: a hundredth, ten at least, a tenth at most.
+
+    One document would do for masked words; the wrong next sentences are from the other documents of a split.
+    """
+    return max(1, round(0.01 * documents), min(10, documents // 10)) / max(1, documents)
+
+
+def _share(options: Options, documents: int) -> float:
+    return default_share(documents) if options.validation_share is None else options.validation_share
+
+
 def _held_out(documents: corpus.Documents, options: Options) -> str:
-    fraction = options.validation_share or 0.0
+    fraction = _share(options, len(documents))
     count = int(shards.held_out(len(documents), fraction, options.settings.seed).sum())
     if count:
-        return f"validation: {count:,} of {len(documents):,} documents (--validation_share={fraction:g}; 0 for none)"
+        return f"validation: {count:,} of {len(documents):,} documents (--validation_share={fraction:.2g}; 0 for none)"
     return (
         f"validation: none of {len(documents):,} document{'s' if len(documents) > 1 else ''}, and training needs some. "
         + ("Pass --validation_share=0.01." if len(documents) > 1 else "Separate documents by blank lines.")
@@ -195,7 +203,7 @@ def _trained(
     size = options.train_vocab_size or 0
     if os.path.exists(os.path.join(folder, bert_manifest.VOCABULARY)):
         return tokenizer.Vocabulary.load(os.path.join(folder, bert_manifest.VOCABULARY))
-    held = shards.held_out(len(documents), options.validation_share or 0.0, options.settings.seed)
+    held = shards.held_out(len(documents), _share(options, len(documents)), options.settings.seed)
     say(f"training a vocabulary of {size:,} tokens")
     trained = vocabulary.train(documents.only(np.flatnonzero(~held)), size, options.settings.lower_case)
     os.makedirs(folder, exist_ok=True)
