@@ -91,8 +91,7 @@ def _given(classes: Sequence[str] | None) -> str:
 def _arrays(run: LoadedRun, classes: list[str] | None) -> Served:
     """The network's own inputs and outputs, by name."""
     del classes
-    # A model of Keras 3 knows its own inputs.
-    model = getattr(run.network, "keras3_model", run.network)
+    model = run.network
     specs = _input_specs(model)
 
     @tf.function

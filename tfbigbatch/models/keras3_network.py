@@ -40,6 +40,10 @@ class Keras3Network(tf_keras.Model):
         # Keras 2 would look for layers in it, and find none that it knows.
         object.__setattr__(self, "keras3_model", model)
         self._of_model = [variable.value for variable in model.variables]
+        # Of a functional model of Keras 2, the layers that its inputs and outputs come from.
+        for names, tensors in (("input_names", model.inputs), ("output_names", model.outputs)):
+            found = [each._keras_history.operation.name for each in tensors or ()]
+            object.__setattr__(self, names, found or None)
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         outputs = self.keras3_model(inputs, training=bool(training))
@@ -56,16 +60,24 @@ class Keras3Network(tf_keras.Model):
         return [variable.value for variable in self.keras3_model.non_trainable_variables]
 
     @property
-    def output(self) -> Any:
-        """The outputs of a functional or sequential model, in its structure.
+    def input(self) -> Any:
+        """The inputs of a functional or sequential model, in its structure.
 
         Raises:
           AttributeError: the model is subclassed.
         """
+        return self._structure("input")
+
+    @property
+    def output(self) -> Any:
+        """The outputs of a functional or sequential model, in its structure; raises as `input`."""
+        return self._structure("output")
+
+    def _structure(self, which: str) -> Any:
         import keras
 
         model = self.keras3_model
-        return model.outputs[0] if isinstance(model, keras.Sequential) else model.output
+        return getattr(model, f"{which}s")[0] if isinstance(model, keras.Sequential) else getattr(model, which)
 
     def get_config(self) -> dict[str, Any]:
         raise NotImplementedError("a Keras 3 model is described by Keras 3: see `keras3_model`.")
