@@ -43,7 +43,10 @@ def define_flags() -> None:
         "File of the validation images' classes: one a line in the order of the image names, or NAME CLASS lines.",
     )
     flags.DEFINE_float(
-        "validation_share", 0.1, "Fraction of each class to hold out where there are no validation images."
+        "validation_share",
+        None,
+        "Fraction of each class to hold out where there are no validation images; 0 for none. "
+        f"Default: {layouts.VALIDATION_SHARE:g}, or one image of each class where that is none.",
     )
     flags.DEFINE_string(
         "words",

@@ -129,6 +129,15 @@ def test_the_same_images_of_each_class_are_held_out_every_time(tmp_path):
         find(source, tmp_path, validation_share=0.01)
 
 
+def test_by_default_something_is_held_out_of_the_smallest_classes(tmp_path):
+    source = write_folder(tmp_path / "set", {**files_of("train", 3), "train/one/a.jpg": encoded()})
+    found = find(source, tmp_path)
+    assert [np.bincount(images.labels).tolist() for images in found.splits.values()] == [[2, 2, 2, 1], [1, 1, 1]]
+    alone = {f"train/{name}/a.jpg": encoded() for name in ("one", "two")}
+    with pytest.raises(ValueError, match="one image of each class.*--validation_share=0"):
+        find(write_folder(tmp_path / "alone", alone), tmp_path)
+
+
 def test_test_images_without_classes_and_beside_others_are_not_used(tmp_path):
     files = {**files_of("train", 2), **files_of("val", 1), "test/images/test_0.jpg": encoded()}
     found = find(write_folder(tmp_path / "both", files), tmp_path)

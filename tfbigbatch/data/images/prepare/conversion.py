@@ -193,7 +193,8 @@ class Conversion:
         )
         kept: dict[str, Any] = {"seed": options.seed, "shards": totals}
         if found.held_out:
-            kept["validation_share"] = options.validation_share
+            given = options.validation_share
+            kept["validation_share"] = layouts.VALIDATION_SHARE if given is None else given
         rows = (
             row
             for part in found.splits.values()

@@ -28,6 +28,10 @@ _FLAT = re.compile(r"(n\d{8})_[^/]+$")
 _ANNOTATIONS = "val_annotations.txt"
 
 
+VALIDATION_SHARE = 0.1
+"""Fraction of each class's images that is held out by default."""
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Images:
     """The images of one split.
@@ -86,7 +90,7 @@ def find(
     *,
     validation_labels: str | None = None,
     words: str | None = None,
-    validation_share: float = 0.1,
+    validation_share: float | None = None,
     seed: int = 0,
 ) -> Source:
     """Finds the images at a path.
@@ -97,7 +101,8 @@ def find(
       validation_labels: path of a file of the validation images' classes, see labels.of_files; None where the
         layout has them.
       words: path of a file of lines of a class and its words; None looks for one in the source.
-      validation_share: fraction of each class's images that is held out where the source has no validation images.
+      validation_share: fraction of each class's images that is held out where the source has no validation images;
+        None for VALIDATION_SHARE, and for one image of each class where that is none of any.
       seed: of the choice of held-out images.
 
     Raises:
@@ -119,7 +124,7 @@ def find(
         splits["validation"] = _validation(found, found.validation, numbers, validation_labels)
     elif validation_labels is not None:
         raise InputError(f"--validation_labels={validation_labels}, but --source={source} has no validation images.")
-    elif held_out := bool(validation_share):
+    elif held_out := validation_share != 0:
         splits = _held_out(splits["train"], len(classes), validation_share, seed)
     texts = labels.words(found.words if words is None else labels.text_of(words, "words"))
     return Source(found.layout, classes, tuple(texts.get(name, "") for name in classes), splits, held_out, found.unused)
@@ -269,11 +274,20 @@ def _validation(
     return Images(files, np.array([numbers[name] for name in names], np.int64))
 
 
-def _held_out(train: Images, classes: int, fraction: float, seed: int) -> dict[str, Images]:
+def _held_out(train: Images, classes: int, fraction: float | None, seed: int) -> dict[str, Images]:
     """Splits off a fraction of each class for validation, a pure function of names and seed."""
     counts = np.bincount(train.labels, minlength=classes)
     # Rounded, but never all images of a class.
-    left = np.minimum((counts * fraction + 0.5).astype(np.int64), counts - 1)
+    left = np.minimum(
+        (counts * (VALIDATION_SHARE if fraction is None else fraction) + 0.5).astype(np.int64), counts - 1
+    )
+    if fraction is None and not left.any():
+        left = np.minimum(1, counts - 1)
+    if counts.max() < 2:
+        raise InputError(
+            "The source has one image of each class: none is left to train on where it is held out for validation. "
+            "Give more images of each class; or --validation_share=0, for no validation images at all."
+        )
     if not left.any():
         raise InputError(
             f"--validation_share={fraction} of {counts.min()} to {counts.max()} images a class holds out none. "

@@ -22,7 +22,8 @@ class Options:
 
     Attributes:
       validation_labels, words: paths of text files, see layouts.find.
-      validation_share: fraction of each class that is held out where there are no validation images; in [0, 1).
+      validation_share: fraction of each class that is held out where there are no validation images; in [0, 1), or
+        None for the default, see layouts.find.
       shards: the number of shards, by split.
       shard_megabytes: approximate size of the shards of other splits, in 10^6 bytes.
       seed: of the order of the images, and of the held-out images.
@@ -34,7 +35,7 @@ class Options:
 
     validation_labels: str | None = None
     words: str | None = None
-    validation_share: float = 0.1
+    validation_share: float | None = None
     shards: dict[str, int] = dataclasses.field(default_factory=dict)
     shard_megabytes: float = 128.0
     seed: int = 0
@@ -47,7 +48,7 @@ class Options:
         check_options(
             self,
             {
-                "validation_share": (0 <= self.validation_share < 1, "0 to less than 1"),
+                "validation_share": (0 <= (self.validation_share or 0) < 1, "0 to less than 1"),
                 "max_bad_share": (0 <= self.max_bad_share <= 1, "0 to 1"),
                 "shard_megabytes": (self.shard_megabytes > 0, "more than 0"),
                 "processes": (self.processes >= 1, "1 or more"),
