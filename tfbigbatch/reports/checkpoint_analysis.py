@@ -14,7 +14,7 @@ import tf_keras
 from tfbigbatch import instruments, tasks
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment import completed, register_task_of
-from tfbigbatch.runs import checkpoint_files
+from tfbigbatch.runs import checkpoint_files, initial_weights, stored_run
 from tfbigbatch.runs.run_directory import checked_config, read_json
 from tfbigbatch.training import phases
 from tfbigbatch.training.train_step import TrainingModel
@@ -52,7 +52,7 @@ class CheckpointAnalysis:
 
     Args:
       model_dir: the run directory.
-      data_dir: folder of the task's data.
+      data_dir: folder of the task's data; None for the one that the run remembers.
       probes: how many examples to measure on.
       use_fake_data: whether the run was trained on fake data.
 
@@ -70,7 +70,7 @@ class CheckpointAnalysis:
     ) -> None:
         self.config = _config(model_dir)
         self._paths = {checkpoint_files.step_of(path): path for path in _checkpoints(model_dir)}
-        self.steps = [0, *sorted(self._paths)]
+        self.steps = sorted({0, *self._paths})
         self._probes = probes or Probes()
         config = ml_collections.ConfigDict(self.config)
         tf_keras.backend.clear_session()
@@ -78,6 +78,7 @@ class CheckpointAnalysis:
         tf_keras.utils.set_random_seed(config.seed)
         precision = config.mixed_precision
         tf_keras.mixed_precision.set_global_policy(precision if precision == "float32" else f"mixed_{precision}")
+        data_dir = stored_run.data_dir_of(model_dir) if data_dir is None else data_dir
         self._phase = phases.phases_of(config, lambda fields: _task(fields, data_dir, use_fake_data), 1)[0]
         task = self._task = self._phase.task
         if task.carries_state or task.batch_slices or task.has_scores:
@@ -87,6 +88,9 @@ class CheckpointAnalysis:
             )
         self._model = TrainingModel(task.network())
         self._model.compile("sgd", task.loss(), weighted_metrics=task.metrics())
+        init_from = (stored_run.content_of(model_dir) or {}).get("init_from")
+        if init_from:
+            initial_weights.load_into(self._model.network, init_from["checkpoint"])
         self._start = self._model.network.get_weights()
         self._sharpness = instruments.keras2.Sharpness(
             probe=self._batches(0, self._probes.sharpness), seed=config.seed, trace_samples=10

@@ -328,7 +328,11 @@ def build_model(options: RunOptions, machine: Machine, directory: Directory, pla
     """
     with machine.strategy.scope():
         keras = compiled_model(options.config, plan.phases, jit_compile=machine.jit_compile)
-        if directory.init_from and not checkpoint_files.paths(directory.files.checkpoints):
+        # The plot of the whole run begins at the first weights, in a resumed run too.
+        begins = (
+            not checkpoint_files.paths(directory.files.checkpoints) or options.config.instruments.interpolation.enabled
+        )
+        if directory.init_from and begins:
             machine.say_all(initial_weights.load_into(keras.network, directory.init_from["checkpoint"]).lines())
     log = MetricsLog(directory.files)
     write = functools.partial(log.write, "train")

@@ -62,6 +62,7 @@ class Trainer:
         self._last_step = self.plan.last_step
         self._started = time.perf_counter()
         self._saved_seconds = self.start.seconds
+        self._progress = run_callbacks.Progress(self.plan.total_steps, self._config.evaluate_on)
         self._best = run_callbacks.KeepBest(
             self.start.checkpoints,
             self.directory.files.best,
@@ -112,6 +113,7 @@ class Trainer:
             self._write_status(PREEMPTED, steps_done(self._network.optimizer))
             raise
         finally:
+            self._progress.close()
             if self._own:
                 self._own.end()
             self.model.log.close()
@@ -194,6 +196,7 @@ class Trainer:
 
     def _diverged(self, error: DivergedError) -> NoReturn:
         """Rolls the run back where its config allows another rollback, and ends it otherwise."""
+        self._progress.close()
         step, checkpoints = steps_done(self._network.optimizer), self.start.checkpoints
         self._write_status(DIVERGED, step, reason=str(error))
         last_good = checkpoints.latest() or "none yet"
@@ -273,7 +276,7 @@ class Trainer:
         """The chief's callbacks that live through all phases: the progress bar and the profile."""
         if not self.machine.is_chief:
             return []
-        found = [run_callbacks.Progress(self.plan.total_steps, self._config.evaluate_on)]
+        found: list[tf_keras.callbacks.Callback] = [self._progress]
         if self.options.profile_steps:
             folder = os.path.join(self.options.model_dir, "train")
             found.append(run_callbacks.Profile(folder, *self.options.profile_steps, self._config.steps_per_execution))
@@ -284,9 +287,7 @@ class Trainer:
     ) -> list[tf_keras.callbacks.Callback]:
         """The callbacks of a phase, in the order that they are called in."""
         self._best.evaluation = self._evaluation
-        for callback in of_run:
-            if isinstance(callback, run_callbacks.Progress):
-                callback.evaluation = self._evaluation
+        self._progress.evaluation = self._evaluation
         if self._own:
             self._own.evaluation = self._evaluation if self._evaluates else None
             self._own.log_every = phase.plan.log_every

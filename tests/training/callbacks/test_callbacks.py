@@ -86,3 +86,14 @@ def test_a_profile_is_recorded_whatever_the_length_of_an_execution(tmp_path, ste
     profile = callbacks.Profile(str(tmp_path), *window, steps_per_execution)
     model.fit(*data(), batch_size=8, verbose=0, callbacks=[profile])
     assert len(list(tmp_path.rglob("*.xplane.pb"))) == 1
+
+
+def test_a_bar_that_ends_early_leaves_a_line_of_its_own_to_the_next(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    for last_step, ends in ((120, "\n"), (24, "\n")):
+        progress = callbacks.Progress(last_step)
+        compiled().fit(*data(), batch_size=8, epochs=2, verbose=0, callbacks=[progress])
+        progress.close()
+        progress.close()
+        said = capsys.readouterr().out
+        assert f"/{last_step}" in said and said.endswith(ends) and not said.endswith("\n\n")

@@ -53,6 +53,12 @@ class Progress(StepCallback):
             shown = "  ".join(f"{name} {value:.4f}" for name, value in self._shown())
             print(f"step {self.step}/{self._last_step}  {shown}", flush=True)
 
+    def close(self) -> None:
+        """Ends the line of a bar that did not reach its last step, so that the next line is not written behind it."""
+        if self._bar is not None and self._drawn and self.step != self._last_step:
+            print(flush=True)
+        self._drawn = 0.0
+
     def _shown(self) -> list[tuple[str, float]]:
         shown = {name: float(value) for name, value in (self._logs or {}).items() if name == "loss"}
         metrics = self.evaluation.latest if self.evaluation else {}
