@@ -7,6 +7,7 @@ The same command on the same directory resumes the run; a finished run is report
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -20,6 +21,7 @@ from tfbigbatch.training.options import (
     Heartbeat,
     RunOptions,
     WatchPreemption,
+    check,
     never_preempted,
     no_heartbeat,
 )
@@ -93,11 +95,14 @@ def run(
         use_fake_data=use_fake_data,
         stop_after=stop_after,
         mlperf_log=mlperf_log,
-        callbacks=[*experiment.callbacks_of(config, model_dir), *callbacks],
+        callbacks=callbacks,
         heartbeat=heartbeat,
         watch_preemption=watch_preemption,
     )
-    return _run_with_rollbacks(options)
+    check(options)
+    # After the checks: a user's file may import TensorFlow for its callbacks.
+    listed = experiment.callbacks_of(config, model_dir)
+    return _run_with_rollbacks(dataclasses.replace(options, callbacks=[*listed, *callbacks]))
 
 
 def _run_with_rollbacks(options: RunOptions) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import ml_collections
 from absl import flags
@@ -24,6 +25,11 @@ def define_override() -> None:
     )
 
 
+def define_quick() -> None:
+    """The flag --quick, which `load` follows."""
+    flags.DEFINE_bool("quick", False, "A first try on the data: batch, schedule and model brought down to minutes.")
+
+
 def overrides(options: flags.FlagValues) -> list[str]:
     """The texts FIELD=VALUE of all overrides."""
     found: list[str] = []
@@ -32,19 +38,25 @@ def overrides(options: flags.FlagValues) -> list[str]:
     return found
 
 
-def load(name: str, options: flags.FlagValues) -> ml_collections.ConfigDict:
-    """The config of an experiment with its overrides; prints what these leave out.
+def load(name: str, options: flags.FlagValues, say: Callable[[str], None] | None = None) -> ml_collections.ConfigDict:
+    """The config of an experiment with its overrides; prints what these leave out; a quick run where
+    --quick asks for one.
 
     Args:
       name: the value of --config.
-      options: with the flag of `define_override`.
+      options: with the flag of `define_override`, and perhaps that of `define_quick`.
+      say: takes the lines; None to print them.
 
     Raises:
       ValueError: the file or a field cannot be used.
     """
     config = experiment.load(name)
-    for line in experiment.override(config, overrides(options)):
-        print(line, flush=True)
+    given = overrides(options)
+    said = experiment.override(config, given)
+    if "quick" in options and options.quick:
+        said += experiment.quick(config, data_dir=options.data_dir, keep=[text.partition("=")[0] for text in given])
+    for line in said:
+        (say or _print)(line)
     return config
 
 
@@ -61,3 +73,7 @@ def required(options: flags.FlagValues) -> str:
             "that the package ships, such as digits/lstm_legw."
         )
     return name
+
+
+def _print(line: str) -> None:
+    print(line, flush=True)

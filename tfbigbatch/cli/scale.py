@@ -12,13 +12,17 @@ from collections.abc import Sequence
 from absl import flags
 
 from tfbigbatch import experiment, scaling, tasks
+from tfbigbatch.cli import experiment_flags
 from tfbigbatch.errors import InputError
 from tfbigbatch.scaling import preview
 from tfbigbatch.utils import command
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("config", None, "Experiment with the recipe to scale.", required=True)
+    flags.DEFINE_string("config", None, "Experiment with the recipe to scale; --config.FIELD=VALUE overrides a field.")
+    experiment_flags.define_override()
+    experiment_flags.define_quick()
+    flags.DEFINE_string("data_dir", None, "Folder of the task's data, where its size is asked for.")
     flags.DEFINE_list("batch_size", None, "Global batch sizes. Default: doublings up to 64 times the recipe's.")
     flags.DEFINE_list("rule", None, f"Scaling rules: {', '.join(scaling.RULES)}. Default: legw.")
     flags.DEFINE_integer("dataset_size", None, "Examples in an epoch. Default: that of the task.")
@@ -27,8 +31,8 @@ def define_flags() -> None:
 
 def main(arguments: Sequence[str]) -> None:
     options = flags.FLAGS
-    config = experiment.load(options.config)
-    dataset_size = options.dataset_size or tasks.get(config.task).count_examples(config.data.to_dict(), None)
+    config = experiment_flags.load(experiment_flags.required(options), options)
+    dataset_size = options.dataset_size or tasks.get(config.task).count_examples(config.data.to_dict(), options.data_dir)
     if not dataset_size or dataset_size < 1:
         raise InputError(
             f"the size of the data of {config.task} is not known in advance: give --dataset_size, examples in an epoch."

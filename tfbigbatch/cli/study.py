@@ -3,10 +3,16 @@
     tfbigbatch study --study=mnist/study --model_dir=runs/mnist_study --data_dir=FOLDER --processes=2
     tfbigbatch study --configs=digits/lstm_legw,digits/lstm_lamb --seeds=0,1 --model_dir=runs/digits
     tfbigbatch study --config=digits/lstm_lamb --learning_rates=0.01,0.02 --warmup_epochs=1,5 --model_dir=runs/tune
+    tfbigbatch study --config=digits/lstm_lamb --sweep.optimizer.weight_decay=0.01,0.1 --sweep.batch_size=512,1024 \\
+      --config.duration='5 epochs' --model_dir=runs/sweep
 
 One of three sources gives the runs: --study, a study file; --configs, experiments to compare; or --config, an
-experiment to tune over a grid of learning rates and warm-up epochs, both at its own schedule.batch_size. Each is a
-path, or the name of a file that the package ships.
+experiment to run over a grid. Each is a path, or the name of a file that the package ships.
+
+--config.FIELD=VALUE sets a field of all experiments of --configs or --config. --sweep.FIELD=VALUE,VALUE,... tries
+several values, and more of these flags all combinations; a value that has commas itself is parted by semicolons, as
+--sweep.model.blocks='1,1;2,2'. --learning_rates and --warmup_epochs sweep these two fields of the schedule, both at its
+own schedule.batch_size.
 
 The same command resumes, and runs what was added since. A study writes its tables after each run, to --results or
 else MODEL_DIR/report; the others write MODEL_DIR/comparison or MODEL_DIR/tuning, and --results as well. TensorBoard
@@ -15,7 +21,6 @@ reads the run directories.
 
 from __future__ import annotations
 
-import copy
 import os
 import sys
 import time
@@ -24,18 +29,19 @@ from collections.abc import Callable, Sequence
 from absl import flags
 
 from tfbigbatch import experiment, train
+from tfbigbatch.cli import experiment_flags, sweeps
 from tfbigbatch.errors import InputError
 from tfbigbatch.reports import collect
 from tfbigbatch.reports.report import Report, make_folder
 from tfbigbatch.studies import series, study
 from tfbigbatch.studies.study import Entry
-from tfbigbatch.utils import command
+from tfbigbatch.training.options import RunOptions, check
 
 # The flags that belong to each source of runs.
 _FLAGS_OF = {
     "study": ("only",),
-    "configs": ("seeds",),
-    "config": ("seeds", "override", "learning_rates", "warmup_epochs"),
+    "configs": ("seeds", "override", "sweep", "quick"),
+    "config": ("seeds", "override", "sweep", "quick", "learning_rates", "warmup_epochs"),
 }
 
 
@@ -43,8 +49,10 @@ def define_flags() -> None:
     flags.DEFINE_string("study", None, "Study file.")
     flags.DEFINE_list("only", None, "With --study: run only these rows, METHOD or METHOD@BATCH; the table shows all.")
     flags.DEFINE_list("configs", None, "Experiments to compare, in the order of the table.")
-    flags.DEFINE_string("config", None, "Experiment to tune.")
-    flags.DEFINE_list("override", None, "With --config: FIELD=VALUE for all trials, as batch_size=1024.")
+    flags.DEFINE_string("config", None, "Experiment to run over a grid.")
+    experiment_flags.define_override()
+    experiment_flags.define_quick()
+    flags.DEFINE_multi_string("sweep", [], "--sweep.FIELD=VALUE,VALUE,...: values of a field, all combinations.")
     flags.DEFINE_list("learning_rates", None, "With --config: values of schedule.learning_rate.")
     flags.DEFINE_list(
         "warmup_epochs", None, "With --config: values of schedule.warmup_epochs. Default: that of the experiment."
@@ -75,8 +83,9 @@ def main(arguments: Sequence[str]) -> None:
         raise InputError("expected one of --study=FILE, --configs=FILE,... and --config=FILE; see --help.")
     source = given[0]
     for name in sorted({name for names in _FLAGS_OF.values() for name in names} - set(_FLAGS_OF[source])):
-        if options[name].value is not None:
-            raise InputError(f"--{name} does not go with --{source}; see --help.")
+        if options[name].value:
+            shown = {"override": "config.FIELD", "sweep": "sweep.FIELD"}.get(name, name)
+            raise InputError(f"--{shown} does not go with --{source}; see --help.")
     {"study": _study, "configs": _compare, "config": _tune}[source](options)
 
 
@@ -103,9 +112,9 @@ def _study(options: flags.FlagValues) -> None:
 
 def _compare(options: flags.FlagValues) -> None:
     started = time.perf_counter()
-    seeds = _seeds(options)
-    names = [os.path.basename(path).replace(".py", "").replace(":", "_") for path in options.configs]
-    entries = [Entry(name, experiment.load(path), seeds, name) for name, path in zip(names, options.configs)]
+    names = _names(options.configs)
+    entries = [entry for name, path in zip(names, options.configs) for entry in sweeps.entries(path, name, options)]
+    _check_tasks(entries)
     written = _paths(options, "comparison")
     _train(options, entries, options.configs)
     report = Report(collect.of_entries(entries, options.model_dir))
@@ -121,10 +130,32 @@ def _compare(options: flags.FlagValues) -> None:
     print("             then open http://localhost:6006")
 
 
+def _names(paths: Sequence[str]) -> list[str]:
+    """A name for each experiment: that of its file, with the folder's where two files have the same."""
+    short = [os.path.basename(path).replace(".py", "").replace(":", "_") for path in paths]
+    names = [
+        name if short.count(name) == 1 else f"{os.path.basename(os.path.dirname(path)) or 'here'}_{name}"
+        for name, path in zip(short, paths)
+    ]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"--configs={','.join(paths)}: {name} is there twice; give each experiment once.")
+    return names
+
+
+def _check_tasks(entries: Sequence[Entry]) -> None:
+    tasks = sorted({entry.config.task for entry in entries})
+    if len(tasks) > 1:
+        raise InputError(f"--configs: experiments of several tasks, {', '.join(tasks)}. A table compares one task.")
+
+
 def _tune(options: flags.FlagValues) -> None:
-    if not options.learning_rates:
-        raise InputError("--config needs --learning_rates: the values to try, as 0.01,0.02. To train once: train.")
-    entries = _trials(options)
+    if not (options.learning_rates or options.warmup_epochs or options.sweep):
+        raise InputError(
+            "--config needs values to try: --learning_rates=0.01,0.02, or --sweep.FIELD=VALUE,VALUE of any field. To "
+            f"train once: tfbigbatch train --config={options.config}."
+        )
+    entries = sweeps.entries(options.config, "", options)
     written = _paths(options, "tuning")
     _train(options, entries, [options.config])
     report = Report(collect.of_entries(entries, options.model_dir))
@@ -134,28 +165,6 @@ def _tune(options: flags.FlagValues) -> None:
     for path in written:
         report.write_results(f"{path}.json")
         print(f"results      {path}.json")
-
-
-def _trials(options: flags.FlagValues) -> list[Entry]:
-    """An entry for each learning rate and warm-up of the grid, named by the texts of the flags."""
-    base = experiment.load(options.config)
-    experiment.override(base, options.override or [])
-    seeds = _seeds(options)
-    rates = options.learning_rates
-    warmups = options.warmup_epochs or [str(base.schedule.warmup_epochs)]
-    entries = []
-    for rate, learning_rate in zip(rates, command.numbers("learning_rates", rates, float)):
-        for warmup, warmup_epochs in zip(warmups, command.numbers("warmup_epochs", warmups, float)):
-            config = copy.deepcopy(base)
-            config.schedule.learning_rate = learning_rate
-            config.schedule.warmup_epochs = warmup_epochs
-            name = f"rate-{rate}-warmup-{warmup}"
-            entries.append(Entry(name, config, seeds, name))
-    return entries
-
-
-def _seeds(options: flags.FlagValues) -> tuple[int, ...]:
-    return tuple(command.numbers("seeds", options.seeds or ["0"], int))
 
 
 def _paths(options: flags.FlagValues, name: str) -> list[str]:
@@ -181,4 +190,5 @@ def _train(
         processes=options.processes,
         ended_runs=options.ended_runs,
         on_run_end=ended,
+        check=lambda **arguments: check(RunOptions(**arguments)),
     )

@@ -61,6 +61,7 @@ def define_flags() -> None:
     flags.DEFINE_string("strategy", "auto", "auto, one_device, mirrored, multi_worker or tpu.")
     flags.DEFINE_string("tpu", None, "'local' on a TPU VM, the TPU's name, or its grpc:// address.")
     flags.DEFINE_integer("seed", None, "Overrides --config.seed.")
+    experiment_flags.define_quick()
     flags.DEFINE_bool("smoke", False, "Run for seconds on fake data with a tiny model; needs no --model_dir.")
     flags.DEFINE_enum("mixed_precision", None, experiment.PRECISIONS, "Overrides --config.mixed_precision.")
     flags.DEFINE_string(

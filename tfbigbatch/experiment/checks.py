@@ -8,6 +8,9 @@ import ml_collections
 
 from tfbigbatch import experiment, tasks
 from tfbigbatch.errors import InputError, nearest
+from tfbigbatch.optimizers import registry
+from tfbigbatch.scaling import RULES
+from tfbigbatch.schedules import DECAYS, to_steps
 
 _LARGEST = 2**31 - 1
 
@@ -45,3 +48,41 @@ def check_fields(config: ml_collections.ConfigDict) -> None:
     for section, fields in known.items():
         for name in set(config[section]) - set(fields):
             raise InputError(f"{section}.{name}: task {config.task} has no such field. {nearest(name, fields)}")
+
+
+def check_optimizer(config: ml_collections.ConfigDict) -> None:
+    """Checks the optimizer's name and arguments without making it.
+
+    Raises:
+      ValueError: a name or a value cannot be used.
+    """
+    fields = config.optimizer.to_dict()
+    name = fields.pop("name", None)
+    if not isinstance(name, str) or name.lower() not in registry.names():
+        raise InputError(f"optimizer.name={name!r} is unknown. {nearest(name, registry.names())}")
+    registry.check_fields(name, {field: value for field, value in fields.items() if field != "adasum"})
+
+
+def check_plan(config: ml_collections.ConfigDict) -> None:
+    """Checks the optimizer, and the durations, batch and recipe of each phase as far as the data's size is known.
+
+    Raises:
+      ValueError: the trainer cannot follow them.
+    """
+    check_optimizer(config)
+    size = tasks.get(config.task).training_examples
+    for phase in experiment.phases(config):
+        if phase.batch_size < 1 or phase.accumulation_steps < 1:
+            raise InputError(
+                f"batch_size={phase.batch_size}, accumulation_steps={phase.accumulation_steps}: both are at least 1."
+            )
+        for name in ("duration", "evaluate_every", "checkpoint_every", "log_every"):
+            to_steps(phase[name], name=name, batch_size=phase.batch_size, dataset_size=size or 1)
+        if phase.schedule.rule not in RULES:
+            raise InputError(f"schedule.rule={phase.schedule.rule!r} is unknown. {nearest(phase.schedule.rule, RULES)}")
+        if phase.schedule.decay not in DECAYS:
+            raise InputError(
+                f"schedule.decay={phase.schedule.decay!r} is unknown. {nearest(phase.schedule.decay, DECAYS)}"
+            )
+        if size:
+            experiment.tuned_recipe(phase, size).at(phase.batch_size, phase.schedule.rule)

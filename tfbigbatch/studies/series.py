@@ -33,6 +33,7 @@ def run_series(
     processes: int = 1,
     ended_runs: str | None = None,
     on_run_end: Callable[[], object] | None = None,
+    check: Callable[..., object] | None = None,
 ) -> None:
     """Runs every entry at every seed, each in its own run directory, except those that are finished.
 
@@ -50,6 +51,7 @@ def run_series(
       processes: number of runs at once; 1 runs them in this process.
       ended_runs: path of a `ResultsCache` of finished runs; those missing in `model_dir` are restored from it.
       on_run_end: called after each run.
+      check: called for each run that is not finished with the arguments of `run`, before the first begins.
 
     Raises:
       ValueError: a directory holds a run of another config, or `ended_runs` is another kind of file (nothing is run);
@@ -74,6 +76,9 @@ def run_series(
         if each.state() in ENDED:
             progress.ended(each, "finished before; nothing to do.")
     waiting = [each for each in planned if each.state() not in ENDED]
+    if check:
+        for each in waiting:
+            check(config=each.config, model_dir=each.directory, data_dir=data_dir)
     ended = functools.partial(_after_run, cache, planned, on_run_end)
     if processes == 1:
         _in_this_process(waiting, data_dir, run, progress, ended)

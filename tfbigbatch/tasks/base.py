@@ -114,6 +114,18 @@ class Task:
         del data, data_dir
         return cls.training_examples
 
+    @classmethod
+    def check_data(cls, data: Mapping[str, Any], data_dir: str | None) -> None:
+        """Checks what can be told of the data at once, before TensorFlow is imported: that its folder is of the kind.
+
+        Args:
+          data: the fields of the config's `data`.
+          data_dir: folder of the data, which exists, or None.
+
+        Raises:
+          ValueError: the task cannot read it.
+        """
+
     def held_out(self, split: str) -> Dataset:
         """The held-out split with this name, one of `evaluates_on`.
 

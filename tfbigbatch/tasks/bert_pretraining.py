@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tfbigbatch.data.bert import manifest as bert_manifest
+from tfbigbatch.data.records import manifest as manifests
 from tfbigbatch.errors import InputError
 from tfbigbatch.tasks.bert import BertTask
 
@@ -73,7 +74,11 @@ class BertPretraining(BertTask):
             # Lives as long as the task: its records are read from it.
             self._made_up = tempfile.TemporaryDirectory()
             return fake.pretraining(self._made_up.name)
-        return bert_manifest.load(os.path.join(data_dir, folder) if data_dir and folder else data_dir)
+        return bert_manifest.load(_folder(folder, data_dir))
+
+    @classmethod
+    def check_data(cls, data: Mapping[str, Any], data_dir: str | None) -> None:
+        manifests.require(_folder(data["folder"], data_dir), bert_manifest.KIND)
 
     def random_network(self) -> tf_keras.Model:
         from tfbigbatch.models import bert
@@ -109,3 +114,7 @@ class BertPretraining(BertTask):
 
     def _outputs(self) -> tuple[str, ...]:
         return ("masked_lm", "next_sentence") if self._next_sentence else ("masked_lm",)
+
+
+def _folder(folder: str, data_dir: str | None) -> str | None:
+    return os.path.join(data_dir, folder) if data_dir and folder else data_dir

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tfbigbatch.data.records import manifest as manifests
 from tfbigbatch.data.translation import manifest as translation_manifest
 from tfbigbatch.data.translation.vocabulary import BEGIN, END, Vocabulary, normalised
 from tfbigbatch.errors import InputError
@@ -134,6 +135,10 @@ class Gnmt(Task):
                 f"--config.evaluate_on={self._held_out[0]}, or prepare it with --{_FLAGS[split]}_files."
             )
         return super().held_out(split)
+
+    @classmethod
+    def check_data(cls, data: Mapping[str, Any], data_dir: str | None) -> None:
+        manifests.require(data_dir, translation_manifest.KIND)
 
     def network(self) -> tf_keras.Model:
         """The Keras model, from the pieces of sources and targets to logits."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tfbigbatch.data.images import manifest as image_manifest
+from tfbigbatch.data.records import manifest as manifests
 from tfbigbatch.errors import InputError
 from tfbigbatch.models import image_models
 from tfbigbatch.tasks.base import CLASSES, Task
@@ -86,6 +87,10 @@ class ImageClassification(Task):
             self.checks = (train.bad.check, validation.bad.check)
             self.run_files = {CLASSES: (json.dumps(manifest.classes) + "\n").encode()}
         self.data_signature = f"{self._classes:,} classes"
+
+    @classmethod
+    def check_data(cls, data: Mapping[str, Any], data_dir: str | None) -> None:
+        manifests.require(data_dir, image_manifest.KIND)
 
     def network(self) -> tf_keras.Model:
         """The Keras model, from uint8 images to logits."""

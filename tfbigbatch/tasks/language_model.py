@@ -56,6 +56,11 @@ class LSTMLanguageModel(Task):
         )
 
     @classmethod
+    def check_data(cls, data: Mapping[str, Any], data_dir: str | None) -> None:
+        del data
+        corpus.require(data_dir)
+
+    @classmethod
     def smoke_model(cls, model: Mapping[str, Any]) -> dict[str, Any]:
         return {"window": 4, "hidden_units": 4, "embedding_units": 3}
 

@@ -15,7 +15,6 @@ import tf_keras
 
 from tfbigbatch import scaling, tasks
 from tfbigbatch.errors import InputError
-from tfbigbatch.experiment.checks import check_fields
 from tfbigbatch.runs import checkpoint_files, initial_weights, run_directory
 from tfbigbatch.runs import extension as extensions
 from tfbigbatch.runs.extension import Extension
@@ -30,7 +29,7 @@ from tfbigbatch.training.checkpoints import CheckpointPart, Checkpoints
 from tfbigbatch.training.instruments import RunInstruments, check_instruments
 from tfbigbatch.training.mlperf import rules
 from tfbigbatch.training.mlperf.log import MLPerfLog
-from tfbigbatch.training.options import MODES, RunOptions
+from tfbigbatch.training.options import RunOptions
 from tfbigbatch.training.phases import Phase
 from tfbigbatch.training.plan import plan_of
 from tfbigbatch.training.rollbacks import Rollbacks
@@ -81,21 +80,12 @@ class Machine:
 
 
 def prepare_machine(options: RunOptions) -> Machine:
-    """Checks the options and the config, chooses the strategy, and sets Keras up.
+    """Chooses the strategy, and sets Keras up.
 
     Raises:
       ValueError: an option or a field cannot be used, or not on these devices.
     """
     config = options.config
-    if options.mode not in MODES:
-        raise InputError(f"--mode={options.mode} is unknown; expected one of {', '.join(MODES)}.")
-    check_fields(config)
-    if options.mlperf_log:
-        rules.check(config)
-        if options.mode != "train_and_eval":
-            raise InputError(
-                f"--mlperf_log: its rules ask for evaluations; expected --mode=train_and_eval, not {options.mode}."
-            )
     strategy, description = strategies.choose(options.strategy_name, options.tpu, config.simulated_replicas)
     options.heartbeat("the start of all workers")
     jit_compile = config.jit_compile and not strategies.is_tpu(strategy)

@@ -16,8 +16,8 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from tfbigbatch.errors import InputError, nearest
+from tfbigbatch.training.options import STRATEGIES
 
-STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 LOCAL = "local"
 # Google Cloud's server that tells a machine about itself; TensorFlow asks it where a named TPU is.
 _METADATA = ("metadata.google.internal", 80)

@@ -16,18 +16,18 @@ from typing import Any
 
 from absl import flags
 
-from tfbigbatch import experiment
+from tfbigbatch.cli import experiment_flags
 from tfbigbatch.errors import InputError
 from tfbigbatch.tpu import check, environments, largest_batch, report, topologies
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("config", None, "Experiment to compile.")
+    flags.DEFINE_string("config", None, "Experiment to compile; --config.FIELD=VALUE overrides a field.")
     flags.DEFINE_string(
         "topology", None, "TPU slice: a grid (v3:32x32), a number of chips (v5e:256), or Google Cloud's name (v3-2048)."
     )
     flags.DEFINE_integer("replicas", None, "Replicas in sync. Default: all of the slice.", lower_bound=1)
-    flags.DEFINE_list("override", [], "Overrides of config fields: batch_size=4096,model.image_size=192.")
+    experiment_flags.define_override()
     flags.DEFINE_integer("phase", 1, "Phase of a run with phases, counted from 1.", lower_bound=1)
     flags.DEFINE_string("data_dir", None, "Prepared data, for its shapes. Default: the shapes of the public dataset.")
     flags.DEFINE_bool("json", False, "Print the outcome as JSON.")
@@ -69,10 +69,7 @@ def _asked(options: flags.FlagValues) -> check.CheckRequest:
     for name in ("config", "topology"):
         if getattr(options, name) is None:
             raise InputError(f"--{name} is missing; see --help.")
-    if not os.path.isfile(experiment.find(options.config)[0]):
-        raise InputError(
-            f"--config={options.config}: no such file. Give a file such as experiments/digits/lstm_legw.py."
-        )
+    experiment_flags.load(options.config, options, _say)
     topology = topologies.parse(options.topology)
     replicas = options.replicas or topology.replicas
     if replicas > topology.replicas:
@@ -80,7 +77,7 @@ def _asked(options: flags.FlagValues) -> check.CheckRequest:
             f"--replicas={replicas}: {topology.name} has {topology.chips} chips and runs at most {topology.replicas}."
         )
     return check.CheckRequest(
-        options.config, topology, replicas, tuple(options.override), options.phase, options.data_dir
+        options.config, topology, replicas, tuple(experiment_flags.overrides(options)), options.phase, options.data_dir
     )
 
 

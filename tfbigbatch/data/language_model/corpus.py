@@ -44,11 +44,11 @@ class Corpus:
     vocabulary: tuple[str, ...]
 
 
-def load(data_dir: str | None) -> Corpus:
-    """The corpus that `prepare` wrote into `data_dir`.
+def require(data_dir: str | None) -> dict[str, Any]:
+    """The content of a prepared corpus' manifest.json, not yet checked against its files.
 
     Raises:
-      ValueError: the folder is not prepared, or a file is damaged.
+      ValueError: the folder is not prepared.
     """
     if data_dir is None:
         raise InputError(f"--data_dir is missing: give a prepared corpus. To prepare one: {_COMMAND}")
@@ -58,6 +58,17 @@ def load(data_dir: str | None) -> Corpus:
             f"--data_dir={data_dir} is not a prepared corpus: it has no {_MANIFEST} of one. "
             f"Prepare one, then pass --data_dir=PREPARED: {_COMMAND}"
         )
+    return manifest
+
+
+def load(data_dir: str | None) -> Corpus:
+    """The corpus that `prepare` wrote into `data_dir`.
+
+    Raises:
+      ValueError: the folder is not prepared, or a file is damaged.
+    """
+    manifest = require(data_dir)
+    assert data_dir is not None
     again = f"Prepare it again: {_COMMAND} --overwrite"
     size, parts = manifest["vocabulary_size"], {}
     for split in SPLITS:

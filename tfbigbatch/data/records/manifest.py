@@ -105,6 +105,29 @@ class Split:
         return len(self.offsets)
 
 
+def require(folder: str | None, kind: Kind) -> dict[str, Any]:
+    """The content of a prepared folder's manifest.json, not yet checked against the files.
+
+    Args:
+      folder: of a prepared dataset; None is refused with the command that makes one.
+      kind: Kind.
+
+    Raises:
+      ValueError: the folder is not a prepared one.
+    """
+    if folder is None:
+        raise InputError(
+            f"--data_dir is missing: give a folder of prepared {kind.what}. To prepare one: {kind.command}"
+        )
+    content = read(folder, kind)
+    if content is None:
+        raise InputError(
+            f"--data_dir={folder} holds no prepared {kind.what}: it has no {MANIFEST} of them. "
+            f"Prepare them, then pass --data_dir=PREPARED: {kind.command}"
+        )
+    return content
+
+
 def load(folder: str | None, kind: Kind, build: Callable[[dict[str, Any], dict[str, Split]], _Manifest]) -> _Manifest:
     """A prepared folder's manifest, checked against the files' sizes and the index.
 
@@ -117,16 +140,8 @@ def load(folder: str | None, kind: Kind, build: Callable[[dict[str, Any], dict[s
       ValueError: the folder is not a prepared one; a file is missing or of another size; or the index
         is not that of the manifest.
     """
-    if folder is None:
-        raise InputError(
-            f"--data_dir is missing: give a folder of prepared {kind.what}. To prepare one: {kind.command}"
-        )
-    content = read(folder, kind)
-    if content is None:
-        raise InputError(
-            f"--data_dir={folder} holds no prepared {kind.what}: it has no {MANIFEST} of them. "
-            f"Prepare them, then pass --data_dir=PREPARED: {kind.command}"
-        )
+    content = require(folder, kind)
+    assert folder is not None
     try:
         splits = {name: _split(folder, name, entry, kind) for name, entry in content["splits"].items()}
         if "train" not in splits:

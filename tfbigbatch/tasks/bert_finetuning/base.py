@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,11 @@ class FineTuning(BertTask):
 
     target = "score"
     has_scores = True
+
+    @classmethod
+    def check_data(cls, data: Mapping[str, Any], data_dir: str | None) -> None:
+        del data_dir
+        _check_vocabulary(data)
 
     def read(self, data: Mapping[str, Any], data_dir: str | None, use_fake_data: bool) -> None:
         self._data = data
@@ -45,6 +51,13 @@ class FineTuning(BertTask):
 
 
 def _tokenizer_of(data: Mapping[str, Any]) -> tokenizer.Tokenizer:
-    if not data["vocab_file"]:
-        raise InputError("data.vocab_file is missing: give the vocab.txt that the model was pretrained with.")
+    _check_vocabulary(data)
     return tokenizer.Tokenizer(tokenizer.Vocabulary.load(data["vocab_file"]), data["lower_case"])
+
+
+def _check_vocabulary(data: Mapping[str, Any]) -> None:
+    file = data["vocab_file"]
+    if not file:
+        raise InputError("data.vocab_file is missing: give the vocab.txt that the model was pretrained with.")
+    if not os.path.isfile(file):
+        raise InputError(f"data.vocab_file={file}: no such file; give the vocab.txt of the pretrained model.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfbigbatch.data.finetuning import glue
+from tfbigbatch.errors import InputError
 from tfbigbatch.tasks.bert_finetuning.base import FineTuning
 from tfbigbatch.tasks.scores import glue as glue_scores
 
@@ -28,6 +29,12 @@ class BertGlue(FineTuning):
     @classmethod
     def quick_data(cls, data: Mapping[str, Any], data_dir: str | None) -> dict[str, Any]:
         return {"max_seq_length": min(data["max_seq_length"], 128)}
+
+    @classmethod
+    def check_data(cls, data: Mapping[str, Any], data_dir: str | None) -> None:
+        super().check_data(data, data_dir)
+        if data_dir is None:
+            raise InputError("--data_dir is missing: give GLUE's folder, with a folder for each task.")
 
     def read_examples(self, data_dir: str | None, use_fake_data: bool) -> None:
         name = self._data["task"]

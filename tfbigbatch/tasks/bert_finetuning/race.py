@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfbigbatch.data.finetuning import race
+from tfbigbatch.errors import InputError
 from tfbigbatch.tasks.bert_finetuning.base import FineTuning
 from tfbigbatch.tasks.scores import race as race_scores
 
@@ -41,6 +42,12 @@ class BertRace(FineTuning):
             "max_seq_length": min(data["max_seq_length"], 128),
             "train_questions": min(data["train_questions"] or 1_000, 1_000),
         }
+
+    @classmethod
+    def check_data(cls, data: Mapping[str, Any], data_dir: str | None) -> None:
+        super().check_data(data, data_dir)
+        if data_dir is None:
+            raise InputError("--data_dir is missing: give RACE's folder or tar file.")
 
     def read_examples(self, data_dir: str | None, use_fake_data: bool) -> None:
         if use_fake_data:

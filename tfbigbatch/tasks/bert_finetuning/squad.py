@@ -49,6 +49,14 @@ class BertSquad(FineTuning):
     def quick_data(cls, data: Mapping[str, Any], data_dir: str | None) -> dict[str, Any]:
         return {"max_seq_length": min(data["max_seq_length"], 128)}
 
+    @classmethod
+    def check_data(cls, data: Mapping[str, Any], data_dir: str | None) -> None:
+        super().check_data(data, data_dir)
+        for part in ("train", "evaluation"):
+            path = _file(data, data_dir, part)
+            if not os.path.isfile(path):
+                raise InputError(f"{path}: no such file. Give a --data_dir with SQuAD's JSON files, or their names.")
+
     def read_examples(self, data_dir: str | None, use_fake_data: bool) -> None:
         data = self._data
         lengths = {name: data[name] for name in ("max_seq_length", "doc_stride", "max_query_length")}
@@ -57,12 +65,10 @@ class BertSquad(FineTuning):
 
             train, held_out = fake.questions(no_answer=data["no_answer"])
             lengths = {"max_seq_length": fake.MAX_SEQ_LENGTH, "doc_stride": 16, "max_query_length": 8}
-        elif data_dir is None:
-            raise InputError("--data_dir is missing: give a folder with SQuAD's JSON files.")
         else:
             train, held_out = (
                 squad.read(
-                    os.path.join(data_dir, data[f"{part}_file"]),
+                    _file(data, data_dir, part),
                     data[f"first_{part}_article"],
                     data[f"last_{part}_article"] or None,
                 )
@@ -112,3 +118,10 @@ class BertSquad(FineTuning):
         else:
             found = squad_scores.scores(texts, answers.predictions)
         return {name: value for name, value in found.items() if not name.endswith(("total", "unanswered"))}
+
+
+def _file(data: Mapping[str, Any], data_dir: str | None, part: str) -> str:
+    """The path of the JSON file of 'train' or 'evaluation'."""
+    if data_dir is None:
+        raise InputError("--data_dir is missing: give a folder with SQuAD's JSON files.")
+    return os.path.join(data_dir, data[f"{part}_file"])
