@@ -152,7 +152,7 @@ def _check_tasks(entries: Sequence[Entry]) -> None:
 def _tune(options: flags.FlagValues) -> None:
     if not (options.learning_rates or options.warmup_epochs or options.sweep):
         raise InputError(
-            "--config needs values to try: --learning_rates=0.01,0.02, or --sweep.FIELD=VALUE,VALUE of any field. To "
+            "--config needs --learning_rates=0.01,0.02 or --sweep.FIELD=VALUE,VALUE: the values to try. To "
             f"train once: tfbigbatch train --config={options.config}."
         )
     entries = sweeps.entries(options.config, "", options)
