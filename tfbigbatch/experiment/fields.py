@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import ml_collections
@@ -214,6 +215,8 @@ def phases(config: ml_collections.ConfigDict) -> list[ml_collections.ConfigDict]
     """
     found = []
     for number, fields in enumerate(config.phases, 1):
+        if not isinstance(fields, Mapping):
+            raise InputError(f"phases, phase {number}: {fields!r}; expected a dictionary of the fields that differ.")
         phase = copy.deepcopy(config)
         phase.phases = ()
         for name, value in fields.items():
