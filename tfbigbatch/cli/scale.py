@@ -32,7 +32,9 @@ def define_flags() -> None:
 def main(arguments: Sequence[str]) -> None:
     options = flags.FLAGS
     config = experiment_flags.load(experiment_flags.required(options), options)
-    dataset_size = options.dataset_size or tasks.get(config.task).count_examples(config.data.to_dict(), options.data_dir)
+    dataset_size = options.dataset_size or tasks.get(config.task).count_examples(
+        config.data.to_dict(), options.data_dir
+    )
     if not dataset_size or dataset_size < 1:
         raise InputError(
             f"the size of the data of {config.task} is not known in advance: give --dataset_size, examples in an epoch."
