@@ -156,6 +156,16 @@ def parts(word: str) -> list[str]:
     return [piece for part in _cleaned(word).split() for piece in _apart(part)]
 
 
+def replacement(character: str, lower_case: bool) -> str:
+    """What becomes of a character on its own before words are looked up, with spaces where words end."""
+    if _DROPPED_SPACES.match(character):
+        return ""
+    cleaned = " " if character.isspace() else cleaned_character(character)
+    if lower_case:
+        cleaned = _without_accents(cleaned.lower())
+    return "".join(f" {c} " if is_punctuation(c) else c for c in cleaned)
+
+
 class _Words(dict[str, tuple[int, ...]]):
     """A cache of a function of words."""
 

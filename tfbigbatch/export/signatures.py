@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from tfbigbatch import tasks
+from tfbigbatch.data.finetuning import glue
 from tfbigbatch.data.images import jpeg
+from tfbigbatch.data.tokenizer import Vocabulary
+from tfbigbatch.data.translation.manifest import VOCABULARY as TRANSLATION_VOCABULARY
+from tfbigbatch.data.translation.vocabulary import BEGIN, END, PAD
 from tfbigbatch.export.keras3_layers import NotConvertible
+from tfbigbatch.export.wordpiece import WordPiece
+from tfbigbatch.models.gnmt import decoding
 from tfbigbatch.runs.load import LoadedRun
+from tfbigbatch.tasks.bert_finetuning.base import VOCABULARY, FineTuning
+from tfbigbatch.tasks.bert_finetuning.glue import BertGlue
+from tfbigbatch.tasks.gnmt import Gnmt
 from tfbigbatch.tasks.image_classification import ImageClassification
 from tfbigbatch.tasks.small_images import SmallImageClassification
 
@@ -88,6 +98,58 @@ def _given(classes: Sequence[str] | None) -> str:
     return f"'logits', 'probabilities' [n, classes], and the likeliest {names}."
 
 
+def _glue(run: LoadedRun, classes: list[str] | None) -> Served:
+    """Texts where the run keeps its vocabulary, as those of earlier versions do not; else token ids."""
+    path = os.path.join(run.directory, VOCABULARY)
+    if not os.path.exists(path):
+        return dataclasses.replace(
+            (served := _arrays(run, classes)),
+            description=f"{served.description} It takes token ids, not text: the run keeps no {VOCABULARY}.",
+        )
+    task, data = glue.task(run.config.data.task), run.config.data
+    pieces = WordPiece(Vocabulary.load(path), data.lower_case)
+    names = ("text",) if len(task.texts) == 1 else ("first", "second")
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name) for name in names])
+    def serve(first: tf.Tensor, second: tf.Tensor | None = None) -> Outputs:
+        outputs = run.network(pieces.pack(first, second, data.max_seq_length), training=False)
+        return {"similarity": outputs[:, 0]} if task.classes is None else classified(outputs, task.classes)
+
+    given = "'similarity', 0 to 5." if task.classes is None else _given(task.classes)
+    takes = "'text', [n]" if len(names) == 1 else "'first' and 'second', the texts of pairs, [n] each"
+    return Served(serve, f"takes {takes}, in UTF-8, and tokenizes them as the run did; gives {given}", [pieces])
+
+
+def _translation(run: LoadedRun, classes: list[str] | None) -> Served:
+    """Token ids: TensorFlow has no operation for sentencepiece's."""
+    del classes
+    data = run.config.data
+    search = {name: data[name] for name in ("beam_size", "length_penalty", "coverage_penalty")}
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32, "source_ids")])
+    def serve(source_ids: tf.Tensor) -> Outputs:
+        # A row of padding alone is read as one token: a length of 0 has no meaning to the network.
+        lengths = tf.maximum(tf.reduce_sum(tf.cast(source_ids != PAD, tf.int32), axis=-1), 1)
+        found = decoding.translate(
+            run.network, source_ids, lengths, begin_token=BEGIN, end_token=END, max_length=data.max_decoded, **search
+        )
+        return {"target_ids": found.tokens[:, 0]}
+
+    return Served(
+        serve,
+        f"takes 'source_ids', int32 [n, length]: the ids of each sentence, {END} (end) after them, padded with {PAD}; "
+        f"gives 'target_ids' [n, {data.max_decoded}] of a beam search, padded with {END}. It takes ids, not text: "
+        "TensorFlow by itself has no operation for sentencepiece's vocabularies. Encode and decode with the run's "
+        f"{TRANSLATION_VOCABULARY} and the package sentencepiece.",
+    )
+
+
+def _bert(run: LoadedRun, classes: list[str] | None) -> Served:
+    served = _arrays(run, classes)
+    why = "a passage is cut into windows, and answers are put together from them, outside of the network"
+    return dataclasses.replace(served, description=f"{served.description} It takes token ids, not text: {why}.")
+
+
 def _arrays(run: LoadedRun, classes: list[str] | None) -> Served:
     """The network's own inputs and outputs, by name."""
     del classes
@@ -145,4 +207,7 @@ def _unique(names: Sequence[str]) -> list[str]:
 _OF_TASKS: dict[type, Callable[[LoadedRun, list[str] | None], Served]] = {
     ImageClassification: _images,
     SmallImageClassification: _small_images,
+    BertGlue: _glue,
+    FineTuning: _bert,
+    Gnmt: _translation,
 }

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     import tf_keras
 
 
+VOCABULARY = "vocab.txt"
+"""The file of a run directory with the tokens, in id order."""
+
+
 class FineTuning(BertTask):
     """Fine-tuning of BERT on a labelled data set, measured by its official scores in percent.
 
@@ -36,6 +40,9 @@ class FineTuning(BertTask):
             self._tokenizer = fake.tokenizer()
         else:
             self._tokenizer = _tokenizer_of(data)
+        tokens = self._tokenizer.vocabulary.tokens
+        # With the vocabulary, a run directory is enough to use the trained model on texts.
+        self.run_files = {VOCABULARY: "".join(f"{token}\n" for token in tokens).encode()}
         self.read_examples(data_dir, use_fake_data)
 
     def read_examples(self, data_dir: str | None, use_fake_data: bool) -> None:
