@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tfbigbatch import tasks
 from tfbigbatch.errors import InputError
 
 # ImageNet 2012 (Russakovsky et al. 2015, arXiv:1409.0575, table 2).
@@ -50,6 +51,9 @@ def write(config: Any, folder: str) -> dict[str, Any]:
     if config.task in ("digits_lstm", "mnist_lstm", "mnist_lenet"):
         # Their fake images have the real shape.
         return {"data_dir": None, "use_fake_data": True}
+    if config.task in tasks.registered():
+        # A task of the user's, which brings its data: its shapes are known nowhere else.
+        return {"data_dir": None, "use_fake_data": False}
     if config.task not in _MAKERS:
         raise InputError(
             f"the sizes of {config.task}'s data are unknown: pass --data_dir, a prepared folder. Known tasks: "

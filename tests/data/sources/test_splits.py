@@ -1,0 +1,85 @@
+"""Splits of a user's data in their other forms, and what each says of itself."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from tfbigbatch import tasks
+from tfbigbatch.data.sources import image_folder, splits
+from tfbigbatch.data.sources.arrays import ArrayExamples
+from tfbigbatch.data.sources.tf_data import TfDataExamples
+
+NUMBERS = np.arange(10, dtype=np.float32)
+
+
+@pytest.mark.parametrize("base", [keras.utils.PyDataset, tf_keras.utils.Sequence])
+def test_keras_batches_become_examples(base):
+    class Batches(base):
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, index):
+            part = NUMBERS[4 * index : 4 * index + 4]
+            return {"a": part[:, None]}, part.astype(int)
+
+    found = splits.dataset_of(Batches(), "mine")
+    assert isinstance(found, ArrayExamples) and len(found) == 10 and found.source == "mine (read into memory)"
+    assert found.classes == 10
+
+
+def test_a_tf_data_function_takes_the_fields_and_a_seed_for_each_epoch():
+    seeds = []
+
+    def factory(split, seed, data_dir, scale=2.0):
+        seeds.append(seed)
+        assert data_dir == "folder"
+        numbers = tf.data.Dataset.from_tensor_slices(scale * NUMBERS)
+        return tf.data.Dataset.zip((numbers, numbers)).filter(lambda number, _: number < 16.0)
+
+    data = tasks.from_tf_data(factory)
+    found = splits.read(data, fields={"scale": 1.0}, data_dir="folder", owner="mine", held_out=("validation",))
+    train = found["train"]
+    # The filter hides the number of examples: they are counted.
+    assert isinstance(train, TfDataExamples) and train.contents.startswith("10 examples of tf.data")
+    assert train.examples_in_epoch(4) == 8 and train.evaluation_steps(4) == 3
+    batches = train.training_batches(tf.distribute.InputContext(), batch_size=4, seed=0, first_step=1, last_step=5)
+    assert [batch[0].numpy()[0] for batch in batches] == [4, 0, 4, 0]
+    assert len(set(seeds)) == 4
+    with pytest.raises(ValueError, match="takes no .split, seed."):
+        tasks.from_tf_data(lambda seed: None)
+
+
+def test_a_tf_data_function_with_fewer_examples_than_it_said_fails():
+    data = tasks.from_tf_data(
+        lambda split, seed: tf.data.Dataset.from_tensor_slices((NUMBERS, NUMBERS)), examples={"train": 12}
+    )
+    train = data()["train"]
+    batches = train.training_batches(tf.distribute.InputContext(), batch_size=6, seed=0, first_step=0, last_step=2)
+    with pytest.raises(tf.errors.FailedPreconditionError, match="expected to contain 12 elements"):
+        list(batches)
+
+
+def test_the_folders_of_images_are_splits_or_classes(tmp_path):
+    def write(folder, name, ending="png"):
+        path = tmp_path / folder
+        path.mkdir(parents=True, exist_ok=True)
+        (path / f"{name}.{ending}").write_bytes(tf.io.encode_png(np.zeros([4, 4, 3], np.uint8)).numpy())
+
+    for number in range(3):
+        write("a/cats", number)
+        write("b/train/cats", number)
+        write("b/train/dogs", number)
+    write("b/val/dogs", 0)
+    write("a/cats", "notes", "txt")
+    assert len(image_folder.splits(str(tmp_path / "a"), 4)["train"]) == 3
+    found = image_folder.splits(str(tmp_path / "b"), 4)
+    assert set(found) == {"train", "validation"} and found["validation"]._labels.tolist() == [1]
+    write("b/val/birds", 0)
+    with pytest.raises(ValueError, match="has the classes birds, which the training images do not have"):
+        image_folder.splits(str(tmp_path / "b"), 4)
+    with pytest.raises(ValueError, match="has no folders"):
+        image_folder.splits(str(tmp_path / "a" / "cats"), 4)
+    with pytest.raises(ValueError, match="is no folder"):
+        image_folder.splits(str(tmp_path / "none"), 4)

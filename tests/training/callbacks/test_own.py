@@ -1,0 +1,142 @@
+"""Callbacks of the user: one training of epochs between evaluations, whatever the trainer's calls of `fit`."""
+
+import csv
+import json
+import sys
+import types
+
+import keras
+import numpy as np
+import pytest
+import tf_keras
+
+from tests.test_docs import blocks
+from tfbigbatch import experiment, tasks, train
+from tfbigbatch.training.callbacks import own
+
+FEATURES = np.random.default_rng(0).normal(size=[96, 3]).astype("float32")
+
+
+def config_of(**fields):
+    def network():
+        return tf_keras.Sequential([tf_keras.layers.Dense(1)])
+
+    tasks.define("line", network=network, data=(FEATURES, FEATURES.sum(1)), loss="mse", metrics=["mae"])
+    config = experiment.new("line")
+    config.update({"batch_size": 8, "duration": "24 steps", "evaluate_every": "6 steps", "checkpoint_every": "4 steps"})
+    config.update({"log_every": "4 steps", "keep_best": False, **fields})
+    return config
+
+
+class Recorder(tf_keras.callbacks.Callback):
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def on_train_begin(self, logs=None):
+        self.calls.append("begin")
+
+    def on_train_end(self, logs=None):
+        self.calls.append("end")
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.calls.append(epoch)
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.calls.append((epoch, int(self.model.optimizer.iterations), sorted(logs)))
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.calls.append(f"batch {batch}")
+
+
+def test_a_run_in_two_processes_is_one_training_that_early_stopping_ends(tmp_path):
+    run = str(tmp_path / "run")
+    config = config_of(checkpoint_every="12 steps")
+
+    def callbacks():
+        # No evaluation is better by so much: the second without ends the run.
+        stopping = keras.callbacks.EarlyStopping("val_mae", min_delta=1000.0, patience=2, mode="min")
+        return [tf_keras.callbacks.CSVLogger(f"{tmp_path}/log.csv", append=True), Recorder(), stopping]
+
+    first = callbacks()
+    assert train.run(config, model_dir=run, callbacks=first, stop_after=12)["status"] == "running"
+    names = ["loss", "mae", "val_mae"]
+    batches = [f"batch {number}" for number in range(6)]
+    assert first[1].calls == ["begin", 0, *batches, (0, 6, names), 1, *batches, (1, 12, names), "end"]
+    assert first[2].wait == 1 and first[2].stopped_epoch == 0
+    second = callbacks()
+    done = train.run(config, model_dir=run, callbacks=second)
+    assert second[1].calls == ["begin", 2, *batches, (2, 18, names), "end"]
+    assert (done["status"], done["step"], done["stopped_by"]) == ("done", 18, "EarlyStopping")
+    assert second[2].wait == 2 and second[2].min_delta == first[2].min_delta
+    with open(tmp_path / "log.csv", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["epoch"] for row in rows] == ["0", "1", "2"]
+    written = [json.loads(line) for line in open(f"{run}/metrics.jsonl", encoding="utf-8")]
+    evaluated = [row["mae"] for row in written if row["split"] == "eval"]
+    assert [float(row["val_mae"]) for row in rows] == pytest.approx(evaluated)
+    # Windows of 4 steps: 4 of them and 2, which make the epoch's mean.
+    losses = {row["step"]: row["loss"] for row in written if row["split"] == "train"}
+    assert float(rows[0]["loss"]) == pytest.approx((4 * losses[4] + 2 * losses[6]) / 6)
+    # It has ended: the same command does nothing, and calls nothing.
+    third = callbacks()
+    assert train.run(config, model_dir=run, callbacks=third)["step"] == 18 and third[1].calls == []
+
+
+def test_the_file_of_an_experiment_lists_them(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "from tfbigbatch import experiment\n"
+        "def get_config():\n    return experiment.new('digits_lstm')\n"
+        "def get_callbacks(config, model_dir):\n    return [config.batch_size, model_dir]\n"
+    )
+    config = experiment.load(str(path))
+    assert experiment.callbacks_of(config, "runs/a") == [32, "runs/a"]
+    path.write_text(path.read_text().replace("[config.batch_size, model_dir]", "config.batch_size"))
+    config = experiment.load(str(path))
+    with pytest.raises(ValueError, match="returned int; expected a list of callbacks"):
+        experiment.callbacks_of(config, "runs/a")
+    assert experiment.callbacks_of(experiment.load("digits/lstm_legw"), "runs/a") == []
+    with pytest.raises(ValueError, match="callbacks: 32; expected a Keras callback"):
+        own.checked([32])
+
+
+def test_only_the_chief_calls_them_unless_they_say_otherwise():
+    everywhere = Recorder()
+    everywhere.every_worker = True
+    both = [Recorder(), everywhere]
+    assert own.in_this_process(both, True) == both and own.in_this_process(both, False) == [everywhere]
+
+
+def test_the_pages_loggers_call_their_packages(monkeypatch):
+    """Stand-ins of wandb and mlflow, with the functions that the page calls."""
+    called = []
+    run = types.SimpleNamespace(
+        log=lambda logs, step: called.append(("log", logs, step)), finish=lambda: called.append("finish")
+    )
+    monkeypatch.setitem(sys.modules, "wandb", types.SimpleNamespace(init=lambda **given: called.append(given) or run))
+    mlflow = {
+        name: (lambda *given, name=name, **more: called.append((name, *given, *more.values())))
+        for name in ("set_experiment", "start_run", "log_metrics", "end_run")
+    }
+    monkeypatch.setitem(sys.modules, "mlflow", types.SimpleNamespace(**mlflow))
+    [code] = [code for info, _, code in blocks("docs/your_own.md") if "WandbLogger" in code]
+    names = {}
+    exec(code, names)
+    model = types.SimpleNamespace(optimizer=types.SimpleNamespace(iterations=6))
+    for logger in (
+        names["WandbLogger"]("mine", "runs/one", experiment.new("digits_lstm")),
+        names["MlflowLogger"]("mine", "runs/one"),
+    ):
+        logger.set_model(model)
+        logger.on_train_begin()
+        logger.on_epoch_end(0, {"val_mae": 1.0})
+        logger.on_train_end()
+    assert called[0]["project"] == "mine" and called[0]["id"] == "one" and called[0]["config"]["batch_size"] == 32
+    assert called[1:3] == [("log", {"val_mae": 1.0}, 6), "finish"]
+    assert called[3:] == [
+        ("set_experiment", "mine"),
+        ("start_run", "one"),
+        ("log_metrics", {"val_mae": 1.0}, 6),
+        ("end_run",),
+    ]
