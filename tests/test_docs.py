@@ -22,6 +22,7 @@ PAGES = (
     "docs/instruments.md",
     "docs/gpu.md",
     "docs/your_own.md",
+    "docs/export.md",
 )
 
 

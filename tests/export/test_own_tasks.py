@@ -1,0 +1,66 @@
+"""Runs of tasks of one's own, with models of Keras 2 and of Keras 3: loaded and exported without their data."""
+
+import os
+import textwrap
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from tests.helpers import preloaded
+from tfbigbatch import load_run
+from tfbigbatch.export import export_run
+
+FILE = """
+    import numpy as np
+
+    from tfbigbatch import experiment, tasks
+
+    def network(width=4):
+        from {keras} import Input, Model, layers
+
+        numbers = Input((3,), name="numbers")
+        hidden = layers.BatchNormalization()(layers.Dense(width, "tanh")(numbers))
+        return Model(numbers, layers.Dense(1)(layers.Dropout(0.5)(hidden)))
+
+    def data(examples=40):
+        x = np.random.default_rng(0).normal(size=(examples, 3)).astype("float32")
+        return x, x.sum(axis=1, keepdims=True)
+
+    tasks.define("{name}", network=network, data=data, loss="mse", metrics=["mae"])
+
+    def get_config():
+        config = experiment.new("{name}")
+        config.batch_size, config.duration = 10, "2 epochs"
+        return config
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("package", ["tf_keras", "keras"])
+def test_a_regression_in_a_file_outside_of_the_package(package, tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(textwrap.dedent(FILE).format(keras=package, name=f"sum_by_{package}"))
+    # Trained by another process: this one learns of the task from the run alone.
+    trained = preloaded.run(
+        "tfbigbatch.train", "--config=mine.py", "--model_dir=run", folder=tmp_path, package_path=preloaded.ROOT
+    )
+    assert trained.returncode == 0, trained.stderr
+    run, numbers = load_run(tmp_path / "run"), np.random.default_rng(1).normal(size=(5, 3)).astype("float32")
+    assert run.metrics["mae"] > 0.0 and run.config.batch_size == 10
+    expected = run.network(numbers).numpy()
+    exported = export_run(tmp_path / "run", tmp_path / "out")
+    three = keras.saving.load_model(exported.files["keras3"])
+    np.testing.assert_allclose(three(numbers), expected, rtol=1e-5, atol=1e-6)
+    served = tf.saved_model.load(exported.files["saved_model"]).signatures["serving_default"]
+    [found] = served(numbers=tf.constant(numbers)).values()
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    if package == "keras":
+        assert "is a model of Keras 3, which Keras 2 cannot load" in exported.skipped["keras2"]
+    else:
+        assert np.array_equal(tf_keras.models.load_model(exported.files["keras2"])(numbers), expected)
+    # The file and its data are gone, and network.json is enough.
+    os.remove(file)
+    assert np.array_equal(load_run(tmp_path / "run").network(numbers), expected)
