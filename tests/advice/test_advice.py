@@ -1,5 +1,6 @@
 """The advice from made measurements, and from a short run of the digits."""
 
+import dataclasses
 import json
 
 import pytest
@@ -66,6 +67,12 @@ def test_the_text_has_the_numbers_and_the_command():
     assert "tfbigbatch train --config=made --config.batch_size=64 --config.schedule.rule=legw" in text
 
 
+def test_measurements_within_the_warm_up_are_said_to_be():
+    early = dataclasses.replace(made_advice(), tuned=Recipe(32, 0.1, 60.0, epochs=100))
+    assert early.is_early and "lower bound" in " ".join(str(early).split())
+    assert not made_advice().is_early
+
+
 def test_bad_batch_sizes_are_refused():
     for bad in (0, 4097, 32.5, "64"):
         with pytest.raises(InputError, match="Advice.at: batch_size="):
@@ -74,6 +81,37 @@ def test_bad_batch_sizes_are_refused():
         check_measured(StepTimes({32: [1.0]}, "it was made"))
 
 
+def test_the_command_refuses_at_once():
+    for given, message in (
+        (["--config=digits/lstm_smal"], "Did you mean 'digits/lstm_small_batch'"),
+        (["--config=digits/lstm_small_batch", "--batch_size=0"], "--batch_size=0: expected whole numbers of 1 or more"),
+        (["--config=digits/lstm_small_batch", "--data_dir=nowhere"], "--data_dir=nowhere: there is no such folder"),
+    ):
+        outcome = tfbigbatch("advise", *given)
+        assert outcome.returncode == 1 and message in outcome.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "field, message",
+    [
+        ("optimizer.adasum=true", "optimizer.adasum=True: not measurable"),
+        ("schedule.batch_size=1", "schedule.batch_size=1: the noise is measured between the parts"),
+        ("schedule.batch_size=1000", "has 1,437 examples, too few for a tuned batch of 1,000"),
+        ("schedule.learning_rate=1e30", "not measurable:"),
+    ],
+)
+def test_what_cannot_be_measured_is_said(field, message):
+    small = [
+        "--config=digits/lstm_small_batch",
+        "--config.model.hidden_units=4",
+        "--config.optimizer.global_clipnorm=0",
+    ]
+    outcome = tfbigbatch("advise", *small, f"--config.{field}", "--seconds=5")
+    assert outcome.returncode == 1 and message in outcome.stderr, outcome.stderr[-2000:]
+
+
+@pytest.mark.slow
 def test_the_command_measures_and_keeps_its_advice(tmp_path):
     outcome = tfbigbatch(
         "advise", "--config=digits/lstm_small_batch", "--config.model.hidden_units=4", "--seconds=5",

@@ -30,7 +30,7 @@ def test_growth_is_the_power_of_the_steps():
     grown = noise.points(made_moments(lambda step: 3.0 * step**0.5))
     assert noise.growth(grown) == pytest.approx(0.5, abs=0.15)
     assert noise.growth(noise.points(made_moments(lambda step: 1000.0 / step))) == 0.0
-    assert noise.growth(grown[:1]) is None
+    assert noise.growth(grown[:2]) is None
 
 
 def test_the_range_at_the_end_is_from_no_growth_to_proportional():
@@ -65,6 +65,18 @@ def test_a_gradient_without_a_mean_is_not_measurable():
     moments = [Moments(step, value, abs(value)) for step, value in enumerate(random.normal(size=20) - 1.0)]
     with pytest.raises(InputError, match="not measurable: .* cannot be told from its noise"):
         noise.points(moments)
+
+
+def test_the_clock_waits_for_enough_measurements(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(noise.time, "perf_counter", lambda: now[0])
+    clock = noise.Clock(10.0)
+    now[0] = 100.0  # of tracing
+    assert not clock.is_over(0) and not clock.is_over(1)
+    now[0] = 106.0
+    assert clock.is_over(50) and not clock.is_over(3)
+    now[0] = 140.0
+    assert clock.is_over(3)
 
 
 def test_an_unknown_upper_end_leaves_the_lower_one():

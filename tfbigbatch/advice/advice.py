@@ -67,6 +67,11 @@ class Advice:
         return noise.over_the_run(self.points, self.total_steps, self.tuned.batch_size)
 
     @property
+    def is_early(self) -> bool:
+        """Whether the short run ended before twice the warm-up: the noise scale rises most after that."""
+        return self.points[-1].last_step < 2 * self.tuned.warmup_steps(self.dataset_size)
+
+    @property
     def rows(self) -> list[trade_off.Row]:
         """Batch sizes from the tuned one on, with their expected steps, examples and time to the same loss."""
         sizes, size = [], self.tuned.batch_size
@@ -160,6 +165,7 @@ class Advice:
             "noise_scale": [dataclasses.asdict(point) for point in self.points],
             "noise_now": dataclasses.asdict(self.noise_now),
             "noise_at_end": None if self.noise_at_end is None else dataclasses.asdict(self.noise_at_end),
+            "is_early": self.is_early,
             "growth": noise.growth(self.points),
             "critical_batch_size": dataclasses.asdict(self.critical_batch_size),
             "step_seconds": {str(size): list(turns) for size, turns in self.times.turns.items()},

@@ -24,7 +24,7 @@ from tfbigbatch.utils import arguments
 # Steps between two measurements of the noise; micro-batches of one, of which it is measured.
 _EVERY, _MICRO_BATCHES = 4, 8
 _MOST_STEPS = 2000
-_NOISE_PART, _SPEED_PART = 0.4, 0.4
+_NOISE_PART, _SPEED_PART = 0.5, 0.3
 
 
 def advise(

@@ -28,10 +28,12 @@ class Moments:
 
 
 class Clock:
-    """When to stop measuring: after some seconds, counted from the first measurement, and not before there are enough.
+    """When to stop measuring: after some seconds, and not before there are enough measurements.
+
+    The time counts from the end of the first measurement: until then steps are traced.
 
     Args:
-      seconds: before the first measurement steps are traced, which may take as long once more.
+      seconds: of measuring; tracing before it shortens them to half at most.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -41,7 +43,7 @@ class Clock:
     def is_over(self, measurements: int) -> bool:
         """Whether to stop after so many measurements."""
         now = time.perf_counter()
-        if measurements == 0:
+        if measurements <= 1:
             self._first = now
         used, tracing = now - self._first, min(self._first - self._began, self._seconds / 2)
         return used > self._seconds - tracing and (measurements >= 2 * _FEWEST or used > 3 * self._seconds)
@@ -129,9 +131,9 @@ def _point(window: Sequence[Moments]) -> NoisePoint:
 
 
 def growth(measured: Sequence[NoisePoint]) -> float | None:
-    """The power p of noise scale = c step^p, by least squares over the windows, in [0, END_GROWTH]; None for one."""
+    """The power p of noise scale = c step^p in [0, END_GROWTH], by least squares; None for fewer than three windows."""
     usable = [each for each in measured if 0.0 < each.noise_scale < math.inf]
-    if len(usable) < 2:
+    if len(usable) < 3:
         return None
     x = [math.log(each.middle) for each in usable]
     y = [math.log(each.noise_scale) for each in usable]

@@ -31,7 +31,7 @@ _EVERY = 4
 # Batches that the steps of one size are timed on: those of a text differ in length.
 _BATCHES = 4
 # Of the time: for the noise, and for the speed.
-_NOISE_PART, _SPEED_PART = 0.4, 0.4
+_NOISE_PART, _SPEED_PART = 0.5, 0.3
 _MOST_STEPS = 2000
 # Seconds between two lines of progress.
 _SAY_EVERY = 10.0

@@ -20,8 +20,10 @@ END_GROWTH = 1.0
 64 has 770 after two epochs, 1,700 after four, 3,000 to 4,000 after six and eight. McCandlish et al. 2018,
 arXiv:1812.06162, figure 8: it grows by a factor of ten and more over a run."""
 
-UNKNOWN_GROWTH = 0.5
-"""The power of the steps where the measurements do not tell it: halfway between no growth and END_GROWTH."""
+UNKNOWN_GROWTH = 0.8
+"""The power of the steps where fewer than three windows were measured. docs/why-large-batches-lose-accuracy.md: LeNet-5
+goes from about 50 at step 29 to 770 at step 1,875, a power of 0.66, and 1.1 from there on; docs/advise.md: the digits
+from 35 at step 42 to 490 at step 636, 0.98."""
 
 RATE_FACTOR = 2.0
 """How far the best learning rate may be from the rule's. results/bert.md: of a quarter to four times LEGW's, once is

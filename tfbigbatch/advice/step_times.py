@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import logging
 import os
 import resource
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 Step = Callable[[], None]
 """Makes one training step, and returns when it is done."""
@@ -66,6 +68,13 @@ def measure(
       seconds: for all; three sizes are measured in any case.
       say: called with a line for each size.
     """
+    with _without_warnings():
+        return _measure(step_at, sizes, seconds, say)
+
+
+def _measure(
+    step_at: Callable[[int], Step], sizes: Iterable[int], seconds: float, say: Callable[[str], None]
+) -> StepTimes:
     began = time.perf_counter()
     steps: dict[int, Step] = {}
     single: dict[int, float] = {}
@@ -97,6 +106,18 @@ def measure(
         growth, memory = max(0.0, _peak_memory() - memory), _peak_memory()
         say(f"speed      batch {size:,}: {single[size] * 1000:,.1f} ms a step")
     return StepTimes(_turns(steps, single, seconds - (time.perf_counter() - began)), stopped)
+
+
+@contextlib.contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Silences TensorFlow's warnings: it takes a trace for each size for a mistake."""
+    logger = logging.getLogger("tensorflow")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _turns(steps: Mapping[int, Step], single: Mapping[int, float], seconds: float) -> dict[int, list[float]]:

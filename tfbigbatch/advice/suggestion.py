@@ -197,9 +197,15 @@ def _warnings(tuned: Recipe, scaled: Recipe, steps: int | None, critical: Range)
             f"few steps: {steps:,} in {tuned.epochs:.4g} epochs. Below about {sources.FEW_STEPS} no scaling rule held "
             "the small batch's accuracy in this project's studies: train for more epochs"
         )
-    if scaled.batch_size > critical.value > 0:
+    if tuned.batch_size >= scaled.batch_size > critical.value > 0:
+        found.append(f"the tuned batch is above the critical batch of about {_three(critical.value)} already")
+    elif scaled.batch_size > critical.value > 0:
         found.append(
-            f"above the critical batch of about {critical.value:,.0f}: more than twice the examples of a small batch "
-            "for the same loss"
+            f"above the critical batch of about {_three(critical.value)}: more than twice the examples of a small "
+            "batch for the same loss"
         )
     return found
+
+
+def _three(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -87,7 +87,7 @@ def _measured(advice: Advice) -> list[str]:
     ]
     end, power = advice.noise_at_end, noise.growth(advice.points)
     if end is not None:
-        grew = "its growth is not known from one window" if power is None else f"it grew as steps^{power:.2g}"
+        grew = f"by the usual power of {sources.UNKNOWN_GROWTH:g}" if power is None else f"it grew as steps^{power:.2g}"
         lines.append(f"  at the end, step {advice.total_steps:,}: {_range(end)}; extrapolated, {grew}")
     lines.append(f"  critical batch of the run: {_range(advice.critical_batch_size)}")
     turns = len(next(iter(advice.times.turns.values())))
@@ -105,8 +105,10 @@ def _table(advice: Advice) -> list[str]:
             notes.append("tuned")
         if row.batch_size == advice.batch_size:
             notes.append("worth using")
-        if row.batch_size > largest:
-            notes.append("speed not measured: accumulated")
+        if row.accumulation_steps > 1:
+            notes.append(
+                f"{row.accumulation_steps} micro-batches" + (", not measured" if row.batch_size > largest else "")
+            )
         if row.run_steps is not None and row.run_steps < sources.FEW_STEPS:
             notes.append("few steps")
         cells.append(
@@ -154,7 +156,13 @@ def _uncertain(advice: Advice) -> str:
     if advice.total_steps is not None:
         part = advice.points[-1].last_step / advice.total_steps
         words += f"; {min(part, 1.0):.1%} of the run was seen, the rest is extrapolated"
-    return f"{words}. The learning rate is a start: try half and twice."
+    words += ". The learning rate is a start: try half and twice."
+    if advice.is_early:
+        words += (
+            " The measurements ended before twice the warm-up, and the noise scale rises most after that: the critical "
+            "batch is a lower bound. Give more seconds."
+        )
+    return words
 
 
 def _window(point: NoisePoint) -> str:
