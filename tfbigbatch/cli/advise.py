@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from tfbigbatch import experiment
-from tfbigbatch.cli import experiment_flags, train
+from tfbigbatch.cli import experiment_flags
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment.checks import check_fields
 from tfbigbatch.utils import command
@@ -41,7 +41,10 @@ def main(arguments: Sequence[str]) -> None:
     batch_sizes = command.numbers("batch_size", options.batch_size, int)
     if any(size < 1 for size in batch_sizes):
         raise InputError(f"--batch_size={','.join(options.batch_size)}: expected whole numbers of 1 or more.")
-    config = train.config_of(options)
+    config = experiment_flags.load(experiment_flags.required(options), options)
+    for name in ("seed", "mixed_precision"):
+        if options[name].value is not None:
+            config[name] = options[name].value
     check_fields(config)
     if options.data_dir is not None and not os.path.exists(options.data_dir):
         raise InputError(f"--data_dir={options.data_dir}: there is no such folder.")
