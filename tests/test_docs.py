@@ -14,6 +14,7 @@ import tf_keras
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAGES = (
+    "docs/advise.md",
     "docs/optimizers.md",
     "docs/migration.md",
     "docs/scaling.md",

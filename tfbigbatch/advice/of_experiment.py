@@ -50,9 +50,10 @@ def advise_experiment(
 ) -> Advice:
     """Measures an experiment on one device and advises a batch size for it.
 
-    Trains the recipe at the batch size that it was tuned at (`schedule.batch_size`), from its first step and in its own
-    schedule, and measures the gradient noise scale between the micro-batches of each step. Then times the training step
-    at powers of two of that batch. Nothing is written, and nothing is kept of the training.
+    Trains the recipe at the batch size that it was tuned at, from its first step and in its own schedule, and measures
+    the gradient noise scale between the micro-batches of each step. Then times the training step at powers of two of
+    that batch. Nothing is written, and nothing is kept of the training. The tuned batch is `schedule.batch_size`; with
+    the rule 'none', which leaves the recipe as it is at any batch, it is `batch_size`.
 
     Args:
       config: of the experiment; of several phases the first is measured.
@@ -68,6 +69,11 @@ def advise_experiment(
       ValueError: a field cannot be used, the dataset is too small, or nothing can be measured.
     """
     started = time.perf_counter()
+    if config.schedule.rule == "none" and config.schedule.batch_size != config.batch_size:
+        config = copy.deepcopy(config)
+        config.schedule.batch_size = config.batch_size
+        flags = None if flags is None else f"{flags} --config.schedule.batch_size={config.batch_size}"
+        say(f"recipe     schedule.rule is none: taken as tuned at batch_size={config.batch_size}")
     config, tuned, phase = _at_the_tuned_batch(config, data_dir, use_fake_data)
     dataset_size = phase.examples_in_epoch
     batch_size = config.batch_size
