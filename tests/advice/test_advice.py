@@ -96,9 +96,9 @@ def test_the_command_refuses_at_once():
     "field, message",
     [
         ("optimizer.adasum=true", "optimizer.adasum=True: not measurable"),
-        ("schedule.batch_size=1", "schedule.batch_size=1: the noise is measured between the parts"),
-        ("schedule.batch_size=1000", "has 1,437 examples, too few for a tuned batch of 1,000"),
-        ("schedule.learning_rate=1e30", "not measurable:"),
+        ("batch_size=1", "schedule.batch_size=1: the noise is measured between the parts"),
+        ("batch_size=1000", "has 1,437 examples, too few for a tuned batch of 1,000"),
+        ("schedule.learning_rate=1e30", "not measurable: the recipe diverges"),
     ],
 )
 def test_what_cannot_be_measured_is_said(field, message):

@@ -43,7 +43,7 @@ def test_a_model_is_measured_and_left_as_it_was(version, as_dataset):
 @pytest.mark.slow
 def test_a_run_that_diverges_is_not_measurable():
     model = compiled("keras3")
-    with pytest.raises(InputError, match="not measurable: .* measurements of the gradient are finite"):
+    with pytest.raises(InputError, match="not measurable: the recipe diverges"):
         advise(model, (X * 1e18, Y), batch_size=8, seconds=2)
 
 

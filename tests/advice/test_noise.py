@@ -79,6 +79,21 @@ def test_the_clock_waits_for_enough_measurements(monkeypatch):
     assert clock.is_over(3)
 
 
+@pytest.mark.parametrize(
+    "losses, diverges",
+    [([2.0, 1.0], False), ([2.0, 5.0], True), ([2.0, math.nan], True), ([-1.0, -2.0], False), ([], False)],
+)
+def test_a_loss_that_rises_is_a_divergence(losses, diverges):
+    watch = noise.LossWatch()
+    for loss in losses:
+        watch.add(loss)
+    if diverges:
+        with pytest.raises(InputError, match="not measurable: the recipe diverges: its mean loss is"):
+            watch.check()
+    else:
+        watch.check()
+
+
 def test_an_unknown_upper_end_leaves_the_lower_one():
     point = NoisePoint(1, 100, math.inf, 40.0, math.inf, 9)
     assert noise.now([point]) == noise.Range(40.0, 40.0, math.inf)

@@ -13,7 +13,7 @@ from tfbigbatch import keras_version
 from tfbigbatch.advice import examples, noise, step_times
 from tfbigbatch.advice.advice import Advice, check_measured
 from tfbigbatch.advice.examples import Examples
-from tfbigbatch.advice.noise import Clock, Moments
+from tfbigbatch.advice.noise import Clock, LossWatch, Moments
 from tfbigbatch.advice.suggestion import Optimizer
 from tfbigbatch.errors import InputError
 from tfbigbatch.instruments.instrument import innermost
@@ -183,9 +183,10 @@ def _noise(
         when=_EVERY,
         smoothing=0.0,
     )
-    clock = Clock(seconds)
+    clock, loss = Clock(seconds), LossWatch()
 
     def stop(batch: int, logs: Any = None) -> None:
+        loss.add((logs or {}).get("loss"))
         if clock.is_over(len(instrument.history)):
             model.stop_training = True
 
@@ -197,6 +198,7 @@ def _noise(
         verbose=0,
         callbacks=[instrument, callbacks.LambdaCallback(on_train_batch_end=stop)],
     )
+    loss.check()
     return [Moments(each["step"], each["squared_norm"], each["trace"]) for each in instrument.history]
 
 

@@ -7,6 +7,7 @@ import math
 import statistics
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from tfbigbatch.advice import sources
 from tfbigbatch.errors import InputError
@@ -47,6 +48,29 @@ class Clock:
             self._first = now
         used, tracing = now - self._first, min(self._first - self._began, self._seconds / 2)
         return used > self._seconds - tracing and (measurements >= 2 * _FEWEST or used > 3 * self._seconds)
+
+
+class LossWatch:
+    """Tells a recipe that diverges from the running mean of its loss."""
+
+    def __init__(self) -> None:
+        self._first = self._last = math.nan
+        self._steps = 0
+
+    def add(self, loss: Any) -> None:
+        """Adds the mean loss of the steps so far; None is left out."""
+        if loss is not None:
+            self._last = float(loss)
+            self._first = self._last if self._steps == 0 else self._first
+            self._steps += 1
+
+    def check(self) -> None:
+        """Raises ValueError where the mean loss is not finite, or more than twice that of the first step."""
+        if self._steps and not self._last <= max(self._first, 2.0 * abs(self._first)):
+            raise InputError(
+                f"not measurable: the recipe diverges: its mean loss is {self._last:.3g} after {self._steps:,} steps, "
+                f"and was {self._first:.3g} in the first. Lower the learning rate or warm up longer."
+            )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,7 +14,7 @@ import tf_keras
 from tfbigbatch import experiment, instruments, tasks
 from tfbigbatch.advice import noise, step_times
 from tfbigbatch.advice.advice import Advice, check_measured
-from tfbigbatch.advice.noise import Clock, Moments
+from tfbigbatch.advice.noise import Clock, LossWatch, Moments
 from tfbigbatch.advice.suggestion import Optimizer
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment.checks import check_fields
@@ -183,11 +183,13 @@ class _Measure(tf_keras.callbacks.Callback):
     def __init__(self, source: instruments.StepGradients, seconds: float, say: Say) -> None:
         super().__init__()
         self.moments: list[Moments] = []
+        self.loss = LossWatch()
         self._source, self._say, self._clock = source, say, Clock(seconds)
         self._said = time.perf_counter()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         step = batch + 1
+        self.loss.add((logs or {}).get("loss"))
         read = self._source.read() if step % _EVERY == 0 else None
         if read is not None:
             small, large, small_batch, large_batch = read
@@ -218,6 +220,7 @@ def _noise(
     batches = phase.training_set(strategy, 0, steps)
     model.fit(batches, epochs=1, steps_per_epoch=steps, callbacks=[measured], verbose=0)
     model.step_gradients = None
+    measured.loss.check()
     return measured.moments
 
 
