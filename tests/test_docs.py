@@ -12,6 +12,8 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
+from tfbigbatch.utils.files import read_json
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAGES = (
     "docs/advise.md",
@@ -24,6 +26,7 @@ PAGES = (
     "docs/gpu.md",
     "docs/your_own.md",
     "docs/export.md",
+    "docs/runs.md",
 )
 
 
@@ -119,3 +122,13 @@ def test_the_pages_run_in_the_other_keras():
 if __name__ == "__main__":
     for each in PAGES:
         run(each)
+
+
+def test_the_runs_of_the_page_on_runs_continue():
+    names = run("docs/runs.md")
+    config = read_json(os.path.join(names["folder"], "digits", "config.json"))
+    assert config["extensions"] == [{"duration": "3 steps", "step": 3, "total_steps": 3}]
+    assert names["result"]["step"] == 4 and names["result"]["best"]["metric"] == "accuracy"
+    first = read_json(os.path.join(names["folder"], "next", "config.json"))["init_from"]
+    best = os.path.join(names["folder"], "digits", "best")
+    assert first == {"path": best, "checkpoint": os.path.join(best, f"step-{names['result']['best']['step']}")}

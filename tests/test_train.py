@@ -87,7 +87,8 @@ def test_a_directory_of_another_config_is_refused_and_left_alone(tmp_path, quick
 def test_eval_mode_scores_the_newest_checkpoint_and_changes_nothing(tmp_path, quick_config):
     done = train.run(quick_config(), model_dir=str(tmp_path))
     before = files_of(tmp_path)
-    result = train.run(quick_config(), model_dir=str(tmp_path), mode="eval")
+    # None: the run's own config.
+    result = train.run(None, model_dir=str(tmp_path), mode="eval")
     assert result["metrics"] == pytest.approx(done["metrics"]) and result["step"] == 24
     assert files_of(tmp_path) == before
     with pytest.raises(ValueError, match="holds no checkpoint. Train first"):

@@ -4,14 +4,13 @@ import json
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from tests.conftest import final_weights
 from tests.test_train import assert_same_bits, files_of
 from tfbigbatch import train
 from tfbigbatch.errors import InputError
 from tfbigbatch.runs.metrics_log import read_rows
-from tfbigbatch.training import callbacks
+from tfbigbatch.training import callbacks, trainer
 
 SHORT = {"duration": "8 steps", "evaluate_every": "8 steps", "checkpoint_every": "8 steps"}
 
@@ -25,7 +24,6 @@ def test_the_step_is_in_the_status_and_a_restart_says_what_is_lost(tmp_path, qui
         if step == 7:
             raise KeyboardInterrupt
 
-    original = callbacks.Heartbeat.on_steps
     monkeypatch.setattr(callbacks.Heartbeat, "on_steps", killed)
     monkeypatch.setattr(callbacks.WriteStatus, "SECONDS", 0.0)
     config = quick_config(**{**SHORT, "log_every": "2 steps"})
@@ -33,9 +31,11 @@ def test_the_step_is_in_the_status_and_a_restart_says_what_is_lost(tmp_path, qui
         train.run(config, model_dir=str(tmp_path))
     assert (status_of(tmp_path)["status"], status_of(tmp_path)["step"]) == ("running", 6)
     assert status_of(tmp_path)["saved_seconds"] == 0.0 < status_of(tmp_path)["seconds"]
-    monkeypatch.setattr(callbacks.Heartbeat, "on_steps", original)
     capsys.readouterr()
-    train.run(None, model_dir=str(tmp_path))
+    # All is said before the first step.
+    monkeypatch.setattr(trainer.Trainer, "_fit", lambda *unused: killed(None, 0, 7, None))
+    with pytest.raises(KeyboardInterrupt):
+        train.run(None, model_dir=str(tmp_path))
     said = capsys.readouterr().out
     assert "restart    from step 0. The run had reached step 6: 6 steps are lost, and had no checkpoint yet" in said
     assert "a shorter checkpoint_every than '8 steps' loses less" in said
@@ -51,6 +51,8 @@ def test_a_status_is_written_seldom():
     assert written == [2, 4]
 
 
+# A short form in the default run: docs/runs.md, by tests/test_docs.py.
+@pytest.mark.slow
 def test_a_finished_run_is_extended(tmp_path, quick_config, capsys):
     train.run(quick_config(**SHORT), model_dir=str(tmp_path))
     before = files_of(tmp_path)
@@ -103,6 +105,7 @@ def test_an_extension_that_was_killed_ends_in_the_same_bits(tmp_path, quick_conf
     assert_same_bits(tmp_path / "whole", tmp_path / "parts")
 
 
+@pytest.mark.slow
 def test_a_run_begins_with_the_weights_of_another(tmp_path, quick_config, monkeypatch, capsys):
     first, second = tmp_path / "first", tmp_path / "second"
     short = {"duration": "1 steps", "optimizer": {"name": "lamb"}}
@@ -155,14 +158,3 @@ def test_begun_from_another_and_killed_it_ends_in_the_same_bits(tmp_path, quick_
                 stop_after=stop,
             )
     assert_same_bits(tmp_path / "whole", tmp_path / "parts")
-
-
-def test_a_run_is_evaluated_by_its_own_config(tmp_path, quick_config):
-    done = train.run(quick_config(duration="1 steps"), model_dir=str(tmp_path))
-    before = files_of(tmp_path)
-    assert train.run(None, model_dir=str(tmp_path), mode="eval")["metrics"] == pytest.approx(done["metrics"])
-    other = quick_config(duration="1 steps", evaluation_batch_size=100)
-    result = train.run(other, model_dir=str(tmp_path), mode="eval")
-    assert result["metrics"] == pytest.approx(done["metrics"], rel=1e-4)
-    assert files_of(tmp_path) == before
-    assert tf.train.latest_checkpoint(str(tmp_path / "checkpoints")).endswith("step-1")

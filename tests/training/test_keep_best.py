@@ -41,27 +41,33 @@ def variables(path):
     }
 
 
-def test_killed_after_its_best_the_run_has_the_same_best(tmp_path, quick_config, accuracies, capsys):
-    fields = {"evaluate_every": "4 steps", "checkpoint_every": "12 steps", "optimizer": {"name": "lamb"}}
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    result = train.run(quick_config(**fields), model_dir=str(whole))
-    assert result["best"] == {"metric": "accuracy", "step": 16, "value": 0.9}
-    assert json.loads((whole / "status.json").read_text())["best"] == result["best"]
-    assert f"best       test accuracy 0.9000 at step 16: {whole}/best/step-16" in capsys.readouterr().out
-    # Step 8 is the best up to the checkpoint of step 12, which is still there.
-    assert best_checkpoint.steps(str(whole / "best")) == [16, 8]
-    # It has all that the checkpoints in the other folder have.
-    assert variables(whole / "best" / "step-16").keys() == variables(whole / "checkpoints" / "step-24").keys()
+# Step 8 is the best up to the checkpoint of step 12, which is still there.
+FIELDS = {"evaluate_every": "4 steps", "checkpoint_every": "12 steps", "optimizer": {"name": "lamb"}}
 
+
+def test_the_best_is_kept_beside_the_newest(tmp_path, quick_config, accuracies, capsys):
+    result = train.run(quick_config(**FIELDS), model_dir=str(tmp_path))
+    assert result["best"] == {"metric": "accuracy", "step": 16, "value": 0.9}
+    assert json.loads((tmp_path / "status.json").read_text())["best"] == result["best"]
+    assert f"best       test accuracy 0.9000 at step 16: {tmp_path}/best/step-16" in capsys.readouterr().out
+    assert best_checkpoint.steps(str(tmp_path / "best")) == [16, 8]
+    # It has all that the checkpoints in the other folder have.
+    assert variables(tmp_path / "best" / "step-16").keys() == variables(tmp_path / "checkpoints" / "step-24").keys()
+
+
+@pytest.mark.slow
+def test_killed_after_its_best_the_run_has_the_same_best(tmp_path, quick_config, accuracies):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    train.run(quick_config(**FIELDS), model_dir=str(whole))
     del accuracies[20]
     with pytest.raises(KeyboardInterrupt):
-        train.run(quick_config(**fields), model_dir=str(parts))
+        train.run(quick_config(**FIELDS), model_dir=str(parts))
     assert best_checkpoint.steps(str(parts / "best")) == [16, 8]
     accuracies.update({16: 0.65, 20: 0.8})
     # The best after the checkpoint of step 12, where the run resumes, does not count any more.
-    result = train.run(quick_config(**fields), model_dir=str(parts), stop_after=17)
+    result = train.run(quick_config(**FIELDS), model_dir=str(parts), stop_after=17)
     assert result["best"]["step"] == 8 and best_checkpoint.steps(str(parts / "best")) == [8]
-    result = train.run(quick_config(**fields), model_dir=str(parts))
+    result = train.run(quick_config(**FIELDS), model_dir=str(parts))
     assert result["best"]["step"] == 24
     assert os.path.samefile(parts / "best" / "step-24.index", parts / "checkpoints" / "step-24.index")
     one, two = variables(whole / "best" / "step-8"), variables(parts / "best" / "step-8")
