@@ -110,6 +110,16 @@ def test_a_peers_checkpoint_goes_on_in_ours(module, theirs, ours, options, tmp_p
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
+def test_the_runs_of_the_page_on_runs_continue():
+    names = run("docs/runs.md")
+    config = read_json(os.path.join(names["folder"], "digits", "config.json"))
+    assert config["extensions"] == [{"duration": "3 steps", "step": 3, "total_steps": 3}]
+    assert names["result"]["step"] == 4 and names["result"]["best"]["metric"] == "accuracy"
+    first = read_json(os.path.join(names["folder"], "next", "config.json"))["init_from"]
+    best = os.path.join(names["folder"], "digits", "best")
+    assert first == {"path": best, "checkpoint": os.path.join(best, f"step-{names['result']['best']['step']}")}
+
+
 def test_the_pages_run_in_the_other_keras():
     legacy = os.environ.get("TF_USE_LEGACY_KERAS") in ("true", "True", "1")
     environment = {**os.environ, "TF_USE_LEGACY_KERAS": "" if legacy else "1"}
@@ -122,13 +132,3 @@ def test_the_pages_run_in_the_other_keras():
 if __name__ == "__main__":
     for each in PAGES:
         run(each)
-
-
-def test_the_runs_of_the_page_on_runs_continue():
-    names = run("docs/runs.md")
-    config = read_json(os.path.join(names["folder"], "digits", "config.json"))
-    assert config["extensions"] == [{"duration": "3 steps", "step": 3, "total_steps": 3}]
-    assert names["result"]["step"] == 4 and names["result"]["best"]["metric"] == "accuracy"
-    first = read_json(os.path.join(names["folder"], "next", "config.json"))["init_from"]
-    best = os.path.join(names["folder"], "digits", "best")
-    assert first == {"path": best, "checkpoint": os.path.join(best, f"step-{names['result']['best']['step']}")}

@@ -136,9 +136,12 @@ def test_a_run_begins_with_the_weights_of_another(tmp_path, quick_config, monkey
         train.run(config, model_dir=str(second), init_from=str(first / "best"))
     with pytest.raises(InputError, match="began from random weights"):
         train.run(quick_config(**short), model_dir=str(first), init_from=str(second))
-    with pytest.raises(InputError, match="no checkpoint is there"):
-        train.run(config, model_dir=str(tmp_path / "third"), init_from=str(tmp_path / "nothing"))
+    for nothing, said in ((tmp_path / "nothing", "no such file"), (tmp_path, "no checkpoint is there")):
+        with pytest.raises(InputError, match=said):
+            train.run(config, model_dir=str(tmp_path / "third"), init_from=str(nothing))
     assert files_of(second) == before and not (tmp_path / "third").exists()
+    # It needs the other one no more.
+    first.rename(tmp_path / "moved")
     assert train.run(config, model_dir=str(second), init_from=str(first))["status"] == "done"
     assert "init   " not in capsys.readouterr().out
 

@@ -94,7 +94,7 @@ def check(options: RunOptions) -> None:
             f"--mode=eval: {options.model_dir} holds no checkpoint. Train first, or give another --model_dir."
         )
     # A checkpoint's path is the beginning of the names of its files.
-    if options.init_from and not glob.glob(f"{glob.escape(options.init_from)}*"):
+    if options.init_from and content is None and not glob.glob(f"{glob.escape(options.init_from)}*"):
         raise InputError(f"--init_from={options.init_from}: no such file; expected a run directory or a checkpoint.")
     ended = options.trains and not options.extend and extensions.is_finished(content, status)
     if not options.use_fake_data and not ended:
