@@ -10,7 +10,9 @@ import tensorflow as tf
 import tf_keras
 
 from tests.helpers import preloaded
-from tfbigbatch import load_run
+from tests.helpers.datasets import image_sets
+from tfbigbatch import experiment, load_run, tasks, train
+from tfbigbatch.data.sources.image_folder import ImageFolder
 from tfbigbatch.export import export_run
 
 FILE = """
@@ -64,3 +66,28 @@ def test_a_regression_in_a_file_outside_of_the_package(package, tmp_path):
     # The file and its data are gone, and network.json is enough.
     os.remove(file)
     assert np.array_equal(load_run(tmp_path / "run").network(numbers), expected)
+
+
+def network(input_shape, classes):
+    layers = tf_keras.layers
+    return tf_keras.Sequential(
+        [layers.Input(input_shape), layers.Conv2D(2, 3), layers.Flatten(), layers.Dense(classes)]
+    )
+
+
+@pytest.mark.slow
+def test_a_folder_of_images_takes_the_bytes_of_its_files(tmp_path):
+    files = image_sets.files_of("", 4)
+    folder = image_sets.write_folder(tmp_path / "images", {name.strip("/"): each for name, each in files.items()})
+    tasks.define("pictures", network=network, data=tasks.from_image_folder(image_size=8))
+    config = experiment.new("pictures")
+    config.batch_size, config.duration = 4, "1 steps"
+    train.run(config, model_dir=str(tmp_path / "run"), data_dir=folder)
+    exported = export_run(tmp_path / "run")
+    assert list(exported.files) == ["keras2", "keras3", "saved_model"]
+    served = tf.saved_model.load(exported.files["saved_model"]).signatures["serving_default"]
+    found = served(image=tf.constant(list(files.values())))
+    read = ImageFolder(folder, image_size=8)
+    images, _ = read.fetch(tf.range(len(read), dtype=tf.int64))
+    np.testing.assert_allclose(found["logits"], load_run(tmp_path / "run").network(images), rtol=1e-4, atol=1e-3)
+    assert set(found["class_name"].numpy()) <= {name.encode() for name in image_sets.CLASSES}

@@ -12,6 +12,7 @@ import tensorflow as tf
 from tfbigbatch import tasks
 from tfbigbatch.data.finetuning import glue
 from tfbigbatch.data.images import jpeg
+from tfbigbatch.data.sources.image_folder import decoded
 from tfbigbatch.data.tokenizer import Vocabulary
 from tfbigbatch.data.translation.manifest import VOCABULARY as TRANSLATION_VOCABULARY
 from tfbigbatch.data.translation.vocabulary import BEGIN, END, PAD
@@ -23,7 +24,9 @@ from tfbigbatch.tasks.bert_finetuning.base import VOCABULARY, FineTuning
 from tfbigbatch.tasks.bert_finetuning.glue import BertGlue
 from tfbigbatch.tasks.gnmt import Gnmt
 from tfbigbatch.tasks.image_classification import ImageClassification
+from tfbigbatch.tasks.ready_made import IMAGE_FOLDER, ReadyMade
 from tfbigbatch.tasks.small_images import SmallImageClassification
+from tfbigbatch.utils.files import read_json_dictionary
 
 Outputs = dict[str, tf.Tensor]
 
@@ -51,6 +54,8 @@ def of_run(run: LoadedRun, classes: list[str] | None) -> Served:
       classes: names of the classes, by index; None where they are not known.
     """
     task = tasks.get(run.config.task)
+    if os.path.exists(os.path.join(run.directory, IMAGE_FOLDER)) and issubclass(task, ReadyMade):
+        return _image_folder(run, classes, is_classifier=task.definition.loss is None)
     for kind, build in _OF_TASKS.items():
         if issubclass(task, kind):
             return build(run, classes)
@@ -72,6 +77,28 @@ def _images(run: LoadedRun, classes: list[str] | None) -> Served:
         serve,
         f"takes 'jpeg', the bytes of JPEG files, [n]; crops and resizes them as the run's evaluations do, to {size} "
         f"pixels; gives {_given(classes)}",
+    )
+
+
+def _image_folder(run: LoadedRun, classes: list[str] | None, is_classifier: bool) -> Served:
+    """The bytes of images, decoded as `tasks.from_image_folder` does; of an own loss, the outputs as they are."""
+    model = getattr(run.network, "keras3_model", run.network)
+    size = read_json_dictionary(os.path.join(run.directory, IMAGE_FOLDER))["image_size"]
+
+    def decode(encoded: tf.Tensor) -> tf.Tensor:
+        return decoded(encoded, size)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "image")])
+    def serve(image: tf.Tensor) -> Outputs:
+        images = tf.map_fn(decode, image, fn_output_signature=tf.TensorSpec([size, size, 3], tf.float32))
+        outputs = model(images, training=False)
+        return classified(outputs, classes) if is_classifier else _named_outputs(model, outputs)
+
+    given = _given(classes) if is_classifier else "the network's outputs."
+    return Served(
+        serve,
+        "takes 'image', the bytes of JPEG, PNG, GIF or BMP files, [n]; crops and resizes them as the run did, to "
+        f"{size} pixels; gives {given}",
     )
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.tasks.base import Task
+from tfbigbatch.tasks.base import CLASSES, Task
 
 if TYPE_CHECKING:
     import tf_keras
@@ -20,6 +21,10 @@ _FROM_DATA = ("input_shape", "classes")
 _FIELD_TYPES = (bool, int, float, str, tuple, list)
 _HIGHER = ("accuracy", "acc", "auc", "precision", "recall", "f1", "fbeta", "r2", "iou", "bleu", "cosine_similarity")
 _LOWER = ("loss", "error", "mse", "mae", "rmse", "mape", "msle", "entropy", "ce", "perplexity", "hinge", "divergence")
+
+
+IMAGE_FOLDER = "image_folder.json"
+"""The file of a run directory that says how the images of `from_image_folder` were read."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +76,7 @@ class ReadyMade(Task):
                 f"task {given.name}: the number of classes is unknown, and {given.network.__name__}() takes it. Give "
                 "the argument a default."
             )
+        self.run_files = _files_of(self.train)
         self.data_signature = f"{facts['input_shape']}, {facts['classes'] or 'no'} classes"
         self._network: tf_keras.Model | None = None
         self._outputs: Any = None
@@ -108,6 +114,16 @@ class ReadyMade(Task):
         train = splits.read(cls.definition.data, fields=dict(data), data_dir=data_dir, owner=cls.definition.name)
         dataset: Dataset = train["train"]
         return dataset.examples_in_epoch(1)
+
+
+def _files_of(train: Dataset) -> dict[str, bytes]:
+    """What a run directory keeps of a folder of images, to use the trained model on others."""
+    from tfbigbatch.data.sources.image_folder import ImageFolder
+
+    if not isinstance(train, ImageFolder):
+        return {}
+    found = {CLASSES: train.names, IMAGE_FOLDER: {"image_size": train.image_size}}
+    return {name: (json.dumps(content) + "\n").encode() for name, content in found.items()}
 
 
 def define(

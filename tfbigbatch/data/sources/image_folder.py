@@ -46,19 +46,24 @@ class ImageFolder(ByIndex):
         super().__init__(len(paths), folder, classes=len(self.names))
         self._paths = np.asarray(paths, object)
         self._labels = np.asarray(labels, np.int32)
-        self._image_size = image_size
+        self.image_size = image_size
 
     def fetch(self, indices: tf.Tensor) -> tuple[Nest, ...]:
         images = tf.map_fn(self._image, tf.gather(self._paths, indices), fn_output_signature=tf.float32)
-        side = self._image_size
+        side = self.image_size
         return tf.ensure_shape(images, [indices.shape[0], side, side, 3]), tf.gather(self._labels, indices)
 
     def _image(self, path: tf.Tensor) -> tf.Tensor:
-        image = tf.io.decode_image(tf.io.read_file(path), channels=3, expand_animations=False)
-        shape = tf.shape(image)[:2]
-        size = tf.cast(tf.math.ceil(shape * self._image_size / tf.reduce_min(shape)), tf.int32)
-        image = tf.image.resize(image, tf.maximum(size, self._image_size), antialias=True)
-        return tf.image.resize_with_crop_or_pad(image, self._image_size, self._image_size)
+        return decoded(tf.io.read_file(path), self.image_size)
+
+
+def decoded(encoded: tf.Tensor, image_size: int) -> tf.Tensor:
+    """float32 [image_size, image_size, 3] in [0, 255]: the bytes of an image, decoded, resized, its centre cropped."""
+    image = tf.io.decode_image(encoded, channels=3, expand_animations=False)
+    shape = tf.shape(image)[:2]
+    size = tf.cast(tf.math.ceil(shape * image_size / tf.reduce_min(shape)), tf.int32)
+    image = tf.image.resize(image, tf.maximum(size, image_size), antialias=True)
+    return tf.image.resize_with_crop_or_pad(image, image_size, image_size)
 
 
 def class_folders(folder: str) -> list[str]:
