@@ -16,11 +16,15 @@ class Few:
     def examples_in_epoch(self, batch_size):
         return self.examples
 
+    def evaluation_steps(self, batch_size):
+        return self.examples
 
-def quick_on(monkeypatch, config, examples, **options):
+
+def quick_on(monkeypatch, config, examples, held_out=1, **options):
     """The banner of a quick run on so many training examples."""
     task = tasks.get(config.task)
     monkeypatch.setattr(task, "__init__", lambda self, **given: setattr(self, "train", Few(examples)))
+    monkeypatch.setattr(task, "held_out", lambda self, split: Few(held_out))
     return experiment.quick(config, data_dir="data", **options)
 
 
@@ -101,6 +105,15 @@ def test_adasum_keeps_replicas_to_combine(monkeypatch):
     experiment.quick(config)
     assert config.simulated_replicas == 2
     assert config.batch_size % 2 == 0
+
+
+def test_a_large_held_out_set_is_evaluated_once(monkeypatch):
+    evaluations = []
+    for held_out in (5, 50_000):
+        config = experiment.load("imagenet/resnet50_lars:32k")
+        quick_on(monkeypatch, config, 32, held_out)
+        evaluations.append(steps(config, "duration", 32) // steps(config, "evaluate_every", 32))
+    assert evaluations == [2, 1]  # Of 20 steps after 7 and 14, and at the end as ever.
 
 
 @pytest.fixture

@@ -66,7 +66,7 @@ def quick(config: ml_collections.ConfigDict, *, data_dir: str | None = None, kee
     steps = _steps(config, change, old, data)
     change.set("duration", f"{steps} steps")
     _schedule(config, change, old, steps)
-    _intervals(config, change, steps)
+    _intervals(config, change, steps, data.evaluations(config.evaluate_on, steps * batch_size))
     _devices(config, change)
     lines = _lines(before, config.to_dict())
     about = f"{steps * config.batch_size / dataset_size:.3g} epochs of {dataset_size:,} examples"
@@ -146,6 +146,13 @@ class _Data:
             return self._task.train.examples_in_epoch(batch_size)
         assert self._kind.training_examples is not None
         return self._kind.training_examples
+
+    def evaluations(self, split: str, trained: int) -> int:
+        """Evaluations of a run that trains so many examples: one where several would take longer than the training."""
+        if self._task is None:
+            return _EVALUATIONS
+        held_out = self._task.held_out(split).evaluation_steps(1)
+        return _EVALUATIONS if _EVALUATIONS * held_out <= trained else 1
 
     def affordable(self, batch_size: int) -> int:
         """Examples of a quick run."""
@@ -227,8 +234,8 @@ def _schedule(config: ml_collections.ConfigDict, change: _Changes, old: _Old, st
         change.set("schedule.boundaries", tuple(f"{step} steps" for step in boundaries))
 
 
-def _intervals(config: ml_collections.ConfigDict, change: _Changes, steps: int) -> None:
-    every = f"{-(-steps // _EVALUATIONS)} steps"
+def _intervals(config: ml_collections.ConfigDict, change: _Changes, steps: int, evaluations: int) -> None:
+    every = f"{-(-steps // evaluations)} steps"
     change.set("evaluate_every", every)
     change.set("checkpoint_every", every)
     change.set("log_every", f"{max(1, steps // _LOGS)} steps")
