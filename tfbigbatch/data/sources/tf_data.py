@@ -71,20 +71,13 @@ class TfDataExamples(Dataset):
         first_epoch, first_turn = divmod(first_step, steps_in_epoch)
         per_replica = batch_size // replicas
 
-        def epoch_of(epoch: tf.Tensor) -> tf.Tensor:
-            number = int(epoch)
-            made = self._counted(self._made(seed_of(seed, number))).batch(per_replica, drop_remainder=True)
-            made = made.take(steps_in_epoch * replicas).skip(first_turn * replicas if number == first_epoch else 0)
-            self._alive = [*self._alive[-3:], made]
-            return tf.data.experimental.to_variant(made)
+        def of_epoch(epoch: int) -> tf.data.Dataset:
+            made = self._counted(self._made(seed_of(seed, epoch))).batch(per_replica, drop_remainder=True)
+            return made.take(steps_in_epoch * replicas).skip(first_turn * replicas if epoch == first_epoch else 0)
 
         batched = tf.nest.map_structure(lambda spec: tf.TensorSpec([per_replica, *spec.shape], spec.dtype), self._spec)
-
-        def batches_of(epoch: tf.Tensor) -> tf.data.Dataset:
-            return tf.data.experimental.from_variant(tf.py_function(epoch_of, [epoch], tf.variant), batched)
-
         epochs = tf.data.Dataset.range(first_epoch, max(first_epoch, -(-last_step // steps_in_epoch)))
-        batches = epochs.flat_map(batches_of).take((last_step - first_step) * replicas)
+        batches = self._made_when_read(epochs, of_epoch, batched).take((last_step - first_step) * replicas)
         return _own_replicas(batches, context).prefetch(2)
 
     def evaluation_steps(self, batch_size: int) -> int:
@@ -93,7 +86,9 @@ class TfDataExamples(Dataset):
     def evaluation_batches(self, context: tf.distribute.InputContext, *, batch_size: int) -> tf.data.Dataset:
         padding = self.evaluation_steps(batch_size) * batch_size - self._size
         nothing = tf.nest.map_structure(lambda spec: tf.zeros(spec.shape, spec.dtype), self._spec)
-        examples = self._counted(self._made(0)).map(lambda *example: (example, 1.0))
+        # Made for each evaluation: a dataset that shuffles would have another order in the second.
+        again = self._made_when_read(tf.data.Dataset.range(1), lambda _: self._counted(self._made(0)), self._spec)
+        examples = again.map(lambda *example: (example, 1.0))
         padded = examples.concatenate(tf.data.Dataset.from_tensors((nothing, 0.0)).repeat(padding))
         batches = padded.batch(batch_size // context.num_replicas_in_sync, drop_remainder=True)
 
@@ -108,6 +103,20 @@ class TfDataExamples(Dataset):
         if not isinstance(made, tf.data.Dataset):
             raise InputError(f"{self.source}: the function returned {type(made).__name__}; expected a tf.data.Dataset.")
         return made
+
+    def _made_when_read(
+        self, numbers: tf.data.Dataset, make: Callable[[int], tf.data.Dataset], spec: Nest
+    ) -> tf.data.Dataset:
+        """The datasets of some numbers, one after the other, each made when its first element is read."""
+
+        def variant_of(number: tf.Tensor) -> tf.Tensor:
+            made = make(int(number))
+            self._alive = [*self._alive[-3:], made]
+            return tf.data.experimental.to_variant(made)
+
+        return numbers.flat_map(
+            lambda number: tf.data.experimental.from_variant(tf.py_function(variant_of, [number], tf.variant), spec)
+        )
 
     def _counted(self, made: tf.data.Dataset) -> tf.data.Dataset:
         """Fails where the dataset ends before its number of examples, which the steps of a run follow."""
