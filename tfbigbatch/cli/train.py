@@ -189,7 +189,7 @@ def _signals_outside_training(options: flags.FlagValues) -> contextlib.AbstractC
 def _run_or_smoke(options: flags.FlagValues, config: ml_collections.ConfigDict, given: dict[str, Any]) -> None:
     if options.smoke:
         with tempfile.TemporaryDirectory() as temporary:
-            smoke(config, model_dir=options.model_dir or temporary, **given)
+            smoke(config, model_dir=options.model_dir or temporary, data_dir=options.data_dir, **given)
         return
     if options.model_dir is None:
         raise InputError("--model_dir is missing: give a directory for the run, such as --model_dir=runs/digits.")
