@@ -118,8 +118,11 @@ def shown(value, higher):
 
 
 def spread(found):
-    low, high = (each if isinstance(each, str) else f"{each:,.0f}" for each in (found["low"], found["high"]))
-    return f"{found['value']:,.0f} ({low} to {high})"
+    return f"{three(found['value'])} ({three(found['low'])} to {three(found['high'])})"
+
+
+def three(value):
+    return "no upper end" if value == "inf" else f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def report(results):
@@ -134,7 +137,7 @@ def report(results):
         higher = rows_of(problem)[2]
         held = [row["batch_size"] for row in compared_rows if row["holds"]]
         steps = advice["noise_scale"][-1]["last_step"]
-        sizes = ", ".join(f"{int(size):,}" for size in advice["step_seconds"])
+        sizes = ", ".join(f"{size:,}" for size in sorted(map(int, advice["step_seconds"])))
         lines += [
             f"## {problem.title}",
             "",

@@ -38,7 +38,7 @@ def draw(advice: Advice, path: str) -> None:
             each.set_yscale("log")
             each.set_ylabel(f"{name} relative to the tuned run")
             each.set_xlim(batches[0] / 1.3, batches[-1] * 1.3)
-            each.legend(frameon=False, fontsize=8)
+            each.legend(framealpha=0.8, edgecolor="none", fontsize=8)
         replicas = f"{advice.replicas} replica{'s' if advice.replicas > 1 else ''}"
         axes[1].set_title(f"on {replicas}; hollow: in micro-batches, not measured", fontsize=9)
 
