@@ -103,6 +103,12 @@ def test_its_full_recipe_is_consistent(name):
         ("config.batch_size = 'many'", "batch_size"),
         ("config.schedule.ruel = 'legw'", 'Did you mean "rule"'),
         ("return 3", "returned int"),
+        ("raise ValueError('no good')", "mine.py, line 6: ValueError: no good"),
+        ("config.batch_size = 'many'", "batch_size=many is of type str; expected int"),
+        ("config.optimizer.weight_decay = 0.1", 'Set the optimizer whole, as config.optimizer = {"name"'),
+        ("config.optimizer.weight_decay = 0.1", "with config.unlocked(): config.optimizer.weight_decay"),
+        ("int('abc')", "line 6: ValueError: invalid literal for int() with base 10: 'abc'"),
+        ("experiment.new('gnmmt')", "mine.py, line 6: task 'gnmmt' is unknown"),
     ],
 )
 def test_a_mistake_in_a_file_is_an_error_where_it_stands(tmp_path, source, said):
@@ -114,6 +120,23 @@ def test_a_mistake_in_a_file_is_an_error_where_it_stands(tmp_path, source, said)
     with pytest.raises(ValueError, match="mine.py") as caught:
         experiment.load(str(path))
     assert said in str(caught.value)
+
+
+def test_a_mistake_has_its_line_by_a_relative_path_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "helper_of_mine.py").write_text("def get():\n    raise TypeError('wrong')\n")
+    (tmp_path / "mine.py").write_text("import helper_of_mine\n\n\ndef get_config():\n    return helper_of_mine.get()\n")
+    (tmp_path / "theirs.py").write_text(
+        "from tfbigbatch import experiment\n\n\n"
+        "def get_config():\n    return experiment.variant_of(__file__, 'mine.py')\n"
+    )
+    with pytest.raises(ValueError, match=r"--config=mine.py, line 5: TypeError: wrong \(.*helper_of_mine.py, line 2\)"):
+        experiment.load("mine.py")
+    with pytest.raises(ValueError, match="^--config=[^ ]*mine.py, line 5: TypeError: wrong"):
+        experiment.load("theirs.py")
+    (tmp_path / "mine.py").write_text("\nimport no_such_module\n")
+    with pytest.raises(ValueError, match="--config=mine.py, line 2: ModuleNotFoundError"):
+        experiment.load("mine.py")
 
 
 def test_fields_are_overridden_by_text():

@@ -49,6 +49,8 @@ def main(folders: Sequence[str]) -> None:
         experiment.execute(file)
     if bool(folders) == bool(options.study):
         raise InputError("expected either RUN_DIR... or --study=FILE with --model_dir=DIR; see --help.")
+    if options.data_dir is not None and not os.path.exists(options.data_dir):
+        raise InputError(f"--data_dir={options.data_dir}: no such folder. Give the folder of the runs' data.")
     if options.study and options.model_dir is None:
         raise InputError("--study needs --model_dir, the parent of its runs.")
     seeds = command.numbers("seeds", options.seeds, int)

@@ -18,6 +18,7 @@ from absl import flags
 from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
 from tfbigbatch.export.formats import CHECKPOINTS, FORMATS, check_formats
+from tfbigbatch.runs import stored_run
 
 
 def define_flags() -> None:
@@ -39,6 +40,8 @@ def main(folders: Sequence[str]) -> None:
         raise InputError(f"--checkpoint={checkpoint}: expected {', '.join(CHECKPOINTS)}, or a step.")
     for file in options.register:
         experiment.execute(file)
+    if stored_run.content_of(folders[0]) is None:
+        raise InputError(f"{folders[0]} holds no run: it has no config.json. Give a run directory.")
     # Imported late: TensorFlow takes seconds to import.
     from tfbigbatch.export.run import export_run
 

@@ -103,11 +103,19 @@ def _study(options: flags.FlagValues) -> None:
     make_folder(path)
     try:
         _train(options, entries, [options.study], write)
-    finally:
-        report = write()
-        print("\n" + "\n".join(report.table().markdown()) + "\n")
-        for file in (f"{path}.md", f"{path}.json", *report.write_plots(path)):
-            print(f"written  {file}")
+    except series.NothingRun:
+        raise
+    except BaseException:
+        _show(write(), path)
+        raise
+    _show(write(), path)
+
+
+def _show(report: Report, path: str) -> None:
+    """Prints the table and writes the plots of a study."""
+    print("\n" + "\n".join(report.table().markdown()) + "\n")
+    for file in (f"{path}.md", f"{path}.json", *report.write_plots(path)):
+        print(f"written  {file}")
 
 
 def _compare(options: flags.FlagValues) -> None:

@@ -23,6 +23,7 @@ from absl import flags
 from tfbigbatch.data.translation.prepare import texts
 from tfbigbatch.data.translation.vocabulary import BEGIN, END, normalised
 from tfbigbatch.errors import InputError
+from tfbigbatch.runs import stored_run
 from tfbigbatch.utils import processes
 from tfbigbatch.utils.files import atomic_write
 
@@ -112,6 +113,7 @@ def define_flags() -> None:
 def main(arguments: Sequence[str]) -> None:
     flag = flags.FLAGS
     options = Options(**{field.name: flag[field.name].value for field in dataclasses.fields(Options)})
+    _check_paths(flag.model_dir, flag.input, flag.output)
     # Imported after the flags are checked: it imports TensorFlow.
     from tfbigbatch.runs import load_gnmt
 
@@ -125,6 +127,22 @@ def main(arguments: Sequence[str]) -> None:
         f"{counts.lines / seconds:.1f} a second"
     )
     print(f"written     {flag.output}")
+
+
+def _check_paths(model_dir: str, source: str, target: str) -> None:
+    """Checks what needs no TensorFlow of the paths.
+
+    Raises:
+      ValueError: one is missing, or the translation would replace the text.
+    """
+    if stored_run.content_of(model_dir) is None:
+        raise InputError(f"--model_dir={model_dir} holds no run: it has no config.json. Give a run directory of GNMT.")
+    if not os.path.isfile(source):
+        raise InputError(f"--input={source}: no such file; expected a text with one sentence per line.")
+    if not os.path.isdir(os.path.dirname(target) or "."):
+        raise InputError(f"--output={target}: there is no folder {os.path.dirname(target)}.")
+    if os.path.abspath(source) == os.path.abspath(target):
+        raise InputError(f"--input and --output are both {source}. Give the translation another name.")
 
 
 def translate_file(

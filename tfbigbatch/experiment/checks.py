@@ -84,5 +84,10 @@ def check_plan(config: ml_collections.ConfigDict) -> None:
             raise InputError(
                 f"schedule.decay={phase.schedule.decay!r} is unknown. {nearest(phase.schedule.decay, DECAYS)}"
             )
+        if size and phase.batch_size > size:
+            raise InputError(
+                f"batch_size={phase.batch_size} is larger than the training set of {size:,} examples. Use a "
+                "batch_size of at most that."
+            )
         if size:
             experiment.tuned_recipe(phase, size).at(phase.batch_size, phase.schedule.rule)

@@ -7,6 +7,7 @@ import glob
 import importlib.util
 import inspect
 import os
+import re
 import sys
 import traceback
 import types
@@ -125,10 +126,6 @@ def call(experiment: str, function: str, *, flag: str, example: str) -> Any:
         raise InputError(f"--{flag}={experiment}: {os.path.basename(path)} takes no argument; leave :{argument} out.")
     try:
         return found() if argument is None else found(argument)
-    except InputError as error:
-        if experiment in str(error):
-            raise
-        raise InputError(f"--{flag}={experiment}: {error}") from None
     except Exception as error:
         raise _of_file(error, path, flag) from None
 
@@ -163,8 +160,6 @@ def _module(path: str, flag: str, example: str) -> types.ModuleType:
     _executed[os.path.abspath(path)] = module
     try:
         spec.loader.exec_module(module)
-    except InputError:
-        raise
     except SyntaxError as error:
         raise InputError(f"--{flag}={path} is not valid Python: {error}.") from None
     except Exception as error:
@@ -180,15 +175,57 @@ def _suggestion(path: str, example: str) -> str:
 
 
 def _of_file(error: Exception, path: str, flag: str) -> InputError:
-    """The error for an exception that the code of a file raised, with its line."""
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
-    line = f", line {lines[-1]}" if lines else ""
-    return InputError(f"--{flag}={path}{line}: {type(error).__name__}: {first_and_last_line(error)}")
+    """The error for an exception that the code of a file raised: its line, and where the exception is from."""
+    if isinstance(error, InputError) and _IN_A_FILE.match(str(error)):
+        # Of the file that this one is a variant of.
+        return error
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if os.path.abspath(frame.filename) == os.path.abspath(path)]
+    at = f"--{flag}={path}" + (f", line {own[-1].lineno}" if own else "")
+    if isinstance(error, InputError):
+        return InputError(f"{at}: {error}")
+    said = first_and_last_line(error)
+    if "config is locked" in said:
+        said = said.replace(" and cannot be added since the config is locked.", " in the config.")
+        line = (own[-1].line or "") if own else ""
+        return InputError(f"{at}: {said} {_WAY_OUT['optimizer' if 'optimizer' in line else 'other']}")
+    raised = frames[-1]
+    inside = own and own[-1] is not raised and not _ours(raised.filename)
+    where = f" ({raised.filename}, line {raised.lineno})" if inside else ""
+    return InputError(f"{at}: {type(error).__name__}: {said}{where}")
+
+
+def _ours(file: str) -> bool:
+    """Whether a file is of this package or of ml_collections, whose lines do not help a user."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    return os.path.abspath(file).startswith((package, os.path.dirname(ml_collections.__file__)))
+
+
+# ml_collections' words for a value of another type.
+_WRONG_TYPE = re.compile(
+    r"override field '(\w+)'.*?\. (.*) is of original type <class '(\w+)'> and cannot be casted to type "
+    r"<class '(\w+)'>",
+    re.DOTALL,
+)
+_IN_A_FILE = re.compile(r"--\w+=[^\n:]+, line \d+: ")
+# For a field that a config does not have.
+_WAY_OUT = {
+    "optimizer": (
+        'Set the optimizer whole, as config.optimizer = {"name": "lamb", "weight_decay": 0.01}, or add to it: '
+        "with config.unlocked(): config.optimizer.weight_decay = 0.01"
+    ),
+    "other": "The fields are those that experiment.new gives for the task; print(config) shows them.",
+}
 
 
 def first_and_last_line(error: Exception) -> str:
     """An ml_collections message without the whole config that it prints in the middle."""
-    text = str(error.args[0] if error.args else error).replace("\\n", "\n").strip().strip("'\"")
+    text = str(error.args[0] if error.args else error).replace("\\n", "\n").strip()
+    if text[:1] == text[-1:] and text[:1] in ("'", '"'):
+        text = text.strip("'\"")
+    wrong = _WRONG_TYPE.search(text)
+    if wrong:
+        return f"{wrong[1]}={wrong[2]} is of type {wrong[3]}; expected {wrong[4]}."
     lines = text.splitlines() or [type(error).__name__]
     first = lines[0].split(" Other fields present")[0]
     return f"{first} {lines[-1]}" if lines[-1].startswith("Did you mean") else first

@@ -7,8 +7,6 @@ import os
 import re
 from collections.abc import Sequence
 
-import tensorflow as tf
-
 from tfbigbatch.utils.files import writing_errors
 
 NAME = "step"
@@ -39,6 +37,9 @@ def set_aside(path: str) -> str:
 
 def write_list(directory: str, newest_first: Sequence[str]) -> None:
     """Repairs TensorFlow's file 'checkpoint', which lists the checkpoints that a manager may remove."""
+    # Reports list checkpoints without TensorFlow.
+    import tensorflow as tf
+
     oldest_first = newest_first[::-1]
     try:
         state = tf.train.get_checkpoint_state(directory)

@@ -23,6 +23,10 @@ from tfbigbatch.utils.processes import Job, run_jobs
 _LOG_LINES = 8
 
 
+class NothingRun(InputError):
+    """A run of the series was refused before the first began."""
+
+
 def run_series(
     entries: Sequence[Entry],
     *,
@@ -54,6 +58,7 @@ def run_series(
       check: called for each run that is not finished with the arguments of `run`, before the first begins.
 
     Raises:
+      NothingRun: `check` refused a run.
       ValueError: a directory holds a run of another config, or `ended_runs` is another kind of file (nothing is run);
         or runs failed: the message names them, and the other parallel runs were finished first.
       Preempted: SIGINT or SIGTERM was received; the runs were saved.
@@ -78,7 +83,10 @@ def run_series(
     waiting = [each for each in planned if each.state() not in ENDED]
     if check:
         for each in waiting:
-            check(config=each.config, model_dir=each.directory, data_dir=data_dir)
+            try:
+                check(config=each.config, model_dir=each.directory, data_dir=data_dir)
+            except InputError as error:
+                raise NothingRun(f"{each.name}: {error}" if len(planned) > 1 else str(error)) from None
     ended = functools.partial(_after_run, cache, planned, on_run_end)
     if processes == 1:
         _in_this_process(waiting, data_dir, run, progress, ended)

@@ -95,7 +95,10 @@ def check(options: RunOptions) -> None:
         )
     # A checkpoint's path is the beginning of the names of its files.
     if options.init_from and content is None and not glob.glob(f"{glob.escape(options.init_from)}*"):
-        raise InputError(f"--init_from={options.init_from}: no such file; expected a run directory or a checkpoint.")
+        raise InputError(
+            f"--init_from={options.init_from}: no checkpoint is there. Expected a run directory, its folder best, "
+            "the path of a checkpoint, or a file of weights."
+        )
     ended = options.trains and not options.extend and extensions.is_finished(content, status)
     if not options.use_fake_data and not ended:
         _check_data(config, options.data_dir)

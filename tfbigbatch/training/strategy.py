@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.training.options import STRATEGIES
+from tfbigbatch.utils import quiet
 
 LOCAL = "local"
 # Google Cloud's server that tells a machine about itself; TensorFlow asks it where a named TPU is.
@@ -48,6 +49,7 @@ def choose(
       ValueError: the name is unknown, the TPU cannot be reached, TF_CONFIG does not parse, the
         choice and the environment contradict each other, or TensorFlow has started with fewer logical CPUs.
     """
+    quiet.after_import()
     if name not in STRATEGIES:
         raise InputError(f"--strategy={name} is unknown. {nearest(name, STRATEGIES)}")
     if tpu is not None and name not in ("auto", "tpu"):

@@ -11,10 +11,10 @@ from typing import NoReturn
 from absl import app, flags, logging
 
 from tfbigbatch.errors import DivergedError, InputError, Preempted, WorkerLost
+from tfbigbatch.utils import quiet
 
-# Set here because commands import this module before TensorFlow, which logs a lot at its import. Errors still show,
-# except without an NVIDIA driver: TensorFlow reports its absence as an error, in every run.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if os.path.exists("/dev/nvidiactl") else "3")
+# Here, because commands import this module before TensorFlow.
+quiet.before_import()
 
 
 def execute(
