@@ -56,7 +56,7 @@ EXPECTED: dict[str, list[tuple[str, list[str]]]] = {
             ],
         ),
         (
-            "The private `_clip_gradients` does not clip, as clipping comes after the sum over replicas and micro-batches:",
+            "The private `_clip_gradients` does not clip: clipping follows the sum over replicas and micro-batches:",
             [f"OptimizerFuntionalityTest.testClip{kind}" for kind in ("GlobalNorm", "Norm", "Value")],
         ),
         (_AMSGRAD, ["OptimizerFuntionalityTest.testGetAndFromConfig", "OptimizerRegressionTest.testAdam"]),
