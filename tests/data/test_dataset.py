@@ -140,14 +140,6 @@ def indexable(folder):
     return Case(Indexable(Squares(), "test"), 23, lambda features, labels, weights: features[:, 0].astype(int))
 
 
-def held_out_part(folder):
-    numbers = np.arange(29, dtype=np.int32)
-    kept, held_out = ArrayExamples((numbers, numbers), "test").without(0.2, "validation")
-    assert len(kept) == 23 and len(held_out) == 6 and "6 more" in kept.contents
-    position = {number: index for index, number in enumerate(kept._chosen)}
-    return Case(kept, 23, lambda features, labels, weights: np.array([position[number] for number in features]))
-
-
 def image_folder(folder):
     for name in ("dark", "light"):
         (folder / name).mkdir()
@@ -172,7 +164,6 @@ def tf_data_examples(folder):
 CASES = (
     array_examples,
     indexable,
-    held_out_part,
     image_folder,
     tf_data_examples,
     arrays,

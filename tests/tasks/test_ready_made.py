@@ -221,6 +221,20 @@ def test_data_that_cannot_be_used_is_refused(data, message):
             evaluated(made(data={**data, "validation": data["train"]}))
 
 
+def test_an_error_of_a_users_function_has_its_line():
+    def data():
+        return {}["train"]
+
+    with pytest.raises(ValueError, match=r"task mine: data\(\) raised KeyError: 'train' \(.*test_ready_made.py, line"):
+        made(data=data)
+
+    def network():
+        return tf_keras.layers.Dense("wide")
+
+    with pytest.raises(ValueError, match=r"task mine: network\(\) raised .*test_ready_made.py, line"):
+        made(network=network).network()
+
+
 def test_a_network_that_does_not_take_the_data_is_refused():
     task = made(network=lambda: tf_keras.Sequential([tf_keras.Input(5), tf_keras.layers.Dense(1)]))
     with pytest.raises(ValueError, match=r"does not take the data's features, float32 \[None, 3\]"):

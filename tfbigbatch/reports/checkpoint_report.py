@@ -83,8 +83,11 @@ def figure(path: str, measurements: Iterable[Mapping[str, Any]], title: str, bas
                     if (found := _finite([each[what] for each in seeds if what in each]))
                 }
                 panel.plot(list(points), list(points.values()), **styles[name])
-            panel.set_xscale("log")
-            if what in _ON_A_LOG_AXIS:
+            drawn = [value for line in panel.lines for value in line.get_ydata()]
+            if drawn:
+                panel.set_xscale("log")
+            # A task need not have all of the quantities, and the noise scale of a small set may be no number.
+            if what in _ON_A_LOG_AXIS and max(drawn, default=0.0) > 0.0:
                 panel.set_yscale("log")
             elif what == "gap" or "accuracy" in what:
                 panel.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.4g}%")

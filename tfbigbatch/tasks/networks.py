@@ -10,6 +10,7 @@ import tf_keras
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.models import keras3_network
+from tfbigbatch.utils.user_code import call
 
 
 def built(
@@ -28,7 +29,7 @@ def built(
     """
     here = f"task {name}: {getattr(function, '__name__', 'network')}()"
     keras3_network.set_policy(tf_keras.mixed_precision.global_policy().name)
-    model = function(**arguments)
+    model = call(function, f"task {name}", **arguments)
     if not keras3_network.is_keras3(model, "Model"):
         keras3_network.of_keras2(model, here)
     example = tf.nest.map_structure(lambda spec: tf.zeros([1, *spec.shape], spec.dtype), features)

@@ -14,6 +14,19 @@ from tfbigbatch.data.sources.tf_data import TfDataExamples
 NUMBERS = np.arange(10, dtype=np.float32)
 
 
+def test_the_parts_of_a_cut_are_disjoint_and_the_same_in_every_run():
+    whole = ArrayExamples((NUMBERS, NUMBERS), "mine")
+    (kept, held_out), again = whole.without(0.25, "validation"), whole.without(0.25, "validation")
+    assert (len(kept), len(held_out)) == (8, 2) and len(whole) == 10
+    assert sorted([*kept._chosen, *held_out._chosen]) == list(range(10))
+    assert [part._chosen.tolist() for part in again] == [kept._chosen.tolist(), held_out._chosen.tolist()]
+    context = tf.distribute.InputContext()
+    batches = kept.training_batches(context, batch_size=4, seed=0, first_step=0, last_step=2)
+    assert sorted(np.concatenate([features for features, _ in batches])) == kept._chosen.tolist()
+    with pytest.raises(ValueError, match="mine: one example; expected two or more"):
+        ArrayExamples((NUMBERS[:1], NUMBERS[:1]), "mine").without(0.1, "validation")
+
+
 @pytest.mark.parametrize("base", [keras.utils.PyDataset, tf_keras.utils.Sequence])
 def test_keras_batches_become_examples(base):
     class Batches(base):

@@ -15,6 +15,7 @@ from tfbigbatch.data.sources.by_index import ByIndex
 from tfbigbatch.data.sources.indexable import Indexable, of_keras_batches
 from tfbigbatch.data.sources.tf_data import TfDataExamples
 from tfbigbatch.errors import InputError
+from tfbigbatch.utils.user_code import call
 
 _SMOKE_EXAMPLES = 64
 
@@ -43,7 +44,7 @@ def read(
     Raises:
       ValueError: a split is missing, or cannot be used.
     """
-    given = fake() if fake else _called(data, fields, data_dir)
+    given = call(fake, f"task {owner}") if fake else _called(data, fields, data_dir, owner)
     if isinstance(given, tuple):
         given = {"train": given}
     if not isinstance(given, Mapping) or "train" not in given:
@@ -64,15 +65,16 @@ def read(
     return found
 
 
-def _called(data: Any, fields: Mapping[str, Any], data_dir: str | None) -> Any:
+def _called(data: Any, fields: Mapping[str, Any], data_dir: str | None, owner: str) -> Any:
     if not inspect.isroutine(data):
         return data
     takes = inspect.signature(data).parameters
-    if "data_dir" not in takes:
-        return data(**fields)
-    if data_dir is None and takes["data_dir"].default is inspect.Parameter.empty:
+    given = dict(fields)
+    if "data_dir" in takes and data_dir is not None:
+        given["data_dir"] = data_dir
+    elif "data_dir" in takes and takes["data_dir"].default is inspect.Parameter.empty:
         raise InputError("--data_dir is missing: the task's data function takes the folder of the data.")
-    return data(**fields) if data_dir is None else data(data_dir=data_dir, **fields)
+    return call(data, f"task {owner}", **given)
 
 
 def dataset_of(split: Any, source: str) -> Dataset:

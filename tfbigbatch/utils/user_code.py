@@ -1,0 +1,37 @@
+"""Calls of functions that users wrote: an error names the function, its file and its line."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from tfbigbatch.errors import InputError
+
+
+def call(function: Callable[..., Any], owner: str, **arguments: Any) -> Any:
+    """What a user's function returns.
+
+    Args:
+      function: of the user.
+      owner: whose it is, for errors, as 'task housing'.
+      **arguments: of the function.
+
+    Raises:
+      ValueError: it raised anything but a ValueError of this package.
+    """
+    try:
+        return function(**arguments)
+    except InputError:
+        raise
+    except Exception as error:
+        name = getattr(function, "__name__", type(function).__name__)
+        code = getattr(function, "__code__", None)
+        frames = [
+            frame
+            for frame in traceback.extract_tb(error.__traceback__)
+            if code is not None and frame.filename == code.co_filename
+        ]
+        where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+        message = (str(error).strip() or "no message").splitlines()[0]
+        raise InputError(f"{owner}: {name}() raised {type(error).__name__}: {message}{where}") from error
