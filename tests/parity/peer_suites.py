@@ -21,6 +21,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 import xml.etree.ElementTree
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -257,11 +258,13 @@ def table(rows: Sequence[tuple[Suite, Result]]) -> str:
         lines.append(f"| {suite.name} | {suite.tag} | {' | '.join(map(str, counts))} |")
     for suite, _ in rows:
         if EXPECTED.get(suite.name):
-            lines += ["", f"**{suite.name}**", ""]
-            lines += [
-                f"- {reason} {', '.join(f'`{test}`' for test in tests)}" for reason, tests in EXPECTED[suite.name]
-            ]
+            lines += [_item(reason, tests) for reason, tests in EXPECTED[suite.name]]
     return "\n".join(lines) + "\n"
+
+
+def _item(reason: str, tests: Sequence[str]) -> str:
+    text = f"- {reason} {', '.join(f'`{test}`' for test in tests)}"
+    return textwrap.fill(text, 120, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def write_table(path: str, text: str) -> None:
