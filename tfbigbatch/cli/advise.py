@@ -22,6 +22,7 @@ from tfbigbatch.cli import experiment_flags
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment.checks import check_fields
 from tfbigbatch.utils import command
+from tfbigbatch.utils.files import write_json, write_text
 
 
 def define_flags() -> None:
@@ -48,9 +49,11 @@ def main(arguments: Sequence[str]) -> None:
     check_fields(config)
     if options.data_dir is not None and not os.path.exists(options.data_dir):
         raise InputError(f"--data_dir={options.data_dir}: there is no such folder.")
+    if options.output:
+        # Before the measurements, which would be lost.
+        _prepare_output(options.output)
     # Imported late: TensorFlow takes seconds.
     from tfbigbatch.advice import advise_experiment, text
-    from tfbigbatch.utils.files import write_json, write_text
 
     advice = advise_experiment(
         config,
@@ -63,15 +66,32 @@ def main(arguments: Sequence[str]) -> None:
     )
     said = [str(advice)]
     for size in batch_sizes:
-        said += [f"\nat batch {size:,}:", *text.suggestion_lines(advice.at(size))]
+        if size > advice.dataset_size:
+            said.append(f"\nat batch {size:,}: larger than the dataset of {advice.dataset_size:,} examples")
+        else:
+            said += [f"\nat batch {size:,}:", *text.suggestion_lines(advice.at(size))]
     print("\n" + "\n".join(said))
     if options.output:
-        os.makedirs(options.output, exist_ok=True)
         path = os.path.join(options.output, "advice")
         write_json(f"{path}.json", advice.to_dict())
         write_text(f"{path}.txt", "\n".join(said) + "\n")
         advice.plot(f"{path}.png")
         print(f"\nwritten    {path}.json, {path}.txt, {path}.png")
+
+
+def _prepare_output(folder: str) -> None:
+    """Makes the folder of the results, and checks that the plot can be drawn.
+
+    Raises:
+      ValueError: it cannot be made, or matplotlib is not installed.
+    """
+    from tfbigbatch.instruments.surface_plots import check_matplotlib
+
+    check_matplotlib()
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--output={folder}: {error.strerror}; expected a folder that can be written.") from None
 
 
 def _flags_of_experiment(options: flags.FlagValues) -> str:
