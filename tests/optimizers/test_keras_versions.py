@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 import tfbigbatch
+from tests.helpers import keras_versions
 from tests.helpers.keras_versions import (
     KERAS,
     KERAS_VERSIONS,
@@ -22,6 +23,7 @@ from tests.helpers.keras_versions import (
     OPTIMIZERS as CLASSES,
 )
 from tests.helpers.references.numpy_rules import lamb_run, lars_run
+from tfbigbatch import optimizers
 from tfbigbatch.keras_version import MODULES
 
 OPTIMIZERS = [
@@ -405,6 +407,151 @@ def test_the_package_names_the_optimizers():
     assert tfbigbatch.optimizers.NORM_AND_BIAS
     with pytest.raises(AttributeError, match="no attribute 'LAMBDA'; it has"):
         _ = tfbigbatch.optimizers.LAMBDA
+
+
+NUMBERS = {
+    "LAMB": [
+        "learning_rate",
+        "weight_decay",
+        "beta_1",
+        "beta_2",
+        "epsilon",
+        "clipnorm",
+        "clipvalue",
+        "global_clipnorm",
+    ],
+    "LARS": ["learning_rate", "weight_decay", "momentum", "eeta", "epsilon", "ema_momentum"],
+}
+FLAGS = {"LAMB": ["bias_correction", "pre_normalize", "use_ema"], "LARS": ["nesterov", "layer_statistics"]}
+
+
+@pytest.mark.parametrize("name", ["LAMB", "LARS", "Adasum", "LossScaleOptimizer"])
+def test_another_backend_of_keras_3_is_refused_at_construction(name, monkeypatch):
+    wrapped = {
+        "Adasum": {"optimizer": KERAS["keras3"].optimizers.Adam()},
+        "LossScaleOptimizer": {"inner_optimizer": make("keras3", "LAMB")},
+    }.get(name, {})
+    monkeypatch.setattr(KERAS["keras3"].config, "backend", lambda: "jax")
+    with pytest.raises(ValueError, match=f"{name} needs TensorFlow, and Keras 3 runs on jax here: set KERAS_BACKEND"):
+        make("keras3", name, **wrapped)
+
+
+@both_versions
+@pytest.mark.parametrize("arguments", [{}, {"jit_compile": True}, {"accumulation_steps": 2}])
+@pytest.mark.parametrize("name, options", [("LAMB", {}), ("LARS", {"form": "momentum_ratio"})])
+def test_gradients_of_another_shape_are_refused(keras_version, name, options, arguments):
+    [kernel] = variables(keras_version, {"kernel": np.ones((2, 3))})
+    optimizer = make(keras_version, name, **options, **arguments)
+    with pytest.raises(
+        ValueError, match=rf"{name}: the gradient of 'kernel' is of shape \(3,\), the variable of \(2, 3\)"
+    ):
+        optimizer.apply_gradients([(tf.ones(3), kernel)])
+    np.testing.assert_array_equal(kernel.numpy(), np.ones((2, 3)))
+    with pytest.raises(ValueError, match="accumulate_gradients: the gradient of 'kernel.*' is of shape"):
+        optimizers.accumulate_gradients(lambda batch: [batch], tf.ones([2, 3]), [kernel], 2)
+
+
+@both_versions
+def test_integer_variables_are_refused_by_name(keras_version):
+    counter = tf.Variable([3, 4], name="counter")
+    if keras_version == "keras3":
+        counter = KERAS["keras3"].Variable(np.array([3, 4]), dtype="int32", name="counter")
+    [kernel] = variables(keras_version, {"kernel": [1.0]})
+    optimizer = make(keras_version, "LAMB")
+    with pytest.raises(ValueError, match="LAMB: 'counter' is of int32, .*[Mm]ake it with trainable=False"):
+        optimizer.apply_gradients([(tf.ones(1), kernel), (tf.constant([0.4, 0.4]), counter)])
+    # Without a gradient it changes nothing.
+    optimizer.apply_gradients([(tf.ones(1), kernel), (None, counter)])
+    np.testing.assert_array_equal(counter.numpy(), [3, 4])
+    with pytest.raises(ValueError, match="accumulate_gradients: 'counter.*' is of int32"):
+        optimizers.accumulate_gradients(lambda batch: [batch], tf.ones([2, 2]), [counter], 2)
+
+
+@both_versions
+@pytest.mark.parametrize("name", NUMBERS)
+def test_every_hyperparameter_is_checked(keras_version, name):
+    for argument in NUMBERS[name]:
+        for value in (-0.1, float("nan"), float("inf"), True, "0.1", [0.1], {"a": 1}):
+            for made in (make, lambda version, name, **options: optimizers.get(name.lower(), keras=version, **options)):
+                with pytest.raises(ValueError, match=f"{argument}=.* is (not a number|out of range); expected"):
+                    made(keras_version, name, **{argument: value})
+    for argument in FLAGS[name]:
+        with pytest.raises(ValueError, match=f"{name}: {argument}=1 is neither True nor False"):
+            make(keras_version, name, **{argument: 1})
+    for value in (0, 1.5, True, "2"):
+        with pytest.raises(ValueError, match=f"{name}: accumulation_steps={value!r} is not a number of micro-batches"):
+            make(keras_version, name, accumulation_steps=value)
+    optimizer = make(keras_version, name)
+    with pytest.raises(ValueError, match=f"{name}: epsilon=nan is out of range"):
+        optimizer.epsilon = float("nan")
+    assert optimizer.epsilon == optimizer.get_config()["epsilon"] >= 0.0
+
+
+@both_versions
+def test_keras_own_and_adasum_are_checked_by_name(keras_version):
+    for arguments, said in (
+        ({"name": "adamw", "learning_rate": True}, "optimizer 'adamw': learning_rate=True is not a number"),
+        ({"name": "momentum", "momentum": -0.5}, "optimizer 'momentum': momentum=-0.5 is out of range"),
+        ({"name": "adamw", "adasum": {"group_size": 1.5}}, "group_size=1.5 is not a number of replicas"),
+        ({"name": "lamb", "adasum": {"combine": 3}}, "combine=3 is unknown"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            optimizers.get(arguments, keras=keras_version)
+
+
+@both_versions
+@pytest.mark.parametrize("library", [int, np.float32, np.int64, np.array, tf.constant, tf.Variable])
+def test_a_number_of_any_library_is_a_learning_rate(keras_version, library):
+    value = library(1.0)
+    optimizer = make(keras_version, "LAMB", learning_rate=value, weight_decay=value, epsilon=value)
+    assert float(optimizer.learning_rate) == optimizer.weight_decay == optimizer.epsilon == float(value)
+    assert type(optimizer).from_config(optimizer.get_config()).get_config() == optimizer.get_config()
+
+
+@both_versions
+def test_schedules_and_callables_are_taken(keras_version):
+    schedule = KERAS[keras_version].optimizers.schedules.CosineDecay(0.1, 10)
+    for value in (schedule, lambda: 0.1):
+        assert make(keras_version, "LARS", learning_rate=value, weight_decay=value).weight_decay is value
+
+
+@both_versions
+@pytest.mark.parametrize(
+    "name, theirs, said",
+    [
+        ("LAMB", {"lr": 0.1}, "Did you mean 'learning_rate'.*write learning_rate=0.1"),
+        ("LAMB", {"weight_decay_rate": 0.01}, "write weight_decay=0.01"),
+        ("LAMB", {"beta1": 0.9}, "write beta_1=0.9"),
+        ("LAMB", {"beta2": 0.9}, "write beta_2=0.9"),
+        ("LAMB", {"betas": (0.9, 0.99)}, "Write beta_1 and beta_2"),
+        ("LAMB", {"eps": 1e-6}, "write epsilon=1e-06"),
+        ("LAMB", {"exclude_from_weight_decy": ["bias"]}, "Did you mean 'exclude_from_weight_decay'"),
+        ("LAMB", {"max_grad_norm": 1.0}, "write global_clipnorm=1.0"),
+        ("LAMB", {"clip_norm": 1.0}, "write clipnorm=1.0"),
+        ("LAMB", {"decay": 0.1}, "Give a schedule as learning_rate"),
+        ("LARS", {"trust_coefficient": 0.001}, "write eeta=0.001"),
+        ("LARS", {"classic_momentum": False}, "form='momentum_ratio' for False"),
+        ("LARS", {"momentun": 0.9}, "Did you mean 'momentum'"),
+    ],
+)
+def test_the_names_of_other_libraries_are_answered_with_ours(keras_version, name, theirs, said):
+    for made in (make, lambda version, name, **options: optimizers.get(name.lower(), keras=version, **options)):
+        with pytest.raises(ValueError, match=f"takes no argument '{next(iter(theirs))}'.*{said}"):
+            made(keras_version, name, **theirs)
+
+
+@both_versions
+def test_arguments_by_position_are_answered_with_their_names(keras_version):
+    ours = keras_versions.OPTIMIZERS[keras_version]
+    with pytest.raises(
+        ValueError, match=r"LAMB: 0.9, 0.99 came without a name; only learning_rate may.*beta_1, beta_2"
+    ):
+        ours.LAMB(0.1, 0.9, 0.99)
+    with pytest.raises(ValueError, match="LAMB: learning_rate came twice, as 0.1 and as 0.2"):
+        ours.LAMB(0.1, learning_rate=0.2)
+    with pytest.raises(ValueError, match="Adasum takes no argument 'group'. Did you mean 'group_size'"):
+        ours.Adasum(ours.LAMB(), group=2)
+    assert ours.Adasum(ours.LAMB(), "updates", 2).group_size == 2
 
 
 @both_versions

@@ -63,12 +63,24 @@ def accumulate_gradients(
 
     def body(index: tf.Tensor, sums: list[tf.Tensor]) -> tuple[tf.Tensor, list[tf.Tensor]]:
         gradients = gradients_of(tf.nest.map_structure(lambda tensor: tensor[index], micro_batches))
+        for variable, gradient in zip(variables, gradients):
+            if gradient is not None and not tf.TensorShape(variable.shape).is_compatible_with(gradient.shape):
+                raise ValueError(
+                    f"accumulate_gradients: the gradient of {variable.name!r} is of shape {tuple(gradient.shape)}, the "
+                    f"variable of {tuple(variable.shape)}. Return one gradient for each of `variables`, in their order."
+                )
         sums = [
             total if gradient is None else add(total, tf.cast(tf.convert_to_tensor(gradient), total.dtype))
             for add, total, gradient in zip(adds, sums, gradients)
         ]
         return index + 1, sums
 
+    for variable in variables:
+        if not tf.as_dtype(variable.dtype).is_floating:
+            raise ValueError(
+                f"accumulate_gradients: {variable.name!r} is of {tf.as_dtype(variable.dtype).name}, which has no "
+                "gradient. Leave it out of `variables`."
+            )
     overwritten = [getattr(variable, "overwrite_with_gradient", False) for variable in variables]
     adds = [tf.maximum if each else tf.add for each in overwritten]
     zeros = [tf.zeros(variable.shape, wide(variable.dtype)) for variable in variables]

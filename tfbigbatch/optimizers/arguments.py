@@ -1,186 +1,210 @@
-"""Constructor arguments of the optimizers: their defaults and checks, as a table that needs no TensorFlow."""
+"""Constructor arguments of the optimizers: defaults, checks and other libraries' names, without TensorFlow."""
 
 from __future__ import annotations
 
-import math
-import numbers
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.optimizers import exclusions
+from tfbigbatch.utils import arguments as checks
 
 LARS_FORMS = ("paper", "tfm", "momentum_ratio")
+
+# (label, name, value) -> the value to use; raises InputError where it cannot be used.
+Check = Callable[[str, str, Any], Any]
 
 
 class Argument(NamedTuple):
     """One argument of a constructor."""
 
     default: Any
-    # (label, name, value) -> the value to use; raises ValueError where it cannot be used.
-    check: Callable[[str, str, Any], Any]
+    check: Check
 
 
-def _shown(label: str, name: str, value: Any) -> str:
-    return f"{label}: {name}={value!r}" if label else f"{name}={value!r}"
+def _value_of(value: Any) -> Any:
+    """The present value of a scalar tensor or variable of TensorFlow or Keras; anything else as it is."""
+    if hasattr(value, "numpy") and getattr(value, "shape", None) == ():
+        return value.numpy()
+    return value
 
 
-def _plain(value: Any) -> Any:
-    """Python's number for a scalar of NumPy or TensorFlow that has a value; anything else as it is."""
-    if getattr(value, "shape", None) == () and hasattr(value, "numpy") and not hasattr(value, "assign"):
-        value = value.numpy()
-    return value.item() if getattr(value, "shape", None) == () and hasattr(value, "item") else value
+def _number(**bounds: Any) -> Check:
+    return lambda label, name, value: checks.number(name, _value_of(value), owner=label, **bounds)
 
 
-def number(low: float, high: float = math.inf, *, above: bool = False, closed: bool = False) -> Any:
-    """A check for a number from `low` (above it: `above`) to below `high` (`closed`: up to it)."""
-
-    def check(label: str, name: str, value: Any) -> float:
-        what = "a number above" if above else "a number of"
-        expected = f"{what} {low:g}" + ("" if above else " or more")
-        if high < math.inf:
-            expected = f"{low:g} {'<' if above else '<='} {name} {'<=' if closed else '<'} {high:g}"
-        plain = _plain(value)
-        if isinstance(plain, bool) or not isinstance(plain, numbers.Real):
-            raise ValueError(f"{_shown(label, name, value)} is not a number; expected {expected}.")
-        plain = float(plain)
-        inside = (low < plain if above else low <= plain) and (plain <= high if closed else plain < high)
-        if not inside:
-            raise ValueError(f"{_shown(label, name, value)} is out of range; expected {expected}.")
-        return plain
-
-    return check
-
-
-def changing(none_is: float | None = None) -> Any:
-    """A check for a number of 0 or more, or what gives one at each step: a schedule, callable or variable."""
-    fixed = number(0.0)
-
-    def check(label: str, name: str, value: Any) -> Any:
-        if value is None and none_is is not None:
-            return none_is
-        if callable(value) or hasattr(value, "assign"):
-            return value
-        if isinstance(value, Mapping):
-            # A serialised schedule; Keras reads it.
-            return value
-        return fixed(label, name, value)
-
-    return check
-
-
-def optional(check: Any) -> Any:
-    """The check, with None allowed."""
+def _optional(check: Check) -> Check:
     return lambda label, name, value: None if value is None else check(label, name, value)
 
 
-def count(label: str, name: str, value: Any) -> int:
-    """A check for an integer of 1 or more."""
-    plain = _plain(value)
-    if isinstance(plain, bool) or not isinstance(plain, numbers.Integral) or plain < 1:
-        raise ValueError(f"{_shown(label, name, value)} is no count; expected an integer of 1 or more.")
-    return int(plain)
+def _changing(label: str, name: str, value: Any) -> Any:
+    """A number of 0 or more, or what gives one at each step: a schedule, or a callable without arguments."""
+    is_variable = hasattr(value, "assign")
+    return value if callable(value) and not is_variable else _NOT_NEGATIVE(label, name, value)
 
 
-def flag(label: str, name: str, value: Any) -> bool:
-    """A check for True or False."""
-    plain = _plain(value)
-    if not isinstance(plain, bool):
-        raise ValueError(f"{_shown(label, name, value)} is neither True nor False.")
-    return plain
+def _weight_decay(label: str, name: str, value: Any) -> Any:
+    return 0.0 if value is None else _changing(label, name, value)
 
 
-def one_of(*values: str) -> Any:
+def count(of: str) -> Check:
+    """A check for a whole number of 1 or more; `of` says of what, for the message."""
+
+    def check(label: str, name: str, value: Any) -> int:
+        try:
+            return checks.integer(name, _value_of(value), least=1, owner=label)
+        except InputError:
+            raise InputError(
+                f"{label}: {name}={value!r} is not a number of {of}; expected a whole number of 1 or more."
+            ) from None
+
+    return check
+
+
+def _flag(label: str, name: str, value: Any) -> bool:
+    return checks.flag(name, _value_of(value), owner=label)
+
+
+def one_of(*known: str) -> Check:
     """A check for one of a few words."""
 
     def check(label: str, name: str, value: Any) -> str:
-        if not isinstance(value, str) or value not in values:
-            raise ValueError(f"{_shown(label, name, value)} is unknown; expected one of {', '.join(values)}.")
+        if not isinstance(value, str) or value not in known:
+            words = " or ".join([", ".join(map(repr, known[:-1])), repr(known[-1])])
+            raise InputError(f"{label}: {name}={value!r} is unknown; expected {words}.")
         return value
 
     return check
 
 
-def bounds(label: str, name: str, value: Any) -> tuple[float | None, float | None] | None:
-    """A check for (low, high), either of them None; or None."""
+def _bounds(label: str, name: str, value: Any) -> tuple[float | None, float | None] | None:
+    """(low, high), either of them None; or None."""
     if value is None:
         return None
     try:
-        low, high = (None if each is None else number(0.0, closed=True)("", name, each) for each in value)
+        low, high = (None if each is None or each == float("inf") else _NOT_NEGATIVE("", name, each) for each in value)
         right = low is None or high is None or low <= high
     except (TypeError, ValueError):
         right = False
     if not right:
-        raise ValueError(
-            f"{_shown(label, name, value)} is not a pair of bounds; expected (low, high) with 0 <= low <= high, either "
-            "of them None for no bound."
+        raise InputError(
+            f"{label}: {name}={value!r} is not a pair of bounds; expected (low, high) with 0 <= low <= high, either of "
+            "them None for no bound."
         )
     return low, high
 
 
-def patterns(label: str, name: str, value: Any) -> Any:
-    """A check for regular expressions or the name of a set of them; see `exclusions`."""
+def _patterns(label: str, name: str, value: Any) -> Any:
     return exclusions.check_patterns(name, value)
 
 
+_NOT_NEGATIVE = _number(least=0.0)
+_POSITIVE = _number(above=0.0)
+_FRACTION = _number(least=0.0, below=1.0)
+
 KERAS = {
     # 0 means no clipping, as in Keras.
-    "clipnorm": Argument(None, optional(number(0.0))),
-    "clipvalue": Argument(None, optional(number(0.0))),
-    "global_clipnorm": Argument(None, optional(number(0.0))),
-    "use_ema": Argument(False, flag),
-    "ema_momentum": Argument(0.99, number(0.0, 1.0, closed=True)),
-    "ema_overwrite_frequency": Argument(None, optional(count)),
+    "clipnorm": Argument(None, _optional(_NOT_NEGATIVE)),
+    "clipvalue": Argument(None, _optional(_NOT_NEGATIVE)),
+    "global_clipnorm": Argument(None, _optional(_NOT_NEGATIVE)),
+    "use_ema": Argument(False, _flag),
+    "ema_momentum": Argument(0.99, _number(least=0.0, most=1.0)),
+    "ema_overwrite_frequency": Argument(None, _optional(count("steps"))),
 }
 LAYERWISE = {
-    "exclude_from_weight_decay": Argument(None, patterns),
-    "exclude_from_layer_adaptation": Argument(None, patterns),
-    "accumulation_steps": Argument(1, count),
-    "layer_statistics": Argument(False, flag),
-    "jit_compile": Argument(None, optional(flag)),
+    "exclude_from_weight_decay": Argument(None, _patterns),
+    "exclude_from_layer_adaptation": Argument(None, _patterns),
+    "accumulation_steps": Argument(1, count("micro-batches")),
+    "layer_statistics": Argument(False, _flag),
+    "jit_compile": Argument(None, _optional(_flag)),
     **KERAS,
 }
-_BETAS = {"beta_1": Argument(0.9, number(0.0, 1.0)), "beta_2": Argument(0.999, number(0.0, 1.0))}
+_BETAS = {"beta_1": Argument(0.9, _FRACTION), "beta_2": Argument(0.999, _FRACTION)}
 
 # By registered name, for the Keras of the trainers: tf_keras. `registry` gives Keras' own their
 # `exclude_from_weight_decay`.
 TABLES: dict[str, dict[str, Argument]] = {
     "lamb": {
-        "learning_rate": Argument(0.001, changing()),
+        "learning_rate": Argument(0.001, _changing),
         **_BETAS,
-        "epsilon": Argument(1e-6, number(0.0)),
-        "weight_decay": Argument(0.0, changing(none_is=0.0)),
-        "bias_correction": Argument(True, flag),
-        "trust_ratio_bounds": Argument(None, bounds),
-        "pre_normalize": Argument(False, flag),
+        "epsilon": Argument(1e-6, _NOT_NEGATIVE),
+        "weight_decay": Argument(0.0, _weight_decay),
+        "bias_correction": Argument(True, _flag),
+        "trust_ratio_bounds": Argument(None, _bounds),
+        "pre_normalize": Argument(False, _flag),
         **LAYERWISE,
     },
     "lars": {
-        "learning_rate": Argument(0.01, changing()),
-        "momentum": Argument(0.9, number(0.0, 1.0)),
-        "weight_decay": Argument(0.0, changing(none_is=0.0)),
-        "eeta": Argument(0.001, number(0.0, above=True)),
-        "epsilon": Argument(0.0, number(0.0)),
-        "nesterov": Argument(False, flag),
+        "learning_rate": Argument(0.01, _changing),
+        "momentum": Argument(0.9, _FRACTION),
+        "weight_decay": Argument(0.0, _weight_decay),
+        "eeta": Argument(0.001, _POSITIVE),
+        "epsilon": Argument(0.0, _NOT_NEGATIVE),
+        "nesterov": Argument(False, _flag),
         "form": Argument("paper", one_of(*LARS_FORMS)),
         **LAYERWISE,
     },
     "adamw": {
-        "learning_rate": Argument(0.001, changing()),
-        "weight_decay": Argument(0.004, optional(number(0.0))),
+        "learning_rate": Argument(0.001, _changing),
+        "weight_decay": Argument(0.004, _optional(_NOT_NEGATIVE)),
         **_BETAS,
-        "epsilon": Argument(1e-7, number(0.0)),
-        "amsgrad": Argument(False, flag),
-        "jit_compile": Argument(True, flag),
-        "exclude_from_weight_decay": Argument(None, patterns),
+        "epsilon": Argument(1e-7, _NOT_NEGATIVE),
+        "amsgrad": Argument(False, _flag),
+        "jit_compile": Argument(True, _flag),
+        "exclude_from_weight_decay": Argument(None, _patterns),
         **KERAS,
     },
     "momentum": {
-        "learning_rate": Argument(0.01, changing()),
-        "momentum": Argument(0.9, number(0.0, 1.0, closed=True)),
-        "nesterov": Argument(False, flag),
-        "weight_decay": Argument(None, optional(number(0.0))),
-        "jit_compile": Argument(True, flag),
-        "exclude_from_weight_decay": Argument(None, patterns),
+        "learning_rate": Argument(0.01, _changing),
+        "momentum": Argument(0.9, _number(least=0.0, most=1.0)),
+        "nesterov": Argument(False, _flag),
+        "weight_decay": Argument(None, _optional(_NOT_NEGATIVE)),
+        "jit_compile": Argument(True, _flag),
+        "exclude_from_weight_decay": Argument(None, _patterns),
         **KERAS,
     },
 }
+
+ADASUM = {
+    "combine": Argument(None, _optional(one_of("gradients", "updates"))),
+    "group_size": Argument(1, count("replicas")),
+}
+# What the constructors of Keras 3 take beside the tables.
+KERAS3 = {"loss_scale_factor": Argument(None, _optional(_POSITIVE))}
+
+# What other libraries, and earlier versions of these, call an argument.
+_ELSEWHERE = {
+    "learning_rate": ("lr", "rate", "step_size", "learning_rate_schedule"),
+    "beta_1": ("beta1", "b1"),
+    "beta_2": ("beta2", "b2"),
+    "epsilon": ("eps",),
+    "weight_decay": ("weight_decay_rate", "wd", "decay_rate", "l2"),
+    "eeta": ("eta", "trust_coefficient", "trust_coef"),
+    "nesterov": ("use_nesterov",),
+    "bias_correction": ("use_bias_correction", "debias"),
+    "trust_ratio_bounds": ("trust_clip", "min_trust", "max_trust", "lower_bound", "upper_bound"),
+    "exclude_from_weight_decay": ("skip_list", "no_decay", "weight_decay_mask", "exclude_from_decay"),
+    "exclude_from_layer_adaptation": ("exclude_from_trust_ratio", "trust_ratio_mask"),
+    "accumulation_steps": ("gradient_accumulation_steps", "accumulate_steps", "grad_accum_steps"),
+    "clipnorm": ("clip_norm",),
+    "clipvalue": ("clip_value",),
+    "global_clipnorm": ("global_clip_norm", "max_grad_norm", "gradient_clip_norm", "clip_by_global_norm"),
+    "ema_momentum": ("ema_decay", "average_decay"),
+}
+_OUR_NAMES = {theirs: ours for ours, names in _ELSEWHERE.items() for theirs in names}
+_ADVICE = {
+    "betas": "Write beta_1 and beta_2.",
+    "classic_momentum": "Write form='tfm' for True and form='momentum_ratio' for False.",
+    "decay": "Give a schedule as learning_rate; the decay of the weights is weight_decay.",
+}
+
+
+def unknown(label: str, name: str, value: Any, known: Iterable[str]) -> InputError:
+    """The error for an argument that an optimizer does not take, with the name that was likely meant."""
+    known = list(known)
+    hint = nearest(name, known)
+    if _OUR_NAMES.get(name) in known:
+        hint = f"Did you mean {_OUR_NAMES[name]!r}? If so, write {_OUR_NAMES[name]}={value!r}."
+    elif name in _ADVICE:
+        hint = _ADVICE[name]
+    return InputError(f"{label} takes no argument {name!r}. {hint}")

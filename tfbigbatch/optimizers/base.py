@@ -8,19 +8,26 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import tensorflow as tf
+
+from tfbigbatch.optimizers.arguments import Argument
 
 
 class Rule(abc.ABC):
     """The step of one layer. A dataclass: its fields are the hyperparameters, named as the optimizer's arguments."""
 
+    # The checks of the fields.
+    arguments: ClassVar[Mapping[str, Argument]]
     # Names of the state variables of a layer, in the order of `slots`.
     slot_names: ClassVar[tuple[str, ...]]
     # Divide all gradients by their global norm first.
     pre_normalize: bool = False
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, self.arguments[name].check(type(self).__name__, name, value))
 
     @abc.abstractmethod
     def apply(

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from tfbigbatch.optimizers import lamb, lars, options
+from tfbigbatch.optimizers import arguments, lamb, lars, options
 from tfbigbatch.optimizers.adasum.keras2 import Adasum
 from tfbigbatch.optimizers.base import LayerStatistics, Rule
 from tfbigbatch.optimizers.checkpointing import NamedState, SavedByName
@@ -18,6 +18,8 @@ from tfbigbatch.optimizers.updater import LayerwiseUpdater
 __all__ = ["Adasum", "LAMB", "LARS"]
 
 _Schedule = tf_keras.optimizers.schedules.LearningRateSchedule
+# Arguments that are passed to Keras, or refused, without a check of their own.
+_OF_KERAS = ("name", "mesh", "is_legacy_optimizer")
 
 
 class LayerwiseOptimizer(SavedByName, tf_keras.optimizers.Optimizer):
@@ -39,18 +41,14 @@ class LayerwiseOptimizer(SavedByName, tf_keras.optimizers.Optimizer):
         name: str,
         **kwargs: Any,
     ) -> None:
-        if "lr" in kwargs:
-            raise ValueError(f"{name}: lr={kwargs['lr']} is not an argument; write learning_rate={kwargs['lr']}.")
         # The base class would apply the decay by itself, outside the trust ratio.
         super().__init__(name=name, weight_decay=None, jit_compile=jit_compile is not False, **kwargs)
         # None leaves the base class' choice: XLA where a GPU is visible.
         if jit_compile is not None:
             self.jit_compile = jit_compile
         label = type(self).__name__
-        self.weight_decay = options.checked_weight_decay(weight_decay, label)
-        options.check_steps_and_schedules(
-            label, accumulation_steps, self.is_schedule, learning_rate=learning_rate, weight_decay=weight_decay
-        )
+        self.weight_decay = weight_decay
+        options.check_schedules(label, self.is_schedule, learning_rate=learning_rate, weight_decay=weight_decay)
         layer_options = options.LayerOptions(
             exclude_from_weight_decay,
             exclude_from_layer_adaptation,
@@ -199,6 +197,7 @@ class LayerwiseOptimizer(SavedByName, tf_keras.optimizers.Optimizer):
 class LARS(LayerwiseOptimizer):
     __doc__ = lars.DOCSTRING
 
+    @options.checked(arguments.TABLES["lars"], ["learning_rate"], _OF_KERAS)
     def __init__(
         self,
         learning_rate: Any = 0.01,
@@ -221,6 +220,7 @@ class LARS(LayerwiseOptimizer):
 class LAMB(LayerwiseOptimizer):
     __doc__ = lamb.DOCSTRING
 
+    @options.checked(arguments.TABLES["lamb"], ["learning_rate"], _OF_KERAS)
     def __init__(
         self,
         learning_rate: Any = 0.001,

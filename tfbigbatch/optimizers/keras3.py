@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 import warnings
 from collections.abc import Hashable, Sequence
 from typing import Any
@@ -10,7 +9,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfbigbatch.optimizers import lamb, lars, options
+from tfbigbatch import keras_version
+from tfbigbatch.optimizers import arguments, lamb, lars, options
 from tfbigbatch.optimizers.adasum.keras3 import Adasum
 from tfbigbatch.optimizers.base import LayerStatistics, Rule
 from tfbigbatch.optimizers.checkpointing import NamedState, SavedByName, load_by_position
@@ -19,6 +19,8 @@ from tfbigbatch.optimizers.updater import LayerwiseUpdater
 __all__ = ["Adasum", "LAMB", "LARS", "LossScaleOptimizer"]
 
 _Schedule = keras.optimizers.schedules.LearningRateSchedule
+# Arguments that are passed to Keras, or refused, without a check of their own.
+_OF_KERAS = ("name", "gradient_accumulation_steps")
 
 
 class LayerwiseOptimizer(SavedByName, keras.optimizers.Optimizer):
@@ -41,30 +43,21 @@ class LayerwiseOptimizer(SavedByName, keras.optimizers.Optimizer):
         gradient_accumulation_steps: int | None = None,
         **kwargs: Any,
     ) -> None:
-        if keras.backend.backend() != "tensorflow":
-            raise ValueError(
-                f"{name}: Keras runs on {keras.backend.backend()}, these optimizers on TensorFlow. Set "
-                "KERAS_BACKEND=tensorflow before Keras is imported."
-            )
+        keras_version.require_tensorflow(self, type(self).__name__)
         if gradient_accumulation_steps is not None:
             raise ValueError(
                 f"{name}: gradient_accumulation_steps={gradient_accumulation_steps} is Keras' own, which clips before "
                 f"the replicas are added up and fails under MirroredStrategy. Write "
                 f"accumulation_steps={gradient_accumulation_steps}."
             )
-        if isinstance(learning_rate, numbers.Real):
-            # The base class takes Python's float alone.
-            learning_rate = float(learning_rate)
         # The base class would apply the decay by itself, outside the trust ratio.
         super().__init__(learning_rate=learning_rate, name=name, weight_decay=None, **kwargs)
         self._gradients_are_reduced = False
         # As tf_keras does: XLA for each variable where a GPU is visible.
         self.jit_compile = bool(tf.config.list_physical_devices("GPU")) if jit_compile is None else jit_compile
         label = type(self).__name__
-        self.weight_decay = options.checked_weight_decay(weight_decay, label)
-        options.check_steps_and_schedules(
-            label, accumulation_steps, self.is_schedule, learning_rate=learning_rate, weight_decay=weight_decay
-        )
+        self.weight_decay = weight_decay
+        options.check_schedules(label, self.is_schedule, learning_rate=learning_rate, weight_decay=weight_decay)
         layer_options = options.LayerOptions(
             exclude_from_weight_decay,
             exclude_from_layer_adaptation,
@@ -224,6 +217,7 @@ def _tensor_variable(variable: Any) -> tf.Variable:
 class LARS(LayerwiseOptimizer):
     __doc__ = lars.DOCSTRING
 
+    @options.checked({**arguments.TABLES["lars"], **arguments.KERAS3}, ["learning_rate"], _OF_KERAS)
     def __init__(
         self,
         learning_rate: Any = 0.01,
@@ -246,6 +240,7 @@ class LARS(LayerwiseOptimizer):
 class LAMB(LayerwiseOptimizer):
     __doc__ = lamb.DOCSTRING
 
+    @options.checked({**arguments.TABLES["lamb"], **arguments.KERAS3}, ["learning_rate"], _OF_KERAS)
     def __init__(
         self,
         learning_rate: Any = 0.001,
@@ -277,6 +272,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
     """
 
     def __init__(self, inner_optimizer: Any, **kwargs: Any) -> None:
+        keras_version.require_tensorflow(self, type(self).__name__)
         if not isinstance(inner_optimizer, (LayerwiseOptimizer, Adasum)):
             raise ValueError(
                 f"LossScaleOptimizer is for LARS, LAMB and Adasum of tfbigbatch.optimizers.keras3, not "

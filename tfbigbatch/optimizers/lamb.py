@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfbigbatch.optimizers import cpu_kernels, rules
+from tfbigbatch.optimizers.arguments import TABLES
 from tfbigbatch.optimizers.base import Rule
 from tfbigbatch.optimizers.options import with_shared_arguments
 
@@ -39,6 +40,7 @@ DOCSTRING = with_shared_arguments(
 class LAMB(Rule):
     """The rule of `tfbigbatch.LAMB`; `DOCSTRING` explains the hyperparameters."""
 
+    arguments = TABLES["lamb"]
     slot_names = ("m", "v")
 
     beta_1: float
@@ -47,14 +49,6 @@ class LAMB(Rule):
     bias_correction: bool
     trust_ratio_bounds: tuple[float | None, float | None] | None
     pre_normalize: bool
-
-    def __post_init__(self) -> None:
-        for label, beta in (("beta_1", self.beta_1), ("beta_2", self.beta_2)):
-            if not 0.0 <= beta < 1.0:
-                raise ValueError(f"LAMB: {label}={beta} is out of range; expected 0 <= {label} < 1.")
-        if not self.epsilon >= 0.0:
-            raise ValueError(f"LAMB: epsilon={self.epsilon} is out of range; expected 0 or more.")
-        self.trust_ratio_bounds = _checked_bounds(self.trust_ratio_bounds)
 
     def apply(
         self, gradient: tf.Tensor, weight: tf.Tensor, slots: Sequence[tf.Tensor], **options: Any
@@ -86,17 +80,3 @@ class LAMB(Rule):
     def config(self) -> dict[str, Any]:
         bounds = self.trust_ratio_bounds
         return {**super().config(), "trust_ratio_bounds": list(bounds) if bounds else None}
-
-
-def _checked_bounds(bounds: Any) -> tuple[float | None, float | None] | None:
-    if bounds is None:
-        return None
-    expected = "expected (low, high) with 0 <= low <= high, either of them None for no bound."
-    try:
-        low, high = bounds
-        right = (low is None or low >= 0.0) and (high is None or high >= (low or 0.0))
-    except (TypeError, ValueError):
-        right = False
-    if not right:
-        raise ValueError(f"LAMB: trust_ratio_bounds={bounds!r} is not a pair of bounds; {expected}")
-    return (low, high)

@@ -9,10 +9,9 @@ from typing import Any
 import tensorflow as tf
 
 from tfbigbatch.optimizers import cpu_kernels, rules
+from tfbigbatch.optimizers.arguments import TABLES
 from tfbigbatch.optimizers.base import Rule
 from tfbigbatch.optimizers.options import with_shared_arguments
-
-FORMS = ("paper", "tfm", "momentum_ratio")
 
 DOCSTRING = with_shared_arguments(
     """Layer-wise Adaptive Rate Scaling, You et al. 2017 (arXiv:1708.03888).
@@ -42,6 +41,7 @@ DOCSTRING = with_shared_arguments(
 class LARS(Rule):
     """The rule of `tfbigbatch.LARS`; `DOCSTRING` explains the hyperparameters."""
 
+    arguments = TABLES["lars"]
     slot_names = ("momentum",)
 
     momentum: float
@@ -49,16 +49,6 @@ class LARS(Rule):
     epsilon: float
     nesterov: bool
     form: str
-
-    def __post_init__(self) -> None:
-        if not 0.0 <= self.momentum < 1.0:
-            raise ValueError(f"LARS: momentum={self.momentum} is out of range; expected 0 <= momentum < 1.")
-        if not self.eeta > 0.0:
-            raise ValueError(f"LARS: eeta={self.eeta} is out of range; expected eeta > 0.")
-        if not self.epsilon >= 0.0:
-            raise ValueError(f"LARS: epsilon={self.epsilon} is out of range; expected 0 or more.")
-        if self.form not in FORMS:
-            raise ValueError(f"LARS: form={self.form!r} is unknown; expected one of {', '.join(FORMS)}.")
 
     def apply(
         self, gradient: tf.Tensor, weight: tf.Tensor, slots: Sequence[tf.Tensor], *, step: tf.Tensor, **options: Any

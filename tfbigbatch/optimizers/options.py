@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from typing import Any
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
+from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers import exclusions
+from tfbigbatch.optimizers.arguments import Argument, unknown
+
+_Init = TypeVar("_Init", bound=Callable[..., None])
 
 # What Keras prints for an optimizer that it does not know, and so the error of the wrong Keras.
 DESCRIPTION = (
@@ -55,31 +60,69 @@ class LayerOptions:
         return dataclasses.asdict(self)
 
 
-def checked_weight_decay(weight_decay: Any, label: str) -> Any:
-    """A float of 0 or more, or the schedule or callable; None is 0."""
-    if callable(weight_decay):
-        return weight_decay
-    weight_decay = 0.0 if weight_decay is None else float(weight_decay)
-    if not weight_decay >= 0.0:
-        raise ValueError(f"{label}: weight_decay={weight_decay} is out of range; expected 0 or more.")
-    return weight_decay
-
-
-def check_steps_and_schedules(
-    label: str, accumulation_steps: Any, is_schedule: Callable[[Any], bool], **hyperparameters: Any
-) -> None:
-    """Raises ValueError for a wrong `accumulation_steps`, or a hyperparameter that is a schedule of the other Keras."""
-    if isinstance(accumulation_steps, bool) or not isinstance(accumulation_steps, int) or accumulation_steps < 1:
-        raise ValueError(
-            f"{label}: accumulation_steps={accumulation_steps!r} is not a number of micro-batches; expected an "
-            "integer of 1 or more."
-        )
+def check_schedules(label: str, is_schedule: Callable[[Any], bool], **hyperparameters: Any) -> None:
+    """Raises ValueError for a hyperparameter that is a schedule of the other Keras."""
     for argument, value in hyperparameters.items():
         if not is_schedule(value) and "LearningRateSchedule" in [cls.__name__ for cls in type(value).__mro__]:
             raise ValueError(
                 f"{label}: {argument} is a schedule of the other Keras, {type(value).__module__}."
                 f"{type(value).__name__}; take one of the Keras that the optimizer is for."
             )
+
+
+def check_gradient(label: str, name: str, gradient: Any, variable: Any) -> None:
+    """Raises ValueError for a variable that holds no floating-point numbers, or a gradient of another shape."""
+    if not variable.dtype.is_floating:
+        raise ValueError(
+            f"{label}: {name!r} is of {variable.dtype.name}, which a step would round to whole numbers. Make it with "
+            "trainable=False, or leave it out of the gradients."
+        )
+    if not variable.shape.is_compatible_with(gradient.shape):
+        raise ValueError(
+            f"{label}: the gradient of {name!r} is of shape {tuple(gradient.shape)}, the variable of "
+            f"{tuple(variable.shape)}. Give the gradient of each variable beside it, in the same order."
+        )
+
+
+def checked(
+    table: Mapping[str, Argument], positional: Sequence[str], others: Sequence[str] = ()
+) -> Callable[[_Init], _Init]:
+    """Decorator of an optimizer's `__init__`: checks every argument that comes, by name and value.
+
+    Args:
+      table: the arguments and their checks.
+      positional: names of those that may come by position.
+      others: further arguments that are taken, and not checked here.
+    """
+    known = {*positional, *table}
+
+    def decorate(init: _Init) -> _Init:
+        @functools.wraps(init)
+        def checked_init(self: Any, *values: Any, **named: Any) -> None:
+            label = type(self).__name__
+            if len(values) > len(positional):
+                raise InputError(
+                    f"{label}: {', '.join(map(repr, values[len(positional) :]))} came without a name; only "
+                    f"{' and '.join(positional)} may. The others are {', '.join(sorted(known - set(positional)))}."
+                )
+            by_position = dict(zip(positional, values))
+            for name, value in named.items():
+                if name in by_position:
+                    raise InputError(f"{label}: {name} came twice, as {by_position[name]!r} and as {value!r}.")
+                if name not in known and name not in others:
+                    raise unknown(label, name, value, known)
+            given = {**by_position, **named}
+            init(
+                self,
+                **{
+                    name: table[name].check(label, name, value) if name in table else value
+                    for name, value in given.items()
+                },
+            )
+
+        return cast(_Init, checked_init)
+
+    return decorate
 
 
 def with_hyperparameters(rule: type) -> Callable[[type], type]:

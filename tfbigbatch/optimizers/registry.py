@@ -90,7 +90,7 @@ def check_fields(name: str, arguments: Mapping[str, Any]) -> None:
     table = argument_tables.TABLES.get(name.lower(), {})
     for argument, value in arguments.items():
         if argument not in known:
-            raise InputError(f"optimizer {name!r} takes no argument {argument!r}. {nearest(argument, known)}")
+            raise argument_tables.unknown(f"optimizer {name!r}", argument, value, known)
         if argument in table:
             try:
                 table[argument].check(f"optimizer {name!r}", argument, value)
@@ -153,11 +153,12 @@ def get(name_or_config: Any, keras: str | None = None, **arguments: Any) -> Any:
     wrap = arguments.pop(_ADASUM, None)
     accepted = accepted_arguments(makers[name])
     excluded = arguments.pop(_EXCLUDE, None) if _EXCLUDE not in accepted else None
-    for argument in arguments:
+    table = {} if name in _registered else argument_tables.TABLES[name]
+    for argument, value in arguments.items():
         if argument not in accepted:
-            raise InputError(
-                f"optimizer {name!r} takes no argument {argument!r}. {nearest(argument, accepted | {_ADASUM})}"
-            )
+            raise argument_tables.unknown(f"optimizer {name!r}", argument, value, accepted | {_ADASUM})
+        if argument in table:
+            arguments[argument] = table[argument].check(f"optimizer {name!r}", argument, value)
     if name == "momentum":
         arguments.setdefault("momentum", 0.9)
     try:

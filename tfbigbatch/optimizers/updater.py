@@ -15,7 +15,7 @@ from tensorflow.python.distribute import distribute_utils
 
 from tfbigbatch.optimizers import exclusions, rules
 from tfbigbatch.optimizers.base import Adapter, LayerStatistics, Rule
-from tfbigbatch.optimizers.options import LayerOptions
+from tfbigbatch.optimizers.options import LayerOptions, check_gradient
 
 # Layers of 256 KB and more are updated in place one after the other on a CPU: one temporary at a time.
 _LARGE = 2**16
@@ -138,6 +138,10 @@ class LayerwiseUpdater:
                 "optimizer: nothing of it was taken. To start afresh, leave the optimizer out: "
                 "tf.train.Checkpoint(model=model)."
             )
+        for gradient, variable in zip(gradients, variables):
+            check_gradient(
+                self._name, self._layer_of(variable).path, strategy.experimental_local_results(gradient)[0], variable
+            )
         if self._micro_steps is None:
             self._apply_to_all(strategy, gradients, variables, self._apply_to_layer)
             return
@@ -213,6 +217,7 @@ class LayerwiseUpdater:
         self, gradient: tf.Tensor, variable: tf.Variable, learning_rate: tf.Tensor | None = None
     ) -> None:
         """The step of one variable without accumulation or global clipping, for `update_step` of Keras."""
+        check_gradient(self._name, self._layer_of(variable).path, gradient, variable)
         step = self._step()
         if learning_rate is not None:
             step = step._replace(learning_rate=tf.cast(learning_rate, tf.float32))

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
+from tfbigbatch.optimizers import arguments, options
 from tfbigbatch.optimizers.adasum import optimizer as adasum
 
 
@@ -15,6 +16,7 @@ from tfbigbatch.optimizers.adasum import optimizer as adasum
 class Adasum(adasum.AdasumMixin, tf.__internal__.tracking.DelegatingTrackableMixin, tf_keras.optimizers.Optimizer):
     __doc__ = adasum.AdasumMixin.__doc__
 
+    @options.checked(arguments.ADASUM, ["optimizer", *arguments.ADASUM])
     @tf.__internal__.tracking.no_automatic_dependency_tracking
     def __init__(self, optimizer: Any, combine: str | None = None, group_size: int = 1) -> None:
         if not isinstance(optimizer, tf_keras.optimizers.Optimizer):

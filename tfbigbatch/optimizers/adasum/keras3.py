@@ -8,6 +8,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tfbigbatch import keras_version
+from tfbigbatch.optimizers import arguments, options
 from tfbigbatch.optimizers.adasum import optimizer as adasum
 
 
@@ -15,7 +17,9 @@ from tfbigbatch.optimizers.adasum import optimizer as adasum
 class Adasum(adasum.AdasumMixin, keras.optimizers.Optimizer):
     __doc__ = adasum.AdasumMixin.__doc__
 
+    @options.checked(arguments.ADASUM, ["optimizer", *arguments.ADASUM])
     def __init__(self, optimizer: Any, combine: str | None = None, group_size: int = 1) -> None:
+        keras_version.require_tensorflow(self, "Adasum")
         if not isinstance(optimizer, keras.optimizers.Optimizer):
             raise ValueError(
                 f"Adasum of Keras 3 was given {optimizer!r}; expected an optimizer of keras. For the other Keras: "

@@ -11,7 +11,6 @@ import tensorflow as tf
 from tfbigbatch.optimizers.adasum import exchange, rule
 from tfbigbatch.optimizers.replica_state import ReplicaState, assign_own
 
-FORMS = ("gradients", "updates")
 # Optimizers with a step linear in the gradient but for a factor: there the two forms differ by the momentum alone.
 _OF_GRADIENTS = ("SGD", "LARS")
 
@@ -50,12 +49,6 @@ class AdasumMixin:
         if combine is None:
             combine = (
                 "gradients" if any(cls.__name__ in _OF_GRADIENTS for cls in type(optimizer).__mro__) else "updates"
-            )
-        if combine not in FORMS:
-            raise ValueError(f"Adasum: combine={combine!r} is unknown; expected 'gradients' or 'updates'.")
-        if isinstance(group_size, bool) or not isinstance(group_size, int) or group_size < 1:
-            raise ValueError(
-                f"Adasum: group_size={group_size!r} is not a number of replicas; expected an integer of 1 or more."
             )
         if "LossScaleOptimizer" in [cls.__name__ for cls in type(optimizer).__mro__]:
             raise ValueError(
