@@ -373,6 +373,11 @@ def test_a_recipe_that_cannot_be_adjusted_is_refused_with_what_to_do(keras_versi
             train(model, [callback(keras_version)], last=1)
 
 
+def test_an_interval_past_the_warm_up_is_refused():
+    with pytest.raises(ValueError, match="measure_every=81 is past the steps that are watched.* at most 80"):
+        train(regression("tf_keras", 0.1), [callback("tf_keras", measure_every=81)], last=1)
+
+
 def test_a_legacy_optimizer_is_refused():
     model = regression("tf_keras", 0.1, optimizer=lambda _: tf_keras.optimizers.legacy.SGD(plan("tf_keras", 0.1)))
     with pytest.raises(ValueError, match="not kept as a schedule"):

@@ -12,6 +12,7 @@ from tfbigbatch.schedules import to_steps
         ("100 steps", 100),
         ("1_000 Steps", 1000),
         ("51,200 examples", 100),
+        ("1,000,000.5 steps", 1000000),
         ("1 example", 1),
         ("0 steps", 0),
         ("1e3 steps", 1000),
@@ -21,7 +22,10 @@ def test_each_unit_becomes_updates(duration, steps):
     assert to_steps(duration, batch_size=512, dataset_size=1437) == steps
 
 
-@pytest.mark.parametrize("duration", ["40", 40, "-1 steps", "nan steps", "", None, "3 hours", "steps"])
+@pytest.mark.parametrize(
+    "duration",
+    ["40", 40, "2,5 epochs", "1,0 steps", "1,0000 steps", "-1 steps", "nan steps", "", None, "3 hours", "steps"],
+)
 def test_what_does_not_name_its_unit_is_refused(duration):
     with pytest.raises(ValueError, match="log_every=.*expected a number and its unit"):
         to_steps(duration, batch_size=512, dataset_size=1437, name="log_every")

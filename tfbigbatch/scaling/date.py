@@ -129,6 +129,11 @@ class DATEMixin:
         self._optimizer = innermost(self.model.optimizer)
         self._schedule = adjustable_schedule(self.model)
         self._every = self._measure_every or max(1, self._schedule.warmup_steps // _MEASUREMENTS)
+        if not self._next_measurement(0) < math.inf:
+            raise InputError(
+                f"DATE: measure_every={self._every} is past the steps that are watched, twice the warm-up of "
+                f"{self._schedule.warmup_steps}: expected at most {int(_WATCH * self._schedule.warmup_steps)}."
+            )
         self._check_state()
         if self.state.value("last_look"):
             self._schedule.gain.assign(self.state.gain)

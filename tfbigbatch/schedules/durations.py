@@ -8,7 +8,9 @@ import re
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import arguments
 
-_FORM = re.compile(r"\s*([0-9][0-9_,]*\.?[0-9]*(?:e[0-9]+)?|\.[0-9]+)\s*(epochs?|steps?|examples?)\s*", re.IGNORECASE)
+# A comma parts thousands: '2,5 epochs' would otherwise be 25.
+_WHOLE = r"[0-9]{1,3}(?:,[0-9]{3})+|[0-9][0-9_]*"
+_FORM = re.compile(rf"\s*((?:{_WHOLE})\.?[0-9]*(?:e[0-9]+)?|\.[0-9]+)\s*(epochs?|steps?|examples?)\s*", re.IGNORECASE)
 
 
 def parsed(duration: str, *, name: str = "duration") -> tuple[float, str]:

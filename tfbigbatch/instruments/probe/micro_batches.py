@@ -33,8 +33,8 @@ def micro_batches_of(probe: Any, count: int = 8) -> Any:
         return tf.nest.map_structure(lambda *tensors: tf.stack(tensors), *parts)
     except (ValueError, TypeError, tf.errors.InvalidArgumentError) as error:
         raise InputError(
-            f"the probe's micro-batches differ: {str(error).splitlines()[0]} Expected equal shapes; batch with "
-            "drop_remainder=True."
+            f"the probe's micro-batches differ: {str(error).splitlines()[0]} Expected equal shapes: batch with "
+            "drop_remainder=True. Arrays of all examples are a tuple, probe=(x, y)."
         ) from None
 
 
@@ -54,6 +54,11 @@ def parts_of(micro_batches: Any) -> list[Any]:
 
 def _cut(arrays: Any, count: int) -> Any:
     arrays = tf.nest.map_structure(tf.convert_to_tensor, arrays)
+    if not arrays or any(array.shape.rank == 0 for array in tf.nest.flatten(arrays)):
+        raise InputError(
+            "the probe has no arrays with an axis of examples: expected a tuple (x, y) or (x, y, sample_weight) of "
+            "NumPy arrays or tensors; lists are nests of arrays."
+        )
     sizes = {int(array.shape[0]) for array in tf.nest.flatten(arrays)}
     examples = min(sizes)
     if count < 2 or len(sizes) > 1 or examples < count or examples % count:
