@@ -80,11 +80,10 @@ def test_arrays_and_regression(folder, monkeypatch):
     config.duration, config.schedule.warmup_epochs = "24 steps", 0.0
     config.evaluate_every = config.checkpoint_every = "8 steps"
     run = str(folder / "runs" / "diabetes")
-    whole = train.run(config, model_dir=str(folder / "whole"))
     assert train.run(config, model_dir=run, stop_after=13)["status"] == "running"
-    # After a kill the run goes on from its newest checkpoint; `stop_after` leaves one at its step.
+    # The slow test kills it, and compares with a run that was not stopped.
     done = train.run(config, model_dir=run)
-    assert done["status"] == "done" and done["metrics"] == whole["metrics"] and done["metrics"]["mae"] < 5
+    assert done["status"] == "done" and done["metrics"]["mae"] < 1
     assert Report.of_folders([run]).metric.title == "validation mae"
     check_export("diabetes.py", run, folder)
 

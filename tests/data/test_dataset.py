@@ -163,9 +163,7 @@ def tf_data_examples(folder):
 
 CASES = (
     array_examples,
-    indexable,
-    image_folder,
-    tf_data_examples,
+    *(pytest.param(each, marks=pytest.mark.slow) for each in (indexable, image_folder, tf_data_examples)),
     arrays,
     features,
     streams,

@@ -63,6 +63,7 @@ def test_it_makes_the_steps_of_keras_3s_own_fit(original):
     assert all(moved) and len(moved) == 9
 
 
+@pytest.mark.slow
 def test_a_checkpoint_holds_all_of_its_state(original, tmp_path):
     whole, first = Keras3Network(copied(original)), Keras3Network(copied(original))
     trained(whole, batches(2))

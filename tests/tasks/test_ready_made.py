@@ -94,6 +94,7 @@ def test_a_classifier_by_default_and_by_keras_3():
         compiled(made(network=ends_in_softmax, data=(FEATURES, LABELS), loss=None))
 
 
+@pytest.mark.slow
 def test_several_labels_and_several_outputs():
     def network():
         inputs = {"a": tf_keras.Input(3, name="a"), "words": tf_keras.Input((), dtype=tf.string, name="words")}
