@@ -130,7 +130,7 @@ def config_of(options: flags.FlagValues) -> ml_collections.ConfigDict:
     Raises:
       ValueError: there is none, or a field is unknown or mistyped.
     """
-    if not options.config and options.model_dir and stored_run.content_of(options.model_dir):
+    if not options.config and options.model_dir and not options.smoke:
         return _config_of_run(options, None)
     config = experiment_flags.load(experiment_flags.required(options), options)
     if options.seed is not None:
