@@ -75,6 +75,30 @@ def resolve(path: str) -> str:
     )
 
 
+def origin(given: str | None, content: Mapping[str, Any] | None, directory: str) -> dict[str, str] | None:
+    """Where a run's first weights are from: 'path' as given, and the 'checkpoint' found there; None for random ones.
+
+    Args:
+      given: the value of `--init_from`, or None.
+      content: of config.json, which keeps the result; None for a new run.
+      directory: of the run, for errors.
+
+    Raises:
+      ValueError: there is no such checkpoint, or the run began otherwise.
+    """
+    path = given and os.path.abspath(given)
+    if content is None:
+        return {"path": path, "checkpoint": resolve(path)} if path else None
+    recorded: dict[str, str] | None = content.get("init_from")
+    before = recorded["path"] if recorded else "random weights"
+    if path and path != before:
+        raise InputError(
+            f"--init_from={given}: the run in {directory} began from {before}. Leave the flag out to resume it, or "
+            "choose another --model_dir."
+        )
+    return recorded
+
+
 def load_into(network: tf_keras.Model, path: str) -> Matched:
     """Assigns the values of a checkpoint or Keras file to the variables of the same name and shape.
 

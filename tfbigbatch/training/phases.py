@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ import tensorflow as tf
 from tfbigbatch import experiment, schedules
 from tfbigbatch.data.dataset import Dataset
 from tfbigbatch.errors import InputError
+from tfbigbatch.runs.extension import Extension
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.training import input_pipelines
 from tfbigbatch.training.plan import Plan, plan_of
@@ -140,4 +142,33 @@ def lines(phases: Sequence[Phase]) -> list[str]:
             f"phase {number}    of {len(phases)}, from step {phase.first_step:,}: {phase.task.train.source}",
             *phase.plan.lines,
         )
+    ]
+
+
+def extension_lines(phase: Phase, extension: Extension, replicas: int) -> list[str]:
+    """What changes where a finished run is trained for longer, above all its learning rate; for the run's banner.
+
+    Args:
+      phase: the run's only one.
+      extension: of the run.
+      replicas: over all workers.
+
+    Raises:
+      ValueError: the new duration is no longer than the one before.
+    """
+    config = phase.config
+    if phase.plan.total_steps <= extension.total_steps:
+        raise InputError(
+            f"--extend: duration={config.duration!r} is {phase.plan.total_steps:,} steps, and the run was of "
+            f"{extension.total_steps:,} ({extension.duration}). Give a longer --config.duration."
+        )
+    before = copy.deepcopy(config)
+    before.duration = extension.duration
+    ended = plan_of(before, phase.examples_in_epoch, replicas).learning_rate(extension.step - 1)
+    begins = phase.plan.learning_rate(extension.step)
+    return [
+        f"extend     at step {extension.step:,}, from {extension.duration} to {config.duration}",
+        f"           learning rate {float(ended):.4g} in step {extension.step:,} by the schedule that ended there, "
+        f"{float(begins):.4g} in step {extension.step + 1:,}: the decay ({config.schedule.decay}) is computed for the "
+        "new duration",
     ]

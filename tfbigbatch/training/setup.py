@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import functools
 import os
@@ -19,7 +18,7 @@ from tfbigbatch.runs import checkpoint_files, initial_weights, run_directory
 from tfbigbatch.runs import extension as extensions
 from tfbigbatch.runs.extension import Extension
 from tfbigbatch.runs.metric import Metric
-from tfbigbatch.runs.metrics_log import MetricsLog, read_rows
+from tfbigbatch.runs.metrics_log import MetricsLog, lost_steps
 from tfbigbatch.runs.resume_rules import may_change
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.training import phases as run_phases
@@ -31,7 +30,6 @@ from tfbigbatch.training.mlperf import rules
 from tfbigbatch.training.mlperf.log import MLPerfLog
 from tfbigbatch.training.options import RunOptions
 from tfbigbatch.training.phases import Phase
-from tfbigbatch.training.plan import plan_of
 from tfbigbatch.training.rollbacks import Rollbacks
 from tfbigbatch.training.train_step import TrainingModel
 
@@ -159,22 +157,14 @@ def check_directory(options: RunOptions, machine: Machine) -> Directory:
         if not options.trains:
             raise InputError("--extend trains; --mode=eval does not. Leave one of them out.")
         extension = extensions.requested(content, status, config, options.model_dir)
-    return Directory(files, changed, content, status, extension, _init_from(options, content))
-
-
-def _init_from(options: RunOptions, content: dict[str, Any] | None) -> dict[str, str] | None:
-    """Where a new run's first weights are from; of a run that has begun, what it recorded."""
-    given = options.init_from and os.path.abspath(options.init_from)
-    if content is None:
-        return {"path": given, "checkpoint": initial_weights.resolve(given)} if given else None
-    recorded = content.get("init_from")
-    before = recorded["path"] if recorded else "random weights"
-    if given and given != before:
-        raise InputError(
-            f"--init_from={options.init_from}: the run in {options.model_dir} began from {before}. Leave the flag out "
-            "to resume it, or choose another --model_dir."
-        )
-    return recorded
+    return Directory(
+        files,
+        changed,
+        content,
+        status,
+        extension,
+        initial_weights.origin(options.init_from, content, options.model_dir),
+    )
 
 
 # ---- 3. The task, its data and the plan -------------------------------------------------------
@@ -242,7 +232,7 @@ def make_plan(options: RunOptions, machine: Machine, directory: Directory, rollb
         f"task       {config.task}: {task.train.source}, {task.train.contents}",
         f"strategy   {machine.description}",
         *run_phases.lines(phases),
-        *_extension_lines(options, machine, directory.extension, phases[0]),
+        *(run_phases.extension_lines(phases[0], directory.extension, machine.replicas) if directory.extension else []),
         f"optimizer  {config.optimizer.get('name')}, {config.mixed_precision}",
         *([f"score      {target.name}, {task.score_signature}"] if task.score_signature else []),
         *rollbacks.lines(),
@@ -252,33 +242,6 @@ def make_plan(options: RunOptions, machine: Machine, directory: Directory, rollb
         machine.say(line)
     last_step = min(total_steps, options.stop_after or total_steps)
     return RunPlan(phases, target, config.stop_at_target, last_step, mlperf)
-
-
-def _extension_lines(options: RunOptions, machine: Machine, extension: Extension | None, phase: Phase) -> Sequence[str]:
-    """What changes where a finished run is trained for longer, above all its learning rate.
-
-    Raises:
-      ValueError: the new duration is no longer than the one before.
-    """
-    if extension is None:
-        return []
-    total_steps = phase.plan.total_steps
-    if total_steps <= extension.total_steps:
-        raise InputError(
-            f"--extend: duration={options.config.duration!r} is {total_steps:,} steps, and the run was of "
-            f"{extension.total_steps:,} ({extension.duration}). Give a longer --config.duration."
-        )
-    config = copy.deepcopy(options.config)
-    with config.unlocked():
-        config.duration = extension.duration
-    before = plan_of(config, phase.examples_in_epoch, machine.replicas)
-    seam = extension.step
-    old, new = (float(plan.learning_rate(seam - 1 + after)) for after, plan in enumerate((before, phase.plan)))
-    return (
-        f"extend     at step {seam:,}, from {extension.duration} to {options.config.duration}",
-        f"           learning rate {old:.4g} in step {seam:,} by the schedule that ended there, {new:.4g} in step "
-        f"{seam + 1:,}: the decay ({options.config.schedule.decay}) is computed for the new duration",
-    )
 
 
 def _task(options: RunOptions, phase: ml_collections.ConfigDict) -> Task:
@@ -396,27 +359,12 @@ def resume(options: RunOptions, machine: Machine, directory: Directory, model: R
         )
     for path, wrong in checkpoints.set_aside:
         machine.say(f"warning    a newer checkpoint is damaged and was set aside as {path}: {wrong}")
-    machine.say_all(_resume_lines(options, directory, step))
+    if step is not None:
+        machine.say(f"resume     from the checkpoint of step {step:,}")
+    if options.trains and directory.content is not None:
+        every = options.config.checkpoint_every
+        machine.say_all(lost_steps(directory.files.metrics, directory.status, step, every))
     if step is None:
         return Start(checkpoints, 0, 0.0, is_new=True)
     status = directory.status
     return Start(checkpoints, step, status.get("saved_seconds", status.get("seconds", 0.0)))
-
-
-def _resume_lines(options: RunOptions, directory: Directory, step: int | None) -> Sequence[str]:
-    """Where the run resumes, and how many steps are repeated since it was killed after its last checkpoint."""
-    found = [] if step is None else [f"resume     from the checkpoint of step {step:,}"]
-    rolled_back = directory.status.get("status") == run_directory.DIVERGED
-    if directory.content is None or rolled_back or not options.trains:
-        return found
-    rows = read_rows(directory.files.metrics)
-    reached = max([directory.status.get("step", 0), *(row["step"] for row in rows)])
-    lost = reached - (step or 0)
-    if step is None:
-        how = f"had reached step {reached:,}: {lost:,} steps are lost" if lost else "had begun"
-        found.append(f"restart    from step 0. The run {how}, and had no checkpoint yet")
-    elif lost > 0:
-        found.append(f"           the run had reached step {reached:,}: {lost:,} steps are repeated")
-    if lost > 0:
-        found.append(f"           a shorter checkpoint_every than {options.config.checkpoint_every!r} loses less")
-    return found
