@@ -9,8 +9,8 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.utils import arguments
 
 # A comma parts thousands: '2,5 epochs' would otherwise be 25.
-_WHOLE = r"[0-9]{1,3}(?:,[0-9]{3})+|[0-9][0-9_]*"
-_FORM = re.compile(rf"\s*((?:{_WHOLE})\.?[0-9]*(?:e[0-9]+)?|\.[0-9]+)\s*(epochs?|steps?|examples?)\s*", re.IGNORECASE)
+_NUMBER = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9][0-9_]*)(?:\.[0-9]*)?(?:e[0-9]+)?|\.[0-9]+"
+_FORM = re.compile(rf"\s*({_NUMBER})\s*(epochs?|steps?|examples?)\s*", re.IGNORECASE)
 
 
 def parsed(duration: str, *, name: str = "duration") -> tuple[float, str]:
