@@ -8,7 +8,6 @@ import tf_keras
 
 from tfbigbatch.export.to_keras3 import convert
 from tfbigbatch.models import alexnet, image_models, lenet, lstm, lstm_language_model
-from tfbigbatch.models.gnmt import network as gnmt
 
 _ALEXNET = {"image_size": 29, "classes": 3, "width": 12, "fc_units": 8, "stem": "5x5_stride2"}
 QUICK = {
@@ -129,8 +128,6 @@ def test_what_keras_3_cannot_express_is_named():
     subclassed = type("Own", (tf_keras.Model,), {"call": lambda self, inputs: inputs})(name="mine")
     with pytest.raises(ValueError, match=r"model 'mine' \(Own\) is not a functional model"):
         convert(subclassed)
-    with pytest.raises(ValueError, match="model 'gnmt': Keras 3 has no counterpart of its layer 'encoder'"):
-        convert(gnmt.gnmt(vocabulary_size=9, hidden_units=2, encoder_layers=1, decoder_layers=1))
 
 
 def test_a_model_whose_outputs_differ_is_refused(monkeypatch):

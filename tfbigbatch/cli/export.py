@@ -17,7 +17,7 @@ from absl import flags
 
 from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
-from tfbigbatch.export.formats import CHECKPOINTS, FORMATS, check_formats
+from tfbigbatch.export.formats import CHECKPOINTS, FORMATS, check_formats, folder_of
 from tfbigbatch.runs import stored_run
 
 
@@ -42,6 +42,7 @@ def main(folders: Sequence[str]) -> None:
         experiment.execute(file)
     if stored_run.content_of(folders[0]) is None:
         raise InputError(f"{folders[0]} holds no run: it has no config.json. Give a run directory.")
+    folder_of(folders[0], options.output, options.overwrite)
     # Imported late: TensorFlow takes seconds to import.
     from tfbigbatch.export.run import export_run
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
 from tfbigbatch.errors import InputError, nearest
@@ -12,6 +13,8 @@ FORMATS = {
     "saved_model": "saved_model",
 }
 """The file or folder of each format."""
+ABOUT = "export.json"
+"""Says what an export holds; a folder with this file may be overwritten."""
 CHECKPOINTS = ("newest", "best")
 
 
@@ -30,3 +33,23 @@ def check_formats(formats: Iterable[str]) -> tuple[str, ...]:
     if not found:
         raise InputError(f"no format is named; expected one or more of {', '.join(FORMATS)}.")
     return found
+
+
+def folder_of(directory: str, output: str | None, overwrite: bool) -> str:
+    """The folder that an export of a run directory is written to.
+
+    Raises:
+      ValueError: it exists and may not be replaced, or there is no run.
+    """
+    if not os.path.isfile(os.path.join(directory, "config.json")):
+        raise InputError(
+            f"{directory} holds no run: it has no config.json. Expected the --model_dir of a run of tfbigbatch train."
+        )
+    folder = os.path.join(directory, "export") if output is None else output
+    if not os.path.exists(folder) or (os.path.isdir(folder) and not os.listdir(folder)):
+        return folder
+    if not os.path.isfile(os.path.join(folder, ABOUT)):
+        raise InputError(f"output {folder} exists and is not an export. Choose another folder.")
+    if not overwrite:
+        raise InputError(f"output {folder} holds an export. Choose another folder, or overwrite it (--overwrite).")
+    return folder

@@ -12,16 +12,13 @@ import tf_keras
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.export import saved_model
-from tfbigbatch.export.formats import FORMATS, check_formats
+from tfbigbatch.export.formats import ABOUT, FORMATS, check_formats, folder_of
 from tfbigbatch.export.keras3_layers import NotConvertible
 from tfbigbatch.export.to_keras3 import convert
 from tfbigbatch.runs.load import LoadedRun, load_run
 from tfbigbatch.runs.run_directory import versions
 from tfbigbatch.tasks.base import CLASSES
 from tfbigbatch.utils.files import atomic_folder, read_json, write_json
-
-ABOUT = "export.json"
-"""Says what an export holds; a folder with this file may be overwritten."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,8 +65,7 @@ def export_run(
       ValueError: the folder exists, the run cannot be loaded, or a format that was named cannot hold the network.
     """
     named = None if formats is None else check_formats(formats)
-    folder = os.path.join(directory, "export") if output is None else os.fspath(output)
-    _check_folder(folder, overwrite)
+    folder = folder_of(os.fspath(directory), None if output is None else os.fspath(output), overwrite)
     run = load_run(directory, checkpoint, data_dir=data_dir)
     classes = class_names(run.directory)
     skipped: dict[str, str] = {}
@@ -97,15 +93,6 @@ def class_names(directory: str) -> list[str] | None:
     path = os.path.join(directory, CLASSES)
     names = read_json(path) if os.path.exists(path) else None
     return [str(name) for name in names] if isinstance(names, list) else None
-
-
-def _check_folder(folder: str, overwrite: bool) -> None:
-    if not os.path.exists(folder) or (os.path.isdir(folder) and not os.listdir(folder)):
-        return
-    if not os.path.isfile(os.path.join(folder, ABOUT)):
-        raise InputError(f"output {folder} exists and is not an export. Choose another folder.")
-    if not overwrite:
-        raise InputError(f"output {folder} holds an export. Choose another folder, or overwrite it (--overwrite).")
 
 
 def _write_keras2(run: LoadedRun, path: str, classes: Any) -> None:

@@ -52,14 +52,10 @@ def _whole_model(network: tf_keras.Model) -> keras.Model | None:
     if not isinstance(network, RebuiltModel):
         return None
     builder, arguments = network.built_by
-    if builder == "gnmt":
-        raise NotConvertible(
-            f"model {network.name!r}: Keras 3 has no counterpart of its layer 'encoder' (SequenceLSTM, an LSTM over "
-            "sentences reversed within their lengths) and of its attention. Export it as keras2 or saved_model."
-        )
-    from tfbigbatch.export import keras3_bert
+    from tfbigbatch.export import keras3_bert, keras3_gnmt
 
-    return keras3_bert.CONVERTERS[builder](network, **arguments)
+    converters = {**keras3_bert.CONVERTERS, "gnmt": keras3_gnmt.convert}
+    return converters[builder](network, **arguments)
 
 
 class _Always:
