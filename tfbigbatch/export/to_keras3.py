@@ -55,7 +55,7 @@ def _whole_model(network: tf_keras.Model) -> keras.Model | None:
     from tfbigbatch.export import keras3_bert, keras3_gnmt
 
     converters = {**keras3_bert.CONVERTERS, "gnmt": keras3_gnmt.convert}
-    return converters[builder](network, **arguments)
+    return converters[builder](network, **arguments) if builder in converters else None
 
 
 class _Always:

@@ -11,6 +11,7 @@ import tf_keras
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.models import image_layers
+from tfbigbatch.models.rebuilt import RebuiltModel
 
 # Filter size and stride of the first convolution, and its total padding; None pads until the filters fit the image.
 STEMS = {"11x11_stride4": (11, 4, None), "5x5_stride2": (5, 2, 4), "5x5": (5, 1, 4)}
@@ -90,6 +91,8 @@ def alexnet(
     image_layers.check_sizes(image_size=image_size, classes=classes, width=width, fc_units=fc_units, groups=groups)
     _check_fields(width, groups, dropout, norm, cross_replica_norm)
     _check_image(image_size, stem)
+    arguments = {"image_size": image_size, "classes": classes, "stem": stem, "width": width, "fc_units": fc_units}
+    arguments |= {"groups": groups, "dropout": dropout, "name": name}
     pixels, x = image_layers.normalized_input(image_size, divide=norm == "batch")
     x = _padded(x, stem)
     for number, published in enumerate(_CONVOLUTIONS, start=1):
@@ -98,7 +101,11 @@ def alexnet(
         if published.pooled:
             x = tf_keras.layers.MaxPooling2D(3, 2, name=f"pool{number}")(x)
     x = _dense(tf_keras.layers.Flatten(name="flatten")(x), fc_units, dropout)
-    return tf_keras.Model(pixels, image_layers.logits(x, classes, _normal(0.01, 4096, fc_units)), name=name)
+    logits = image_layers.logits(x, classes, _normal(0.01, 4096, fc_units))
+    if norm == "batch":
+        return tf_keras.Model(pixels, logits, name=name)
+    # A functional model with a layer of this package would load only where this module is imported already.
+    return RebuiltModel(pixels, logits, builder="alexnet", arguments=arguments, name=name)
 
 
 @tf_keras.saving.register_keras_serializable(package="tfbigbatch")

@@ -1,4 +1,4 @@
-"""Functional models that Keras serializes as the call that built them: their layers share variables."""
+"""Functional models that Keras serializes as the call that built them: their layers are of this package."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tfbigbatch.errors import InputError
 BUILDERS = {
     **dict.fromkeys(("pretrainer", "classifier", "chooser", "span_finder"), "tfbigbatch.models.bert"),
     "gnmt": "tfbigbatch.models.gnmt.network",
+    "alexnet": "tfbigbatch.models.alexnet",
 }
 
 
