@@ -1,5 +1,8 @@
 """Quick runs: any experiment on a few examples, its sizes brought down together."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -25,7 +28,8 @@ def quick_on(monkeypatch, config, examples, held_out=1, **options):
     task = tasks.get(config.task)
     monkeypatch.setattr(task, "__init__", lambda self, **given: setattr(self, "train", Few(examples)))
     monkeypatch.setattr(task, "held_out", lambda self, split: Few(held_out))
-    return experiment.quick(config, data_dir="data", **options)
+    monkeypatch.setattr(task, "check_data", lambda data, data_dir: None)
+    return experiment.quick(config, data_dir=".", **options)
 
 
 def steps(config, field, examples):
@@ -148,3 +152,32 @@ def test_a_task_of_ones_own_is_as_short_as_its_examples_are_large(own_task):
 def test_data_that_is_missing_is_said_as_ever():
     with pytest.raises(InputError, match="--data_dir is missing"):
         experiment.quick(experiment.load("imagenet/resnet50"))
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        ({"batch_size": 0}, "batch_size=0: expected 1 or more"),
+        ({"schedule.batch_size": -1}, "schedule.batch_size=-1: expected 1 or more"),
+        ({"duration": "5"}, "duration='5' does not say how long"),
+        ({"schedule.rule": "legs"}, "schedule.rule='legs' is unknown"),
+        ({"schedule.learning_rate": float("nan")}, "schedule.learning_rate=nan: expected a finite number"),
+    ],
+)
+def test_what_the_user_gave_is_checked_by_its_name(change, said):
+    config = experiment.load("digits/lstm_legw")
+    for name, value in change.items():
+        holder, _, last = name.rpartition(".")
+        (config[holder] if holder else config)[last] = value
+    with pytest.raises(InputError, match=said):
+        experiment.quick(config, keep=tuple(change))
+
+
+def test_a_folder_that_is_not_there_is_said_without_tensorflow():
+    code = (
+        "import sys; from tfbigbatch import experiment\n"
+        "try: experiment.quick(experiment.load('imagenet/resnet50'), data_dir='/nowhere')\n"
+        "except ValueError as error: print(error, 'tensorflow' in sys.modules)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "--data_dir=/nowhere: no such folder" in said and said.endswith("False\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
 from typing import Any
 
@@ -12,6 +11,7 @@ from tfbigbatch import schedules, tasks
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment.changes import flat
 from tfbigbatch.experiment.fields import phases
+from tfbigbatch.experiment.quick_data import Data
 from tfbigbatch.scaling.recipe import RULES
 
 # Batches tuned up to this size are kept; larger ones become _BATCH.
@@ -20,13 +20,9 @@ _LARGEST_BATCH, _BATCH = 128, 32
 _EPOCHS, _FEWEST_STEPS = 5, 20
 # Of the run that is warm-up, where the recipe has one: less would be no step, more would leave nothing to train.
 _WARMUP = (0.05, 0.2)
-_EVALUATIONS, _LOGS = 3, 20
+_LOGS = 20
 _INSTRUMENTS = ("noise_scale", "sharpness", "layers")
 _LINE = 110
-# Of a task that does not say how many examples are quick: their number, where it follows from the values in one.
-_EXAMPLES, _FEWEST_EXAMPLES, _MOST_EXAMPLES = 10_000, 200, 50_000
-# Values that a small convolutional network reads in a minute; a token is a vector in a network, of more values.
-_VALUES, _TOKEN = 60_000_000, 300
 # How the banner groups the fields.
 _KINDS = (("batch_size", "accumulation", "replicas"), ("schedule.", "duration"), ("model.", "data."))
 
@@ -50,13 +46,14 @@ def quick(config: ml_collections.ConfigDict, *, data_dir: str | None = None, kee
     Raises:
       ValueError: the data cannot be read, or a duration or the rule of the config.
     """
+    _check(config)
     before = config.to_dict()
     change = _Changes(config, keep)
     _one_phase(config, change)
     task = tasks.get(config.task)
     change.fields("model", task.quick_model(config.model.to_dict()))
     change.fields("data", task.quick_data(config.data.to_dict(), data_dir))
-    data = _Data(config, data_dir)
+    data = Data(config, data_dir)
     batch_size = _batch_size(config, change, data)
     dataset_size = data.examples(batch_size)
     old = _Old(config, dataset_size)
@@ -71,6 +68,18 @@ def quick(config: ml_collections.ConfigDict, *, data_dir: str | None = None, kee
     lines = _lines(before, config.to_dict())
     about = f"{steps * config.batch_size / dataset_size:.3g} epochs of {dataset_size:,} examples"
     return [*lines, f"quick      a first try of {about}: its result says nothing of the experiment's"]
+
+
+def _check(config: ml_collections.ConfigDict) -> None:
+    """Checks what the user may have given; the rest of the config is changed, and checked with the run."""
+    from tfbigbatch.experiment.checks import check_fields, check_optimizer
+
+    check_fields(config)
+    check_optimizer(config)
+    for phase in phases(config):
+        for name, value in (("batch_size", phase.batch_size), ("schedule.batch_size", phase.schedule.batch_size)):
+            if value < 1:
+                raise InputError(f"{name}={value}: expected 1 or more.")
 
 
 class _Changes:
@@ -104,8 +113,7 @@ class _Old:
         schedule = config.schedule
         if schedule.rule not in RULES:
             raise InputError(f"schedule.rule={schedule.rule!r} is unknown; expected one of {', '.join(RULES)}.")
-        # Of a batch of 0 the arithmetic of a run says what is wrong.
-        longer = RULES[schedule.rule](max(1, config.batch_size) / max(1, schedule.batch_size))[1]
+        longer = RULES[schedule.rule](config.batch_size / schedule.batch_size)[1]
         self.total = self.examples(config.duration)
         warmup = schedule.warmup_epochs * dataset_size
         if schedule.warmup:
@@ -130,56 +138,7 @@ def _one_phase(config: ml_collections.ConfigDict, change: _Changes) -> None:
     change.set("phases", ())
 
 
-class _Data:
-    """The training examples: their number, and how many a quick run has time for."""
-
-    def __init__(self, config: ml_collections.ConfigDict, data_dir: str | None) -> None:
-        self._config, self._kind = config, tasks.get(config.task)
-        self._task = None
-        if data_dir is not None or self._kind.training_examples is None:
-            model, data = config.model.to_dict(), config.data.to_dict()
-            self._task = self._kind(model=model, data=data, data_dir=data_dir, use_fake_data=False)
-
-    def examples(self, batch_size: int) -> int:
-        """In an epoch."""
-        if self._task is not None:
-            return self._task.train.examples_in_epoch(batch_size)
-        assert self._kind.training_examples is not None
-        return self._kind.training_examples
-
-    def evaluations(self, split: str, trained: int) -> int:
-        """Evaluations of a run that trains so many examples: one where several would take longer than the training."""
-        if self._task is None:
-            return _EVALUATIONS
-        held_out = self._task.held_out(split).evaluation_steps(1)
-        return _EVALUATIONS if _EVALUATIONS * held_out <= trained else 1
-
-    def affordable(self, batch_size: int) -> int:
-        """Examples of a quick run."""
-        known = self._kind.quick_examples(self._config.model.to_dict())
-        if known is not None:
-            return known
-        # TensorFlow makes no simulated replicas after its first dataset.
-        if self._task is None or self._config.simulated_replicas:
-            return _EXAMPLES
-        return int(min(_MOST_EXAMPLES, max(_FEWEST_EXAMPLES, _VALUES / self._values(self._task, batch_size))))
-
-    def _values(self, task: tasks.Task, batch_size: int) -> int:
-        """Values in the features of one example, a token counted as _TOKEN of them."""
-        import tensorflow as tf
-
-        batches = task.train.training_batches(
-            tf.distribute.InputContext(), batch_size=batch_size, seed=0, first_step=0, last_step=1
-        )
-        values = 0
-        for spec in tf.nest.flatten(batches.element_spec[0]):
-            shape = getattr(spec, "shape", tf.TensorShape(None))
-            size = math.prod(size or 1 for size in shape[1:]) if shape.rank else 1
-            values += size * (_TOKEN if spec.dtype in (tf.int32, tf.int64) else 1)
-        return max(1, values)
-
-
-def _batch_size(config: ml_collections.ConfigDict, change: _Changes, data: _Data) -> int:
+def _batch_size(config: ml_collections.ConfigDict, change: _Changes, data: Data) -> int:
     if change.keeps("batch_size"):
         return int(config.batch_size)
     tuned = config.schedule.batch_size
@@ -194,14 +153,14 @@ def _learning_rate(config: ml_collections.ConfigDict, change: _Changes) -> None:
     if change.keeps("schedule.batch_size"):
         return
     rule = schedule.rule if schedule.rule != "none" else "sqrt"
-    factor = RULES[rule](max(1, config.batch_size) / max(1, schedule.batch_size))[0]
+    factor = RULES[rule](config.batch_size / schedule.batch_size)[0]
     change.set("schedule.learning_rate", float(f"{schedule.learning_rate * factor:.4g}"))
     change.set("schedule.batch_size", config.batch_size)
 
 
-def _steps(config: ml_collections.ConfigDict, change: _Changes, old: _Old, data: _Data) -> int:
+def _steps(config: ml_collections.ConfigDict, change: _Changes, old: _Old, data: Data) -> int:
     """Steps of the run, at most as many examples as the experiment's."""
-    batch_size, dataset_size = max(1, config.batch_size), old.dataset_size
+    batch_size, dataset_size = config.batch_size, old.dataset_size
     if change.keeps("duration"):
         return max(1, schedules.to_steps(config.duration, batch_size=batch_size, dataset_size=dataset_size))
     few = max(_EPOCHS * dataset_size, _FEWEST_STEPS * batch_size)
