@@ -122,6 +122,14 @@ def test_a_mistake_in_a_file_is_an_error_where_it_stands(tmp_path, source, said)
     assert said in str(caught.value)
 
 
+def test_the_optimizer_gets_another_field_as_the_error_says():
+    config = experiment.new("digits_lstm")
+    with config.unlocked():
+        config.optimizer.weight_decay = 0.01
+    assert config.optimizer.to_dict() == {"name": "momentum", "momentum": 0.9, "weight_decay": 0.01}
+    assert config.is_locked
+
+
 def test_a_mistake_has_its_line_by_a_relative_path_too(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "helper_of_mine.py").write_text("def get():\n    raise TypeError('wrong')\n")
