@@ -72,19 +72,52 @@ def advise(
     batch_size = whole("batch_size", batch_size, least=2, owner="advise")
     replicas = whole("replicas", replicas, least=1, owner="advise")
     seconds = number("seconds", seconds, above=0.0, owner="advise")
-    if dataset_size is not None:
-        dataset_size = whole("dataset_size", dataset_size, least=1, owner="advise")
-    if epochs is not None:
-        epochs = number("epochs", epochs, above=0.0, owner="advise")
+    epochs = None if epochs is None else number("epochs", epochs, above=0.0, owner="advise")
     keras = _keras_of(model)
+    data = _examples(dataset, dataset_size, batch_size)
+    tuned = Recipe(batch_size, _learning_rate(model, learning_rate), warmup_epochs, epochs=epochs)
+    measured = _measured(model, keras, data, tuned, replicas=replicas, seconds=seconds, seed=seed, say=say or _quiet)
+    return Advice(
+        title=model.name,
+        tuned=tuned,
+        optimizer=_optimizer(model),
+        dataset_size=data.dataset_size,
+        replicas=replicas,
+        seconds=time.perf_counter() - started,
+        **measured,
+    )
+
+
+def _quiet(line: str) -> None:
+    del line
+
+
+def _examples(dataset: Any, dataset_size: int | None, batch_size: int) -> Examples:
+    """The examples of a dataset, enough of them for larger batches."""
+    if dataset_size is not None:
+        dataset_size = arguments.integer("dataset_size", dataset_size, least=1, owner="advise")
     data = examples.read(dataset, dataset_size)
     if len(data) < 4 * batch_size:
         raise InputError(
             f"not measurable: {len(data):,} examples are too few for a tuned batch of {batch_size:,} and larger ones; "
             "expected four batches or more."
         )
-    tuned = Recipe(batch_size, _learning_rate(model, learning_rate), warmup_epochs, epochs=epochs)
-    say = say or (lambda line: None)
+    return data
+
+
+def _measured(
+    model: Any,
+    keras: str,
+    data: Examples,
+    tuned: Recipe,
+    *,
+    replicas: int,
+    seconds: float,
+    seed: int,
+    say: Callable[[str], None],
+) -> dict[str, Any]:
+    """The measured fields of `Advice`; the model is as before at the end."""
+    began, batch_size = time.perf_counter(), tuned.batch_size
     with model.distribute_strategy.scope():
         variables = _built(model, data)
         try:
@@ -92,29 +125,14 @@ def advise(
                 steps = _steps(tuned, data.dataset_size)
                 moments = _noise(model, data, batch_size, steps, keras, _NOISE_PART * seconds, seed, say)
                 points = noise.points(moments)
-                left = seconds - (time.perf_counter() - started)
+                left = max(_SPEED_PART * seconds, seconds - (time.perf_counter() - began))
                 sizes = _sizes(batch_size, len(data), replicas)
-                times = step_times.measure(
-                    lambda size: _step(model, data, size, seed),
-                    sizes,
-                    seconds=max(_SPEED_PART * seconds, left),
-                    say=say,
-                )
+                times = step_times.measure(lambda size: _step(model, data, size, seed), sizes, seconds=left, say=say)
         finally:
             # It was traced for one batch size; fit traces it again.
             model.train_function = None
     check_measured(times)
-    return Advice(
-        title=model.name,
-        tuned=tuned,
-        optimizer=_optimizer(model),
-        dataset_size=data.dataset_size,
-        replicas=replicas,
-        points=points,
-        times=times,
-        moments=moments,
-        seconds=time.perf_counter() - started,
-    )
+    return {"moments": moments, "points": points, "times": times}
 
 
 def _keras_of(model: Any) -> str:

@@ -69,16 +69,10 @@ def advise_experiment(
       ValueError: a field cannot be used, the dataset is too small, or nothing can be measured.
     """
     started = time.perf_counter()
-    if config.schedule.rule == "none" and config.schedule.batch_size != config.batch_size:
-        config = copy.deepcopy(config)
-        config.schedule.batch_size = config.batch_size
-        flags = None if flags is None else f"{flags} --config.schedule.batch_size={config.batch_size}"
-        say(f"recipe     schedule.rule is none: taken as tuned at batch_size={config.batch_size}")
+    config, flags = _with_its_own_batch(config, flags, say)
     config, tuned, phase = _at_the_tuned_batch(config, data_dir, use_fake_data)
-    dataset_size = phase.examples_in_epoch
-    batch_size = config.batch_size
     strategy = tf.distribute.OneDeviceStrategy((tf.config.list_logical_devices("GPU") or ["CPU:0"])[0])
-    sizes = list(_sizes(batch_size, dataset_size, replicas))
+    sizes = _sizes(config.batch_size, phase.examples_in_epoch, replicas)
     with strategy.scope():
         model = compiled_model(config, [phase], jit_compile=config.jit_compile)
     say(f"task       {config.task}: {phase.task.train.source}, {phase.task.train.contents}")
@@ -93,7 +87,7 @@ def advise_experiment(
         title=name or config.task,
         tuned=tuned,
         optimizer=_optimizer(config, model),
-        dataset_size=dataset_size,
+        dataset_size=phase.examples_in_epoch,
         replicas=replicas,
         points=points,
         times=times,
@@ -101,6 +95,18 @@ def advise_experiment(
         seconds=time.perf_counter() - started,
         experiment=flags,
     )
+
+
+def _with_its_own_batch(
+    config: ml_collections.ConfigDict, flags: str | None, say: Say
+) -> tuple[ml_collections.ConfigDict, str | None]:
+    """The config and its flags, tuned at the run's batch where the rule leaves the recipe as it is."""
+    if config.schedule.rule != "none" or config.schedule.batch_size == config.batch_size:
+        return config, flags
+    config = copy.deepcopy(config)
+    config.schedule.batch_size = config.batch_size
+    say(f"recipe     schedule.rule is none: taken as tuned at batch_size={config.batch_size}")
+    return config, None if flags is None else f"{flags} --config.schedule.batch_size={config.batch_size}"
 
 
 def _at_the_tuned_batch(
