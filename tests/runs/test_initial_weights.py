@@ -5,7 +5,7 @@ import tf_keras
 
 from tests.conftest import mirrored
 from tfbigbatch.errors import InputError
-from tfbigbatch.runs import initial_weights
+from tfbigbatch.runs import initial_weights, stored_run
 
 
 def network(classes=3, hidden="hidden", units=4):
@@ -110,11 +110,11 @@ def test_what_a_path_may_name(tmp_path):
     for step in (3, 7):
         newest = saved(tmp_path / "checkpoints", network(), step)
     best = saved(tmp_path / "best", network(), 5)
-    assert initial_weights.resolve(str(tmp_path)) == newest
-    assert initial_weights.resolve(str(tmp_path / "best")) == best
-    assert initial_weights.resolve(f"{newest}.index") == newest
+    assert stored_run.checkpoint_at(str(tmp_path)) == newest
+    assert stored_run.checkpoint_at(str(tmp_path / "best")) == best
+    assert stored_run.checkpoint_at(f"{newest}.index") == newest
     with pytest.raises(InputError, match="--init_from=.*nothing: no checkpoint is there. Expected a run directory"):
-        initial_weights.resolve(str(tmp_path / "nothing"))
+        stored_run.checkpoint_at(str(tmp_path / "nothing"))
     (tmp_path / "checkpoints" / "step-7.data-00000-of-00001").write_bytes(b"")
     with pytest.raises(InputError, match="step-7 cannot be read"):
         initial_weights.load_into(network(), newest)

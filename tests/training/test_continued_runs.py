@@ -136,7 +136,7 @@ def test_a_run_begins_with_the_weights_of_another(tmp_path, quick_config, monkey
         train.run(config, model_dir=str(second), init_from=str(first / "best"))
     with pytest.raises(InputError, match="began from random weights"):
         train.run(quick_config(**short), model_dir=str(first), init_from=str(second))
-    for nothing, said in ((tmp_path / "nothing", "no such file"), (tmp_path, "no checkpoint is there")):
+    for nothing, said in ((tmp_path / "nothing", "no checkpoint is there"), (tmp_path, "no checkpoint is there")):
         with pytest.raises(InputError, match=said):
             train.run(config, model_dir=str(tmp_path / "third"), init_from=str(nothing))
     assert files_of(second) == before and not (tmp_path / "third").exists()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +13,6 @@ import tf_keras
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.runs import checkpoint_files
 
 _SHOWN = 8
 
@@ -52,59 +50,12 @@ class Matched:
         return found
 
 
-def resolve(path: str) -> str:
-    """The absolute path of what `--init_from` names: a checkpoint without its endings, or a Keras file.
-
-    Args:
-      path: a run directory, for its newest checkpoint; a folder of checkpoints, such as the folder `best` of a run; a
-        checkpoint; or a .keras or .weights.h5 file of tf_keras.
-
-    Raises:
-      ValueError: there is no such checkpoint.
-    """
-    full = os.path.abspath(path.removesuffix(".index"))
-    if os.path.isfile(f"{full}.index") or os.path.isfile(full) and full.endswith((".keras", ".h5")):
-        return full
-    for folder in (os.path.join(full, "checkpoints"), full):
-        found = checkpoint_files.paths(folder)
-        if found:
-            return found[0]
-    raise InputError(
-        f"--init_from={path}: no checkpoint is there. Expected a run directory, its folder best, the path of a "
-        "checkpoint (RUN/checkpoints/step-300), or a .keras or .weights.h5 file of tf_keras."
-    )
-
-
-def origin(given: str | None, content: Mapping[str, Any] | None, directory: str) -> dict[str, str] | None:
-    """Where a run's first weights are from: 'path' as given, and the 'checkpoint' found there; None for random ones.
-
-    Args:
-      given: the value of `--init_from`, or None.
-      content: of config.json, which keeps the result; None for a new run.
-      directory: of the run, for errors.
-
-    Raises:
-      ValueError: there is no such checkpoint, or the run began otherwise.
-    """
-    path = given and os.path.abspath(given)
-    if content is None:
-        return {"path": path, "checkpoint": resolve(path)} if path else None
-    recorded: dict[str, str] | None = content.get("init_from")
-    before = recorded["path"] if recorded else "random weights"
-    if path and path != before:
-        raise InputError(
-            f"--init_from={given}: the run in {directory} began from {before}. Leave the flag out to resume it, or "
-            "choose another --model_dir."
-        )
-    return recorded
-
-
 def load_into(network: tf_keras.Model, path: str) -> Matched:
     """Assigns the values of a checkpoint or Keras file to the variables of the same name and shape.
 
     Args:
       network: built.
-      path: the result of `resolve`.
+      path: the result of `stored_run.checkpoint_at`.
 
     Raises:
       ValueError: nothing matches, or the file cannot be read.

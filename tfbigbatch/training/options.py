@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import glob
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,6 +13,7 @@ import ml_collections
 from tfbigbatch import experiment, tasks
 from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.experiment.checks import check_fields, check_plan
+from tfbigbatch.runs import checkpoint_files, stored_run
 from tfbigbatch.runs import extension as extensions
 from tfbigbatch.runs.resume_rules import may_change
 from tfbigbatch.runs.run_directory import RunDirectory
@@ -89,16 +89,11 @@ def check(options: RunOptions) -> None:
         extensions.requested(content, status, config.to_dict(), options.model_dir)
     if options.trains:
         _check_writable(options.model_dir)
-    elif not os.path.isdir(files.checkpoints):
+    elif not checkpoint_files.paths(files.checkpoints):
         raise InputError(
             f"--mode=eval: {options.model_dir} holds no checkpoint. Train first, or give another --model_dir."
         )
-    # A checkpoint's path is the beginning of the names of its files.
-    if options.init_from and content is None and not glob.glob(f"{glob.escape(options.init_from)}*"):
-        raise InputError(
-            f"--init_from={options.init_from}: no checkpoint is there. Expected a run directory, its folder best, "
-            "the path of a checkpoint, or a file of weights."
-        )
+    stored_run.origin(options.init_from, content, options.model_dir)
     ended = options.trains and not options.extend and extensions.is_finished(content, status)
     if not options.use_fake_data and not ended:
         _check_data(config, options.data_dir)

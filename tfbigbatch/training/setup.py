@@ -14,7 +14,7 @@ import tf_keras
 
 from tfbigbatch import scaling, tasks
 from tfbigbatch.errors import InputError
-from tfbigbatch.runs import checkpoint_files, initial_weights, run_directory
+from tfbigbatch.runs import checkpoint_files, initial_weights, run_directory, stored_run
 from tfbigbatch.runs import extension as extensions
 from tfbigbatch.runs.extension import Extension
 from tfbigbatch.runs.metric import Metric
@@ -163,7 +163,7 @@ def check_directory(options: RunOptions, machine: Machine) -> Directory:
         content,
         status,
         extension,
-        initial_weights.origin(options.init_from, content, options.model_dir),
+        stored_run.origin(options.init_from, content, options.model_dir),
     )
 
 
