@@ -378,6 +378,16 @@ def test_an_interval_past_the_warm_up_is_refused():
         train(regression("tf_keras", 0.1), [callback("tf_keras", measure_every=81)], last=1)
 
 
+def test_accumulation_of_keras_3_itself_is_refused():
+    """Its schedule counts micro-batches, its `iterations` steps."""
+    sgd = KERAS["keras3"].optimizers.SGD
+    model = regression("keras3", 0.1, optimizer=lambda _: sgd(plan("keras3", 0.1), gradient_accumulation_steps=2))
+    with pytest.raises(
+        ValueError, match="gradient_accumulation_steps=2, Keras' own, the schedule counts micro-batches"
+    ):
+        train(model, [callback("keras3")], last=1)
+
+
 def test_a_legacy_optimizer_is_refused():
     model = regression("tf_keras", 0.1, optimizer=lambda _: tf_keras.optimizers.legacy.SGD(plan("tf_keras", 0.1)))
     with pytest.raises(ValueError, match="not kept as a schedule"):

@@ -23,8 +23,8 @@ def adjustable_schedule(model: Any) -> AdjustableSchedule:
     training step is traced again, as a trace holds the schedule that it was made with.
 
     Raises:
-      ValueError: the optimizer has another schedule or none, the schedule has no linear warm-up or a peak of 0, or was
-        made adjustable outside the model's strategy.
+      ValueError: the optimizer has another schedule or none, or accumulates by Keras' own means; the schedule has no
+        linear warm-up or a peak of 0, or was made adjustable outside the model's strategy.
     """
     optimizer, strategy = innermost(model.optimizer), model.distribute_strategy
     schedule = getattr(optimizer, "_learning_rate", None)
@@ -33,6 +33,11 @@ def adjustable_schedule(model: Any) -> AdjustableSchedule:
             f"DATE cannot change the learning rate of this {type(optimizer).__name__}: its learning_rate is "
             f"{_described(schedule)}. Give it a schedule with a linear warm-up, such as "
             "learning_rate=recipe.schedule(dataset_size) or tfbigbatch.schedules.build(...)."
+        )
+    if getattr(optimizer, "gradient_accumulation_steps", None):
+        raise InputError(
+            f"DATE: with gradient_accumulation_steps={optimizer.gradient_accumulation_steps}, Keras' own, the schedule "
+            "counts micro-batches. Take LARS or LAMB of tfbigbatch.optimizers with accumulation_steps."
         )
     if schedule.warmup_steps < 1:
         raise InputError("DATE measures during the warm-up, and the schedule has none: set warmup_steps above 0.")
