@@ -22,7 +22,6 @@ _FIELD_TYPES = (bool, int, float, str, tuple, list)
 _HIGHER = ("accuracy", "acc", "auc", "precision", "recall", "f1", "fbeta", "r2", "iou", "bleu", "cosine_similarity")
 _LOWER = ("loss", "error", "mse", "mae", "rmse", "mape", "msle", "entropy", "ce", "perplexity", "hinge", "divergence")
 
-
 IMAGE_FOLDER = "image_folder.json"
 """The file of a run directory that says how the images of `from_image_folder` were read."""
 
@@ -174,35 +173,47 @@ def define(
     from tfbigbatch.tasks import register
 
     owner = f"tasks.define({name!r})"
-    model_fields = _fields(network, "network", owner, without_default=_FROM_DATA)
-    if "name" in model_fields:
-        raise InputError(f"{owner}: network has an argument 'name', which chooses among models here. Rename it.")
-    data_fields = _fields(data, "data", owner, without_default=("data_dir",)) if inspect.isroutine(data) else {}
     if not 0.0 < validation_fraction < 1.0:
         raise InputError(f"{owner}: validation_fraction={validation_fraction}; expected a fraction, as 0.1.")
     if metrics is None and isinstance(loss, str):
         metrics = [loss]
-    target = target or _first_metric(metrics, loss, owner)
-    if higher_is_better is None:
-        higher_is_better = _direction(target, owner)
-    for argument, given in (("smoke", smoke), ("quick", quick)):
-        unknown = sorted(set(given or {}) - set(model_fields))
+    given = Definition(name, network, data, loss, metrics, fake_data, validation_fraction)
+    attributes = {
+        **_fields_of(given, smoke or {}, quick or {}, owner),
+        **_target(given, target, higher_is_better, owner),
+    }
+    attributes["evaluates_on"] = (evaluates_on,) if isinstance(evaluates_on, str) else tuple(evaluates_on)
+    register(name, type("".join(part.title() for part in str(name).split("_")), (ReadyMade,), attributes))
+
+
+def _fields_of(given: Definition, smoke: Mapping[str, Any], quick: Mapping[str, Any], owner: str) -> dict[str, Any]:
+    """The attributes of a task's class with the definition and its fields."""
+    model = _fields(given.network, "network", owner, without_default=_FROM_DATA)
+    if "name" in model:
+        raise InputError(f"{owner}: network has an argument 'name', which chooses among models here. Rename it.")
+    is_function = inspect.isroutine(given.data)
+    data = _fields(given.data, "data", owner, without_default=("data_dir",)) if is_function else {}
+    for argument, fields in (("smoke", smoke), ("quick", quick)):
+        unknown = sorted(set(fields) - set(model))
         if unknown:
             raise InputError(
                 f"{owner}: {argument} has {', '.join(unknown)}; expected arguments of network with defaults."
             )
-    attributes = {
-        "definition": Definition(name, network, data, loss, metrics, fake_data, validation_fraction),
-        "model_defaults": model_fields,
-        "data_defaults": data_fields,
-        "target": target,
-        "higher_is_better": bool(higher_is_better),
-        "evaluates_on": (evaluates_on,) if isinstance(evaluates_on, str) else tuple(evaluates_on),
-        "smoke_model": classmethod(lambda cls, model: dict(smoke or {})),
-        "quick_model": classmethod(lambda cls, model: dict(quick or {})),
-        "__doc__": inspect.getdoc(network) or f"The task {name}.",
+    return {
+        "definition": given,
+        "model_defaults": model,
+        "data_defaults": data,
+        "smoke_model": classmethod(lambda cls, model: dict(smoke)),
+        "quick_model": classmethod(lambda cls, model: dict(quick)),
+        "__doc__": inspect.getdoc(given.network) or f"The task {given.name}.",
     }
-    register(name, type("".join(part.title() for part in str(name).split("_")), (ReadyMade,), attributes))
+
+
+def _target(given: Definition, target: str | None, higher_is_better: bool | None, owner: str) -> dict[str, Any]:
+    """The attributes of a task's class with its target."""
+    name = target or _first_metric(given.metrics, given.loss, owner)
+    higher = _direction(name, owner) if higher_is_better is None else bool(higher_is_better)
+    return {"target": name, "higher_is_better": higher}
 
 
 def _fields(function: Any, what: str, owner: str, without_default: Sequence[str]) -> dict[str, Any]:
