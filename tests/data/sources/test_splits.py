@@ -16,6 +16,7 @@ NUMBERS = np.arange(10, dtype=np.float32)
 
 def test_the_parts_of_a_cut_are_disjoint_and_the_same_in_every_run():
     whole = ArrayExamples((NUMBERS, NUMBERS), "mine")
+    assert whole._made is whole.without(0.25, "validation")[0]._made
     (kept, held_out), again = whole.without(0.25, "validation"), whole.without(0.25, "validation")
     assert (len(kept), len(held_out)) == (8, 2) and len(whole) == 10
     assert sorted([*kept._chosen, *held_out._chosen]) == list(range(10))
@@ -89,6 +90,9 @@ def test_the_folders_of_images_are_splits_or_classes(tmp_path):
     assert len(image_folder.splits(str(tmp_path / "a"), 4)["train"]) == 3
     found = image_folder.splits(str(tmp_path / "b"), 4)
     assert set(found) == {"train", "validation"} and found["validation"]._labels.tolist() == [1]
+    (tmp_path / "a" / "cats" / "page.jpg").write_text("<html>not found</html>")
+    with pytest.raises(ValueError, match="cats/page.jpg is no JPEG, PNG, GIF or BMP"):
+        image_folder.splits(str(tmp_path / "a"), 4)
     write("b/val/birds", 0)
     with pytest.raises(ValueError, match="has the classes birds, which the training images do not have"):
         image_folder.splits(str(tmp_path / "b"), 4)

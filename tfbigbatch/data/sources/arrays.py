@@ -36,6 +36,8 @@ class ArrayExamples(ByIndex):
         if len(lengths) != 1:
             shown = ", ".join(f"{size:,} {name}" for name, size in sizes.items())
             raise InputError(f"{source}: arrays of different lengths: {shown}; expected one for each example.")
+        # Shared by the parts of a cut.
+        self._made: list[tuple[Nest, ...]] = []
         super().__init__(lengths.pop(), source, classes=classes_of(self._arrays[1]))
 
     def fetch(self, indices: tf.Tensor) -> tuple[Nest, ...]:
@@ -44,12 +46,10 @@ class ArrayExamples(ByIndex):
 
     def _constants(self) -> tuple[Nest, ...]:
         """The arrays as tensors, made once for all pipelines and parts."""
-        made = self.__dict__.get("_made")
-        if made is None:
+        if not self._made:
             with tf.init_scope(), tf.device("CPU:0"):
-                made = tf.nest.map_structure(tf.constant, self._arrays)
-            self._made = made
-        return made
+                self._made.append(tf.nest.map_structure(tf.constant, self._arrays))
+        return self._made[0]
 
 
 def _flat(part: Nest) -> list[np.ndarray]:

@@ -11,6 +11,8 @@ import tensorflow as tf
 from tfbigbatch.data.sources.by_index import ByIndex, Nest
 from tfbigbatch.errors import InputError
 
+# What the files of the formats that TensorFlow decodes begin with.
+_BEGINNINGS = (b"\xff\xd8", b"\x89PNG", b"GIF8", b"BM")
 _ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".bmp")
 
 
@@ -43,6 +45,8 @@ class ImageFolder(ByIndex):
             labels += [self.names.index(name)] * len(images)
         if not paths:
             raise InputError(f"{folder} has no images ({', '.join(_ENDINGS)}) in the folders of its classes.")
+        for path in paths:
+            _check_beginning(path)
         super().__init__(len(paths), folder, classes=len(self.names))
         self._paths = np.asarray(paths, object)
         self._labels = np.asarray(labels, np.int32)
@@ -55,6 +59,14 @@ class ImageFolder(ByIndex):
 
     def _image(self, path: tf.Tensor) -> tf.Tensor:
         return decoded(tf.io.read_file(path), self.image_size)
+
+
+def _check_beginning(path: str) -> None:
+    """A file that is no image would end a run in the middle, and TensorFlow does not name it."""
+    with open(path, "rb") as file:
+        beginning = file.read(4)
+    if not beginning.startswith(_BEGINNINGS):
+        raise InputError(f"{path} is no JPEG, PNG, GIF or BMP, whatever its name. Remove or replace it.")
 
 
 def decoded(encoded: tf.Tensor, image_size: int) -> tf.Tensor:

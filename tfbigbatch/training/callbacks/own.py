@@ -74,7 +74,7 @@ class OwnCallbacks(StepCallback):
         self._writes = writes
         self._agree = agree
         self._epoch = 0
-        self._in_epoch = False
+        self._has_begun = self._in_epoch = False
         self._seen: Mapping[str, float] | None = None
         self._sums: dict[str, float] = {}
         self._steps, self._window_start = 0, 0
@@ -90,6 +90,7 @@ class OwnCallbacks(StepCallback):
 
     def begin(self, step: int) -> None:
         """Begins the training in this process; restores the counters of a resumed run."""
+        self._has_begun = True
         self._each("on_train_begin", {})
         self._initial = [_counters(each) for each in self.callbacks]
         if step:
@@ -101,7 +102,8 @@ class OwnCallbacks(StepCallback):
 
     def end(self) -> None:
         """Ends the training in this process, whatever ended it."""
-        self._each("on_train_end", self._logs())
+        if self._has_begun:
+            self._each("on_train_end", self._logs())
 
     # ---- Of Keras' fit ----------------------------------------------------------------------------
 
