@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.conftest import mirrored
 from tests.helpers.keras_versions import (
     KERAS,
     KERAS_VERSIONS,
@@ -264,5 +265,7 @@ def test_a_used_optimizer_of_keras_3_can_be_copied_and_pickled(name):
 @both_versions
 def test_a_model_saved_before_its_first_step_loads_without_a_warning(keras_version, tmp_path, recwarn):
     compiled(keras_version, built=False).save(tmp_path / "model.keras")
-    KERAS[keras_version].models.load_model(tmp_path / "model.keras")
+    for strategy in (tf.distribute.get_strategy(), mirrored(2)):
+        with strategy.scope():
+            KERAS[keras_version].models.load_model(tmp_path / "model.keras")
     assert not [each for each in recwarn if "saved state" in str(each.message)]

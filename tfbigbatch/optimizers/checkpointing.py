@@ -97,7 +97,7 @@ def load_by_position(optimizer: Any, store: Any, load: Callable[[Any], None], is
             f"The saved state is not that of this {name}: {found}. Make the optimizer as it was (same options, same "
             "model), or load the model with compile=False and compile it again."
         )
-    if not any(saved) and int(optimizer.iterations) == 0:
+    if not any(saved) and int(tf.convert_to_tensor(optimizer.iterations)) == 0:
         # Saved before its first step, and loaded before the first: nothing is missing.
         return
     reason = "that is the state of another optimizer, or of other trainable layers"

@@ -273,11 +273,12 @@ def test_serialisation_and_files_go_round(keras_version, tmp_path):
         lambda: make(keras_version, "Adasum", optimizer=make(keras_version, "LAMB", learning_rate=0.02)),
         steps=3,
     )
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert type(loaded.optimizer) is OPTIMIZERS[keras_version].Adasum
-    for one, other in zip(model.optimizer.variables, loaded.optimizer.variables):
-        np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+    for file in ["model.keras"] + (["model.h5"] if keras_version == "tf_keras" else []):
+        model.save(str(tmp_path / file))
+        loaded = keras.models.load_model(str(tmp_path / file))
+        assert type(loaded.optimizer) is OPTIMIZERS[keras_version].Adasum
+        for one, other in zip(model.optimizer.variables, loaded.optimizer.variables):
+            np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
 
 
 @both_versions

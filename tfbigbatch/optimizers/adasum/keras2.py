@@ -98,5 +98,9 @@ class Adasum(adasum.AdasumMixin, tf.__internal__.tracking.DelegatingTrackableMix
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Any:
         config = dict(config)
-        optimizer = tf_keras.optimizers.deserialize(config.pop("optimizer"), custom_objects=custom_objects)
-        return cls(optimizer, **config)
+        inner = config.pop("optimizer")
+        # An HDF5 file is read in Keras' older format, which does not know optimizers of a package by `class_name`.
+        registered = tf_keras.saving.get_registered_object(inner.get("registered_name"), custom_objects)
+        if registered is not None:
+            return cls(registered.from_config(inner["config"]), **config)
+        return cls(tf_keras.optimizers.deserialize(inner, custom_objects=custom_objects), **config)

@@ -158,7 +158,7 @@ class AdasumMixin:
         """The pairs that have a gradient; as Keras, it warns of the others, and raises where none has one."""
         pairs = list(grads_and_vars)
         present = [pair for pair in pairs if pair[0] is not None]
-        missing = [variable.name for gradient, variable in pairs if gradient is None]
+        missing = [getattr(variable, "path", variable.name) for gradient, variable in pairs if gradient is None]
         if missing and not present:
             raise ValueError(
                 f"Adasum: no gradients provided for any variable: {', '.join(missing)}. Compute the loss from them, "
