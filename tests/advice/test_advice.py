@@ -85,6 +85,7 @@ def test_the_command_refuses_at_once():
     for given, message in (
         (["--config=digits/lstm_smal"], "Did you mean 'digits/lstm_small_batch'"),
         (["--config=digits/lstm_small_batch", "--batch_size=0"], "--batch_size=0: expected whole numbers of 1 or more"),
+        (["--config=digits/lstm_small_batch", "--init_from=nowhere"], "--init_from=nowhere: no checkpoint is there"),
         (["--config=digits/lstm_small_batch", "--output=/dev/null/advice"], "/dev/null/advice"),
         (["--config=digits/lstm_small_batch", "--data_dir=nowhere"], "--data_dir=nowhere: there is no such folder"),
     ):

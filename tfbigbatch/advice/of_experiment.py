@@ -19,6 +19,7 @@ from tfbigbatch.advice.suggestion import Optimizer
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment.checks import check_fields
 from tfbigbatch.instruments import noise_scale
+from tfbigbatch.runs import initial_weights, stored_run
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.training import phases as run_phases
 from tfbigbatch.training.build import compiled_model
@@ -44,6 +45,7 @@ def advise_experiment(
     seconds: float = 120.0,
     replicas: int = 1,
     use_fake_data: bool = False,
+    init_from: str | None = None,
     name: str | None = None,
     flags: str | None = None,
     say: Say = print,
@@ -61,6 +63,7 @@ def advise_experiment(
       seconds: about how long the measurements may take, tracing included; 10 or more are useful.
       replicas: equal devices to plan for; what they exchange is not counted.
       use_fake_data: made-up examples of the right shapes.
+      init_from: None, or the run or checkpoint whose weights the training begins with.
       name: of the experiment, for the text.
       flags: that name it on the command line, '--config=digits/lstm_small_batch'; None for no command in the advice.
       say: called with lines of progress.
@@ -73,9 +76,7 @@ def advise_experiment(
     config, tuned, phase = _at_the_tuned_batch(config, data_dir, use_fake_data)
     strategy = tf.distribute.OneDeviceStrategy((tf.config.list_logical_devices("GPU") or ["CPU:0"])[0])
     sizes = _sizes(config.batch_size, phase.examples_in_epoch, replicas)
-    with strategy.scope():
-        model = compiled_model(config, [phase], jit_compile=config.jit_compile)
-    say(f"task       {config.task}: {phase.task.train.source}, {phase.task.train.contents}")
+    model = _model(config, phase, strategy, init_from, say)
     moments = _noise(model, phase, strategy, _NOISE_PART * seconds, say)
     points = noise.points(moments)
     spent = time.perf_counter() - started
@@ -140,6 +141,23 @@ def _at_the_tuned_batch(
         )
     config.accumulation_steps = _micro_batches(config.batch_size, config.accumulation_steps)
     return config, tuned, run_phases.phases_of(config, lambda fields: task, 1)[0]
+
+
+def _model(
+    config: ml_collections.ConfigDict,
+    phase: Phase,
+    strategy: tf.distribute.Strategy,
+    init_from: str | None,
+    say: Say,
+) -> TrainingModel:
+    """The compiled model, with its first weights."""
+    say(f"task       {config.task}: {phase.task.train.source}, {phase.task.train.contents}")
+    with strategy.scope():
+        model = compiled_model(config, [phase], jit_compile=config.jit_compile)
+        if init_from:
+            for line in initial_weights.load_into(model.network, stored_run.checkpoint_at(init_from)).lines():
+                say(line)
+    return model
 
 
 def _task(config: ml_collections.ConfigDict, data_dir: str | None, use_fake_data: bool) -> Task:

@@ -21,6 +21,7 @@ from tfbigbatch import experiment
 from tfbigbatch.cli import experiment_flags
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment.checks import check_fields
+from tfbigbatch.runs import stored_run
 from tfbigbatch.utils import command
 from tfbigbatch.utils.files import write_json, write_text
 
@@ -29,6 +30,7 @@ def define_flags() -> None:
     flags.DEFINE_string("config", None, "Experiment file, or the name of a shipped experiment.")
     experiment_flags.define_override()
     flags.DEFINE_string("data_dir", None, "Folder of the task's data.")
+    flags.DEFINE_string("init_from", None, "Begin with the weights of a run or checkpoint, as train does.")
     flags.DEFINE_float("seconds", 120.0, "About how long the measurements may take.", lower_bound=5.0)
     flags.DEFINE_integer("replicas", 1, "Equal devices to plan for; one is measured.", lower_bound=1)
     flags.DEFINE_list("batch_size", [], "Also say which recipe to begin with at these batch sizes.")
@@ -49,6 +51,8 @@ def main(arguments: Sequence[str]) -> None:
     check_fields(config)
     if options.data_dir is not None and not os.path.exists(options.data_dir):
         raise InputError(f"--data_dir={options.data_dir}: there is no such folder.")
+    if options.init_from:
+        stored_run.checkpoint_at(options.init_from)
     if options.output:
         # Before the measurements, which would be lost.
         _prepare_output(options.output)
@@ -60,6 +64,7 @@ def main(arguments: Sequence[str]) -> None:
         data_dir=options.data_dir,
         seconds=options.seconds,
         replicas=options.replicas,
+        init_from=options.init_from,
         name=options.config,
         flags=_flags_of_experiment(options),
         say=lambda line: print(line, flush=True),
@@ -97,6 +102,6 @@ def _prepare_output(folder: str) -> None:
 def _flags_of_experiment(options: flags.FlagValues) -> str:
     """The flags that name the experiment and its data, for the command that trains with the advice."""
     fields = [f"--config.{each}" for each in experiment_flags.overrides(options)]
-    given = {"data_dir": options.data_dir, "seed": options.seed, "mixed_precision": options.mixed_precision}
-    others = [f"--{name}={value}" for name, value in given.items() if value is not None]
+    names = ("data_dir", "init_from", "seed", "mixed_precision")
+    others = [f"--{name}={options[name].value}" for name in names if options[name].value is not None]
     return " ".join(shlex.quote(each) for each in [f"--config={options.config}", *fields, *others])
