@@ -26,6 +26,7 @@ def served(exported):
     return tf.saved_model.load(exported.files["saved_model"]).signatures["serving_default"]
 
 
+@pytest.mark.slow
 def test_jpeg_bytes_give_what_the_evaluation_sees(tmp_path):
     files = image_sets.files_of("train", 3) | image_sets.files_of("val", 2)
     source = image_sets.write_folder(tmp_path / "images", files)

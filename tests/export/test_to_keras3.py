@@ -15,24 +15,32 @@ QUICK = {
     "row_classifier": lambda: lstm.row_classifier(
         shape=(8, 8), classes=4, brightest=16, hidden_units=3, projection_units=2, dropout=0.1
     ),
+    "alexnet": lambda: alexnet.alexnet(**_ALEXNET),
+}
+SLOW = {
     "lstm_language_model": lambda: lstm_language_model.lstm_language_model(
         vocabulary_size=9, window=4, hidden_units=3, embedding_units=2, layers=2, dropout=0.1
     ),
-    "alexnet": lambda: alexnet.alexnet(**_ALEXNET),
     "alexnet_bn": lambda: alexnet.alexnet(**_ALEXNET, norm="batch", cross_replica_norm=True, groups=1),
     "resnet": lambda: image_models.build("resnet", image_size=16, classes=3, blocks=(1, 1), width=4),
 }
-SLOW = {
+SLOW |= {
     name: lambda name=name: image_models.build(name, image_size=32, classes=3, width=4)
     for name in image_models.names()
     if name.startswith("resnet") and name != "resnet"
 }
 
 
-def changed(network):
-    """The network with other values for all weights: gammas of 0 and means of 0 would hide an error."""
+def changed(network, noise=0.02):
+    """The network with other weights: gammas, betas and means of 0 would hide an error, and so would variances of 1."""
     random = np.random.default_rng(0)
-    network.set_weights([np.abs(each + random.normal(0.05, 0.1, each.shape)) for each in network.get_weights()])
+
+    def other(weight):
+        if weight.ndim > 1:
+            return weight + random.normal(0.0, noise, weight.shape)
+        return np.abs(weight + random.normal(0.05, 0.1, weight.shape))
+
+    network.set_weights([other(weight) for weight in network.get_weights()])
     return network
 
 
@@ -74,7 +82,7 @@ def test_a_model_of_the_package(name, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SLOW)
-def test_every_resnet(name, tmp_path):
+def test_the_other_models(name, tmp_path):
     check(SLOW[name](), tmp_path / "model.keras")
 
 

@@ -26,7 +26,8 @@ def random_texts(count):
     return ["".join(chr(draw.randrange(*draw.choice(ranges))) for _ in range(40)) for _ in range(count)]
 
 
-@pytest.mark.parametrize("lower_case", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("lower_case", [True, False])
 def test_the_ids_and_the_packed_pairs_are_those_of_the_tokenizer(lower_case):
     tokenizer, pieces = Tokenizer(VOCABULARY, lower_case), WordPiece(VOCABULARY, lower_case)
     texts = TEXTS + random_texts(60)
