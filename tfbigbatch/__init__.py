@@ -23,7 +23,7 @@ _HOMES = {
 }
 old_names.install()
 
-_SUBPACKAGES = ("instruments", "optimizers", "scaling", "schedules")
+_SUBPACKAGES = ("export", "instruments", "optimizers", "scaling", "schedules")
 
 __all__ = [*_HOMES, "__version__"]
 
