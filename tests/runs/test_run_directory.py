@@ -110,3 +110,27 @@ def test_a_run_from_before_a_field_existed_goes_on_where_the_field_is_at_its_def
     config.schedule.staircase = False
     with pytest.raises(ValueError, match="schedule.staircase: True -> False"):
         RunDirectory(str(tmp_path)).check(config.to_dict())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("extensions", [None]),
+        ("extensions", [{"duration": "2 steps", "step": "2", "total_steps": 2}]),
+        ("extensions", "2 steps"),
+        ("init_from", {"path": "run"}),
+        ("init_from", "run"),
+    ],
+)
+def test_a_damaged_history_is_named(tmp_path, name, value):
+    content = {"config": {"task": "digits_lstm"}, name: value}
+    (tmp_path / "config.json").write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=f"config.json is not of a run directory: its {name} cannot be used"):
+        RunDirectory(str(tmp_path)).content()
+
+
+@pytest.mark.parametrize("best", [3, {"step": 2}, {"metric": "accuracy", "step": 2, "value": None}])
+def test_a_damaged_best_is_named(tmp_path, best):
+    (tmp_path / "status.json").write_text(json.dumps({"status": "done", "step": 3, "best": best}))
+    with pytest.raises(ValueError, match="status.json of a run: best cannot be used"):
+        RunDirectory(str(tmp_path)).status()

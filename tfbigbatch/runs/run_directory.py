@@ -34,7 +34,6 @@ _STATUS_TYPES: dict[str, Any] = {
     "saved_seconds": (int, float),
     "metrics": dict,
     "reason": str,
-    "best": dict,
 }
 
 
@@ -68,6 +67,7 @@ def checked_config(content: Any, path: str, needs: Sequence[str] = ()) -> dict[s
         wrong = _wrong_types(config, _CONFIG_TYPES) or [name for name in needs if name not in config]
         if not wrong and not isinstance(config.get("model", {}).get("name"), str | None):
             wrong = ["model.name"]
+        wrong += _wrong_history(content)
     else:
         wrong = ["config"]
     if wrong:
@@ -90,6 +90,8 @@ def checked_status(content: Any, path: str) -> dict[str, Any]:
         wrong = _wrong_types(content, _STATUS_TYPES)
         metrics = {} if "metrics" in wrong else content.get("metrics", {})
         wrong += [name for name in ("step", "total_steps", "seconds") if name not in wrong and content.get(name, 0) < 0]
+        if not _has_fields(content.get("best"), {"metric": str, "step": int, "value": (int, float)}):
+            wrong.append("best")
         wrong += [f"metrics.{name}" for name, value in metrics.items() if not _is(value, (int, float))]
     else:
         wrong = ["status", "step"]
@@ -99,6 +101,22 @@ def checked_status(content: Any, path: str) -> dict[str, Any]:
             "run resumes from its newest checkpoint, and counts its seconds from 0."
         )
     return content
+
+
+def _wrong_history(content: Mapping[str, Any]) -> list[str]:
+    """The names of the parts of a config.json beside the config that cannot be used."""
+    extensions = content.get("extensions") or []
+    fields = {"duration": str, "step": int, "total_steps": int}
+    ended = isinstance(extensions, list) and all(each is not None and _has_fields(each, fields) for each in extensions)
+    began = _has_fields(content.get("init_from"), {"path": str, "checkpoint": str})
+    return [name for name, whole in (("extensions", ended), ("init_from", began)) if not whole]
+
+
+def _has_fields(content: Any, types: Mapping[str, Any]) -> bool:
+    """Whether it is None, or a dictionary with all of these fields in these types."""
+    if content is None:
+        return True
+    return isinstance(content, dict) and types.keys() <= content.keys() and not _wrong_types(content, types)
 
 
 def _wrong_types(content: Mapping[str, Any], types: Mapping[str, Any]) -> list[str]:
