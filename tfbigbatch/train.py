@@ -8,20 +8,23 @@ The same command on the same directory resumes the run; a finished run is report
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ml_collections
 
 from tfbigbatch import experiment
 from tfbigbatch.runs import stored_run
+from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.training.options import (
     MODES,
     Heartbeat,
     RunOptions,
     WatchPreemption,
     check,
+    is_finished,
     never_preempted,
     no_heartbeat,
 )
@@ -99,13 +102,17 @@ def run(
         heartbeat=heartbeat,
         watch_preemption=watch_preemption,
     )
+    return _checked_run(options)
+
+
+def _checked_run(options: RunOptions) -> dict[str, Any]:
+    """Checks the options, and runs again after each rollback."""
     check(options)
+    if "TF_CONFIG" not in os.environ and not options.init_from and is_finished(options):
+        return _say_finished(options, print)
     # After the checks: a user's file may import TensorFlow for its callbacks.
-    listed = experiment.callbacks_of(config, model_dir)
-    return _run_with_rollbacks(dataclasses.replace(options, callbacks=[*listed, *callbacks]))
-
-
-def _run_with_rollbacks(options: RunOptions) -> dict[str, Any]:
+    listed = experiment.callbacks_of(options.config, options.model_dir)
+    options = dataclasses.replace(options, callbacks=[*listed, *options.callbacks])
     rollbacks = Rollbacks(options.model_dir, options.config)
     while True:
         try:
@@ -119,25 +126,30 @@ def _run(options: RunOptions, rollbacks: Rollbacks) -> dict[str, Any]:
     """One attempt of `run`, until it ends or diverges."""
     # Here, so that `tfbigbatch train --help` does without TensorFlow.
     from tfbigbatch.training import setup
-    from tfbigbatch.training.trainer import Trainer, shown_best, shown_metrics
+    from tfbigbatch.training.trainer import Trainer
 
     machine = setup.prepare_machine(options)
     directory = setup.check_directory(options, machine)
     if directory.is_finished and options.trains:
-        status = directory.status
-        shown = shown_metrics(status, options.config.evaluate_on)
-        best = shown_best(status, options.config.evaluate_on)
-        machine.say(
-            f"{options.model_dir} holds a finished run ({status['step']:,} steps); nothing to do. {shown}"
-            + (f"  best: {best}" if best else "")
-        )
-        return status
+        return _say_finished(options, machine.say)
     plan = setup.make_plan(options, machine, directory, rollbacks)
     model = setup.build_model(options, machine, directory, plan)
     # Resume: 1. weights, optimizer and generators  2. the step  3. the data's position  4. the rows of metrics.
     start = setup.resume(options, machine, directory, model)
     trainer = Trainer(options, machine, directory, plan, model, start, rollbacks)
     return trainer.train() if options.trains else trainer.evaluate()
+
+
+def _say_finished(options: RunOptions, say: Callable[[str], object]) -> dict[str, Any]:
+    """Says that the run ended before, and returns its status."""
+    status = RunDirectory(options.model_dir).status()
+    shown = stored_run.shown_metrics(status, options.config.evaluate_on)
+    best = stored_run.shown_best(status, options.config.evaluate_on)
+    say(
+        f"{options.model_dir} holds a finished run ({status['step']:,} steps); nothing to do. {shown}"
+        + (f"  best: {best}" if best else "")
+    )
+    return status
 
 
 def smoke(config: ml_collections.ConfigDict, *, model_dir: str, **options: Any) -> dict[str, Any]:

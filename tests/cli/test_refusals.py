@@ -23,7 +23,7 @@ REFUSED = [
     ("train", f"{LEGW} --model_dir=x --config.duration=5", "expected a number and its unit"),
     ("train", f"{LEGW} --model_dir=x --config.schedule.rule=lgw", "Did you mean 'legw'"),
     ("train", f"{LEGW} --model_dir=x --config.optimizer.beta_1=3", "'momentum' takes no argument 'beta_1'"),
-    ("train", f"{LEGW} --model_dir=x --config.batch_size=5000", "larger than the training set of 1,437 examples"),
+    ("train", f"{LEGW} --model_dir=x --config.batch_size=5000", "larger than the training set of 1437 examples"),
     ("train", "--config=digits/lstm_lewg --model_dir=x", "Did you mean 'digits/lstm_legw'"),
     ("train", "--config={tmp}/bad.py --model_dir=x", "bad.py, line 5: TypeError: wrong"),
     ("train", f"{LEGW} --model_dir=x --data_dir=/nowhere", "--data_dir=/nowhere: no such folder"),

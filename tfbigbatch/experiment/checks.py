@@ -86,7 +86,7 @@ def check_plan(config: ml_collections.ConfigDict) -> None:
             )
         if size and phase.batch_size > size:
             raise InputError(
-                f"batch_size={phase.batch_size} is larger than the training set of {size:,} examples. Use a "
+                f"batch_size={phase.batch_size} is larger than the training set of {size} examples. Use a "
                 "batch_size of at most that."
             )
         if size:

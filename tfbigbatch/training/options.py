@@ -94,9 +94,14 @@ def check(options: RunOptions) -> None:
             f"--mode=eval: {options.model_dir} holds no checkpoint. Train first, or give another --model_dir."
         )
     stored_run.origin(options.init_from, content, options.model_dir)
-    ended = options.trains and not options.extend and extensions.is_finished(content, status)
-    if not options.use_fake_data and not ended:
+    if not options.use_fake_data and not is_finished(options):
         _check_data(config, options.data_dir)
+
+
+def is_finished(options: RunOptions) -> bool:
+    """Whether the directory holds a run that ended, and that is not to be evaluated or extended."""
+    files = RunDirectory(options.model_dir)
+    return options.trains and not options.extend and extensions.is_finished(files.content(), files.status())
 
 
 def _check_data(config: ml_collections.ConfigDict, data_dir: str | None) -> None:

@@ -18,6 +18,7 @@ from tfbigbatch.runs import network_file
 from tfbigbatch.runs.extension import extended
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import DIVERGED, DONE, PREEMPTED, RUNNING
+from tfbigbatch.runs.stored_run import shown_best, shown_metrics
 from tfbigbatch.training import callbacks as run_callbacks
 from tfbigbatch.training import phases as run_phases
 from tfbigbatch.training.callbacks import own
@@ -345,14 +346,3 @@ class Trainer:
         self.model.log.flush()
         self.directory.files.write_status(name, **content)
         return {"status": name, **content}
-
-
-def shown_metrics(result: Mapping[str, Any], split: str) -> str:
-    """The metrics of a status in words: 'test accuracy 0.9812'."""
-    return "  ".join(f"{split} {name} {value:.4f}" for name, value in result.get("metrics", {}).items())
-
-
-def shown_best(result: Mapping[str, Any], split: str) -> str:
-    """The best evaluation of a status in words: 'test accuracy 0.9812 at step 360'; empty where none is kept."""
-    best = result.get("best")
-    return f"{split} {best['metric']} {best['value']:.4f} at step {best['step']:,}" if best else ""

@@ -38,7 +38,8 @@ def execute(
     try:
         rest = (parse_flags or parse)(sys.argv)
         if len(rest) > 1 and not takes_arguments:
-            raise InputError(f"{rest[1]!r} is not a flag; flags begin with --, such as --model_dir=DIR.")
+            example = f"--config={rest[1]}" if "config" in flags.FLAGS else "--model_dir=DIR"
+            raise InputError(f"{rest[1]!r} is not a flag; flags begin with --, such as {example}.")
         _check_folders()
         code = main(rest[1:]) or 0
     except (InputError, DivergedError) as error:
