@@ -225,7 +225,7 @@ CASES = {
     "no data": (
         ["--config=experiments/mnist/lstm_legw.py", "--model_dir=/proc/x", "--data_dir=/nowhere"],
         {},
-        "is not a folder",
+        "--data_dir=/nowhere: no such folder",
     ),
 }
 
