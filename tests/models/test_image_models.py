@@ -63,7 +63,7 @@ def test_a_model_trains_in_bfloat16_and_is_serialisable(name):
     for gradient, variable in zip(gradients, model.trainable_variables):
         assert variable.dtype == tf.float32
         assert gradient is not None and np.isfinite(gradient).all(), variable.name
-    again = tf_keras.Model.from_config(model.get_config())
+    again = type(model).from_config(model.get_config())
     again.set_weights(model.get_weights())
     logits = model(pixels())
     assert logits.dtype == tf.float32 and logits.shape == (4, 5) and np.isfinite(logits).all()
