@@ -83,12 +83,11 @@ def test_replicas_keep_scales_of_their_own_as_with_keras_own(around):
     np.testing.assert_array_equal(first, second)
 
 
-@pytest.mark.parametrize("accumulation_steps", [1, 2])
-def test_a_float8_model_saves_and_loads(accumulation_steps, tmp_path):
+def test_a_float8_model_saves_and_loads(tmp_path):
     model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(8), keras.layers.Dense(1)])
     for layer in model.layers:
         layer.quantize("float8")
-    model.compile(make("keras3", "LAMB", accumulation_steps=accumulation_steps), "mse")
+    model.compile(make("keras3", "LAMB", accumulation_steps=2), "mse")
     model.optimizer.build(model.trainable_variables)
     for number, variable in enumerate(tensor_variables(model.optimizer)):
         variable.assign(tf.fill(variable.shape, tf.cast(number, variable.dtype)))
