@@ -60,6 +60,10 @@ EXPECTED: dict[str, list[tuple[str, list[str]]]] = {
             [f"OptimizerFuntionalityTest.testClip{kind}" for kind in ("GlobalNorm", "Norm", "Value")],
         ),
         (_AMSGRAD, ["OptimizerFuntionalityTest.testGetAndFromConfig", "OptimizerRegressionTest.testAdam"]),
+        (
+            "`decay` is refused, in words of our own:",
+            ["OptimizerFuntionalityTest.testPassingLegacyArgsRaiseError"],
+        ),
         ("`weight_decay=None` is 0:", ["OptimizerFuntionalityTest.testPassingMissingWDError"]),
         (
             "The state's names begin with the optimizer's own name, `LAMB`:",
