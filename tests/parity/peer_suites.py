@@ -258,6 +258,7 @@ def table(rows: Sequence[tuple[Suite, Result]]) -> str:
         lines.append(f"| {suite.name} | {suite.tag} | {' | '.join(map(str, counts))} |")
     for suite, _ in rows:
         if EXPECTED.get(suite.name):
+            lines += ["", f"**{suite.name}**", ""]
             lines += [_item(reason, tests) for reason, tests in EXPECTED[suite.name]]
     return "\n".join(lines) + "\n"
 

@@ -58,7 +58,7 @@ def test_the_command_runs_a_file_and_compares(copies, monkeypatch, capsys):
     with open(page, encoding="utf-8") as file:
         text = file.read()
     assert "| peer/lamb_test | v1 | 4 | 2 | 1 | 1 |" in text and "old" not in text and text.endswith("end\n")
-    assert "- Another formula: `TestLamb.test_fails`" in text
+    assert "\n\n**peer/lamb_test**\n\n- Another formula: `TestLamb.test_fails`\n" in text
 
 
 def test_an_unexpected_failure_or_success_is_an_error():
