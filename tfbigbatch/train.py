@@ -56,22 +56,13 @@ def run(
     Args:
       config: of the experiment; see `experiment.new` and `experiment.load`. None for that of the run in `model_dir`.
       model_dir: the run directory; created where it does not exist.
-      data_dir: folder of the task's data; None for the one that the run began with, and for tasks that bring or
-        download their own.
+      data_dir: folder of the task's data; None for the one that the run began with, or for none.
       extend: train a finished run for longer: `config` has another, longer duration.
-      init_from: None, or whose weights a new run begins with: a run directory (its newest checkpoint), the folder
-        `best` of one, the path of a checkpoint, or a .keras file; see `runs.initial_weights`.
+      init_from: first weights of a new run, from a run, its `best`, a checkpoint or a file; `runs.initial_weights`.
       mode: 'train', 'eval' (the newest checkpoint) or 'train_and_eval'.
-      strategy_name, tpu: see `training.strategy.choose`.
-      profile_steps: None, or (first, last) step to profile.
-      use_fake_data: made-up examples of the right shapes in place of the task's data.
-      stop_after: None, or the step after which to return, with the run ready to be resumed.
-      mlperf_log: None, or the file for a log by MLPerf's rules; see `training.mlperf.log`.
-      callbacks: Keras callbacks of your own, beside those that the experiment's file lists in `get_callbacks`; see
-        `training.callbacks.own`.
-      heartbeat: callable(str), called after every unit of progress; feeds the watchdog. See `cluster.watchdog`.
-      watch_preemption: context-manager factory; takes a callback(reason) that is called on a preemption notice. See
-        `cluster.preemption_notice`.
+      callbacks: Keras callbacks, beside those of the experiment's `get_callbacks`; see `training.callbacks.own`.
+      strategy_name, tpu, profile_steps, use_fake_data, stop_after, mlperf_log, heartbeat, watch_preemption: see
+        `training.options.RunOptions`.
 
     Returns:
       Dictionary: status, step, total_steps, seconds, and the metrics of the last evaluation.
@@ -81,14 +72,13 @@ def run(
       RuntimeError: the run diverged, with no rollback left; the last good checkpoint is kept.
       Preempted: a signal or a preemption notice stopped the run; it was saved.
     """
-    if config is None:
-        config = stored_run.config_of(model_dir)
+    config = stored_run.config_of(model_dir) if config is None else config
     # In a process that has only the config, as that of a study's run.
     experiment.register_task_of(config, model_dir)
     options = RunOptions(
         config=config,
         model_dir=model_dir,
-        data_dir=data_dir if data_dir is not None else stored_run.data_dir_of(model_dir),
+        data_dir=stored_run.data_dir_of(model_dir) if data_dir is None else data_dir,
         extend=extend,
         init_from=init_from,
         mode=mode,

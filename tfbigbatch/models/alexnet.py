@@ -76,8 +76,7 @@ def alexnet(
         about 64 and 32 pixels. The three max poolings of stride 2 stay.
       width: filters of the first convolution; the others are scaled in proportion.
       fc_units: units of each of the two dense layers before the logits.
-      groups: groups of filters in the second, fourth and fifth convolution: the published two, or 1 for
-        none. TensorFlow's kernels for CPUs take 4 to 10 times as long with groups.
+      groups: of filters in convolutions 2, 4 and 5: the published two, or 1; on a CPU two take 4 to 10 times as long.
       dropout: dropout rate of fc6's and fc7's outputs.
       cross_replica_norm: batch normalisation over the batch of all replicas.
       name: of the model.
@@ -94,18 +93,22 @@ def alexnet(
     arguments = {"image_size": image_size, "classes": classes, "stem": stem, "width": width, "fc_units": fc_units}
     arguments |= {"groups": groups, "dropout": dropout, "name": name}
     pixels, x = image_layers.normalized_input(image_size, divide=norm == "batch")
-    x = _padded(x, stem)
-    for number, published in enumerate(_CONVOLUTIONS, start=1):
-        x = _convolution(number, stem, width, groups if published.grouped else 1, x.shape[-1], norm)(x)
-        x = _normalized(x, number, norm, cross_replica_norm)
-        if published.pooled:
-            x = tf_keras.layers.MaxPooling2D(3, 2, name=f"pool{number}")(x)
+    x = _convolutions(_padded(x, stem), stem, width, groups, norm, cross_replica_norm)
     x = _dense(tf_keras.layers.Flatten(name="flatten")(x), fc_units, dropout)
     logits = image_layers.logits(x, classes, _normal(0.01, 4096, fc_units))
     if norm == "batch":
         return tf_keras.Model(pixels, logits, name=name)
     # A functional model with a layer of this package would load only where this module is imported already.
     return RebuiltModel(pixels, logits, builder="alexnet", arguments=arguments, name=name)
+
+
+def _convolutions(x: Any, stem: str, width: int, groups: int, norm: str, cross_replica_norm: bool) -> Any:
+    for number, published in enumerate(_CONVOLUTIONS, start=1):
+        x = _convolution(number, stem, width, groups if published.grouped else 1, x.shape[-1], norm)(x)
+        x = _normalized(x, number, norm, cross_replica_norm)
+        if published.pooled:
+            x = tf_keras.layers.MaxPooling2D(3, 2, name=f"pool{number}")(x)
+    return x
 
 
 @tf_keras.saving.register_keras_serializable(package="tfbigbatch")

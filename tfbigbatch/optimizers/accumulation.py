@@ -50,11 +50,7 @@ def accumulate_gradients(
       Dense float32 gradients (the variable's dtype where that is wider). For variables that Keras 3 overwrites with
       their gradients (float8's scales): the largest of the micro-batches', as Keras' own accumulation.
     """
-    if not variables:
-        raise ValueError(
-            "accumulate_gradients was given no variables. Build the model first (an Input layer, or model.build): "
-            "variables cannot be made inside the loop."
-        )
+    _check_variables(variables)
     micro_batches = split_micro_batches(data, accumulation_steps)
 
     def wide(dtype: Any) -> tf.DType:
@@ -75,12 +71,6 @@ def accumulate_gradients(
         ]
         return index + 1, sums
 
-    for variable in variables:
-        if not tf.as_dtype(variable.dtype).is_floating:
-            raise ValueError(
-                f"accumulate_gradients: {variable.name!r} is of {tf.as_dtype(variable.dtype).name}, which has no "
-                "gradient. Leave it out of `variables`."
-            )
     overwritten = [getattr(variable, "overwrite_with_gradient", False) for variable in variables]
     adds = [tf.maximum if each else tf.add for each in overwritten]
     zeros = [tf.zeros(variable.shape, wide(variable.dtype)) for variable in variables]
@@ -88,3 +78,17 @@ def accumulate_gradients(
         lambda index, sums: index < accumulation_steps, body, (tf.constant(0), zeros), parallel_iterations=1
     )
     return [total if largest else total / accumulation_steps for largest, total in zip(overwritten, sums)]
+
+
+def _check_variables(variables: Sequence[Any]) -> None:
+    if not variables:
+        raise ValueError(
+            "accumulate_gradients was given no variables. Build the model first (an Input layer, or model.build): "
+            "variables cannot be made inside the loop."
+        )
+    for variable in variables:
+        if not tf.as_dtype(variable.dtype).is_floating:
+            raise ValueError(
+                f"accumulate_gradients: {variable.name!r} is of {tf.as_dtype(variable.dtype).name}, which has no "
+                "gradient. Leave it out of `variables`."
+            )

@@ -110,26 +110,25 @@ def build(
     warmup_steps = arguments.integer("warmup_steps", warmup_steps, least=0)
     total_steps = arguments.integer("total_steps", total_steps, least=0)
     start = arguments.integer("start", start, least=0)
-    given = {
-        "power": power,
-        "end": end,
-        "factor": factor,
-        "every": None if every is None else arguments.integer("every", every, least=1),
-        "start": start,
-        "staircase": staircase,
-        "boundaries": arguments.integers("boundaries", boundaries, least=1),
-        "remain": remain,
-        "interval": interval,
-    }
-    # Those that the decay does not take are checked as well.
-    given = {name: _checked(name, value) for name, value in given.items()}
-    arguments.one_of("decay", decay, DECAYS)
-    fields = check_decay(decay, {name: given[name] for names in DECAYS[decay] for name in names})
+    given = {"power": power, "end": end, "factor": factor, "every": every, "start": start, "staircase": staircase}
+    fields = _fields(decay, {**given, "boundaries": boundaries, "remain": remain, "interval": interval})
     classes = keras_version.module_for("tfbigbatch.schedules", keras)
     _check_warmup(warmup_steps, total_steps)
     hold_steps = _hold_steps(decay, start, warmup_steps, total_steps)
     after = _decay(classes.keras_schedules, decay, fields, peak, warmup_steps, hold_steps, total_steps)
     return classes.GradualWarmup(peak, warmup_steps, after, hold_steps, rise)
+
+
+def _fields(decay: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The fields that the decay takes; those that it does not take are checked as well."""
+    every = given["every"]
+    steps = {
+        "every": None if every is None else arguments.integer("every", every, least=1),
+        "boundaries": arguments.integers("boundaries", given["boundaries"], least=1),
+    }
+    checked = {name: _checked(name, value) for name, value in {**given, **steps}.items()}
+    arguments.one_of("decay", decay, DECAYS)
+    return check_decay(decay, {name: checked[name] for names in DECAYS[decay] for name in names})
 
 
 def _decay(

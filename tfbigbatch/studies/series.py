@@ -41,19 +41,17 @@ def run_series(
 ) -> None:
     """Runs every entry at every seed, each in its own run directory, except those that are finished.
 
-    A diverged run counts as finished, as it would diverge again. Parallel runs pay off on one machine: two
-    single-threaded processes train more images per second than one with two threads. Their output goes to the file
-    seed-SEED.log beside the run directory.
+    A diverged run counts as finished, as it would diverge again. Parallel runs pay off on one machine: two processes of
+    one thread train more images per second than one of two. Output goes to seed-SEED.log beside the run directory.
 
     Args:
       entries: the rows.
       model_dir: run directories are MODEL_DIR/FOLDER/seed-SEED.
       data_dir: folder of the task's data.
       run: `tfbigbatch.train.run`.
-      files: paths of the experiment or study files of the entries. Parallel processes execute them first, because
-        they may register optimizers and tasks.
+      files: that parallel processes execute first, because they may register optimizers and tasks.
       processes: number of runs at once; 1 runs them in this process.
-      ended_runs: path of a `ResultsCache` of finished runs; those missing in `model_dir` are restored from it.
+      ended_runs: a `ResultsCache` of finished runs; those missing in `model_dir` are restored.
       on_run_end: called after each run.
       check: called for each run that is not finished with the arguments of `run`, before the first begins.
 
@@ -73,8 +71,8 @@ def run_series(
     cache = ResultsCache(ended_runs) if ended_runs else None
     for each in planned:
         RunDirectory(each.directory).check(each.config.to_dict())
-    if cache:
-        for each in planned:
+    for each in planned:
+        if cache:
             cache.restore(each.directory, each.config.to_dict())
     progress = _Progress(planned, processes)
     for each in planned:
@@ -82,17 +80,21 @@ def run_series(
             progress.ended(each, "finished before; nothing to do.")
     waiting = [each for each in planned if each.state() not in ENDED]
     if check:
-        for each in waiting:
-            try:
-                check(config=each.config, model_dir=each.directory, data_dir=data_dir)
-            except InputError as error:
-                raise NothingRun(f"{each.name}: {error}" if len(planned) > 1 else str(error)) from None
+        _check_runs(waiting, data_dir, check, named=len(planned) > 1)
     ended = functools.partial(_after_run, cache, planned, on_run_end)
     if processes == 1:
         _in_this_process(waiting, data_dir, run, progress, ended)
     else:
         run = functools.partial(_after_files, [os.path.abspath(file) for file in files], run)
         _in_processes(waiting, data_dir, run, processes, progress, ended)
+
+
+def _check_runs(waiting: Sequence[_Planned], data_dir: str | None, check: Callable[..., object], named: bool) -> None:
+    for each in waiting:
+        try:
+            check(config=each.config, model_dir=each.directory, data_dir=data_dir)
+        except InputError as error:
+            raise NothingRun(f"{each.name}: {error}" if named else str(error)) from None
 
 
 def _after_run(

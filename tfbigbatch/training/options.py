@@ -39,7 +39,17 @@ def never_preempted(callback: Callable[[str], None]) -> contextlib.AbstractConte
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """The arguments of `train.run`, which documents them."""
+    """The arguments of `train.run`, which documents the first and more usual ones.
+
+    Attributes:
+      strategy_name, tpu: see `training.strategy.choose`.
+      profile_steps: None, or (first, last) step to profile.
+      use_fake_data: made-up examples of the right shapes in place of the task's data.
+      stop_after: None, or the step after which to return, with the run ready to be resumed.
+      mlperf_log: None, or the file for a log by MLPerf's rules; see `training.mlperf.log`.
+      heartbeat: feeds the watchdog; see `cluster.watchdog`.
+      watch_preemption: see `cluster.preemption_notice`.
+    """
 
     config: ml_collections.ConfigDict
     model_dir: str

@@ -107,33 +107,17 @@ def gnmt(
       ValueError: a size or rate is out of range.
     """
     embedding_units = hidden_units if embedding_units is None else embedding_units
-    check_sizes(
-        vocabulary_size=vocabulary_size,
-        hidden_units=hidden_units,
-        embedding_units=embedding_units,
-        encoder_layers=encoder_layers,
-        decoder_layers=decoder_layers,
-        dropout=dropout,
-        initial_scale=initial_scale,
-    )
-    arguments = {
-        "vocabulary_size": vocabulary_size,
-        "hidden_units": hidden_units,
-        "encoder_layers": encoder_layers,
-        "decoder_layers": decoder_layers,
-        "embedding_units": embedding_units,
-        "dropout": dropout,
-        "initial_scale": initial_scale,
-        "source_length": source_length,
-        "target_length": target_length,
-    }
     fields: dict[str, Any] = {"dropout": dropout, "initial_scale": initial_scale}
+    sizes: dict[str, Any] = {"vocabulary_size": vocabulary_size, "hidden_units": hidden_units}
+    sizes |= {"encoder_layers": encoder_layers, "decoder_layers": decoder_layers, "embedding_units": embedding_units}
+    check_sizes(**sizes, **fields)
+    lengths = {"source_length": source_length, "target_length": target_length}
     layers: dict[str, Any] = {
         **_ends(vocabulary_size, embedding_units, initial_scale),
         "encoder": Encoder(hidden_units, layers=encoder_layers, name="encoder", **fields),
         "decoder": Decoder(hidden_units, layers=decoder_layers, name="decoder", **fields),
     }
-    return _connected(_inputs(source_length, target_length), layers, arguments)
+    return _connected(_inputs(**lengths), layers, {**sizes, **fields, **lengths})
 
 
 def _inputs(source_length: int | None, target_length: int | None) -> dict[str, Any]:

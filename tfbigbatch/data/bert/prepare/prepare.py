@@ -80,8 +80,7 @@ def prepare(
       The content of manifest.json; and whether the folder was prepared already.
 
     Raises:
-      ValueError: the source or the vocabulary cannot be used; the folder holds something else, is locked, or cannot be
-        written.
+      ValueError: source or vocabulary cannot be used; the folder holds something else, is locked or not writable.
       Preempted: SIGINT or SIGTERM arrived; the same call resumes.
     """
     _refuse_inside(source, output_dir)
