@@ -244,7 +244,7 @@ def test_experiments_are_found_by_path_and_by_name(tmp_path, monkeypatch):
     by_path = experiment.load(os.path.join(ROOT, "bert", "lamb.py:32k"))
     monkeypatch.chdir(tmp_path)
     for name in ("bert/lamb:32k", "bert/lamb.py:32k", "experiments/bert/lamb.py:32k"):
-        assert experiment.load(name).to_dict() == by_path.to_dict()
+        assert experiment.compared(experiment.load(name).to_dict()) == experiment.compared(by_path.to_dict())
     # A file of the user's is preferred to the package's.
     (tmp_path / "bert").mkdir()
     (tmp_path / "bert" / "lamb.py").write_text(

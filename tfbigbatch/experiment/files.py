@@ -47,11 +47,15 @@ def choose(
       ValueError: there is no variant of that name.
     """
     if name not in variants:
-        raise InputError(f"there is no variant {name!r}. {nearest(name, variants)}")
+        raise InputError(_no_variant(name, variants))
     for field, value in variants[name].items():
         holder, _, last = field.rpartition(".")
         (config[holder] if holder else config)[last] = value
     return config
+
+
+def _no_variant(name: str, variants: Mapping[str, Any]) -> str:
+    return f"there is no variant {name!r}. {nearest(name, variants)}"
 
 
 def find(experiment: str) -> tuple[str, str | None]:
@@ -124,6 +128,9 @@ def call(experiment: str, function: str, *, flag: str, example: str) -> Any:
     found = getattr(module, function)
     if argument is not None and not inspect.signature(found).parameters:
         raise InputError(f"--{flag}={experiment}: {os.path.basename(path)} takes no argument; leave :{argument} out.")
+    variants = getattr(module, "VARIANTS", None)
+    if argument is not None and isinstance(variants, Mapping) and argument not in variants:
+        raise InputError(f"--{flag}={experiment}: {_no_variant(argument, variants)}")
     try:
         return found() if argument is None else found(argument)
     except Exception as error:
