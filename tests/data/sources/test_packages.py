@@ -1,4 +1,4 @@
-"""TFDS and Hugging Face's datasets by stand-ins with the functions that are called; neither package is installed."""
+"""TFDS and Hugging Face's datasets by stand-ins with the functions that are called; a slow test reads the real TFDS."""
 
 import sys
 import types
@@ -11,13 +11,23 @@ from tfbigbatch import tasks
 from tfbigbatch.data.sources import splits
 
 
+class Features:
+    """TFDS' dictionary of features, which has no `get`."""
+
+    def __contains__(self, name):
+        return name == "label"
+
+    def __getitem__(self, name):
+        return {"label": types.SimpleNamespace(num_classes=3)}[name]
+
+
 class Builder:
     """What `tfds.builder` gives: ten examples of a class number."""
 
     def __init__(self):
         part = types.SimpleNamespace(num_examples=10)
-        features = {"label": types.SimpleNamespace(num_classes=3)}
-        self.info = types.SimpleNamespace(features=features, splits={"train[:90%]": part, "train[90%:]": part})
+        parts = {"train[:90%]": part, "train[90%:]": part}
+        self.info = types.SimpleNamespace(features=Features(), supervised_keys=("image", "label"), splits=parts)
         self.seeds = []
 
     def download_and_prepare(self):
@@ -67,6 +77,36 @@ def test_tfds_is_shuffled_by_the_seed_of_the_epoch(monkeypatch):
     assert sorted(seen) == list(range(0, 20, 2)) and seen.tolist() != sorted(seen)
     assert not np.array_equal(first[0], third[0]) and len(set(builder.seeds)) == 3
     assert batch_of(found["train"])[0][0].numpy().tolist() == first[0].numpy().tolist()
+
+
+@pytest.mark.slow
+def test_a_data_set_of_tfds_itself(tmp_path):
+    tfds = pytest.importorskip("tensorflow_datasets")
+
+    class FourNumbers(tfds.core.GeneratorBasedBuilder):
+        VERSION = tfds.core.Version("1.0.0")
+
+        def _info(self):
+            features = {
+                "numbers": tfds.features.Tensor(shape=(4,), dtype=np.float32),
+                "sign": tfds.features.ClassLabel(num_classes=2),
+            }
+            return tfds.core.DatasetInfo(
+                builder=self, features=tfds.features.FeaturesDict(features), supervised_keys=("numbers", "sign")
+            )
+
+        def _split_generators(self, downloads):
+            return {"train": self._generate_examples()}
+
+        def _generate_examples(self):
+            for index in range(20):
+                yield index, {"numbers": np.full(4, index - 9.5, np.float32), "sign": int(index > 9)}
+
+    found = read(tasks.from_tfds("four_numbers"), data_dir=str(tmp_path))
+    assert found["train"].classes == 2 and found["train"].examples_in_epoch(5) == 15
+    assert found["validation"].contents == "2 examples"
+    for numbers, signs in batch_of(found["train"], 3):
+        assert numbers.shape == (5, 4) and (signs.numpy() == (numbers.numpy()[:, 0] > 0)).all()
 
 
 def test_hugging_face_is_read_by_index(monkeypatch):

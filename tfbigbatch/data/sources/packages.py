@@ -33,7 +33,9 @@ def of_tfds(
     tfds = _package("tensorflow_datasets", "tensorflow-datasets")
     builder = tfds.builder(name, data_dir=data_dir)
     builder.download_and_prepare()
-    classes = getattr(builder.info.features.get("label"), "num_classes", None)
+    # (features, label), which `as_supervised` gives; TFDS names a feature of it, and its dictionary has no `get`.
+    label = (builder.info.supervised_keys or ("", ""))[1]
+    classes = getattr(builder.info.features[label], "num_classes", None) if label in builder.info.features else None
 
     def make(split: str, of_package: str, seed: int) -> tf.data.Dataset:
         files = tfds.ReadConfig(shuffle_seed=seed)
