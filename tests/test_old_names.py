@@ -1,38 +1,17 @@
 """Names of earlier versions resolve to those of today, and warn once."""
 
-import subprocess
-import sys
+import os
 
 import pytest
 
+from tests.helpers import preloaded
 from tfbigbatch import old_names
 
-_SCRIPT = """
-import importlib, sys, warnings
-old, new = sys.argv[1:]
-parent, _, name = old.rpartition(".")
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    of_package = getattr(importlib.import_module(parent), name, None)
-    try:
-        resolved = importlib.import_module(old)
-    except ModuleNotFoundError:
-        resolved = of_package
-    again = getattr(importlib.import_module(parent), name, resolved)
-try:
-    expected = importlib.import_module(new)
-except ModuleNotFoundError:
-    home, _, name = new.rpartition(".")
-    expected = getattr(importlib.import_module(home), name)
-messages = [str(each.message) for each in caught if "the old name will go" in str(each.message)]
-assert resolved is expected and again is expected and of_package in (None, expected), (resolved, of_package, expected)
-of_parent = [each for each in messages if each.startswith(f"{parent} is now ")]
-assert len(of_parent) < 2, messages
-assert [each for each in messages if each not in of_parent] == [f"{old} is now {new}; the old name will go."], messages
-"""
+_SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "helpers", "old_name_resolved.py")
 _RENAMED = {old: ".".join(new) for old, new in old_names.RENAMED.items()}
 
 
 @pytest.mark.parametrize("old, new", {**old_names.MOVED, **_RENAMED}.items())
 def test_an_old_name_is_that_of_today_and_warns_once(old, new):
-    subprocess.run([sys.executable, "-c", _SCRIPT, old, new], check=True)
+    done = preloaded.run(_SCRIPT, old, new)
+    assert done.returncode == 0, done.stderr[-3000:]

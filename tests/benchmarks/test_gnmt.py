@@ -13,6 +13,7 @@ BENCH = os.path.join(ROOT, "benchmarks")
 SIZES = {"vocabulary_size": 20, "hidden_units": 8, "encoder_layers": 3, "decoder_layers": 3}
 
 
+@pytest.mark.slow
 def test_the_plain_network_has_our_matrices(monkeypatch):
     monkeypatch.syspath_prepend(BENCH)
     from gnmt_baselines import BASELINES

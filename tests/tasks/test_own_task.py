@@ -58,6 +58,7 @@ def test_it_is_trained_resumed_reported_and_examined(tmp_path, file):
     assert preloaded.run(*arguments, f"--register={file}").returncode == 0
 
 
+@pytest.mark.slow
 def test_the_processes_of_a_study_know_it(tmp_path, file):
     config = experiment.load(file)
     config.duration = "2 steps"
