@@ -55,8 +55,8 @@ def read(dataset: Any, dataset_size: int | None) -> Examples:
     """The examples of a user's dataset.
 
     Args:
-      dataset: (x, y) or (x, y, sample_weight), nests of arrays; or a batched tf.data.Dataset of such, the first 16,384
-        examples of which are read.
+      dataset: (x, y) or (x, y, sample_weight), nests of arrays; or a batched tf.data.Dataset of such, from which the
+        first 16,384 examples are read.
       dataset_size: examples in an epoch; None where the dataset tells.
 
     Raises:

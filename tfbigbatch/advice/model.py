@@ -21,7 +21,7 @@ from tfbigbatch.instruments.probe.model import tensor_variable, untouched
 from tfbigbatch.scaling.recipe import Recipe
 from tfbigbatch.utils import arguments
 
-# Steps between two measurements of the noise; micro-batches of one, of which it is measured.
+# Steps between two measurements of the noise; micro-batches that one is made from.
 _EVERY, _MICRO_BATCHES = 4, 8
 _MOST_STEPS = 2000
 _NOISE_PART, _SPEED_PART = 0.5, 0.3
@@ -49,8 +49,8 @@ def advise(
 
     Args:
       model: of Keras 2 or 3 (on TensorFlow), compiled with a loss and an optimizer.
-      dataset: (x, y) or (x, y, sample_weight) of arrays, or a batched tf.data.Dataset of them, of which the first
-        16,384 examples are read.
+      dataset: (x, y) or (x, y, sample_weight) of arrays, or a batched tf.data.Dataset of them, from which the
+        first 16,384 examples are read.
       batch_size: the batch that the recipe was tuned at, in examples.
       epochs: length of the tuned run; None leaves out what depends on it.
       learning_rate: the tuned peak; None for the optimizer's, if that is a number.

@@ -63,7 +63,7 @@ def advise_experiment(
       seconds: about how long the measurements may take, tracing included; 10 or more are useful.
       replicas: equal devices to plan for; what they exchange is not counted.
       use_fake_data: made-up examples of the right shapes.
-      init_from: None, or the run or checkpoint whose weights the training begins with.
+      init_from: None, or the run or checkpoint that gives the first weights.
       name: of the experiment, for the text.
       flags: that name it on the command line, '--config=digits/lstm_small_batch'; None for no command in the advice.
       say: called with lines of progress.

@@ -203,7 +203,7 @@ def _of_file(error: Exception, path: str, flag: str) -> InputError:
 
 
 def _ours(file: str) -> bool:
-    """Whether a file is of this package or of ml_collections, whose lines do not help a user."""
+    """Whether a file is of this package or of ml_collections: their lines do not help a user."""
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     return os.path.abspath(file).startswith((package, os.path.dirname(ml_collections.__file__)))
 

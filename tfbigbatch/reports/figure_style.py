@@ -141,8 +141,8 @@ def percent(axes: Any, metric: Metric) -> None:
 def curve_scale(axes: Any, values: Sequence[float], metric: Metric) -> str:
     """Sets the y-axis of a metric's curves; returns what its label adds.
 
-    The axis has all values. Accuracies near 1 are drawn by their error on a log scale, other values whose largest is
-    over 30 times the smallest on a log scale: on a linear one their ends would be one line.
+    The axis has all values. Accuracies near 1 are drawn by their error on a log scale, other values on a log scale
+    where the largest is over 30 times the smallest: on a linear one their ends would be one line.
     """
     if not values:
         return ""

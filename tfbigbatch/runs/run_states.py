@@ -51,7 +51,7 @@ def run_states(
 
 
 def _best(run: Any, metric: Metric) -> str:
-    """The evaluation whose checkpoint the run keeps as its best; '' where it keeps none."""
+    """The evaluation of the checkpoint that the run keeps as its best; '' where it keeps none."""
     kept = best_checkpoint.steps(os.path.join(run.directory, "best"))
     value = run.curve(metric).get(kept[0]) if kept else None
     return "" if value is None else f"{metric.shown(value)} at {kept[0]:,}"
