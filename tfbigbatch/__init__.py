@@ -1,6 +1,6 @@
 """tfbigbatch: large-batch training for Keras and TensorFlow.
 
-`tfbigbatch.LARS` and `tfbigbatch.LAMB` are optimizers for `model.compile` of the `tf.keras` in use.
+`tfbigbatch.LARS`, `tfbigbatch.LAMB` and `tfbigbatch.Muon` are optimizers for `model.compile` of the `tf.keras` in use.
 Names are imported on first use, so that `import tfbigbatch` costs next to nothing by itself.
 """
 
@@ -17,6 +17,7 @@ _HOMES = {
     "Adasum": "tfbigbatch.optimizers",
     "LAMB": "tfbigbatch.optimizers",
     "LARS": "tfbigbatch.optimizers",
+    "Muon": "tfbigbatch.optimizers",
     "Recipe": "tfbigbatch.scaling",
     "load_run": "tfbigbatch.runs.load",
     "advise": "tfbigbatch.advice",

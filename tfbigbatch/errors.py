@@ -36,7 +36,7 @@ class WorkerLost(RuntimeError):
 def nearest(name: object, known: Iterable[str]) -> str:
     """The hint for an unknown name in an error message: 'Did you mean ...?' or the list of known names."""
     known = sorted(known)
-    close = difflib.get_close_matches(str(name), known, 1, 0.5)
+    close = difflib.get_close_matches(str(name), known, 1, 0.5) if name is not None else []
     if close:
         return f"Did you mean {close[0]!r}?"
     return f"Known: {', '.join(known)}."

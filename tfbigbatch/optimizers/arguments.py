@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tfbigbatch.errors import InputError, nearest
@@ -10,6 +11,10 @@ from tfbigbatch.optimizers import exclusions
 from tfbigbatch.utils import arguments as checks
 
 LARS_FORMS = ("paper", "tfm", "momentum_ratio")
+MUON_SCALES = ("rms", "spectral", "trust_ratio")
+NEWTON_SCHULZ_COEFFICIENTS = ("quintic", "polar_express")
+# How a variable is read as matrices; see `matrices`. 'groups:N' as well.
+TREATMENTS = ("matrix", "vector", "gates", "heads", "depthwise")
 
 # (label, name, value) -> the value to use; raises InputError where it cannot be used.
 Check = Callable[[str, str, Any], Any]
@@ -98,6 +103,30 @@ def _patterns(label: str, name: str, value: Any) -> Any:
     return exclusions.check_patterns(name, value)
 
 
+def _treatments(label: str, name: str, value: Any) -> tuple[tuple[str, str], ...]:
+    """Pairs (pattern, treatment), from pairs or a dictionary."""
+    if value is None:
+        return ()
+    pairs = list(value.items()) if isinstance(value, Mapping) else value
+    expected = "expected pairs (regular expression, treatment), as [('softmax', 'vector')], or a dictionary"
+    if isinstance(pairs, str) or not isinstance(pairs, Iterable):
+        raise InputError(f"{label}: {name}={value!r}; {expected}.")
+    checked = []
+    for pair in pairs:
+        if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+            raise InputError(f"{label}: {name} holds {pair!r}; {expected}.")
+        pattern, treatment = pair
+        exclusions.check_patterns(f"{label}: {name}", [pattern])
+        if treatment not in TREATMENTS and not re.fullmatch(r"groups:[1-9]\d*", str(treatment)):
+            raise InputError(
+                f"{label}: {name}: the treatment {treatment!r} of {pattern!r} is unknown; expected "
+                f"{', '.join(map(repr, TREATMENTS))} or 'groups:N' with the number of groups. "
+                f"{nearest(str(treatment), TREATMENTS)}"
+            )
+        checked.append((pattern, treatment))
+    return tuple(checked)
+
+
 _NOT_NEGATIVE = _number(least=0.0)
 _POSITIVE = _number(above=0.0)
 _FRACTION = _number(least=0.0, below=1.0)
@@ -144,6 +173,25 @@ TABLES: dict[str, dict[str, Argument]] = {
         "form": Argument("paper", one_of(*LARS_FORMS)),
         **LAYERWISE,
     },
+    "muon": {
+        "learning_rate": Argument(0.02, _changing),
+        "momentum": Argument(0.95, _FRACTION),
+        "nesterov": Argument(True, _flag),
+        "newton_schulz_steps": Argument(5, count("Newton-Schulz steps")),
+        "coefficients": Argument("quintic", one_of(*NEWTON_SCHULZ_COEFFICIENTS)),
+        "scale": Argument("rms", one_of(*MUON_SCALES)),
+        "normuon_beta": Argument(None, _optional(_FRACTION)),
+        "matrices": Argument((), _treatments),
+        "vectors": Argument("adam", one_of("adam", "lamb")),
+        "vector_learning_rate_ratio": Argument(1.0, _POSITIVE),
+        "beta_1": Argument(0.9, _FRACTION),
+        "beta_2": Argument(0.95, _FRACTION),
+        "epsilon": Argument(1e-8, _NOT_NEGATIVE),
+        "weight_decay": Argument(0.0, _weight_decay),
+        "product_dtype": Argument("float32", one_of("float32", "bfloat16")),
+        "share_work": Argument(None, _optional(_flag)),
+        **LAYERWISE,
+    },
     "adamw": {
         "learning_rate": Argument(0.001, _changing),
         "weight_decay": Argument(0.004, _optional(_NOT_NEGATIVE)),
@@ -181,6 +229,9 @@ _ELSEWHERE = {
     "weight_decay": ("weight_decay_rate", "wd", "decay_rate", "l2"),
     "eeta": ("eta", "trust_coefficient", "trust_coef"),
     "nesterov": ("use_nesterov",),
+    "newton_schulz_steps": ("ns_steps", "num_ns_steps"),
+    "coefficients": ("ns_coeffs", "ns_coefficients"),
+    "vector_learning_rate_ratio": ("adam_lr_ratio", "adam_learning_rate_ratio"),
     "bias_correction": ("use_bias_correction", "debias"),
     "trust_ratio_bounds": ("trust_clip", "min_trust", "max_trust", "lower_bound", "upper_bound"),
     "exclude_from_weight_decay": ("skip_list", "no_decay", "weight_decay_mask", "exclude_from_decay"),

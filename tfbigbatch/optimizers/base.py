@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import tensorflow as tf
 
 from tfbigbatch.optimizers.arguments import Argument
+from tfbigbatch.optimizers.matrices import MatrixView
 
 
 class Rule(abc.ABC):
@@ -28,6 +29,16 @@ class Rule(abc.ABC):
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, self.arguments[name].check(type(self).__name__, name, value))
+
+    def views(self, paths: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> list[MatrixView | None]:
+        """How each layer is read as matrices; None for those that `apply` steps entry by entry: here all."""
+        del shapes
+        return [None] * len(paths)
+
+    def state_shapes(self, shape: tuple[int, ...], view: MatrixView | None) -> dict[str, tuple[int, ...]]:
+        """Shapes of a layer's state variables by name, a selection of `slot_names` in its order."""
+        del view
+        return dict.fromkeys(self.slot_names, shape)
 
     @abc.abstractmethod
     def apply(
@@ -62,6 +73,47 @@ class Rule(abc.ABC):
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
 
 
+class MatrixRule(Rule):
+    """A rule with a function of whole matrices that costs much: the replicas share it.
+
+    A layer with a view takes its step in three parts: `before_transform` on every replica, `transform` of a batch of
+    matrices of equal shape on one replica for all, `apply_transformed` on every replica. The others take `apply`.
+    """
+
+    # Whether the replicas share `transform`; None: where it pays.
+    share_work: bool | None = None
+
+    @abc.abstractmethod
+    def before_transform(
+        self, gradient: tf.Tensor, slots: Sequence[tf.Tensor], view: MatrixView
+    ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+        """(Batches [k, rows, columns] to transform, the new slots)."""
+
+    @abc.abstractmethod
+    def transform(self, batch: tf.Tensor) -> tf.Tensor:
+        """[k, rows, columns] to [k, rows, columns], each matrix by itself, without state."""
+
+    @abc.abstractmethod
+    def transform_flops(self, rows: int, columns: int) -> float:
+        """The floating-point operations of `transform` on one matrix."""
+
+    @abc.abstractmethod
+    def apply_transformed(
+        self,
+        gradient: tf.Tensor,
+        weight: tf.Tensor,
+        slots: Sequence[tf.Tensor],
+        transformed: Sequence[tf.Tensor],
+        view: MatrixView,
+        *,
+        step: tf.Tensor,
+        learning_rate: tf.Tensor,
+        weight_decay: tf.Tensor | float,
+        adapt: bool,
+    ) -> tuple[tf.Tensor, ...]:
+        """The new weight, the new slots, and the trust ratio, from the transformed batches."""
+
+
 class Adapter(Protocol):
     """What the updater needs from a Keras optimizer. Variables are tf.Variables in Keras 2 and Keras 3."""
 
@@ -85,8 +137,11 @@ class Adapter(Protocol):
     def is_schedule(self, value: Any) -> bool:
         """True for a LearningRateSchedule of this Keras."""
 
-    def new_state(self, variable: tf.Variable, name: str) -> tf.Variable:
-        """A new zero variable of the optimizer, of the shape of `variable` and on its device; float32 or float64."""
+    def new_state(self, variable: tf.Variable, name: str, shape: Sequence[int] | None = None) -> tf.Variable:
+        """A new zero variable of the optimizer on the device of `variable`, and of its shape unless one is given.
+
+        float64 for a variable of float64, else float32.
+        """
 
     def layer_key(self, variable: tf.Variable) -> Hashable:
         """Identifies a model variable."""

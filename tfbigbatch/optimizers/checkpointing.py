@@ -135,14 +135,19 @@ class NamedState(tf.Module):
             children.pop("layout", None)
         return children
 
-    def add_layers(self, paths: Sequence[str], state: dict[str, list[tf.Variable]]) -> None:
-        """Adds the state of each layer: dictionary of name to a list of variables, one for each path.
+    def add_layers(self, paths: Sequence[str], state: dict[str, list[tf.Variable | None]]) -> None:
+        """Adds the state of each layer: dictionary of name to a list with a variable, or None, for each path.
 
         Raises:
           ValueError: what was restored before is of other layers.
         """
         names = canonical(paths)
-        layers = {f"{kind}/{name}": variable for kind in state for name, variable in zip(names, state[kind])}
+        layers = {
+            f"{kind}/{name}": variable
+            for kind in state
+            for name, variable in zip(names, state[kind])
+            if variable is not None
+        }
         self.layout.shapes = {name: variable.shape.as_list() for name, variable in layers.items()}
         self.layout.check()
         for name, variable in layers.items():

@@ -1,4 +1,4 @@
-"""LARS and LAMB for `tf_keras` (Keras 2): variables, distribution, serialisation."""
+"""LARS, LAMB and Muon for `tf_keras` (Keras 2): variables, distribution, serialisation."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from tfbigbatch.optimizers import arguments, lamb, lars, options
+from tfbigbatch.optimizers import arguments, lamb, lars, muon, options
 from tfbigbatch.optimizers.adasum.keras2 import Adasum
 from tfbigbatch.optimizers.base import LayerStatistics, Rule
 from tfbigbatch.optimizers.checkpointing import NamedState, SavedByName
 from tfbigbatch.optimizers.updater import LayerwiseUpdater
 
-__all__ = ["Adasum", "LAMB", "LARS"]
+__all__ = ["Adasum", "LAMB", "LARS", "Muon"]
 
 _Schedule = tf_keras.optimizers.schedules.LearningRateSchedule
 # Arguments that are passed to Keras, or refused, without a check of their own.
@@ -92,12 +92,14 @@ class LayerwiseOptimizer(SavedByName, tf_keras.optimizers.Optimizer):
             self.named_state.add_others("average", paths, self._model_variables_moving_average)
         self._built = True
 
-    def new_state(self, variable: tf.Variable, name: str) -> tf.Variable:
+    def new_state(self, variable: tf.Variable, name: str, shape: Sequence[int] | None = None) -> tf.Variable:
         # Not the variable's own dtype: bfloat16(0.999) is 1.0, and moments in bfloat16 would never change.
         with tf.distribute.get_strategy().extended.colocate_vars_with(variable):
             dtype = tf.float64 if variable.dtype == tf.float64 else tf.float32
             state = tf.Variable(
-                tf.zeros(variable.shape, dtype), name=f"{name}/{variable._shared_name}", trainable=False
+                tf.zeros(variable.shape if shape is None else shape, dtype),
+                name=f"{name}/{variable._shared_name}",
+                trainable=False,
             )
         self._variables.append(state)
         return state
@@ -236,4 +238,51 @@ class LAMB(LayerwiseOptimizer):
         **kwargs: Any,
     ) -> None:
         rule = lamb.LAMB(beta_1, beta_2, epsilon, bias_correction, trust_ratio_bounds, pre_normalize)
+        super().__init__(learning_rate, rule, weight_decay=weight_decay, name=name, **kwargs)
+
+
+@tf_keras.saving.register_keras_serializable(package="tfbigbatch")
+@options.with_hyperparameters(muon.Muon)
+class Muon(LayerwiseOptimizer):
+    __doc__ = muon.DOCSTRING
+
+    @options.checked(arguments.TABLES["muon"], ["learning_rate"], _OF_KERAS)
+    def __init__(
+        self,
+        learning_rate: Any = 0.02,
+        *,
+        momentum: float = 0.95,
+        nesterov: bool = True,
+        newton_schulz_steps: int = 5,
+        coefficients: str = "quintic",
+        scale: str = "rms",
+        normuon_beta: float | None = None,
+        matrices: Any = (),
+        vectors: str = "adam",
+        vector_learning_rate_ratio: float = 1.0,
+        beta_1: float = 0.9,
+        beta_2: float = 0.95,
+        epsilon: float = 1e-8,
+        weight_decay: Any = 0.0,
+        product_dtype: str = "float32",
+        share_work: bool | None = None,
+        name: str = "Muon",
+        **kwargs: Any,
+    ) -> None:
+        rule = muon.Muon(
+            momentum,
+            nesterov,
+            newton_schulz_steps,
+            coefficients,
+            scale,
+            normuon_beta,
+            matrices,
+            vectors,
+            vector_learning_rate_ratio,
+            beta_1,
+            beta_2,
+            epsilon,
+            product_dtype,
+            share_work,
+        )
         super().__init__(learning_rate, rule, weight_decay=weight_decay, name=name, **kwargs)

@@ -1,4 +1,4 @@
-"""LARS and LAMB for Keras 3 on TensorFlow: variables, distribution, serialisation."""
+"""LARS, LAMB and Muon for Keras 3 on TensorFlow: variables, distribution, serialisation."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import keras
 import tensorflow as tf
 
 from tfbigbatch import keras_version
-from tfbigbatch.optimizers import arguments, lamb, lars, options
+from tfbigbatch.optimizers import arguments, lamb, lars, muon, options
 from tfbigbatch.optimizers.adasum.keras3 import Adasum
 from tfbigbatch.optimizers.base import LayerStatistics, Rule
 from tfbigbatch.optimizers.checkpointing import NamedState, SavedByName, load_by_position
 from tfbigbatch.optimizers.updater import LayerwiseUpdater
 
-__all__ = ["Adasum", "LAMB", "LARS", "LossScaleOptimizer"]
+__all__ = ["Adasum", "LAMB", "LARS", "LossScaleOptimizer", "Muon"]
 
 _Schedule = keras.optimizers.schedules.LearningRateSchedule
 # Arguments that are passed to Keras, or refused, without a check of their own.
@@ -96,12 +96,13 @@ class LayerwiseOptimizer(SavedByName, keras.optimizers.Optimizer):
             self.named_state.add_others("largest", [variable.path for variable in overwritten], largest)
             self._largest = dict(zip(map(self._var_key, overwritten), largest))
 
-    def new_state(self, variable: tf.Variable, name: str) -> tf.Variable:
+    def new_state(self, variable: tf.Variable, name: str, shape: Sequence[int] | None = None) -> tf.Variable:
         with self._distribution_strategy.extended.colocate_vars_with(variable):
             # Not the variable's own dtype: bfloat16(0.999) is 1.0, and moments in bfloat16 would never change.
             dtype = "float64" if variable.dtype == tf.float64 else "float32"
             label = variable.name.split(":")[0].replace("/", "_")
-            return _tensor_variable(self.add_variable(variable.shape, dtype=dtype, name=f"{label}_{name}"))
+            shape = tuple(variable.shape if shape is None else shape)
+            return _tensor_variable(self.add_variable(shape, dtype=dtype, name=f"{label}_{name}"))
 
     def layer_key(self, variable: tf.Variable) -> Hashable:
         return self._var_key(variable)
@@ -256,6 +257,53 @@ class LAMB(LayerwiseOptimizer):
         **kwargs: Any,
     ) -> None:
         rule = lamb.LAMB(beta_1, beta_2, epsilon, bias_correction, trust_ratio_bounds, pre_normalize)
+        super().__init__(learning_rate, rule, weight_decay=weight_decay, name=name, **kwargs)
+
+
+@keras.saving.register_keras_serializable(package="tfbigbatch")
+@options.with_hyperparameters(muon.Muon)
+class Muon(LayerwiseOptimizer):
+    __doc__ = muon.DOCSTRING
+
+    @options.checked({**arguments.TABLES["muon"], **arguments.KERAS3}, ["learning_rate"], _OF_KERAS)
+    def __init__(
+        self,
+        learning_rate: Any = 0.02,
+        *,
+        momentum: float = 0.95,
+        nesterov: bool = True,
+        newton_schulz_steps: int = 5,
+        coefficients: str = "quintic",
+        scale: str = "rms",
+        normuon_beta: float | None = None,
+        matrices: Any = (),
+        vectors: str = "adam",
+        vector_learning_rate_ratio: float = 1.0,
+        beta_1: float = 0.9,
+        beta_2: float = 0.95,
+        epsilon: float = 1e-8,
+        weight_decay: Any = 0.0,
+        product_dtype: str = "float32",
+        share_work: bool | None = None,
+        name: str = "Muon",
+        **kwargs: Any,
+    ) -> None:
+        rule = muon.Muon(
+            momentum,
+            nesterov,
+            newton_schulz_steps,
+            coefficients,
+            scale,
+            normuon_beta,
+            matrices,
+            vectors,
+            vector_learning_rate_ratio,
+            beta_1,
+            beta_2,
+            epsilon,
+            product_dtype,
+            share_work,
+        )
         super().__init__(learning_rate, rule, weight_decay=weight_decay, name=name, **kwargs)
 
 

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from tensorflow.python.distribute import distribute_utils
 
-from tfbigbatch.optimizers import exclusions, rules
-from tfbigbatch.optimizers.base import Adapter, LayerStatistics, Rule
+from tfbigbatch.optimizers import exclusions, rules, sharing
+from tfbigbatch.optimizers.base import Adapter, LayerStatistics, MatrixRule, Rule
+from tfbigbatch.optimizers.matrices import MatrixView
 from tfbigbatch.optimizers.options import LayerOptions, check_gradient
 
 # Layers of 256 KB and more are updated in place one after the other on a CPU: one temporary at a time.
@@ -29,6 +30,7 @@ class _Layer:
     path: str
     decay: bool
     adapt: bool
+    view: MatrixView | None
     slots: list[tf.Variable]
     accumulator: tf.Variable | None
     statistics: tf.Variable | None
@@ -73,11 +75,11 @@ class LayerwiseUpdater:
         """True once the layers have their state."""
         return bool(self._layers)
 
-    def build(self, variables: Sequence[tf.Variable], paths: Sequence[str]) -> dict[str, list[tf.Variable]]:
+    def build(self, variables: Sequence[tf.Variable], paths: Sequence[str]) -> dict[str, list[tf.Variable | None]]:
         """Creates the state of all layers and matches the exclusion patterns; returns the state by name."""
-        options, new_state = self.options, self._adapter.new_state
-        names = [*self.rule.slot_names, *(["accumulator"] if options.accumulation_steps > 1 else [])]
-        state = {name: [new_state(variable, name) for variable in variables] for name in names}
+        options = self.options
+        views = self.rule.views(paths, [tuple(variable.shape) for variable in variables])
+        state = self._new_state(variables, views)
         for index, (variable, path) in enumerate(zip(variables, paths)):
             decay = self._adapter.is_decayed(variable) and not exclusions.is_excluded(
                 path, options.exclude_from_weight_decay
@@ -89,13 +91,31 @@ class LayerwiseUpdater:
                 path=path,
                 decay=decay,
                 adapt=decay if adapted is None else not exclusions.is_excluded(path, adapted),
-                slots=[state[name][index] for name in self.rule.slot_names],
+                view=views[index],
+                slots=[each for name in self.rule.slot_names if (each := state[name][index]) is not None],
                 accumulator=state["accumulator"][index] if "accumulator" in state else None,
                 # Not one of the optimizer's variables: no later step depends on it.
                 statistics=tf.Variable(tf.zeros([3]), trainable=False) if options.layer_statistics else None,
             )
         exclusions.warn_of_idle("exclude_from_weight_decay", options.exclude_from_weight_decay, paths)
         exclusions.warn_of_idle("exclude_from_layer_adaptation", options.exclude_from_layer_adaptation, paths)
+        return state
+
+    def _new_state(
+        self, variables: Sequence[tf.Variable], views: Sequence[MatrixView | None]
+    ) -> dict[str, list[tf.Variable | None]]:
+        """The state of all layers by name; None for a layer that has no such state."""
+        new_state = self._adapter.new_state
+        shapes = [self.rule.state_shapes(tuple(variable.shape), view) for variable, view in zip(variables, views)]
+        state = {
+            name: [
+                new_state(variable, name, own[name]) if name in own else None
+                for variable, own in zip(variables, shapes)
+            ]
+            for name in self.rule.slot_names
+        }
+        if self.options.accumulation_steps > 1:
+            state["accumulator"] = [new_state(variable, "accumulator") for variable in variables]
         return state
 
     def layer_statistics(self) -> dict[str, LayerStatistics]:
@@ -173,15 +193,69 @@ class LayerwiseUpdater:
             others = [self._clipping_factor(each) for each in by_replica[1:]]
             factor = distribute_utils.regroup((factor, *others))
         step = self._step()
-        for variable, gradient in zip(variables, gradients):
+        transformed = self._transformed(strategy, gradients, variables, factor)
+        for variable, gradient, of_layer in zip(variables, gradients, transformed):
 
             @tf.autograph.experimental.do_not_convert
-            def run(variable: Any, gradient: Any, factor: Any) -> None:
-                apply_to_layer(variable, gradient, step, factor)
+            def run(variable: Any, gradient: Any, factor: Any, of_layer: Any) -> None:
+                apply_to_layer(variable, gradient, step, factor, of_layer)
 
-            strategy.extended.update(variable, run, args=(gradient, factor), group=False)
+            strategy.extended.update(variable, run, args=(gradient, factor, of_layer), group=False)
         self._adapter.update_averages(variables)
         self._adapter.end_step()
+
+    def _transformed(
+        self, strategy: tf.distribute.Strategy, gradients: Sequence[Any], variables: Sequence[Any], factor: Any
+    ) -> list[list[Any] | None]:
+        """What the rule makes of each layer's matrices, by the replicas together; None for a layer of a vector."""
+        if not isinstance(self.rule, MatrixRule):
+            return [None] * len(variables)
+        layers = [self._layer_of(variable) for variable in variables]
+        transformed: list[list[Any] | None] = [None if layer.view is None else [] for layer in layers]
+        batches: list[list[tf.Tensor]] = []
+        for variable, gradient, of_layer in zip(variables, gradients, transformed):
+            if of_layer is None:
+                continue
+            of_replicas = self._before_transform_on_replicas(strategy, variable, gradient, factor)
+            of_layer.extend([None] * len(of_replicas[0]))
+            batches.extend(map(list, zip(*of_replicas)))
+        outcomes = iter(
+            sharing.map_matrices(
+                self.rule.transform,
+                batches,
+                flops=self.rule.transform_flops,
+                strategy=strategy,
+                share=self.rule.share_work,
+            )
+        )
+        return [
+            None if of_layer is None else [_regrouped(next(outcomes)) for _ in of_layer] for of_layer in transformed
+        ]
+
+    def _before_transform_on_replicas(
+        self, strategy: tf.distribute.Strategy, variable: Any, gradient: Any, factor: Any
+    ) -> list[list[tf.Tensor]]:
+        """What the first part of the step gives on each replica of this process."""
+        found: list[list[tf.Tensor]] = []
+
+        @tf.autograph.experimental.do_not_convert
+        def run(variable: Any, gradient: Any, factor: Any) -> None:
+            # Kept here rather than returned: what `update` makes of a result depends on the strategy.
+            found.append(self._before_transform(variable, gradient, factor))
+
+        strategy.extended.update(variable, run, args=(gradient, factor), group=False)
+        return found
+
+    def _before_transform(self, variable: Any, gradient: Any, factor: Any) -> list[tf.Tensor]:
+        layer = self._layer_of(variable)
+        assert isinstance(self.rule, MatrixRule) and layer.view is not None
+        gradient = self._clipped(tf.cast(gradient, _wide(variable)), factor)
+        if self._micro_steps is not None:
+            gradient /= self.options.accumulation_steps
+        slots = [tf.convert_to_tensor(slot) for slot in layer.slots]
+        batches, new_slots = self.rule.before_transform(gradient, slots, layer.view)
+        _assign_changed(layer.slots, slots, new_slots)
+        return batches
 
     def _step(self) -> _Step:
         iterations = tf.convert_to_tensor(self._adapter.iterations)
@@ -221,26 +295,33 @@ class LayerwiseUpdater:
         step = self._step()
         if learning_rate is not None:
             step = step._replace(learning_rate=tf.cast(learning_rate, tf.float32))
-        self._apply_to_layer(variable, gradient, step, None)
+        transformed = None
+        if isinstance(self.rule, MatrixRule) and self._layer_of(variable).view is not None:
+            transformed = [self.rule.transform(batch) for batch in self._before_transform(variable, gradient, None)]
+        self._apply_to_layer(variable, gradient, step, None, transformed)
 
-    def _apply_to_layer(self, variable: Any, gradient: Any, step: _Step, factor: Any) -> None:
+    def _apply_to_layer(self, variable: Any, gradient: Any, step: _Step, factor: Any, transformed: Any) -> None:
         layer = self._layer_of(variable)
         if self._adapter.jit_compile:
             # The Python number makes one trace for each layer, also for two of the same shape.
-            self._compiled(variable, gradient, factor, layer.index)
+            self._compiled(variable, gradient, factor, transformed, layer.index)
         else:
-            self._apply_rule(layer, variable, gradient, step, factor)
+            self._apply_rule(layer, variable, gradient, step, factor, transformed)
 
-    def _apply_accumulator_to_layer(self, variable: Any, accumulator: Any, step: _Step, factor: Any) -> None:
-        self._apply_to_layer(variable, accumulator / self.options.accumulation_steps, step, factor)
+    def _apply_accumulator_to_layer(
+        self, variable: Any, accumulator: Any, step: _Step, factor: Any, transformed: Any
+    ) -> None:
+        self._apply_to_layer(variable, accumulator / self.options.accumulation_steps, step, factor, transformed)
         accumulator.assign(tf.zeros(accumulator.shape, accumulator.dtype))
 
-    def _apply_compiled(self, variable: Any, gradient: Any, factor: Any, index: int) -> None:
+    def _apply_compiled(self, variable: Any, gradient: Any, factor: Any, transformed: Any, index: int) -> None:
         del index
-        self._apply_rule(self._layer_of(variable), variable, gradient, self._step(), factor)
+        self._apply_rule(self._layer_of(variable), variable, gradient, self._step(), factor, transformed)
 
-    def _apply_rule(self, layer: _Layer, variable: Any, gradient: Any, step: _Step, factor: Any) -> None:
-        in_place = self._can_update_in_place(variable)
+    def _apply_rule(
+        self, layer: _Layer, variable: Any, gradient: Any, step: _Step, factor: Any, transformed: Any
+    ) -> None:
+        in_place = transformed is None and self._can_update_in_place(variable)
         device = variable.device
         large = in_place and (variable.shape.num_elements() or 0) >= _LARGE and not tf.executing_eagerly()
         with tf.control_dependencies([step.last_operation[device]] if large and device in step.last_operation else []):
@@ -263,21 +344,27 @@ class LayerwiseUpdater:
                 if large:
                     step.last_operation[device] = operation
             else:
-                row = self._assign_new_values(layer, variable, gradient, tf.cast(step.number, gradient.dtype), options)
+                options["step"] = tf.cast(step.number, gradient.dtype)
+                row = self._assign_new_values(layer, variable, gradient, transformed, options)
             if layer.statistics is not None and row is not None:
                 layer.statistics.assign(tf.stack([tf.cast(each, tf.float32) for each in row]))
 
     def _assign_new_values(
-        self, layer: _Layer, variable: Any, gradient: Any, number: Any, options: dict[str, Any]
+        self, layer: _Layer, variable: Any, gradient: Any, transformed: Any, options: dict[str, Any]
     ) -> tuple[Any, Any, Any] | None:
         weight = tf.cast(tf.convert_to_tensor(variable), gradient.dtype)
         slots = [tf.convert_to_tensor(slot) for slot in layer.slots]
-        new_weight, *new_slots, ratio = self.rule.apply(gradient, weight, slots, step=number, **options)
+        if layer.view is None:
+            new_weight, *new_slots, ratio = self.rule.apply(gradient, weight, slots, **options)
+        else:
+            assert isinstance(self.rule, MatrixRule)
+            new_weight, *new_slots, ratio = self.rule.apply_transformed(
+                gradient, weight, slots, transformed, layer.view, **options
+            )
         row = None
         if layer.statistics is not None:
             row = (ratio, rules.norm(weight), rules.norm(new_weight - weight))
-        for slot, value in zip(layer.slots, new_slots):
-            slot.assign(value)
+        _assign_changed(layer.slots, slots, new_slots)
         variable.assign(tf.cast(new_weight, variable.dtype))
         return row
 
@@ -302,6 +389,20 @@ class LayerwiseUpdater:
 
 def _add(accumulator: tf.Variable, gradient: tf.Tensor) -> None:
     accumulator.assign_add(tf.cast(gradient, accumulator.dtype))
+
+
+def _assign_changed(
+    variables: Sequence[tf.Variable], values: Sequence[tf.Tensor], new_values: Sequence[tf.Tensor]
+) -> None:
+    """Assigns what differs from the values that were read: a part of a step leaves the other part's slots as given."""
+    for variable, value, new_value in zip(variables, values, new_values):
+        if new_value is not value:
+            variable.assign(new_value)
+
+
+def _regrouped(of_replicas: Sequence[tf.Tensor]) -> Any:
+    """Values of this process's replicas as what `strategy.extended.update` takes for each its own."""
+    return of_replicas[0] if len(of_replicas) == 1 else distribute_utils.regroup(tuple(of_replicas))
 
 
 def _wide(variable: tf.Variable) -> tf.DType:

@@ -1,0 +1,160 @@
+"""Muon: hyperparameters, their checks, and the step of one layer; the same for Keras 2 and Keras 3."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tfbigbatch.optimizers import cpu_kernels, matrices, orthogonalization, rules
+from tfbigbatch.optimizers.arguments import TABLES
+from tfbigbatch.optimizers.base import MatrixRule
+from tfbigbatch.optimizers.matrices import MatrixView
+from tfbigbatch.optimizers.options import with_shared_arguments
+
+DOCSTRING = with_shared_arguments(
+    """Muon: orthogonalised momentum, Jordan et al. 2024, for all matrices of a model.
+
+    The momentum of each matrix, convolutions included, is replaced by its polar factor, in which all
+    directions have the same length; `optimizers.orthogonalization` has the formulas. Vectors, embeddings and
+    output layers of a vocabulary take Adam's or LAMB's step; `optimizers.matrices` says what is a matrix.
+
+    Args:
+      learning_rate: float, Keras schedule, or callable without arguments; counts optimizer steps. With
+        scale='rms' one that suits AdamW is a good start.
+      momentum: decay of the momentum, in [0, 1).
+      nesterov: Nesterov momentum.
+      newton_schulz_steps: number of Newton-Schulz steps.
+      coefficients: of these steps: 'quintic' (Muon's), or 'polar_express' (arXiv:2505.16932), which ends nearer to
+        the polar factor.
+      scale: of the orthogonalised matrix [in, out]: 'rms', 0.2 sqrt(max(in, out)), as long as Adam's update
+        (arXiv:2502.16982); 'spectral', sqrt(out / in); 'trust_ratio', LAMB's: the norm of the layer's weights
+        over that of its update.
+      normuon_beta: None; or the decay of a second moment for each output, by which the orthogonalised matrix
+        is divided (NorMuon, arXiv:2510.05491, with 0.95).
+      matrices: pairs (regular expression, treatment), searched in the variables' paths, or a dictionary: what
+        differs from the defaults. Treatments: 'matrix', 'vector', 'gates', 'heads', 'depthwise', 'groups:N'.
+      vectors: 'adam' or 'lamb': the step of all other variables.
+      vector_learning_rate_ratio: their learning rate over `learning_rate`.
+      beta_1, beta_2, epsilon: of Adam's or LAMB's moments.
+      weight_decay: added to the update, w -= lr (update + decay w), as AdamW's; float, Keras schedule, or
+        callable without arguments.
+      product_dtype: 'float32', or 'bfloat16' for the products of the Newton-Schulz steps of nearly square
+        matrices.
+      share_work: orthogonalise each matrix on one replica, and send it to the others. None: where it pays.
+      {shared}
+
+    Raises:
+      ValueError: a hyperparameter is out of its range, a pattern does not compile, or, when the variables are
+        known, a treatment does not fit a variable.
+    """
+)
+
+
+@dataclasses.dataclass
+class Muon(MatrixRule):
+    """The rule of `tfbigbatch.Muon`; `DOCSTRING` explains the hyperparameters."""
+
+    arguments = TABLES["muon"]
+    slot_names = ("momentum", "second_moment", "m", "v")
+
+    momentum: float
+    nesterov: bool
+    newton_schulz_steps: int
+    coefficients: str
+    scale: str
+    normuon_beta: float | None
+    matrices: matrices.Treatments
+    vectors: str
+    vector_learning_rate_ratio: float
+    beta_1: float
+    beta_2: float
+    epsilon: float
+    product_dtype: str
+    share_work: bool | None
+
+    def views(self, paths: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> list[MatrixView | None]:
+        return matrices.views(paths, shapes, self.matrices)
+
+    def state_shapes(self, shape: tuple[int, ...], view: MatrixView | None) -> dict[str, tuple[int, ...]]:
+        if view is None:
+            return {"m": shape, "v": shape}
+        if self.normuon_beta is None:
+            return {"momentum": shape}
+        blocks, _, columns = view.matrix_shape
+        return {"momentum": shape, "second_moment": (blocks, columns)}
+
+    # ---- Matrices -------------------------------------------------------------------------------
+
+    def before_transform(
+        self, gradient: tf.Tensor, slots: Sequence[tf.Tensor], view: MatrixView
+    ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+        direction, velocity = orthogonalization.momentum_update(
+            gradient, slots[0], momentum=self.momentum, nesterov=self.nesterov
+        )
+        return [view.to_matrices(direction)], [velocity, *slots[1:]]
+
+    def transform(self, batch: tf.Tensor) -> tf.Tensor:
+        steps = orthogonalization.coefficients(self.coefficients, self.newton_schulz_steps)
+        return orthogonalization.newton_schulz(batch, steps, self.product_dtype)
+
+    def transform_flops(self, rows: int, columns: int) -> float:
+        return orthogonalization.flops(rows, columns, self.newton_schulz_steps)
+
+    def apply_transformed(
+        self,
+        gradient: tf.Tensor,
+        weight: tf.Tensor,
+        slots: Sequence[tf.Tensor],
+        transformed: Sequence[tf.Tensor],
+        view: MatrixView,
+        *,
+        step: tf.Tensor,
+        **options: Any,
+    ) -> tuple[tf.Tensor, ...]:
+        del gradient, step
+        [orthogonal], new_slots = transformed, list(slots)
+        if self.normuon_beta is not None:
+            orthogonal, new_slots[1] = orthogonalization.normalize_outputs(orthogonal, slots[1], beta=self.normuon_beta)
+        factor = orthogonalization.update_scale(self.scale, *view.matrix_shape[1:])
+        weight, ratio = orthogonalization.muon(
+            view.from_matrices(orthogonal), weight, scale=self.scale, factor=factor, **options
+        )
+        return weight, *new_slots, ratio
+
+    # ---- Vectors --------------------------------------------------------------------------------
+
+    def apply(
+        self, gradient: tf.Tensor, weight: tf.Tensor, slots: Sequence[tf.Tensor], **options: Any
+    ) -> tuple[tf.Tensor, ...]:
+        m, v = slots
+        return rules.lamb(gradient, weight, m, v, **self._moments(), **self._of_vectors(options))
+
+    def has_kernels(self) -> bool:
+        # Adam's kernel has no guard for 0 / 0.
+        return self.epsilon > 0.0
+
+    def kernel_scalars(self, step: tf.Tensor) -> Any:
+        return cpu_kernels.adam_scalars(step, **self._moments())
+
+    def apply_in_place(
+        self, gradient: tf.Tensor, weight: tf.Variable, slots: Sequence[tf.Variable], **options: Any
+    ) -> tuple[tf.Operation, tuple[Any, Any, Any] | None]:
+        m, v = slots
+        return cpu_kernels.lamb(gradient, weight, m, v, **self._of_vectors(options))
+
+    def _of_vectors(self, options: dict[str, Any]) -> dict[str, Any]:
+        # Adam's step is LAMB's without layer adaptation.
+        return {
+            **options,
+            "learning_rate": self.vector_learning_rate_ratio * options["learning_rate"],
+            "adapt": options["adapt"] and self.vectors == "lamb",
+        }
+
+    def _moments(self) -> dict[str, Any]:
+        return {"beta_1": self.beta_1, "beta_2": self.beta_2, "epsilon": self.epsilon, "bias_correction": True}
+
+    def config(self) -> dict[str, Any]:
+        return {**super().config(), "matrices": [list(pair) for pair in self.matrices]}
