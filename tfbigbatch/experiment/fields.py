@@ -236,13 +236,18 @@ def phases(config: ml_collections.ConfigDict) -> list[ml_collections.ConfigDict]
 
 
 def completed(stored: dict[str, Any]) -> dict[str, Any]:
-    """A stored plain config with the fields that were added after it was written, at their defaults."""
+    """A stored plain config with the fields that were added after it was written, at their defaults.
+
+    A field of the model that changed what a run does has the value that runs had before: see `Task.model_before`.
+    """
     if stored.get("task") not in tasks.names():
         return stored
-    named = stored.get("model", {}).get("name") if tasks.get(stored["task"]).models else None
+    kind = tasks.get(stored["task"])
+    named = stored.get("model", {}).get("name") if kind.models else None
     # As JSON has them, with lists for tuples. The fields of an optimizer are its own: the default one's do not apply.
     defaults = json.loads(json.dumps(new(stored["task"], model=named).to_dict()))
     del defaults["optimizer"]
+    defaults["model"] |= kind.model_before
     return _filled(stored, defaults)
 
 

@@ -9,10 +9,10 @@ import tf_keras
 
 from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.models.rebuilt import RebuiltModel
+from tfbigbatch.models.sizes import BERT_INITIAL_DEVIATION
 
 # From tokens to a vector of the text: BERT's pooler of the first token, or the mean of all tokens.
 POOLINGS = ("first", "mean")
-_INITIAL_DEVIATION = 0.02
 
 
 def encoder(
@@ -232,4 +232,4 @@ def _gelu(values: tf.Tensor) -> tf.Tensor:
 
 
 def _initializer() -> tf_keras.initializers.Initializer:
-    return tf_keras.initializers.TruncatedNormal(stddev=_INITIAL_DEVIATION)
+    return tf_keras.initializers.TruncatedNormal(stddev=BERT_INITIAL_DEVIATION)

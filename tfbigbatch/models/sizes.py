@@ -25,6 +25,8 @@ BERT_SIZES = {
     "bert_large": (24, 1024),
 }
 _UNITS_OF_A_HEAD = 64
+# Of the normal distribution that BERT's kernels and embeddings are drawn from.
+BERT_INITIAL_DEVIATION = 0.02
 
 
 def bert_defaults(name: str) -> dict[str, Any]:

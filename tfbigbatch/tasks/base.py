@@ -36,6 +36,8 @@ class Task:
     """Names of the models that a config chooses from; () where the task has one model."""
     model_defaults: ClassVar[Mapping[str, Any]] = {}
     """Fields of the model with their defaults, where the task has one model; else see `model_defaults_of`."""
+    model_before: ClassVar[Mapping[str, Any]] = {}
+    """Values of fields of the model in runs from before the field existed, where they are not today's defaults."""
     data_defaults: ClassVar[Mapping[str, Any]] = {}
     """Fields of the input pipeline with their defaults."""
     target: ClassVar[str] = "accuracy"
@@ -144,6 +146,10 @@ class Task:
     def network(self) -> tf_keras.Model:
         """The Keras model, from a batch's features to its outputs (usually logits)."""
         raise NotImplementedError(f"{type(self).__name__} defines no network().")
+
+    def banner_lines(self) -> Sequence[str]:
+        """Lines for a run's banner on what the data determined, beside its size."""
+        return ()
 
     def loss(self) -> Any:
         """The training loss, as `compile` takes it: a Keras loss of (labels, outputs), or one for each output."""

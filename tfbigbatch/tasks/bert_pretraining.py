@@ -12,8 +12,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tfbigbatch.data.bert import manifest as bert_manifest
+from tfbigbatch.data.bert import target_counts
 from tfbigbatch.data.records import manifest as manifests
 from tfbigbatch.errors import InputError
+from tfbigbatch.models.sizes import BERT_INITIAL_DEVIATION
+from tfbigbatch.tasks import output_bias
 from tfbigbatch.tasks.bert import BertTask
 
 if TYPE_CHECKING:
@@ -25,8 +28,13 @@ class BertPretraining(BertTask):
 
     The loss is the sum of two means: nats per masked token, and, where the data has it, nats per next sentence. Each
     replica and micro-batch takes its own mean, as in the published trainers.
+
+    `model.output_bias` is the initial bias of the masked words' logits: "frequency", log((c_i + 1) / sum_j (c_j + 1))
+    of the counts c of the training tokens that can be masked; "zero", as published; or "uniform" in [-0.02, 0.02].
     """
 
+    head_defaults = {"output_bias": output_bias.DEFAULT}
+    model_before = {"output_bias": "zero"}
     data_defaults = {
         "folder": "",
         "whole_word": False,
@@ -43,6 +51,17 @@ class BertPretraining(BertTask):
         inside = data_dir and os.path.isdir(os.path.join(data_dir, data["folder"]))
         return {} if inside else {"folder": ""}
 
+    def __init__(
+        self, *, model: Mapping[str, Any], data: Mapping[str, Any], data_dir: str | None, use_fake_data: bool
+    ) -> None:
+        super().__init__(model=model, data=data, data_dir=data_dir, use_fake_data=use_fake_data)
+        self._output_bias = output_bias.OutputBias(
+            self._model.pop("output_bias"),
+            lambda: target_counts.of(self._prepared),
+            built="zero",
+            scale=BERT_INITIAL_DEVIATION,
+        )
+
     def read(self, data: Mapping[str, Any], data_dir: str | None, use_fake_data: bool) -> None:
         from tfbigbatch.data.bert.dataset import BertRecords
 
@@ -56,6 +75,7 @@ class BertPretraining(BertTask):
                 f"model.max_positions={self._model['max_positions']}: the data has sequences of "
                 f"{manifest.max_seq_length} tokens."
             )
+        self._prepared = manifest
         self._next_sentence, self._packed = manifest.next_sentence, manifest.packed
         self._vocabulary_size = len(manifest.vocabulary)
         pairs = "pairs" if manifest.next_sentence else "no pairs"
@@ -83,12 +103,17 @@ class BertPretraining(BertTask):
     def random_network(self) -> tf_keras.Model:
         from tfbigbatch.models import bert
 
-        return bert.pretrainer(
+        network = bert.pretrainer(
             vocabulary_size=self._vocabulary_size,
             next_sentence=self._next_sentence,
             packed=self._packed,
             **self._model,
         )
+        self._output_bias.initialize(network.get_layer("masked_lm_head").bias)
+        return network
+
+    def banner_lines(self) -> list[str]:
+        return [self._output_bias.line]
 
     def loss(self) -> dict[str, tf_keras.losses.Loss]:
         """The losses of the outputs; their sum is trained."""

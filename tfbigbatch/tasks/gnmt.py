@@ -13,8 +13,10 @@ import numpy as np
 
 from tfbigbatch.data.records import manifest as manifests
 from tfbigbatch.data.translation import manifest as translation_manifest
+from tfbigbatch.data.translation import target_counts
 from tfbigbatch.data.translation.vocabulary import BEGIN, END, Vocabulary, normalised
 from tfbigbatch.errors import InputError
+from tfbigbatch.tasks import output_bias
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.tasks.scores.bleu import bleu, signature
 
@@ -36,6 +38,10 @@ class Gnmt(Task):
 
     The model's fields are those of `network.gnmt` and of the loss; the data's are those of `TranslationRecords`, of
     the search (`decoding.translate`) and of the score (`bleu`).
+
+    `model.output_bias` is the initial bias of the logits: "frequency", log((c_i + 1) / sum_j (c_j + 1)) of the counts c
+    of the pieces in the training targets; "uniform" in [-initial_scale, initial_scale], as in MLPerf's reference; or
+    "zero".
     """
 
     model_defaults = {
@@ -47,7 +53,9 @@ class Gnmt(Task):
         "initial_scale": 0.1,
         "label_smoothing": 0.1,
         "loss_over": "sentences",
+        "output_bias": output_bias.DEFAULT,
     }
+    model_before = {"output_bias": "uniform"}
     data_defaults = {
         "most_shapes": 5,
         "block": 50,
@@ -114,6 +122,12 @@ class Gnmt(Task):
                 "or --test_source_files, and their targets."
             )
         self._manifest = manifest
+        self._output_bias = output_bias.OutputBias(
+            model["output_bias"],
+            lambda: target_counts.of(manifest),
+            built="uniform",
+            scale=model["initial_scale"],
+        )
         self.vocabulary: Vocabulary = manifest.vocabulary
         self.data_signature = f"{len(self.vocabulary):,} pieces"
         self.score_signature = signature(**self._bleu)
@@ -142,7 +156,12 @@ class Gnmt(Task):
 
     def network(self) -> tf_keras.Model:
         """The Keras model, from the pieces of sources and targets to logits."""
-        return network_of(self._model, len(self.vocabulary))
+        network = network_of(self._model, len(self.vocabulary))
+        self._output_bias.initialize(network.classifier.bias)
+        return network
+
+    def banner_lines(self) -> list[str]:
+        return [self._output_bias.line]
 
     def loss(self) -> tf_keras.losses.Loss:
         from tfbigbatch.tasks.losses import SmoothedTokenCrossEntropy
@@ -194,14 +213,15 @@ class Gnmt(Task):
         return {"bleu": found["score"]}
 
 
-_LOSS_FIELDS = ("label_smoothing", "loss_over")
+# Fields of the model that are no arguments of the network.
+_OTHER_FIELDS = ("label_smoothing", "loss_over", "output_bias")
 
 
 def network_of(model: Mapping[str, Any], vocabulary_size: int) -> tf_keras.Model:
-    """The GNMT network of a config's `model`, with the fields of `Gnmt.model_defaults`."""
+    """The GNMT network of a config's `model`, with the fields of `Gnmt.model_defaults`; its output bias is uniform."""
     from tfbigbatch.models.gnmt import network as gnmt_model
 
-    fields = {name: value for name, value in model.items() if name not in _LOSS_FIELDS}
+    fields = {name: value for name, value in model.items() if name not in _OTHER_FIELDS}
     return gnmt_model.gnmt(vocabulary_size=vocabulary_size, **fields)
 
 

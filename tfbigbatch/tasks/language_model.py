@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from tfbigbatch.data import token_counts
 from tfbigbatch.data.language_model import corpus, fake
+from tfbigbatch.tasks import output_bias
 from tfbigbatch.tasks.base import Task
 
 if TYPE_CHECKING:
@@ -21,6 +23,9 @@ class LSTMLanguageModel(Task):
     The loss is the mean over the windows of all streams; positions past the end of the text count as zero.
 
     The default model is Zaremba's small one. The windows of an epoch depend on the corpus and on the batch size.
+
+    `model.output_bias` is the initial bias of the logits: "frequency", log((c_i + 1) / sum_j (c_j + 1)) of the training
+    text's counts; "uniform" in [-initial_scale, initial_scale], as all other weights (the paper's); or "zero".
     """
 
     model_defaults = {
@@ -32,7 +37,9 @@ class LSTMLanguageModel(Task):
         "initial_scale": 0.1,
         "unit_forget_bias": False,
         "unroll": False,
+        "output_bias": output_bias.DEFAULT,
     }
+    model_before = {"output_bias": "uniform"}
     target = "perplexity"
     higher_is_better = False
     evaluates_on = ("test", "valid")
@@ -45,10 +52,18 @@ class LSTMLanguageModel(Task):
         del data
         from tfbigbatch.data.language_model.contiguous_batches import Streams
 
-        self._model = model
+        self._model = dict(model)
         texts = fake.text() if use_fake_data else corpus.load(data_dir)
         self._vocabulary_size = len(texts.vocabulary)
         self.data_signature = f"{self._vocabulary_size:,} words"
+        self._output_bias = output_bias.OutputBias(
+            self._model.pop("output_bias"),
+            lambda: token_counts.TokenCounts(
+                token_counts.of_tokens(texts.train, self._vocabulary_size), "counted in its training text"
+            ),
+            built="uniform",
+            scale=model["initial_scale"],
+        )
         source = "fake text" if use_fake_data else data_dir
         self.train, self.valid, self.test = (
             Streams(tokens, self._vocabulary_size, model["window"], f"{source}, {split}")
@@ -77,7 +92,12 @@ class LSTMLanguageModel(Task):
         """The Keras model, from tokens and states to logits and states."""
         from tfbigbatch.models import lstm_language_model
 
-        return lstm_language_model.lstm_language_model(vocabulary_size=self._vocabulary_size, **self._model)
+        network = lstm_language_model.lstm_language_model(vocabulary_size=self._vocabulary_size, **self._model)
+        self._output_bias.initialize(network.get_layer("logits").bias)
+        return network
+
+    def banner_lines(self) -> list[str]:
+        return [self._output_bias.line]
 
     def loss(self) -> tf_keras.losses.Loss:
         import tf_keras

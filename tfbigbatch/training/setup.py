@@ -234,6 +234,7 @@ def make_plan(options: RunOptions, machine: Machine, directory: Directory, rollb
         *run_phases.lines(phases),
         *(run_phases.extension_lines(phases[0], directory.extension, machine.replicas) if directory.extension else []),
         f"optimizer  {config.optimizer.get('name')}, {config.mixed_precision}",
+        *task.banner_lines(),
         *([f"score      {target.name}, {task.score_signature}"] if task.score_signature else []),
         *rollbacks.lines(),
         *([_ASYNCHRONOUS] if config.asynchronous_saving else []),

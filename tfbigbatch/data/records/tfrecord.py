@@ -100,13 +100,22 @@ def counted(record: bytes) -> Iterator[tuple[str, int]]:
     Raises:
       ValueError: it is not an Example.
     """
+    for name, found in values(record).items():
+        yield name, len(found)
+
+
+def values(record: bytes) -> dict[str, Any]:
+    """The values of each feature of a serialized tf.train.Example, by name; () for a feature without a kind.
+
+    Raises:
+      ValueError: it is not an Example.
+    """
     try:
         found = _example_class().FromString(bytes(record))
     except message.DecodeError as error:
         raise ValueError(f"no tf.train.Example: {error}") from None
-    for name, feature in found.features.feature.items():
-        kind = feature.WhichOneof("kind")
-        yield name, len(getattr(feature, kind).value) if kind else 0
+    kinds = {name: feature.WhichOneof("kind") for name, feature in found.features.feature.items()}
+    return {name: getattr(found.features.feature[name], kind).value if kind else () for name, kind in kinds.items()}
 
 
 def parsed(record: memoryview) -> Iterator[tuple[str, memoryview | int | None]]:

@@ -40,6 +40,8 @@ VARIANTS = {
 
 def get_config(variant: str = "512") -> experiment.Config:
     config = experiment.new("bert_pretraining", model="bert_large")
+    # As published. "frequency" is the default of the task.
+    config.model.output_bias = "zero"
 
     config.batch_size = 512
     config.optimizer = {

@@ -1,0 +1,60 @@
+"""The field `output_bias` of models that predict tokens: where training begins."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tfbigbatch.data.token_counts import TokenCounts
+from tfbigbatch.errors import InputError, nearest
+from tfbigbatch.models.output_bias import log_frequencies
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+CHOICES = ("frequency", "zero", "uniform")
+"""Values of `model.output_bias`: the log of each token's frequency (`log_frequencies`), zeros, or a uniform draw."""
+DEFAULT = "frequency"
+
+
+class OutputBias:
+    """The initial values of a network's output bias. Only they differ: its gradients are those of any bias.
+
+    Args:
+      choice: one of CHOICES.
+      count: gives the counts of the tokens to predict; called for 'frequency' only, once.
+      built: the choice that the network is built with; then the bias stays as it is.
+      scale: 'uniform' draws from [-scale, scale].
+
+    Raises:
+      ValueError: the choice is unknown.
+    """
+
+    def __init__(self, choice: Any, count: Callable[[], TokenCounts], *, built: str, scale: float) -> None:
+        if choice not in CHOICES:
+            raise InputError(f"model.output_bias={choice!r} is unknown. {nearest(choice, CHOICES)}")
+        self._choice, self._built, self._scale = choice, built, scale
+        self._count = functools.cache(count)
+
+    def initialize(self, bias: tf.Variable) -> None:
+        """Assigns the initial values to the bias, [vocabulary]."""
+        import tf_keras
+
+        if self._choice == self._built:
+            return
+        if self._choice == "frequency":
+            bias.assign(log_frequencies(self._count().counts).astype(bias.dtype.as_numpy_dtype))
+        elif self._choice == "zero":
+            bias.assign(tf_keras.initializers.Zeros()(bias.shape, bias.dtype))
+        else:
+            draw = tf_keras.initializers.RandomUniform(-self._scale, self._scale)
+            bias.assign(draw(bias.shape, bias.dtype))
+
+    @property
+    def line(self) -> str:
+        """What a run's banner says of it."""
+        if self._choice != "frequency":
+            return f"bias       of the output: {self._choice}"
+        found = self._count()
+        return f"bias       of the output: log frequency of {int(found.counts.sum()):,} tokens, {found.source}"
