@@ -1,0 +1,42 @@
+"""ResNet-50 with Muon at batch 32,768 and 65,536.
+
+    python -m tfbigbatch.train --config=experiments/imagenet/resnet50_muon.py:32k --model_dir=runs/resnet50_muon_32k \\
+      --data_dir=data/imagenet_prepared
+
+Not measured, and published nowhere: a place to start from. The learning rate, decay and warm-up are those of the small
+AlexNet-BN on tiny-imagenet at 2,048 (244 steps, docs/optimizers.md); the length is that of the fewest steps that a
+published run at 32,768 has taken to 75.9% (Distributed Shampoo, resnet50_shampoo.py). The classifier's kernel,
+[2048, 1000], is orthogonalised as the convolutions are.
+
+| variant | batch | epochs | steps | TPU v3 chips |
+|---|---:|---:|---:|---:|
+| 32k | 32,768 | 44.2 | 1,729 | 256 |
+| 64k | 65,536 | 66.4 | 1,297 | 512 |
+"""
+
+from tfbigbatch import experiment
+
+VARIANTS = {
+    "32k": {},
+    "64k": {
+        "batch_size": 65536,
+        "schedule.batch_size": 65536,
+        "duration": "1297 steps",
+        "schedule.warmup": "147 steps",
+    },
+}
+
+
+def get_config(variant: str = "32k") -> experiment.Config:
+    config = experiment.variant_of(__file__, "resnet50_lars.py:32k")
+    config.duration = "1729 steps"
+    config.optimizer = {
+        "name": "muon",
+        "weight_decay": 0.05,
+        "exclude_from_weight_decay": "norm_and_bias",
+    }
+    config.schedule.learning_rate = 0.02
+    config.schedule.warmup_epochs = 0.0
+    config.schedule.warmup = "196 steps"
+    config.schedule.decay = "linear"
+    return experiment.choose(config, VARIANTS, variant)
