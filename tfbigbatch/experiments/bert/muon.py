@@ -4,8 +4,8 @@
       --data_dir=data/bert_prepared
 
 Data as for lamb.py. 7,037 steps of 65,536 sequences of 128, then 1,562 of 32,768 of 512; 1,024 TPU v3 chips. Not
-measured, and published nowhere: a place to start from, with a learning rate of our own that was not tuned. Embeddings and
-vectors take Adam's step.
+measured, and published nowhere: a place to start from, with a learning rate of our own that was not tuned. Embeddings
+and vectors take Adam's step.
 """
 
 from tfbigbatch import experiment

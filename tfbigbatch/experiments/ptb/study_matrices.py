@@ -4,8 +4,8 @@
       --data_dir=data/ptb_prepared --processes=2 --results=results/few_steps/ptb_matrices \\
       --ended_runs=results/few_steps/ptb_matrices_runs.jsonl
 
-Half an epoch at batch 80: as many steps as four epochs at 640 have, in two minutes of a core. Perplexity on the valid set,
-one seed. All rows have the output bias at the tokens' frequency, gradients clipped at 0.25, 15 steps of warm-up and a
+Half an epoch at batch 80: as many steps as four epochs at 640 have, in two minutes of a core. Perplexity on the valid
+set, one seed. All rows have the output bias at the tokens' frequency, gradients clipped at 0.25, 15 steps of warm-up and a
 linear decay to 0, and three learning rates or more.
 """
 
