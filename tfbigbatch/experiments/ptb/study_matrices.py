@@ -5,7 +5,7 @@
       --ended_runs=results/few_steps/ptb_matrices_runs.jsonl
 
 Half an epoch at batch 80: as many steps as four epochs at 640 have, in two minutes of a core. Perplexity on the valid
-set, one seed. All rows have the output bias at the tokens' frequency, gradients clipped at 0.25, 15 steps of warm-up and a
+set, one seed. All rows have the output bias at the log of frequency, gradients clipped at 0.25, 15 steps of warm-up, a
 linear decay to 0, and three learning rates or more.
 """
 
