@@ -225,7 +225,8 @@ class LayerwiseUpdater:
                 batches,
                 flops=self.rule.transform_flops,
                 strategy=strategy,
-                share=self.rule.share_work,
+                # With gradients of their own, the replicas have nothing in common to share.
+                share=False if self._adapter.replicas_differ else self.rule.share_work,
             )
         )
         return [
@@ -241,17 +242,16 @@ class LayerwiseUpdater:
         @tf.autograph.experimental.do_not_convert
         def run(variable: Any, gradient: Any, factor: Any) -> None:
             # Kept here rather than returned: what `update` makes of a result depends on the strategy.
-            found.append(self._before_transform(variable, gradient, factor))
+            found.append(self._before_transform(variable, gradient, factor, self.options.accumulation_steps))
 
         strategy.extended.update(variable, run, args=(gradient, factor), group=False)
         return found
 
-    def _before_transform(self, variable: Any, gradient: Any, factor: Any) -> list[tf.Tensor]:
+    def _before_transform(self, variable: Any, gradient: Any, factor: Any, micro_batches: int = 1) -> list[tf.Tensor]:
+        """The first part of the step of one layer; `gradient` is the sum over the micro-batches."""
         layer = self._layer_of(variable)
         assert isinstance(self.rule, MatrixRule) and layer.view is not None
-        gradient = self._clipped(tf.cast(gradient, _wide(variable)), factor)
-        if self._micro_steps is not None:
-            gradient /= self.options.accumulation_steps
+        gradient = self._clipped(tf.cast(gradient, _wide(variable)) / micro_batches, factor)
         slots = [tf.convert_to_tensor(slot) for slot in layer.slots]
         batches, new_slots = self.rule.before_transform(gradient, slots, layer.view)
         _assign_changed(layer.slots, slots, new_slots)
