@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tfbigbatch.data import token_counts
 from tfbigbatch.data.language_model import corpus, fake
 from tfbigbatch.tasks import output_bias
 from tfbigbatch.tasks.base import Task
@@ -58,9 +57,7 @@ class LSTMLanguageModel(Task):
         self.data_signature = f"{self._vocabulary_size:,} words"
         self._output_bias = output_bias.OutputBias(
             self._model.pop("output_bias"),
-            lambda: token_counts.TokenCounts(
-                token_counts.of_tokens(texts.train, self._vocabulary_size), "counted in its training text"
-            ),
+            texts.target_counts,
             built="uniform",
             scale=model["initial_scale"],
         )

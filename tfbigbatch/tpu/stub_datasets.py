@@ -114,6 +114,7 @@ def _sequences(config: Any, folder: str) -> None:
         keys=bert_manifest.STANDARD_KEYS,
         vocabulary=tokenizer.Vocabulary([*tokenizer.SPECIAL, *words]),
         splits=_splits(folder, _SEQUENCES),
+        token_counts=np.ones(_BERT_TOKENS, np.int64),
     )
     bert_manifest.save(folder, manifest)
 
@@ -131,7 +132,13 @@ def _pairs(config: Any, folder: str) -> None:
     lengths = {
         name: random.randint(1, _LONGEST + 1, size=(count, 2)).astype(np.uint16) for name, count in _PAIRS.items()
     }
-    manifest = dataclasses.replace(made, vocabulary=vocabulary, splits=_splits(folder, _PAIRS), lengths=lengths)
+    manifest = dataclasses.replace(
+        made,
+        vocabulary=vocabulary,
+        splits=_splits(folder, _PAIRS),
+        lengths=lengths,
+        token_counts=np.ones(_PIECES, np.int64),
+    )
     translation_manifest.save(folder, manifest)
 
 

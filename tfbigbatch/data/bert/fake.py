@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 from tfbigbatch.data import tokenizer
-from tfbigbatch.data.bert import manifest
+from tfbigbatch.data.bert import manifest, target_counts
 from tfbigbatch.data.bert.prepare import records
 from tfbigbatch.data.bert.prepare.settings import Settings
 from tfbigbatch.data.records.preparation import write_split
@@ -31,7 +33,7 @@ def pretraining(
     for name, count in _SIZES.items():
         sequences = [_sequence(random, vocabulary, settings) for _ in range(count)]
         splits[name] = write_split(folder, name, records.dynamic(sequences, settings, 2))
-    return manifest.Manifest(
+    without_counts = manifest.Manifest(
         masking=manifest.DYNAMIC,
         max_seq_length=max_seq_length,
         max_predictions_per_seq=max_predictions_per_seq,
@@ -41,6 +43,7 @@ def pretraining(
         vocabulary=vocabulary,
         splits=splits,
     )
+    return dataclasses.replace(without_counts, token_counts=target_counts.of(without_counts).counts)
 
 
 def _sequence(random: np.random.RandomState, vocabulary: tokenizer.Vocabulary, settings: Settings) -> records.Sequence:

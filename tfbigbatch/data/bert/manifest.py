@@ -1,6 +1,6 @@
 """Manifest of prepared BERT pretraining data: sequence lengths and vocabulary, besides records/manifest.py.
 
-The folder also holds vocab.txt.
+The folder also holds vocab.txt, and train.token_counts.npy (token_counts.py).
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ import hashlib
 import os
 from typing import Any
 
-from tfbigbatch.data import tokenizer
+import numpy as np
+
+from tfbigbatch.data import token_counts, tokenizer
 from tfbigbatch.data.records import manifest as record_manifest
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils.files import atomic_write
@@ -25,6 +27,8 @@ VOCABULARY = "vocab.txt"
 DYNAMIC = "dynamic"
 # array.array type codes by size of an id.
 ID_CODES = {2: "H", 4: "I"}
+# Attributes of a Manifest that are files of their own.
+_FILES = ("vocabulary", "splits", "token_counts")
 # Features of records with static masks: google-research/bert's names, and tf-models-official's newer ones.
 STANDARD_KEYS = {
     "ids": "input_ids",
@@ -52,6 +56,8 @@ class Manifest:
       vocabulary: of the ids.
       splits: 'train' and perhaps 'validation'.
       packed: whether a sequence holds several texts that must not attend to each other.
+      token_counts: int64 [vocabulary], how often each token is a target in training; None for a folder that was
+        prepared without them: see `target_counts.of`.
     """
 
     masking: str
@@ -63,6 +69,7 @@ class Manifest:
     vocabulary: tokenizer.Vocabulary
     splits: dict[str, record_manifest.Split]
     packed: bool = False
+    token_counts: np.ndarray | None = None
 
     @property
     def dynamic(self) -> bool:
@@ -71,10 +78,10 @@ class Manifest:
 
 
 def load(folder: str | None) -> Manifest:
-    """The manifest of a prepared folder, checked against file sizes, indexes and vocabulary.
+    """The manifest of a prepared folder, checked against file sizes, indexes, vocabulary and counts.
 
     Raises:
-      ValueError: as record_manifest.load; or vocab.txt has changed.
+      ValueError: as record_manifest.load; or vocab.txt or the counts have changed.
     """
 
     def build(content: dict[str, Any], splits: dict[str, record_manifest.Split]) -> Manifest:
@@ -85,8 +92,13 @@ def load(folder: str | None) -> Manifest:
             raise InputError(
                 f"{path} is not the vocabulary that the text was prepared with: it has changed. {KIND.again}"
             )
-        fields = [field.name for field in dataclasses.fields(Manifest) if field.name not in ("vocabulary", "splits")]
-        return Manifest(**{name: content[name] for name in fields}, vocabulary=vocabulary, splits=splits)
+        fields = [field.name for field in dataclasses.fields(Manifest) if field.name not in _FILES]
+        return Manifest(
+            **{name: content[name] for name in fields},
+            vocabulary=vocabulary,
+            splits=splits,
+            token_counts=token_counts.load(folder, content, len(vocabulary), KIND.again),
+        )
 
     return record_manifest.load(folder, KIND, build)
 
@@ -94,7 +106,7 @@ def load(folder: str | None) -> Manifest:
 def save(
     folder: str, manifest: Manifest, *, sha256: dict[str, str] | None = None, about: dict[str, Any] | None = None
 ) -> None:
-    """Writes vocab.txt, the indexes and then manifest.json, each atomically.
+    """Writes vocab.txt, the counts, the indexes and then manifest.json, each atomically.
 
     Args:
       folder: where they go.
@@ -107,10 +119,9 @@ def save(
     """
     save_vocabulary(folder, manifest.vocabulary)
     fields = {
-        field.name: getattr(manifest, field.name)
-        for field in dataclasses.fields(Manifest)
-        if field.name not in ("vocabulary", "splits")
+        field.name: getattr(manifest, field.name) for field in dataclasses.fields(Manifest) if field.name not in _FILES
     }
+    fields |= token_counts.save(folder, manifest.token_counts)
     fields["vocabulary_sha256"] = digest(manifest.vocabulary)
     fields["vocabulary_size"] = len(manifest.vocabulary)
     record_manifest.save(folder, KIND, manifest.splits, {**(about or {}), **fields}, sha256=sha256)

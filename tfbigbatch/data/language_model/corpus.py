@@ -1,7 +1,7 @@
 """A word-level corpus as arrays of token ids, prepared once from plain text.
 
-A prepared folder holds train.npy, valid.npy and test.npy (int32 [tokens]), vocab.txt (a word per line, in id order) and
-manifest.json, written last: a folder without it is incomplete.
+A prepared folder holds train.npy, valid.npy and test.npy (int32 [tokens]), vocab.txt (a word per line, in id order),
+train.token_counts.npy (token_counts.py) and manifest.json, written last: a folder without it is incomplete.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from tfbigbatch.data import token_counts
+from tfbigbatch.data.token_counts import TokenCounts
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import files
 from tfbigbatch.utils.files import atomic_write
@@ -36,12 +38,20 @@ class Corpus:
     Attributes:
       train, valid, test: int32 [tokens], in [0, len(vocabulary)).
       vocabulary: words, in id order.
+      token_counts: int64 [vocabulary], of the training tokens; None for a folder that was prepared without them.
     """
 
     train: np.ndarray
     valid: np.ndarray
     test: np.ndarray
     vocabulary: tuple[str, ...]
+    token_counts: np.ndarray | None = None
+
+    def target_counts(self) -> TokenCounts:
+        """How often each word is to be predicted: the counts that the folder keeps, or those of the training text."""
+        if self.token_counts is not None:
+            return TokenCounts.of_manifest(self.token_counts)
+        return TokenCounts(token_counts.of_tokens(self.train, len(self.vocabulary)), "counted now in the training text")
 
 
 def require(data_dir: str | None) -> dict[str, Any]:
@@ -94,7 +104,7 @@ def load(data_dir: str | None) -> Corpus:
         raise InputError(f"{os.path.join(data_dir, _VOCABULARY)} cannot be read ({error}). {again}") from None
     if len(words) != size:
         raise InputError(f"{data_dir}: {_VOCABULARY} holds {len(words)} words, {_MANIFEST} says {size}. {again}")
-    return Corpus(**parts, vocabulary=words)
+    return Corpus(**parts, vocabulary=words, token_counts=token_counts.load(data_dir, manifest, size, again))
 
 
 def find_texts(folder: str) -> dict[str, str]:
@@ -172,6 +182,7 @@ def prepare(
             atomic_write(os.path.join(output_dir, f"{split}.npy"), functools.partial(np.save, arr=tokens))
         lines = "".join(f"{word}\n" for word in words)
         atomic_write(os.path.join(output_dir, _VOCABULARY), lambda file: file.write(lines.encode()))
+        manifest |= token_counts.save(output_dir, token_counts.of_tokens(encoded["train"][0], len(words)))
         content = json.dumps(manifest, indent=2, sort_keys=True) + "\n"
         atomic_write(os.path.join(output_dir, _MANIFEST), lambda file: file.write(content.encode()))
     except OSError as error:

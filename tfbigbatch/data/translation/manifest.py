@@ -2,7 +2,7 @@
 
 The folder also holds vocabulary.model, the sentencepiece model; train.lengths.npy etc., uint16 [records, 2], the pieces
 of each source and target sentence; and for held-out sets validation.source.txt, validation.reference.txt etc., the raw
-lines.
+lines; and train.token_counts.npy (token_counts.py).
 
 A record is a tf.train.Example of 'source' and 'target', little-endian ids without BEGIN and END, and 'source_length'
 and 'target_length', int64, their numbers.
@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from tfbigbatch.data import token_counts
 from tfbigbatch.data.records import manifest as record_manifest
 from tfbigbatch.data.translation import vocabulary as translation_vocabulary
 from tfbigbatch.errors import InputError
@@ -48,6 +49,8 @@ class Manifest:
       vocabulary: of both languages.
       splits: 'train' and perhaps 'validation', 'test', 'test_2' and so on.
       lengths: uint16 [records, 2] by split.
+      token_counts: int64 [vocabulary], how often each piece is to be predicted in training; None for a folder that was
+        prepared without them: see `target_counts.of`.
     """
 
     folder: str
@@ -55,6 +58,7 @@ class Manifest:
     vocabulary: translation_vocabulary.Vocabulary
     splits: dict[str, record_manifest.Split]
     lengths: dict[str, np.ndarray]
+    token_counts: np.ndarray | None = None
 
     def texts(self, split: str) -> tuple[list[str], ...]:
         """The raw lines of a held-out set, without line ends: (sources, references).
@@ -87,10 +91,10 @@ def text_paths(folder: str, split: str) -> tuple[str, ...]:
 
 
 def load(folder: str | None) -> Manifest:
-    """The manifest of a prepared folder, checked against file sizes, indexes, lengths and vocabulary.
+    """The manifest of a prepared folder, checked against file sizes, indexes, lengths, counts and vocabulary.
 
     Raises:
-      ValueError: as record_manifest.load; or the vocabulary or the lengths have changed.
+      ValueError: as record_manifest.load; or the vocabulary, the lengths or the counts have changed.
     """
 
     def build(content: dict[str, Any], splits: dict[str, record_manifest.Split]) -> Manifest:
@@ -102,7 +106,8 @@ def load(folder: str | None) -> Manifest:
                 f"{path} is not the vocabulary that the text was prepared with: it has changed. {KIND.again}"
             )
         lengths = {name: _lengths(folder, name, digest) for name, digest in content["lengths_sha256"].items()}
-        return Manifest(folder, content["bytes_of_id"], vocabulary, splits, lengths)
+        counts = token_counts.load(folder, content, len(vocabulary), KIND.again)
+        return Manifest(folder, content["bytes_of_id"], vocabulary, splits, lengths, counts)
 
     return record_manifest.load(folder, KIND, build)
 
@@ -110,7 +115,7 @@ def load(folder: str | None) -> Manifest:
 def save(
     folder: str, manifest: Manifest, *, sha256: dict[str, str] | None = None, about: dict[str, Any] | None = None
 ) -> None:
-    """Writes the vocabulary, the lengths, the indexes and then manifest.json, each atomically.
+    """Writes the vocabulary, the lengths, the counts, the indexes and then manifest.json, each atomically.
 
     Args:
       folder: where they go.
@@ -133,6 +138,7 @@ def save(
         "vocabulary_sha256": manifest.vocabulary.digest,
         "vocabulary_size": len(manifest.vocabulary),
         "lengths_sha256": {name: _digest(lengths) for name, lengths in manifest.lengths.items()},
+        **token_counts.save(folder, manifest.token_counts),
     }
     record_manifest.save(folder, KIND, manifest.splits, {**(about or {}), **fields}, sha256=sha256)
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from tfbigbatch.data import tokenizer
+from tfbigbatch.data import token_counts, tokenizer
 from tfbigbatch.data.bert import manifest as bert_manifest
+from tfbigbatch.data.bert import target_counts
 from tfbigbatch.data.records import index as record_index
 from tfbigbatch.data.records import manifest as record_manifest
 from tfbigbatch.data.records import prepared_folder, tfrecord
@@ -173,6 +174,8 @@ def index(
             },
             **dataclasses.asdict(expected),
         )
+        counted = target_counts.of(manifest, token_counts.WHILE_PREPARING)
+        manifest = dataclasses.replace(manifest, token_counts=counted.counts)
         counts = {name: {"sequences": split.examples} for name, split in manifest.splits.items()}
         bert_manifest.save(output_dir, manifest, about={**plan, "counts": counts})
         return bert_manifest.read(output_dir) or {}, False

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from tfbigbatch.data import tokenizer
+from tfbigbatch.data import token_counts, tokenizer
 from tfbigbatch.data.bert import manifest as bert_manifest
+from tfbigbatch.data.bert import target_counts
 from tfbigbatch.data.bert.prepare import corpus, shards, vocabulary
 from tfbigbatch.data.bert.prepare.settings import Settings
 from tfbigbatch.data.records import manifest as record_manifest
@@ -238,5 +239,7 @@ def _save(
         vocabulary=vocabulary,
         splits=record_shards.splits_of(planned, results),
     )
+    counted = target_counts.of(manifest, token_counts.WHILE_PREPARING)
+    manifest = dataclasses.replace(manifest, token_counts=counted.counts)
     about = {**plan, "counts": counts}
     bert_manifest.save(output_dir, manifest, sha256=record_shards.digests(planned, results), about=about)

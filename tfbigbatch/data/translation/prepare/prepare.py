@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from tfbigbatch.data import token_counts
 from tfbigbatch.data.records import manifest as record_manifest
 from tfbigbatch.data.records import prepared_folder
 from tfbigbatch.data.records import shards as record_shards
 from tfbigbatch.data.records.preparation import check_options
 from tfbigbatch.data.records.shards import Shard
 from tfbigbatch.data.translation import manifest as translation_manifest
+from tfbigbatch.data.translation import target_counts
 from tfbigbatch.data.translation import vocabulary as translation_vocabulary
 from tfbigbatch.data.translation.prepare import shards, texts, vocabulary
 from tfbigbatch.data.translation.prepare.settings import REFUSALS, Settings
@@ -253,6 +255,8 @@ def _save(
         record_shards.splits_of(planned, results),
         lengths,
     )
+    counted = target_counts.of(manifest, token_counts.WHILE_PREPARING)
+    manifest = dataclasses.replace(manifest, token_counts=counted.counts)
     about = {**plan, "texts": sources, "counts": counts}
     translation_manifest.save(output_dir, manifest, sha256=record_shards.digests(planned, results), about=about)
 
