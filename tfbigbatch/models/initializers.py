@@ -15,7 +15,7 @@ from tfbigbatch.models.output_bias import SMOOTHING, log_frequencies
 @keras.saving.register_keras_serializable(package="tfbigbatch")
 @tf_keras.saving.register_keras_serializable(package="tfbigbatch")
 class FrequencyBias(keras.initializers.Initializer, tf_keras.initializers.Initializer):
-    """What `frequency_bias` returns: an initializer of Keras 3 and of Keras 2 at once, which NumPy computes for both."""
+    """What `frequency_bias` returns: an initializer of Keras 3 and of Keras 2 at once, computed by NumPy."""
 
     def __init__(self, counts: Any, smoothing: float = SMOOTHING) -> None:
         self._values = log_frequencies(counts, smoothing)

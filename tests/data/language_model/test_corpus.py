@@ -39,7 +39,19 @@ def test_words_are_numbered_by_frequency_then_alphabet_and_each_line_ends(texts,
     # The <unk> of the training text is a word of its own there, not one that was lost.
     assert manifest["unknown"] == {"train": 0, "valid": 2, "test": 0}
     assert manifest["vocabulary_size"] == 5 and len(manifest["sources"]["train"]["sha256"]) == 64
+    assert made.token_counts.tolist() == [3, 3, 2, 1, 1] and "when the data was prepared" in made.target_counts().source
     assert str(tmp_path) not in (tmp_path / "out" / "manifest.json").read_text()
+
+
+def test_a_folder_of_earlier_versions_is_counted_when_it_is_read(texts, tmp_path):
+    out = tmp_path / "out"
+    manifest, _ = prepared(texts, out)
+    del manifest["token_counts_sha256"]
+    (out / "manifest.json").write_text(json.dumps(manifest))
+    # Left by a version that keeps counts, in a folder that an earlier one prepared again: of another text.
+    np.save(out / "train.token_counts.npy", np.arange(5))
+    found = corpus.load(str(out)).target_counts()
+    assert found.counts.tolist() == [3, 3, 2, 1, 1] and "counted now in the training text" in found.source
 
 
 def test_the_most_frequent_words_stay_and_the_rest_is_unknown(texts, tmp_path):

@@ -51,9 +51,12 @@ def test_they_are_indexed_where_they_lie(tmp_path, keys):
         ".progress",
         "manifest.json",
         "train.index.npz",
+        "train.token_counts.npy",
         "validation.index.npz",
         "vocab.txt",
     ]
+    # The targets of its masks; its ids hold [MASK] in their place.
+    assert np.flatnonzero(manifest.token_counts).tolist() == [6] and manifest.token_counts[6] == 20
     data = BertRecords(manifest.splits["train"], manifest)
     batches = data.evaluation_batches(tf.distribute.InputContext(1, 0, 1), batch_size=20)
     features, labels, weights = tf.nest.map_structure(lambda tensor: tensor.numpy(), next(iter(batches)))

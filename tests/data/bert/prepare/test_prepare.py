@@ -131,7 +131,7 @@ def test_the_files_are_the_same_for_any_number_of_processes_and_another_seed_giv
     one, *_ = prepared(tmp_path, TEXT, name="one", **options)
     two, *_ = prepared(tmp_path, TEXT, name="two", processes=2, **options)
     other, *_ = prepared(tmp_path, TEXT, name="other", seed=1, **options)
-    assert digests(one) == digests(two) and len(digests(one)) == 10
+    assert digests(one) == digests(two) and len(digests(one)) == 11
     assert digests(other)["train-00001-of-00004"] != digests(one)["train-00001-of-00004"]
 
 

@@ -1,0 +1,147 @@
+"""model.output_bias: where each task that predicts tokens begins, in new runs and in those of earlier versions."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfbigbatch import experiment, tasks
+from tfbigbatch.data import tokenizer
+from tfbigbatch.data.token_counts import TokenCounts
+from tfbigbatch.runs import stored_run
+from tfbigbatch.runs.run_directory import RunDirectory
+from tfbigbatch.tasks.output_bias import CHOICES, OutputBias
+
+# What runs did before the field.
+BEFORE = {"lstm_language_model": "uniform", "gnmt": "uniform", "bert_pretraining": "zero"}
+COUNTS = np.array([6, 0, 2])
+
+
+def config_of(name):
+    return experiment.new(name, model="bert_tiny" if name == "bert_pretraining" else None)
+
+
+def task_of(name, **fields):
+    config = experiment.shrink(config_of(name))
+    model = {**config.model.to_dict(), **fields}
+    return tasks.get(name)(model=model, data=config.data.to_dict(), data_dir=None, use_fake_data=True)
+
+
+def epoch(task):
+    """The batches of an epoch, as NumPy arrays."""
+    steps = task.train.examples_in_epoch(32) // 32
+    context = tf.distribute.InputContext()
+    return list(
+        task.train.training_batches(context, batch_size=32, seed=0, first_step=0, last_step=steps).as_numpy_iterator()
+    )
+
+
+# For each task: (logits [n, V] and targets [n] of a first batch, of a network with an output kernel of zeros; all
+# targets of the training set).
+
+
+def of_words(task):
+    network, (features, labels, _) = task.network(), epoch(task)[0]
+    kernel = network.get_layer("logits").kernel
+    kernel.assign(tf.zeros_like(kernel))
+    logits, *_ = network([features["tokens"], *[tf.zeros([32, state.shape[1]]) for state in network.inputs[1:]]])
+    return logits.numpy().reshape(-1, logits.shape[-1]), labels.reshape(-1), task.train.tokens
+
+
+def of_translation(task):
+    network, batches = task.network(), epoch(task)
+    network.classifier.kernel.assign(tf.zeros_like(network.classifier.kernel))
+    features, labels, weights = batches[0]
+    logits = network({name: value for name, value in features.items() if name != "bucket"}).numpy()
+    everything = np.concatenate([labels[weights > 0] for _, labels, weights in batches])
+    return logits[weights > 0], labels[weights > 0], everything
+
+
+def of_masked_words(task):
+    network, batches, everything = task.network(), epoch(task), []
+    # The output's kernel is the embedding.
+    table = network.get_layer("masked_lm_head").embedding_table
+    table.assign(tf.zeros_like(table))
+    for features, labels, weights in batches:
+        # Without the masks; the vocabulary begins with the special tokens.
+        rows, slots = np.nonzero(weights["masked_lm"])
+        ids = features["input_word_ids"].copy()
+        ids[rows, features["masked_lm_positions"][rows, slots]] = labels["masked_lm"][rows, slots]
+        everything.append(ids[ids >= len(tokenizer.SPECIAL)])
+    features, labels, weights = batches[0]
+    masked = weights["masked_lm"] > 0
+    return network(features)["masked_lm"].numpy()[masked], labels["masked_lm"][masked], np.concatenate(everything)
+
+
+FIRST_BATCH = {"lstm_language_model": of_words, "gnmt": of_translation, "bert_pretraining": of_masked_words}
+
+
+@pytest.mark.parametrize("name", BEFORE)
+def test_training_begins_at_the_entropy_of_the_tokens(name):
+    if name == "gnmt":
+        pytest.importorskip("sentencepiece")
+    task = task_of(name)
+    logits, targets, everything = FIRST_BATCH[name](task)
+    loss = tf.keras.losses.sparse_categorical_crossentropy(targets, logits, from_logits=True).numpy().mean()
+    counts = np.bincount(everything, minlength=logits.shape[-1])
+    log_frequencies = np.log((counts + 1) / (counts + 1).sum())
+    assert loss == pytest.approx(-log_frequencies[targets].mean(), rel=1e-5)
+    # Of all targets it would be their entropy, but for the smoothing of so few.
+    assert loss == pytest.approx(-(counts / counts.sum()) @ log_frequencies, rel=0.1)
+    [line] = task.banner_lines()
+    assert line.startswith(f"bias       of the output: log frequency of {len(everything):,} tokens, counted ")
+
+
+def test_each_choice_gives_its_values_and_what_the_network_has_is_left_alone():
+    def initialized(choice, built):
+        bias = tf.Variable([7.0, 8.0, 9.0])
+        OutputBias(choice, lambda: TokenCounts(COUNTS, "made up"), built=built, scale=0.1).initialize(bias)
+        return bias.numpy()
+
+    for built in ("zero", "uniform"):
+        np.testing.assert_allclose(initialized("frequency", built), np.log((COUNTS + 1) / 11), rtol=1e-6)
+    np.testing.assert_array_equal(initialized("zero", "uniform"), 0)
+    drawn = initialized("uniform", "zero")
+    assert len(set(drawn)) == 3 and (np.abs(drawn) <= 0.1).all()
+    for choice in ("zero", "uniform"):
+        np.testing.assert_array_equal(initialized(choice, choice), [7, 8, 9])
+
+
+def test_tokens_are_counted_once_and_for_frequencies_only():
+    calls = []
+
+    def count():
+        calls.append(1)
+        return TokenCounts(COUNTS, "counted here")
+
+    for choice in CHOICES:
+        bias = OutputBias(choice, count, built="zero", scale=0.1)
+        bias.initialize(tf.Variable(tf.zeros(3)))
+        assert bias.line.startswith("bias       of the output: ")
+    assert len(calls) == 1
+    line = OutputBias("frequency", count, built="zero", scale=0.1).line
+    assert line == "bias       of the output: log frequency of 8 tokens, counted here"
+
+
+@pytest.mark.parametrize("choice", ["uniforn", "log", None, 1])
+def test_another_choice_is_refused_before_the_network_is_built(choice):
+    said = "Did you mean 'uniform'" if choice == "uniforn" else "Known: frequency, uniform, zero"
+    with pytest.raises(ValueError, match=f"model.output_bias={choice!r} is unknown. {said}"):
+        task_of("lstm_language_model", output_bias=choice)
+
+
+@pytest.mark.parametrize("name", BEFORE)
+def test_a_run_of_earlier_versions_stays_as_it_was(name, tmp_path):
+    config = config_of(name)
+    assert config.model.output_bias == "frequency"
+    stored = config.to_dict()
+    del stored["model"]["output_bias"]
+    (tmp_path / "config.json").write_text(json.dumps({"config": stored, "versions": {}}))
+    found = stored_run.config_of(tmp_path)
+    assert found.model.output_bias == BEFORE[name]
+    assert RunDirectory(str(tmp_path), True).check(found.to_dict()) == []
+    with pytest.raises(ValueError, match=f"model.output_bias: {BEFORE[name]} -> frequency"):
+        RunDirectory(str(tmp_path), True).check(config.to_dict())
+    # A config that names it is completed with nothing.
+    assert experiment.completed(json.loads(json.dumps(config.to_dict())))["model"]["output_bias"] == "frequency"
