@@ -25,6 +25,7 @@ _BUILT_IN = {
     "gnmt": "gnmt.Gnmt",
     "image_classification": "image_classification.ImageClassification",
     "lstm_language_model": "language_model.LSTMLanguageModel",
+    "mnist_cnn": "small_images.MnistCNN",
     "mnist_lenet": "small_images.MnistLeNet",
     "mnist_lstm": "small_images.MnistLSTM",
 }

@@ -17,6 +17,8 @@ Tensors = Any
 """A tensor, or a nest of tensors."""
 CLASSES = "classes.json"
 """The file of a run directory with the names of the classes, by index; a task puts it among its `run_files`."""
+MINIVAL = "minival"
+"""A held-out split cut from the training examples, to choose a recipe on; and the data's field with its size."""
 
 
 class Task:
@@ -137,6 +139,10 @@ class Task:
         if split not in self.evaluates_on:
             raise InputError(f"evaluate_on={split!r}: expected one of {', '.join(self.evaluates_on)}.")
         dataset: Dataset | None = getattr(self, split, None)
+        if dataset is None and split == MINIVAL:
+            raise InputError(
+                "evaluate_on='minival': no training examples are held out. Set data.minival to their number, as 1000."
+            )
         if dataset is None:
             raise InputError(
                 f"{type(self).__name__}: evaluates_on names {split!r}; expected an attribute of this name, the dataset."

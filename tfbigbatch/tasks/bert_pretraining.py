@@ -17,14 +17,19 @@ from tfbigbatch.data.records import manifest as manifests
 from tfbigbatch.errors import InputError
 from tfbigbatch.models.sizes import BERT_INITIAL_DEVIATION
 from tfbigbatch.tasks import output_bias
+from tfbigbatch.tasks.base import MINIVAL
 from tfbigbatch.tasks.bert import BertTask
 
 if TYPE_CHECKING:
     import tf_keras
 
+    from tfbigbatch.data.dataset import Dataset
+
 
 class BertPretraining(BertTask):
     """BERT pretraining. The options of the data are those of `BertRecords`.
+
+    `data.minival`: the last of the training sequences, as many, are the held-out split 'minival'.
 
     The loss is the sum of two means: nats per masked token, and, where the data has it, nats per next sentence. Each
     replica and micro-batch takes its own mean, as in the published trainers.
@@ -42,7 +47,10 @@ class BertPretraining(BertTask):
         "shuffle_window": 65536,
         "cache_records": False,
         "max_bad_share": 0.0,
+        MINIVAL: 0,
     }
+    evaluates_on = ("validation", MINIVAL)
+    minival: Dataset | None = None
     target = "masked_lm_accuracy"
 
     @classmethod
@@ -81,11 +89,14 @@ class BertPretraining(BertTask):
         pairs = "pairs" if manifest.next_sentence else "no pairs"
         packed = ", packed" if manifest.packed else ""
         self.data_signature = f"{self._vocabulary_size:,} tokens and {pairs} of segments{packed}"
-        options = {name: value for name, value in data.items() if name != "folder"}
-        self.train, self.validation = (
-            BertRecords(manifest.splits[name], manifest, **options) for name in ("train", "validation")
+        options = {name: value for name, value in data.items() if name not in ("folder", MINIVAL)}
+        made_up = manifest.splits["train"].examples // 4
+        splits = manifests.with_minival(
+            manifest.splits, min(data[MINIVAL], made_up) if use_fake_data else data[MINIVAL]
         )
-        self.checks = (self.train.bad.check, self.validation.bad.check)
+        read = {name: BertRecords(split, manifest, **options) for name, split in splits.items()}
+        self.train, self.validation, self.minival = read["train"], read["validation"], read.get(MINIVAL)
+        self.checks = tuple(records.bad.check for records in read.values())
 
     def _manifest(self, folder: str, data_dir: str | None, use_fake_data: bool) -> Any:
         if use_fake_data:

@@ -11,7 +11,7 @@ from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.records import manifest as manifests
 from tfbigbatch.errors import InputError
 from tfbigbatch.models import image_models
-from tfbigbatch.tasks.base import CLASSES, Task
+from tfbigbatch.tasks.base import CLASSES, MINIVAL, Task
 
 if TYPE_CHECKING:
     import tf_keras
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 class ImageClassification(Task):
-    """Classification of images by one of `models.image_models`; the options of the data are those of `ImageRecords`."""
+    """Classification of images by one of `models.image_models`; the options of the data are those of `ImageRecords`.
+
+    `data.minival`: the last of the training records, as many, are the held-out split 'minival'.
+    """
 
     models = image_models.Names()
     data_defaults = {
@@ -30,8 +33,11 @@ class ImageClassification(Task):
         "shuffle_window": 8192,
         "cache_records": False,
         "max_bad_share": 0.0001,
+        MINIVAL: 0,
     }
+    evaluates_on = ("validation", MINIVAL)
     validation: Dataset
+    minival: Dataset | None = None
     # Of every model: pixels of a side, the loss's label smoothing, and batch normalisation over all replicas.
     _SHARED = {"image_size": 224, "label_smoothing": 0.0, "cross_replica_norm": False}
 
@@ -64,11 +70,15 @@ class ImageClassification(Task):
     ) -> None:
         self._model = dict(model)
         self._label_smoothing = self._model.pop("label_smoothing")
+        options = dict(data)
+        held_out = options.pop(MINIVAL)
         if use_fake_data:
             from tfbigbatch.data.images import fake
 
             pictures, self.validation = fake.pictures(self._model["image_size"])
             self.train, self._classes = pictures, int(pictures.labels.max()) + 1
+            if held_out:
+                self.train, self.minival = pictures.split_off(fake.minival(held_out))
         else:
             from tfbigbatch.data.images.dataset import ImageRecords
 
@@ -79,12 +89,13 @@ class ImageClassification(Task):
                     "holds out a share where a source has none (--validation_share)."
                 )
             self._classes = len(manifest.classes)
-            train, validation = (
-                ImageRecords(manifest.splits[name], manifest, image_size=self._model["image_size"], **data)
-                for name in ("train", "validation")
-            )
-            self.train, self.validation = train, validation
-            self.checks = (train.bad.check, validation.bad.check)
+            splits = manifests.with_minival(manifest.splits, held_out)
+            read = {
+                name: ImageRecords(split, manifest, image_size=self._model["image_size"], **options)
+                for name, split in splits.items()
+            }
+            self.train, self.validation, self.minival = read["train"], read["validation"], read.get(MINIVAL)
+            self.checks = tuple(records.bad.check for records in read.values())
             self.run_files = {CLASSES: (json.dumps(manifest.classes) + "\n").encode()}
         self.data_signature = f"{self._classes:,} classes"
 

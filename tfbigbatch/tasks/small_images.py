@@ -1,4 +1,4 @@
-"""Classification of small images that fit in memory: scikit-learn's digits and MNIST, by an LSTM or LeNet-5."""
+"""Classification of small images that fit in memory: scikit-learn's digits and MNIST, by an LSTM or CNNs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tfbigbatch.tasks.base import Task
+from tfbigbatch.tasks.base import MINIVAL, Task
 
 if TYPE_CHECKING:
     import tf_keras
@@ -15,17 +15,21 @@ if TYPE_CHECKING:
 
 
 class SmallImageClassification(Task):
-    """Images in memory, classified. A subclass names its images and defines `network`."""
+    """Images in memory, classified. A subclass names its images and defines `network`.
+
+    `data.minival`: the last of the training images, as many, are the held-out split 'minival'.
+    """
 
     images: ClassVar[str]
     """The data set's module in `data.in_memory`, with SHAPE, CLASSES, BRIGHTEST and load(data_dir)."""
-    evaluates_on = ("test",)
+    data_defaults = {MINIVAL: 0}
+    evaluates_on = ("test", MINIVAL)
     test: Dataset
+    minival: Dataset | None = None
 
     def __init__(
         self, *, model: Mapping[str, Any], data: Mapping[str, Any], data_dir: str | None, use_fake_data: bool
     ) -> None:
-        del data
         from tfbigbatch.data.images import fake
 
         images = importlib.import_module(f"tfbigbatch.data.in_memory.{self.images}")
@@ -35,7 +39,14 @@ class SmallImageClassification(Task):
             "classes": images.CLASSES,
             "brightest": images.BRIGHTEST,
         }
-        self.train, self.test = fake.train_and_test(images) if use_fake_data else images.load(data_dir)
+        train, self.test = fake.train_and_test(images) if use_fake_data else images.load(data_dir)
+        self.train = train
+        if data[MINIVAL]:
+            self.train, self.minival = train.split_off(fake.minival(data[MINIVAL]) if use_fake_data else data[MINIVAL])
+
+    @classmethod
+    def count_examples(cls, data: Mapping[str, Any], data_dir: str | None) -> int | None:
+        return None if cls.training_examples is None else cls.training_examples - data[MINIVAL]
 
     @classmethod
     def quick_examples(cls, model: Mapping[str, Any]) -> int:
@@ -102,3 +113,23 @@ class MnistLeNet(SmallImageClassification):
         from tfbigbatch.models import lenet
 
         return lenet.lenet(**self._model)
+
+
+class MnistCNN(SmallImageClassification):
+    """MNIST by a network of two convolutions and a dense layer of 1,024: 60,000 images to train on, 10,000 to test.
+
+    The network that LAMB's authors train on all images at once (fastalgo/mnist_tpu).
+    """
+
+    images = "mnist"
+    model_defaults = {"filters": 32, "fc_units": 1024, "dropout": 0.4}
+    training_examples = 60_000
+
+    @classmethod
+    def smoke_model(cls, model: Mapping[str, Any]) -> dict[str, Any]:
+        return {"filters": 2, "fc_units": 8}
+
+    def network(self) -> tf_keras.Model:
+        from tfbigbatch.models import mnist_cnn
+
+        return mnist_cnn.mnist_cnn(**self._model)

@@ -48,7 +48,7 @@ def write(config: Any, folder: str) -> dict[str, Any]:
     Raises:
       ValueError: unknown sizes of the task's data.
     """
-    if config.task in ("digits_lstm", "mnist_lstm", "mnist_lenet"):
+    if config.task in ("digits_lstm", "mnist_cnn", "mnist_lstm", "mnist_lenet"):
         # Their fake images have the real shape.
         return {"data_dir": None, "use_fake_data": True}
     if config.task in tasks.registered():
@@ -65,7 +65,8 @@ def write(config: Any, folder: str) -> dict[str, Any]:
 
 def examples_in_epoch(task_name: str, known: int) -> int:
     """Training examples in an epoch: the real number for tasks with fake data, else `known`."""
-    return {"digits_lstm": 1_437, "mnist_lstm": 60_000, "mnist_lenet": 60_000}.get(task_name, known)
+    mnist = dict.fromkeys(("mnist_cnn", "mnist_lenet", "mnist_lstm"), 60_000)
+    return {"digits_lstm": 1_437, **mnist}.get(task_name, known)
 
 
 def _split(folder: str, name: str, count: int) -> Any:

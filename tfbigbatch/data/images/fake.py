@@ -21,6 +21,11 @@ def train_and_test(images: ModuleType) -> tuple[Arrays, Arrays]:
     return _splits(images.SHAPE, images.CLASSES, images.BRIGHTEST, name)
 
 
+def minival(examples: int) -> int:
+    """How many of the made-up training images are held out where an experiment holds out `examples`."""
+    return min(examples, _SIZES["train"] // 4)
+
+
 def pictures(image_size: int) -> tuple[Arrays, Arrays]:
     """The same of [image_size, image_size, 3], in five classes."""
     return _splits((image_size, image_size, 3), 5, 255, "pictures")

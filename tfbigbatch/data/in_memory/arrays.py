@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tfbigbatch.data import minival
 from tfbigbatch.data.dataset import Dataset
 from tfbigbatch.data.records import order
 from tfbigbatch.errors import InputError
@@ -57,6 +58,25 @@ class Arrays(Dataset):
 
     def examples_in_epoch(self, batch_size: int) -> int:
         return len(self)
+
+    def split_off(self, examples: int) -> tuple[Arrays, Arrays]:
+        """(the rest, the last `examples`).
+
+        Raises:
+          ValueError: `examples` is not in [1, all).
+        """
+        minival.check(examples, len(self), self.source)
+        parts = ((slice(None, -examples), ", the rest"), (slice(-examples, None), f", the last {examples:,}"))
+        rest, last = (
+            dataclasses.replace(
+                self,
+                features=self.features[rows],
+                labels=self.labels[rows],
+                source=self.source + words,
+            )
+            for rows, words in parts
+        )
+        return rest, last
 
     def training_batches(
         self, context: tf.distribute.InputContext, *, batch_size: int, seed: int, first_step: int, last_step: int

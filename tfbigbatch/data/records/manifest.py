@@ -13,11 +13,12 @@ import functools
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
 
+from tfbigbatch.data import minival
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils.files import atomic_write, read_named_arrays
 
@@ -58,6 +59,7 @@ class Split:
       offsets: int64 array of [records], where each record's frame begins in its file, in bytes, for all
         files in turn.
       bytes: int64 array of [files], their sizes.
+      is_whole: False for a part of a split, whose records begin anywhere in their file.
 
     Raises:
       ValueError: the arrays do not belong together.
@@ -68,6 +70,7 @@ class Split:
     counts: np.ndarray
     offsets: np.ndarray
     bytes: np.ndarray
+    is_whole: bool = True
 
     def __post_init__(self) -> None:
         for name in ("counts", "offsets", "bytes"):
@@ -83,7 +86,8 @@ class Split:
             )
         last = np.cumsum(self.counts) - 1
         first, holds = last - self.counts + 1, self.counts > 0
-        inside = (self.offsets[first[holds]] == 0) & (self.offsets[last[holds]] < self.bytes[holds])
+        begins = (self.offsets[first[holds]] == 0) | (not self.is_whole)
+        inside = begins & (self.offsets[last[holds]] < self.bytes[holds])
         grows = np.diff(self.offsets) > 0
         # From one file to the next the offset falls back to 0.
         grows[last[holds][:-1]] = True
@@ -103,6 +107,31 @@ class Split:
     def examples(self) -> int:
         """The number of records."""
         return len(self.offsets)
+
+    def split_off(self, name: str, examples: int) -> tuple[Split, Split]:
+        """(the rest, a split `name` of the last `examples` records), to be read in order or shuffled.
+
+        Raises:
+          ValueError: `examples` is not in [1, all).
+        """
+        minival.check(examples, self.examples, f"{os.path.dirname(self.files[0])}, {self.name}")
+        ends = np.minimum(np.cumsum(self.counts), self.examples - examples)
+        kept = np.diff(ends, prepend=0)
+        rest = dataclasses.replace(self, counts=kept, offsets=self.offsets[:-examples], is_whole=False)
+        last = dataclasses.replace(rest, name=name, counts=self.counts - kept, offsets=self.offsets[-examples:])
+        return rest, last
+
+
+def with_minival(splits: Mapping[str, Split], examples: int) -> dict[str, Split]:
+    """The splits, with one 'minival' of the last `examples` training records, where that is not 0.
+
+    Raises:
+      ValueError: there are not so many.
+    """
+    if not examples:
+        return dict(splits)
+    train, last = splits["train"].split_off("minival", examples)
+    return {**splits, "train": train, "minival": last}
 
 
 def require(folder: str | None, kind: Kind) -> dict[str, Any]:
