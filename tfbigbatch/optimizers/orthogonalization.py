@@ -38,6 +38,9 @@ _POLAR_EXPRESS: tuple[Coefficients, ...] = (
 _SAFETY = 1.01
 # From this ratio of the sides on, iterating in the Gram matrix of the short one takes fewer flops.
 _GRAM_RATIO = 2.0
+# So many steps in one Gram matrix: rounding leaves it eigenvalues below zero, for a matrix of low rank, that each step
+# makes larger; after ten steps they would be infinite.
+_GRAM_STEPS = 5
 
 
 def coefficients(name: str, steps: int) -> tuple[Coefficients, ...]:
@@ -66,7 +69,8 @@ def newton_schulz(
     """The polar factors of a batch of matrices, approximately, by Newton-Schulz iteration.
 
     Where one side is at least twice the other, the iteration is of the short side's Gram matrix A and the product P of
-    its steps, X <- X P at the end: the same polynomial of X, and the long side enters in two products only.
+    its steps, X <- X P at the end: the same polynomial of X, and the long side enters in two products only (in two for
+    every five steps).
 
     Args:
       matrices: [k, rows, columns], of any scale. A zero matrix stays zero; one with a NaN or an infinity becomes NaN.
@@ -81,9 +85,11 @@ def newton_schulz(
     x = _of_norm_one(matrices)
     tall = rows > columns
     if max(rows, columns) >= _GRAM_RATIO * min(rows, columns):
-        gram = tf.matmul(x, x, transpose_a=True) if tall else tf.matmul(x, x, transpose_b=True)
-        factor = _gram_iteration(gram, steps_coefficients)
-        return tf.matmul(x, factor) if tall else tf.matmul(factor, x)
+        for first in range(0, len(steps_coefficients), _GRAM_STEPS):
+            gram = tf.matmul(x, x, transpose_a=True) if tall else tf.matmul(x, x, transpose_b=True)
+            factor = _gram_iteration(gram, steps_coefficients[first : first + _GRAM_STEPS])
+            x = tf.matmul(x, factor) if tall else tf.matmul(factor, x, transpose_a=True)
+        return x
     if product_dtype == "bfloat16" and x.dtype == tf.float32:
         x = tf.cast(x, tf.bfloat16)
     for a, b, c in steps_coefficients:
@@ -117,7 +123,7 @@ def flops(rows: int, columns: int, steps: int) -> float:
     """Floating-point operations of `newton_schulz` on one matrix, a multiplication and an addition being two."""
     short, long = sorted((rows, columns))
     if long >= _GRAM_RATIO * short:
-        return 4.0 * long * short**2 + 8.0 * steps * short**3
+        return 8.0 * steps * short**3 + math.ceil(steps / _GRAM_STEPS) * (4.0 * long * short**2 - 6.0 * short**3)
     return steps * (4.0 * long * short**2 + 2.0 * short**3)
 
 
@@ -125,8 +131,8 @@ def update_scale(scale: str, rows: int, columns: int) -> float:
     """What the orthogonalised matrix [rows, columns] is multiplied by.
 
     Scales:
-      rms: 0.2 sqrt(max(rows, columns)): entries of a root mean square of 0.2 (for a square matrix), about that of
-        Adam's update, so that Adam's learning rates and weight decay serve. Moonlight's.
+      rms: 0.2 sqrt(max(rows, columns)): entries of a root mean square of 0.2, about that of Adam's update, so that
+        Adam's learning rates and weight decay serve. Moonlight's.
       spectral: sqrt(columns / rows), outputs over inputs: a spectral norm that changes each output by about as much.
       trust_ratio: 1; the layer's trust ratio comes on top.
     """
@@ -139,6 +145,9 @@ def normalize_outputs(
     matrices: tf.Tensor, second_moment: tf.Tensor, *, beta: float, epsilon: float = 1e-8
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """NorMuon: each output's column over the root of its second moment; the Frobenius norm stays that of before.
+
+    The paper sets the root mean square of the update to 0.2, which is the same for singular values of 1 and the scale
+    'rms'; with the norm kept, as in microsoft/dion, every scale can follow.
 
     Args:
       matrices: orthogonalised, [k, rows, columns]; columns are the layer's outputs.
