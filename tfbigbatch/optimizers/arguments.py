@@ -13,7 +13,7 @@ from tfbigbatch.utils import arguments as checks
 LARS_FORMS = ("paper", "tfm", "momentum_ratio")
 MUON_SCALES = ("rms", "spectral", "trust_ratio")
 NEWTON_SCHULZ_COEFFICIENTS = ("quintic", "polar_express")
-# How a variable is read as matrices; see `matrices`. 'groups:N' as well.
+# How a variable is read as matrices; see `matrices`. 'groups:N' and 'rows:N' as well.
 TREATMENTS = ("matrix", "vector", "gates", "heads", "depthwise")
 
 # (label, name, value) -> the value to use; raises InputError where it cannot be used.
@@ -117,10 +117,10 @@ def _treatments(label: str, name: str, value: Any) -> tuple[tuple[str, str], ...
             raise InputError(f"{label}: {name} holds {pair!r}; {expected}.")
         pattern, treatment = pair
         exclusions.check_patterns(f"{label}: {name}", [pattern])
-        if treatment not in TREATMENTS and not re.fullmatch(r"groups:[1-9]\d*", str(treatment)):
+        if treatment not in TREATMENTS and not re.fullmatch(r"(groups|rows):[1-9]\d*", str(treatment)):
             raise InputError(
                 f"{label}: {name}: the treatment {treatment!r} of {pattern!r} is unknown; expected "
-                f"{', '.join(map(repr, TREATMENTS))} or 'groups:N' with the number of groups. "
+                f"{', '.join(map(repr, TREATMENTS))}, 'groups:N' (of outputs) or 'rows:N' (axes in the rows). "
                 f"{nearest(str(treatment), TREATMENTS)}"
             )
         checked.append((pattern, treatment))

@@ -43,15 +43,24 @@ def is_excluded(path: str, patterns: Sequence[str] | str | None) -> bool:
     return any(re.search(pattern, path) for pattern in patterns or ())
 
 
-def warn_of_idle(name: str, patterns: Sequence[str] | str | None, paths: Sequence[str]) -> None:
-    """Warns of each pattern that none of `paths` contains, with the paths it could have meant."""
+def warn_of_idle(
+    name: str, patterns: Sequence[str] | str | None, paths: Sequence[str], effect: str = "excludes"
+) -> None:
+    """Warns of each pattern that none of `paths` contains, with the paths it could have meant.
+
+    Args:
+      name: of the argument.
+      patterns: its value.
+      paths: of the variables.
+      effect: what a pattern does to the variables that it matches, as a verb.
+    """
     groups = [SETS[patterns]] if isinstance(patterns, str) else [[pattern] for pattern in patterns or ()]
     for group in groups:
         if any(is_excluded(path, group) for path in paths):
             continue
         given = patterns if isinstance(patterns, str) else group[0]
         warnings.warn(
-            f"{name}: {given!r} matches none of the {len(paths)} variables, so it excludes nothing. "
+            f"{name}: {given!r} matches none of the {len(paths)} variables, so it {effect} nothing. "
             f"Paths it could have meant: {', '.join(_likely(given, paths))}.",
             stacklevel=2,
         )

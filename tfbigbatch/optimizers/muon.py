@@ -35,7 +35,8 @@ DOCSTRING = with_shared_arguments(
       normuon_beta: None; or the decay of a second moment for each output, by which the orthogonalised matrix
         is divided (NorMuon, arXiv:2510.05491, with 0.95).
       matrices: pairs (regular expression, treatment), searched in the variables' paths, or a dictionary: what
-        differs from the defaults. Treatments: 'matrix', 'vector', 'gates', 'heads', 'depthwise', 'groups:N'.
+        differs from the defaults. Treatments: 'matrix', 'vector', 'gates', 'heads', 'depthwise', 'groups:N',
+        'rows:N'. A pattern that matches nothing warns when the variables are known.
       vectors: 'adam' or 'lamb': the step of all other variables.
       vector_learning_rate_ratio: their learning rate over `learning_rate`.
       beta_1, beta_2, epsilon: of Adam's or LAMB's moments.
@@ -76,6 +77,7 @@ class Muon(MatrixRule):
     share_work: bool | None
 
     def views(self, paths: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> list[MatrixView | None]:
+        matrices.warn_of_idle(self.matrices, paths, shapes)
         return matrices.views(paths, shapes, self.matrices)
 
     def state_shapes(self, shape: tuple[int, ...], view: MatrixView | None) -> dict[str, tuple[int, ...]]:
