@@ -1,6 +1,6 @@
 """tfbigbatch: large-batch training for Keras and TensorFlow.
 
-`tfbigbatch.LARS`, `tfbigbatch.LAMB` and `tfbigbatch.Muon` are optimizers for `model.compile` of the `tf.keras` in use.
+`tfbigbatch.LARS`, `LAMB`, `Muon` and `Shampoo` are optimizers for `model.compile` of the `tf.keras` in use.
 Names are imported on first use, so that `import tfbigbatch` costs next to nothing by itself.
 """
 
@@ -19,6 +19,7 @@ _HOMES = {
     "LARS": "tfbigbatch.optimizers",
     "Muon": "tfbigbatch.optimizers",
     "Recipe": "tfbigbatch.scaling",
+    "Shampoo": "tfbigbatch.optimizers",
     "load_run": "tfbigbatch.runs.load",
     "advise": "tfbigbatch.advice",
 }

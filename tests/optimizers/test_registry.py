@@ -19,8 +19,9 @@ ARGUMENTS = {
     "lars": {"learning_rate": 2.0, "eeta": 0.02},
     "momentum": {"learning_rate": 0.02, "nesterov": True},
     "muon": {"learning_rate": 0.05},
+    "shampoo": {"learning_rate": 0.05, "graft": "lamb", "matrix_epsilon": 1e-3},
 }
-OURS = ("lamb", "lars", "muon")
+OURS = ("lamb", "lars", "muon", "shampoo")
 ONE_DEVICE = tf.distribute.OneDeviceStrategy("CPU:0")
 
 every_optimizer = pytest.mark.parametrize("name", optimizers.names())
@@ -75,7 +76,7 @@ def test_a_quadratic_is_minimised(keras_version, name):
 @both_versions
 @every_optimizer
 def test_rosenbrocks_valley_is_followed(keras_version, name):
-    rates = {"adamw": 0.05, "lamb": 0.02, "lars": 0.5, "momentum": 1e-3, "muon": 0.05}
+    rates = {"adamw": 0.05, "lamb": 0.02, "lars": 0.5, "momentum": 1e-3, "muon": 0.05, "shampoo": 0.02}
     arguments = {"adamw": {"weight_decay": 0.0}}.get(name, {})
     valley = lambda x: (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
     end = minimised(keras_version, name, [-1.0, 1.5], valley, 3000, rate=rates[name], **arguments)
@@ -167,7 +168,7 @@ def test_an_optimizer_of_the_users_own_has_a_name():
 
     optimizers.register("mine", Mine)
     optimizers.register("nesterov", nesterov)
-    assert optimizers.names() == ["adamw", "lamb", "lars", "mine", "momentum", "muon", "nesterov"]
+    assert optimizers.names() == ["adamw", "lamb", "lars", "mine", "momentum", "muon", "nesterov", "shampoo"]
     assert isinstance(optimizers.get("mine", keras="tf_keras", momentum=0.5, global_clipnorm=1.0), Mine)
     assert optimizers.get("nesterov", keras="tf_keras", learning_rate=0.1).nesterov
     with pytest.raises(ValueError, match="no argument 'momentun'. Did you mean 'momentum'"):
@@ -185,7 +186,7 @@ def test_unknown_names_are_told_the_nearest():
         optimizers.get("lam")
     with pytest.raises(ValueError, match="no argument 'wieght_decay'. Did you mean 'weight_decay'"):
         optimizers.get("lamb", wieght_decay=0.1)
-    with pytest.raises(ValueError, match="None is unknown. Known: adamw, lamb, lars, momentum, muon"):
+    with pytest.raises(ValueError, match="None is unknown. Known: adamw, lamb, lars, momentum, muon, shampoo"):
         optimizers.get({"learning_rate": 0.1})
     with pytest.raises(ValueError, match="keras='keras2' is unknown. Did you mean"):
         optimizers.get("lamb", keras="keras2")

@@ -12,6 +12,7 @@ from tfbigbatch.utils import arguments as checks
 
 LARS_FORMS = ("paper", "tfm", "momentum_ratio")
 MUON_SCALES = ("rms", "spectral", "trust_ratio")
+SHAMPOO_GRAFTS = ("sgd", "rmsprop", "lars", "lamb")
 NEWTON_SCHULZ_COEFFICIENTS = ("quintic", "polar_express")
 # How a variable is read as matrices; see `matrices`. 'groups:N' and 'rows:N' as well.
 TREATMENTS = ("matrix", "vector", "gates", "heads", "depthwise")
@@ -64,6 +65,11 @@ def count(of: str) -> Check:
             ) from None
 
     return check
+
+
+def _whole(label: str, name: str, value: Any) -> int:
+    """A whole number of 0 or more."""
+    return checks.integer(name, _value_of(value), least=0, owner=label)
 
 
 def _flag(label: str, name: str, value: Any) -> bool:
@@ -192,6 +198,28 @@ TABLES: dict[str, dict[str, Argument]] = {
         "share_work": Argument(None, _optional(_flag)),
         **LAYERWISE,
     },
+    "shampoo": {
+        "learning_rate": Argument(0.1, _changing),
+        "beta_1": Argument(0.9, _FRACTION),
+        "beta_2": Argument(0.99, _FRACTION),
+        "nesterov": Argument(True, _flag),
+        "graft": Argument("sgd", one_of(*SHAMPOO_GRAFTS)),
+        "eeta": Argument(0.001, _POSITIVE),
+        "epsilon": Argument(1e-8, _NOT_NEGATIVE),
+        "weight_decay": Argument(0.0, _weight_decay),
+        "block_size": Argument(128, count("rows of a block")),
+        "largest_side": Argument(8192, _optional(count("entries of a side"))),
+        "exponent": Argument(4, count("the root")),
+        "matrix_epsilon": Argument(1e-5, _POSITIVE),
+        "root_method": Argument(None, _optional(one_of("newton", "eigh"))),
+        "root_every": Argument(1, count("steps")),
+        "graft_steps": Argument(5, _whole),
+        "matrices": Argument((), _treatments),
+        "vectors": Argument("shampoo", one_of("shampoo", "graft", "adam")),
+        "vector_learning_rate_ratio": Argument(1.0, _POSITIVE),
+        "share_work": Argument(None, _optional(_flag)),
+        **LAYERWISE,
+    },
     "adamw": {
         "learning_rate": Argument(0.001, _changing),
         "weight_decay": Argument(0.004, _optional(_NOT_NEGATIVE)),
@@ -231,6 +259,12 @@ _ELSEWHERE = {
     "nesterov": ("use_nesterov",),
     "newton_schulz_steps": ("ns_steps", "num_ns_steps"),
     "coefficients": ("ns_coeffs", "ns_coefficients"),
+    "graft": ("graft_type", "grafting"),
+    "largest_side": ("no_preconditioning_for_layers_with_dim_gt", "max_preconditioner_dim"),
+    "exponent": ("exponent_override",),
+    "matrix_epsilon": ("matrix_eps", "ridge_epsilon"),
+    "root_every": ("preconditioning_compute_steps", "precondition_frequency"),
+    "graft_steps": ("start_preconditioning_step",),
     "vector_learning_rate_ratio": ("adam_lr_ratio", "adam_learning_rate_ratio"),
     "bias_correction": ("use_bias_correction", "debias"),
     "trust_ratio_bounds": ("trust_clip", "min_trust", "max_trust", "lower_bound", "upper_bound"),

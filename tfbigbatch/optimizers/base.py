@@ -14,7 +14,9 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import tensorflow as tf
 
 from tfbigbatch.optimizers.arguments import Argument
-from tfbigbatch.optimizers.matrices import MatrixView
+
+# How a rule reads a layer as matrices or blocks: `matrices.MatrixView`, `blocks.BlockView`.
+View = Any
 
 
 class Rule(abc.ABC):
@@ -30,12 +32,12 @@ class Rule(abc.ABC):
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, self.arguments[name].check(type(self).__name__, name, value))
 
-    def views(self, paths: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> list[MatrixView | None]:
+    def views(self, paths: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> Sequence[View | None]:
         """How each layer is read as matrices; None for those that `apply` steps entry by entry: here all."""
         del shapes
         return [None] * len(paths)
 
-    def state_shapes(self, shape: tuple[int, ...], view: MatrixView | None) -> dict[str, tuple[int, ...]]:
+    def state_shapes(self, shape: tuple[int, ...], view: View | None) -> dict[str, tuple[int, ...]]:
         """Shapes of a layer's state variables by name, a selection of `slot_names` in its order."""
         del view
         return dict.fromkeys(self.slot_names, shape)
@@ -85,7 +87,7 @@ class MatrixRule(Rule):
 
     @abc.abstractmethod
     def before_transform(
-        self, gradient: tf.Tensor, slots: Sequence[tf.Tensor], view: MatrixView
+        self, gradient: tf.Tensor, slots: Sequence[tf.Tensor], view: View
     ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
         """(Batches [k, rows, columns] to transform, the new slots)."""
 
@@ -97,6 +99,14 @@ class MatrixRule(Rule):
     def transform_flops(self, rows: int, columns: int) -> float:
         """The floating-point operations of `transform` on one matrix."""
 
+    def transform_every(self) -> int:
+        """Steps from one `transform` to the next; 1: every step."""
+        return 1
+
+    def kept(self, slots: Sequence[tf.Tensor], view: View) -> list[tf.Tensor]:
+        """What takes the place of the transformed batches in a step without `transform`."""
+        raise NotImplementedError(f"{type(self).__name__} transforms at every step")
+
     @abc.abstractmethod
     def apply_transformed(
         self,
@@ -104,7 +114,7 @@ class MatrixRule(Rule):
         weight: tf.Tensor,
         slots: Sequence[tf.Tensor],
         transformed: Sequence[tf.Tensor],
-        view: MatrixView,
+        view: View,
         *,
         step: tf.Tensor,
         learning_rate: tf.Tensor,

@@ -1,4 +1,4 @@
-"""LARS, LAMB and Muon for `tf_keras` (Keras 2): variables, distribution, serialisation."""
+"""LARS, LAMB, Muon and Shampoo for `tf_keras` (Keras 2): variables, distribution, serialisation."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from tfbigbatch.optimizers import arguments, lamb, lars, muon, options
+from tfbigbatch.optimizers import arguments, lamb, lars, muon, options, shampoo
 from tfbigbatch.optimizers.adasum.keras2 import Adasum
 from tfbigbatch.optimizers.base import LayerStatistics, Rule
 from tfbigbatch.optimizers.checkpointing import NamedState, SavedByName
 from tfbigbatch.optimizers.updater import LayerwiseUpdater
 
-__all__ = ["Adasum", "LAMB", "LARS", "Muon"]
+__all__ = ["Adasum", "LAMB", "LARS", "Muon", "Shampoo"]
 
 _Schedule = tf_keras.optimizers.schedules.LearningRateSchedule
 # Arguments that are passed to Keras, or refused, without a check of their own.
@@ -283,6 +283,59 @@ class Muon(LayerwiseOptimizer):
             beta_2,
             epsilon,
             product_dtype,
+            share_work,
+        )
+        super().__init__(learning_rate, rule, weight_decay=weight_decay, name=name, **kwargs)
+
+
+@tf_keras.saving.register_keras_serializable(package="tfbigbatch")
+@options.with_hyperparameters(shampoo.Shampoo)
+class Shampoo(LayerwiseOptimizer):
+    __doc__ = shampoo.DOCSTRING
+
+    @options.checked(arguments.TABLES["shampoo"], ["learning_rate"], _OF_KERAS)
+    def __init__(
+        self,
+        learning_rate: Any = 0.1,
+        *,
+        beta_1: float = 0.9,
+        beta_2: float = 0.99,
+        nesterov: bool = True,
+        graft: str = "sgd",
+        eeta: float = 0.001,
+        epsilon: float = 1e-8,
+        weight_decay: Any = 0.0,
+        block_size: int = 128,
+        largest_side: int | None = 8192,
+        exponent: int = 4,
+        matrix_epsilon: float = 1e-5,
+        root_method: str | None = None,
+        root_every: int = 1,
+        graft_steps: int = 5,
+        matrices: Any = (),
+        vectors: str = "shampoo",
+        vector_learning_rate_ratio: float = 1.0,
+        share_work: bool | None = None,
+        name: str = "Shampoo",
+        **kwargs: Any,
+    ) -> None:
+        rule = shampoo.Shampoo(
+            beta_1,
+            beta_2,
+            nesterov,
+            graft,
+            eeta,
+            epsilon,
+            block_size,
+            largest_side,
+            exponent,
+            matrix_epsilon,
+            root_method,
+            root_every,
+            graft_steps,
+            matrices,
+            vectors,
+            vector_learning_rate_ratio,
             share_work,
         )
         super().__init__(learning_rate, rule, weight_decay=weight_decay, name=name, **kwargs)

@@ -1,4 +1,4 @@
-"""Optimizers by name: LARS, LAMB, Muon, and Keras' own as baselines."""
+"""Optimizers by name: LARS, LAMB, Muon, Shampoo, and Keras' own as baselines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.optimizers import arguments as argument_tables
 from tfbigbatch.optimizers import exclusions
 
-_BUILT_IN = ("adamw", "lamb", "lars", "momentum", "muon")
+_BUILT_IN = ("adamw", "lamb", "lars", "momentum", "muon", "shampoo")
 _EXCLUDE = "exclude_from_weight_decay"
 # Accepted for every optimizer: whether, or with what arguments, to wrap it in Adasum.
 _ADASUM = "adasum"
@@ -23,7 +23,7 @@ _registered: dict[str, Callable[..., Any]] = {}
 def _makers(keras: str | None) -> dict[str, Callable[..., Any]]:
     ours = keras_version.module_for("tfbigbatch.optimizers", keras)
     theirs = keras_version.keras_package(keras).optimizers
-    own = {"lamb": ours.LAMB, "lars": ours.LARS, "muon": ours.Muon}
+    own = {"lamb": ours.LAMB, "lars": ours.LARS, "muon": ours.Muon, "shampoo": ours.Shampoo}
     return {**_registered, **own, "adamw": theirs.AdamW, "momentum": theirs.SGD}
 
 

@@ -14,9 +14,9 @@ import tensorflow as tf
 from tensorflow.python.distribute import distribute_utils
 
 from tfbigbatch.optimizers import exclusions, rules, sharing
-from tfbigbatch.optimizers.base import Adapter, LayerStatistics, MatrixRule, Rule
-from tfbigbatch.optimizers.matrices import MatrixView
+from tfbigbatch.optimizers.base import Adapter, LayerStatistics, MatrixRule, Rule, View
 from tfbigbatch.optimizers.options import LayerOptions, check_gradient
+from tfbigbatch.optimizers.tracing import compiled_by_xla
 
 # Layers of 256 KB and more are updated in place one after the other on a CPU: one temporary at a time.
 _LARGE = 2**16
@@ -30,7 +30,7 @@ class _Layer:
     path: str
     decay: bool
     adapt: bool
-    view: MatrixView | None
+    view: View | None
     slots: list[tf.Variable]
     accumulator: tf.Variable | None
     statistics: tf.Variable | None
@@ -102,7 +102,7 @@ class LayerwiseUpdater:
         return state
 
     def _new_state(
-        self, variables: Sequence[tf.Variable], views: Sequence[MatrixView | None]
+        self, variables: Sequence[tf.Variable], views: Sequence[View | None]
     ) -> dict[str, list[tf.Variable | None]]:
         """The state of all layers by name; None for a layer that has no such state."""
         new_state = self._adapter.new_state
@@ -193,7 +193,7 @@ class LayerwiseUpdater:
             others = [self._clipping_factor(each) for each in by_replica[1:]]
             factor = distribute_utils.regroup((factor, *others))
         step = self._step()
-        transformed = self._transformed(strategy, gradients, variables, factor)
+        transformed = self._transformed(strategy, gradients, variables, factor, step)
         for variable, gradient, of_layer in zip(variables, gradients, transformed):
 
             @tf.autograph.experimental.do_not_convert
@@ -205,39 +205,58 @@ class LayerwiseUpdater:
         self._adapter.end_step()
 
     def _transformed(
-        self, strategy: tf.distribute.Strategy, gradients: Sequence[Any], variables: Sequence[Any], factor: Any
+        self,
+        strategy: tf.distribute.Strategy,
+        gradients: Sequence[Any],
+        variables: Sequence[Any],
+        factor: Any,
+        step: _Step,
     ) -> list[list[Any] | None]:
         """What the rule makes of each layer's matrices, by the replicas together; None for a layer of a vector."""
-        if not isinstance(self.rule, MatrixRule):
+        rule = self.rule
+        if not isinstance(rule, MatrixRule):
             return [None] * len(variables)
-        layers = [self._layer_of(variable) for variable in variables]
-        transformed: list[list[Any] | None] = [None if layer.view is None else [] for layer in layers]
+        counts: list[int | None] = []
         batches: list[list[tf.Tensor]] = []
-        for variable, gradient, of_layer in zip(variables, gradients, transformed):
-            if of_layer is None:
+        kept: list[list[tf.Tensor]] = []
+        for variable, gradient in zip(variables, gradients):
+            if self._layer_of(variable).view is None:
+                counts.append(None)
                 continue
             of_replicas = self._before_transform_on_replicas(strategy, variable, gradient, factor)
-            of_layer.extend([None] * len(of_replicas[0]))
-            batches.extend(map(list, zip(*of_replicas)))
+            counts.append(len(of_replicas[0][0]))
+            batches.extend(map(list, zip(*(each for each, _ in of_replicas))))
+            kept.extend(map(list, zip(*(each for _, each in of_replicas))))
         outcomes = iter(
-            sharing.map_matrices(
-                self.rule.transform,
-                batches,
-                flops=self.rule.transform_flops,
-                strategy=strategy,
-                # With gradients of their own, the replicas have nothing in common to share.
-                share=False if self._adapter.replicas_differ else self.rule.share_work,
+            self._transform_when_due(
+                step,
+                lambda: sharing.map_matrices(
+                    rule.transform,
+                    batches,
+                    flops=rule.transform_flops,
+                    strategy=strategy,
+                    # With gradients of their own, the replicas have nothing in common to share.
+                    share=False if self._adapter.replicas_differ else rule.share_work,
+                ),
+                kept,
             )
         )
-        return [
-            None if of_layer is None else [_regrouped(next(outcomes)) for _ in of_layer] for of_layer in transformed
-        ]
+        return [None if count is None else [_regrouped(next(outcomes)) for _ in range(count)] for count in counts]
+
+    def _transform_when_due(self, step: _Step, transform: Callable[[], Any], kept: Any) -> Any:
+        """The transformed batches; in steps between those of `transform_every` what was kept."""
+        assert isinstance(self.rule, MatrixRule)
+        every = self.rule.transform_every()
+        if every == 1:
+            return transform()
+        is_due = tf.equal(tf.math.floormod(step.number - 1.0, float(every)), 0.0)
+        return tf.cond(is_due, transform, lambda: kept)
 
     def _before_transform_on_replicas(
         self, strategy: tf.distribute.Strategy, variable: Any, gradient: Any, factor: Any
-    ) -> list[list[tf.Tensor]]:
+    ) -> list[tuple[list[tf.Tensor], list[tf.Tensor]]]:
         """What the first part of the step gives on each replica of this process."""
-        found: list[list[tf.Tensor]] = []
+        found: list[tuple[list[tf.Tensor], list[tf.Tensor]]] = []
 
         @tf.autograph.experimental.do_not_convert
         def run(variable: Any, gradient: Any, factor: Any) -> None:
@@ -247,15 +266,20 @@ class LayerwiseUpdater:
         strategy.extended.update(variable, run, args=(gradient, factor), group=False)
         return found
 
-    def _before_transform(self, variable: Any, gradient: Any, factor: Any, micro_batches: int = 1) -> list[tf.Tensor]:
-        """The first part of the step of one layer; `gradient` is the sum over the micro-batches."""
+    def _before_transform(
+        self, variable: Any, gradient: Any, factor: Any, micro_batches: int = 1
+    ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+        """The batches of one layer to transform, and what takes their place in a step without.
+
+        `gradient` is the sum over the micro-batches.
+        """
         layer = self._layer_of(variable)
         assert isinstance(self.rule, MatrixRule) and layer.view is not None
         gradient = self._clipped(tf.cast(gradient, _wide(variable)) / micro_batches, factor)
         slots = [tf.convert_to_tensor(slot) for slot in layer.slots]
         batches, new_slots = self.rule.before_transform(gradient, slots, layer.view)
         _assign_changed(layer.slots, slots, new_slots)
-        return batches
+        return batches, self.rule.kept(slots, layer.view) if self.rule.transform_every() > 1 else []
 
     def _step(self) -> _Step:
         iterations = tf.convert_to_tensor(self._adapter.iterations)
@@ -297,7 +321,8 @@ class LayerwiseUpdater:
             step = step._replace(learning_rate=tf.cast(learning_rate, tf.float32))
         transformed = None
         if isinstance(self.rule, MatrixRule) and self._layer_of(variable).view is not None:
-            transformed = [self.rule.transform(batch) for batch in self._before_transform(variable, gradient, None)]
+            transform, (batches, kept) = self.rule.transform, self._before_transform(variable, gradient, None)
+            transformed = self._transform_when_due(step, lambda: [transform(batch) for batch in batches], kept)
         self._apply_to_layer(variable, gradient, step, None, transformed)
 
     def _apply_to_layer(self, variable: Any, gradient: Any, step: _Step, factor: Any, transformed: Any) -> None:
@@ -383,7 +408,7 @@ class LayerwiseUpdater:
             self.rule.has_kernels()
             and variable.dtype == tf.float32
             and tf.DeviceSpec.from_string(variable.device or "").device_type == "CPU"
-            and not _compiled_by_xla()
+            and not compiled_by_xla()
         )
 
 
@@ -408,16 +433,3 @@ def _regrouped(of_replicas: Sequence[tf.Tensor]) -> Any:
 def _wide(variable: tf.Variable) -> tf.DType:
     """The dtype of the arithmetic: bfloat16(0.999) is 1.0, and moments in bfloat16 would never change."""
     return tf.float64 if variable.dtype == tf.float64 else tf.float32
-
-
-def _compiled_by_xla() -> bool:
-    """True while a function with jit_compile=True, or a TPU's, is being traced."""
-    graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
-    while graph is not None:
-        context = graph._get_control_flow_context()
-        while context is not None:
-            if context.IsXLAContext():
-                return True
-            context = context.outer_context
-        graph = getattr(graph, "outer_graph", None)
-    return False

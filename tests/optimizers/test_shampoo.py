@@ -1,0 +1,232 @@
+"""Shampoo against float64 NumPy, in both Kerases: grafts, options, what is not preconditioned, and failing roots."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.helpers.keras_versions import KERAS_VERSIONS, make, state_by_name, variables
+from tests.helpers.references.shampoo_in_numpy import shampoo_run
+from tfbigbatch.optimizers import matrix_roots, preconditioning
+
+both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
+each_graft = pytest.mark.parametrize("graft", ["sgd", "rmsprop", "lars", "lamb"])
+STEPS = 12
+RATES = 0.1 / (1 + np.arange(STEPS))
+# The learning rate of each graft, so that steps are of the same size.
+SCALE = {"sgd": 1.0, "rmsprop": 0.1, "lars": 5.0, "lamb": 0.3}
+
+
+def gradients_for(shape, seed=0, steps=STEPS):
+    """A changing gradient, of many lengths along its first axis."""
+    random = np.random.RandomState(seed)
+    lengths = np.geomspace(1.0, 0.1, shape[0]).reshape([-1] + [1] * (len(shape) - 1))
+    return random.normal(size=shape), random.normal(size=(steps, *shape)) * lengths
+
+
+def run(keras_version, weight, gradients, rates, name="kernel", **arguments):
+    """Where steps with these gradients and learning rates end."""
+    [variable] = variables(keras_version, {name: weight})
+    optimizer = make(keras_version, "Shampoo", learning_rate=0.0, **arguments)
+    for gradient, rate in zip(gradients, rates):
+        optimizer.learning_rate = rate
+        optimizer.apply_gradients([(tf.constant(gradient, tf.float32), variable)])
+    return np.array(variable)
+
+
+def check(keras_version, shape, graft="sgd", reference=None, tolerance=2e-3, **arguments):
+    """Ours after some steps against NumPy; `reference`: the options of NumPy where they have other names."""
+    weight, gradients = gradients_for(shape)
+    shared = {"nesterov": True, "block_size": 8, "matrix_epsilon": 1e-4, "graft": graft, **arguments}
+    ours = {"weight_decay": 0.01, "beta_2": 0.9, "graft_steps": 0, **shared}
+    rates = RATES * SCALE[graft]
+    end = run(keras_version, weight, gradients, rates, **ours)
+    theirs = {"graft_steps": 0, **shared, **(reference or {})}
+    for name in ("root_every", "root_method", "vectors", "largest_side", "exponent", "weight_decay", "beta_1"):
+        theirs.pop(name, None)
+    expected = shampoo_run(weight, gradients, rates, **theirs)
+    # Relative to how far the weights moved.
+    np.testing.assert_allclose(end - weight, expected - weight, atol=tolerance * np.abs(expected - weight).max())
+
+
+@both_versions
+@each_graft
+def test_every_graft_follows_numpy(keras_version, graft):
+    check(keras_version, (12, 20), graft)
+
+
+@pytest.mark.parametrize(
+    "graft, arguments, reference",
+    [
+        ("sgd", {"nesterov": False}, {}),
+        ("lamb", {"nesterov": False}, {}),
+        ("lars", {"graft_steps": 5}, {}),
+        ("lamb", {"graft_steps": 5}, {}),
+        ("sgd", {"root_every": 4}, {"every": 4}),
+        ("rmsprop", {"root_method": "newton"}, {}),
+        ("sgd", {"exponent": 2}, {"p": 2}),
+        ("sgd", {"beta_1": 0.5}, {"b1": 0.5}),
+        ("lamb", {"beta_1": 0.5}, {"b1": 0.5}),
+        ("rmsprop", {"largest_side": 19}, {"precondition": False}),
+        ("sgd", {"largest_side": None}, {}),
+        ("lars", {"block_size": 128}, {}),
+    ],
+)
+def test_every_option_follows_numpy(graft, arguments, reference):
+    check("tf_keras", (12, 20), graft, reference, **arguments)
+
+
+@pytest.mark.parametrize("shape", [(5,), (20,), (3, 3), (2, 3, 12, 10), (3, 3, 4, 3), (9, 10, 9, 2)])
+def test_any_shape_follows_numpy(shape):
+    """Vectors, small kernels in one block, convolutions, and axes that no block size divides."""
+    check("tf_keras", shape)
+
+
+@both_versions
+def test_what_is_not_preconditioned_takes_the_grafts_step_or_adams(keras_version):
+    weight, gradients = gradients_for((12,))
+    expected = shampoo_run(weight, gradients, RATES, precondition=False)
+    arguments = {"weight_decay": 0.01, "beta_2": 0.9, "graft_steps": 0}
+    end = run(keras_version, weight, gradients, RATES, vectors="graft", **arguments)
+    np.testing.assert_allclose(end, expected, rtol=1e-5)
+    end = run(keras_version, weight, gradients, RATES, matrices={"kernel": "vector"}, **arguments)
+    np.testing.assert_allclose(end, expected, rtol=1e-5)
+    end = run(keras_version, weight, gradients, RATES, vectors="adam", vector_learning_rate_ratio=0.5, **arguments)
+    adam = make(keras_version, "LAMB", learning_rate=0.0, beta_2=0.9, epsilon=1e-8, weight_decay=0.01,
+                exclude_from_layer_adaptation=["."])  # fmt: skip
+    [variable] = variables(keras_version, {"kernel": weight})
+    for gradient, rate in zip(gradients, RATES):
+        adam.learning_rate = 0.5 * rate
+        adam.apply_gradients([(tf.constant(gradient, tf.float32), variable)])
+    np.testing.assert_allclose(end, np.array(variable), rtol=1e-5)
+
+
+@each_graft
+@pytest.mark.parametrize("value", [0.0, 1e-30, 1e-12, 1e12, 1e18])
+def test_extreme_gradients_leave_finite_weights(graft, value):
+    """Rank one, zero, tiny and huge; where the statistics are no float32 the root stays as it was."""
+    weight, _ = gradients_for((3, 4))
+    gradient = value * np.outer([1.0, -2.0, 0.5], [1.0, 1.0, -1.0, 0.0])
+    rate = {"sgd": 1e-2 / max(value, 1.0), "rmsprop": 0.003, "lars": 1.0, "lamb": 0.1}[graft]
+    end = run("tf_keras", weight, [gradient] * 4, [rate] * 4, graft=graft, graft_steps=0, block_size=8)
+    assert np.isfinite(end).all() and np.abs(end - weight).max() < 1.0
+    if value == 0.0:
+        np.testing.assert_array_equal(end, weight.astype("float32"))
+
+
+@both_versions
+def test_a_root_that_fails_leaves_the_last_one(keras_version):
+    weight, gradients = gradients_for((6, 5))
+    [variable] = variables(keras_version, {"kernel": weight})
+    optimizer = make(keras_version, "Shampoo", learning_rate=0.01, block_size=8, graft_steps=0)
+
+    def roots():
+        return [value for name, value in state_by_name(optimizer).items() if "roots" in name]
+
+    for gradient in gradients[:3]:
+        optimizer.apply_gradients([(tf.constant(gradient, tf.float32), variable)])
+    before = roots()
+    assert len(before) == 2 and all(np.isfinite(root).all() for root in before)
+    # The weights show what came; the roots stay.
+    optimizer.apply_gradients([(tf.constant(gradients[3] * np.nan, tf.float32), variable)])
+    assert np.isnan(np.array(variable)).all()
+    for root, last in zip(roots(), before):
+        np.testing.assert_array_equal(root, last)
+
+
+@pytest.mark.parametrize("method", ["newton", "eigh"])
+def test_no_root_yet_is_the_identity(method):
+    """A first root that float32 cannot find, of a singular matrix with next to no damping: the step is the graft's."""
+    weight, _ = gradients_for((6, 5))
+    gradient = np.outer(np.arange(6.0), [1.0, -1.0, 2.0, 0.5, 0.3])
+    arguments = {"graft_steps": 0, "nesterov": False, "root_method": method, "block_size": 8}
+    end = run("tf_keras", weight, [gradient], [0.1], matrix_epsilon=1e-12, **arguments)
+    np.testing.assert_allclose(end, weight - 0.1 * gradient, rtol=1e-5, atol=1e-6)
+    end = run("tf_keras", weight, [gradient + np.eye(6, 5)], [0.1], matrix_epsilon=1e-4, **arguments)
+    assert np.abs(end - (weight - 0.1 * (gradient + np.eye(6, 5)))).max() > 0.1
+
+
+@each_graft
+def test_the_gradients_scale(graft):
+    """With SGD's graft the step is in proportion to it; the others' steps do not depend on it."""
+    weight, gradients = gradients_for((12, 10), steps=5)
+    arguments = {"graft": graft, "graft_steps": 2, "block_size": 8, "epsilon": 0.0}
+    plain = run("tf_keras", weight, gradients, RATES, **arguments)
+    for scale in (2.0**-30, 2.0**20):
+        rates = RATES / scale if graft == "sgd" else RATES
+        np.testing.assert_allclose(run("tf_keras", weight, gradients * scale, rates, **arguments), plain, rtol=2e-3)
+
+
+def test_the_direction_turns_with_the_gradient():
+    """Q G P^T has the direction Q D P^T, for rotations Q and P and one block."""
+    random = np.random.RandomState(0)
+    [q, _], [p, _] = np.linalg.qr(random.normal(size=(6, 6))), np.linalg.qr(random.normal(size=(9, 9)))
+    gradients = random.normal(size=(3, 6, 9))
+
+    def direction(gradients):
+        statistics = [tf.zeros([1, side, side], tf.float64) for side in gradients.shape[1:]]
+        for gradient in gradients:
+            statistics = preconditioning.update_statistics(statistics, tf.constant([gradient]), beta_2=0.9)
+        roots = [matrix_roots.inverse_roots(each, 4, epsilon=1e-6).roots for each in statistics]
+        return preconditioning.precondition(tf.constant(gradients[-1:]), roots)[0].numpy()
+
+    turned = direction(q @ gradients @ p.T)
+    np.testing.assert_allclose(turned, q @ direction(gradients) @ p.T, atol=1e-8)
+
+
+def test_the_public_implementation_of_the_published_result():
+    """Weights that google-research's distributed_shampoo (optax-shampoo 0.0.6 on JAX 0.6.2, float32) ends with."""
+    random = np.random.RandomState(0)
+    weight, lengths = random.normal(size=(4, 2)), np.geomspace(1.0, 0.1, 4)[:, np.newaxis]
+    gradients = 1000.0 * random.normal(size=(6, 4, 2)) * lengths
+    arguments = {
+        "beta_2": 0.9, "matrix_epsilon": 1e-4, "weight_decay": 0.01, "block_size": 4, "graft_steps": 2,
+    }  # fmt: skip
+    golden = {
+        "sgd": [[1.5200975, 0.65790784], [1.0450962, 2.0650935], [1.7703254, -1.1315523], [0.91865504, -0.18555857]],
+        "rmsprop": [[1.7755718, 0.3957382], [0.89169556, 2.1526184], [1.783753, -1.1131244], [0.83995503, -0.2000967]],
+    }
+    for graft, peak in (("sgd", 1e-4), ("rmsprop", 0.01)):
+        end = run("tf_keras", weight, gradients, peak / (1 + np.arange(6)), graft=graft, **arguments)
+        np.testing.assert_allclose(end, golden[graft], rtol=2e-5)
+
+
+@both_versions
+def test_gates_and_heads_are_preconditioned_apart(keras_version):
+    """A recurrent kernel by gate is what blocks of its units are."""
+    weight, gradients = gradients_for((6, 24), steps=4)
+    arguments = {"name": "recurrent_kernel", "graft_steps": 0}
+    by_gate = run(keras_version, weight, gradients, RATES, matrices=[("recurrent", "gates")], **arguments)
+    in_blocks = run(keras_version, weight, gradients, RATES, block_size=6, **arguments)
+    np.testing.assert_allclose(by_gate, in_blocks, rtol=1e-4)
+    whole = run(keras_version, weight, gradients, RATES, **arguments)
+    assert np.abs(whole - by_gate).max() > 1e-3
+
+
+@both_versions
+def test_layer_statistics_have_the_trust_ratio_of_the_graft(keras_version):
+    weight, gradients = gradients_for((12, 10))
+    made = variables(keras_version, {"kernel": weight, "bias": np.ones(3)})
+    optimizer = make(
+        keras_version, "Shampoo", learning_rate=0.1, graft="lars", eeta=0.02, graft_steps=0, layer_statistics=True,
+        exclude_from_layer_adaptation=["bias"], block_size=8,
+    )  # fmt: skip
+    optimizer.apply_gradients([(tf.constant(gradients[0], tf.float32), made[0]), (tf.ones(3), made[1])])
+    statistics = optimizer.layer_statistics()
+    expected = 0.02 * np.linalg.norm(weight) / np.linalg.norm(gradients[0])
+    np.testing.assert_allclose(statistics["kernel"].trust_ratio, expected, rtol=1e-5)
+    assert statistics["bias"].trust_ratio == 1.0
+
+
+def test_arguments_that_cannot_be_used_are_refused():
+    for arguments, message in (
+        ({"graft": "adagrad"}, "graft='adagrad' is unknown; expected 'sgd', 'rmsprop', 'lars' or 'lamb'"),
+        ({"beta_2": 1.0}, "beta_2=1.0 is out of range"),
+        ({"block_size": 0}, "block_size=0 is not a number of rows of a block"),
+        ({"graft_steps": -1}, "graft_steps=-1"),
+        ({"matrix_epsilon": 0.0}, "matrix_epsilon=0.0"),
+        ({"exponent_override": 4}, "Did you mean 'exponent'? If so, write exponent=4"),
+        ({"matrices": [("kernel", "blocks")]}, "the treatment 'blocks' of 'kernel' is unknown"),
+    ):
+        with pytest.raises(ValueError) as error:
+            make("tf_keras", "Shampoo", **arguments)
+        assert message in str(error.value)

@@ -1,0 +1,120 @@
+"""The formulas of Shampoo as pure functions: statistics, preconditioned direction, grafting and momentum.
+
+For a matrix G the statistics are moving averages L of G G^T and R of G^T G, and the direction is L^(-1/4) G R^(-1/4).
+A tensor has such a matrix for each axis, a vector has one. Blocks of a variable come as [k, ...], the statistics and
+roots of an axis of n entries as [k, n, n], in float32 or float64. `blocks` cuts a variable, `matrix_roots` has the
+roots.
+
+Sources: Gupta et al. 2018, arXiv:1802.09568 (Algorithms 1 and 2); Anil et al. 2020, arXiv:2002.09018 (blocks, grafts,
+moving averages, damping); grafting: Agarwal et al. 2020, arXiv:2002.11803. The grafts 'lars' and 'lamb' are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from tfbigbatch.optimizers import rules
+
+
+def update_statistics(statistics: Sequence[tf.Tensor], blocks: tf.Tensor, *, beta_2: float) -> list[tf.Tensor]:
+    """The statistics S of each axis after a gradient: S <- beta_2 S + (1 - beta_2) A A^T, A = [n, the other axes]."""
+    return [
+        beta_2 * old + (1.0 - beta_2) * _products_over_other_axes(blocks, axis) for axis, old in enumerate(statistics)
+    ]
+
+
+def _products_over_other_axes(blocks: tf.Tensor, axis: int) -> tf.Tensor:
+    letters = "abcdefgh"[: blocks.shape.rank - 1]
+    return tf.einsum(f"k{letters},k{letters.replace(letters[axis], 'z')}->k{letters[axis]}z", blocks, blocks)
+
+
+def precondition(blocks: tf.Tensor, roots: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Each axis of the blocks times its root: L^(-1/p) G R^(-1/p) for matrices."""
+    letters = "abcdefgh"[: blocks.shape.rank - 1]
+    for letter, root in zip(letters, roots):
+        blocks = tf.einsum(f"kz{letter},k{letters}->k{letters.replace(letter, 'z')}", root, blocks)
+    return blocks
+
+
+def graft_update(
+    graft: str,
+    gradient: tf.Tensor,
+    second_moment: tf.Tensor | None,
+    *,
+    step: tf.Tensor,
+    beta_2: float,
+    epsilon: float,
+) -> tuple[tf.Tensor, tf.Tensor | None]:
+    """The update of the method that Shampoo is grafted to, before momentum and decay; and its second moment.
+
+    Grafts:
+      sgd, lars: the gradient.
+      rmsprop: g / (sqrt(v) + epsilon), v being the moving average of g^2.
+      lamb: the same, with v / (1 - beta_2^step), as Adam's.
+    """
+    if second_moment is None:
+        return gradient, None
+    second_moment = beta_2 * second_moment + (1.0 - beta_2) * tf.square(gradient)
+    corrected = second_moment
+    if graft == "lamb":
+        corrected /= rules.lamb_corrections(step, beta_2, beta_2, bias_correction=True)[1]
+    return tf.math.divide_no_nan(gradient, tf.sqrt(corrected) + epsilon), second_moment
+
+
+def graft_norm(direction: tf.Tensor, update: tf.Tensor) -> tf.Tensor:
+    """The direction at the norm of the graft's update: D |g| / |D|."""
+    return direction * tf.math.divide_no_nan(rules.norm(update), rules.norm(direction))
+
+
+def momentum_step(
+    graft: str,
+    update: tf.Tensor,
+    weight: tf.Tensor,
+    momentum: tf.Tensor,
+    *,
+    step: tf.Tensor,
+    learning_rate: tf.Tensor | float,
+    weight_decay: tf.Tensor | float,
+    beta_1: float,
+    nesterov: bool,
+    eeta: float,
+    adapt: bool,
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Decay, trust ratio, momentum and weights, from an update U at the norm of the graft's.
+
+    Grafts:
+      sgd, rmsprop: M = beta_1 M + U + wd w; w -= lr M.
+      lars: M = beta_1 M + r (U + wd w), r = eeta |w| / (|U| + wd |w|); w -= lr M. LARS's trust ratio.
+      lamb: M = beta_1 M + (1 - beta_1) U; w -= lr r (M' + wd w), r = |w| / |M' + wd w|, M' = M / (1 - beta_1^step).
+        LAMB's trust ratio.
+
+    Args:
+      momentum: M, of the weight's shape.
+      step: scalar of the weight's dtype, the number of this step, from 1.
+      learning_rate, weight_decay: scalars of the weight's dtype, or Python numbers.
+      nesterov: in place of M the step takes its next value for the same update.
+      eeta: LARS's trust coefficient.
+      adapt: False leaves the trust ratio at 1 (a layer excluded from layer adaptation).
+
+    Returns:
+      (weight, momentum, ratio) after the step.
+    """
+    ratio = tf.ones([], weight.dtype)
+    if graft == "lamb":
+        momentum = beta_1 * momentum + (1.0 - beta_1) * update
+        ahead = beta_1 * momentum + (1.0 - beta_1) * update if nesterov else momentum
+        corrected = ahead / rules.lamb_corrections(step, beta_1, beta_1, bias_correction=True)[0]
+        decayed = corrected + weight_decay * weight
+        if adapt:
+            weight_norm, update_norm = rules.norm(weight), rules.norm(decayed)
+            ratio = rules.trust_ratio(weight_norm, update_norm, weight_norm, update_norm)
+        return weight - learning_rate * ratio * decayed, momentum, ratio
+
+    if graft == "lars" and adapt:
+        ratio = rules.lars_ratio(rules.norm(weight), rules.norm(update), weight_decay, eeta, 0.0, form="paper")
+    decayed = ratio * (update + weight_decay * weight)
+    momentum = beta_1 * momentum + decayed
+    ahead = decayed + beta_1 * momentum if nesterov else momentum
+    return weight - learning_rate * ahead, momentum, ratio
