@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.conftest import mirrored
 from tests.helpers.keras_versions import KERAS_VERSIONS, make, state_by_name, variables
 from tests.helpers.references.shampoo_in_numpy import shampoo_run
 from tfbigbatch.optimizers import matrix_roots, preconditioning
@@ -200,6 +201,66 @@ def test_gates_and_heads_are_preconditioned_apart(keras_version):
     np.testing.assert_allclose(by_gate, in_blocks, rtol=1e-4)
     whole = run(keras_version, weight, gradients, RATES, **arguments)
     assert np.abs(whole - by_gate).max() > 1e-3
+
+
+@both_versions
+def test_a_restored_optimizer_goes_on_as_if_never_stopped(keras_version, tmp_path):
+    """Between two computations of the roots, and before the last step of the graft."""
+    weight, gradients = gradients_for((6, 5), steps=8)
+
+    def made():
+        [variable] = variables(keras_version, {"kernel": weight})
+        options = {"learning_rate": 0.1, "root_every": 4, "graft_steps": 3, "block_size": 8}
+        return variable, make(keras_version, "Shampoo", **options)
+
+    def go_on(variable, optimizer, gradients):
+        for gradient in gradients:
+            optimizer.apply_gradients([(tf.constant(gradient, tf.float32), variable)])
+        return np.array(variable)
+
+    variable, optimizer = made()
+    go_on(variable, optimizer, gradients[:2])
+    path = tf.train.Checkpoint(optimizer=optimizer).write(str(tmp_path / "checkpoint"))
+    stopped = np.array(variable)
+    end = go_on(variable, optimizer, gradients[2:])
+    other, again = made()
+    again.build([other])
+    other.assign(stopped)
+    tf.train.Checkpoint(optimizer=again).read(path).assert_consumed()
+    np.testing.assert_array_equal(go_on(other, again, gradients[2:]), end)
+
+
+@both_versions
+def test_micro_batches_are_one_batch(keras_version):
+    weight, gradients = gradients_for((6, 5), steps=10)
+    options = {"graft": "lamb", "graft_steps": 1, "root_every": 2, "block_size": 8, "global_clipnorm": 0.5}
+    means = gradients.reshape(5, 2, 6, 5).mean(axis=1)
+    expected = run(keras_version, weight, means, RATES[:5], **options)
+    end = run(keras_version, weight, gradients, np.repeat(RATES[:5], 2), accumulation_steps=2, **options)
+    np.testing.assert_allclose(end, expected, rtol=1e-4)
+
+
+@both_versions
+@pytest.mark.parametrize("combine", ["gradients", "updates"])
+def test_adasum_of_equal_replicas_is_one_replica(keras_version, combine):
+    weight, gradients = gradients_for((6, 5), steps=4)
+    options = {"graft": "lamb", "graft_steps": 1, "root_every": 2, "block_size": 8}
+    expected = run(keras_version, weight, gradients, [0.1] * 4, **options)
+    strategy = mirrored(2)
+    with strategy.scope():
+        [variable] = variables(keras_version, {"kernel": weight})
+        inner = make(keras_version, "Shampoo", learning_rate=0.1, **options)
+        optimizer = make(keras_version, "Adasum", optimizer=inner, combine=combine)
+        optimizer.build([variable])
+
+    @tf.function
+    def step(gradient):
+        # Of the mean over the global batch: each replica has its share.
+        strategy.run(lambda: optimizer.apply_gradients([(gradient / 2.0, variable)]))
+
+    for gradient in gradients:
+        step(tf.constant(gradient, tf.float32))
+    np.testing.assert_allclose(np.array(variable), expected, rtol=1e-4, atol=1e-5)
 
 
 @both_versions

@@ -59,7 +59,7 @@ def graft_update(
     second_moment = beta_2 * second_moment + (1.0 - beta_2) * tf.square(gradient)
     corrected = second_moment
     if graft == "lamb":
-        corrected /= rules.lamb_corrections(step, beta_2, beta_2, bias_correction=True)[1]
+        corrected /= rules.moment_correction(step, beta_2)
     return tf.math.divide_no_nan(gradient, tf.sqrt(corrected) + epsilon), second_moment
 
 
@@ -105,7 +105,7 @@ def momentum_step(
     if graft == "lamb":
         momentum = beta_1 * momentum + (1.0 - beta_1) * update
         ahead = beta_1 * momentum + (1.0 - beta_1) * update if nesterov else momentum
-        corrected = ahead / rules.lamb_corrections(step, beta_1, beta_1, bias_correction=True)[0]
+        corrected = ahead / rules.moment_correction(step, beta_1)
         decayed = corrected + weight_decay * weight
         if adapt:
             weight_norm, update_norm = rules.norm(weight), rules.norm(decayed)

@@ -122,12 +122,15 @@ def lamb_corrections(
     step: tf.Tensor, beta_1: float, beta_2: float, bias_correction: bool
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Divisors of the two moments at `step` (from 1): 1 - beta^step, or 1 without correction."""
+    if not bias_correction:
+        return tf.ones_like(step), tf.ones_like(step)
+    return moment_correction(step, beta_1), moment_correction(step, beta_2)
 
-    def correction(beta: float) -> tf.Tensor:
-        # By expm1: 1 - 0.999 is off by 1e-5 of itself in float32.
-        return -tf.math.expm1(step * math.log(beta)) if bias_correction and beta > 0.0 else tf.ones_like(step)
 
-    return correction(beta_1), correction(beta_2)
+def moment_correction(step: tf.Tensor, beta: float) -> tf.Tensor:
+    """1 - beta^step, the divisor of a moving average that began at zero; `step` counts from 1."""
+    # By expm1: 1 - 0.999 is off by 1e-5 of itself in float32.
+    return -tf.math.expm1(step * math.log(beta)) if beta > 0.0 else tf.ones_like(step)
 
 
 def lamb(

@@ -163,7 +163,7 @@ class Shampoo(MatrixRule):
         state = self._by_name(slots, view)
         for axis, new in enumerate(transformed):
             # State begins at zero, roots at the identity.
-            old = tf.where(step > 1.0, state[f"roots_{axis}"], tf.eye(view.sides[axis], dtype=new.dtype))
+            old = tf.where(step > 1.0, state[f"roots_{axis}"], matrix_roots.identity(view.sides[axis], new.dtype))
             state[f"roots_{axis}"] = tf.where(tf.math.is_finite(new[:, :1, :1]), new, old)
         roots = [state[f"roots_{axis}"] for axis in range(len(view.sides))]
         direction = view.join(preconditioning.precondition(view.split(gradient), roots))
