@@ -42,9 +42,9 @@ DOCSTRING = with_shared_arguments(
       root_method: 'newton', 'eigh', or None: eigh on CPUs, Newton on accelerators and where XLA compiles.
       root_every: steps from one computation of the roots to the next.
       graft_steps: so many steps at first are the graft's, while the statistics are gathered.
-      matrices: pairs (regular expression, treatment), searched in the variables' paths, or a dictionary: which
-        variables are read in another way than with small neighbouring axes merged. 'vector' for those that are not to
-        be preconditioned; 'matrix', 'gates', 'heads', 'depthwise' and 'groups:N' as for Muon.
+      matrices: pairs (regular expression, treatment), searched in the variables' paths, or a dictionary: variables that
+        are not read with small neighbouring axes merged, but as the matrices of a treatment in `optimizers.matrices`;
+        'vector' for those that are not preconditioned.
       vectors: the step of biases and other variables of one axis: 'shampoo', 'graft' or 'adam'. With 'adam' the other
         variables that are not preconditioned take Adam's step too; else the graft's.
       vector_learning_rate_ratio: Adam's learning rate over `learning_rate`.
@@ -90,14 +90,16 @@ class Shampoo(MatrixRule):
     share_work: bool | None
 
     def views(self, paths: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> list[BlockView | None]:
-        of_matrices = matrices.views(paths, shapes, self.matrices)
+        matrices.warn_of_idle(self.matrices, paths, shapes)
         views: list[BlockView | None] = []
-        for path, shape, of_path in zip(paths, shapes, of_matrices):
-            is_vector = math.prod(shape) == max(shape, default=1)
-            if self.largest_side is not None and max(shape, default=1) > self.largest_side:
+        for path, shape, asked_for in zip(paths, shapes, matrices.views(paths, shapes, self.matrices)):
+            treatment = matrices.treatment_for(path, self.matrices)
+            longest = max(shape, default=1)
+            is_vector = math.prod(shape) == longest
+            if treatment == "vector" or (self.largest_side is not None and longest > self.largest_side):
                 views.append(None)
-            elif matrices.treatment_for(path, self.matrices):
-                views.append(None if of_path is None else BlockView.of_matrices(of_path, self.block_size))
+            elif treatment and asked_for is not None:
+                views.append(BlockView.of_matrices(asked_for, self.block_size))
             elif is_vector and self.vectors != "shampoo":
                 views.append(None)
             else:
