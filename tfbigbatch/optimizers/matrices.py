@@ -43,7 +43,7 @@ _RECURRENT = "recurrent_kernel"
 _EMBEDDING = r"(?i)embed[^/]*$|embed[^/]*/(?!.*kernel)"
 _DEPTHWISE = r"(?i)depthwise"
 _TRANSPOSED = r"(?i)conv[^/]*transpose"
-_HEADS_LAST = r"(^|[/_])(query|key|value|qkv|[qkv]_(proj|projection|dense))(_\d+)?/[^/]*$"
+_HEADS_LAST = r"^(?!.*conv)(.*[/_])?(query|key|value|qkv|[qkv]_(proj|projection|dense))(_\d+)?/[^/]*$"
 _HEADS_FIRST = r"(attention_output|(^|[/_])(o|out|output)_(proj|projection|dense))(_\d+)?/[^/]*$"
 # A kernel with as many outputs, and as many times more than inputs, is taken for the output layer of a vocabulary: a
 # transformer's inner layer and an LSTM's gates have 4 times as many, a first layer of few features seldom a thousand.
