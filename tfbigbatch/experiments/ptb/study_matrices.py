@@ -20,7 +20,7 @@ ROWS = {
     "LAMB": ({"name": "lamb", "beta_2": 0.99}, (0.02, 0.04, 0.08)),
     "Muon": ({"name": "muon"}, (0.01, 0.02, 0.04, 0.08)),
     "Muon, gates": ({"name": "muon", "matrices": (("lstm", "gates"),)}, (0.01, 0.02, 0.04)),
-    "Muon, vocabulary too": (
+    "Muon everywhere": (
         {"name": "muon", "matrices": (("embedding|logits/kernel", "matrix"),)},
         (0.01, 0.02, 0.04),
     ),
