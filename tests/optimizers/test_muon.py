@@ -1,0 +1,513 @@
+"""Muon as a whole, in both Kerases: twelve steps with a changing learning rate against float64 NumPy."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.conftest import mirrored
+from tests.helpers.keras_versions import (
+    KERAS,
+    KERAS_VERSIONS,
+    OPTIMIZERS,
+    fitted,
+    make,
+    small_data,
+    small_model,
+    tensor_variables,
+    variables,
+)
+from tests.helpers.references import adasum_in_numpy
+from tests.helpers.references.muon_in_numpy import muon_run
+from tests.helpers.references.numpy_rules import lamb_run
+
+both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
+
+STEPS = 12
+RATES = [0.05 + (0.01 - 0.05) * step / STEPS for step in range(STEPS)]
+_random = np.random.RandomState(0)
+# A nearly square matrix, a wide one, the kernels of an LSTM, an embedding, and a bias.
+WEIGHTS = {
+    name: _random.normal(size=shape)
+    for name, shape in {
+        "kernel": (5, 4),
+        "wide_kernel": (3, 8),
+        "recurrent_kernel": (2, 8),
+        "embeddings": (6, 3),
+        "bias": (4,),
+    }.items()
+}
+GRADIENTS = [{name: _random.normal(size=weight.shape) for name, weight in WEIGHTS.items()} for _ in range(STEPS)]
+MATRICES = ("kernel", "wide_kernel", "recurrent_kernel")
+
+
+def schedule(keras_version, start=RATES[0], end=0.01):
+    return KERAS[keras_version].optimizers.schedules.PolynomialDecay(start, STEPS, end)
+
+
+def clipped(gradients, *, norm=None, value=None, global_norm=None):
+    """One step's gradients, clipped as Keras says."""
+    if value:
+        return {name: np.clip(g, -value, value) for name, g in gradients.items()}
+    if norm:
+        return {name: g * min(1.0, norm / np.linalg.norm(g)) for name, g in gradients.items()}
+    if global_norm:
+        length = np.sqrt(sum((g**2).sum() for g in gradients.values()))
+        return {name: g * min(1.0, global_norm / length) for name, g in gradients.items()}
+    return gradients
+
+
+def expected(gradients, *, vectors=None, of=None, clip=None, **options):
+    """The weights after the gradients: matrices by Muon with `options`, vectors by Adam or LAMB.
+
+    Args:
+      vectors: the options of `lamb_run`, and 'ratio' of the learning rates.
+      of: options of some variables, by name: of `muon_run` or of `lamb_run`.
+      clip: the options of `clipped`.
+    """
+    vectors = {"adapt": False, "b2": 0.95, "eps": 1e-8, "wd": options.get("wd", 0.0), **(vectors or {})}
+    ratio, rates = vectors.pop("ratio", 1.0), RATES[: len(gradients)]
+    steps = [clipped(each, **(clip or {})) for each in gradients]
+    ends = {}
+    for name, weight in WEIGHTS.items():
+        own = (of or {}).get(name, {})
+        rows = [each[name] for each in steps]
+        if name in MATRICES:
+            ends[name] = muon_run(weight, rows, rates, **{**options, **own})
+        else:
+            ends[name] = lamb_run(weight, rows, [ratio * rate for rate in rates], **{**vectors, **own})
+    return ends
+
+
+def applied(optimizer, ours, gradients, dtype="float32"):
+    for each in gradients:
+        optimizer.apply_gradients([(tf.constant(each[name], dtype), own) for name, own in zip(WEIGHTS, ours)])
+
+
+def assert_follows(keras_version, arguments, reference, wrap=lambda function: function):
+    ours = variables(keras_version, WEIGHTS)
+    optimizer = make(keras_version, "Muon", learning_rate=schedule(keras_version), **arguments)
+    optimizer.build(ours)
+
+    def step(*gradients):
+        optimizer.apply_gradients(list(zip(gradients, ours)))
+
+    step = wrap(step)
+    for each in GRADIENTS:
+        step(*[tf.constant(each[name], tf.float32) for name in WEIGHTS])
+    for (name, end), variable in zip(reference.items(), ours):
+        assert np.abs(end - WEIGHTS[name]).max() > 0.02, f"{name} hardly moved"
+        np.testing.assert_allclose(variable.numpy(), end, rtol=1e-4, atol=1e-4, err_msg=f"{name}: {arguments}")
+
+
+NO_DECAY = {"bias": {"wd": 0.0, "adapt": False}}
+# Arguments, and those of the reference.
+OPTIONS = {
+    "defaults": ({}, {}),
+    "momentum and steps": (
+        {"momentum": 0.8, "nesterov": False, "newton_schulz_steps": 3},
+        {"mu": 0.8, "nesterov": False, "steps": 3},
+    ),
+    "polar express, spectral": (
+        {"coefficients": "polar_express", "scale": "spectral"},
+        {"name": "polar_express", "scale": "spectral"},
+    ),
+    "decay": (
+        {"weight_decay": 0.5, "exclude_from_weight_decay": ["bias"]},
+        {"wd": 0.5, "of": NO_DECAY},
+    ),
+    "trust ratio": (
+        {
+            "scale": "trust_ratio",
+            "weight_decay": 0.2,
+            "vectors": "lamb",
+            "exclude_from_weight_decay": ["bias"],
+            "exclude_from_layer_adaptation": ["bias", "wide"],
+        },
+        {
+            "scale": "trust_ratio",
+            "wd": 0.2,
+            "vectors": {"adapt": True},
+            "of": {**NO_DECAY, "wide_kernel": {"adapt": False}},
+        },
+    ),
+    "normuon": ({"normuon_beta": 0.9}, {"beta": 0.9}),
+    "vectors": (
+        {"vector_learning_rate_ratio": 0.5, "beta_1": 0.8, "beta_2": 0.9, "epsilon": 0.01},
+        {"vectors": {"ratio": 0.5, "b1": 0.8, "b2": 0.9, "eps": 0.01}},
+    ),
+    "no epsilon": ({"epsilon": 0.0}, {"vectors": {"eps": 0.0}}),
+    "clipnorm": ({"clipnorm": 1.0}, {"clip": {"norm": 1.0}}),
+    "clipvalue": ({"clipvalue": 0.3}, {"clip": {"value": 0.3}}),
+    "global_clipnorm": ({"global_clipnorm": 2.0}, {"clip": {"global_norm": 2.0}}),
+}
+
+
+@both_versions
+@pytest.mark.parametrize("option", OPTIONS)
+def test_twelve_steps_follow_numpy(keras_version, option):
+    arguments, reference = OPTIONS[option]
+    assert_follows(keras_version, arguments, expected(GRADIENTS, **reference))
+
+
+@pytest.mark.parametrize(
+    "keras_version, where",
+    [("keras3", "xla")]
+    + [
+        pytest.param(*each, marks=pytest.mark.slow)
+        for each in (("keras3", "layer_xla"), ("tf_keras", "xla"), ("tf_keras", "layer_xla"))
+    ],
+)
+def test_compiled_steps_follow_numpy(keras_version, where):
+    """Every part that has a form of its own, at once."""
+    arguments = {"scale": "trust_ratio", "normuon_beta": 0.9, "weight_decay": 0.1, "vectors": "lamb", "clipnorm": 1.0}
+    reference = expected(GRADIENTS, scale="trust_ratio", beta=0.9, wd=0.1, vectors={"adapt": True}, clip={"norm": 1.0})
+    assert_follows(
+        keras_version,
+        {**arguments, "jit_compile": where == "layer_xla"},
+        reference,
+        lambda function: tf.function(function, jit_compile=where == "xla"),
+    )
+
+
+@both_versions
+def test_a_decay_may_have_a_schedule(keras_version):
+    decays = [0.4 * (1 - step / STEPS) for step in range(STEPS)]
+    reference = expected(GRADIENTS, wd=decays, vectors={"wd": decays})
+    assert_follows(keras_version, {"weight_decay": schedule(keras_version, 0.4, 0.0)}, reference)
+
+
+@both_versions
+def test_treatments_by_pattern(keras_version):
+    """Gates each by itself, the embedding as a matrix, and a kernel as a vector."""
+    arguments = {"matrices": {"recurrent": "gates", "embeddings": "matrix", "wide": "vector"}}
+    rows = {name: [each[name] for each in GRADIENTS] for name in WEIGHTS}
+    reference = expected(GRADIENTS)
+    adam = {"wd": 0.0, "adapt": False, "b2": 0.95, "eps": 1e-8}
+    reference["wide_kernel"] = lamb_run(WEIGHTS["wide_kernel"], rows["wide_kernel"], RATES, **adam)
+    reference["embeddings"] = muon_run(WEIGHTS["embeddings"], rows["embeddings"], RATES)
+    name = "recurrent_kernel"
+    gates = [
+        muon_run(WEIGHTS[name][:, part], [each[:, part] for each in rows[name]], RATES)
+        for part in (slice(0, 2), slice(2, 4), slice(4, 6), slice(6, 8))
+    ]
+    reference[name] = np.concatenate(gates, axis=1)
+    assert_follows(keras_version, arguments, reference)
+
+
+@both_versions
+@pytest.mark.parametrize("clipping", [{"clipvalue": 0.3}, {"clipnorm": 1.0}, {"global_clipnorm": 2.0}])
+def test_the_mean_of_the_micro_batches_is_clipped(keras_version, clipping):
+    [(name, limit)] = clipping.items()
+    clip = {{"clipvalue": "value", "clipnorm": "norm", "global_clipnorm": "global_norm"}[name]: limit}
+    micro_batches = GRADIENTS[:6]
+    pairs = zip(micro_batches[::2], micro_batches[1::2])
+    means = [{name: (one[name] + other[name]) / 2 for name in WEIGHTS} for one, other in pairs]
+    ours = variables(keras_version, WEIGHTS)
+    optimizer = make(
+        keras_version, "Muon", learning_rate=schedule(keras_version), accumulation_steps=2, normuon_beta=0.9, **clipping
+    )
+    applied(optimizer, ours, micro_batches)
+    assert int(optimizer.iterations) == 3
+    for (name, end), variable in zip(expected(means, clip=clip, beta=0.9).items(), ours):
+        np.testing.assert_allclose(variable.numpy(), end, rtol=1e-4, atol=1e-4, err_msg=name)
+
+
+@both_versions
+@pytest.mark.parametrize("dtype, tolerance", [("float64", 1e-9), ("bfloat16", 0.05), ("float16", 0.01)])
+def test_state_is_float32_or_wider(keras_version, dtype, tolerance):
+    ours = [tf.Variable(tf.cast(weight, dtype), name=name) for name, weight in WEIGHTS.items()]
+    # 0.05 in float32 is not 0.05.
+    optimizer = make(keras_version, "Muon", learning_rate=0.0625, normuon_beta=0.875, momentum=0.9375)
+    applied(optimizer, ours, GRADIENTS[:4], dtype)
+    slots = [each for each in tensor_variables(optimizer) if each.shape.rank]
+    assert {each.dtype for each in slots} == {tf.float64 if dtype == "float64" else tf.float32}
+    for name in MATRICES:
+        end = muon_run(
+            tf.cast(tf.cast(WEIGHTS[name], dtype), "float64"),
+            [tf.cast(tf.cast(each[name], dtype), "float64") for each in GRADIENTS[:4]],
+            [0.0625] * 4,
+            beta=0.875,
+            mu=0.9375,
+        )
+        found = tf.cast(ours[list(WEIGHTS).index(name)], "float64")
+        np.testing.assert_allclose(found, end, rtol=0, atol=tolerance)
+
+
+@both_versions
+def test_matrices_have_one_slot_and_vectors_two(keras_version):
+    optimizer = make(keras_version, "Muon", normuon_beta=0.9, matrices=[("recurrent", "gates")])
+    optimizer.build(variables(keras_version, WEIGHTS))
+    shapes = sorted(tuple(each.shape) for each in tensor_variables(optimizer) if each.shape.rank)
+    momenta, moments = [(5, 4), (3, 8), (2, 8)], [(6, 3), (6, 3), (4,), (4,)]
+    # NorMuon: a number for each output of each block.
+    assert shapes == sorted([*momenta, *moments, (1, 4), (1, 8), (4, 2)])
+
+
+@both_versions
+@pytest.mark.parametrize("treatment", ["vector", "matrix"])
+def test_sparse_gradients_are_dense(keras_version, treatment):
+    sparse = tf.IndexedSlices(tf.constant([[1.0, 2.0], [3.0, 4.0], [0.5, 0.5]]), tf.constant([0, 2, 0]), (3, 2))
+    ends = []
+    for gradient in (sparse, tf.convert_to_tensor(sparse)):
+        [table] = variables(keras_version, {"embeddings": [[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]})
+        optimizer = make(keras_version, "Muon", matrices=[("embeddings", treatment)])
+        for _ in range(3):
+            optimizer.apply_gradients([(gradient, table)])
+        ends.append(table.numpy())
+    np.testing.assert_array_equal(*ends)
+    # Adam leaves a row without gradients where it is; the polar factor of the momentum has no row 1 either.
+    np.testing.assert_array_equal(ends[0][1], [2.0, 2.0])
+
+
+@both_versions
+def test_layer_statistics(keras_version):
+    """The trust ratio of the scale that has one, and 1 for the others."""
+    for scale, is_one in (("trust_ratio", False), ("rms", True)):
+        ours = variables(keras_version, WEIGHTS)
+        optimizer = make(keras_version, "Muon", learning_rate=0.1, scale=scale, layer_statistics=True)
+        applied(optimizer, ours, GRADIENTS[:1])
+        statistics = optimizer.layer_statistics()
+        kernel, bias = statistics["kernel"], statistics["bias"]
+        norm = np.linalg.norm(WEIGHTS["kernel"])
+        assert kernel.weight_norm == pytest.approx(norm, rel=1e-5)
+        assert (kernel.trust_ratio == 1.0) == is_one and bias.trust_ratio == 1.0
+        moved = np.linalg.norm(ours[0].numpy() - WEIGHTS["kernel"])
+        assert kernel.update_norm == pytest.approx(moved, rel=1e-4)
+        if not is_one:
+            assert moved == pytest.approx(0.1 * norm, rel=1e-4)
+
+
+@both_versions
+def test_averages_follow_the_weights(keras_version):
+    ours = variables(keras_version, WEIGHTS)
+    optimizer = make(keras_version, "Muon", learning_rate=0.05, use_ema=True, ema_momentum=0.5)
+    optimizer.build(ours)
+    average = WEIGHTS["kernel"]
+    for step, each in enumerate(GRADIENTS[:3]):
+        applied(optimizer, ours, [each])
+        # Keras 3 begins with the weights after the first step, Keras 2 with those before it.
+        kept = 0.0 if keras_version == "keras3" and step == 0 else 0.5
+        average = kept * average + (1.0 - kept) * ours[0].numpy()
+    found = optimizer._model_variables_moving_average[0]
+    np.testing.assert_allclose(np.array(found), average, rtol=1e-4, atol=1e-5)
+
+
+@both_versions
+def test_loss_scaling(keras_version):
+    """A step is that of the gradients without the scale; one of an infinity is none."""
+    module = KERAS[keras_version].mixed_precision if keras_version == "tf_keras" else OPTIMIZERS["keras3"]
+    ours = variables(keras_version, WEIGHTS)
+    scaled = module.LossScaleOptimizer(
+        make(keras_version, "Muon", learning_rate=0.05, clipnorm=1.0), initial_scale=1024.0
+    )
+    scaled.build(ours) if keras_version == "keras3" else None
+    for factor in (1024.0, np.inf):
+        gradients = [tf.constant(GRADIENTS[0][name] * factor, tf.float32) for name in WEIGHTS]
+        if keras_version == "tf_keras":
+            gradients = scaled.get_unscaled_gradients(gradients)
+        scaled.apply_gradients(list(zip(gradients, ours)))
+        end = muon_run(WEIGHTS["kernel"], [GRADIENTS[0]["kernel"]], [0.05])
+        np.testing.assert_allclose(ours[0].numpy(), end, rtol=1e-4, atol=1e-5)
+
+
+# ---- Saving -----------------------------------------------------------------------------------
+
+
+def muon(keras_version):
+    return make(keras_version, "Muon", learning_rate=0.02, normuon_beta=0.9, matrices=[["hidden", "matrix"]])
+
+
+def continued(model):
+    x, y = small_data(24)
+    model.fit(x, y, batch_size=8, shuffle=False, verbose=0)
+    return model.get_weights()
+
+
+@pytest.mark.parametrize("keras_version", ["keras3", pytest.param("tf_keras", marks=pytest.mark.slow)])
+def test_saved_state_is_continued(keras_version, tmp_path):
+    """A .keras file, a checkpoint, and a file of weights by position."""
+    model = fitted(keras_version, lambda: muon(keras_version), steps=3)
+    model.save(tmp_path / "model.keras")
+    model.save_weights(tmp_path / "model.weights.h5")
+    tf.train.Checkpoint(model=model, optimizer=model.optimizer).write(str(tmp_path / "checkpoint"))
+    weights, state = model.get_weights(), [each.numpy() for each in tensor_variables(model.optimizer)]
+    assert (1, 4) in [each.shape for each in state]
+    after = continued(model)
+
+    loaded = KERAS[keras_version].models.load_model(tmp_path / "model.keras")
+    assert loaded.optimizer.get_config()["matrices"] == [["hidden", "matrix"]]
+    for ours, theirs in zip(continued(loaded), after):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-7)
+    for load in (
+        lambda model: model.load_weights(tmp_path / "model.weights.h5"),
+        lambda model: tf.train.Checkpoint(model=model, optimizer=model.optimizer).restore(str(tmp_path / "checkpoint")),
+    ):
+        again = small_model(keras_version)
+        again.compile(optimizer=muon(keras_version), loss="mse")
+        again.optimizer.build(again.trainable_variables)
+        load(again)
+        for ours, theirs in zip(again.get_weights(), weights):
+            np.testing.assert_array_equal(ours, theirs)
+        for ours, theirs in zip(tensor_variables(again.optimizer), state):
+            np.testing.assert_array_equal(ours.numpy(), theirs)
+
+
+@both_versions
+def test_a_checkpoint_of_other_treatments_is_an_error(keras_version, tmp_path):
+    """The state of a matrix is not that of a vector."""
+    ours = variables(keras_version, WEIGHTS)
+    optimizer = make(keras_version, "Muon")
+    optimizer.build(ours)
+    path = tf.train.Checkpoint(optimizer=optimizer).write(str(tmp_path / "checkpoint"))
+    other = make(keras_version, "Muon", matrices=[("wide", "vector")])
+    other.build(variables(keras_version, WEIGHTS))
+    with pytest.raises(ValueError, match="holds another state than this Muon has.*not in it: m/wide_kernel"):
+        tf.train.Checkpoint(optimizer=other).restore(path)
+
+
+@both_versions
+def test_the_config_is_of_plain_values_and_goes_round(keras_version):
+    given = {
+        "momentum": 0.9,
+        "nesterov": False,
+        "newton_schulz_steps": 6,
+        "coefficients": "polar_express",
+        "scale": "trust_ratio",
+        "normuon_beta": 0.95,
+        "matrices": {"a.*b": "groups:2", "c": "vector"},
+        "vectors": "lamb",
+        "vector_learning_rate_ratio": 0.5,
+        "product_dtype": "bfloat16",
+        "share_work": False,
+    }
+    config = make(keras_version, "Muon", **given).get_config()
+    assert config["matrices"] == [["a.*b", "groups:2"], ["c", "vector"]]
+    assert {**{name: config[name] for name in given}, "matrices": given["matrices"]} == given
+    stored = json.loads(json.dumps({name: config[name] for name in given}))
+    again = type(make(keras_version, "Muon")).from_config({**config, **stored})
+    assert again.get_config() == config
+
+
+# ---- Replicas ---------------------------------------------------------------------------------
+
+
+def on_two_replicas(keras_version, wrap=lambda optimizer: optimizer, steps=4, **arguments):
+    """Steps on two replicas, each with gradients of its own.
+
+    Returns:
+      (the weights before and after, the gradients [steps][replica] of each variable).
+    """
+    strategy, random = mirrored(2), np.random.RandomState(3)
+    with strategy.scope():
+        model = small_model(keras_version)
+        optimizer = wrap(make(keras_version, "Muon", learning_rate=0.05, **arguments))
+        optimizer.build(model.trainable_variables)
+    before = model.get_weights()
+    gradients = [[[random.normal(size=weight.shape) for weight in before] for _ in range(2)] for _ in range(steps)]
+
+    @tf.function
+    def step(of_replicas):
+        def replica():
+            index = tf.distribute.get_replica_context().replica_id_in_sync_group
+            own = [tf.gather(each, index) for each in of_replicas]
+            optimizer.apply_gradients(list(zip(own, model.trainable_variables)))
+
+        strategy.run(replica)
+
+    for one, other in gradients:
+        step([tf.constant(np.stack(pair), tf.float32) for pair in zip(one, other)])
+    return before, model.get_weights(), gradients
+
+
+@both_versions
+def test_two_replicas_step_by_the_clipped_sum(keras_version):
+    before, after, gradients = on_two_replicas(
+        keras_version, accumulation_steps=2, clipvalue=0.5, normuon_beta=0.9, weight_decay=0.1
+    )
+    sums = [[one + other for one, other in zip(*each)] for each in gradients]
+    means = [np.clip((one[0] + other[0]) / 2, -0.5, 0.5) for one, other in zip(sums[::2], sums[1::2])]
+    end = muon_run(before[0], means, [0.05] * 2, beta=0.9, wd=0.1)
+    np.testing.assert_allclose(after[0], end, rtol=1e-4, atol=1e-5)
+
+
+@both_versions
+def test_adasum_combines_the_updates_of_the_replicas(keras_version):
+    """Each replica orthogonalises a momentum of its own, even where work is shared otherwise."""
+    adasum = OPTIMIZERS[keras_version].Adasum
+    before, after, gradients = on_two_replicas(keras_version, adasum, share_work=True)
+    weight, momenta = np.array(before[0], np.float64), [np.zeros((4, 4))] * 2
+    for each in gradients:
+        # What Adasum gives a replica is its gradient of a loss of its own: twice its part of the sum.
+        momenta = [0.95 * momentum + 2 * own[0] for momentum, own in zip(momenta, each)]
+        directions = [2 * own[0] + 0.95 * momentum for momentum, own in zip(momenta, each)]
+        changes = [muon_run(weight, [each], [0.05], mu=0.0) - weight for each in directions]
+        weight = weight + adasum_in_numpy.tree(changes)
+    np.testing.assert_allclose(after[0], weight, rtol=1e-4, atol=1e-5)
+
+
+@both_versions
+def test_shapes_are_static(keras_version):
+    """A TPU's compiler takes no others."""
+    ours = variables(keras_version, WEIGHTS)
+    optimizer = make(keras_version, "Muon", normuon_beta=0.9, matrices=[("recurrent", "gates")])
+    optimizer.build(ours)
+
+    @tf.function(autograph=False)
+    def step(gradients):
+        optimizer.apply_gradients(list(zip(gradients, ours)))
+
+    graph = step.get_concrete_function([tf.TensorSpec(weight.shape) for weight in WEIGHTS.values()]).graph
+    outputs = [output for operation in graph.get_operations() for output in operation.outputs]
+    assert len(outputs) > 100 and all(output.shape.is_fully_defined() for output in outputs)
+
+
+# ---- Arguments --------------------------------------------------------------------------------
+
+
+@both_versions
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        ({"momentum": 1.0}, "momentum=1.0 is out of range"),
+        ({"newton_schulz_steps": 0}, "newton_schulz_steps=0 is not a number of Newton-Schulz steps"),
+        ({"newton_schulz_steps": 2.5}, "newton_schulz_steps=2.5 is not a number"),
+        ({"coefficients": (3.4, -4.8, 2.0)}, "expected 'quintic' or 'polar_express'"),
+        ({"scale": "RMS"}, "scale='RMS' is unknown; expected 'rms', 'spectral' or 'trust_ratio'"),
+        ({"normuon_beta": 1.0}, "normuon_beta=1.0 is out of range"),
+        ({"vectors": "sgd"}, "vectors='sgd' is unknown; expected 'adam' or 'lamb'"),
+        ({"vector_learning_rate_ratio": 0.0}, "vector_learning_rate_ratio=0.0 is out of range"),
+        ({"product_dtype": "float16"}, "expected 'float32' or 'bfloat16'"),
+        ({"share_work": 1}, "share_work=1 is neither True nor False"),
+        ({"matrices": "softmax"}, "matrices='softmax'; expected pairs"),
+        ({"matrices": 3}, "matrices=3; expected pairs"),
+        ({"matrices": ["softmax"]}, "matrices holds 'softmax'; expected pairs"),
+        ({"matrices": [("softmax", "vector", 1)]}, "expected pairs"),
+        ({"matrices": {"softmax": "vektor"}}, "the treatment 'vektor' of 'softmax' is unknown.*Did you mean 'vector'"),
+        ({"matrices": {"softmax": 3}}, "the treatment 3 of 'softmax' is unknown"),
+        ({"matrices": {"softmax": "groups:0"}}, "the treatment 'groups:0' of 'softmax' is unknown"),
+        ({"matrices": {"softmax": ["vector"]}}, "the treatment .*'vector'.* of 'softmax' is unknown"),
+        ({"matrices": {"(": "vector"}}, "is not a regular expression"),
+        ({"matrices": {3: "vector"}}, "3 is not a regular expression"),
+        ({"ns_steps": 5}, "write newton_schulz_steps=5"),
+        ({"adam_lr_ratio": 0.1}, "write vector_learning_rate_ratio=0.1"),
+        ({"beta": 0.9}, "no argument 'beta'"),
+    ],
+)
+def test_bad_arguments_say_what_was_expected(keras_version, arguments, said):
+    with pytest.raises(ValueError, match=f"Muon.*{said}"):
+        make(keras_version, "Muon", **arguments)
+
+
+@both_versions
+def test_treatments_are_checked_when_the_variables_are_known(keras_version):
+    ours = variables(keras_version, WEIGHTS)
+    with pytest.raises(ValueError, match="'heads' does not fit 'kernel'"):
+        make(keras_version, "Muon", matrices=[("^kernel", "heads")]).build(ours)
+    with pytest.warns(UserWarning, match="matrices: 'softmax' matches none of the 5 variables"):
+        make(keras_version, "Muon", matrices=[("softmax", "vector")]).build(ours)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make(keras_version, "Muon", matrices=[("^kernel", "vector")]).build(ours)
