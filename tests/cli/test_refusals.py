@@ -49,6 +49,8 @@ REFUSED = [
     ("report", "{tmp}/file", "is a file; expected a run directory"),
     ("report", "{tmp}/empty", "holds no run directory"),
     ("examine", "{tmp}/empty --results={tmp}/x", "holds no run directory"),
+    ("explain", "{tmp}/empty --results={tmp}/x", "holds no run directory"),
+    ("explain", "{tmp}/run --results={tmp}/x --data_dir=/nowhere", "--data_dir=/nowhere: no such folder"),
     ("examine", "{tmp}/run --results={tmp}/x --data_dir=/nowhere", "--data_dir=/nowhere: no such folder"),
     ("translate", "--model_dir={tmp}/none --input={tmp}/file --output=x", "{tmp}/none holds no run"),
     ("translate", "--model_dir={tmp}/run --input={tmp}/none --output=x", "--input={tmp}/none: no such file"),

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import tf_keras
 
     from tfbigbatch.data.dataset import Dataset
+    from tfbigbatch.tasks.constant_loss import ConstantLoss
 
 Tensors = Any
 """A tensor, or a nest of tensors."""
@@ -156,6 +157,10 @@ class Task:
     def banner_lines(self) -> Sequence[str]:
         """Lines for a run's banner on what the data determined, beside its size."""
         return ()
+
+    def constant_loss(self) -> ConstantLoss | None:
+        """The training loss of the best prediction that is the same for all inputs; None where it is not known."""
+        return None
 
     def loss(self) -> Any:
         """The training loss, as `compile` takes it: a Keras loss of (labels, outputs), or one for each output."""

@@ -19,6 +19,7 @@ from tfbigbatch.models.sizes import BERT_INITIAL_DEVIATION
 from tfbigbatch.tasks import output_bias
 from tfbigbatch.tasks.base import MINIVAL
 from tfbigbatch.tasks.bert import BertTask
+from tfbigbatch.tasks.constant_loss import ConstantLoss
 
 if TYPE_CHECKING:
     import tf_keras
@@ -125,6 +126,10 @@ class BertPretraining(BertTask):
 
     def banner_lines(self) -> list[str]:
         return [self._output_bias.line]
+
+    def constant_loss(self) -> ConstantLoss:
+        # The loss itself has the next sentences' in it.
+        return ConstantLoss("masked_lm_cross_entropy", self._output_bias.counts)
 
     def loss(self) -> dict[str, tf_keras.losses.Loss]:
         """The losses of the outputs; their sum is trained."""

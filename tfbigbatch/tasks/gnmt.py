@@ -18,6 +18,7 @@ from tfbigbatch.data.translation.vocabulary import BEGIN, END, Vocabulary, norma
 from tfbigbatch.errors import InputError
 from tfbigbatch.tasks import output_bias
 from tfbigbatch.tasks.base import Task
+from tfbigbatch.tasks.constant_loss import ConstantLoss
 from tfbigbatch.tasks.scores.bleu import bleu, signature
 
 if TYPE_CHECKING:
@@ -162,6 +163,14 @@ class Gnmt(Task):
 
     def banner_lines(self) -> list[str]:
         return [self._output_bias.line]
+
+    def constant_loss(self) -> ConstantLoss:
+        return ConstantLoss(
+            "loss",
+            self._output_bias.counts,
+            label_smoothing=self._model["label_smoothing"],
+            tokens=1.0 if self._model["loss_over"] == "tokens" else self.train.tokens_per_example or 1.0,
+        )
 
     def loss(self) -> tf_keras.losses.Loss:
         from tfbigbatch.tasks.losses import SmoothedTokenCrossEntropy

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tfbigbatch.data.language_model import corpus, fake
 from tfbigbatch.tasks import output_bias
 from tfbigbatch.tasks.base import Task
+from tfbigbatch.tasks.constant_loss import ConstantLoss
 
 if TYPE_CHECKING:
     import tf_keras
@@ -95,6 +96,9 @@ class LSTMLanguageModel(Task):
 
     def banner_lines(self) -> list[str]:
         return [self._output_bias.line]
+
+    def constant_loss(self) -> ConstantLoss:
+        return ConstantLoss("loss", self._output_bias.counts)
 
     def loss(self) -> tf_keras.losses.Loss:
         import tf_keras

@@ -11,6 +11,7 @@ from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.models.output_bias import log_frequencies
 
 if TYPE_CHECKING:
+    import numpy as np
     import tensorflow as tf
 
 CHOICES = ("frequency", "zero", "uniform")
@@ -50,6 +51,11 @@ class OutputBias:
         else:
             draw = tf_keras.initializers.RandomUniform(-self._scale, self._scale)
             bias.assign(draw(bias.shape, bias.dtype))
+
+    @property
+    def counts(self) -> np.ndarray:
+        """How often each token is to be predicted, int64 [vocabulary]."""
+        return self._count().counts
 
     @property
     def line(self) -> str:

@@ -6,10 +6,10 @@
     python tools/explain.py --study=experiments/ptb/study_plateau.py --model_dir=runs/ptb_plateau \\
       --results=results/why/ptb_plateau
 
-Each row without and with the output bias at the log of the tokens' frequency. 291 steps are those of four epochs at 640,
-in two minutes of a core. Learning rates: the recipe's at 20, LEGW's at 80, and for AdamW and Muon the best of
-study_matrices.py. "2 x longer" and "4 x longer" have one and two epochs at the same batch. Perplexity on the valid set,
-one seed. What the runs say: docs/why-large-batches-lose-accuracy.md.
+Each row without and with the output bias at the log of the tokens' frequency. 291 steps are as many as four epochs at
+640 have, in two minutes of a core. Learning rates: the recipe's at 20, LEGW's at 80, and for AdamW and Muon the best of
+few trials. "2 x longer" and "4 x longer" have one and two epochs at the same batch. Perplexity on the valid set, one
+seed. What the runs say: docs/why-large-batches-lose-accuracy.md.
 """
 
 from tfbigbatch import experiment

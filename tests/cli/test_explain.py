@@ -1,0 +1,38 @@
+"""The explanation of what runs lose, as its command writes it."""
+
+from tests.helpers import preloaded
+from tests.helpers.made_losses import run_loss
+from tfbigbatch.reports import run_losses
+
+RUNS = [
+    run_loss("small", 20, "uniform", "small, bias", train=4.0, held_out=4.2),
+    run_loss("small, bias", 20, "frequency", "small", train=3.9, held_out=4.1),
+    run_loss("large", 80, "uniform", "large, bias", train=6.0, held_out=6.1),
+    run_loss("large, bias", 80, "frequency", "large", train=5.0, held_out=5.3),
+]
+
+
+def test_tables_and_figures_are_drawn_from_the_file(tmp_path):
+    run_losses.write(str(tmp_path / "made.jsonl"), RUNS)
+    outcome = preloaded.tfbigbatch("explain", f"--results={tmp_path}/made", "--title=Made up")
+    assert outcome.returncode == 0, outcome.stderr
+    text = (tmp_path / "made.md").read_text()
+    assert "Made up" in text
+    assert "| large | 80 | 3 | 4.500 | 2 | 1 | 33.3% | 80 | 3.000 |" in text
+    assert "| large | 80 | 3 | 6.000 | 6.100 | 445.9 | +1.900 | +0.900 | +1.100 | -0.100 |" in text
+    assert "| small, bias | 20 | 3 | 3.900 | 4.100 | 60.3 |  |  |  |  |" in text
+    for name in ("made_curves.png", "made_parts.png"):
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_baseline_that_is_not_there_is_an_error(tmp_path):
+    run_losses.write(str(tmp_path / "made.jsonl"), RUNS)
+    outcome = preloaded.tfbigbatch("explain", f"--results={tmp_path}/made", "--baseline=tiny")
+    assert outcome.returncode == 1 and "--baseline=tiny" in outcome.stderr
+
+
+def test_it_says_what_it_expects(tmp_path):
+    outcome = preloaded.tfbigbatch("explain", f"--results={tmp_path}/made")
+    assert outcome.returncode == 1 and "RUN_DIR" in outcome.stderr
+    outcome = preloaded.tfbigbatch("explain", f"--results={tmp_path}/made", "--study=ptb/study_plateau")
+    assert outcome.returncode == 1 and "--model_dir" in outcome.stderr

@@ -1,0 +1,133 @@
+"""Explains where large-batch runs lose: on the unigram plateau, on too short a path, or by overfitting.
+
+    tfbigbatch explain --study=ptb/study_plateau --model_dir=runs/ptb_plateau --results=results/why/ptb_plateau
+    tfbigbatch explain --results=runs/explained runs/small_batch runs/legw runs/legw_with_bias
+    tfbigbatch explain --results=results/why/ptb_plateau       # draws again what the file holds
+
+For language, masked-LM and translation models. The training loss by step is compared with the loss of a prediction that
+is the same for all inputs: the entropy of the tokens' frequencies. The newest checkpoint of each run is evaluated on
+training examples, and the held-out loss above the small batch's is split: what the output bias of frequencies gives
+back, what is missing in the fit beyond that, and what is overfitted (docs/why-large-batches-lose-accuracy.md has the
+formulas). Runs need a short log_every to show the plateau.
+
+Writes RESULTS.jsonl, a line per run; RESULTS.md, two tables; and RESULTS_curves.png and RESULTS_parts.png. The same
+command resumes: runs in RESULTS.jsonl are not measured again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from absl import flags
+
+from tfbigbatch import experiment
+from tfbigbatch.errors import InputError
+from tfbigbatch.reports import loss_report, run_losses
+from tfbigbatch.reports.loss_parts import FREQUENCY, RunLoss, parts_of
+from tfbigbatch.reports.report import Report, make_folder
+from tfbigbatch.studies import study
+from tfbigbatch.utils.files import write_text
+
+
+def define_flags() -> None:
+    flags.DEFINE_string("study", None, "Study file; its runs are in --model_dir.")
+    flags.DEFINE_string("model_dir", None, "With --study: parent of its run directories.")
+    flags.DEFINE_multi_string("register", [], "Experiment file that registers a task of your own; may be repeated.")
+    flags.DEFINE_list("only", [], "Only these rows of the study: METHOD or METHOD@BATCH.")
+    flags.DEFINE_string("data_dir", None, "Folder of the task's data. Default: the one that each run remembers.")
+    flags.DEFINE_string("results", None, "Path of the results; file extensions are added.", required=True)
+    flags.DEFINE_string("title", None, "Of the figures. Default: the study's, or the task's name.")
+    flags.DEFINE_string(
+        "baseline",
+        None,
+        "The row that the others are compared with. Default: the study's, or the row of the smallest batch with the "
+        "least held-out loss.",
+    )
+    flags.DEFINE_integer("fit_examples", 4096, "Training examples to evaluate on.", lower_bound=1)
+
+
+def main(folders: Sequence[str]) -> None:
+    options = flags.FLAGS
+    for file in options.register:
+        experiment.execute(file)
+    if folders and options.study:
+        raise InputError("expected either RUN_DIR... or --study=FILE with --model_dir=DIR; see --help.")
+    if options.study and options.model_dir is None:
+        raise InputError("--study needs --model_dir, the parent of its runs.")
+    if options.data_dir is not None and not os.path.exists(options.data_dir):
+        raise InputError(f"--data_dir={options.data_dir}: no such folder. Give the folder of the runs' data.")
+    make_folder(options.results)
+    path = f"{options.results}.jsonl"
+    runs = run_losses.read(path)
+    title, baseline = options.title, options.baseline
+    if folders or options.study:
+        report = _report(folders)
+        title, baseline = title or report.title, baseline or report.baseline
+        runs = _measured(report, runs, path)
+    if not runs:
+        raise InputError(
+            f"{path} holds no run yet, and no run that has ended was named. Give RUN_DIR... or --study=FILE with "
+            "--model_dir=DIR."
+        )
+    _write(runs, title or os.path.basename(options.results), _baseline(runs, baseline))
+
+
+def _report(folders: Sequence[str]) -> Report:
+    options = flags.FLAGS
+    if folders:
+        return Report.of_folders(folders)
+    return Report.of_study(study.load(options.study), options.model_dir)
+
+
+def _measured(report: Report, runs: list[RunLoss], path: str) -> list[RunLoss]:
+    """The runs of a file and those of the report that it lacks, in the report's order; the file has them too."""
+    options = flags.FLAGS
+    chosen = {entry.name for entry in study.load(options.study).selected(options.only)} if options.study else None
+    known = {(run.row, run.seed) for run in runs}
+    rows = run_losses.named(report.rows)
+    for named in rows:
+        for run in named.row.runs:
+            if (named.name, run.seed) in known or chosen is not None and named.row.name not in chosen:
+                continue
+            shown = f"{named.name}, seed {run.seed}"
+            if not run_losses.is_measurable(run):
+                print(f"{shown}: {run.state}, or without its checkpoint; left out", flush=True)
+                continue
+            found = run_losses.measure(named, run, data_dir=options.data_dir, fit_examples=options.fit_examples)
+            runs.append(found)
+            run_losses.write(path, runs)
+            print(f"{shown}: training loss {found.train:.4f}, held-out loss {found.held_out:.4f}", flush=True)
+    order = {named.name: place for place, named in enumerate(rows)}
+    runs.sort(key=lambda run: (order.get(run.row, len(order)), run.seed))
+    run_losses.write(path, runs)
+    return runs
+
+
+def _baseline(runs: Sequence[RunLoss], name: str | None) -> str:
+    """The name of the small batch's row; without a given one that with the bias and the least held-out loss.
+
+    Raises:
+      ValueError: there is no row of this name.
+    """
+    if name is not None:
+        # Several rows of one name have their batch size in it.
+        runs = [run for run in runs if run.row == name or run.row.startswith(f"{name} at ")]
+        if not runs:
+            raise InputError(f"--baseline={name}: no row of this name has been measured.")
+    smallest = min(run.batch_size for run in runs)
+    smalls = [run for run in runs if run.batch_size == smallest]
+    return min(smalls, key=lambda run: (run.bias != FREQUENCY, run.held_out)).row
+
+
+def _write(runs: Sequence[RunLoss], title: str, baseline: str) -> None:
+    results = flags.FLAGS.results
+    parts = parts_of(runs, baseline)
+    tables = [loss_report.plateau_table(runs), loss_report.parts_table(runs, parts)]
+    shown = ["\n".join(table.markdown(padded=False)) for table in tables if table.rows]
+    write_text(f"{results}.md", "\n\n".join([title, *shown]) + "\n")
+    print("\n" + "\n\n".join(shown) + "\n")
+    loss_report.curves(f"{results}_curves.png", runs, f"{title}: training loss against steps")
+    loss_report.parts_figure(f"{results}_parts.png", parts, f"{title}: the parts of what is lost")
+    for end in (".jsonl", ".md", "_curves.png", "_parts.png"):
+        print(f"written  {results}{end}")

@@ -1,0 +1,117 @@
+"""Reads the losses of runs: the training loss by step from their logs, and the fit of their last weights."""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tfbigbatch import experiment
+from tfbigbatch.errors import InputError
+from tfbigbatch.reports.collect import Row, Run
+from tfbigbatch.reports.loss_curve import LossCurve
+from tfbigbatch.reports.loss_parts import FREQUENCY, RunLoss
+from tfbigbatch.runs import checkpoint_files
+from tfbigbatch.runs.metrics_log import read_rows
+from tfbigbatch.runs.run_directory import DONE, RunDirectory
+from tfbigbatch.utils.files import write_text
+
+_BIAS = "output_bias"
+
+
+def is_measurable(run: Run) -> bool:
+    """Whether a run has ended and its directory has the weights; a run of `--ended_runs` has none."""
+    return run.state == DONE and bool(checkpoint_files.paths(RunDirectory(run.directory).checkpoints))
+
+
+def measure(
+    named: NamedRow, run: Run, *, data_dir: str | None = None, fit_examples: int = 4096, use_fake_data: bool = False
+) -> RunLoss:
+    """The losses of a run; evaluates its newest checkpoint on training examples.
+
+    Args:
+      named: its row.
+      run: the run.
+      data_dir: folder of the data; None for the one that the run remembers.
+      fit_examples: training examples that T is computed on.
+      use_fake_data: whether the run was trained on fake data.
+
+    Raises:
+      ValueError: the data or the checkpoint cannot be read, or the task gives no loss in nats.
+    """
+    # Imported late: TensorFlow takes seconds to import, and there may be nothing to measure.
+    from tfbigbatch.reports.training_fit import TrainedRun, cross_entropy_of
+
+    trained = TrainedRun(run.directory, data_dir=data_dir, use_fake_data=use_fake_data)
+    rows = read_rows(RunDirectory(run.directory).metrics)
+    constant = trained.task.constant_loss()
+    curve = LossCurve.of_rows(rows, constant.scalar, constant.tokens) if constant else LossCurve.of_rows(rows, "loss")
+    return RunLoss(
+        row=named.name,
+        batch_size=named.row.batch_size,
+        seed=run.seed,
+        steps=run.status["step"],
+        bias=run.config["model"].get(_BIAS),
+        twin=named.twin,
+        line=constant.entropy if constant else None,
+        curve=curve,
+        train=trained.training_loss(fit_examples),
+        held_out=cross_entropy_of(run.status["metrics"]),
+    )
+
+
+class NamedRow(NamedTuple):
+    """A row of a report.
+
+    Attributes:
+      row: as collected.
+      name: unique; with the batch size where several rows have one name.
+      twin: the name of a row that differs in its output bias only, that of frequencies first; None for none.
+    """
+
+    row: Row
+    name: str
+    twin: str | None
+
+
+def named(rows: Sequence[Row]) -> list[NamedRow]:
+    """The rows with unique names and their twins."""
+    counts = collections.Counter(row.name for row in rows)
+    names = [row.name if counts[row.name] == 1 else f"{row.name} at {row.batch_size:,}" for row in rows]
+    keys, biases = [_key(row.config) for row in rows], [row.config["model"].get(_BIAS) for row in rows]
+    found = []
+    for number, row in enumerate(rows):
+        others = [other for other, key in enumerate(keys) if key == keys[number] and other != number]
+        others.sort(key=lambda other: biases[other] != FREQUENCY)
+        found.append(NamedRow(row, names[number], names[others[0]] if others else None))
+    return found
+
+
+def _key(config: Mapping[str, Any]) -> str:
+    model = {name: value for name, value in config["model"].items() if name != _BIAS}
+    return json.dumps({**experiment.compared(config), "model": model, "seed": None}, sort_keys=True)
+
+
+def read(path: str) -> list[RunLoss]:
+    """The runs in a file that `write` wrote; [] where there is none.
+
+    Raises:
+      ValueError: the file holds something else.
+    """
+    if not os.path.exists(path):
+        return []
+    try:
+        with open(path, encoding="utf-8") as file:
+            return [RunLoss.from_json(json.loads(line)) for line in file]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise InputError(
+            f"{path} cannot be read as losses of runs ({type(error).__name__}: {error}). Expected the file that "
+            "tfbigbatch explain wrote; name another, or move it away."
+        ) from None
+
+
+def write(path: str, runs: Iterable[RunLoss]) -> None:
+    """Writes a line for each run."""
+    write_text(path, "".join(json.dumps(run.to_json()) + "\n" for run in runs))
