@@ -1,11 +1,23 @@
-"""Keras 3 has a Lamb that is not the paper's: how ours and the paper's differ from it."""
+"""Keras 3's Lamb, which is not the paper's, and its Muon: the same weights, and where the two part by design."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers.parity_runs import LAMB_RATE, UPDATES, assert_same, decayed_from, run
-from tfbigbatch.optimizers.keras2 import LAMB
+from tests.helpers.parity_runs import (
+    LAMB_RATE,
+    MUON_GRADIENTS,
+    MUON_RATE,
+    MUON_TOLERANCE,
+    MUON_WEIGHTS,
+    UPDATES,
+    WEIGHT_DECAY,
+    assert_differ,
+    assert_same,
+    decayed_from,
+    run,
+)
+from tfbigbatch.optimizers.keras2 import LAMB, Muon
 
 keras = pytest.importorskip("keras", minversion="3.7", reason="Keras 3 with its Lamb is not installed")
 
@@ -22,3 +34,39 @@ def test_without_decay_it_is_the_same_but_for_the_default_epsilon():
     schedule = keras.optimizers.schedules.PolynomialDecay(LAMB_RATE, UPDATES, 0.1 * LAMB_RATE)
     assert keras.optimizers.Lamb().epsilon == 1e-7 and LAMB().epsilon == 1e-6
     assert_same(run(LAMB(decayed_from(LAMB_RATE))), run(keras.optimizers.Lamb(schedule, epsilon=1e-6)))
+
+
+def our_muon(**arguments):
+    return Muon(decayed_from(MUON_RATE), weight_decay=WEIGHT_DECAY, epsilon=1e-12, **arguments)
+
+
+def run_theirs(adam_weight_decay=WEIGHT_DECAY, **arguments):
+    """Their Muon, which reads the path of a variable of two axes unless it is told that embeddings are matrices."""
+    if not hasattr(keras.optimizers, "Muon"):
+        pytest.skip("this Keras has no Muon")
+    schedule = keras.optimizers.schedules.PolynomialDecay(MUON_RATE, UPDATES, 0.1 * MUON_RATE)
+    decay = {"weight_decay": WEIGHT_DECAY, "adam_weight_decay": adam_weight_decay}
+    adam = {"adam_beta_2": 0.95, "epsilon": 1e-12}
+    optimizer = keras.optimizers.Muon(schedule, exclude_embeddings=False, **decay, **adam, **arguments)
+    return run(optimizer, MUON_GRADIENTS, MUON_WEIGHTS)
+
+
+@pytest.mark.parametrize("nesterov, momentum, steps, ratio", [(True, 0.95, 5, 1.0), (False, 0.8, 3, 0.5)])
+def test_muon_is_the_same_on_matrices_of_two_axes_and_on_vectors(nesterov, momentum, steps, ratio):
+    # The ratio is of the decay too, here.
+    theirs = run_theirs(ratio * WEIGHT_DECAY, nesterov=nesterov, momentum=momentum, ns_steps=steps, adam_lr_ratio=ratio)
+    ours = our_muon(
+        nesterov=nesterov,
+        momentum=momentum,
+        newton_schulz_steps=steps,
+        vector_learning_rate_ratio=ratio,
+        # Theirs orthogonalises the output layer, and nothing of more than two axes.
+        matrices=[("logits", "matrix"), ("conv|attention", "vector")],
+    )
+    assert_same(run(ours, MUON_GRADIENTS, MUON_WEIGHTS), theirs, **MUON_TOLERANCE)
+
+
+def test_what_is_a_matrix_differs_from_keras_muon():
+    ours = run(our_muon(), MUON_GRADIENTS, MUON_WEIGHTS)
+    of_more_axes = [name for name, weight in MUON_WEIGHTS.items() if weight.ndim > 2]
+    assert_differ(ours, run_theirs(), [*of_more_axes, "logits/kernel"])

@@ -1,4 +1,4 @@
-"""LARS and LAMB beside optax's: the same weights, and where the two part by design."""
+"""LARS, LAMB and Muon beside optax's: the same weights, and where the two part by design."""
 
 import pytest
 
@@ -7,6 +7,10 @@ from tests.helpers.parity_runs import (
     GRADIENTS,
     LAMB_RATE,
     LARS_RATE,
+    MUON_GRADIENTS,
+    MUON_RATE,
+    MUON_TOLERANCE,
+    MUON_WEIGHTS,
     UPDATES,
     WEIGHT_DECAY,
     WEIGHTS,
@@ -15,7 +19,7 @@ from tests.helpers.parity_runs import (
     decayed_from,
     run,
 )
-from tfbigbatch.optimizers.keras2 import LAMB, LARS
+from tfbigbatch.optimizers.keras2 import LAMB, LARS, Muon
 
 REASON = "optax or jax is not installed: pip install -c constraints.txt --use-pep517 '.[parity]'"
 jax = pytest.importorskip("jax", reason=REASON)
@@ -26,10 +30,10 @@ def rate_from(rate):
     return optax.linear_schedule(rate, 0.1 * rate, UPDATES)
 
 
-def run_optax(transformation):
-    weights, update = dict(WEIGHTS), jax.jit(transformation.update)
+def run_optax(transformation, gradients_of_steps=GRADIENTS, weights=WEIGHTS):
+    weights, update = dict(weights), jax.jit(transformation.update)
     state = transformation.init(weights)
-    for gradients in GRADIENTS:
+    for gradients in gradients_of_steps:
         updates, state = update(gradients, state, weights)
         weights = optax.apply_updates(weights, updates)
     return weights
@@ -84,3 +88,52 @@ def test_the_mask_of_lamb_is_of_the_decay_alone():
     theirs = run_optax(their_lamb(mask=all_but("bias")))
     assert_same(run(our_lamb(exclude_from_weight_decay=["bias"], exclude_from_layer_adaptation=[])), theirs)
     assert_differ(run(our_lamb(exclude_from_weight_decay=["bias"])), theirs, ["dense/bias"])
+
+
+def their_muon(axes, **arguments):
+    """`axes`: of each variable, the axes of the rows and of the columns; None: by Adam. The others are batches."""
+    if not hasattr(optax.contrib, "muon"):
+        pytest.skip("this optax has no Muon")
+    numbers = {name: each and optax.contrib.MuonDimensionNumbers(*each) for name, each in axes.items()}
+    decay = {"weight_decay": WEIGHT_DECAY, "adam_weight_decay": WEIGHT_DECAY}
+    transformation = optax.contrib.muon(
+        rate_from(MUON_RATE), adam_b2=0.95, muon_weight_dimension_numbers=numbers, **decay, **arguments
+    )
+    return run_optax(transformation, MUON_GRADIENTS, MUON_WEIGHTS)
+
+
+def our_muon(**arguments):
+    optimizer = Muon(decayed_from(MUON_RATE), weight_decay=WEIGHT_DECAY, **arguments)
+    return run(optimizer, MUON_GRADIENTS, MUON_WEIGHTS)
+
+
+# As our table of matrices has them, but for the queries: each head by itself.
+AXES = {
+    "dense/kernel": (0, 1),
+    "wide/kernel": (0, 1),
+    "conv/kernel": ((0, 1, 2), 3),
+    "attention/query/kernel": (0, 2),
+    "attention/attention_output/kernel": ((0, 1), 2),
+    "logits/kernel": None,
+    "dense/bias": None,
+}
+BY_HEAD = [("query", "heads")]
+
+
+def test_muon_reads_the_same_matrices():
+    theirs = their_muon(AXES, nesterov=False, consistent_rms=0.2)
+    assert_same(our_muon(nesterov=False, matrices=BY_HEAD), theirs, **MUON_TOLERANCE)
+
+
+@pytest.mark.slow
+def test_the_first_scale_of_muon_is_spectral_where_outputs_are_more():
+    theirs = their_muon(AXES, nesterov=False)
+    # There it is sqrt(max(1, out / in)).
+    more_inputs = ["dense/kernel", "conv/kernel", "attention/query/kernel"]
+    assert_differ(our_muon(nesterov=False, scale="spectral", matrices=BY_HEAD), theirs, more_inputs)
+
+
+@pytest.mark.slow
+def test_nesterov_momentum_is_corrected_for_its_bias_there():
+    """And Adam's with it, which is NAdam there: all variables differ."""
+    assert_differ(our_muon(matrices=BY_HEAD), their_muon(AXES, consistent_rms=0.2), MUON_WEIGHTS)
