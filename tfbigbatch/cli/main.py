@@ -38,7 +38,9 @@ class Command:
 _DIGITS = ",".join(f"digits/lstm_{name}" for name in ("small_batch", "naive", "legw", "lamb"))
 COMMANDS = {
     "train": Command("train", "Train, resume or evaluate one experiment."),
-    "study": Command("study", "Train a study, several experiments or a grid of learning rates; write table and plots."),
+    "study": Command(
+        "study", "Train a study, several experiments or a grid of learning rates; write table and plots.", "[few_steps]"
+    ),
     "compare": Command(
         "study",
         "Train several experiments, by default on the digits: study --configs.",

@@ -1,13 +1,18 @@
 """Trains several experiments at several seeds, and writes a table, results and plots.
 
     tfbigbatch study --study=mnist/study --model_dir=runs/mnist_study --data_dir=FOLDER --processes=2
+    tfbigbatch study few_steps --model_dir=runs/few_steps --data_dir=FOLDER --tasks=ptb,bert --only=Muon@640
     tfbigbatch study --configs=digits/lstm_legw,digits/lstm_lamb --seeds=0,1 --model_dir=runs/digits
     tfbigbatch study --config=digits/lstm_lamb --learning_rates=0.01,0.02 --warmup_epochs=1,5 --model_dir=runs/tune
     tfbigbatch study --config=digits/lstm_lamb --sweep.optimizer.weight_decay=0.01,0.1 --sweep.batch_size=512,1024 \\
       --config.duration='5 epochs' --model_dir=runs/sweep
 
 One of three sources gives the runs: --study, a study file; --configs, experiments to compare; or --config, an
-experiment to run over a grid. Each is a path, or the name of a file that the package ships.
+experiment to run over a grid. Each is a path, or the name of a file that the package ships. `few_steps` is a benchmark:
+a study for each of its tasks, with data in folders of --data_dir (experiments/few_steps/README.md).
+
+Where a study's learning rates are chosen by trials, --budget is their number, and --optimizer=FILE:NAME adds the rows
+of an optimizer of yours, which FILE registers.
 
 --config.FIELD=VALUE sets a field of all experiments of --configs or --config. --sweep.FIELD=VALUE,VALUE,... tries
 several values, and more of these flags all combinations; a value that has commas itself is parted by semicolons, as
@@ -16,7 +21,7 @@ own schedule.batch_size.
 
 The same command resumes, and runs what was added since. A study writes its tables after each run, to --results or
 else MODEL_DIR/report; the others write MODEL_DIR/comparison or MODEL_DIR/tuning, and --results as well. TensorBoard
-reads the run directories.
+reads the run directories. Trials are in files of their own, PATH_trials.
 """
 
 from __future__ import annotations
@@ -24,30 +29,44 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from absl import flags
 
-from tfbigbatch import experiment, train
-from tfbigbatch.cli import experiment_flags, sweeps
+from tfbigbatch.cli import experiment_flags, study_files, sweeps
+from tfbigbatch.cli.study_files import run_entries
 from tfbigbatch.errors import InputError
 from tfbigbatch.reports import collect
 from tfbigbatch.reports.report import Report, make_folder
-from tfbigbatch.studies import series, study
-from tfbigbatch.studies.study import Entry
-from tfbigbatch.training.options import RunOptions, check
+from tfbigbatch.studies.entry import Entry
 
 # The flags that belong to each source of runs.
 _FLAGS_OF = {
-    "study": ("only",),
+    "benchmark": ("tasks", "only", "smoke", "budget", "optimizer"),
+    "study": ("only", "smoke", "budget", "optimizer"),
     "configs": ("seeds", "override", "sweep", "quick"),
     "config": ("seeds", "override", "sweep", "quick", "learning_rates", "warmup_epochs"),
 }
 
 
+_SOURCES = ("study", "configs", "config")
+
+
 def define_flags() -> None:
     flags.DEFINE_string("study", None, "Study file.")
-    flags.DEFINE_list("only", None, "With --study: run only these rows, METHOD or METHOD@BATCH; the table shows all.")
+    flags.DEFINE_list(
+        "only", None, "With a study: run only these rows, METHOD, METHOD@BATCH or @BATCH; the table shows all."
+    )
+    flags.DEFINE_list("tasks", None, "With a benchmark: its tasks to run. Default: all.")
+    flags.DEFINE_bool(
+        "smoke", False, "With a study: each row for seconds on fake data, with a tiny model and one trial."
+    )
+    flags.DEFINE_integer(
+        "budget", None, "With a study: trials of the learning rate of each row that has trials.", lower_bound=1
+    )
+    flags.DEFINE_string(
+        "optimizer", None, "With a study: FILE:NAME, an optimizer that FILE registers. Only its rows are run."
+    )
     flags.DEFINE_list("configs", None, "Experiments to compare, in the order of the table.")
     flags.DEFINE_string("config", None, "Experiment to run over a grid.")
     experiment_flags.define_override()
@@ -78,44 +97,20 @@ def define_flags() -> None:
 
 def main(arguments: Sequence[str]) -> None:
     options = flags.FLAGS
-    given = [name for name in _FLAGS_OF if options[name].value]
-    if len(given) != 1:
-        raise InputError("expected one of --study=FILE, --configs=FILE,... and --config=FILE; see --help.")
-    source = given[0]
+    given = [name for name in _SOURCES if options[name].value]
+    if len(arguments) + len(given) != 1:
+        raise InputError(
+            "expected one of --study=FILE, --configs=FILE,..., --config=FILE and a benchmark, few_steps; see --help."
+        )
+    source = given[0] if given else "benchmark"
     for name in sorted({name for names in _FLAGS_OF.values() for name in names} - set(_FLAGS_OF[source])):
         if options[name].value:
             shown = {"override": "config.FIELD", "sweep": "sweep.FIELD"}.get(name, name)
-            raise InputError(f"--{shown} does not go with --{source}; see --help.")
-    {"study": _study, "configs": _compare, "config": _tune}[source](options)
-
-
-def _study(options: flags.FlagValues) -> None:
-    table = study.load(options.study)
-    entries = table.selected(options.only or [])
-    path = options.results or os.path.join(options.model_dir, "report")
-
-    def write() -> Report:
-        report = Report.of_study(table, options.model_dir)
-        report.write_results(f"{path}.json")
-        report.write_table(f"{path}.md")
-        return report
-
-    make_folder(path)
-    try:
-        _train(options, entries, [options.study], write)
-    except series.NothingRun:
-        raise
-    except BaseException:
-        _show(write(), path)
-        raise
-    _show(write(), path)
-
-
-def _show(report: Report, path: str) -> None:
-    """Prints the table and writes the plots of a study."""
-    print("\n" + "\n".join(report.table().markdown()) + "\n")
-    for file in (f"{path}.md", f"{path}.json", *report.write_plots(path)):
-        print(f"written  {file}")
+            raise InputError(f"--{shown} does not go with {f'--{source}' if given else arguments[0]}; see --help.")
+    if arguments:
+        study_files.run_benchmark(options, arguments[0])
+    else:
+        {"study": study_files.run_study, "configs": _compare, "config": _tune}[source](options)
 
 
 def _compare(options: flags.FlagValues) -> None:
@@ -124,7 +119,7 @@ def _compare(options: flags.FlagValues) -> None:
     entries = [entry for name, path in zip(names, options.configs) for entry in sweeps.entries(path, name, options)]
     _check_tasks(entries)
     written = _paths(options, "comparison")
-    _train(options, entries, options.configs)
+    run_entries(options, entries, options.configs)
     report = Report(collect.of_entries(entries, options.model_dir))
     print(f"\n{time.perf_counter() - started:.0f} s in all\n")
     print("\n".join(report.table().markdown()))
@@ -165,7 +160,7 @@ def _tune(options: flags.FlagValues) -> None:
         )
     entries = sweeps.entries(options.config, "", options)
     written = _paths(options, "tuning")
-    _train(options, entries, [options.config])
+    run_entries(options, entries, [options.config])
     report = Report(collect.of_entries(entries, options.model_dir))
     print(f"\n{len(entries)} trials of {options.config}, best first\n")
     print("\n".join(report.ranked().table().markdown()))
@@ -181,22 +176,3 @@ def _paths(options: flags.FlagValues, name: str) -> list[str]:
     for path in paths:
         make_folder(path)
     return paths
-
-
-def _train(
-    options: flags.FlagValues,
-    entries: Sequence[Entry],
-    sources: Sequence[str],
-    ended: Callable[[], object] | None = None,
-) -> None:
-    series.run_series(
-        entries,
-        model_dir=options.model_dir,
-        data_dir=options.data_dir,
-        run=train.run,
-        files=[experiment.find(source)[0] for source in sources],
-        processes=options.processes,
-        ended_runs=options.ended_runs,
-        on_run_end=ended,
-        check=lambda **arguments: check(RunOptions(**arguments)),
-    )

@@ -12,7 +12,7 @@ from absl import flags
 from tfbigbatch import experiment
 from tfbigbatch.cli import experiment_flags
 from tfbigbatch.errors import InputError
-from tfbigbatch.studies.study import Entry
+from tfbigbatch.studies.entry import Entry
 from tfbigbatch.utils import command
 
 # The flags with names of their own: how a trial's name begins, the field, and the kind of its values.

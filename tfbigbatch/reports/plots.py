@@ -97,6 +97,38 @@ def curves_by_batch(path: str, rows: Sequence[Row], metric: Metric, title: str, 
             figure_style.legend_beside(panel)
 
 
+def against_learning_rate(path: str, summary: Sequence[Numbers], metric: Metric, title: str) -> None:
+    """The final metric of trials against the learning rate: a panel for each batch size, a line for each method.
+
+    A trial is named by its method and its learning rate, "Muon, 0.02".
+    """
+    lines: dict[int, dict[str, list[tuple[float, float]]]] = {}
+    for row in summary:
+        rate = row["config"]["schedule"]["learning_rate"]
+        method = row["name"].removesuffix(f", {rate:g}")
+        points = lines.setdefault(row["batch_size"], {}).setdefault(method, [])
+        if row["mean"] is not None and math.isfinite(row["mean"]):
+            points.append((rate, row["mean"]))
+    found = [value for methods in lines.values() for points in methods.values() for _, value in points]
+    styles = figure_style.styles([{"name": name} for methods in lines.values() for name in methods], None)
+    with figure_style.figure(path, title, len(found), panels=len(lines)) as (figure, axes):
+        for panel, batch in zip([axes] if len(lines) <= 1 else axes.flat, sorted(lines)):
+            values = [value for points in lines[batch].values() for _, value in points]
+            for name, points in lines[batch].items():
+                if points:
+                    rates, means = zip(*sorted(points))
+                    label = figure_style.plain(f"{name}  {metric.shown(metric.best(means))}")
+                    panel.plot(rates, means, label=label, **styles[name])
+            panel.set_xscale("log")
+            panel.set_ylim(*zoomed(values, metric))
+            panel.set_title(f"batch {batch:,}", fontsize=10)
+            panel.set_xlabel("peak learning rate (log scale)")
+            panel.set_ylabel(f"{metric.title} at the end")
+            figure_style.percent(panel, metric)
+            panel.grid(alpha=0.3)
+            figure_style.legend_beside(panel)
+
+
 def steps_to_target(
     path: str,
     summary: Sequence[Numbers],

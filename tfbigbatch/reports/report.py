@@ -129,6 +129,11 @@ class Report:
         """Writes a PNG of the metric against steps, all rows in one plot."""
         plots.curves(path, self.rows, self.metric, f"{self.title}: {self.metric.name} against steps")
 
+    def write_rates(self, path: str) -> str:
+        """Writes a PNG of the metric of trials against their learning rates; returns the path."""
+        plots.against_learning_rate(path, self.summary, self.metric, f"{self.title}: {self.metric.name}")
+        return path
+
     def plots(self) -> list[str]:
         """The plots of `PLOTS` with something to show: those against batch size take two sizes that have ended."""
         sizes = {name: {row["batch_size"] for row in self.summary if row[field] is not None} for name, field in _FIELDS}

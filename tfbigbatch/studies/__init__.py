@@ -1,5 +1,6 @@
 """Studies: series of runs behind one results table."""
 
-from tfbigbatch.studies.study import Entry, Study, add_workers, load, new, scaled, with_adasum
+from tfbigbatch.studies.entry import Entry
+from tfbigbatch.studies.study import Study, add_workers, load, new, scaled, with_adasum
 
 __all__ = ["Entry", "Study", "add_workers", "load", "new", "scaled", "with_adasum"]

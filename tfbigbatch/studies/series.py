@@ -16,8 +16,8 @@ from tfbigbatch import experiment
 from tfbigbatch.errors import DivergedError, InputError, Preempted
 from tfbigbatch.runs.metric import Metric
 from tfbigbatch.runs.run_directory import RunDirectory
+from tfbigbatch.studies.entry import Entry
 from tfbigbatch.studies.results_cache import ENDED, ResultsCache
-from tfbigbatch.studies.study import Entry
 from tfbigbatch.utils.processes import Job, run_jobs
 
 _LOG_LINES = 8

@@ -11,14 +11,14 @@ A study file is Python with a function `get_study()`:
         table.add("LEGW", studies.scaled(config, 512, "legw"), seeds=(0, 1, 2))
         return table
 
+`Study.tune` adds a row whose learning rate is chosen by trials.
+
 It is executed: run only files that you trust.
 """
 
 from __future__ import annotations
 
 import copy
-import dataclasses
-import os
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,46 +28,28 @@ from ml_collections import ConfigDict
 
 from tfbigbatch import experiment
 from tfbigbatch.errors import InputError, nearest
+from tfbigbatch.studies.entry import Entry
+from tfbigbatch.studies.tuned_row import Search, TunedRow
 
 
-@dataclasses.dataclass(frozen=True)
-class Entry:
-    """One row to run: a config at several seeds.
-
-    Attributes:
-      name: of the row.
-      config: from an experiment file.
-      seeds: one run each.
-      folder: run directories are MODEL_DIR/FOLDER/seed-SEED.
-      tuned: how the recipe was found, for the table; empty for no words.
-    """
-
-    name: str
-    config: ConfigDict
-    seeds: tuple[int, ...]
-    folder: str
-    tuned: str = ""
-
-    def config_at(self, seed: int) -> ConfigDict:
-        """The config of the run at `seed`."""
-        config = copy.deepcopy(self.config)
-        config.seed = seed
-        return config
-
-    def directory(self, model_dir: str, seed: int) -> str:
-        """The run directory at `seed`."""
-        return os.path.join(model_dir, self.folder, f"seed-{seed}")
-
-
-def new(title: str, *, baseline: str | None = None, target: float | None = None) -> Study:
+def new(
+    title: str,
+    *,
+    baseline: str | None = None,
+    target: float | None = None,
+    template: str | None = None,
+    data_folder: str = "",
+) -> Study:
     """An empty Study.
 
     Args:
       title: for the table and the plots.
       baseline: name of the row that the others are compared with; added like any other.
       target: value of the task's metric; the table shows the steps that each row takes to reach it.
+      template: of a study with trials: the method that --optimizer takes after.
+      data_folder: of a benchmark's study: where its data is, within --data_dir.
     """
-    return Study(title, baseline, target)
+    return Study(title, baseline, target, template, data_folder)
 
 
 def scaled(
@@ -164,15 +146,26 @@ class Study:
     """Rows of one table; see `new`.
 
     Attributes:
-      title, baseline, target: the arguments of `new`.
+      title, baseline, target, template, data_folder: the arguments of `new`.
       entries: list of Entry, in the order of the table.
+      tuned: list of TunedRow, which follow them.
     """
 
-    def __init__(self, title: str, baseline: str | None = None, target: float | None = None) -> None:
+    def __init__(
+        self,
+        title: str,
+        baseline: str | None = None,
+        target: float | None = None,
+        template: str | None = None,
+        data_folder: str = "",
+    ) -> None:
         self.title = title
         self.baseline = baseline
         self.target = target
+        self.template = template
+        self.data_folder = data_folder
         self.entries: list[Entry] = []
+        self.tuned: list[TunedRow] = []
 
     def add(self, method: str, config: ConfigDict, *, seeds: Iterable[int] = (0,), tuned: str = "") -> None:
         """Adds a row: `method` at the config's batch size. The config is copied, so it may be changed afterwards.
@@ -187,38 +180,96 @@ class Study:
           ValueError: the row exists already, is of another task, or has no seed.
         """
         seeds = tuple(seeds)
+        folder = self._checked_folder(method, config, seeds)
+        self.entries.append(Entry(method, copy.deepcopy(config), seeds, folder, tuned))
+
+    def tune(
+        self,
+        method: str,
+        config: ConfigDict,
+        *,
+        trial: ConfigDict,
+        learning_rates: Iterable[float],
+        budget: int = 5,
+        seeds: Iterable[int] = (0,),
+    ) -> None:
+        """Adds a row whose `schedule.learning_rate` is chosen by trials; see `learning_rate_search`.
+
+        Args:
+          method, seeds: as in `add`.
+          config: of the runs at the chosen learning rate.
+          trial: of the trials: as `config`, but evaluated on data for choosing.
+          learning_rates: the trials begin with these: a few far apart, rising.
+          budget: number of trials.
+
+        Raises:
+          ValueError: as `add`; or the learning rates or the budget are no such thing.
+        """
+        seeds, rates = tuple(seeds), tuple(learning_rates)
+        folder = self._checked_folder(method, config, seeds)
+        if not rates or sorted(set(rates)) != list(rates) or rates[0] <= 0 or budget < 1:
+            raise InputError(
+                f"study {self.title!r}, row {method!r}: learning_rates={rates}, budget={budget}; expected rising rates "
+                "above 0, as (0.001, 0.01, 0.1), and a budget of 1 or more."
+            )
+        self.tuned.append(TunedRow(method, copy.deepcopy(config), copy.deepcopy(trial), rates, budget, seeds, folder))
+
+    def searches(self, model_dir: str) -> list[Search]:
+        """The trials of the tuned rows, from the run directories under `model_dir`."""
+        return [row.search(model_dir) for row in self.tuned]
+
+    def chosen(self, model_dir: str) -> Study:
+        """The study with each tuned row at its chosen learning rate; without those that are not yet chosen."""
+        found = Study(self.title, self.baseline, self.target)
+        chosen = [search.chosen() for search in self.searches(model_dir)]
+        found.entries = [*self.entries, *(entry for entry in chosen if entry)]
+        return found
+
+    def trials(self, model_dir: str) -> Study:
+        """The trials of the tuned rows that have ended, as a study."""
+        found = Study(f"{self.title}: trials")
+        found.entries = [entry for search in self.searches(model_dir) for entry in search.trials()]
+        return found
+
+    def _checked_folder(self, method: str, config: ConfigDict, seeds: tuple[int, ...]) -> str:
+        """The folder of a new row."""
         here = f"study {self.title!r}, row {method!r} at batch {config.batch_size:,}"
         if not seeds or len(set(seeds)) < len(seeds):
             raise InputError(f"{here}: seeds={seeds}; expected at least one, and each once, as (0, 1, 2).")
         if not _slug(method):
             raise InputError(f"{here}: the name holds no letter or digit; expected a method's name, as 'LEGW'.")
         folder = f"{_slug(method)}/batch-{config.batch_size}"
-        for entry in self.entries:
-            if entry.config.task != config.task:
-                raise InputError(f"{here}: task {config.task}, but the rows before are of {entry.config.task}.")
-            if entry.folder.lower() == folder.lower():
+        for row in self.rows():
+            if row.config.task != config.task:
+                raise InputError(f"{here}: task {config.task}, but the rows before are of {row.config.task}.")
+            if row.folder.lower() == folder.lower():
                 raise InputError(f"{here}: there is such a row already. Give it another name or batch size.")
-        self.entries.append(Entry(method, copy.deepcopy(config), seeds, folder, tuned))
+        return folder
 
-    def selected(self, names: Sequence[str]) -> list[Entry]:
-        """The entries of some rows.
+    def rows(self) -> list[Entry | TunedRow]:
+        """All rows, in the order of the table."""
+        return [*self.entries, *self.tuned]
+
+    def selected(self, names: Sequence[str]) -> list[Entry | TunedRow]:
+        """Some rows.
 
         Args:
-          names: METHOD or METHOD@BATCH, in any case; empty for all rows.
+          names: METHOD, METHOD@BATCH or @BATCH, in any case; empty for all rows.
 
         Raises:
           ValueError: there is no such row.
         """
-        chosen: list[Entry] = []
+        chosen: list[Entry | TunedRow] = []
+        rows = self.rows()
         for name in names:
-            found = [entry for entry in self.entries if name.lower() in _names(entry)]
+            found = [row for row in rows if name.lower() in _names(row)]
             if not found:
-                known = [f"{entry.name}@{entry.config.batch_size}" for entry in self.entries]
+                known = [f"{row.name}@{row.config.batch_size}" for row in rows]
                 cut = next((each for each in known if each.lower().startswith(f"{name},".lower())), None)
                 quotes = f" Put a name with a comma in double quotes: --only='\"{cut}\"'." if cut else ""
                 raise InputError(f"--only={name}: the study has no such row. {nearest(name, known)}{quotes}")
             chosen.extend(found)
-        return [entry for entry in self.entries if entry in chosen] if names else list(self.entries)
+        return [row for row in rows if row in chosen] if names else rows
 
 
 def load(path: str) -> Study:
@@ -232,12 +283,12 @@ def load(path: str) -> Study:
         raise InputError(
             f"--study={path}: get_study() returned {type(study).__name__}; expected a Study, as study.new."
         )
-    if not study.entries:
+    if not (study.entries or study.tuned):
         raise InputError(f"--study={path}: the study has no rows; add some with its add().")
-    for entry in study.entries:
+    for config in [row.config for row in study.entries] + [c for row in study.tuned for c in (row.config, row.trial)]:
         # A config that the study file made by itself: the file may have registered its task.
-        entry.config.experiment = entry.config.experiment or experiment.address(experiment.find(path)[0])
-    methods = [entry.name for entry in study.entries]
+        config.experiment = config.experiment or experiment.address(experiment.find(path)[0])
+    methods = [row.name for row in (*study.entries, *study.tuned)]
     if study.baseline is not None and study.baseline not in methods:
         raise InputError(
             f"--study={path}: the baseline {study.baseline!r} is not among its rows. {nearest(study.baseline, methods)}"
@@ -250,9 +301,10 @@ def _slug(method: str) -> str:
     return re.sub(r"[^A-Za-z0-9.]+", "-", method).strip("-.")
 
 
-def _names(entry: Entry) -> set[str]:
-    names = {entry.name.lower(), _slug(entry.name).lower()}
-    return names | {f"{name}@{entry.config.batch_size}" for name in names}
+def _names(row: Entry | TunedRow) -> set[str]:
+    names = {row.name.lower(), _slug(row.name).lower()}
+    at_batch = f"@{row.config.batch_size}"
+    return names | {at_batch} | {name + at_batch for name in names}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,162 @@
+"""Runs study files and benchmarks: their rows, in stages where learning rates are chosen by trials."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Sequence
+
+from absl import flags
+
+from tfbigbatch import experiment, train
+from tfbigbatch.errors import InputError, nearest
+from tfbigbatch.experiment.files import executed
+from tfbigbatch.reports import benchmark
+from tfbigbatch.reports.report import Report, make_folder
+from tfbigbatch.studies import changes, series, stages, study
+from tfbigbatch.studies.entry import Entry
+from tfbigbatch.studies.study import Study
+from tfbigbatch.training.options import RunOptions, check
+from tfbigbatch.utils.files import write_text
+
+BENCHMARKS = ("few_steps",)
+"""Folders of shipped experiments with a `study.py` that has a study for each of its `VARIANTS`, the tasks."""
+
+
+def run_study(options: flags.FlagValues) -> None:
+    """Runs the study file of --study, and writes its table, results and plots."""
+    path = options.results or os.path.join(options.model_dir, "report")
+    table = _changed(options, study.load(options.study))
+    _run(options, table, options.study, model_dir=options.model_dir, data_dir=options.data_dir, path=path)
+
+
+def run_benchmark(options: flags.FlagValues, name: str) -> None:
+    """Runs the study of each task of a benchmark, and writes a table over all of its tasks.
+
+    Raises:
+      ValueError: there is no such benchmark or task.
+    """
+    if name not in BENCHMARKS:
+        raise InputError(f"{name!r} is not a flag, and no benchmark. {nearest(name, BENCHMARKS)}")
+    file = f"{name}/study"
+    tasks = list(executed(experiment.find(file)[0]).VARIANTS)
+    for task in options.tasks or ():
+        if task not in tasks:
+            raise InputError(f"--tasks: {name} has no task {task!r}. {nearest(task, tasks)}")
+    path = options.results or os.path.join(options.model_dir, name)
+    tables = {task: _changed(options, study.load(f"{file}:{task}")) for task in tasks}
+    for task in options.tasks or tasks:
+        table, model_dir = tables[task], os.path.join(options.model_dir, task)
+        data_dir = os.path.join(options.data_dir, table.data_folder) if options.data_dir else None
+        print(f"\n{table.title}", flush=True)
+        _run(options, table, f"{file}:{task}", model_dir=model_dir, data_dir=data_dir, path=f"{path}_{task}")
+    if options.smoke:
+        return
+    chosen = {
+        table.title: (table.chosen(model_dir), model_dir)
+        for task, table in tables.items()
+        for model_dir in [os.path.join(options.model_dir, task)]
+    }
+    reports = {title: Report.of_study(table, where) for title, (table, where) in chosen.items() if table.entries}
+    lines = benchmark.overview(reports).markdown()
+    write_text(f"{path}.md", "\n".join([*lines, ""]))
+    print("\n" + "\n".join(lines) + f"\n\nwritten  {path}.md")
+
+
+def run_entries(
+    options: flags.FlagValues,
+    entries: Sequence[Entry],
+    sources: Sequence[str],
+    ended: Callable[[], object] | None = None,
+    *,
+    model_dir: str | None = None,
+    data_dir: str | None = None,
+) -> None:
+    """Runs entries by the command's flags; see `series.run_series`.
+
+    Args:
+      options: the flags.
+      entries: to run.
+      sources: the files that they are from.
+      ended: called after each run.
+      model_dir, data_dir: None for those of the flags.
+    """
+    series.run_series(
+        entries,
+        model_dir=model_dir or options.model_dir,
+        data_dir=data_dir or options.data_dir,
+        run=functools.partial(train.run, use_fake_data=True) if options.smoke else train.run,
+        files=[experiment.find(source)[0] for source in sources],
+        processes=options.processes,
+        ended_runs=options.ended_runs,
+        on_run_end=ended,
+        check=lambda **arguments: check(RunOptions(**arguments, use_fake_data=options.smoke)),
+    )
+
+
+def _changed(options: flags.FlagValues, table: Study) -> Study:
+    """A study as the flags --optimizer and --budget change it."""
+    if not table.tuned and (options.budget or options.optimizer):
+        raise InputError("--budget and --optimizer are for studies with trials; this one has none.")
+    if options.optimizer:
+        file, name = _own_optimizer(options)
+        experiment.execute(file)
+        table = changes.with_optimizer(table, name)
+    if options.budget:
+        table = changes.with_budget(table, options.budget)
+    return table
+
+
+def _own_optimizer(options: flags.FlagValues) -> tuple[str, str]:
+    file, _, name = options.optimizer.rpartition(":")
+    if not file or not name:
+        raise InputError(f"--optimizer={options.optimizer}: expected FILE:NAME, as my_optimizer.py:my_optimizer.")
+    return file, name
+
+
+def _run(
+    options: flags.FlagValues, table: Study, source: str, *, model_dir: str, data_dir: str | None, path: str
+) -> None:
+    """Runs the selected rows of a study. Its table and results are renewed after each run, its plots at the end."""
+    only, sources = options.only or [], [source]
+    if options.optimizer:
+        file, name = _own_optimizer(options)
+        sources.append(file)
+        only = only or [name]
+    rows = table.selected(only)
+    if options.smoke:
+        folders = {row.folder for row in rows}
+        table = changes.smoked(table)
+        rows = [row for row in table.rows() if row.folder in folders]
+
+    def write() -> list[tuple[str, Report]]:
+        parts = {path: table.chosen(model_dir), f"{path}_trials": table.trials(model_dir)}
+        reports = [(where, Report.of_study(part, model_dir)) for where, part in parts.items() if part.entries]
+        for where, report in reports:
+            report.write_results(f"{where}.json")
+            report.write_table(f"{where}.md")
+        return reports
+
+    make_folder(path)
+    if options.ended_runs:
+        stages.restore(table, model_dir, options.ended_runs)
+    train_them = functools.partial(
+        run_entries, options, sources=sources, ended=write, model_dir=model_dir, data_dir=data_dir
+    )
+    try:
+        stages.run_rows(rows, model_dir, train_them)
+    except series.NothingRun:
+        raise
+    except BaseException:
+        _show(write())
+        raise
+    _show(write())
+
+
+def _show(reports: Sequence[tuple[str, Report]]) -> None:
+    """Prints tables and writes plots."""
+    for path, report in reports:
+        print("\n" + "\n".join(report.table().markdown()) + "\n")
+        plots = [report.write_rates(f"{path}.png")] if path.endswith("_trials") else report.write_plots(path)
+        for file in (f"{path}.md", f"{path}.json", *plots):
+            print(f"written  {file}")

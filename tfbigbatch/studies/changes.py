@@ -1,0 +1,69 @@
+"""Changes to a study as a whole: another optimizer's rows, another number of trials, tiny runs."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from typing import Any
+
+import ml_collections
+
+from tfbigbatch import experiment
+from tfbigbatch.errors import InputError
+from tfbigbatch.studies.study import Study
+
+
+def with_optimizer(table: Study, name: str) -> Study:
+    """A study with the rows of its `template` under another optimizer, at the front.
+
+    The trials begin at the template's learning rates, and the optimizer keeps those of the template's fields that it
+    takes, such as weight decay and clipping.
+
+    Args:
+      table: the study.
+      name: of a registered optimizer.
+
+    Raises:
+      ValueError: the optimizer is unknown or has a row, or the study has no template.
+    """
+    if table.template is None:
+        raise InputError(f"study {table.title!r} names no template, a method that another optimizer can take after.")
+    if name in {row.name for row in table.tuned}:
+        raise InputError(f"study {table.title!r} has a method {name!r}; register the optimizer under another name.")
+    added = []
+    for row in table.tuned:
+        if row.name == table.template:
+            config, trial = (_of_optimizer(each, name) for each in (row.config, row.trial))
+            folder = row.folder.replace(row.folder.split("/")[0], name, 1)
+            added.append(dataclasses.replace(row, name=name, config=config, trial=trial, folder=folder))
+    found = copy.copy(table)
+    found.tuned = [*added, *table.tuned]
+    return found
+
+
+def _of_optimizer(config: ml_collections.ConfigDict, name: str) -> ml_collections.ConfigDict:
+    config = copy.deepcopy(config)
+    experiment.override(config, [f"optimizer.name={name}"])
+    return config
+
+
+def smoked(table: Study) -> Study:
+    """A study in which each row takes seconds on made-up data: tiny models, one trial and one seed."""
+
+    def tiny(config: ml_collections.ConfigDict) -> Any:
+        return experiment.shrink(copy.deepcopy(config))
+
+    found = copy.copy(table)
+    found.entries = [dataclasses.replace(row, config=tiny(row.config), seeds=row.seeds[:1]) for row in table.entries]
+    found.tuned = [
+        dataclasses.replace(row, config=tiny(row.config), trial=tiny(row.trial), seeds=row.seeds[:1], budget=1)
+        for row in table.tuned
+    ]
+    return found
+
+
+def with_budget(table: Study, budget: int) -> Study:
+    """A study with another number of trials for each tuned row."""
+    found = copy.copy(table)
+    found.tuned = [dataclasses.replace(row, budget=budget) for row in table.tuned]
+    return found
