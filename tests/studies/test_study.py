@@ -6,6 +6,8 @@ import os
 import pytest
 
 from tfbigbatch import experiment, optimizers, scaling, schedules, studies, tasks
+from tfbigbatch.experiment.checks import check_fields
+from tfbigbatch.experiment.files import executed
 from tfbigbatch.studies import study
 from tfbigbatch.training.plan import BatchArithmetic
 
@@ -22,11 +24,17 @@ def test_there_is_a_study():
     assert "experiments/mnist/study.py" in FILES
 
 
-@pytest.mark.parametrize("file", FILES)
+# Those with an argument, the tasks of a benchmark.
+OF_TASKS = [f"few_steps/study:{task}" for task in executed(experiment.find("few_steps/study")[0]).VARIANTS]
+
+
+@pytest.mark.parametrize("file", [*FILES, *OF_TASKS])
 def test_every_row_of_a_study_file_can_be_run(file):
-    made = study.load(os.path.join(ROOT, file))
-    for entry in made.entries:
-        config, size = entry.config, tasks.get(entry.config.task).training_examples or 1_000_000
+    made = study.load(os.path.join(ROOT, file) if file.endswith(".py") else file)
+    tuned = [config for row in made.tuned for config in (row.config, row.trial)]
+    for config in [*(entry.config for entry in made.entries), *tuned]:
+        check_fields(config)
+        size = tasks.get(config.task).count_examples(config.data, None) or 1_000_000
         BatchArithmetic(config.batch_size, config.accumulation_steps, 1, size)
         assert set(config.model) <= set(tasks.model_defaults(config.task, config.model.get("name")))
         arguments = config.optimizer.to_dict()
@@ -35,7 +43,26 @@ def test_every_row_of_a_study_file_can_be_run(file):
         schedule = config.schedule
         recipe = scaling.Recipe(schedule.batch_size, schedule.learning_rate, schedule.warmup_epochs)
         scaled = recipe.at(config.batch_size, schedule.rule)
-        assert scaled.warmup_epochs * size / config.batch_size < total, entry.folder
+        assert scaled.warmup_epochs * size / config.batch_size < total, (file, config.batch_size)
+
+
+@pytest.mark.parametrize("file", OF_TASKS)
+def test_the_methods_of_a_benchmark_differ_in_the_optimizer_alone(file):
+    rows = study.load(file).tuned
+    batches = {row.config.batch_size for row in rows}
+    for batch_size in batches:
+        alike = {}
+        for row in rows:
+            if row.config.batch_size == batch_size and "zero bias" not in row.name:
+                fields = row.config.to_dict()
+                del fields["optimizer"]
+                alike[row.name] = fields
+                # The test set is not looked at before the choice.
+                assert row.trial.evaluate_on != row.config.evaluate_on
+                assert (len(row.learning_rates), row.budget) == (3, 5)
+                assert row.learning_rates[-1] / row.learning_rates[0] > 30
+        assert len(alike) >= 5 and all(fields == alike["Muon"] for fields in alike.values())
+    assert [len({row.seeds for row in rows if row.config.batch_size == size}) for size in batches] == [1] * len(batches)
 
 
 def test_workers_are_averaged_summed_and_combined(config):

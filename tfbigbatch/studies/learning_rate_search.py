@@ -12,10 +12,10 @@ EXTRA = 3
 def next_learning_rates(first: Sequence[float], results: Mapping[float, float], budget: int) -> list[float]:
     """The learning rates to try next; none when the search has ended.
 
-    The first ones come first, from the middle out, as many as the budget has room for. Then one at a time: where the best is at an end of
-    the range, the next lies beyond it, by the ratio of the two rates at that end; else it is the geometric mean of the
-    best and a neighbour, in the wider gap, or towards the better neighbour where they are equally wide. Ends when
-    `budget` rates were tried and the best lies inside, or `EXTRA` more.
+    The first ones come first, from the middle out, as many as the budget has room for. Then one at a time: where the
+    best is at an end of the range, the next lies beyond it, by the ratio of the two rates at that end; else it is the
+    geometric mean of the best and a neighbour, in the wider gap, or towards the better neighbour where they are equally
+    wide. Ends when `budget` rates were tried and the best lies inside, or `EXTRA` more.
 
     Args:
       first: the learning rates of the wide range, rising.
@@ -35,11 +35,12 @@ def next_learning_rates(first: Sequence[float], results: Mapping[float, float], 
         neighbour = rates[1] if index == 0 else rates[-2]
         return [_rounded(best * best / neighbour)]
     below, above = rates[index - 1], rates[index + 1]
-    gaps = round(math.log(best / below), 1), round(math.log(above / best), 1)
-    if gaps[0] == gaps[1]:
+    # How many times wider the gap below is; rounded rates make equal ones differ a little.
+    wider = math.log(best / below) / math.log(above / best)
+    if 0.8 < wider < 1.25:
         neighbour = below if results[below] <= results[above] else above
     else:
-        neighbour = below if gaps[0] > gaps[1] else above
+        neighbour = below if wider > 1.0 else above
     return [_rounded(math.sqrt(best * neighbour))]
 
 
