@@ -11,6 +11,7 @@ from absl import flags
 from tfbigbatch import experiment, train
 from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.experiment.files import executed
+from tfbigbatch.optimizers import registry
 from tfbigbatch.reports import benchmark
 from tfbigbatch.reports.report import Report, make_folder
 from tfbigbatch.studies import changes, series, stages, study
@@ -100,7 +101,13 @@ def _changed(options: flags.FlagValues, table: Study) -> Study:
         raise InputError("--budget and --optimizer are for studies with trials; this one has none.")
     if options.optimizer:
         file, name = _own_optimizer(options)
-        experiment.execute(file)
+        experiment.execute(file, "optimizer")
+        if name not in registry.names():
+            raise InputError(
+                f"--optimizer={options.optimizer}: the file registers no optimizer {name!r}. It calls "
+                f"tfbigbatch.optimizers.register({name!r}, CLASS) outside of its functions. "
+                + nearest(name, registry.names())
+            )
         table = changes.with_optimizer(table, name)
     if options.budget:
         table = changes.with_budget(table, options.budget)

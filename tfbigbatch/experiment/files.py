@@ -137,9 +137,9 @@ def call(experiment: str, function: str, *, flag: str, example: str) -> Any:
         raise _of_file(error, path, flag) from None
 
 
-def execute(experiment: str) -> None:
-    """Executes an experiment or study file, for what it registers."""
-    _module(find(experiment)[0], "config", "digits/lstm_legw")
+def execute(experiment: str, flag: str = "config") -> None:
+    """Executes a file for what it registers; `flag` named it, for errors."""
+    _module(find(experiment)[0], flag, "digits/lstm_legw")
 
 
 def executed(path: str) -> types.ModuleType:

@@ -24,7 +24,8 @@ def get_study() -> study.Study:
         for beginning, checkpoint in (("pretrained", PRETRAINED), ("random", "")):
             for rate in rates:
                 config = experiment.variant_of(__file__, "glue.py")
-                config.model.update(experiment.variant_of(__file__, "wikitext.py").model)
+                pretrained = experiment.variant_of(__file__, "wikitext.py").model
+                config.model.update({field: pretrained[field] for field in config.model if field in pretrained})
                 config.model.pooling = "mean"
                 config.model.init_checkpoint = checkpoint
                 config.optimizer = LAMB

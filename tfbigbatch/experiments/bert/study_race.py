@@ -25,7 +25,8 @@ def get_study() -> study.Study:
     for amount, (questions, duration) in TRAINED_ON.items():
         for beginning, checkpoint in (("pretrained", PRETRAINED), ("random", "")):
             config = experiment.variant_of(__file__, "race.py")
-            config.model.update(experiment.variant_of(__file__, "wikitext.py:4k").model)
+            pretrained = experiment.variant_of(__file__, "wikitext.py:4k").model
+            config.model.update({field: pretrained[field] for field in config.model if field in pretrained})
             # Pretrained without next sentences, the pooler knows nothing.
             config.model.pooling = "mean"
             config.model.init_checkpoint = checkpoint

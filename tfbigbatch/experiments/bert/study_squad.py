@@ -21,7 +21,8 @@ def get_study() -> study.Study:
     table = study.new("SQuAD's development articles, 38 and 10, a BERT of 2 x 64")
     for beginning, checkpoint in (("pretrained", PRETRAINED), ("random", "")):
         config = experiment.variant_of(__file__, "squad.py")
-        config.model = experiment.variant_of(__file__, "wikitext.py").model
+        pretrained = experiment.variant_of(__file__, "wikitext.py").model
+        config.model.update({field: pretrained[field] for field in config.model})
         config.model.dropout = config.model.attention_dropout = 0.1
         config.mixed_precision = "bfloat16"
         config.model.init_checkpoint = checkpoint

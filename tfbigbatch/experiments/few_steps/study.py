@@ -35,6 +35,8 @@ LARS = {
 LAMB = {"name": "lamb", "exclude_from_layer_adaptation": "norm_and_bias", **ADAM}
 ADAMW = {"name": "adamw", **ADAM}
 MUON = {"name": "muon", **ADAM}
+# With this graft AdamW's rates serve.
+SHAMPOO = {"name": "shampoo", "graft": "rmsprop", "vectors": "adam", "root_every": 5, **ADAM}
 
 # Rows at all batches: the name, which of a task's middle rates the trials begin at, and the optimizer.
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -43,13 +45,14 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "LAMB": ("LAMB", LAMB),
     "Nesterov": ("Nesterov", NESTEROV),
     "LARS": ("LARS", LARS),
+    "Shampoo": ("AdamW", SHAMPOO),
 }
 # Rows at the main batch alone.
 VARIANTS_OF_METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "AdamW, beta_2 0.95": ("AdamW", {**ADAMW, "beta_2": 0.95}),
     "AdamW, beta_2 0.999": ("AdamW", {**ADAMW, "beta_2": 0.999}),
     "Muon, trust ratio": ("Muon", {**MUON, "scale": "trust_ratio"}),
-    "Muon, spectral": ("Muon", {**MUON, "scale": "spectral"}),
+    "Muon, spectral": ("Muon", {**MUON, "scale": "spectral", "vector_learning_rate_ratio": 0.1}),
 }
 OF_TOKENS = {"Muon everywhere": ("Muon", {**MUON, "matrices": [("embedding|logits/kernel", "matrix")]})}
 OF_LSTMS = {"Muon by gate": ("Muon", {**MUON, "matrices": [("lstm|recurrent", "gates")]})}
