@@ -29,7 +29,8 @@ LINES = ["ba ce di fo", "", "gu " * 20 + "ha", "je ki", " \u00a0 ", "na"]
 def small_config():
     config = experiment.new("gnmt")
     config.model.update({"hidden_units": 8, "embedding_units": 8, "encoder_layers": 1, "decoder_layers": 2})
-    config.model.initial_scale = 1.0
+    # So that random weights, and not the tokens' frequencies, decide.
+    config.model.initial_scale, config.model.output_bias = 1.0, "uniform"
     config.data.update({"most_shapes": 1, "beam_size": 2, "max_decoded": 5})
     config.batch_size = config.schedule.batch_size = 16
     config.schedule.learning_rate = 0.001

@@ -1,14 +1,19 @@
 """Run directories written by hand, kept in a file and made again."""
 
 import json
+import os
 
 import pytest
 
+import tfbigbatch
 from tests.helpers import made_runs
 from tfbigbatch import experiment
 from tfbigbatch.runs.run_directory import read_json
+from tfbigbatch.studies import study
 from tfbigbatch.studies.results_cache import ResultsCache
 
+PACKAGE = os.path.dirname(tfbigbatch.__file__)
+RESULTS = os.path.join(os.path.dirname(PACKAGE), "results")
 CONFIG = experiment.new("digits_lstm").to_dict()
 
 
@@ -54,6 +59,26 @@ def test_a_run_of_before_a_field_came_is_still_the_same_run(tmp_path):
     kept.keep([made(tmp_path, "older", older)])
     assert kept.restore(str(tmp_path / "again"), CONFIG)
     assert not kept.restore(str(tmp_path / "another"), {**CONFIG, "batch_size": 7})
+
+
+@pytest.mark.parametrize(
+    "experiments, results",
+    [
+        ("bert/study.py", "bert"),
+        ("bert/study_adasum.py", "adasum/bert_tiny"),
+        ("multi30k/study.py", "multi30k"),
+        ("ptb/study.py", "ptb"),
+    ],
+)
+def test_the_committed_runs_are_those_of_the_studies_that_ship(tmp_path, experiments, results):
+    """A default that changes what a run does would make each of them another run."""
+    if not os.path.isdir(RESULTS):
+        pytest.skip("no clone: the results are not in the package")
+    kept = ResultsCache(os.path.join(RESULTS, f"{results}_runs.jsonl"))
+    for entry in study.load(os.path.join(PACKAGE, "experiments", experiments)).entries:
+        for seed in entry.seeds:
+            directory = entry.directory(str(tmp_path), seed)
+            assert kept.restore(directory, entry.config_at(seed).to_dict()), f"{entry.name}, seed {seed}"
 
 
 @pytest.mark.parametrize("evaluations", [None, 3.0, "rows", [1]])

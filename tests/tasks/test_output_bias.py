@@ -90,7 +90,7 @@ def test_training_begins_at_the_entropy_of_the_tokens(name):
     # Of all targets it would be their entropy, but for the smoothing of so few.
     assert loss == pytest.approx(-(counts / counts.sum()) @ log_frequencies, rel=0.1)
     [line] = task.banner_lines()
-    assert line.startswith(f"bias       of the output: log frequency of {len(everything):,} tokens, counted ")
+    assert line.startswith(f"output     initial bias: log frequency of {len(everything):,} tokens, counted ")
 
 
 def test_each_choice_gives_its_values_and_what_the_network_has_is_left_alone():
@@ -118,10 +118,10 @@ def test_tokens_are_counted_once_and_for_frequencies_only():
     for choice in CHOICES:
         bias = OutputBias(choice, count, built="zero", scale=0.1)
         bias.initialize(tf.Variable(tf.zeros(3)))
-        assert bias.line.startswith("bias       of the output: ")
+        assert bias.line.startswith("output     initial bias: ")
     assert len(calls) == 1
     line = OutputBias("frequency", count, built="zero", scale=0.1).line
-    assert line == "bias       of the output: log frequency of 8 tokens, counted here"
+    assert line == "output     initial bias: log frequency of 8 tokens, counted here"
 
 
 @pytest.mark.parametrize("choice", ["uniforn", "log", None, 1])

@@ -125,7 +125,8 @@ class BertPretraining(BertTask):
         return network
 
     def banner_lines(self) -> list[str]:
-        return [self._output_bias.line]
+        # A checkpoint replaces the initial bias, but where it lacks this head.
+        return [] if self._init_checkpoint else [self._output_bias.line]
 
     def constant_loss(self) -> ConstantLoss:
         # The loss itself has the next sentences' in it.

@@ -61,6 +61,6 @@ class OutputBias:
     def line(self) -> str:
         """What a run's banner says of it."""
         if self._choice != "frequency":
-            return f"bias       of the output: {self._choice}"
+            return f"output     initial bias: {self._choice}"
         found = self._count()
-        return f"bias       of the output: log frequency of {int(found.counts.sum()):,} tokens, {found.source}"
+        return f"output     initial bias: log frequency of {int(found.counts.sum()):,} tokens, {found.source}"
