@@ -102,8 +102,14 @@ _INSTRUMENTS: dict[str, Any] = {
         "trace_samples": 10,
         "radius": 0.05,
     },
-    # trust_ratio: LARS and LAMB then keep their layer_statistics.
-    "layers": {"enabled": False, "every": "100 steps", "histograms": False, "trust_ratio": True},
+    # trust_ratio: LARS and LAMB then keep their layer_statistics. spectrum: the ranks of the updates of matrices.
+    "layers": {
+        "enabled": False,
+        "every": "100 steps",
+        "histograms": False,
+        "spectrum": False,
+        "trust_ratio": True,
+    },
     # At the end of the run, from the first weights to the last. surface_points: 0, or an odd number.
     "interpolation": {"enabled": False, "surface_points": 0},
 }

@@ -13,9 +13,12 @@ from tfbigbatch.lazy_names import LazyNames
 _CALLBACKS = ("GradientNoiseScale", "InterpolationPlot", "LayerStatistics", "Sharpness")
 _HOMES = {
     "EventLog": "event_log",
+    "Spectrum": "spectrum",
     "StepGradients": "step_gradients",
+    "UpdateSpectra": "spectrum",
     "losses_along": "loss_surface",
     "losses_around": "loss_surface",
+    "update_spectrum": "spectrum",
 }
 
 __all__ = [*_CALLBACKS, *_HOMES]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from tfbigbatch.errors import InputError
@@ -12,6 +13,7 @@ from tfbigbatch.instruments.instrument import Instrument
 from tfbigbatch.instruments.probe.gradients import ProbeGradients
 from tfbigbatch.instruments.probe.micro_batches import micro_batches_of
 from tfbigbatch.instruments.probe.model import probe_mode, tensor_variable
+from tfbigbatch.instruments.spectrum import update_spectrum
 from tfbigbatch.instruments.step_gradients import StepGradients
 
 
@@ -22,6 +24,8 @@ class LayerStatisticsMixin(Instrument):
     - update_norm: |change of w|, and update_to_weight, its ratio to |w| (absent if |w| is 0).
     - gradient_norm, with a source of gradients: of the probe, or of the step's own gradient before clipping.
     - trust_ratio, of a LARS or LAMB with `layer_statistics=True`; 1 for excluded variables.
+    - update_stable_rank and update_effective_rank, with `spectrum`, of variables with two axes or more: in how many
+      directions the change is; see `instruments.update_spectrum`.
 
     The change is between the weights before and after, for any optimizer: a copy of the weights is kept from the step
     before a measurement. With `steps_per_execution` above 1 it is the change over the execution, divided by its steps.
@@ -34,6 +38,8 @@ class LayerStatisticsMixin(Instrument):
       micro_batches: number of parts that a tuple is cut into.
       step_gradients: None, or StepGradients, which need no further pass.
       histograms: whether to write histograms of each variable's values and their change.
+      spectrum: whether to measure the ranks of the changes: in NumPy, the eigenvalues of the Gram matrix of each short
+        side.
       training: whether the probe runs in training mode; None: only if the model has batch normalisation.
       log: None, a folder for TensorBoard, or an object with the methods of `EventLog`.
 
@@ -54,6 +60,7 @@ class LayerStatisticsMixin(Instrument):
         micro_batches: int = 8,
         step_gradients: StepGradients | None = None,
         histograms: bool = False,
+        spectrum: bool = False,
         training: bool | None = None,
         log: Any = None,
     ) -> None:
@@ -63,6 +70,7 @@ class LayerStatisticsMixin(Instrument):
         self._probe = None if probe is None else micro_batches_of(probe, micro_batches)
         self._step_gradients = step_gradients
         self._histograms = histograms
+        self._spectrum = spectrum
         self._training = training
         self._gradients: ProbeGradients | None = None
         # (step, the weights after it), from shortly before a measurement.
@@ -108,6 +116,8 @@ class LayerStatisticsMixin(Instrument):
             if weight > 0.0:
                 seen[f"update_to_weight/{path}"] = update / weight
         seen.update({f"trust_ratio/{path}": ratio for path, ratio in self._trust_ratios(paths)})
+        if self._spectrum:
+            seen.update(_ranks(paths, variables, before))
         histograms = {}
         if self._histograms and self._writes():
             for path, variable, old in zip(paths, variables, before):
@@ -140,6 +150,18 @@ def _norms(after: list[tf.Tensor], before: list[tf.Tensor]) -> tuple[tf.Tensor, 
         return tf.sqrt(tf.reduce_sum(tf.square(tf.cast(tensor, tf.float32))))
 
     return tf.stack([norm(old) for old in before]), tf.stack([norm(new - old) for new, old in zip(after, before)])
+
+
+def _ranks(paths: Sequence[str], after: list[tf.Variable], before: list[tf.Tensor]) -> dict[str, float]:
+    """Stable and effective rank of the change of each matrix; none of a change that is not finite."""
+    found = {}
+    for path, new, old in zip(paths, after, before):
+        change = (new - old).numpy()
+        if change.ndim > 1 and np.isfinite(change).all():
+            spectrum = update_spectrum(change)
+            found[f"update_stable_rank/{path}"] = spectrum.stable_rank
+            found[f"update_effective_rank/{path}"] = spectrum.effective_rank
+    return found
 
 
 def _paths(variables: Sequence[Any]) -> list[str]:

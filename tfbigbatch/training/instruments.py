@@ -87,6 +87,7 @@ class RunInstruments:
         return instruments.keras2.LayerStatistics(
             step_gradients=self._step_gradients,
             histograms=self._config.instruments.layers.histograms,
+            spectrum=self._config.instruments.layers.spectrum,
             **self._common("layers"),
         )
 
