@@ -19,7 +19,7 @@ from tests.test_command_line import ROOT
 LIMIT_SECONDS = 300
 
 
-def run_together(workers, directory, script="tests.distributed.optimizer_worker"):
+def run_together(workers, directory, script="tests.distributed.optimizer_worker", *arguments):
     """Runs a worker script in `workers` processes; none of them outlives this call."""
     addresses = [f"127.0.0.1:{port}" for port in free_ports(workers)]
     logs = [directory / f"worker{i}.log" for i in range(workers)]
@@ -30,7 +30,7 @@ def run_together(workers, directory, script="tests.distributed.optimizer_worker"
             with open(log, "w") as file:
                 processes.append(
                     subprocess.Popen(
-                        [sys.executable, "-m", script, str(directory)],
+                        [sys.executable, "-m", script, str(directory), *arguments],
                         cwd=ROOT,
                         env={**os.environ, "TF_CONFIG": json.dumps(config)},
                         stdout=file,

@@ -76,7 +76,7 @@ def _exchanged(gradients: _Tensors, function: _Combine) -> _Tensors:
         return list(gradients)
     if isinstance(strategy, tf.distribute.TPUStrategy):
         return _in_packs(gradients, functools.partial(_on_tpu, function, strategy.num_replicas_in_sync))
-    merged = _between_processes if _launchers(strategy) else _in_process
+    merged = _between_processes if launchers(strategy) else _in_process
     # A function among the arguments would become one for each replica.
     return context.merge_call(
         lambda strategy, gradients: merged(strategy, function, gradients), args=(list(gradients),)
@@ -199,7 +199,7 @@ def _on_tpu(function: _Combine, replicas: int, gradients: _Tensors) -> _Tensors:
 # ---- Several processes ----------------------------------------------------------------------------
 
 
-def _launchers(strategy: tf.distribute.Strategy) -> Any:
+def launchers(strategy: tf.distribute.Strategy) -> Any:
     """TensorFlow's collectives, one for each device of this process; None where there is one process."""
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return None
@@ -211,7 +211,7 @@ def _between_processes(strategy: tf.distribute.Strategy, function: _Combine, gra
     local = map(list, zip(*(strategy.experimental_local_results(gradient) for gradient in gradients)))
     outcomes = [
         _in_packs(of_device, functools.partial(_over_collectives, function, replicas, launcher))
-        for launcher, of_device in zip(_launchers(strategy), local)
+        for launcher, of_device in zip(launchers(strategy), local)
     ]
     return [distribute_utils.regroup(tuple(values)) for values in zip(*outcomes)]
 

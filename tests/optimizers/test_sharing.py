@@ -1,0 +1,187 @@
+"""Matrices that the replicas share: who works on which, and what all of them have afterwards."""
+
+import functools
+from unittest import mock
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import mirrored
+from tests.distributed.sharing_worker import cube, flops, mapped, muon, values
+from tests.helpers.keras_versions import KERAS_VERSIONS
+from tfbigbatch.optimizers import assignment, sharing
+from tfbigbatch.optimizers.assignment import Exchange, Group, Part
+from tfbigbatch.tpu.strategy import AheadOfTimeStrategy
+
+groups = st.lists(st.builds(Group, st.integers(1, 9), st.integers(1, 40), st.integers(1, 40)), min_size=1, max_size=6)
+# ResNet-50's last stage and classifier, and small ones.
+LAYERS = [Group(3, 4608, 512), Group(2, 2048, 512), Group(1, 2048, 1000), Group(3, 576, 64), Group(4, 64, 256)]
+
+ONE_DEVICE = tf.distribute.OneDeviceStrategy("CPU:0")
+
+
+def newton_schulz_flops(rows, columns):
+    """Of five steps on the smaller Gram matrix."""
+    return 20.0 * rows * columns * min(rows, columns)
+
+
+def cubes():
+    return [value @ value.transpose(0, 2, 1) @ value for value in values("float64")]
+
+
+# ---- Assignment -----------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=100, deadline=None)
+@given(groups, st.integers(1, 12))
+def test_each_matrix_is_dealt_once_and_the_loads_are_balanced(groups, replicas):
+    parts = assignment.assign(groups, flops, replicas)
+    assert len(parts) == replicas
+    for index, group in enumerate(groups):
+        ranges = [(part.start, part.stop) for own in parts for part in own if part.group == index]
+        # In the replicas' order, without a gap.
+        assert [start for start, _ in ranges] == [0, *(stop for _, stop in ranges[:-1])]
+        assert ranges[-1][1] == group.count
+    costs = [flops(group.rows, group.columns) for group in groups]
+    loads = [sum((stop - start) * costs[group] for group, start, stop in own) for own in parts]
+    busiest = loads.index(max(loads))
+    # Without the cheapest of its matrices it would have no more than any other: that one came last.
+    cheapest = min((costs[group] for group, *_ in parts[busiest]), default=0.0)
+    assert loads[busiest] - cheapest <= min(loads)
+
+
+def test_more_replicas_than_matrices_leave_some_without():
+    parts = assignment.assign([Group(2, 8, 8), Group(1, 16, 16)], flops, 5)
+    assert parts == [[Part(1, 0, 1)], [Part(0, 0, 1)], [Part(0, 1, 2)], [], []]
+
+
+def test_what_sharing_costs_and_saves():
+    group = [Group(4, 1000, 1000)]
+    work = assignment.work(group, newton_schulz_flops, 2, exchange=Exchange.COLLECTIVE, share=True)
+    # Each replica receives the other two matrices.
+    assert work == (4, 4e10, 8e10, 2 * 4e6)
+    # An all-reduce of all four: each replica receives a half twice.
+    assert assignment.work(group, newton_schulz_flops, 2, exchange=Exchange.SUM).received_bytes == 4 * 4e6
+    # An all-gather among 16 would be padded to 16 matrices: the all-reduce of four receives less.
+    assert assignment.work(group, newton_schulz_flops, 16).received_bytes == 2 * 15 / 16 * 4 * 4e6
+    assert assignment.work(group, newton_schulz_flops, 2, share=False) == (0, 8e10, 8e10, 0.0)
+    assert assignment.work(group, newton_schulz_flops, 1, share=True) == (0, 8e10, 8e10, 0.0)
+
+
+def test_only_matrices_that_take_longer_than_their_bytes_are_shared():
+    chosen = functools.partial(assignment.worthwhile, LAYERS, newton_schulz_flops, 8)
+    assert chosen(Exchange.SUM, None) == [0, 1, 2]
+    assert chosen(Exchange.SUM, True) == [0, 1, 2, 3, 4]
+    assert chosen(Exchange.SUM, False) == []
+    # Within one CPU nothing moves.
+    assert chosen(Exchange.SHARED_MEMORY, None) == [0, 1, 2, 3, 4]
+    # One matrix of some milliseconds is not worth a collective.
+    assert assignment.worthwhile([Group(1, 256, 256)], newton_schulz_flops, 8, Exchange.COLLECTIVE) == []
+
+
+# ---- On logical CPUs --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 3, 4])
+@pytest.mark.parametrize("share", [None, False])
+def test_all_replicas_have_the_transformed_matrices(replicas, share):
+    outcomes = mapped(mirrored(replicas), share)
+    for of_replicas, expected in zip(outcomes, cubes(), strict=True):
+        assert len(of_replicas) == replicas
+        for value in of_replicas:
+            np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-4)
+            np.testing.assert_array_equal(value, of_replicas[0])
+
+
+def test_replicas_share_within_a_condition_and_eagerly():
+    for options in ({"every": tf.constant(True)}, {"graph": False}, {"dtype": "float64"}):
+        for of_replicas, expected in zip(mapped(mirrored(2), True, **options), cubes(), strict=True):
+            np.testing.assert_allclose(np.stack(of_replicas), np.stack([expected] * 2), rtol=1e-4, atol=1e-4)
+    for of_replicas, expected in zip(mapped(mirrored(2), True, every=tf.constant(False)), values(), strict=True):
+        np.testing.assert_array_equal(np.stack(of_replicas), np.stack([expected] * 2))
+
+
+def transformed_sizes(share, limit=2**20):
+    """Shapes of the batches that two replicas transform while a step is traced."""
+    seen = []
+
+    def noted(batch):
+        seen.append(tuple(batch.shape))
+        return cube(batch)
+
+    with (
+        mock.patch("tests.distributed.sharing_worker.cube", noted),
+        mock.patch.object(sharing, "_CPU_BATCH_BYTES", limit),
+    ):
+        mapped(mirrored(2), share)
+    return seen
+
+
+def test_a_matrix_is_transformed_on_one_replica_if_shared_and_on_all_if_not():
+    matrices = sum(len(value) for value in values())
+    assert sum(count for count, _, _ in transformed_sizes(True)) == matrices
+    assert sum(count for count, _, _ in transformed_sizes(False)) == 2 * matrices
+
+
+def test_matrices_of_one_shape_go_together_up_to_a_limited_size():
+    assert (7, 5, 5) in transformed_sizes(False) and (3, 6, 4) in transformed_sizes(False)
+    # Two of 5 x 5 float32 are 200 bytes.
+    assert {count for count, rows, _ in transformed_sizes(False, limit=200) if rows == 5} == {2, 1}
+    # A limit below one matrix still takes one.
+    assert {count for count, _, _ in transformed_sizes(False, limit=1)} == {1}
+
+
+# ---- Muon -------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def alone(keras_version):
+    return [copies[0] for copies in muon(ONE_DEVICE, keras_version)]
+
+
+@pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
+@pytest.mark.parametrize(
+    "replicas", [2, pytest.param(3, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow)]
+)
+def test_muon_ends_where_one_replica_does(keras_version, replicas):
+    for copies, expected in zip(
+        muon(mirrored(replicas), keras_version, share_work=True), alone(keras_version), strict=True
+    ):
+        for copy in copies:
+            np.testing.assert_allclose(copy, expected, rtol=1e-4, atol=1e-6)
+            np.testing.assert_array_equal(copy, copies[0])
+
+
+# ---- The program of a TPU ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("replicas", [2, 5, 40])
+def test_the_replicas_parts_of_a_tpu_program_add_up(replicas):
+    """Each replica's number in turn, compiled by XLA for this CPU; the sum over the replicas is made here."""
+    parts, totals = [], []
+
+    def recorded(tensor, number_of_replicas):
+        assert number_of_replicas == replicas
+        parts.append(tensor)
+        return totals[0]
+
+    def program(replica, total):
+        parts.clear()
+        totals[:] = [total]
+        with mock.patch.object(sharing, "_replica_id", lambda: replica):
+            with mock.patch.object(sharing, "_sum_over_replicas", recorded):
+                batches = [[tf.constant(value)] for value in values()]
+                strategy = AheadOfTimeStrategy(replicas)
+                outcomes = sharing.map_matrices(cube, batches, flops=flops, strategy=strategy, share=True)
+        return parts[0], [value for [value] in outcomes]
+
+    compiled = tf.function(program, jit_compile=True, autograph=False)
+    total = tf.zeros([sum(value.size for value in values())])
+    own = [compiled(tf.constant(replica), total)[0].numpy() for replica in range(replicas)]
+    # Disjoint: no entry comes from two replicas.
+    assert np.max(np.sum(np.stack(own) != 0.0, axis=0)) == 1
+    for value, expected in zip(compiled(tf.constant(0), tf.constant(sum(own)))[1], cubes(), strict=True):
+        np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-4)
