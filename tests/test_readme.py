@@ -9,7 +9,9 @@ import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAGES = [
-    os.path.relpath(p, ROOT) for p in glob.glob(os.path.join(ROOT, "*.md")) + glob.glob(os.path.join(ROOT, "*", "*.md"))
+    os.path.relpath(path, ROOT)
+    for pattern in ("*.md", "*/*.md", "experiments/*/*.md")
+    for path in glob.glob(os.path.join(ROOT, pattern))
 ]
 
 

@@ -285,10 +285,11 @@ def load(path: str) -> Study:
         )
     if not (study.entries or study.tuned):
         raise InputError(f"--study={path}: the study has no rows; add some with its add().")
-    for config in [row.config for row in study.entries] + [c for row in study.tuned for c in (row.config, row.trial)]:
+    rows = study.rows()
+    for config in (*(row.config for row in rows), *(row.trial for row in study.tuned)):
         # A config that the study file made by itself: the file may have registered its task.
         config.experiment = config.experiment or experiment.address(experiment.find(path)[0])
-    methods = [row.name for row in (*study.entries, *study.tuned)]
+    methods = [row.name for row in rows]
     if study.baseline is not None and study.baseline not in methods:
         raise InputError(
             f"--study={path}: the baseline {study.baseline!r} is not among its rows. {nearest(study.baseline, methods)}"

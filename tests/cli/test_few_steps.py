@@ -1,0 +1,36 @@
+"""The benchmark of few steps by its command, as its README says, on made-up data."""
+
+import json
+import os
+import re
+
+import pytest
+
+from tests.helpers.preloaded import ROOT, tfbigbatch
+
+
+@pytest.mark.slow  # Two smokes, as the experiments'.
+def test_an_optimizer_of_ones_own_gets_its_rows(tmp_path):
+    with open(os.path.join(ROOT, "experiments", "few_steps", "README.md"), encoding="utf-8") as page:
+        file, source = re.search(r"```python\n# (\S+)\n(.*?)```", page.read(), re.DOTALL).groups()
+    (tmp_path / file).write_text(source)
+    arguments = [
+        "--smoke",
+        "--tasks=mnist",
+        f"--optimizer={tmp_path}/{file}:my_nadam",
+        "--only=my_nadam@60000",
+        f"--model_dir={tmp_path}/runs",
+        f"--results={tmp_path}/results/few_steps",
+        f"--ended_runs={tmp_path}/ended.jsonl",
+    ]
+    done = tfbigbatch("study", "few_steps", *arguments)
+    assert done.returncode == 0, done.stderr
+    [run] = json.loads((tmp_path / "results" / "few_steps_mnist.json").read_text())["runs"]
+    assert run["name"] == "my_nadam" and run["config"]["optimizer"] == {"name": "my_nadam", "weight_decay": 0.0}
+    assert run["tuned"] == "0.005 of 1 trials, an end of their range" and run["config"]["evaluate_on"] == "test"
+    [trial] = json.loads((tmp_path / "results" / "few_steps_mnist_trials.json").read_text())["runs"]
+    assert trial["name"] == "my_nadam, 0.005" and trial["config"]["evaluate_on"] == "minival"
+    assert (tmp_path / "results" / "few_steps_mnist_trials.png").exists()
+
+    again = tfbigbatch("study", "few_steps", *arguments)
+    assert again.returncode == 0 and "[1/1]" not in again.stdout and "| my_nadam |" in again.stdout
