@@ -26,7 +26,8 @@ def test_an_optimizer_of_ones_own_gets_its_rows(tmp_path):
     done = tfbigbatch("study", "few_steps", *arguments)
     assert done.returncode == 0, done.stderr
     [run] = json.loads((tmp_path / "results" / "few_steps_mnist.json").read_text())["runs"]
-    assert run["name"] == "my_nadam" and run["config"]["optimizer"] == {"name": "my_nadam", "weight_decay": 0.0}
+    fields = {"name": "my_nadam", "weight_decay": 0.0, "exclude_from_weight_decay": "norm_and_bias"}
+    assert run["name"] == "my_nadam" and run["config"]["optimizer"] == fields
     assert run["tuned"] == "0.005 of 1 trials, an end of their range" and run["config"]["evaluate_on"] == "test"
     [trial] = json.loads((tmp_path / "results" / "few_steps_mnist_trials.json").read_text())["runs"]
     assert trial["name"] == "my_nadam, 0.005" and trial["config"]["evaluate_on"] == "minival"
