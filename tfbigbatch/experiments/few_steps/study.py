@@ -17,6 +17,8 @@ from tfbigbatch import experiment
 from tfbigbatch.studies import study
 
 SEEDS = (0, 1, 2)
+LINEAR = {"schedule.decay": "linear", "schedule.start": "0 epochs"}
+BIAS = {"model.output_bias": "frequency"}
 BUDGET = 5
 # The trials begin at the middle rate, and at that much below and above it: 36 times from end to end.
 SPREAD = 6.0
@@ -71,6 +73,7 @@ class Task:
       warmup_epochs: of every row.
       rates: the middle learning rate of each method at the main batch; at another it follows the square root.
       trial: what differs in the trials, by dotted fields: the data that they are evaluated on.
+      trial_at_main: what else differs in those at the main batch.
       fields: what differs from the base in every row.
       optimizer: fields of every optimizer.
       decay, l2: weight decay apart from the gradient (AdamW, LAMB, Muon), and within it (LARS, Nesterov).
@@ -87,7 +90,8 @@ class Task:
     warmup_epochs: float
     rates: Mapping[str, float]
     trial: Mapping[str, Any]
-    fields: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    trial_at_main: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    fields: Mapping[str, Any] = dataclasses.field(default_factory=lambda: LINEAR)
     optimizer: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     decay: float = 0.0
     l2: float = 0.0
@@ -106,7 +110,7 @@ VARIANTS = {
         warmup_epochs=0.2,  # 15 steps of 292 at 640
         rates={"Muon": 0.02, "AdamW": 0.02, "LAMB": 0.04, "Nesterov": 4.0, "LARS": 1.0},
         trial={"evaluate_on": "valid"},
-        fields={"duration": "4 epochs", "evaluate_every": "0.5 epochs", "model.output_bias": "frequency"},
+        fields={**LINEAR, **BIAS, "duration": "4 epochs", "evaluate_every": "0.5 epochs"},
         optimizer={"global_clipnorm": 0.25},
         variants={**OF_TOKENS, **OF_LSTMS},
     ),
@@ -120,7 +124,7 @@ VARIANTS = {
         warmup_epochs=0.8,  # 26 steps of 391 at 2,048
         rates={"Muon": 0.03, "AdamW": 0.008, "LAMB": 0.03, "Nesterov": 0.3, "LARS": 1.0},
         trial={"evaluate_on": "minival", "data.minival": 2048},
-        fields={"model.output_bias": "frequency"},
+        fields={**LINEAR, **BIAS},
         optimizer={"global_clipnorm": 1.0},
         decay=0.01,
         micro_batch=256,
@@ -135,9 +139,16 @@ VARIANTS = {
         others=(),
         warmup_epochs=7.0,
         rates={"Muon": 0.03, "AdamW": 0.005, "LAMB": 0.1, "Nesterov": 0.1, "LARS": 1.0},
-        # The batch is all that is left to train on.
         trial={"evaluate_on": "minival", "data.minival": 5000},
-        fields={"duration": "35 epochs", "evaluate_every": "5 epochs", "checkpoint_every": "5 epochs"},
+        # All that is left to train on.
+        trial_at_main={"batch_size": 55_000, "schedule.batch_size": 55_000, "accumulation_steps": 55},
+        # The decay of its authors.
+        fields={
+            "duration": "35 epochs",
+            "evaluate_every": "5 epochs",
+            "checkpoint_every": "5 epochs",
+            "log_every": "1 epochs",
+        },
         micro_batch=1000,
     ),
     "alexnet_bn": Task(
@@ -178,7 +189,7 @@ VARIANTS = {
         warmup_epochs=1.0,
         rates={"Muon": 0.03, "AdamW": 0.015, "LAMB": 0.02, "Nesterov": 0.3, "LARS": 1.0},
         trial={"evaluate_on": "validation"},
-        fields={"evaluate_every": "6 epochs", "model.output_bias": "frequency"},
+        fields={**LINEAR, **BIAS, "evaluate_every": "6 epochs"},
         optimizer={"global_clipnorm": 5.0},
         micro_batch=128,
         variants={**OF_TOKENS, **OF_LSTMS},
@@ -208,10 +219,9 @@ def get_study(task: str = "ptb") -> study.Study:
         if batch_size == application.main:
             for name, (family, optimizer) in {**VARIANTS_OF_METHODS, **application.variants}.items():
                 _tune(table, application, batch_size, name, family, optimizer)
-            if "model.output_bias" in application.fields:
-                for name in WITHOUT_BIAS:
-                    fields = {"model.output_bias": "zero"}
-                    _tune(table, application, batch_size, f"{name}, zero bias", *METHODS[name], fields)
+            for name in WITHOUT_BIAS if BIAS.keys() <= application.fields.keys() else ():
+                zero = {"model.output_bias": "zero"}
+                _tune(table, application, batch_size, f"{name}, zero bias", *METHODS[name], fields=zero)
     return table
 
 
@@ -222,15 +232,16 @@ def _tune(
     name: str,
     family: str,
     optimizer: Mapping[str, Any],
+    *,
     fields: Mapping[str, Any] | None = None,
 ) -> None:
+    """Adds a method at a batch size; `family` names the middle learning rate of its trials."""
     config = _config(task, batch_size, optimizer)
     _set(config, fields or {})
     trial = copy.deepcopy(config)
     _set(trial, task.trial)
-    if batch_size == 60_000:
-        trial.batch_size = trial.schedule.batch_size = 55_000
-        trial.accumulation_steps = 55
+    if batch_size == task.main:
+        _set(trial, task.trial_at_main)
     middle = task.rates[family] * math.sqrt(batch_size / task.main)
     rates = [float(f"{factor * middle:.2g}") for factor in (1 / SPREAD, 1.0, SPREAD)]
     seeds = SEEDS if batch_size == task.main else SEEDS[:1]
@@ -243,8 +254,6 @@ def _config(task: Task, batch_size: int, optimizer: Mapping[str, Any]) -> experi
     config.batch_size = config.schedule.batch_size = batch_size
     config.schedule.rule = "none"
     config.schedule.warmup_epochs = task.warmup_epochs
-    if task.base != "mnist/cnn_full_batch":
-        config.schedule.decay, config.schedule.start = "linear", "0 epochs"
     decay = task.l2 if optimizer["name"] == "lars" else task.decay
     common = {"exclude_from_weight_decay": "norm_and_bias", "weight_decay": decay, **task.optimizer}
     config.optimizer = {**common, **optimizer}
@@ -252,7 +261,7 @@ def _config(task: Task, batch_size: int, optimizer: Mapping[str, Any]) -> experi
         config.accumulation_steps = max(1, batch_size // task.micro_batch)
     if batch_size > task.small:
         # An epoch is down to a few steps here: the small batch's intervals would be longer.
-        config.log_every = "0.25 epochs" if config.duration != "35 epochs" else "1 epochs"
+        config.log_every = task.fields.get("log_every", "0.25 epochs")
         config.steps_per_execution = 1
     config.keep_best = False
     return config
