@@ -63,6 +63,15 @@ def test_what_is_no_example_is_refused(record):
         plain(record)
 
 
+def test_one_feature_of_bytes_is_taken_or_missed():
+    record = tfrecord.example(FEATURES)
+    assert bytes(tfrecord.bytes_of(record, "image/encoded")) == FEATURES["image/encoded"]
+    assert bytes(tfrecord.bytes_of(record, "empty")) == b""
+    for name in ("one", "other"):
+        with pytest.raises(ValueError, match=f"no feature '{name}' of bytes"):
+            tfrecord.bytes_of(record, name)
+
+
 def test_an_example_may_have_lists():
     features = {
         "ints": [0, 1, 127, 128, 30521, 2**40, -1],
@@ -82,6 +91,12 @@ def test_an_example_may_have_lists():
 def test_examples_with_lists_are_counted_without_tensorflow():
     features = {"ints": [300, 2], "bytes": b"1", "floats": array.array("f", [0.5, -2.0, 1.0])}
     assert dict(tfrecord.counted(tfrecord.example(features))) == {"ints": 2, "bytes": 1, "floats": 3}
+    values = tfrecord.values(tfrecord.example(features))
+    assert {name: list(found) for name, found in values.items()} == {
+        **features,
+        "bytes": [b"1"],
+        "floats": [0.5, -2, 1],
+    }
     example = tf.train.Example.FromString(tfrecord.example(features))
     example.features.feature["none"].CopyFrom(tf.train.Feature())
     assert dict(tfrecord.counted(example.SerializeToString()))["none"] == 0

@@ -29,8 +29,7 @@ def of(manifest: Manifest, most_records: int = token_counts.AT_START) -> TokenCo
 
 
 def _maskable(manifest: Manifest, record: bytes) -> np.ndarray:
-    stored = dict(tfrecord.parsed(memoryview(record)))["ids"]
-    ids = np.frombuffer(stored, f"<u{manifest.bytes_of_id}").astype(np.int64)
+    ids = np.frombuffer(tfrecord.bytes_of(record, "ids"), f"<u{manifest.bytes_of_id}").astype(np.int64)
     return ids[(ids != manifest.vocabulary.classify) & (ids != manifest.vocabulary.separate)]
 
 

@@ -167,7 +167,7 @@ def prepare(
         )
     words = _vocabulary(texts["train"], vocabulary_size)
     encoded = {split: _encode(texts[split], words) for split in SPLITS}
-    manifest = {
+    manifest: dict[str, Any] = {
         **asked,
         "vocabulary_size": len(words),
         "tokens": {split: len(tokens) for split, (tokens, _) in encoded.items()},

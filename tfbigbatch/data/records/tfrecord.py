@@ -141,6 +141,18 @@ def parsed(record: memoryview) -> Iterator[tuple[str, memoryview | int | None]]:
         raise ValueError(f"no tf.train.Example: {error}") from None
 
 
+def bytes_of(record: bytes, name: str) -> memoryview:
+    """The bytes of one feature of a serialized tf.train.Example.
+
+    Raises:
+      ValueError: it is not an Example, or has no such feature of bytes.
+    """
+    found = dict(parsed(memoryview(record))).get(name)
+    if not isinstance(found, memoryview):
+        raise ValueError(f"no feature {name!r} of bytes")
+    return found
+
+
 def _fields(message: Any) -> Iterator[tuple[int, Any]]:
     """(number, value) of each field of a message: an int of a varint, else a memoryview."""
     position = 0

@@ -27,5 +27,5 @@ def of(manifest: Manifest, most_records: int = token_counts.AT_START) -> TokenCo
 
 
 def _targets(bytes_of_id: int, record: bytes) -> np.ndarray:
-    ids = np.frombuffer(dict(tfrecord.parsed(memoryview(record)))["target"], f"<u{bytes_of_id}")
+    ids = np.frombuffer(tfrecord.bytes_of(record, "target"), f"<u{bytes_of_id}")
     return np.append(ids.astype(np.int64), END)
