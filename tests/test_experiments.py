@@ -107,6 +107,10 @@ def test_its_full_recipe_is_consistent(name):
         ("config.batch_size = 'many'", "batch_size=many is of type str; expected int"),
         ("config.optimizer.weight_decay = 0.1", 'Set the optimizer whole, as config.optimizer = {"name"'),
         ("config.optimizer.weight_decay = 0.1", "with config.unlocked(): config.optimizer.weight_decay"),
+        (
+            "config.optimizer = {'name': 'muon', 'matrices': {'lstm.kernel': 'vector'}}",
+            'no names with dots. Write pairs for it: "matrices": (("logits.kernel", "vector"),)',
+        ),
         ("int('abc')", "line 6: ValueError: invalid literal for int() with base 10: 'abc'"),
         ("experiment.new('gnmmt')", "mine.py, line 6: task 'gnmmt' is unknown"),
     ],
@@ -210,6 +214,28 @@ def test_another_optimizer_is_chosen_by_text():
         ("optimizer.name=lam", "Did you mean 'lamb'"),
         ("optimizer.learning_rate=1", "--config.schedule.learning_rate=1"),
         ("optimizer=lamb", "such as --config.optimizer.name"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            experiment.override(config, [assignment])
+
+
+def test_what_is_a_matrix_is_chosen_by_text():
+    config = experiment.load("digits/lstm_small_batch")
+    experiment.override(
+        config, ["optimizer.name=muon", 'optimizer.matrices=(("logits", "vector"), ("k.l$", "matrix"))']
+    )
+    assert config.optimizer.matrices == (("logits", "vector"), ("k.l$", "matrix"))
+    # A dictionary's patterns may have dots, which the names of a config may not.
+    experiment.override(config, ['optimizer.matrices={"logits.kernel": "vector"}'])
+    assert config.optimizer.matrices == (("logits.kernel", "vector"),)
+    config.optimizer = {"name": "muon", "matrices": {"logits": "vector"}}
+    experiment.override(config, ['optimizer.matrices={"lstm": "gates"}'])
+    assert config.optimizer.matrices == (("lstm", "gates"),)
+    for assignment, said in (
+        ("optimizer.matrices=logits", "matrices holds 'logits'; expected pairs"),
+        ('optimizer.matrices=("logits", "vector")', "matrices holds 'logits'; expected pairs"),
+        ('optimizer.matrices={"logits": "vektor"}', "Did you mean 'vector'"),
+        ("optimizer.ns_steps=3", "Did you mean 'newton_schulz_steps'"),
     ):
         with pytest.raises(ValueError, match=said):
             experiment.override(config, [assignment])

@@ -52,6 +52,7 @@ def test_optimizers_of_a_far_larger_batch():
     assert made(512, optimizer=Optimizer("momentum", convolutional=True)).optimizer == "lars"
     assert made(512, optimizer=Optimizer("AdamW")).optimizer == "AdamW"
     assert made(512, optimizer=Optimizer("lars")).optimizer == "lars"
+    assert made(512, optimizer=Optimizer("muon", convolutional=True)).optimizer == "muon"
 
 
 def test_few_steps_and_large_batches_are_warned_of():

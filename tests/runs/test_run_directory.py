@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from tfbigbatch import experiment
+from tfbigbatch import experiment, optimizers
 from tfbigbatch.runs.metrics_log import MetricsLog, read_rows
 from tfbigbatch.runs.run_directory import RunDirectory, read_json
 from tfbigbatch.utils.files import write_json
@@ -25,6 +25,17 @@ def test_another_config_is_refused_with_the_fields_that_differ(tmp_path):
         directory.check({"batch_size": 64, "schedule": {"rule": "legw", "end": 0.0}})
     assert "batch_size: 32 -> 64" in str(caught.value) and "schedule.rule: none -> legw" in str(caught.value)
     assert "schedule.end" not in str(caught.value)
+
+
+@pytest.mark.parametrize("matrices", [(("logits.kernel$", "vector"), ("lstm", "gates")), {"logits": "vector"}])
+def test_what_is_a_matrix_survives_config_json(tmp_path, matrices):
+    config = experiment.new("digits_lstm")
+    config.optimizer = {"name": "muon", "matrices": matrices}
+    RunDirectory(str(tmp_path)).open(config.to_dict(), [])
+    assert RunDirectory(str(tmp_path)).check(config.to_dict()) == []
+    stored = read_json(tmp_path / "config.json")["config"]["optimizer"]
+    pairs = list(dict(matrices).items())
+    assert optimizers.get(stored, keras="tf_keras").matrices == optimizers.get("muon", matrices=pairs).matrices
 
 
 def test_a_path_that_cannot_be_written_is_named(tmp_path):

@@ -99,5 +99,14 @@ def test_trust_ratios_are_kept_where_they_are_read():
     assert optimizer_fields(config) == {"name": "lamb", "layer_statistics": True}
     config.instruments.layers.trust_ratio = False
     assert optimizer_fields(config) == {"name": "lamb"}
-    config.optimizer = {"name": "momentum", "momentum": 0.9}
-    assert "layer_statistics" not in optimizer_fields(config)
+    for without in ({"name": "momentum", "momentum": 0.9}, {"name": "muon"}):
+        config.optimizer = without
+        assert "layer_statistics" not in optimizer_fields(config)
+
+
+@pytest.mark.parametrize("fields", [{"scale": "trust_ratio"}, {"vectors": "lamb"}])
+def test_a_muon_with_trust_ratios_keeps_them(fields):
+    config = experiment.new("digits_lstm")
+    config.instruments.layers.enabled = True
+    config.optimizer = {"name": "muon", **fields}
+    assert optimizer_fields(config)["layer_statistics"]

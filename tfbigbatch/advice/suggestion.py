@@ -12,7 +12,7 @@ from tfbigbatch.scaling.noise_limit import noise_gain
 from tfbigbatch.scaling.recipe import Recipe
 
 _ADAM = ("adam", "nadam", "adamax", "rmsprop", "adagrad", "adafactor", "lion", "ftrl")
-_LAYERWISE = ("lars", "lamb", "adasum")
+_LAYERWISE = ("lars", "lamb", "adasum", "muon")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Optimizer:
 
     @property
     def is_layerwise(self) -> bool:
-        """Whether it adapts the step of each layer to its weights."""
+        """Whether it adapts the step of each layer to its weights, or to its shape."""
         return any(word in self.name.lower() for word in _LAYERWISE)
 
     @property

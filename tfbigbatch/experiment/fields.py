@@ -102,7 +102,8 @@ _INSTRUMENTS: dict[str, Any] = {
         "trace_samples": 10,
         "radius": 0.05,
     },
-    # trust_ratio: LARS and LAMB then keep their layer_statistics. spectrum: the ranks of the updates of matrices.
+    # trust_ratio: LARS, LAMB and a Muon with trust ratios then keep their layer_statistics.
+    # spectrum: the ranks of the updates of matrices.
     "layers": {
         "enabled": False,
         "every": "100 steps",

@@ -196,6 +196,9 @@ def _of_file(error: Exception, path: str, flag: str) -> InputError:
         said = said.replace(" and cannot be added since the config is locked.", " in the config.")
         line = (own[-1].line or "") if own else ""
         return InputError(f"{at}: {said} {_WAY_OUT['optimizer' if 'optimizer' in line else 'other']}")
+    if "does not accept dots" in said:
+        said = f"a dictionary in a config has no names with dots. {_WAY_OUT['dots']}"
+        return InputError(f"{at}: {said}")
     raised = frames[-1]
     inside = own and own[-1] is not raised and not _ours(raised.filename)
     where = f" ({raised.filename}, line {raised.lineno})" if inside else ""
@@ -221,6 +224,7 @@ _WAY_OUT = {
         'Set the optimizer whole, as config.optimizer = {"name": "lamb", "weight_decay": 0.01}, or add to it: '
         "with config.unlocked(): config.optimizer.weight_decay = 0.01"
     ),
+    "dots": 'Write pairs for it: "matrices": (("logits.kernel", "vector"),)',
     "other": "The fields are those that experiment.new gives for the task; print(config) shows them.",
 }
 

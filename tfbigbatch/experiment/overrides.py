@@ -102,14 +102,18 @@ def _set_of_optimizer(config: ml_collections.ConfigDict, field: str, text: str) 
         raise InputError(f"{at}: the learning rate is the schedule's, --config.schedule.learning_rate={text}.")
     if field not in known:
         raise InputError(f"{at}: optimizer {optimizer!r} takes no argument {field!r}. {nearest(field, known)}")
-    current = config.optimizer.get(field, known[field])
+    current, given = config.optimizer.get(field, known[field]), literal(text)
+    is_group = isinstance(current, ml_collections.ConfigDict)
     if inner:
         if field != "adasum":
             raise InputError(f"{at}.{inner}: {field} has no inner fields.")
-        options = current.to_dict() if isinstance(current, ml_collections.ConfigDict) else {}
+        options = current.to_dict() if is_group else {}
         value: Any = {**options, inner: literal(text)}
-    elif current is None or current is inspect.Parameter.empty or text.strip().lower() == "none":
-        value = literal(text)
+    elif isinstance(given, dict) and isinstance(known[field], tuple):
+        # The names in a config's own dictionaries have no dots.
+        value = tuple(given.items())
+    elif current is None or current is inspect.Parameter.empty or is_group or given is None:
+        value = given
     else:
         value = parse(f"optimizer.{field}", text, current)
     if not inner:

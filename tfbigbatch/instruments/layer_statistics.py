@@ -23,7 +23,7 @@ class LayerStatisticsMixin(Instrument):
     - weight_norm: |w| before the step.
     - update_norm: |change of w|, and update_to_weight, its ratio to |w| (absent if |w| is 0).
     - gradient_norm, with a source of gradients: of the probe, or of the step's own gradient before clipping.
-    - trust_ratio, of a LARS or LAMB with `layer_statistics=True`; 1 for excluded variables.
+    - trust_ratio, of a LARS, LAMB or Muon with `layer_statistics=True`; 1 for excluded variables.
     - update_stable_rank and update_effective_rank, with `spectrum`, of variables with two axes or more: in how many
       directions the change is; see `instruments.update_spectrum`.
 

@@ -147,9 +147,17 @@ class RunInstruments:
 def optimizer_fields(config: ml_collections.ConfigDict) -> dict[str, Any]:
     """A config's `optimizer` as a dictionary, with `layer_statistics` where an instrument reads them."""
     fields, layers = config.optimizer.to_dict(), config.instruments.layers
-    if layers.enabled and layers.trust_ratio and str(fields.get("name")).lower() in ("lamb", "lars"):
+    if layers.enabled and layers.trust_ratio and _has_trust_ratio(fields):
         fields = {"layer_statistics": True, **fields}
     return fields
+
+
+def _has_trust_ratio(fields: Mapping[str, Any]) -> bool:
+    """Whether the optimizer of these fields has trust ratios, other than 1."""
+    name = str(fields.get("name")).lower()
+    if name == "muon":
+        return fields.get("scale") == "trust_ratio" or fields.get("vectors") == "lamb"
+    return name in ("lamb", "lars")
 
 
 def check_instruments(config: ml_collections.ConfigDict, carries_state: bool, replicas: int) -> None:
