@@ -3,9 +3,9 @@
     python -m tfbigbatch.train --config=experiments/bert/muon.py --model_dir=runs/bert_muon \\
       --data_dir=data/bert_prepared
 
-Data as for lamb.py. 7,037 steps of 65,536 sequences of 128, then 1,562 of 32,768 of 512; 1,024 TPU v3 chips. Not
-measured, and published nowhere: a place to start from, with a learning rate of our own that was not tuned. Embeddings
-and vectors take Adam's step.
+Data as for lamb.py. 7,037 steps of 65,536 sequences of 128, then 1,562 of 32,768 of 512; 1,024 TPU v3 chips.
+Embeddings and vectors take Adam's step. Expected: no figure is published for this recipe, and it was not run: a place
+to start from, with a learning rate of our own that was not tuned.
 """
 
 from tfbigbatch import experiment

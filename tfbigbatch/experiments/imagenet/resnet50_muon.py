@@ -3,10 +3,10 @@
     python -m tfbigbatch.train --config=experiments/imagenet/resnet50_muon.py:32k --model_dir=runs/resnet50_muon_32k \\
       --data_dir=data/imagenet_prepared
 
-Not measured, and published nowhere: a place to start from. The learning rate, decay and warm-up are those of the small
-AlexNet-BN on tiny-imagenet at 2,048 (244 steps, docs/optimizers.md); the length is that of the fewest steps that a
-published run at 32,768 has taken to 75.9% (Distributed Shampoo, resnet50_shampoo.py). The classifier's kernel,
-[2048, 1000], is orthogonalised as the convolutions are.
+Expected: no figure is published for this recipe, and it was not run: a place to start from. The learning rate, decay
+and warm-up are those of the small AlexNet-BN on tiny-imagenet at 2,048 (244 steps, docs/optimizers.md); the length is
+that of the fewest steps that a published run at 32,768 has taken to 75.9% (Distributed Shampoo, resnet50_shampoo.py).
+The classifier's kernel, [2048, 1000], is orthogonalised as the convolutions are.
 
 | variant | batch | epochs | steps | TPU v3 chips |
 |---|---:|---:|---:|---:|
