@@ -421,8 +421,22 @@ NUMBERS = {
         "global_clipnorm",
     ],
     "LARS": ["learning_rate", "weight_decay", "momentum", "eeta", "epsilon", "ema_momentum"],
+    "Muon": [
+        "learning_rate",
+        "weight_decay",
+        "momentum",
+        "normuon_beta",
+        "vector_learning_rate_ratio",
+        "beta_1",
+        "beta_2",
+        "epsilon",
+    ],
 }
-FLAGS = {"LAMB": ["bias_correction", "pre_normalize", "use_ema"], "LARS": ["nesterov", "layer_statistics"]}
+FLAGS = {
+    "LAMB": ["bias_correction", "pre_normalize", "use_ema"],
+    "LARS": ["nesterov", "layer_statistics"],
+    "Muon": ["nesterov", "share_work"],
+}
 
 
 @pytest.mark.parametrize("name", ["LAMB", "LARS", "Adasum", "LossScaleOptimizer"])

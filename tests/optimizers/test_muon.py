@@ -502,6 +502,32 @@ def test_bad_arguments_say_what_was_expected(keras_version, arguments, said):
 
 
 @both_versions
+def test_what_the_state_depends_on_stays(keras_version):
+    optimizer = make(keras_version, "Muon")
+    optimizer.normuon_beta = 0.9
+    optimizer.build(variables(keras_version, WEIGHTS))
+    optimizer.momentum = 0.9
+    with pytest.raises(ValueError, match="Muon: normuon_beta cannot be changed now.*made for normuon_beta=0.9"):
+        optimizer.normuon_beta = None
+    with pytest.raises(ValueError, match="Muon: matrices cannot be changed now"):
+        optimizer.matrices = [("kernel", "vector")]
+    assert (optimizer.momentum, optimizer.get_config()["normuon_beta"]) == (0.9, 0.9)
+
+
+@both_versions
+def test_one_variable_by_itself(keras_version):
+    """`update_step` of Keras, for callers without `apply_gradients`."""
+    ours = variables(keras_version, WEIGHTS)
+    optimizer = make(keras_version, "Muon", learning_rate=0.05, clipvalue=0.3, accumulation_steps=2)
+    optimizer.build(ours)
+    gradient = GRADIENTS[0]["kernel"]
+    more = (tf.constant(0.05),) if keras_version == "keras3" else ()
+    optimizer.update_step(tf.constant(gradient, tf.float32), ours[0], *more)
+    end = muon_run(WEIGHTS["kernel"], [np.clip(gradient, -0.3, 0.3)], [0.05])
+    np.testing.assert_allclose(ours[0].numpy(), end, rtol=1e-4, atol=1e-5)
+
+
+@both_versions
 def test_treatments_are_checked_when_the_variables_are_known(keras_version):
     ours = variables(keras_version, WEIGHTS)
     with pytest.raises(ValueError, match="'heads' does not fit 'kernel'"):

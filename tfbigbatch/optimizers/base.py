@@ -26,6 +26,8 @@ class Rule(abc.ABC):
     arguments: ClassVar[Mapping[str, Argument]]
     # Names of the state variables of a layer, in the order of `slots`.
     slot_names: ClassVar[tuple[str, ...]]
+    # Hyperparameters that the state's shapes depend on: they stay as they were when the variables became known.
+    of_state: ClassVar[frozenset[str]] = frozenset()
     # Divide all gradients by their global norm first.
     pre_normalize: bool = False
 

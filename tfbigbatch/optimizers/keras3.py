@@ -362,21 +362,21 @@ class Shampoo(LayerwiseOptimizer):
 
 @keras.saving.register_keras_serializable(package="tfbigbatch")
 class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
-    """Keras' dynamic loss scaling for float16, around LARS, LAMB or Adasum, on any number of replicas.
+    """Keras' dynamic loss scaling for float16, around an optimizer of this module, on any number of replicas.
 
     Keras' own asks each replica for its own gradients and takes the first one's word: an infinity
     on another is applied to all. Here they are added up first, so that all see the same and skip
     the same steps. Under a policy of mixed_float16, wrap the optimizer in this one before `compile`.
 
     Raises:
-      ValueError: the optimizer is not LARS, LAMB or Adasum of this module.
+      ValueError: the optimizer is not one of this module.
     """
 
     def __init__(self, inner_optimizer: Any, **kwargs: Any) -> None:
         keras_version.require_tensorflow(self, type(self).__name__)
         if not isinstance(inner_optimizer, (LayerwiseOptimizer, Adasum)):
             raise ValueError(
-                f"LossScaleOptimizer is for LARS, LAMB and Adasum of tfbigbatch.optimizers.keras3, not "
+                f"LossScaleOptimizer is for the optimizers of tfbigbatch.optimizers.keras3, not "
                 f"{inner_optimizer!r}: take keras.optimizers.LossScaleOptimizer."
             )
         super().__init__(inner_optimizer, **kwargs)

@@ -60,6 +60,7 @@ class Muon(MatrixRule):
 
     arguments = TABLES["muon"]
     slot_names = ("momentum", "second_moment", "m", "v")
+    of_state = frozenset({"matrices", "normuon_beta"})
 
     momentum: float
     nesterov: bool

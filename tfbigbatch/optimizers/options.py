@@ -129,10 +129,16 @@ def with_hyperparameters(rule: type) -> Callable[[type], type]:
     """Class decorator: the fields of an optimizer's rule as attributes of the optimizer, such as `LAMB.beta_1`."""
 
     def attribute(name: str) -> property:
-        return property(
-            lambda optimizer: getattr(optimizer.updater.rule, name),
-            lambda optimizer, value: setattr(optimizer.updater.rule, name, value),
-        )
+        def change(optimizer: Any, value: Any) -> None:
+            rule, label = optimizer.updater.rule, type(optimizer).__name__
+            if name in rule.of_state and optimizer.updater.is_built:
+                raise InputError(
+                    f"{label}: {name} cannot be changed now: the state was made for {name}={getattr(rule, name)!r}. "
+                    f"Give it to another {label}, or set it before the first step."
+                )
+            setattr(rule, name, value)
+
+        return property(lambda optimizer: getattr(optimizer.updater.rule, name), change)
 
     def decorate(optimizer: type) -> type:
         for field in dataclasses.fields(rule):

@@ -70,6 +70,7 @@ class Shampoo(MatrixRule):
         *(f"statistics_{axis}" for axis in range(blocks.MOST_AXES)),
         *(f"roots_{axis}" for axis in range(blocks.MOST_AXES)),
     )
+    of_state = frozenset({"matrices", "vectors", "graft", "graft_steps", "block_size", "largest_side"})
 
     beta_1: float
     beta_2: float
