@@ -102,7 +102,8 @@ def test_another_optimizer_takes_after_the_template(table, tmp_path):
         raise NotImplementedError
 
     optimizers.register("mine", maker)
-    changed = changes.with_budget(changes.with_optimizer(table, "mine"), 3)
+    changed = changes.with_budget(changes.with_optimizer(table, "mine"), 3, ["mine"])
+    assert [row.budget for row in changed.tuned] == [3, 5, 5]
     run(changed, tmp_path, ["mine"])
     assert [name for name, *_ in runs] == ["mine"] * 5
     first = changed.tuned[0]
@@ -122,6 +123,8 @@ def test_smoked_rows_are_tiny(table):
         ("8 steps", "8 steps", 1, (0,))
     }
     assert table.tuned[0].config.duration == "1 epochs"
+    # Under their names at full size.
+    assert tiny.selected(["sgd@32"]) == tiny.tuned[1:] and tiny.tuned[1].config.batch_size == 16
 
 
 @pytest.mark.parametrize(

@@ -46,22 +46,23 @@ def run_benchmark(options: flags.FlagValues, name: str) -> None:
             raise InputError(f"--tasks: {name} has no task {task!r}. {nearest(task, tasks)}")
     path = options.results or os.path.join(options.model_dir, name)
     tables = {task: _changed(options, study.load(f"{file}:{task}")) for task in tasks}
+    folders = {task: os.path.join(options.model_dir, task) for task in tasks}
+    if options.ended_runs:
+        # Those of all tasks, for the table over them.
+        for task, table in tables.items():
+            stages.restore(table, folders[task], options.ended_runs)
+
+    def write_overview() -> None:
+        chosen = [(table.chosen(folders[task]), folders[task]) for task, table in tables.items()]
+        reports = {table.title: Report.of_study(table, folder) for table, folder in chosen if table.entries}
+        write_text(f"{path}.md", "\n".join([*benchmark.overview(reports).markdown(), ""]))
+
     for task in options.tasks or tasks:
-        table, model_dir = tables[task], os.path.join(options.model_dir, task)
-        data_dir = os.path.join(options.data_dir, table.data_folder) if options.data_dir else None
-        print(f"\n{table.title}", flush=True)
-        _run(options, table, f"{file}:{task}", model_dir=model_dir, data_dir=data_dir, path=f"{path}_{task}")
-    if options.smoke:
-        return
-    chosen = {
-        table.title: (table.chosen(model_dir), model_dir)
-        for task, table in tables.items()
-        for model_dir in [os.path.join(options.model_dir, task)]
-    }
-    reports = {title: Report.of_study(table, where) for title, (table, where) in chosen.items() if table.entries}
-    lines = benchmark.overview(reports).markdown()
-    write_text(f"{path}.md", "\n".join([*lines, ""]))
-    print("\n" + "\n".join(lines) + f"\n\nwritten  {path}.md")
+        data_dir = os.path.join(options.data_dir, tables[task].data_folder) if options.data_dir else None
+        print(f"\n{tables[task].title}", flush=True)
+        runs = {"model_dir": folders[task], "data_dir": data_dir}
+        _run(options, tables[task], f"{file}:{task}", path=f"{path}_{task}", also=write_overview, **runs)
+    print(f"written  {path}.md")
 
 
 def run_entries(
@@ -96,7 +97,7 @@ def run_entries(
 
 
 def _changed(options: flags.FlagValues, table: Study) -> Study:
-    """A study as the flags --optimizer and --budget change it."""
+    """A study as the flags --optimizer, --budget and --smoke change it."""
     if not table.tuned and (options.budget or options.optimizer):
         raise InputError("--budget and --optimizer are for studies with trials; this one has none.")
     if options.optimizer:
@@ -110,8 +111,9 @@ def _changed(options: flags.FlagValues, table: Study) -> Study:
             )
         table = changes.with_optimizer(table, name)
     if options.budget:
-        table = changes.with_budget(table, options.budget)
-    return table
+        # The rows beside one's own stay as they were.
+        table = changes.with_budget(table, options.budget, [name] if options.optimizer else None)
+    return changes.smoked(table) if options.smoke else table
 
 
 def _own_optimizer(options: flags.FlagValues) -> tuple[str, str]:
@@ -122,19 +124,31 @@ def _own_optimizer(options: flags.FlagValues) -> tuple[str, str]:
 
 
 def _run(
-    options: flags.FlagValues, table: Study, source: str, *, model_dir: str, data_dir: str | None, path: str
+    options: flags.FlagValues,
+    table: Study,
+    source: str,
+    *,
+    model_dir: str,
+    data_dir: str | None,
+    path: str,
+    also: Callable[[], object] = lambda: None,
 ) -> None:
-    """Runs the selected rows of a study. Its table and results are renewed after each run, its plots at the end."""
+    """Runs the selected rows of a study. Its table and results are renewed after each run, its plots at the end.
+
+    Args:
+      options: the flags.
+      table: the study.
+      source: its file.
+      model_dir, data_dir: as the flags.
+      path: of the results, without extension.
+      also: called after them.
+    """
     only, sources = options.only or [], [source]
     if options.optimizer:
         file, name = _own_optimizer(options)
         sources.append(file)
         only = only or [name]
     rows = table.selected(only)
-    if options.smoke:
-        folders = {row.folder for row in rows}
-        table = changes.smoked(table)
-        rows = [row for row in table.rows() if row.folder in folders]
 
     def write() -> list[tuple[str, Report]]:
         parts = {path: table.chosen(model_dir), f"{path}_trials": table.trials(model_dir)}
@@ -142,6 +156,7 @@ def _run(
         for where, report in reports:
             report.write_results(f"{where}.json")
             report.write_table(f"{where}.md")
+        also()
         return reports
 
     make_folder(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections.abc import Collection
 from typing import Any
 
 import ml_collections
@@ -62,8 +63,11 @@ def smoked(table: Study) -> Study:
     return found
 
 
-def with_budget(table: Study, budget: int) -> Study:
-    """A study with another number of trials for each tuned row."""
+def with_budget(table: Study, budget: int, methods: Collection[str] | None = None) -> Study:
+    """A study with another number of trials for the tuned rows of some methods; None for all."""
     found = copy.copy(table)
-    found.tuned = [dataclasses.replace(row, budget=budget) for row in table.tuned]
+    found.tuned = [
+        dataclasses.replace(row, budget=budget) if methods is None or row.name in methods else row
+        for row in table.tuned
+    ]
     return found

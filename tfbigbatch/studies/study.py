@@ -264,7 +264,7 @@ class Study:
         for name in names:
             found = [row for row in rows if name.lower() in _names(row)]
             if not found:
-                known = [f"{row.name}@{row.config.batch_size}" for row in rows]
+                known = [f"{row.name}{_at_batch(row)}" for row in rows]
                 cut = next((each for each in known if each.lower().startswith(f"{name},".lower())), None)
                 quotes = f" Put a name with a comma in double quotes: --only='\"{cut}\"'." if cut else ""
                 raise InputError(f"--only={name}: the study has no such row. {nearest(name, known)}{quotes}")
@@ -304,8 +304,12 @@ def _slug(method: str) -> str:
 
 def _names(row: Entry | TunedRow) -> set[str]:
     names = {row.name.lower(), _slug(row.name).lower()}
-    at_batch = f"@{row.config.batch_size}"
-    return names | {at_batch} | {name + at_batch for name in names}
+    return names | {_at_batch(row)} | {name + _at_batch(row) for name in names}
+
+
+def _at_batch(row: Entry | TunedRow) -> str:
+    # By the folder: a row made tiny for a smoke has another batch size.
+    return f"@{row.folder.rpartition('batch-')[2]}"
 
 
 def __getattr__(name: str) -> Any:
