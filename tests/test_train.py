@@ -144,6 +144,15 @@ VARIANTS = {
     "lamb, dropout": {"optimizer": {"name": "lamb", "weight_decay": 0.01}, "model__dropout": 0.3},
     "lars, loop of five": {"optimizer": {"name": "lars", "eeta": 0.02}, "steps_per_execution": 5},
     "adamw, accumulation": {"optimizer": {"name": "adamw"}, "accumulation_steps": 3, "model__dropout": 0.3},
+    "muon": {
+        "optimizer": {
+            "name": "muon",
+            "matrices": (("lstm", "gates"), ("logits.kernel", "vector")),
+            "scale": "trust_ratio",
+            "normuon_beta": 0.95,
+        },
+        "mixed_precision": "bfloat16",
+    },
     "bfloat16": {"mixed_precision": "bfloat16", "model__dropout": 0.3},
     # The second phase has another batch, schedule, accumulation and intervals; it begins at update 14.
     "phases": {
@@ -178,8 +187,12 @@ VARIANTS = {
 HELD_BY_PHASES = ("momentum", "lamb, dropout", "adamw, accumulation")
 
 
+# Muon's state is saved as LAMB's is, which tests/optimizers/test_muon.py has.
+SLOW = (*HELD_BY_PHASES, "muon")
+
+
 @pytest.mark.parametrize(
-    "variant", [pytest.param(name, marks=[pytest.mark.slow] if name in HELD_BY_PHASES else []) for name in VARIANTS]
+    "variant", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in VARIANTS]
 )
 def test_stopped_anywhere_and_resumed_it_ends_in_the_same_bits(tmp_path, quick_config, variant):
     fields = VARIANTS[variant]
