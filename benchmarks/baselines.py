@@ -32,6 +32,8 @@ RULES = {
     "lamb": Rule(2, 40, "reads g, m, v, w, writes m, v; then reads m, v, w, writes w", "tfbigbatch_lamb"),
     "lars": Rule(1, 28, "reads g, w; then reads g, w, v, writes w, v", "tfbigbatch_lars"),
     "adam": Rule(2, 28, "reads g, m, v, w, writes m, v, w", "tfbigbatch_lamb"),
+    # Statistics and roots of ResNet-50 are 1.5 numbers a parameter each.
+    "shampoo": Rule(5, 52, "reads g, w, both momenta, statistics, roots, writes all but g", "tfbigbatch_shampoo"),
 }
 
 
@@ -109,6 +111,7 @@ BASELINES = {
     "tfbigbatch_lars": Contender("tfbigbatch LARS", "lars", _ours("tf_keras", "LARS")),
     "tfbigbatch_keras3_lamb": Contender("tfbigbatch LAMB, Keras 3", "lamb", _ours("keras3", "LAMB"), keras3=True),
     "tfbigbatch_keras3_lars": Contender("tfbigbatch LARS, Keras 3", "lars", _ours("keras3", "LARS"), keras3=True),
+    "tfbigbatch_shampoo": Contender("tfbigbatch Shampoo", "shampoo", _ours("tf_keras", "Shampoo")),
     "tfm_lamb": Contender("tf-models-official LAMB", "lamb", _tfm("lamb", "LAMB")),
     "tfm_lars": Contender("tf-models-official LARS", "lars", _tfm("lars", "LARS")),
     "tfa_lamb": Contender("tensorflow-addons LAMB", "lamb", _tfa_lamb),

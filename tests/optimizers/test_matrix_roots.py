@@ -18,8 +18,8 @@ def statistics(size, rank, count=3, seed=0):
 
 
 @both_methods
-@pytest.mark.parametrize("p", [1, 2, 3, 4, 6])
-@pytest.mark.parametrize("size, rank", [(1, 1), (2, 5), (9, 1), (40, 20), (128, 256)])
+@pytest.mark.parametrize("p", [1, 2, 3, 4])
+@pytest.mark.parametrize("size, rank", [(1, 1), (9, 1), (40, 20), (128, 256)])
 def test_roots_follow_float64(size, rank, p, method):
     matrices = statistics(size, rank, count=2)
     found = matrix_roots.inverse_roots(tf.constant(matrices, tf.float32), p, epsilon=1e-3, method=method)

@@ -11,7 +11,7 @@ from tfbigbatch.optimizers import matrix_roots, preconditioning
 
 both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 each_graft = pytest.mark.parametrize("graft", ["sgd", "rmsprop", "lars", "lamb"])
-STEPS = 12
+STEPS = 10
 RATES = 0.1 / (1 + np.arange(STEPS))
 # The learning rate of each graft, so that steps are of the same size.
 SCALE = {"sgd": 1.0, "rmsprop": 0.1, "lars": 5.0, "lamb": 0.3}
@@ -49,8 +49,9 @@ def check(keras_version, shape, graft="sgd", reference=None, tolerance=2e-3, **a
     np.testing.assert_allclose(end - weight, expected - weight, atol=tolerance * np.abs(expected - weight).max())
 
 
-@both_versions
-@each_graft
+@pytest.mark.parametrize(
+    "keras_version, graft", [("tf_keras", "sgd"), ("keras3", "rmsprop"), ("tf_keras", "lars"), ("keras3", "lamb")]
+)
 def test_every_graft_follows_numpy(keras_version, graft):
     check(keras_version, (12, 20), graft)
 
@@ -102,7 +103,7 @@ def test_what_is_not_preconditioned_takes_the_grafts_step_or_adams(keras_version
 
 
 @each_graft
-@pytest.mark.parametrize("value", [0.0, 1e-30, 1e-12, 1e12, 1e18])
+@pytest.mark.parametrize("value", [0.0, 1e-30, 1e18])
 def test_extreme_gradients_leave_finite_weights(graft, value):
     """Rank one, zero, tiny and huge; where the statistics are no float32 the root stays as it was."""
     weight, _ = gradients_for((3, 4))
@@ -191,15 +192,14 @@ def test_the_public_implementation_of_the_published_result():
         np.testing.assert_allclose(end, golden[graft], rtol=2e-5)
 
 
-@both_versions
-def test_gates_and_heads_are_preconditioned_apart(keras_version):
+def test_gates_are_preconditioned_apart():
     """A recurrent kernel by gate is what blocks of its units are."""
     weight, gradients = gradients_for((6, 24), steps=4)
     arguments = {"name": "recurrent_kernel", "graft_steps": 0}
-    by_gate = run(keras_version, weight, gradients, RATES, matrices=[("recurrent", "gates")], **arguments)
-    in_blocks = run(keras_version, weight, gradients, RATES, block_size=6, **arguments)
+    by_gate = run("tf_keras", weight, gradients, RATES, matrices=[("recurrent", "gates")], **arguments)
+    in_blocks = run("keras3", weight, gradients, RATES, block_size=6, **arguments)
     np.testing.assert_allclose(by_gate, in_blocks, rtol=1e-4)
-    whole = run(keras_version, weight, gradients, RATES, **arguments)
+    whole = run("tf_keras", weight, gradients, RATES, **arguments)
     assert np.abs(whole - by_gate).max() > 1e-3
 
 
@@ -230,18 +230,16 @@ def test_a_restored_optimizer_goes_on_as_if_never_stopped(keras_version, tmp_pat
     np.testing.assert_array_equal(go_on(other, again, gradients[2:]), end)
 
 
-@both_versions
-def test_micro_batches_are_one_batch(keras_version):
+def test_micro_batches_are_one_batch():
     weight, gradients = gradients_for((6, 5), steps=10)
     options = {"graft": "lamb", "graft_steps": 1, "root_every": 2, "block_size": 8, "global_clipnorm": 0.5}
     means = gradients.reshape(5, 2, 6, 5).mean(axis=1)
-    expected = run(keras_version, weight, means, RATES[:5], **options)
-    end = run(keras_version, weight, gradients, np.repeat(RATES[:5], 2), accumulation_steps=2, **options)
+    expected = run("tf_keras", weight, means, RATES[:5], **options)
+    end = run("keras3", weight, gradients, np.repeat(RATES[:5], 2), accumulation_steps=2, **options)
     np.testing.assert_allclose(end, expected, rtol=1e-4)
 
 
-@both_versions
-@pytest.mark.parametrize("combine", ["gradients", "updates"])
+@pytest.mark.parametrize("keras_version, combine", [("tf_keras", "gradients"), ("keras3", "updates")])
 def test_adasum_of_equal_replicas_is_one_replica(keras_version, combine):
     weight, gradients = gradients_for((6, 5), steps=4)
     options = {"graft": "lamb", "graft_steps": 1, "root_every": 2, "block_size": 8}

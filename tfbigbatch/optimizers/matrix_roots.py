@@ -7,7 +7,8 @@ equation 7.18; Anil et al. 2020, arXiv:2002.09018, section 5), and the eigendeco
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import functools
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.python import xla
@@ -48,18 +49,40 @@ def inverse_roots(matrices: tf.Tensor, p: int, *, epsilon: float, method: str | 
     Returns:
       The roots and their residuals. Both are NaN for a matrix that is not finite.
     """
+    if compiled_by_xla():
+        return _inverse_roots(matrices, p, epsilon, method or "newton")
+    on_accelerator = bool(tf.config.list_logical_devices("GPU"))
+    method = method or ("newton" if on_accelerator else "eigh")
+    traced = _traced(matrices.shape[-1], matrices.dtype, p, epsilon, method, on_accelerator and method == "newton")
+    roots, residuals = traced(matrices)
+    return Roots(tf.ensure_shape(roots, matrices.shape), tf.ensure_shape(residuals, matrices.shape[:1]))
+
+
+@functools.cache
+def _traced(size: int, dtype: tf.DType, p: int, epsilon: float, method: str, jit_compile: bool) -> Any:
+    """`_inverse_roots` as a function that is traced once for all stacks of a size: a model has hundreds.
+
+    Compiled by XLA for a GPU, where the products cannot be had in full float32 otherwise.
+    """
+    return tf.function(
+        lambda matrices: _inverse_roots(matrices, p, epsilon, method),
+        input_signature=[tf.TensorSpec([None, size, size], dtype)],
+        jit_compile=jit_compile,
+        autograph=False,
+    )
+
+
+def _inverse_roots(matrices: tf.Tensor, p: int, epsilon: float, method: str) -> Roots:
     largest_entry = tf.reduce_max(tf.abs(matrices), axis=[1, 2], keepdims=True)
     scale = tf.where(largest_entry > 0.0, largest_entry, tf.ones_like(largest_entry))
     is_finite = tf.math.is_finite(largest_entry)
     # The decomposition raises an error for NaN.
     normalized = tf.where(is_finite, matrices / scale, _identity(matrices))
-    on_accelerator = bool(tf.config.list_logical_devices("GPU"))
-    if method == "eigh" or not (method or compiled_by_xla() or on_accelerator):
+    if method == "eigh":
         damped, roots = _decomposed(normalized, p, epsilon)
     else:
-        # Outside of XLA a GPU's products cannot be had in full float32.
-        iteration = _compiled_newton if on_accelerator and not compiled_by_xla() else _damped_newton
-        damped, roots = iteration(normalized, p, epsilon)
+        damped = damp(normalized, largest_eigenvalue(normalized), epsilon)
+        roots = coupled_newton(damped, p)
     nan = tf.constant(float("nan"), matrices.dtype)
     return Roots(
         tf.where(is_finite, roots * scale ** (-1.0 / p), nan),
@@ -143,15 +166,6 @@ def residual(matrices: tf.Tensor, roots: tf.Tensor, p: int) -> tf.Tensor:
     left, right = _power(roots, p // 2) if p > 1 else None, _power(roots, p - p // 2)
     products = product(matrices, right)
     return _distance_from_identity(products if left is None else product(left, products))
-
-
-def _damped_newton(matrices: tf.Tensor, p: int, epsilon: float) -> tuple[tf.Tensor, tf.Tensor]:
-    """The damped matrices and their inverse roots, by iteration."""
-    damped = damp(matrices, largest_eigenvalue(matrices), epsilon)
-    return damped, coupled_newton(damped, p)
-
-
-_compiled_newton = tf.function(_damped_newton, jit_compile=True, autograph=False)
 
 
 def flops(size: int, p: int) -> float:
