@@ -19,7 +19,7 @@ from tfbigbatch.training import strategy as strategies
 # Batches [k, rows, columns]: several of one shape, one with more than one matrix, a vector, a last odd one.
 SHAPES = [(1, 6, 4), (3, 5, 5), (1, 4, 6), (2, 6, 4), (4, 5, 5), (1, 1, 3), (1, 20, 20)]
 WEIGHTS = {"hidden": (6, 8), "conv": (3, 3, 2, 4), "head": (8, 3), "bias": (3,)}
-MUON_STEPS = 3
+STEPS = 3
 
 
 def values(dtype="float32"):
@@ -68,15 +68,26 @@ def mapped(strategy, share, *, dtype="float32", every=None, graph=True):
     return [[value.numpy() for value in of_replicas] for of_replicas in outcomes]
 
 
-def muon(strategy, keras_version, **options):
-    """The variables on every replica of this process, after a few steps of Muon on gradients that differ by replica."""
+# Steps of the graft, with new roots and with those of the step before.
+SHAMPOO = {
+    "name": "Shampoo",
+    "graft": "lamb",
+    "graft_steps": 1,
+    "root_every": 2,
+    "matrix_epsilon": 1e-2,
+    "block_size": 4,
+}
+
+
+def stepped(strategy, keras_version, name="Muon", **options):
+    """The variables on every replica of this process, after a few steps on gradients that differ by replica."""
     random = np.random.RandomState(1)
     replicas = strategy.num_replicas_in_sync
     with strategy.scope():
         weights = variables(keras_version, {name: random.normal(size=shape) for name, shape in WEIGHTS.items()})
-        rule = make(keras_version, "Muon", learning_rate=0.05, global_clipnorm=1.0, **options)
+        rule = make(keras_version, name, learning_rate=0.05, global_clipnorm=1.0, **options)
         rule.build(weights)
-    gradients = [random.normal(size=(MUON_STEPS, *shape)).astype("float32") for shape in WEIGHTS.values()]
+    gradients = [random.normal(size=(STEPS, *shape)).astype("float32") for shape in WEIGHTS.values()]
 
     @tf.function
     def step(number):
@@ -90,7 +101,7 @@ def muon(strategy, keras_version, **options):
 
         strategy.run(replica)
 
-    for number in range(MUON_STEPS):
+    for number in range(STEPS):
         step(tf.constant(number))
     tensors = [getattr(each, "value", each) if not isinstance(each, tf.Variable) else each for each in weights]
     return [[copy.numpy() for copy in strategy.experimental_local_results(each)] for each in tensors]
@@ -106,8 +117,9 @@ def ends(strategy):
         "not_due": mapped(strategy, True, every=tf.constant(False)),
         "eager": mapped(strategy, True, graph=False),
         "packs": in_packs(strategy),
-        **{f"muon/{version}": muon(strategy, version, share_work=True) for version in KERAS_VERSIONS},
-        "muon/accumulated": muon(strategy, "tf_keras", share_work=True, accumulation_steps=MUON_STEPS),
+        **{f"muon/{version}": stepped(strategy, version, share_work=True) for version in KERAS_VERSIONS},
+        "muon/accumulated": stepped(strategy, "tf_keras", share_work=True, accumulation_steps=STEPS),
+        "shampoo": stepped(strategy, "tf_keras", share_work=True, **SHAMPOO),
     }
     for name, outcomes in cases.items():
         arrays.update({f"{name}/{index}": np.stack(of_replicas) for index, of_replicas in enumerate(outcomes)})

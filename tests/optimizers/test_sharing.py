@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import mirrored
-from tests.distributed.sharing_worker import cube, flops, mapped, muon, values
+from tests.distributed.sharing_worker import SHAMPOO, cube, flops, mapped, stepped, values
 from tests.helpers.keras_versions import KERAS_VERSIONS
 from tfbigbatch.optimizers import assignment, sharing
 from tfbigbatch.optimizers.assignment import Exchange, Group, Part
@@ -134,22 +134,25 @@ def test_matrices_of_one_shape_go_together_up_to_a_limited_size():
     assert {count for count, _, _ in transformed_sizes(False, limit=1)} == {1}
 
 
-# ---- Muon -------------------------------------------------------------------------------------------------------
+# ---- Optimizers -------------------------------------------------------------------------------------------------
+
+RULES = {"muon": {"name": "Muon"}, "shampoo": SHAMPOO}
 
 
 @functools.cache
-def alone(keras_version):
-    return [copies[0] for copies in muon(ONE_DEVICE, keras_version)]
+def alone(keras_version, rule):
+    return [copies[0] for copies in stepped(ONE_DEVICE, keras_version, **RULES[rule])]
 
 
-@pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
+@pytest.mark.parametrize(
+    "keras_version, rule", [*((version, "muon") for version in KERAS_VERSIONS), ("keras3", "shampoo")]
+)
 @pytest.mark.parametrize(
     "replicas", [2, pytest.param(3, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow)]
 )
-def test_muon_ends_where_one_replica_does(keras_version, replicas):
-    for copies, expected in zip(
-        muon(mirrored(replicas), keras_version, share_work=True), alone(keras_version), strict=True
-    ):
+def test_replicas_that_share_end_where_one_does(keras_version, rule, replicas):
+    shared = stepped(mirrored(replicas), keras_version, share_work=True, **RULES[rule])
+    for copies, expected in zip(shared, alone(keras_version, rule), strict=True):
         for copy in copies:
             np.testing.assert_allclose(copy, expected, rtol=1e-4, atol=1e-6)
             np.testing.assert_array_equal(copy, copies[0])
