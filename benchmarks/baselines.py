@@ -54,10 +54,10 @@ class Contender:
     keras3: bool = False
 
 
-def _ours(face, name):
+def _ours(face, name, **arguments):
     def make():
         module = importlib.import_module(f"tfbigbatch.optimizers.{face}")
-        return getattr(module, name)(RATE, weight_decay=DECAY, exclude_from_weight_decay=EXCLUDED)
+        return getattr(module, name)(RATE, weight_decay=DECAY, exclude_from_weight_decay=EXCLUDED, **arguments)
 
     return make
 
@@ -112,6 +112,10 @@ BASELINES = {
     "tfbigbatch_keras3_lamb": Contender("tfbigbatch LAMB, Keras 3", "lamb", _ours("keras3", "LAMB"), keras3=True),
     "tfbigbatch_keras3_lars": Contender("tfbigbatch LARS, Keras 3", "lars", _ours("keras3", "LARS"), keras3=True),
     "tfbigbatch_shampoo": Contender("tfbigbatch Shampoo", "shampoo", _ours("tf_keras", "Shampoo")),
+    # Most of its steps compute no roots.
+    "tfbigbatch_shampoo_100": Contender(
+        "tfbigbatch Shampoo, root_every=100", "shampoo", _ours("tf_keras", "Shampoo", root_every=100)
+    ),
     "tfm_lamb": Contender("tf-models-official LAMB", "lamb", _tfm("lamb", "LAMB")),
     "tfm_lars": Contender("tf-models-official LARS", "lars", _tfm("lars", "LARS")),
     "tfa_lamb": Contender("tensorflow-addons LAMB", "lamb", _tfa_lamb),

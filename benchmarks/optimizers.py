@@ -129,6 +129,7 @@ def _summary(measured, parameters):
         floor = 1e3 * rule.floor_bytes * parameters / bandwidth
         summary[name] = {
             "ms": _spread(ms),
+            "processor_ms": _spread(1e3 * np.array(measured["processor_seconds"][name])),
             "over_ours": _spread(ms / times[rule.ours]),
             "floor_ms": _spread(floor),
             "over_floor": _spread(ms / floor),
@@ -138,7 +139,9 @@ def _summary(measured, parameters):
 
 def _times(sets):
     """The rows of the table of times."""
-    rows = [["process", "optimizer", "ms, median", "quartiles", "times ours", "floor, ms", "times floor"]]
+    rows = [
+        ["process", "optimizer", "ms, median", "quartiles", "processors' ms", "times ours", "floor, ms", "times floor"]
+    ]
     for number, measured in enumerate(sets, start=1):
         for name, row in measured["summary"]["contenders"].items():
             ms = row["ms"]
@@ -148,6 +151,7 @@ def _times(sets):
                     baselines.get(name).title,
                     f"{ms['median']:.2f}",
                     f"{ms['lower_quartile']:.2f} to {ms['upper_quartile']:.2f}",
+                    f"{row['processor_ms']['median']:.2f}",
                     f"{row['over_ours']['median']:.2f}",
                     f"{row['floor_ms']['median']:.2f}",
                     f"{row['over_floor']['median']:.2f}",
@@ -233,6 +237,7 @@ def _show(first, sets, largest):
     for name in dict.fromkeys(baselines.get(name).rule for measured in sets for name in measured["seconds"]):
         rule = baselines.RULES[name]
         print(f"floor of {name}: {rule.floor_bytes} bytes a parameter ({rule.passes}) over that bandwidth")
+    print("CPU ms: median of the processors' time in all threads, which other work on the machine changes little")
     print("times ours: against ours of the same rule, for Adam against our LAMB")
     print(f"both ratios: medians of {options.repeats} rounds, each within its round")
     if first:

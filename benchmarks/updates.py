@@ -30,7 +30,7 @@ flags.DEFINE_string("results", None, "Where the JSON goes.", required=True)
 
 
 class Update:
-    """A baseline on variables of its own; calling it runs one update and returns the seconds."""
+    """A baseline on variables of its own; calling it runs one update and returns (seconds, the processors' seconds)."""
 
     def __init__(self, name, table):
         baseline = baselines.get(name)
@@ -48,10 +48,10 @@ class Update:
         return tf.convert_to_tensor(self.optimizer.iterations)
 
     def __call__(self, gradients):
-        start = time.perf_counter()
+        start, used = time.perf_counter(), time.process_time()
         # On the CPU the call returns when all ops of the function have run; the count says that they did.
         iterations = int(self._function(gradients))
-        seconds = time.perf_counter() - start
+        seconds = time.perf_counter() - start, time.process_time() - used
         self._done += 1
         if iterations != self._done:
             raise RuntimeError(f"{self.optimizer.name} counts {iterations} updates after {self._done}.")
@@ -113,7 +113,7 @@ def _peak_growth(action):
 def _first_call(name, table):
     """Seconds of the first call (trace and compile included) and the memory of the later ones."""
     update, gradients = Update(name, table), _gradients(table)
-    first = update(gradients)
+    first, _ = update(gradients)
     growth = _peak_growth(lambda: [update(gradients) for _ in range(3)])
     return {"first_call_s": first, "peak_growth_bytes": growth}
 
@@ -121,7 +121,7 @@ def _first_call(name, table):
 def _side_by_side(updates, table, repeats):
     """Times one update of each in turn, round after round, with the memory's bandwidth between."""
     gradients, stream = _gradients(table), Stream(_STREAM_MIB)
-    seconds, bandwidth = {name: [] for name in updates}, []
+    seconds, used, bandwidth = {name: [] for name in updates}, {name: [] for name in updates}, []
     order = list(updates)
     print("  round ", end="", flush=True)
     for number in range(1 - _WARM_UPS, repeats + 1):
@@ -133,11 +133,13 @@ def _side_by_side(updates, table, repeats):
         print(f"{number} ", end="", flush=True)
         bandwidth.append(streamed)
         for name in updates:
-            seconds[name].append(timed[name])
+            for times, time_of_update in zip((seconds, used), timed[name]):
+                times[name].append(time_of_update)
     print(flush=True)
     added, copied = zip(*bandwidth)
     return {
         "seconds": seconds,
+        "processor_seconds": used,
         "assign_add_bytes_per_s": added,
         "numpy_copy_bytes_per_s": copied,
         "checksums": {name: update.checksum() for name, update in updates.items()},
