@@ -289,3 +289,13 @@ def test_arguments_that_cannot_be_used_are_refused():
         with pytest.raises(ValueError) as error:
             make("tf_keras", "Shampoo", **arguments)
         assert message in str(error.value)
+
+
+def test_what_the_state_was_made_for_is_not_changed():
+    [variable] = variables("keras3", {"kernel": np.ones((2, 3))})
+    optimizer = make("keras3", "Shampoo")
+    optimizer.block_size = 2
+    optimizer.build([variable])
+    optimizer.root_every = 5
+    with pytest.raises(ValueError, match="block_size cannot be changed now: the state was made for block_size=2"):
+        optimizer.block_size = 4

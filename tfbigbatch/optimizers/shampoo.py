@@ -63,6 +63,7 @@ class Shampoo(MatrixRule):
     """The rule of `tfbigbatch.Shampoo`; `DOCSTRING` explains the hyperparameters."""
 
     arguments = TABLES["shampoo"]
+    of_state = frozenset({"block_size", "graft", "graft_steps", "largest_side", "matrices", "vectors"})
     slot_names = (
         "momentum",
         "graft_momentum",
