@@ -10,20 +10,15 @@ Both take turns, round after round; ratios are taken within a round.
 
 import json
 import os
-import socket
-import subprocess
-import sys
-import tempfile
 import time
 
 import numpy as np
+import processes
 import variables
 from absl import flags
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import command
-
-_LOOPBACK = "/proc/net/dev"
 
 flags.DEFINE_enum("model", None, variables.models(), "Whose gradients are combined.", required=True)
 flags.DEFINE_integer("replicas", None, "Replicas in one process.", lower_bound=2)
@@ -41,14 +36,6 @@ def floor(replicas):
     return (2 * replicas + 1) / (replicas + 1)
 
 
-def loopback_bytes():
-    """Bytes that the loopback interface has carried; None where the machine does not tell."""
-    if not os.path.exists(_LOOPBACK):
-        return None
-    with open(_LOOPBACK, encoding="utf-8") as file:
-        return next((int(line.split()[1]) for line in file if line.strip().startswith("lo:")), None)
-
-
 def _measure(path):
     """One process' share: all of it, or a worker of TF_CONFIG's cluster."""
     import tensorflow as tf
@@ -57,10 +44,7 @@ def _measure(path):
     from tfbigbatch.training import strategy as strategies
 
     options = flags.FLAGS
-    if options.replicas:
-        cpus = [tf.config.LogicalDeviceConfiguration()] * options.replicas
-        tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], cpus)
-    strategy, _ = strategies.choose("mirrored" if options.replicas else "multi_worker")
+    strategy = processes.strategy(options.replicas)
     table = variables.shapes(options.model)
 
     def all_reduce(gradients):
@@ -97,12 +81,12 @@ def _measure(path):
         row = {}
         for name, everywhere in baselines.items():
             strategies.barrier(strategy)
-            before, start = loopback_bytes(), time.perf_counter()
+            before, start = processes.loopback_bytes(), time.perf_counter()
             for outcome in strategy.experimental_local_results(everywhere(gradients)):
                 outcome.numpy()
             seconds = time.perf_counter() - start
             strategies.barrier(strategy)
-            after = loopback_bytes()
+            after = processes.loopback_bytes()
             row[name] = {"seconds": seconds, "loopback_bytes": None if before is None else after - before}
         if number:
             rows.append(row)
@@ -111,46 +95,11 @@ def _measure(path):
     strategies.barrier(strategy)
 
 
-def _environments(workers):
-    """The environment of each process: of one, or of a cluster's workers."""
-    base = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
-    base.pop("TF_CONFIG", None)
-    if not workers:
-        return [base]
-    sockets = [socket.socket() for _ in range(workers)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    cluster = {"worker": [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]}
-    for each in sockets:
-        each.close()
-    tasks = [{"type": "worker", "index": index} for index in range(workers)]
-    return [{**base, "TF_CONFIG": json.dumps({"cluster": cluster, "task": task})} for task in tasks]
-
-
 def _rounds(options):
     """What each process measured: a list of its rounds."""
     size = f"--replicas={options.replicas}" if options.replicas else f"--workers={options.workers}"
-    arguments = [os.path.abspath(__file__), f"--model={options.model}", size, f"--repeats={options.repeats}"]
-    with tempfile.TemporaryDirectory() as folder:
-        paths = [os.path.join(folder, f"{index}.json") for index in range(options.workers or 1)]
-        processes = [
-            subprocess.Popen(
-                [sys.executable, "-W", "ignore", *arguments, f"--measure_into={path}"],
-                env=environment,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            for path, environment in zip(paths, _environments(options.workers))
-        ]
-        errors = [process.communicate()[1] for process in processes]
-        for process, error in zip(processes, errors):
-            if process.returncode:
-                raise RuntimeError(f"a process of the benchmark failed:\n{error[-3000:]}")
-        measured = []
-        for path in paths:
-            with open(path, encoding="utf-8") as file:
-                measured.append(json.load(file))
-    return measured
+    arguments = [f"--model={options.model}", size, f"--repeats={options.repeats}"]
+    return processes.run(__file__, arguments, options.workers)
 
 
 def summary(rounds, replicas, workers, gradient_bytes):
