@@ -4,11 +4,9 @@
       --layers='lstm_1/.*kernel' --data_dir=data/ptb_prepared --results=results/why/ptb_spectra
 
 AdamW trains the experiment's network; beside it, SGD with momentum, AdamW, LAMB and Muon step copies of the layers
-with the same gradients (`instruments.UpdateSpectra`). Writes RESULTS.json, the singular values; RESULTS.md, a table of
-stable and effective ranks; and RESULTS.png, the singular values over the largest at the last of the steps.
+with the same gradients (`instruments.UpdateSpectra`). Writes RESULTS.md, a table of stable and effective ranks, and
+RESULTS.png, the singular values over the largest at the last of the steps.
 """
-
-import re
 
 from absl import flags
 
@@ -106,7 +104,7 @@ def table(rows):
 
     ranks = {row[:3]: f"{row[3].stable_rank:.1f}, {row[3].effective_rank:.1f}" for row in rows}
     lines = [
-        [_short(path), str(len(spectrum.singular_values)), str(step), *(ranks[step, path, name] for name in OPTIMIZERS)]
+        [path, str(len(spectrum.singular_values)), str(step), *(ranks[step, path, name] for name in OPTIMIZERS)]
         for step, path, name, spectrum in sorted(rows, key=lambda row: (row[1], row[0]))
         if name == "gradient"
     ]
@@ -132,7 +130,7 @@ def draw(path, rows, title):
                     panel.plot(place, np.maximum(spectrum.normalized, 1e-5), label=name, **style)
             panel.set_yscale("log")
             panel.set_ylim(1e-4, 1.5)
-            panel.set_title(f"{_short(layer)}, step {last}", fontsize=10)
+            panel.set_title(f"{layer}, step {last}", fontsize=10)
             panel.set_xlabel("number of the singular value")
             panel.set_ylabel("singular value over the largest")
             panel.grid(alpha=0.3)
@@ -141,27 +139,14 @@ def draw(path, rows, title):
             panel.set_axis_off()
 
 
-def _short(path):
-    """A path without the parts that repeat the one before: 'lstm_1/lstm_cell/kernel' stays."""
-    return re.sub(r"^training/", "", path)
-
-
 def _main(unused):
-    from tfbigbatch.utils.files import write_json, write_text
+    from tfbigbatch.reports.report import make_folder
+    from tfbigbatch.utils.files import write_text
 
     options = flags.FLAGS
+    make_folder(options.results)
     rows = measured(options)
     title = f"{options.config}: singular values of one step's updates"
-    content = [
-        {
-            "step": step,
-            "layer": layer,
-            "optimizer": name,
-            "values": [float(f"{value:.3g}") for value in each.normalized],
-        }
-        for step, layer, name, each in rows
-    ]
-    write_json(f"{options.results}.json", {"title": title, "normalized": content})
     lines = table(rows)
     write_text(f"{options.results}.md", f"{title}: stable rank, effective rank\n\n" + "\n".join(lines) + "\n")
     draw(f"{options.results}.png", rows, title)

@@ -23,6 +23,14 @@ def test_twins_differ_in_their_bias_only():
     assert [each.twin for each in found] == ["c", "c", "a", None]
 
 
+def test_a_twin_of_the_same_learning_rate_comes_first():
+    rates = [("a", "zero", 0.1), ("b", "frequency", 0.2), ("c", "frequency", 0.1), ("d", "zero", 0.4)]
+    rows = [row(name, bias) for name, bias, _ in rates]
+    for each, (_, _, rate) in zip(rows, rates):
+        each.config["schedule"] = {"learning_rate": rate}
+    assert [each.twin for each in run_losses.named(rows)] == ["c", "a", "a", "b"]
+
+
 def test_names_are_unique():
     found = run_losses.named([row("Muon", "zero", 16), row("Muon", "zero", 1024), row("LAMB", "zero")])
     assert [each.name for each in found] == ["Muon at 16", "Muon at 1,024", "LAMB"]

@@ -77,7 +77,7 @@ def _report(folders: Sequence[str]) -> Report:
     options = flags.FLAGS
     if folders:
         return Report.of_folders(folders)
-    return Report.of_study(study.load(options.study), options.model_dir)
+    return Report.of_study(study.load(options.study).chosen(options.model_dir), options.model_dir)
 
 
 def _measured(report: Report, runs: list[RunLoss], path: str) -> list[RunLoss]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from tfbigbatch import experiment
@@ -68,7 +68,8 @@ class NamedRow(NamedTuple):
     Attributes:
       row: as collected.
       name: unique; with the batch size where several rows have one name.
-      twin: the name of a row that differs in its output bias only, that of frequencies first; None for none.
+      twin: the name of a row that differs in its output bias only, or in its learning rate too where both were tuned;
+        None for none.
     """
 
     row: Row
@@ -80,18 +81,33 @@ def named(rows: Sequence[Row]) -> list[NamedRow]:
     """The rows with unique names and their twins."""
     counts = collections.Counter(row.name for row in rows)
     names = [row.name if counts[row.name] == 1 else f"{row.name} at {row.batch_size:,}" for row in rows]
-    keys, biases = [_key(row.config) for row in rows], [row.config["model"].get(_BIAS) for row in rows]
     found = []
-    for number, row in enumerate(rows):
-        others = [other for other, key in enumerate(keys) if key == keys[number] and other != number]
-        others.sort(key=lambda other: biases[other] != FREQUENCY)
-        found.append(NamedRow(row, names[number], names[others[0]] if others else None))
+    for row, name in zip(rows, names):
+        others = [
+            (_rate(other) != _rate(row), _bias(other) != FREQUENCY, number)
+            for number, other in enumerate(rows)
+            if _key(other) == _key(row) and _bias(other) != _bias(row)
+        ]
+        found.append(NamedRow(row, name, names[min(others)[-1]] if others else None))
     return found
 
 
-def _key(config: Mapping[str, Any]) -> str:
-    model = {name: value for name, value in config["model"].items() if name != _BIAS}
-    return json.dumps({**experiment.compared(config), "model": model, "seed": None}, sort_keys=True)
+def _bias(row: Row) -> str | None:
+    return row.config["model"].get(_BIAS)
+
+
+def _rate(row: Row) -> float | None:
+    return row.config.get("schedule", {}).get("learning_rate")
+
+
+def _key(row: Row) -> str:
+    """Equal for rows that differ in seed, output bias and learning rate only."""
+    left_out = {
+        "seed": None,
+        "model": {**row.config["model"], _BIAS: None},
+        "schedule": {**row.config.get("schedule", {}), "learning_rate": None},
+    }
+    return json.dumps({**experiment.compared(row.config), **left_out}, sort_keys=True)
 
 
 def read(path: str) -> list[RunLoss]:
