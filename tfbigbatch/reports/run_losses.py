@@ -6,7 +6,7 @@ import collections
 import json
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
