@@ -25,6 +25,7 @@ TRAINED_BY = {"name": "adamw", "beta_2": 0.99, "weight_decay": 0.0, "global_clip
 
 flags.DEFINE_string("config", None, "The experiment file.", required=True)
 flags.DEFINE_string("data_dir", None, "Where the task's data lies.")
+flags.DEFINE_list("override", [], "Changed fields, as model.output_bias=frequency,...")
 flags.DEFINE_string("layers", "kernel", "Regular expression for the paths of the layers to compare.")
 flags.DEFINE_integer("row_axes", None, "How many of a kernel's first axes are rows; all but the last where left out.")
 flags.DEFINE_list("steps", ["1", "10", "50"], "The steps at which updates are measured.")
@@ -74,6 +75,7 @@ def _model_and_batches(options):
     from tfbigbatch.training.build import compiled_model
 
     config = experiment.load(options.config)
+    experiment.override(config, options.override)
     config.batch_size = config.schedule.batch_size = options.batch_size
     config.accumulation_steps, config.optimizer = 1, TRAINED_BY
     # Constant: the schedule has not moved by the last of these steps.

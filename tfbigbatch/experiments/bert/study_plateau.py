@@ -1,8 +1,7 @@
 """Where the loss of few steps is: wikitext.py's BERT for three epochs, in 3,131 steps of 64 or 98 of 2,048.
 
     python tools/study.py --study=experiments/bert/study_plateau.py --model_dir=runs/bert_plateau \\
-      --data_dir=data/wikitext_1k_32 --results=results/why/bert_plateau_study \\
-      --ended_runs=results/why/bert_plateau_runs.jsonl
+      --data_dir=data/wikitext_1k_32 --ended_runs=results/why/bert_plateau_runs.jsonl
     python tools/explain.py --study=experiments/bert/study_plateau.py --model_dir=runs/bert_plateau \\
       --results=results/why/bert_plateau
 

@@ -1,8 +1,7 @@
 """Where the loss of few steps is: a small GNMT on Multi30k for two epochs, in 906 steps of 64 or 113 of 512.
 
     python tools/study.py --study=experiments/multi30k/study_plateau.py --model_dir=runs/multi30k_plateau \\
-      --data_dir=data/multi30k_en_de --results=results/why/multi30k_plateau_study \\
-      --ended_runs=results/why/multi30k_plateau_runs.jsonl
+      --data_dir=data/multi30k_en_de --ended_runs=results/why/multi30k_plateau_runs.jsonl
     python tools/explain.py --study=experiments/multi30k/study_plateau.py --model_dir=runs/multi30k_plateau \\
       --results=results/why/multi30k_plateau
 

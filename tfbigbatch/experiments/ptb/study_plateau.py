@@ -1,8 +1,7 @@
 """Where the loss of few steps is: PTB-small, half an epoch in 1,162 steps of 20 or 291 of 80.
 
     python tools/study.py --study=experiments/ptb/study_plateau.py --model_dir=runs/ptb_plateau \\
-      --data_dir=data/ptb_prepared --results=results/why/ptb_plateau_study \\
-      --ended_runs=results/why/ptb_plateau_runs.jsonl
+      --data_dir=data/ptb_prepared --ended_runs=results/why/ptb_plateau_runs.jsonl
     python tools/explain.py --study=experiments/ptb/study_plateau.py --model_dir=runs/ptb_plateau \\
       --results=results/why/ptb_plateau
 
