@@ -129,8 +129,8 @@ class BertPretraining(BertTask):
         return [] if self._init_checkpoint else [self._output_bias.line]
 
     def constant_loss(self) -> ConstantLoss:
-        # The loss itself has the next sentences' in it.
-        return ConstantLoss("masked_lm_cross_entropy", self._output_bias.counts)
+        # With two outputs the loss itself is their sum, and Keras logs each beside it.
+        return ConstantLoss("masked_lm_loss" if self._next_sentence else "loss", self._output_bias.counts)
 
     def loss(self) -> dict[str, tf_keras.losses.Loss]:
         """The losses of the outputs; their sum is trained."""
