@@ -76,7 +76,7 @@ def test_runs_on_tokens_are_measured(task, nats, tmp_path):
     run = run_losses.measure(named, found.runs[0], fit_examples=10**6, use_fake_data=True)
     assert (run.bias, run.steps, run.curve.steps) == ("frequency", 8, [2, 4, 6, 8])
     assert run.held_out == pytest.approx(status["metrics"][nats])
-    # Hardly trained: the losses are the entropy of the training tokens. GNMT's is of sentences, longer and shorter ones.
+    # Hardly trained: the losses are the entropy of the training tokens. GNMT's varies with a batch's sentence lengths.
     assert [run.train, np.mean(run.curve.losses)] == pytest.approx([run.line] * 2, rel=0.15)
 
 
