@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import mirrored
 from tests.distributed.sharing_worker import SHAMPOO, cube, flops, mapped, stepped, values
-from tests.helpers.keras_versions import KERAS_VERSIONS
+from tests.helpers.keras_versions import KERAS_VERSIONS, make
 from tfbigbatch.optimizers import assignment, sharing
 from tfbigbatch.optimizers.assignment import Exchange, Group, Part
 from tfbigbatch.tpu.strategy import AheadOfTimeStrategy
@@ -161,9 +161,11 @@ def test_replicas_that_share_end_where_one_does(keras_version, rule, replicas):
 # ---- The program of a TPU ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("replicas", [2, 5, 40])
-def test_the_replicas_parts_of_a_tpu_program_add_up(replicas):
-    """Each replica's number in turn, compiled by XLA for this CPU; the sum over the replicas is made here."""
+def of_a_tpu_program(replicas, transform, batches):
+    """What the replicas of a program have: each replica's number in turn, compiled by XLA for this CPU.
+
+    The sum over the replicas is made here.
+    """
     parts, totals = [], []
 
     def recorded(tensor, number_of_replicas):
@@ -176,15 +178,31 @@ def test_the_replicas_parts_of_a_tpu_program_add_up(replicas):
         totals[:] = [total]
         with mock.patch.object(sharing, "_replica_id", lambda: replica):
             with mock.patch.object(sharing, "_sum_over_replicas", recorded):
-                batches = [[tf.constant(value)] for value in values()]
+                of_replicas = [[tf.constant(value)] for value in batches]
                 strategy = AheadOfTimeStrategy(replicas)
-                outcomes = sharing.map_matrices(cube, batches, flops=flops, strategy=strategy, share=True)
+                outcomes = sharing.map_matrices(transform, of_replicas, flops=flops, strategy=strategy, share=True)
         return parts[0], [value for [value] in outcomes]
 
     compiled = tf.function(program, jit_compile=True, autograph=False)
-    total = tf.zeros([sum(value.size for value in values())])
+    total = tf.zeros([sum(value.size for value in batches)])
     own = [compiled(tf.constant(replica), total)[0].numpy() for replica in range(replicas)]
     # Disjoint: no entry comes from two replicas.
     assert np.max(np.sum(np.stack(own) != 0.0, axis=0)) == 1
-    for value, expected in zip(compiled(tf.constant(0), tf.constant(sum(own)))[1], cubes(), strict=True):
+    return compiled(tf.constant(0), tf.constant(sum(own)))[1]
+
+
+@pytest.mark.parametrize("replicas", [2, 5, 40])
+def test_the_replicas_parts_of_a_tpu_program_add_up(replicas):
+    for value, expected in zip(of_a_tpu_program(replicas, cube, values()), cubes(), strict=True):
         np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_a_tpu_program_has_shampoos_roots():
+    """Loops of a number of turns that depends on the matrices, on each replica its own."""
+    random = np.random.RandomState(0)
+    factors = [random.normal(size=(count, size, 2 * size)) for count, size in ((3, 9), (4, 6), (1, 9))]
+    statistics = [(each @ each.transpose(0, 2, 1)).astype("float32") for each in factors]
+    transform = make("tf_keras", "Shampoo", matrix_epsilon=1e-3, root_method="newton").updater.rule.transform
+    for value, matrices in zip(of_a_tpu_program(3, transform, statistics), statistics, strict=True):
+        np.testing.assert_allclose(value, transform(tf.constant(matrices)), rtol=1e-3, atol=1e-5)
