@@ -33,6 +33,7 @@ class Recipe(typing.NamedTuple):
 
 
 _BASE = ("model.layers=12", "model.hidden_units=768", "model.heads=12", "model.inner_units=3072")
+_SHARED, _UNSHARED = ("optimizer.share_work=True",), ("optimizer.share_work=False",)
 # Each for the slice of its paper or MLPerf submission, and for a current one; those on v4 for the calibration.
 RECIPES = (
     Recipe("experiments/digits/lstm_legw.py", "v3-16"),
@@ -51,6 +52,12 @@ RECIPES = (
     Recipe("experiments/imagenet/alexnet.py:bn_lars_32k", "v3-512"),
     Recipe("experiments/imagenet/alexnet.py:bn_lars_32k", "v5e:256"),
     Recipe("experiments/imagenet/resnet50.py:adasum_64k", "v3-512"),
+    Recipe("experiments/imagenet/resnet50_muon.py:32k", "v3-512", variant="shared", overrides=_SHARED),
+    Recipe("experiments/imagenet/resnet50_muon.py:32k", "v3-512", variant="unshared", overrides=_UNSHARED),
+    Recipe("experiments/bert/muon.py", "v3-512", 1, "shared", (*_SHARED, "accumulation_steps=4")),
+    Recipe("experiments/bert/muon.py", "v3-512", 1, "unshared", (*_UNSHARED, "accumulation_steps=4")),
+    Recipe("experiments/bert/muon.py", "v3-512", 2, "shared", (*_SHARED, "accumulation_steps=4")),
+    Recipe("experiments/bert/muon.py", "v3-512", 2, "unshared", (*_UNSHARED, "accumulation_steps=4")),
     Recipe("experiments/bert/lamb.py:64k_32k", "v3-2048", 1),
     Recipe("experiments/bert/lamb.py:64k_32k", "v3-2048", 2),
     Recipe("experiments/bert/lamb.py:64k_32k", "v5p:512", 1),
