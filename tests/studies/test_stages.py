@@ -89,6 +89,13 @@ def test_selected_rows_are_run_alone_and_the_tables_show_what_has_ended(table, t
     assert (tmp_path / "rates.png").stat().st_size > 10_000
 
 
+def test_a_report_before_the_choice_says_what_is_missing(table, tmp_path):
+    with pytest.raises(ValueError, match="no row of 'Digits' has all of its trials yet"):
+        Report.of_study(table, str(tmp_path))
+    run(table, tmp_path, ["SGD"])
+    assert [row.name for row in Report.of_study(table, str(tmp_path)).rows] == ["SGD"]
+
+
 def test_a_row_that_always_diverges_is_not_chosen(table, tmp_path):
     table = changes.with_budget(table, 1)
     [row] = table.selected(["SGD"])

@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Iterable
 from typing import Any
 
+from tfbigbatch.errors import InputError
 from tfbigbatch.reports import collect, plots
 from tfbigbatch.reports.collect import Row, Run
 from tfbigbatch.reports.summary import common_target, critical_batch, summarise
@@ -65,8 +66,18 @@ class Report:
 
     @classmethod
     def of_study(cls, study: Any, model_dir: str) -> Report:
-        """The report of a `studies.Study` with its runs under `model_dir`."""
-        rows = collect.of_entries(study.entries, model_dir)
+        """The report of a `studies.Study` with its runs under `model_dir`, tuned rows at their chosen learning rates.
+
+        Raises:
+          ValueError: all rows are tuned, and no learning rate is chosen yet.
+        """
+        entries = study.chosen(model_dir).entries
+        if not entries:
+            raise InputError(
+                f"{model_dir}: no row of {study.title!r} has all of its trials yet. The `tfbigbatch study` that began "
+                "them resumes them."
+            )
+        rows = collect.of_entries(entries, model_dir)
         return cls(rows, target=study.target, title=study.title, baseline=study.baseline, heading="method")
 
     @classmethod
