@@ -126,7 +126,8 @@ class Report:
         for numbers, found in zip(self.summary, started):
             # The common versions once; others with their rows.
             others = [other for other in found if other != versions]
-            listed.append({**numbers, **({"other_versions": others} if others else {})})
+            config = {name: value for name, value in numbers["config"].items() if name != "experiment"}
+            listed.append({**numbers, "config": config, **({"other_versions": others} if others else {})})
         content = {
             "title": self.title,
             "higher_is_better": self.metric.higher_is_better,

@@ -19,7 +19,8 @@ ENDED = (DONE, DIVERGED)
 class ResultsCache:
     """A JSON Lines file of finished and diverged runs: config, versions, status and evaluations of each.
 
-    Checkpoints, TensorBoard events and the training log are not kept: tables, results and plots do not need them.
+    Checkpoints, TensorBoard events and the training log are not kept: tables, results and plots do not need them. Nor
+    are paths of this machine: a shipped experiment is kept by its name, another file and the data's folder not at all.
 
     Args:
       path: of the file, which need not exist yet.
@@ -82,12 +83,23 @@ class ResultsCache:
                 "status": status,
                 "evaluations": evaluations,
             }
-        write_text(self._path, _lines(self._runs[key] for key in sorted(self._runs)))
+        runs = (self._runs[key] for key in sorted(self._runs))
+        write_text(self._path, _lines({**run, "started": _without_paths(run["started"])} for run in runs))
 
 
 def _key(config: Mapping[str, Any]) -> str:
     """Equal for runs with the same completed config."""
     return json.dumps(experiment.compared(experiment.completed(json.loads(json.dumps(config)))), sort_keys=True)
+
+
+def _without_paths(started: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of a run's config.json without paths of this machine."""
+    kept = {name: value for name, value in started.items() if name != "data_dir"}
+    path, colon, argument = started["config"].get("experiment", "").partition(":")
+    # A checkout of the package may lie elsewhere: a shipped file ends as one that is here.
+    name = "/".join(path.split("/")[-2:])
+    shipped = os.path.isfile(os.path.join(experiment.SHIPPED, name))
+    return {**kept, "config": {**kept["config"], "experiment": name + colon + argument if shipped and path else ""}}
 
 
 def _check_rows(rows: Any) -> None:
