@@ -38,6 +38,13 @@ def test_every_form_is_the_iteration_of_numpy(name, steps):
         np.testing.assert_allclose(orthogonalized(matrices, name, steps, "float64"), expected, rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("shape", [(1, 520, 530), (2, 600, 520), (1, 1100, 515), (1, 513, 1100)])
+def test_large_matrices_make_symmetric_products_in_panels(shape):
+    matrices = random_matrices(shape)
+    expected = [muon_in_numpy.newton_schulz(each, steps=3) for each in matrices]
+    np.testing.assert_allclose(orthogonalized(matrices, steps=3), expected, rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_bfloat16_products_are_near(name):
     matrices = random_matrices((2, 24, 20))
@@ -47,8 +54,8 @@ def test_bfloat16_products_are_near(name):
     # Singular values of a hundredth are no larger than bfloat16's rounding.
     assert np.linalg.norm(found - expected) < 0.15 * np.linalg.norm(expected)
     assert np.linalg.norm(found, 2, axis=(1, 2)).max() < 1.3
-    # Those in the Gram form, and of float64, keep their dtype.
-    for shape, dtype in (((1, 24, 6), "float32"), ((1, 6, 6), "float64")):
+    # Long ones, iterated in their Gram matrix, and those of float64 keep their dtype.
+    for shape, dtype in (((1, 60, 6), "float32"), ((1, 6, 6), "float64")):
         matrices = random_matrices(shape)
         exact = orthogonalized(matrices, name, dtype=dtype)
         np.testing.assert_array_equal(orthogonalized(matrices, name, dtype=dtype, product_dtype="bfloat16"), exact)
@@ -163,7 +170,10 @@ def test_the_momentum_is_a_sum(nesterov, expected):
     np.testing.assert_allclose(direction, expected * np.ones([2, 2]), rtol=1e-6)
 
 
-@pytest.mark.parametrize("rows, columns, steps", [(64, 64, 5), (64, 96, 3), (256, 64, 5), (64, 256, 7)])
+@pytest.mark.parametrize(
+    "rows, columns, steps",
+    [(64, 64, 5), (64, 96, 3), (256, 64, 5), (64, 256, 7), (520, 600, 5), (512, 2048, 7), (1800, 700, 5)],
+)
 def test_flops_are_those_of_the_products(rows, columns, steps):
     with tf.Graph().as_default() as graph:
         newton_schulz(tf.ones([1, rows, columns]), [muon_in_numpy.QUINTIC] * steps)

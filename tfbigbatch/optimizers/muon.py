@@ -42,8 +42,8 @@ DOCSTRING = with_shared_arguments(
       beta_1, beta_2, epsilon: of Adam's or LAMB's moments.
       weight_decay: added to the update, w -= lr (update + decay w), as AdamW's; float, Keras schedule, or
         callable without arguments.
-      product_dtype: 'float32', or 'bfloat16' for the products of the Newton-Schulz steps of nearly square
-        matrices.
+      product_dtype: 'float32', or 'bfloat16' for the products of the Newton-Schulz steps of matrices with one side
+        up to about four times the other.
       share_work: orthogonalise each matrix on one replica, and send it to the others. None: where it pays.
       {shared}
 
@@ -51,6 +51,11 @@ DOCSTRING = with_shared_arguments(
       ValueError: a hyperparameter is out of its range, a pattern does not compile, or, when the variables are
         known, a treatment does not fit a variable.
     """
+)
+
+# Traced, and optimised as a graph, once for each shape: BERT-base has 73 matrices of three.
+_newton_schulz = tf.function(
+    orthogonalization.newton_schulz, autograph=False, experimental_attributes={"_noinline": True}
 )
 
 
@@ -101,10 +106,10 @@ class Muon(MatrixRule):
 
     def transform(self, batch: tf.Tensor) -> tf.Tensor:
         steps = orthogonalization.coefficients(self.coefficients, self.newton_schulz_steps)
-        return orthogonalization.newton_schulz(batch, steps, self.product_dtype)
+        return _newton_schulz(batch, steps, self.product_dtype)
 
     def transform_flops(self, rows: int, columns: int) -> float:
-        return orthogonalization.flops(rows, columns, self.newton_schulz_steps)
+        return orthogonalization.flops(rows, columns, self.newton_schulz_steps, self.product_dtype)
 
     def apply_transformed(
         self,

@@ -36,11 +36,12 @@ _POLAR_EXPRESS: tuple[Coefficients, ...] = (
 )
 # Keeps Polar Express within its interval under rounding; the paper's.
 _SAFETY = 1.01
-# From this ratio of the sides on, iterating in the Gram matrix of the short one takes fewer flops.
-_GRAM_RATIO = 2.0
 # So many steps in one Gram matrix: rounding leaves it eigenvalues below zero, for a matrix of low rank, that each step
 # makes larger; after ten steps they would be infinite.
 _GRAM_STEPS = 5
+# A symmetric product is made in panels of so many rows, from two whole panels on: of smaller matrices, the copies cost
+# more than what is left out.
+_PANEL = 256
 
 
 def coefficients(name: str, steps: int) -> tuple[Coefficients, ...]:
@@ -68,63 +69,109 @@ def newton_schulz(
 ) -> tf.Tensor:
     """The polar factors of a batch of matrices, approximately, by Newton-Schulz iteration.
 
-    Where one side is at least twice the other, the iteration is of the short side's Gram matrix A and the product P of
-    its steps, X <- X P at the end: the same polynomial of X, and the long side enters in two products only (in two for
-    every five steps).
+    With the Gram matrix A = X^T X of the short side, a step is X <- X Q, Q = a I + b A + c A^2. Where one side is much
+    longer, five steps are taken in A alone, A <- Q A Q, and X is multiplied by the product of their Q: the same
+    polynomial of X, in which the long side enters in two products only.
 
     Args:
       matrices: [k, rows, columns], of any scale. A zero matrix stays zero; one with a NaN or an infinity becomes NaN.
       steps_coefficients: (a, b, c) of each step; see `coefficients`.
       product_dtype: 'float32', or 'bfloat16' for products of bfloat16 numbers, summed in float32 where the processor
-        does so; the Gram form keeps float32.
+        does so. Steps in A alone keep float32.
 
     Returns:
       [k, rows, columns] of the dtype of `matrices`.
     """
     rows, columns = matrices.shape[1:]
-    x = _of_norm_one(matrices)
-    tall = rows > columns
-    if max(rows, columns) >= _GRAM_RATIO * min(rows, columns):
-        for first in range(0, len(steps_coefficients), _GRAM_STEPS):
-            gram = tf.matmul(x, x, transpose_a=True) if tall else tf.matmul(x, x, transpose_b=True)
-            factor = _gram_iteration(gram, steps_coefficients[first : first + _GRAM_STEPS])
-            x = tf.matmul(x, factor) if tall else tf.matmul(factor, x, transpose_a=True)
-        return x
-    if product_dtype == "bfloat16" and x.dtype == tf.float32:
+    size = _steps_in_gram(rows, columns, len(steps_coefficients), product_dtype)
+    x = _of_largest_one(matrices)
+    if product_dtype == "bfloat16" and x.dtype == tf.float32 and size == 1:
         x = tf.cast(x, tf.bfloat16)
-    for a, b, c in steps_coefficients:
-        gram = tf.matmul(x, x, transpose_a=True) if tall else tf.matmul(x, x, transpose_b=True)
-        polynomial = b * gram + c * tf.matmul(gram, gram)
-        x = a * x + (tf.matmul(x, polynomial) if tall else tf.matmul(polynomial, x))
+    for first in range(0, len(steps_coefficients), size):
+        gram, scale = _gram(x, matrices.dtype), 1.0
+        if first == 0:
+            # X over its Frobenius norm, the root of the trace: that bounds its singular values by 1.
+            norm_squared = tf.linalg.trace(gram)[:, tf.newaxis, tf.newaxis]
+            gram = tf.math.divide_no_nan(gram, norm_squared)
+            scale = tf.math.divide_no_nan(1.0, tf.sqrt(norm_squared))
+        factor = tf.cast(scale * _product_of_steps(gram, steps_coefficients[first : first + size], x.dtype), x.dtype)
+        x = tf.matmul(x, factor) if rows > columns else tf.matmul(factor, x, transpose_a=True)
     return tf.cast(x, matrices.dtype)
 
 
-def _of_norm_one(matrices: tf.Tensor) -> tf.Tensor:
-    """Each matrix over its Frobenius norm, which bounds its singular values by 1."""
-    # By the largest entry first: the square of 1e-30 is zero in float32, that of 1e30 infinite.
+def _of_largest_one(matrices: tf.Tensor) -> tf.Tensor:
+    """Each matrix over its largest entry: the square of 1e-30 is zero in float32, that of 1e30 infinite."""
     largest = tf.reduce_max(tf.abs(matrices), axis=(1, 2), keepdims=True)
-    scaled = tf.where(largest > 0.0, matrices / largest, matrices)
-    norm = tf.sqrt(tf.reduce_sum(tf.square(scaled), axis=(1, 2), keepdims=True))
-    return tf.where(norm > 0.0, scaled / norm, scaled)
+    return matrices / tf.where(largest > 0.0, largest, tf.ones_like(largest))
 
 
-def _gram_iteration(gram: tf.Tensor, steps_coefficients: Sequence[Coefficients]) -> tf.Tensor:
-    """The product P of the steps' polynomials a I + b A + c A^2, with A <- Q A Q after each step Q."""
-    product = identity = tf.eye(gram.shape[-1], batch_shape=[gram.shape[0]], dtype=gram.dtype)
+def _gram(x: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+    """The Gram matrix of the short side, X^T X or X X^T."""
+    _, rows, columns = x.shape
+    if rows > columns and columns < 2 * _PANEL:
+        return tf.cast(tf.matmul(x, x, transpose_a=True), dtype)
+    wide = tf.linalg.matrix_transpose(x) if rows > columns else x
+    return tf.cast(_symmetric_product(wide, wide), dtype)
+
+
+def _product_of_steps(
+    gram: tf.Tensor, steps_coefficients: Sequence[Coefficients], product_dtype: tf.DType
+) -> tf.Tensor:
+    """The product of Q = a I + b A + c A^2 over the steps, with A <- Q A Q after each."""
+    product: tf.Tensor = None
     for index, (a, b, c) in enumerate(steps_coefficients):
-        step = a * identity + b * gram + c * tf.matmul(gram, gram)
+        factor = tf.cast(gram, product_dtype)
+        square = tf.cast(_symmetric_product(factor, factor), gram.dtype)
+        polynomial = b * gram + c * square
+        step = tf.linalg.set_diag(polynomial, a + tf.linalg.diag_part(polynomial))
         product = step if index == 0 else tf.matmul(product, step)
         if index + 1 < len(steps_coefficients):
-            gram = tf.matmul(step, tf.matmul(gram, step))
+            # In this order rounding errors do not grow: Q (Q A)^T, and not A Q^2.
+            gram = _symmetric_product(step, tf.matmul(step, gram))
     return product
 
 
-def flops(rows: int, columns: int, steps: int) -> float:
+def _symmetric_product(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+    """A B^T where that is symmetric: panels of the upper triangle are computed, the rest mirrors them."""
+    size = a.shape[1]
+    if size < 2 * _PANEL:
+        return tf.matmul(a, b, transpose_b=True)
+    starts = range(0, size, _PANEL)
+    panels = [tf.matmul(a[:, start : start + _PANEL], b[:, start:], transpose_b=True) for start in starts]
+    rows = []
+    for start, panel in zip(starts, panels):
+        left = [
+            tf.linalg.matrix_transpose(above[:, :, start - at : start - at + _PANEL])
+            for at, above in zip(starts, panels)
+            if at < start
+        ]
+        rows.append(tf.concat([*left, panel], axis=2))
+    return tf.concat(rows, axis=1)
+
+
+def flops(rows: int, columns: int, steps: int, product_dtype: str = "float32") -> float:
     """Floating-point operations of `newton_schulz` on one matrix, a multiplication and an addition being two."""
+    return _flops(rows, columns, steps, _steps_in_gram(rows, columns, steps, product_dtype))
+
+
+def _steps_in_gram(rows: int, columns: int, steps: int, product_dtype: str) -> int:
+    """How many steps one Gram matrix serves: 1 or five, whichever takes less time."""
+    # Processors take half the time, or less, for products of bfloat16.
+    direct = _flops(rows, columns, steps, 1) * (0.5 if product_dtype == "bfloat16" else 1.0)
+    return _GRAM_STEPS if _flops(rows, columns, steps, _GRAM_STEPS) < direct else 1
+
+
+def _flops(rows: int, columns: int, steps: int, steps_in_gram: int) -> float:
     short, long = sorted((rows, columns))
-    if long >= _GRAM_RATIO * short:
-        return 8.0 * steps * short**3 + math.ceil(steps / _GRAM_STEPS) * (4.0 * long * short**2 - 6.0 * short**3)
-    return steps * (4.0 * long * short**2 + 2.0 * short**3)
+    # Of a symmetric product, the part that is computed.
+    part = 1.0
+    if short >= 2 * _PANEL:
+        starts = range(0, short, _PANEL)
+        part = sum(min(_PANEL, short - start) * (short - start) for start in starts) / short**2
+    grams = math.ceil(steps / steps_in_gram)
+    of_long = grams * (part + 1.0)  # X^T X, and X times the product
+    of_short = steps * part + (steps - grams) * (2.0 + part)  # A^2; Q A, the product times Q, and Q (Q A)^T
+    return 2.0 * short**2 * (of_long * long + of_short * short)
 
 
 def update_scale(scale: str, rows: int, columns: int) -> float:
