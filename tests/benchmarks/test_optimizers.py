@@ -50,12 +50,12 @@ def test_the_shapes_are_the_models(bench, model, variables, parameters, excluded
 def test_each_process_holds_ours_and_fits(bench):
     names = list(bench["baselines"].BASELINES)
     optimizers = bench["optimizers"]
-    sets = optimizers.peer_sets(names, 335_141_888, memory_gib=20.0)
+    sets = optimizers.peer_sets(names, 335_141_888, memory_gib=30.0)
     assert len(sets) > 1 and set().union(*sets) == set(names)
     for members in sets:
         assert {bench["baselines"].rule(name).ours for name in members} <= set(members)
-        assert optimizers.footprint(members, 335_141_888) <= 20.0
-    assert len(optimizers.peer_sets(names, 25_557_032, memory_gib=20.0)) == 1
+        assert optimizers.footprint(members, 335_141_888) <= 30.0
+    assert len(optimizers.peer_sets(names, 25_557_032, memory_gib=30.0)) == 1
 
 
 def test_too_little_memory_is_told(bench):

@@ -138,7 +138,11 @@ def test_a_study_in_two_processes_is_stopped_and_goes_on(tmp_path):
             ["--model_dir=x", "--study=experiments/mnist/study.py", "--only=LEGV"],
             "--only=LEGV: the study has no such row",
         ),
-        ("study", ["--model_dir=x"], "expected one of --study=FILE, --configs=FILE,... and --config=FILE"),
+        (
+            "study",
+            ["--model_dir=x"],
+            "expected one of --study=FILE, --configs=FILE,..., --config=FILE and a benchmark, few_steps",
+        ),
         ("study", ["--model_dir=x", "--study=a", "--config=b"], "expected one of --study=FILE"),
         ("study", ["--model_dir=x", "--study=a", "--seeds=1"], "--seeds does not go with --study"),
         ("tune", ["--model_dir=x", "--config=digits/lstm_lamb"], "--config needs --learning_rates"),

@@ -41,12 +41,12 @@ class SmallImageClassification(Task):
         }
         train, self.test = fake.train_and_test(images) if use_fake_data else images.load(data_dir)
         self.train = train
-        if data[MINIVAL]:
+        if data.get(MINIVAL):
             self.train, self.minival = train.split_off(fake.minival(data[MINIVAL]) if use_fake_data else data[MINIVAL])
 
     @classmethod
     def count_examples(cls, data: Mapping[str, Any], data_dir: str | None) -> int | None:
-        return None if cls.training_examples is None else cls.training_examples - data[MINIVAL]
+        return None if cls.training_examples is None else cls.training_examples - data.get(MINIVAL, 0)
 
     @classmethod
     def quick_examples(cls, model: Mapping[str, Any]) -> int:
