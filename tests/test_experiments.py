@@ -38,7 +38,7 @@ def smokes():
             cls.__name__ for cls in reversed(tasks.get(config.task).__mro__) if cls not in (object, Task, BertTask)
         )
         # Numbers that change no operation of the step.
-        same = ("label_smoothing", "dropout", "attention_dropout", "initial_scale")
+        same = ("label_smoothing", "dropout", "attention_dropout", "initial_scale", "output_bias")
         model = {name: value for name, value in config.model.items() if name not in same}
         # Accumulation is the same for all models, and tested on small ones.
         kind = (base, str(model), config.date.enabled)
