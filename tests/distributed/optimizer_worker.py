@@ -18,7 +18,7 @@ VOCABULARY, TOKENS = 12, 4
 
 LARS = {"name": "LARS", "eeta": 0.02, "rates": (2.0, 0.2)}
 LAMB = {"name": "LAMB", "rates": (0.05, 0.005)}
-# Two matrices, of which each of two workers orthogonalises one.
+# Two matrices: each of two workers orthogonalises one.
 MUON = {"name": "Muon", "rates": (0.02, 0.002), "matrices": {"embedding|kernel": "matrix"}, "share_work": True}
 # Of the same name before the dot: the same updates, and the same end.
 CASES = {

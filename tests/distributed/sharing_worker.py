@@ -40,7 +40,7 @@ def mapped(strategy, share, *, dtype="float32", every=None, graph=True):
     """What each replica of this process has of the cubes: a list of arrays for each batch.
 
     Args:
-      every: None, or a boolean: within tf.cond, of which the other branch gives the matrices as they are.
+      every: None, or a boolean: within tf.cond; its other branch gives the matrices as they are.
       graph: in a tf.function.
     """
     found = []

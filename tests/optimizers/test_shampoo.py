@@ -128,7 +128,7 @@ def test_a_root_that_fails_leaves_the_last_one(keras_version):
         optimizer.apply_gradients([(tf.constant(gradient, tf.float32), variable)])
     before = roots()
     assert len(before) == 2 and all(np.isfinite(root).all() for root in before)
-    # The weights show what came; the roots stay.
+    # The weights become NaN as the gradient; the roots stay.
     optimizer.apply_gradients([(tf.constant(gradients[3] * np.nan, tf.float32), variable)])
     assert np.isnan(np.array(variable)).all()
     for root, last in zip(roots(), before):

@@ -11,7 +11,7 @@ A study file is Python with a function `get_study()`:
         table.add("LEGW", studies.scaled(config, 512, "legw"), seeds=(0, 1, 2))
         return table
 
-`Study.tune` adds a row whose learning rate is chosen by trials.
+`Study.tune` adds a row with a learning rate chosen by trials.
 
 It is executed: run only files that you trust.
 """

@@ -1,4 +1,4 @@
-"""A row of a study whose learning rate is chosen by trials on validation data; then its runs at several seeds."""
+"""A row of a study with a learning rate chosen by trials on validation data; then its runs at several seeds."""
 
 from __future__ import annotations
 

@@ -151,12 +151,8 @@ def prepare(
         raise InputError(
             f"--vocabulary_size={vocabulary_size}: expected 2 or more, since {END_OF_LINE} and {UNKNOWN} count."
         )
-    asked = {
-        "sources": {
-            split: {"file": os.path.basename(texts[split]), "sha256": _sha256(texts[split])} for split in SPLITS
-        },
-        "asked_vocabulary_size": vocabulary_size,
-    }
+    sources = {split: {"file": os.path.basename(texts[split]), "sha256": _sha256(texts[split])} for split in SPLITS}
+    asked = {"sources": sources, "asked_vocabulary_size": vocabulary_size}
     before = _manifest(output_dir)
     if before is not None and not overwrite:
         if all(before.get(name) == value for name, value in asked.items()):

@@ -141,8 +141,7 @@ def index(
     train, validation = find(source) or ([], [])
     vocabulary, paths = tokenizer.Vocabulary.load(vocab_file), [*train, *validation]
     # A file may be empty.
-    first = next((path for path in paths if os.path.getsize(path)), paths[0])
-    expected = shapes_of(first)
+    expected = shapes_of(next((path for path in paths if os.path.getsize(path)), paths[0]))
     results: dict[str, tuple[np.ndarray, int]] = {}
     rows = [(os.path.basename(path), os.path.getsize(path)) for path in paths]
     plan = prepared_folder.fingerprint(
