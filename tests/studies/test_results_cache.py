@@ -92,6 +92,18 @@ def test_the_committed_runs_are_those_of_the_studies_that_ship(tmp_path, experim
             assert kept.restore(directory, entry.config_at(seed).to_dict()), f"{entry.name}, seed {seed}"
 
 
+@pytest.mark.parametrize("task", ["ptb", "bert"])
+def test_every_committed_run_of_the_plateau_is_a_row_of_its_study(tmp_path, task):
+    path = os.path.join(RESULTS, "why", f"{task}_plateau_runs.jsonl")
+    if not os.path.exists(path):
+        pytest.skip("no clone: the results are not in the package")
+    kept = ResultsCache(path)
+    rows = study.load(f"few_steps/study_plateau:{task}").entries
+    found = [kept.restore(row.directory(str(tmp_path), 0), row.config_at(0).to_dict()) for row in rows]
+    with open(path) as file:
+        assert sum(found) == len(file.readlines())
+
+
 @pytest.mark.parametrize("evaluations", [None, 3.0, "rows", [1]])
 def test_a_file_of_something_else_is_refused(tmp_path, evaluations):
     ResultsCache(str(tmp_path / "kept.jsonl")).keep([made(tmp_path, "run")])

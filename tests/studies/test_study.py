@@ -24,11 +24,16 @@ def test_there_is_a_study():
     assert "experiments/mnist/study.py" in FILES
 
 
-# Those with an argument, the tasks of a benchmark.
-OF_TASKS = [f"few_steps/study:{task}" for task in executed(experiment.find("few_steps/study")[0]).VARIANTS]
+def with_tasks(name):
+    return [f"{name}:{task}" for task in executed(experiment.find(name)[0]).VARIANTS]
 
 
-@pytest.mark.parametrize("file", [*FILES, *OF_TASKS])
+# Those with an argument.
+OF_TASKS = with_tasks("few_steps/study")
+PLATEAUS = with_tasks("few_steps/study_plateau")
+
+
+@pytest.mark.parametrize("file", [*FILES, *OF_TASKS, *PLATEAUS])
 def test_every_row_of_a_study_file_can_be_run(file):
     made = study.load(os.path.join(ROOT, file) if file.endswith(".py") else file)
     tuned = [config for row in made.tuned for config in (row.config, row.trial)]

@@ -1,6 +1,7 @@
 """Explains where large-batch runs lose: on the unigram plateau, on too short a path, or by overfitting.
 
-    tfbigbatch explain --study=ptb/study_plateau --model_dir=runs/ptb_plateau --results=results/why/ptb_plateau
+    tfbigbatch explain --study=few_steps/study_plateau:ptb --model_dir=runs/ptb_plateau \\
+      --results=results/why/ptb_plateau
     tfbigbatch explain --results=runs/explained runs/small_batch runs/legw runs/legw_with_bias
     tfbigbatch explain --results=results/why/ptb_plateau       # draws again what the file holds
 

@@ -2,13 +2,14 @@
 
     tfbigbatch study --study=few_steps/study_plateau:ptb --data_dir=data/ptb_prepared --model_dir=runs/ptb_plateau \\
       --ended_runs=results/why/ptb_plateau_runs.jsonl
-    tfbigbatch explain --study=few_steps/study_plateau:ptb --model_dir=runs/ptb_plateau --results=results/why/ptb_plateau
+    tfbigbatch explain --study=few_steps/study_plateau:ptb --model_dir=runs/ptb_plateau \\
+      --results=results/why/ptb_plateau
 
-`ptb`, `bert` and `multi30k`, with the data of few_steps/study.py. A task has the recipe's method at both batches, and at
-the large one AdamW (where that is not the recipe's) and Muon; each without and with the output bias at the log of the
-tokens' frequency. The recipe's learning rate is carried to the large batch by LEGW; those of AdamW and Muon are the best
-of few trials there. "2 x longer" and "4 x longer" have as many times the steps at the same batch: they tell a path that
-is too short from one that ends elsewhere. One seed. What the runs say: docs/why-large-batches-lose-accuracy.md.
+`ptb`, `bert` and `multi30k`, with the data of study.py beside it. A task has the recipe's method at both batches, and
+at the large one AdamW and Muon; each without and with the output bias at the log of the tokens' frequency. The recipe's
+learning rate is carried to the large batch by LEGW; those of AdamW and Muon are the best of few trials. "2 x longer"
+and "4 x longer" have as many times the steps at the same batch: they show whether a path is only too short. One seed.
+What the runs say: docs/why-large-batches-lose-accuracy.md.
 """
 
 import dataclasses
@@ -33,7 +34,7 @@ class Task:
       lengths: of a run at the small and at the large batch, as many examples, in `unit`.
       unit: of the lengths, "steps" or "epochs".
       warmup_part: the warm-up is this part of a run: 20 for a twentieth.
-      methods: the optimizer and its learning rate, at `small` for the first, the recipe's, and at `large` for the others.
+      methods: each optimizer and its learning rate: the first is the recipe's, at `small`; the others are at `large`.
       no_bias: the output bias of the rows without frequencies: the recipe's.
       fields: what else differs from the base, by dotted fields.
       micro_batch: examples of one pass; 0 for the whole batch.
