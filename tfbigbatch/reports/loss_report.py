@@ -60,37 +60,42 @@ def parts_table(runs: Sequence[RunLoss], parts: Mapping[str, Parts]) -> Table:
 def curves(path: str, runs: Sequence[RunLoss], title: str) -> None:
     """A PNG of the training loss against steps, with the loss of a constant prediction as a line.
 
-    A panel for each batch size; a row and its twin have one colour, the one with the bias of frequencies is solid.
+    A panel for each batch size and number of steps; a row and its twin have one colour, the one with the bias of
+    frequencies is solid.
     """
-    batches = sorted({run.batch_size for run in runs})
+    panels = sorted({(run.batch_size, run.steps) for run in runs})
+    size = (13, 4.6 * -(-len(panels) // 2))
+    with figure_style.figure(path, title, len(runs), panels=len(panels), size=size) as (_, axes):
+        for panel, (batch, steps) in zip([axes] if len(panels) == 1 else axes.flat, panels):
+            _curves_panel(panel, [run for run in runs if (run.batch_size, run.steps) == (batch, steps)])
+            panel.set_title(f"batch {batch:,}, {steps:,} steps", fontsize=10)
+
+
+def _curves_panel(panel: Any, runs: Sequence[RunLoss]) -> None:
     styles = figure_style.styles([{"name": _pair(run)} for run in runs], None)
-    with figure_style.figure(path, title, len(runs), panels=len(batches), size=(13, 4.6)) as (_, axes):
-        for panel, batch in zip([axes] if len(batches) == 1 else axes.flat, batches):
-            here = [run for run in runs if run.batch_size == batch]
-            for run in here:
-                smoothed = run.curve.smoothed()
-                colour, twinned = styles[_pair(run)]["color"], run.twin is not None and run.bias != FREQUENCY
-                label = None if any(run.row == other.row for other in here[: here.index(run)]) else run.row
-                panel.plot(
-                    smoothed.steps,
-                    smoothed.losses,
-                    color=colour,
-                    linewidth=1.5,
-                    linestyle="--" if twinned else "-",
-                    label=label and figure_style.plain(label),
-                )
-            lines = {run.line for run in here if run.line is not None}
-            for line in lines:
-                panel.axhline(line, color="black", linewidth=1.0, linestyle=":", label=f"unigram entropy, {line:.2f}")
-            finite = [loss for run in here for loss in run.curve.smoothed().losses if math.isfinite(loss)]
-            # The first steps of some runs are far above all that is to be seen.
-            highest = min(max(finite, default=1.0), max((1.3 * line for line in lines), default=math.inf))
-            panel.set_ylim(0.97 * min(finite, default=0.0), 1.02 * highest)
-            panel.set_title(f"batch {batch:,}", fontsize=10)
-            panel.set_xlabel("steps")
-            panel.set_ylabel("training loss, nats per token")
-            panel.grid(alpha=0.3)
-            panel.legend(frameon=False, fontsize=8, loc="upper right")
+    for number, run in enumerate(runs):
+        smoothed = run.curve.smoothed()
+        twinned = run.twin is not None and run.bias != FREQUENCY
+        label = None if any(run.row == other.row for other in runs[:number]) else run.row
+        panel.plot(
+            smoothed.steps,
+            smoothed.losses,
+            color=styles[_pair(run)]["color"],
+            linewidth=1.5,
+            linestyle="--" if twinned else "-",
+            label=label and figure_style.plain(label),
+        )
+    lines = {run.line for run in runs if run.line is not None}
+    for line in lines:
+        panel.axhline(line, color="black", linewidth=1.0, linestyle=":", label=f"unigram entropy, {line:.2f}")
+    finite = [loss for run in runs for loss in run.curve.smoothed().losses if math.isfinite(loss)]
+    # The first steps of some runs are far above all that is to be seen.
+    highest = min(max(finite, default=1.0), max((1.3 * line for line in lines), default=math.inf))
+    panel.set_ylim(0.97 * min(finite, default=0.0), 1.02 * highest)
+    panel.set_xlabel("steps")
+    panel.set_ylabel("training loss, nats per token")
+    panel.grid(alpha=0.3)
+    panel.legend(frameon=False, fontsize=8, loc="upper right")
 
 
 def parts_figure(path: str, parts: Mapping[str, Parts], title: str) -> None:
