@@ -8,6 +8,7 @@ with the same gradients (`instruments.UpdateSpectra`). Writes RESULTS.md, a tabl
 RESULTS.png, the singular values over the largest at the last of the steps.
 """
 
+import experiment_models
 from absl import flags
 
 from tfbigbatch import experiment
@@ -37,8 +38,6 @@ flags.DEFINE_string("results", None, "Path of the results; file extensions are a
 
 def measured(options):
     """Rows of step, layer, optimizer and Spectrum."""
-    import tensorflow as tf
-
     from tfbigbatch import instruments, optimizers
 
     model, batches = _model_and_batches(options)
@@ -49,14 +48,7 @@ def measured(options):
         layers=options.layers,
         row_axes=options.row_axes,
     )
-
-    @tf.function
-    def gradients_of(batch):
-        x, y, weight = (*batch, None)[:3]
-        with tf.GradientTape() as tape:
-            loss = model.compute_loss(x, y, model(x, training=True), weight)
-        return [tf.convert_to_tensor(each) for each in tape.gradient(loss, variables)]
-
+    gradients_of = experiment_models.gradient_function(model)
     rows, steps = [], sorted(command.numbers("steps", options.steps, int))
     for step, batch in enumerate(batches, 1):
         gradients = gradients_of(batch)
@@ -67,37 +59,20 @@ def measured(options):
 
 
 def _model_and_batches(options):
-    """The compiled model of the experiment, and its training batches of one shape."""
-    import tensorflow as tf
-
-    from tfbigbatch import tasks
-    from tfbigbatch.training import phases as run_phases
-    from tfbigbatch.training.build import compiled_model
-
+    """The model of the experiment, trained by AdamW, and its training batches."""
     config = experiment.load(options.config)
     experiment.override(config, options.override)
-    config.batch_size = config.schedule.batch_size = options.batch_size
-    config.accumulation_steps, config.optimizer = 1, TRAINED_BY
+    config.optimizer = TRAINED_BY
     # Constant: the schedule has not moved by the last of these steps.
     config.schedule.rule, config.schedule.warmup, config.schedule.warmup_epochs = "none", "", 0.0
-    config.schedule.learning_rate, config.steps_per_execution = options.learning_rate, 1
-
-    def task_of(fields):
-        model, data = fields.model.to_dict(), fields.data.to_dict()
-        return tasks.get(fields.task)(
-            model=model, data=data, data_dir=options.data_dir, use_fake_data=options.use_fake_data
-        )
-
-    phases = run_phases.phases_of(config, task_of, 1)
-    model = compiled_model(config, phases)
-    batches = phases[0].task.train.training_batches(
-        tf.distribute.InputContext(),
-        batch_size=options.batch_size,
-        seed=config.seed,
-        first_step=0,
-        last_step=max(command.numbers("steps", options.steps, int)),
+    config.schedule.learning_rate = options.learning_rate
+    return experiment_models.model_and_batches(
+        config,
+        options.batch_size,
+        steps=max(command.numbers("steps", options.steps, int)),
+        data_dir=options.data_dir,
+        use_fake_data=options.use_fake_data,
     )
-    return model, batches
 
 
 def table(rows):
