@@ -2,10 +2,12 @@
 
     python benchmarks/sharing.py --model=resnet50 --replicas=4
     python benchmarks/sharing.py --model=bert_base --workers=2 --results=sharing.json
+    python benchmarks/sharing.py --model=bert_base --computed
 
 With --replicas, MirroredStrategy over as many logical CPUs; with --workers, as many processes under
 MultiWorkerMirroredStrategy on loopback, which nothing else may use meanwhile: its counters give the bytes. Both take
-turns, round after round; ratios are taken within a round.
+turns, round after round; ratios are taken within a round. With --computed nothing is measured: prints what a replica
+computes and receives with 2 to 512 of them, in processes of their own.
 """
 
 import functools
@@ -22,10 +24,12 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.utils import command
 
 _STEPS = 5
+_COMPUTED_FOR = (2, 4, 8, 64, 512)
 
 flags.DEFINE_enum("model", None, variables.models(), "Whose matrices are orthogonalised.", required=True)
 flags.DEFINE_integer("replicas", None, "Replicas in one process.", lower_bound=2)
 flags.DEFINE_integer("workers", None, "Processes, of one replica each.", lower_bound=2)
+flags.DEFINE_bool("computed", False, "Print what is computed and received with more replicas, and measure nothing.")
 flags.DEFINE_integer("repeats", 5, "Timed rounds, after one to warm up.", lower_bound=1)
 flags.DEFINE_string("results", None, "Also write all numbers to this JSON file.")
 flags.DEFINE_string("measure_into", None, "Set by the benchmark itself: be one of its processes.")
@@ -131,8 +135,19 @@ def summary(rounds, work, workers):
     return found
 
 
+def _print_computed(model):
+    print(f"{'replicas':>8}{'GFLOP':>10}{'received, MB':>14}")
+    print(f"{1:>8}{computed(model, 2, is_cluster=True).flops_unshared / 1e9:>10,.0f}")
+    for replicas in _COMPUTED_FOR:
+        work = computed(model, replicas, is_cluster=True)
+        print(f"{replicas:>8}{work.flops / 1e9:>10,.0f}{work.received_bytes / 1e6:>14,.0f}")
+
+
 def _main(unused):
     options = flags.FLAGS
+    if options.computed:
+        _print_computed(options.model)
+        return
     if bool(options.replicas) == bool(options.workers):
         raise InputError("Give --replicas (of one process) or --workers (processes), one of the two.")
     if options.measure_into:
