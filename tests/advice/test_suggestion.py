@@ -47,12 +47,22 @@ def test_a_recipe_without_warm_up_gets_one_and_a_long_one_is_cut():
 
 
 def test_optimizers_of_a_far_larger_batch():
-    assert made(256).optimizer == "momentum"
-    assert made(512).optimizer == "lamb"
-    assert made(512, optimizer=Optimizer("momentum", convolutional=True)).optimizer == "lars"
-    assert made(512, optimizer=Optimizer("AdamW")).optimizer == "AdamW"
-    assert made(512, optimizer=Optimizer("lars")).optimizer == "lars"
-    assert made(512, optimizer=Optimizer("muon", convolutional=True)).optimizer == "muon"
+    many_steps = dataclasses.replace(TUNED, epochs=90)
+    assert made(256, many_steps).optimizer == "momentum"
+    assert made(512, many_steps).optimizer == "lamb"
+    assert made(512, many_steps, Optimizer("momentum", convolutional=True)).optimizer == "lars"
+    for name in ("AdamW", "lars", "muon"):
+        assert made(512, many_steps, Optimizer(name)).optimizer == name
+
+
+@pytest.mark.parametrize("name", ["momentum", "AdamW", "lars", "muon"])
+def test_muon_where_a_far_larger_batch_leaves_few_steps(name):
+    assert made(512, optimizer=Optimizer(name)).optimizer == "muon"
+    assert made(256, optimizer=Optimizer(name)).optimizer == name
+
+
+def test_muons_learning_rate_is_not_the_tuned_optimizers():
+    assert made(512).reasons[-1].endswith("The learning rate here is momentum's: begin Muon's between 0.005 and 0.05")
 
 
 def test_few_steps_and_large_batches_are_warned_of():

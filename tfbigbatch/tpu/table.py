@@ -54,6 +54,9 @@ RECIPES = (
     Recipe("experiments/imagenet/resnet50.py:adasum_64k", "v3-512"),
     Recipe("experiments/imagenet/resnet50_muon.py:32k", "v3-512", variant="shared", overrides=_SHARED),
     Recipe("experiments/imagenet/resnet50_muon.py:32k", "v3-512", variant="unshared", overrides=_UNSHARED),
+    Recipe("experiments/imagenet/resnet50_muon.py:64k", "v3-512"),
+    Recipe("experiments/imagenet/resnet50_shampoo.py:32k", "v3-512"),
+    Recipe("experiments/imagenet/resnet50_shampoo.py:64k", "v3-512"),
     Recipe("experiments/bert/muon.py", "v3-512", 1, "shared", (*_SHARED, "accumulation_steps=4")),
     Recipe("experiments/bert/muon.py", "v3-512", 1, "unshared", (*_UNSHARED, "accumulation_steps=4")),
     Recipe("experiments/bert/muon.py", "v3-512", 2, "shared", (*_SHARED, "accumulation_steps=4")),
@@ -70,6 +73,7 @@ RECIPES = (
     Recipe("experiments/bert/mlperf.py:4k", "v4:4x4x4"),
     Recipe("experiments/wmt/gnmt_legw.py:4k", "v3-64"),
     Recipe("experiments/wmt/gnmt_legw.py:4k", "v5e:32"),
+    Recipe("experiments/wmt/gnmt_legw.py:muon_4k", "v3-64"),
 )
 
 
