@@ -1,5 +1,6 @@
 """Matrices that the replicas share: who works on which, and what all of them have afterwards."""
 
+import collections
 import functools
 from unittest import mock
 
@@ -171,24 +172,28 @@ def of_a_tpu_program(replicas, transform, batches):
     def recorded(tensor, number_of_replicas):
         assert number_of_replicas == replicas
         parts.append(tensor)
-        return totals[0]
+        return totals[len(parts) - 1]
 
-    def program(replica, total):
+    def program(replica, sums):
         parts.clear()
-        totals[:] = [total]
+        totals[:] = sums
         with mock.patch.object(sharing, "_replica_id", lambda: replica):
             with mock.patch.object(sharing, "_sum_over_replicas", recorded):
                 of_replicas = [[tf.constant(value)] for value in batches]
                 strategy = AheadOfTimeStrategy(replicas)
                 outcomes = sharing.map_matrices(transform, of_replicas, flops=flops, strategy=strategy, share=True)
-        return parts[0], [value for [value] in outcomes]
+        return list(parts), [value for [value] in outcomes]
 
     compiled = tf.function(program, jit_compile=True, autograph=False)
-    total = tf.zeros([sum(value.size for value in batches)])
-    own = [compiled(tf.constant(replica), total)[0].numpy() for replica in range(replicas)]
+    counts = collections.Counter()
+    for value in batches:
+        counts[value.shape[1:]] += len(value)
+    zeros = [tf.zeros([count, *shape]) for shape, count in counts.items()]
+    of_replicas = [[part.numpy() for part in compiled(tf.constant(replica), zeros)[0]] for replica in range(replicas)]
+    sums = [np.stack(of_shape) for of_shape in zip(*of_replicas, strict=True)]
     # Disjoint: no entry comes from two replicas.
-    assert np.max(np.sum(np.stack(own) != 0.0, axis=0)) == 1
-    return compiled(tf.constant(0), tf.constant(sum(own)))[1]
+    assert all(np.max(np.sum(each != 0.0, axis=0)) == 1 for each in sums)
+    return compiled(tf.constant(0), [tf.constant(each.sum(axis=0)) for each in sums])[1]
 
 
 @pytest.mark.parametrize("replicas", [2, 5, 40])

@@ -258,34 +258,33 @@ def _packs(vector: tf.Tensor, limit: int) -> _Tensors:
 
 
 def _in_one_program(strategy: tf.distribute.Strategy, shared: _Shared) -> _Pieces:
-    """Replicas with as many matrices of each shape run the same branch, each on matrices of its own."""
+    """Replicas with as many matrices of each shape run the same branch, each on matrices of its own.
+
+    Nothing is flattened: a TPU's layout pads the last axis to 128, and XLA would see the whole of a flat vector as
+    [.., 2] to cut a matrix of two columns out of it.
+    """
     replicas, [inputs] = strategy.num_replicas_in_sync, shared.inputs
-    sizes = assignment.elements(shared.groups, shared.parts)
-    dtype = inputs[0][0].dtype
     whole = [_rows(tensors, 0, group.count) for tensors, group in zip(inputs, shared.groups)]
     kinds = [tuple((part.group, part.stop - part.start) for part in own) for own in shared.parts]
     replica = _replica_id()
     starts = tf.gather([[_start(own, index) for index in range(len(whole))] for own in shared.parts], replica)
 
-    def branch(kind: tuple[tuple[int, int], ...]) -> tf.Tensor:
-        picked = [
-            tf.slice(whole[group], [starts[group], 0, 0], [count, *whole[group].shape[1:]]) for group, count in kind
-        ]
-        parts = [Part(index, 0, count) for index, (_, count) in enumerate(kind)]
-        share = _share(shared, [[tensor] for tensor in picked], parts) if kind else tf.zeros([0], dtype)
-        return tf.pad(share, [[0, max(sizes) - share.shape[0]]])
+    def branch(kind: tuple[tuple[int, int], ...]) -> _Tensors:
+        """All groups, zero but for the replica's own matrices."""
+        placed = [tf.zeros_like(tensor) for tensor in whole]
+        for group, count in kind:
+            place = [starts[group], 0, 0]
+            picked = tf.slice(whole[group], place, [count, *whole[group].shape[1:]])
+            own = _rows(shared.apply([picked], 0, count), 0, count)
+            placed[group] = xla.dynamic_update_slice(placed[group], own, tf.stack(place))
+        return placed
 
     different = list(dict.fromkeys(kinds))
-    share = tf.switch_case(
+    placed = tf.switch_case(
         tf.gather([different.index(kind) for kind in kinds], replica),
         [functools.partial(branch, kind) for kind in different],
     )
-    # Longer by the padding of the last replica's share: an update beyond the end would be moved back.
-    room = tf.zeros([sum(sizes) + max(sizes)], dtype)
-    offset = tf.gather([sum(sizes[:each]) for each in range(replicas)], replica)
-    placed = xla.dynamic_update_slice(room, share, offset[tf.newaxis])
-    total = _sum_over_replicas(placed[: sum(sizes)], replicas)
-    return [_unpacked(shared, tf.split(total, sizes))]
+    return [[[_sum_over_replicas(tensor, replicas)] for tensor in tf.nest.flatten(placed)]]
 
 
 def _start(own: list[Part], group: int) -> int:
