@@ -9,11 +9,11 @@ Both take turns, round after round; ratios are taken within a round.
 """
 
 import json
-import os
 import time
 
 import numpy as np
 import processes
+import results_file
 import variables
 from absl import flags
 
@@ -127,9 +127,7 @@ def _main(unused):
     if options.measure_into:
         _measure(options.measure_into)
         return
-    folder = os.path.dirname(options.results or "") or "."
-    if not os.path.isdir(folder):
-        raise InputError(f"--results={options.results}: there is no directory {folder}; make it first.")
+    results_file.check(options.results)
     parameters = variables.count(variables.shapes(options.model))
     measured = _rounds(options)
     found = summary(measured[0], options.replicas, options.workers, 4 * parameters)
@@ -137,21 +135,9 @@ def _main(unused):
     print(f"{options.model}, {parameters:,} parameters, {where}; medians of {options.repeats} rounds")
     for name, value in found.items():
         print(f"{name:<28}{value:>10.2f}")
-    if options.results:
-        content = {
-            "command": " ".join(
-                ["python", "benchmarks/adasum.py", f"--model={options.model}"]
-                + ([f"--workers={options.workers}"] if options.workers else [f"--replicas={options.replicas}"])
-                + [f"--repeats={options.repeats}"]
-            ),
-            "parameters": parameters,
-            "summary": found,
-            "rounds": measured,
-        }
-        with open(options.results, "w", encoding="utf-8") as file:
-            json.dump(content, file, indent=1)
-            file.write("\n")
-        print(f"results      {options.results}")
+    size = f"--workers={options.workers}" if options.workers else f"--replicas={options.replicas}"
+    arguments = [f"--model={options.model}", size, f"--repeats={options.repeats}"]
+    results_file.write(options.results, "adasum.py", arguments, parameters=parameters, summary=found, rounds=measured)
 
 
 if __name__ == "__main__":

@@ -12,16 +12,15 @@ bfloat16, so that it is comparable with 'tfbigbatch, bfloat16' alone.
 import contextlib
 import functools
 import importlib
-import json
 import os
 import statistics
 import time
 
 import numpy as np
+import results_file
 import variables
 from absl import flags
 
-from tfbigbatch.errors import InputError
 from tfbigbatch.utils import command
 
 _RATE, _DECAY, _MOMENTUM, _STEPS = 0.02, 0.01, 0.95, 5
@@ -235,9 +234,7 @@ def summary(model, times):
 
 def _main(unused):
     options = flags.FLAGS
-    folder = os.path.dirname(options.results or "") or "."
-    if not os.path.isdir(folder):
-        raise InputError(f"--results={options.results}: there is no directory {folder}; make it first.")
+    results_file.check(options.results)
     _pin()
     times, differences, left_out = measure(options.model, options.repeats)
     rows = summary(options.model, times)
@@ -253,18 +250,9 @@ def _main(unused):
     print(
         f"a product runs at {rate:.0f} GFLOP/s; ours, {ours['gflop']:.0f} GFLOP, at {ours['share_of_product_rate']:.2f}"
     )
-    if options.results:
-        arguments = [f"--model={options.model}", f"--repeats={options.repeats}"]
-        content = {
-            "command": " ".join(["python", "benchmarks/muon.py", *arguments]),
-            "summary": rows,
-            "differences": differences,
-            "left_out": left_out,
-            "times": times,
-        }
-        with open(options.results, "w", encoding="utf-8") as file:
-            json.dump(content, file, indent=1)
-            file.write("\n")
+    arguments = [f"--model={options.model}", f"--repeats={options.repeats}"]
+    measured = {"summary": rows, "differences": differences, "left_out": left_out, "times": times}
+    results_file.write(options.results, "muon.py", arguments, **measured)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from importlib import metadata
 
 import baselines
 import numpy as np
+import results_file
 import variables
 from absl import flags
 
@@ -201,9 +202,7 @@ def _main(unused):
     names = list(dict.fromkeys([*(baselines.rule(name).ours for name in options.optimizers), *options.optimizers]))
     # What cannot work is told before anything runs.
     peer_sets(names, parameters, options.memory_gib)
-    folder = os.path.dirname(options.results or "") or "."
-    if not os.path.isdir(folder):
-        raise InputError(f"--results={options.results}: there is no directory {folder}; make it first.")
+    results_file.check(options.results)
     print(f"{options.model}: {len(table)} variables, {parameters:,} parameters, largest {largest / 1e6:.1f} MB")
     load = os.getloadavg()[0]
     print(f"{os.cpu_count()} CPUs, {_processor()}; load before the start {load:.1f}", flush=True)

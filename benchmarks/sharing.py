@@ -12,11 +12,11 @@ computes and receives with 2 to 512 of them, in processes of their own.
 
 import functools
 import json
-import os
 import time
 
 import numpy as np
 import processes
+import results_file
 import variables
 from absl import flags
 
@@ -153,9 +153,7 @@ def _main(unused):
     if options.measure_into:
         _measure(options.measure_into)
         return
-    folder = os.path.dirname(options.results or "") or "."
-    if not os.path.isdir(folder):
-        raise InputError(f"--results={options.results}: there is no directory {folder}; make it first.")
+    results_file.check(options.results)
     size = f"--replicas={options.replicas}" if options.replicas else f"--workers={options.workers}"
     arguments = [f"--model={options.model}", size, f"--repeats={options.repeats}"]
     measured = processes.run(__file__, arguments, options.workers)
@@ -165,17 +163,7 @@ def _main(unused):
     print(f"{options.model}, {work.matrices} matrices, {where}; medians of {options.repeats} rounds")
     for name, value in found.items():
         print(f"{name:<28}{value:>10.2f}")
-    if options.results:
-        content = {
-            "command": " ".join(["python", "benchmarks/sharing.py", *arguments]),
-            "matrices": work.matrices,
-            "summary": found,
-            "rounds": measured,
-        }
-        with open(options.results, "w", encoding="utf-8") as file:
-            json.dump(content, file, indent=1)
-            file.write("\n")
-        print(f"results      {options.results}")
+    results_file.write(options.results, "sharing.py", arguments, matrices=work.matrices, summary=found, rounds=measured)
 
 
 if __name__ == "__main__":
