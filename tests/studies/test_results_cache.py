@@ -92,7 +92,7 @@ def test_the_committed_runs_are_those_of_the_studies_that_ship(tmp_path, experim
             assert kept.restore(directory, entry.config_at(seed).to_dict()), f"{entry.name}, seed {seed}"
 
 
-@pytest.mark.parametrize("task", ["ptb", "bert"])
+@pytest.mark.parametrize("task", ["ptb", "bert", "multi30k"])
 def test_every_committed_run_of_the_plateau_is_a_row_of_its_study(tmp_path, task):
     path = os.path.join(RESULTS, "why", f"{task}_plateau_runs.jsonl")
     if not os.path.exists(path):
