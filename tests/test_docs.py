@@ -120,6 +120,7 @@ def test_the_runs_of_the_page_on_runs_continue():
     assert first == {"path": best, "checkpoint": os.path.join(best, f"step-{names['result']['best']['step']}")}
 
 
+@pytest.mark.slow  # All pages once more.
 def test_the_pages_run_in_the_other_keras():
     legacy = os.environ.get("TF_USE_LEGACY_KERAS") in ("true", "True", "1")
     environment = {**os.environ, "TF_USE_LEGACY_KERAS": "" if legacy else "1"}

@@ -1,34 +1,30 @@
 """The share of a step that an update takes."""
 
-import os
+import json
 
 import pytest
 
 from tests.helpers import preloaded
-from tests.helpers.preloaded import ROOT
-
-
-@pytest.fixture
-def update_share(monkeypatch):
-    monkeypatch.syspath_prepend(os.path.join(ROOT, "benchmarks"))
-    import update_share
-
-    return update_share
-
-
-def test_a_larger_batch_takes_as_many_times_the_gradients_of_a_part(update_share):
-    measured = {"gradients": {64: 0.1, 256: 0.3}, "updates": {"Muon": 0.1}}
-    shares = [update_share.share(measured, "Muon", size) for size in update_share.BATCH_SIZES]
-    assert shares == pytest.approx([0.5, 0.1 / 1.3, 0.1 / 9.7])
 
 
 @pytest.mark.slow  # Traces a network.
-def test_an_experiment_is_a_row_of_a_table(tmp_path):
+def test_the_shares_of_an_experiment_are_a_row_of_a_table(tmp_path):
+    experiment = "digits/lstm_small_batch"
+    results = tmp_path / "share"
     outcome = preloaded.run(
-        "benchmarks/update_share.py",
-        "--experiments=digits/lstm_small_batch=",
-        "--repeats=1",
-        f"--results={tmp_path}/share",
+        "benchmarks/update_share.py", f"--experiments={experiment}=", "--repeats=1", f"--results={results}"
     )
     assert outcome.returncode == 0, outcome.stderr
-    assert "| digits/lstm_small_batch |" in (tmp_path / "share.md").read_text()
+    measured = json.loads(results.with_suffix(".json").read_text())[experiment]
+    update, gradients = measured["updates"]["Muon"], measured["gradients"]
+    # A larger batch takes as many times the gradients of 256 examples.
+    passes = [gradients["64"], 4 * gradients["256"], 32 * gradients["256"]]
+    shares = [f"{100 * update / (update + seconds):.1f}%" for seconds in passes]
+    [row] = [line for line in results.with_suffix(".md").read_text().splitlines() if experiment in line]
+    assert [cell.strip() for cell in row.split("|")][-4:-1] == shares
+
+
+def test_an_experiment_without_a_folder_is_refused():
+    outcome = preloaded.run("benchmarks/update_share.py", "--experiments=digits/lstm_small_batch", "--results=share")
+    assert outcome.returncode == 1
+    assert "expected EXPERIMENT=FOLDER of each" in outcome.stderr

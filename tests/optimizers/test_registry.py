@@ -136,7 +136,11 @@ def test_extreme_gradients_and_weights(keras_version, name, compiled):
 
 
 @both_versions
-@every_optimizer
+@pytest.mark.parametrize(
+    "name",
+    # The roots of Shampoo take ten seconds to compile; tests/optimizers/test_sharing.py has them on replicas.
+    [pytest.param(name, marks=[pytest.mark.slow] * (name == "shampoo")) for name in optimizers.names()],
+)
 def test_xla_and_replicas_do_not_change_the_weights(keras_version, name):
     """Twenty clipped updates, with a rate that moves: plain, under XLA, and on 2 and 4 replicas."""
     if keras_version == "keras3" and name not in OURS:

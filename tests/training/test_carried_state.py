@@ -68,7 +68,7 @@ def reference():
     [
         ("one", 4, False),
         ("two", 2, False),
-        ("four", 1, False),
+        pytest.param("four", 1, False, marks=pytest.mark.slow),
         pytest.param("one", 1, True, marks=pytest.mark.slow),
     ],
 )
@@ -80,7 +80,7 @@ def test_replicas_accumulation_and_xla_do_not_change_the_run(reference, replicas
         np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize("replicas", ["one", "four"])
+@pytest.mark.parametrize("replicas", ["one", pytest.param("four", marks=pytest.mark.slow)])
 def test_windows_are_one_unbroken_sequence_for_each_stream(replicas):
     # At rate 0 an epoch is a long forward pass of each stream.
     model, _, history = fitted(STRATEGIES[replicas](), steps=EPOCH, rate=0.0)
