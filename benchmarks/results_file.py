@@ -7,7 +7,7 @@ from tfbigbatch.utils import files
 
 
 def check(path):
-    """Refuses a path whose folder is missing, before hours of measuring; None and "" are no file.
+    """Refuses a path whose folder is missing, before hours of measuring. No path is no file.
 
     Raises:
       InputError: with the folder's name.
@@ -18,7 +18,7 @@ def check(path):
 
 
 def write(path, script, arguments, **content):
-    """Writes the command that made the numbers, and the numbers; nothing where the path is None or ""."""
+    """Writes the command that made the numbers, and the numbers; nothing without a path."""
     if path:
         files.write_json(path, {"command": " ".join(["python", f"benchmarks/{script}", *arguments]), **content})
         print(f"results      {path}")
