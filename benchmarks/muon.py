@@ -6,7 +6,8 @@ All get the same matrices [rows, columns] (convolutions as [h w c_in, c_out], wh
 and gradients, Nesterov momentum 0.95, five quintic steps, the scale 'rms' and decay 0.01. They take turns on one core,
 round after round, beside a product of two [2048, 2048] matrices, which tells the core's own rate. Times are the
 process' CPU seconds: other processes change them little. torch is timed where it is installed; its products are of
-bfloat16, so that it is comparable with 'tfbigbatch, bfloat16' alone.
+bfloat16, so that it is comparable with 'tfbigbatch, bfloat16' alone. With triton, it crashes beside TensorFlow: install
+torch for the CPU.
 """
 
 import contextlib
@@ -171,7 +172,7 @@ def measure(model, repeats):
     """CPU seconds and seconds of each contender's steps, and what changed in the weights.
 
     Returns:
-      (times, updates, left_out): {name: [(CPU seconds, seconds)] of the rounds}, the core's product under 'product';
+      (times, differences, left_out): {name: [(CPU seconds, seconds)] of each round}, the product's under 'product';
       {name: difference of its weights from ours over our change, root mean squares}; {name: why it was left out}.
     """
     with contextlib.suppress(ImportError):

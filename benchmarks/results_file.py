@@ -7,7 +7,7 @@ from tfbigbatch.utils import files
 
 
 def check(path):
-    """Refuses a path whose folder is missing, before hours of measuring. No path is no file.
+    """Refuses a path in a missing folder, before anything is measured; None is no file.
 
     Raises:
       InputError: with the folder's name.
