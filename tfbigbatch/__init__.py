@@ -19,6 +19,7 @@ _HOMES = {
     "LARS": "tfbigbatch.optimizers",
     "Muon": "tfbigbatch.optimizers",
     "Recipe": "tfbigbatch.scaling",
+    "BatchRamp": "tfbigbatch.scaling",
     "Shampoo": "tfbigbatch.optimizers",
     "load_run": "tfbigbatch.runs.load",
     "advise": "tfbigbatch.advice",

@@ -4,7 +4,17 @@ A file is executed: run only files that you trust.
 """
 
 from tfbigbatch.experiment.changes import compared, differences, flat, unknown_field
-from tfbigbatch.experiment.fields import PHASE_FIELDS, PRECISIONS, Config, completed, new, phases, shrink, tuned_recipe
+from tfbigbatch.experiment.fields import (
+    PHASE_FIELDS,
+    PRECISIONS,
+    Config,
+    batch_ramp,
+    completed,
+    new,
+    phases,
+    shrink,
+    tuned_recipe,
+)
 from tfbigbatch.experiment.files import SHIPPED, address, call, choose, execute, find, load, shipped, variant_of
 from tfbigbatch.experiment.overrides import override
 from tfbigbatch.experiment.quick import quick
@@ -17,6 +27,7 @@ __all__ = [
     "SHIPPED",
     "Config",
     "address",
+    "batch_ramp",
     "call",
     "callbacks_of",
     "choose",

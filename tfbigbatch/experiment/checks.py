@@ -90,4 +90,7 @@ def check_plan(config: ml_collections.ConfigDict) -> None:
                 "batch_size of at most that."
             )
         if size:
-            experiment.tuned_recipe(phase, size).at(phase.batch_size, phase.schedule.rule)
+            recipe = experiment.tuned_recipe(phase, size).at(phase.batch_size, phase.schedule.rule)
+            ramp = experiment.batch_ramp(phase, recipe, size)
+            if ramp and not tasks.get(config.task).carries_state:
+                ramp.stages(size)

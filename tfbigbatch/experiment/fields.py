@@ -13,6 +13,7 @@ from tfbigbatch import scaling, schedules, tasks
 from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.experiment.changes import unknown_field
 from tfbigbatch.experiment.files import first_and_last_line
+from tfbigbatch.utils import arguments
 
 Config = ml_collections.ConfigDict
 """The config of an experiment, as `new` gives it."""
@@ -30,6 +31,14 @@ PHASE_FIELDS = (
     "checkpoint_every",
     "log_every",
 )
+
+# The fields of each kind of batch ramp.
+_FIELDS_OF_RAMP: dict[str, tuple[str, ...]] = {
+    "none": (),
+    "doubling": ("to", "factor", "over", "equal", "rule", "micro_batch_size"),
+    "seesaw": ("to", "factor", "rule", "micro_batch_size"),
+    "growth": ("growth", "rule", "micro_batch_size"),
+}
 
 _BATCH: dict[str, Any] = {
     "seed": 0,
@@ -63,6 +72,24 @@ _SCHEDULE: dict[str, Any] = {
     "interval": 0.0,
     # Shape of the warm-up: linear or exponential.
     "rise": "linear",
+}
+
+# The batch grows while the run trains, from batch_size; see docs/scaling.md and `scaling.BatchRamp`.
+_RAMP: dict[str, Any] = {
+    # none, doubling, seesaw, or growth: the batches that are given.
+    "name": "none",
+    # The last batch of 'doubling' and 'seesaw', and their factor from each batch to the next.
+    "to": 0,
+    "factor": 2,
+    # Of 'doubling': the duration of all batches but the last, and what each of these has equally many of.
+    "over": "",
+    "equal": "examples",
+    # Of 'growth': (duration, batch size) of each larger batch.
+    "growth": (),
+    # What the learning rate takes of the larger batch: sqrt, linear or none.
+    "rule": "sqrt",
+    # Examples of a replica in one pass, at most; 0: those of the first batch. Larger batches accumulate passes.
+    "micro_batch_size": 0,
 }
 
 # DATE watches the warm-up, and lowers the peak learning rate where it must; see docs/date.md.
@@ -163,6 +190,7 @@ def new(task: str, *, model: str | None = None) -> ml_collections.ConfigDict:
         "experiment": "",
         **_BATCH,
         "schedule": _SCHEDULE,
+        "ramp": _RAMP,
         "optimizer": {"name": "momentum", "momentum": 0.9},
         "date": _DATE,
         "divergence": _DIVERGENCE,
@@ -214,12 +242,48 @@ def tuned_recipe(config: ml_collections.ConfigDict, dataset_size: int) -> scalin
     )
 
 
+def batch_ramp(
+    config: ml_collections.ConfigDict, recipe: scaling.Recipe, dataset_size: int
+) -> scaling.BatchRamp | None:
+    """The batch ramp of a config; None where the batch stays.
+
+    Args:
+      config: of an experiment.
+      recipe: of the run, at its first batch.
+      dataset_size: examples in an epoch.
+
+    Raises:
+      ValueError: a field of the ramp cannot be used, or is of another kind of ramp.
+    """
+    fields = config.ramp
+    arguments.one_of("ramp.name", fields.name, _FIELDS_OF_RAMP)
+    for name in {each for names in _FIELDS_OF_RAMP.values() for each in names} - set(_FIELDS_OF_RAMP[fields.name]):
+        if fields[name] != _RAMP[name]:
+            raise InputError(f"ramp.{name}={fields[name]!r} is not a field of ramp.name={fields.name!r}. Leave it out.")
+    if fields.name == "none":
+        return None
+    options = {"factor" if fields.name == "doubling" else "cut": fields.factor, "rule": fields.rule}
+    try:
+        if fields.name == "doubling":
+            return scaling.BatchRamp.doubling(recipe, fields.to, over=fields.over, equal=fields.equal, **options)
+        if fields.name == "seesaw":
+            return scaling.BatchRamp.seesaw(recipe, fields.to, dataset_size=dataset_size, **options)
+        return scaling.BatchRamp(recipe, tuple(tuple(each) for each in fields.growth), fields.rule)
+    except ValueError as error:
+        raise InputError(f"ramp: {error}") from None
+
+
 def phases(config: ml_collections.ConfigDict) -> list[ml_collections.ConfigDict]:
     """The configs of a run's phases, in their order; for a config without phases, the config itself.
 
     Raises:
-      ValueError: a phase sets a field that does not exist, may not differ, or has another type.
+      ValueError: a phase sets a field that does not exist, may not differ, or has another type; or there is a batch
+        ramp as well.
     """
+    if config.phases and config.ramp.name != "none":
+        raise InputError(
+            f"ramp.name={config.ramp.name!r} in a run with phases. Give the batches as phases, or take the ramp alone."
+        )
     found = []
     for number, fields in enumerate(config.phases, 1):
         if not isinstance(fields, Mapping):
@@ -282,6 +346,12 @@ def shrink(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
     config.evaluation_batch_size = 16
     config.steps_per_execution = 2
     config.duration = "8 steps"
+    if config.ramp.name != "none":
+        # One larger batch, whatever the ramp; streams that carry state begin with an epoch.
+        begins = "4 steps"
+        if tasks.get(config.task).carries_state:
+            begins, config.duration = "1 epochs", "1.5 epochs"
+        config.ramp.update({**_RAMP, "name": "growth", "growth": ((begins, 2 * config.batch_size),)})
     # At most two phases of the same structure, whatever their durations.
     config.phases = tuple(
         {**{name: "1 steps" for name in fields if name == "schedule.warmup"}, "duration": "4 steps"}

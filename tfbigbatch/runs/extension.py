@@ -46,6 +46,11 @@ def requested(
         raise InputError(
             "--extend: the run has phases, each with its own duration. Train the rest in a run of its own."
         )
+    for fields in (config.get("ramp", {}), stored.get("ramp", {})):
+        if fields.get("name", "none") != "none":
+            raise InputError(
+                "--extend: the run has a batch ramp, planned over its duration. Train the rest in a run of its own."
+            )
     before = stored.get("duration")
     if before == config["duration"]:
         if not content.get("extensions"):

@@ -1,4 +1,4 @@
-"""Scaling rules that transfer a tuned recipe to another batch size, and DATE, which adjusts the warm-up as it runs.
+"""Scaling rules that transfer a tuned recipe to another batch size, batch ramps, and DATE, which adjusts the warm-up.
 
 `DATE` is the callback of the `tf.keras` in use; `scaling.keras2.DATE` and `scaling.keras3.DATE` are those of one
 Keras each.
@@ -11,9 +11,9 @@ from typing import Any
 from tfbigbatch.lazy_names import LazyNames
 from tfbigbatch.scaling.recipe import RULES, Recipe
 
-_HOMES = {"make_adjustable": "tfbigbatch.schedules.adjustable_warmup"}
+_HOMES = {"BatchRamp": "batch_ramp", "make_adjustable": "tfbigbatch.schedules.adjustable_warmup"}
 
-__all__ = ["RULES", "Recipe", "DATE", "make_adjustable"]
+__all__ = ["RULES", "BatchRamp", "Recipe", "DATE", "make_adjustable"]
 _lazy = LazyNames(__name__, _HOMES, ("DATE",))
 
 

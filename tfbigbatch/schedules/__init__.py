@@ -1,6 +1,7 @@
 """Learning-rate schedules in optimizer steps: a gradual warm-up, then a decay selected by name.
 
-`build` makes the schedule of a whole run for either Keras, `in_phases` joins several; `GradualWarmup` is the class of
+`build` makes the schedule of a whole run for either Keras, `in_phases` joins several, `rescale` reads one at
+another pace; `GradualWarmup` is the class of
 the `tf.keras` in use. `to_steps` converts durations such as '40 epochs' to steps.
 """
 
@@ -10,7 +11,13 @@ from typing import Any
 
 from tfbigbatch.lazy_names import LazyNames
 
-_HOMES = {"DECAYS": "by_name", "build": "by_name", "in_phases": "phased", "to_steps": "durations"}
+_HOMES = {
+    "DECAYS": "by_name",
+    "build": "by_name",
+    "in_phases": "phased",
+    "rescale": "rescaled",
+    "to_steps": "durations",
+}
 _CLASSES = ("GradualWarmup",)
 
 __all__ = [*_HOMES, *_CLASSES]

@@ -1,10 +1,12 @@
-"""The schedules as classes of tf_keras (Keras 2); `warmup`, `adjustable_warmup` and `phased` have what they compute."""
+"""The schedules as classes of tf_keras (Keras 2); `warmup`, `adjustable_warmup`, `phased` and
+`rescaled` have what they compute."""
 
 import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.schedules.adjustable_warmup import AdjustableSchedule
 from tfbigbatch.schedules.phased import PhasedSchedules
+from tfbigbatch.schedules.rescaled import RescaledSchedules
 from tfbigbatch.schedules.warmup import WarmupSchedule
 
 keras_schedules = tf_keras.optimizers.schedules
@@ -26,6 +28,12 @@ class AdjustableWarmup(AdjustableSchedule, tf_keras.optimizers.schedules.Learnin
 
 @_registered("tfbigbatch")
 class PhasedSchedule(PhasedSchedules, tf_keras.optimizers.schedules.LearningRateSchedule):
+    keras_schedules = keras_schedules
+    ops = tf
+
+
+@_registered("tfbigbatch")
+class RescaledSchedule(RescaledSchedules, tf_keras.optimizers.schedules.LearningRateSchedule):
     keras_schedules = keras_schedules
     ops = tf
 

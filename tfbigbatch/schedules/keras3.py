@@ -1,9 +1,11 @@
-"""The schedules as classes of Keras 3; `warmup`, `adjustable_warmup` and `phased` have what they compute."""
+"""The schedules as classes of Keras 3; `warmup`, `adjustable_warmup`, `phased` and
+`rescaled` have what they compute."""
 
 import keras
 
 from tfbigbatch.schedules.adjustable_warmup import AdjustableSchedule
 from tfbigbatch.schedules.phased import PhasedSchedules
+from tfbigbatch.schedules.rescaled import RescaledSchedules
 from tfbigbatch.schedules.warmup import WarmupSchedule
 
 keras_schedules = keras.optimizers.schedules
@@ -25,6 +27,12 @@ class AdjustableWarmup(AdjustableSchedule, keras.optimizers.schedules.LearningRa
 
 @_registered("tfbigbatch")
 class PhasedSchedule(PhasedSchedules, keras.optimizers.schedules.LearningRateSchedule):
+    keras_schedules = keras_schedules
+    ops = keras.ops
+
+
+@_registered("tfbigbatch")
+class RescaledSchedule(RescaledSchedules, keras.optimizers.schedules.LearningRateSchedule):
     keras_schedules = keras_schedules
     ops = keras.ops
 

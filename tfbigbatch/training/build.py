@@ -40,7 +40,8 @@ def compiled_model(
             network,
             config.accumulation_steps,
             task.metrics_in_training,
-            batch_size=config.batch_size,
+            # Of a batch ramp the last: the streams of a smaller batch are the first ones of each replica.
+            batch_size=max(phase.config.batch_size for phase in phases),
             evaluation_batch_size=plan.evaluation_batch_size,
         )
     else:

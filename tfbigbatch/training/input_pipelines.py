@@ -42,6 +42,31 @@ def distribute(
     return _OnHost(pipelines[0]) if devices == ["CPU"] else distributed
 
 
+def merged(batches: tf.data.Dataset, count: int, replicas: int) -> tf.data.Dataset:
+    """Batches of `count` steps in one, for each of a worker's replicas.
+
+    Args:
+      batches: per-replica batches [n, ...] with static shapes, for `replicas` replicas in turn.
+      count: steps in one.
+      replicas: of this worker.
+
+    Returns:
+      Per-replica batches [count * n, ...], for the replicas in turn; the examples of a step are those of `count`
+      steps before.
+    """
+    if count == 1:
+        return batches
+
+    def of_replicas(tensor: tf.Tensor) -> tf.Tensor:
+        size = tensor.shape[1]
+        by_step = tf.reshape(tensor, [count, replicas, size, *tensor.shape[2:]])
+        rest = range(3, by_step.shape.rank)
+        return tf.reshape(tf.transpose(by_step, [1, 0, 2, *rest]), [replicas, count * size, *tensor.shape[2:]])
+
+    grouped = batches.batch(count * replicas, drop_remainder=True)
+    return grouped.map(lambda *parts: tf.nest.map_structure(of_replicas, parts)).unbatch()
+
+
 class _OnHost(tf.distribute.DistributedDataset):
     """A pipeline on the host, which Keras accepts as a distributed dataset."""
 

@@ -16,7 +16,8 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.runs.extension import Extension
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.training import input_pipelines
-from tfbigbatch.training.plan import Plan, plan_of
+from tfbigbatch.training.plan import Plan, plan_of, stage_plan
+from tfbigbatch.utils import arguments
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +30,11 @@ class Phase:
       plan: its arithmetic.
       first_step: step of the run at which it begins.
       skipped: batches left out before this point of the run; see `rollbacks`.
+      data_step: the step of its data at which it begins, in its own batches: 0, or in a batch ramp that of the
+        examples before it.
+      merged: of a batch ramp, batches of the first size in one of its own; the data are read in the first, so that
+        their order is that of a run without a ramp.
+      is_last: whether the run ends with it; the stages of a ramp are evaluated at their intervals alone.
     """
 
     config: ml_collections.ConfigDict
@@ -36,6 +42,14 @@ class Phase:
     plan: Plan
     first_step: int
     skipped: int = 0
+    data_step: int = 0
+    merged: int = 1
+    is_last: bool = True
+
+    @property
+    def offset(self) -> int:
+        """What a step of the run lacks to the step of the phase's data; intervals are counted in these."""
+        return self.data_step - self.first_step if self.merged > 1 or self.data_step else 0
 
     @property
     def last_step(self) -> int:
@@ -68,16 +82,22 @@ class Phase:
         self, strategy: tf.distribute.Strategy, first_step: int, last_step: int
     ) -> tf.distribute.DistributedDataset:
         """The distributed dataset of the steps [first_step, last_step) of the run."""
-        return input_pipelines.distribute(
-            strategy,
-            lambda context: self.task.train.training_batches(
-                context,
-                batch_size=self.config.batch_size,
-                seed=self.config.seed,
-                first_step=first_step - self.first_step + self.skipped,
-                last_step=last_step - self.first_step + self.skipped,
-            ),
+        first, last = (
+            self.merged * (step - self.first_step + self.data_step + self.skipped) for step in (first_step, last_step)
         )
+
+        def batches_of(context: tf.distribute.InputContext) -> tf.data.Dataset:
+            batches = self.task.train.training_batches(
+                context,
+                batch_size=self.config.batch_size // self.merged,
+                seed=self.config.seed,
+                first_step=first,
+                last_step=last,
+            )
+            replicas = context.num_replicas_in_sync // context.num_input_pipelines
+            return input_pipelines.merged(batches, self.merged, replicas)
+
+        return input_pipelines.distribute(strategy, batches_of)
 
 
 def phases_of(
@@ -114,7 +134,55 @@ def phases_of(
             "date.enabled" if config.date.enabled else f"task {config.task}, which carries its state from step to step"
         )
         raise InputError(f"phases: {len(found)} of them, with {why}; expected none. Train each in a run of its own.")
+    return _stages(found[0], replicas) if config.ramp.name != "none" else found
+
+
+def _stages(phase: Phase, replicas: int) -> list[Phase]:
+    """The stages of a batch ramp as phases.
+
+    Args:
+      phase: the whole run at its first batch.
+      replicas: over all workers.
+
+    Raises:
+      ValueError: the ramp cannot be used in this run.
+    """
+    config, task = phase.config, phase.task
+    if config.date.enabled:
+        raise InputError(f"ramp.name={config.ramp.name!r} with date.enabled: DATE adjusts the schedule of one batch.")
+    ramp = experiment.batch_ramp(config, phase.plan.scaled, phase.examples_in_epoch)
+    assert ramp is not None
+    # Streams that carry state begin with an epoch only: there each of them begins at its first window.
+    examples_in_epoch = task.train.examples_in_epoch
+    stages = ramp.stages_of_epochs(examples_in_epoch) if task.carries_state else ramp.stages(phase.examples_in_epoch)
+    found = []
+    for stage in stages:
+        fields = copy.deepcopy(config)
+        fields.batch_size = stage.batch_size
+        fields.accumulation_steps = _passes(config, stage.batch_size, replicas, bool(task.batch_slices))
+        plan = stage_plan(phase.plan, ramp, stage, fields, examples_in_epoch(stage.batch_size), replicas)
+        merged = 1 if task.carries_state else stage.batch_size // config.batch_size
+        begin, is_last = stage.first_example // stage.batch_size, stage is stages[-1]
+        found.append(Phase(fields, task, plan, stage.first_step, phase.skipped, begin, merged, is_last))
     return found
+
+
+def _passes(config: ml_collections.ConfigDict, batch_size: int, replicas: int, in_buckets: bool) -> int:
+    """The accumulation steps of a ramp's stage."""
+    first = config.batch_size // (config.accumulation_steps * replicas)
+    most = arguments.integer("ramp.micro_batch_size", config.ramp.micro_batch_size, least=0) or first
+    if most < first:
+        raise InputError(
+            f"ramp.micro_batch_size={most}: the first batch has passes of {first} examples on each replica. Expected "
+            "that or more, or more accumulation_steps."
+        )
+    if in_buckets and most != first:
+        raise InputError(
+            f"ramp.micro_batch_size={most}: the passes of task {config.task} are of one bucket each, and those of a "
+            "larger size would hold several. Leave it 0: larger batches accumulate passes."
+        )
+    of_replica = batch_size // replicas
+    return next(passes for passes in range(-(-of_replica // most), of_replica + 1) if of_replica % passes == 0)
 
 
 def at_step(phases: Sequence[Phase], step: int) -> Phase:
@@ -135,6 +203,8 @@ def lines(phases: Sequence[Phase]) -> list[str]:
     """The arithmetic of all phases, for the run's banner."""
     if len(phases) == 1:
         return list(phases[0].plan.lines)
+    if phases[0].config.ramp.name != "none":
+        return [line for phase in phases for line in phase.plan.lines]
     return [
         line
         for number, phase in enumerate(phases, 1)

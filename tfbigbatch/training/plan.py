@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 
 import ml_collections
 
 from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
-from tfbigbatch.scaling import Recipe
+from tfbigbatch.scaling import BatchRamp, Recipe
+from tfbigbatch.scaling.batch_ramp import Stage
 from tfbigbatch.schedules import to_steps
+from tfbigbatch.schedules.durations import parsed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +71,8 @@ class Plan:
     """What follows from a config, a dataset's size and a number of replicas; durations in steps.
 
     Attributes:
-      total_steps, evaluate_every, checkpoint_every, log_every: the config's.
+      total_steps, evaluate_every, checkpoint_every, log_every: the config's; whole numbers but for the intervals in a
+        stage of a batch ramp.
       evaluation_batch_size: the config's, rounded up to whole replicas; a mask excludes the padding.
       tuned, scaled: the recipe at its own batch size, and scaled to the run's.
       learning_rate: the schedule of `scaled`, of tf_keras.
@@ -76,9 +80,9 @@ class Plan:
     """
 
     total_steps: int
-    evaluate_every: int
-    checkpoint_every: int
-    log_every: int
+    evaluate_every: float
+    checkpoint_every: float
+    log_every: float
     evaluation_batch_size: int
     tuned: Recipe
     scaled: Recipe
@@ -120,7 +124,55 @@ def plan_of(config: ml_collections.ConfigDict, dataset_size: int, replicas: int)
     )
 
 
-def fit_segments(first_step: int, last_step: int, periods: Sequence[int]) -> list[tuple[int, int, int]]:
+def stage_plan(
+    plan: Plan,
+    ramp: BatchRamp,
+    stage: Stage,
+    config: ml_collections.ConfigDict,
+    dataset_size: int,
+    replicas: int,
+) -> Plan:
+    """The plan of a stage of a batch ramp.
+
+    Args:
+      plan: of the whole run at its first batch.
+      ramp: the ramp.
+      stage: of `ramp`.
+      config: of the stage, with its batch and its accumulation.
+      dataset_size: examples in an epoch, at the stage's batch.
+      replicas: over all workers.
+
+    Raises:
+      ValueError: the batch does not divide over the replicas.
+    """
+    arithmetic = BatchArithmetic(config.batch_size, config.accumulation_steps, replicas, dataset_size)
+    # Not rounded to steps of this stage, so that each interval ends after as many examples in all stages.
+    evaluate_every, checkpoint_every, log_every = (
+        to_steps(config[name], name=name, batch_size=1, dataset_size=dataset_size) / config.batch_size
+        if parsed(config[name], name=name)[1] != "step"
+        else parsed(config[name], name=name)[0]
+        for name in ("evaluate_every", "checkpoint_every", "log_every")
+    )
+    batch, _ = arithmetic.lines(stage.steps)
+    first = plan.lines if stage.first_step == 0 else ()
+    return dataclasses.replace(
+        plan,
+        total_steps=stage.steps,
+        evaluate_every=evaluate_every,
+        checkpoint_every=checkpoint_every,
+        log_every=log_every,
+        learning_rate=ramp.schedule_of(stage, plan.learning_rate, keras="tf_keras"),
+        lines=(
+            *(line for line in first if line.startswith("schedule")),
+            f"{batch}, from step {stage.first_step:,} (epoch {stage.first_example / dataset_size:.4g}): "
+            f"{stage.steps:,} steps, learning rate x{stage.factor:.4g}",
+        ),
+    )
+
+
+def fit_segments(
+    first_step: int, last_step: int, periods: Sequence[float], offset: int = 0
+) -> list[tuple[int, int, int]]:
     """Calls of `fit` whose epochs end at every multiple of each period, and at the last step.
 
     An 'epoch' of `fit` is the interval between two evaluations or checkpoints. Neighbouring
@@ -129,6 +181,7 @@ def fit_segments(first_step: int, last_step: int, periods: Sequence[int]) -> lis
     Args:
       first_step, last_step: the steps [first_step, last_step) that are left.
       periods: steps between evaluations, between checkpoints, ...; 0 means only at the end.
+      offset: the multiples are of step + offset.
 
     Returns:
       List of (first step, steps_per_epoch, epochs).
@@ -136,7 +189,12 @@ def fit_segments(first_step: int, last_step: int, periods: Sequence[int]) -> lis
     ends = {last_step} if last_step > first_step else set()
     for period in periods:
         if period > 0:
-            ends.update(range((first_step // period + 1) * period, last_step, period))
+            first = int((first_step + offset) // period) + 1
+            ends.update(
+                end
+                for count in range(first, int((last_step + offset) // period) + 1)
+                if first_step < (end := math.ceil(count * period) - offset) < last_step
+            )
     segments: list[tuple[int, int, int]] = []
     start = first_step
     for end in sorted(ends):

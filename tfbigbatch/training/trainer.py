@@ -148,7 +148,7 @@ class Trainer:
                 rules.settings(self._config, first.plan.scaled, first.task, first.held_out, self.machine.replicas),
                 step=self.start.step,
                 steps_in_epoch=first.examples_in_epoch / self._config.batch_size,
-                evaluate_every=first.plan.evaluate_every,
+                evaluate_every=int(first.plan.evaluate_every),
             )
 
     def _update_config(self, content: Mapping[str, Any], more: Mapping[str, Any]) -> None:
@@ -180,6 +180,7 @@ class Trainer:
                 max(self.start.step, phase.first_step),
                 min(self._last_step, phase.last_step),
                 (phase.plan.evaluate_every, phase.plan.checkpoint_every),
+                phase.offset,
             ):
                 batches = phase.training_set(self.machine.strategy, first_step, first_step + length * epochs)
                 self._network.fit(batches, epochs=epochs, steps_per_epoch=length, callbacks=callbacks, verbose=0)
@@ -250,7 +251,8 @@ class Trainer:
             self._evaluator(phase, on_texts=self._write_translations),
             self.model.log,
             every=phase.plan.evaluate_every,
-            last_step=phase.last_step,
+            last_step=phase.last_step if phase.is_last else 0,
+            offset=phase.offset,
             histograms=self._config.histograms,
             is_enough=self.plan.is_enough,
             mlperf=self.plan.mlperf,
@@ -287,6 +289,7 @@ class Trainer:
         self, phase: Phase, of_run: Sequence[tf_keras.callbacks.Callback]
     ) -> list[tf_keras.callbacks.Callback]:
         """The callbacks of a phase, in the order that they are called in."""
+        in_ramp = phase.config.ramp.name != "none"
         self._best.evaluation = self._evaluation
         self._progress.evaluation = self._evaluation
         if self._own:
@@ -299,7 +302,8 @@ class Trainer:
                 batch_size=phase.config.batch_size,
                 dataset_size=phase.examples_in_epoch,
                 tokens_per_example=phase.task.train.tokens_per_example,
-                first_step=phase.first_step,
+                first_step=-phase.offset if in_ramp else phase.first_step,
+                examples=in_ramp,
             ),
             *([self.model.date] if self.model.date else []),
             *self.model.instruments.callbacks,
@@ -312,6 +316,7 @@ class Trainer:
                 every=phase.plan.checkpoint_every,
                 last_step=phase.last_step,
                 saved=self._saved,
+                offset=phase.offset,
             ),
             *([self._best] if self._evaluates and self._config.keep_best else []),
             *([self._written_status(phase)] if self.machine.is_chief else []),

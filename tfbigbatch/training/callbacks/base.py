@@ -33,9 +33,9 @@ class StepCallback(tf_keras.callbacks.Callback):
         """Called after the steps (before, step]: one, or steps_per_execution of them."""
 
 
-def crosses(before: int, step: int, every: int) -> bool:
-    """Whether a multiple of `every` lies in (before, step]; False where `every` is 0."""
-    return every > 0 and step // every > before // every
+def crosses(before: int, step: int, every: float, offset: int = 0) -> bool:
+    """Whether a multiple of `every` lies in (before + offset, step + offset]; False where `every` is 0."""
+    return every > 0 and (step + offset) // every > (before + offset) // every
 
 
 def steps_done(optimizer: tf_keras.optimizers.Optimizer) -> int:

@@ -19,7 +19,9 @@ class Evaluation(StepCallback):
     Args:
       evaluate: returns the metrics of the current weights.
       log: where they are written.
-      every, last_step: in steps.
+      every: in steps.
+      last_step: it is evaluated too; 0 for none.
+      offset: the multiples of `every` are of step + offset.
       histograms: also write histograms of the weights to TensorBoard.
       is_enough: None, or a function of the metrics; the run ends with the first evaluation for which it is true.
       mlperf: None, or the log that records each evaluation.
@@ -34,8 +36,9 @@ class Evaluation(StepCallback):
         evaluate: Callable[[], Metrics],
         log: MetricsLog,
         *,
-        every: int,
+        every: float,
         last_step: int,
+        offset: int = 0,
         histograms: bool = False,
         is_enough: Callable[[Metrics], bool] | None = None,
         mlperf: MLPerfLog | None = None,
@@ -45,6 +48,7 @@ class Evaluation(StepCallback):
         self._log = log
         self._every = every
         self._last_step = last_step
+        self._offset = offset
         self._histograms = histograms
         self._is_enough = is_enough
         self._mlperf = mlperf
@@ -57,12 +61,12 @@ class Evaluation(StepCallback):
         return self._is_enough is not None and bool(self.latest) and self._is_enough(self.latest)
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
-        if crosses(self._epoch_start, self.step, self._every) or self.step == self._last_step:
+        if crosses(self._epoch_start, self.step, self._every, self._offset) or self.step == self._last_step:
             self._evaluate_and_log()
 
     def is_owed(self, step: int) -> bool:
         """Whether `step` should have been evaluated and was not: the run was stopped during the evaluation."""
-        is_due = step > 0 and (crosses(step - 1, step, self._every) or step == self._last_step)
+        is_due = step > 0 and (crosses(step - 1, step, self._every, self._offset) or step == self._last_step)
         return is_due and not self._log.has("eval", step)
 
     def make_up(self, model: tf_keras.Model, step: int) -> None:

@@ -17,7 +17,7 @@ class StopOnNonFinite(StepCallback):
       every: steps between two readings of the metrics.
     """
 
-    def __init__(self, every: int) -> None:
+    def __init__(self, every: float) -> None:
         super().__init__()
         self._every = every
         self._finite_at = 0

@@ -67,7 +67,7 @@ class OwnCallbacks(StepCallback):
         super().__init__()
         self.callbacks = list(callbacks)
         self.evaluation: Evaluation | None = None
-        self.log_every = 0
+        self.log_every: float = 0
         self.stopped_by: str | None = None
         self._network = network
         self._path = os.path.join(directory, FILE)

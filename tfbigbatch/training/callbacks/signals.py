@@ -33,7 +33,7 @@ class StopOnSignal(StepCallback):
       every: with `agree`, how often the workers agree, in steps.
     """
 
-    def __init__(self, checkpoints: Checkpoints, agree: Callable[[bool], bool] | None = None, every: int = 1) -> None:
+    def __init__(self, checkpoints: Checkpoints, agree: Callable[[bool], bool] | None = None, every: float = 1) -> None:
         super().__init__()
         self._checkpoints = checkpoints
         self._agree = agree
@@ -74,7 +74,7 @@ class StopOnSignal(StepCallback):
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         self.stop_if_requested()
 
-    def stop_if_requested(self, before: int = 0, now: int = 1, every: int = 1) -> None:
+    def stop_if_requested(self, before: int = 0, now: int = 1, every: float = 1) -> None:
         """Saves and raises Preempted where a stop was requested.
 
         All workers of a cluster call it after the same steps or batches (before, now], and agree once in `every` of

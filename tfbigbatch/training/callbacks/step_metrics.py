@@ -25,18 +25,20 @@ class StepMetrics(StepCallback):
       batch_size: examples in one step.
       dataset_size: examples in one epoch.
       tokens_per_example: None where an example is not a text.
-      first_step: the step from which epochs are counted.
+      first_step: the step from which epochs are counted; in a batch ramp it may be below 0.
+      examples: also write `examples`, those seen since that step, and `batch_size`, as where the batch changes.
     """
 
     def __init__(
         self,
         log: MetricsLog,
         *,
-        every: int,
+        every: float,
         batch_size: int,
         dataset_size: int,
         tokens_per_example: float | None = None,
         first_step: int = 0,
+        examples: bool = False,
     ) -> None:
         super().__init__()
         self._log = log
@@ -45,6 +47,7 @@ class StepMetrics(StepCallback):
         self._dataset_size = dataset_size
         self._tokens_per_example = tokens_per_example
         self._first_step = first_step
+        self._examples = examples
 
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
         super().on_epoch_begin(epoch, logs)
@@ -68,7 +71,10 @@ class StepMetrics(StepCallback):
         if self._tokens_per_example:
             scalars["tokens_per_second"] = scalars["examples_per_second"] * self._tokens_per_example
         scalars["learning_rate"] = learning_rate_at(self.model.optimizer, self.step - 1)
-        scalars["epoch"] = (self.step - self._first_step) * self._batch_size / self._dataset_size
+        seen = (self.step - self._first_step) * self._batch_size
+        scalars["epoch"] = seen / self._dataset_size
+        if self._examples:
+            scalars.update(examples=float(seen), batch_size=float(self._batch_size))
         self._log.write("train", self.step, scalars)
         self.model.reset_metrics()
         self._restart_window()

@@ -20,7 +20,7 @@ class WriteStatus(StepCallback):
 
     SECONDS = 10.0
 
-    def __init__(self, write: Callable[[int], Any], *, every: int, seconds: float | None = None) -> None:
+    def __init__(self, write: Callable[[int], Any], *, every: float, seconds: float | None = None) -> None:
         super().__init__()
         self._write = write
         self._every = every

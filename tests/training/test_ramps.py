@@ -1,0 +1,160 @@
+"""Runs whose batch grows: the order of the data, resume, replicas, intervals, errors."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.conftest import final_weights, mirrored
+from tests.test_train import assert_same_bits
+from tfbigbatch import experiment, tasks, train
+from tfbigbatch.runs.metrics_log import read_rows
+from tfbigbatch.training import phases as run_phases
+
+DOUBLING = {"ramp__name": "doubling", "ramp__to": 192, "ramp__over": "1 epochs", "duration": "2 epochs"}
+INTERVALS = {"evaluate_every": "0.5 epochs", "checkpoint_every": "0.5 epochs", "log_every": "200 examples"}
+
+
+def digits_phases(config, replicas=1):
+    return run_phases.phases_of(
+        config,
+        lambda fields: tasks.get(fields.task)(
+            model=fields.model.to_dict(), data=fields.data.to_dict(), data_dir=None, use_fake_data=False
+        ),
+        replicas,
+    )
+
+
+def examples_read(phases, strategy, replicas):
+    """The examples of a run in the order of its steps, each as a number; within a step in the order of the replicas."""
+    found = []
+    for phase in phases:
+        for batch in phase.training_set(strategy, phase.first_step, phase.last_step):
+            parts = strategy.experimental_local_results(tf.nest.flatten(batch)[0])
+            assert len(parts) == replicas
+            rows = np.concatenate([np.asarray(part).reshape(len(part), -1) for part in parts])
+            found.extend((rows @ np.arange(rows.shape[1])).tolist())
+    return found
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_ramp_reads_the_examples_in_the_order_of_its_first_batch(quick_config, replicas):
+    strategy = mirrored(2) if replicas == 2 else tf.distribute.OneDeviceStrategy("/cpu:0")
+    plain, ramp = (digits_phases(quick_config(**fields), replicas) for fields in ({"duration": "2 epochs"}, DOUBLING))
+    assert [phase.config.batch_size for phase in ramp] == [48, 96, 192]
+    whole, grown = examples_read(plain, strategy, replicas), examples_read(ramp, strategy, replicas)
+    for phase in ramp:
+        # Each step holds the examples of as many steps of the first batch; replicas keep their own.
+        for step in range(phase.first_step, phase.last_step):
+            begin = (step + phase.offset) * phase.config.batch_size
+            part = slice(begin, begin + phase.config.batch_size)
+            assert sorted(whole[part]) == sorted(grown[part])
+    if replicas == 1:
+        size = min(len(whole), len(grown))
+        assert whole[:size] == grown[:size]
+
+
+def test_it_is_evaluated_after_as_many_examples_at_every_batch(tmp_path, quick_config, capsys):
+    result = train.run(quick_config(**DOUBLING, **INTERVALS), model_dir=str(tmp_path))
+    stages = digits_phases(quick_config(**DOUBLING, **INTERVALS))
+    assert result["total_steps"] == result["step"] == stages[-1].last_step < 2 * 1437 // 48
+    rows = read_rows(tmp_path / "metrics.jsonl")
+    examples = {row["step"]: row["examples"] for row in rows if "examples" in row}
+    evaluated = [examples[row["step"]] for row in rows if row["split"] == "eval"]
+    for index, seen in enumerate(evaluated[:-1], 1):
+        assert 0 <= seen - index * 1437 / 2 < 192
+    sizes = [row["batch_size"] for row in rows if "batch_size" in row]
+    assert sizes == sorted(sizes) and set(sizes) == {48, 96, 192}
+    assert rows[-2]["epoch"] == pytest.approx(2.0, abs=0.1)
+    assert "batch      192 global = 48 per replica x 4 accumulation x 1 replica, from step" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("stops", [(17,), pytest.param((3, 22, 26), marks=pytest.mark.slow)])
+def test_it_resumes_in_any_stage_in_the_same_bits(tmp_path, quick_config, stops):
+    fields = {**DOUBLING, **INTERVALS, "optimizer": {"name": "lamb"}, "model__dropout": 0.3}
+    train.run(quick_config(**fields), model_dir=str(tmp_path / "whole"))
+    for stop in (*stops, None):
+        train.run(quick_config(**fields), model_dir=str(tmp_path / "parts"), stop_after=stop)
+    assert_same_bits(tmp_path / "whole", tmp_path / "parts")
+    curves = [
+        [{key: value for key, value in row.items() if key != "examples_per_second"} for row in read_rows(path)]
+        for path in (tmp_path / "whole/metrics.jsonl", tmp_path / "parts/metrics.jsonl")
+    ]
+    assert curves[0] == curves[1]
+
+
+@pytest.mark.slow
+def test_larger_passes_give_the_steps_of_accumulated_ones(tmp_path, quick_config):
+    for name, most in (("accumulated", 0), ("larger", 96)):
+        config = quick_config(**DOUBLING, ramp__micro_batch_size=most)
+        assert [phase.config.accumulation_steps for phase in digits_phases(config)] == {0: [1, 2, 4], 96: [1, 1, 2]}[
+            most
+        ]
+        train.run(config, model_dir=str(tmp_path / name), mode="train")
+    accumulated, larger = final_weights(tmp_path / "accumulated"), final_weights(tmp_path / "larger")
+    for name, value in accumulated.items():
+        np.testing.assert_allclose(larger[name], value, rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.slow
+def test_two_replicas_take_the_steps_of_one(tmp_path, quick_config):
+    for name in ("one_device", "mirrored"):
+        train.run(quick_config(**DOUBLING), model_dir=str(tmp_path / name), strategy_name=name, mode="train")
+    one, two = final_weights(tmp_path / "one_device"), final_weights(tmp_path / "mirrored")
+    for name, value in one.items():
+        np.testing.assert_allclose(two[name], value, rtol=2e-4, atol=2e-5)
+
+
+def streams_config():
+    config = experiment.shrink(experiment.load("ptb/small"))
+    config.duration, config.ramp.name = "3 epochs", "growth"
+    config.evaluate_every = config.checkpoint_every = "1 epochs"
+    config.ramp.growth = (("1 epochs", 2 * config.batch_size), ("2 epochs", 4 * config.batch_size))
+    config.ramp.micro_batch_size = 4 * config.batch_size
+    return config
+
+
+@pytest.mark.slow
+def test_streams_grow_with_an_epoch_and_resume(tmp_path):
+    for name, stops in (("whole", [None]), ("parts", [40, None])):
+        for stop in stops:
+            result = train.run(streams_config(), model_dir=str(tmp_path / name), use_fake_data=True, stop_after=stop)
+    assert result["status"] == "done"
+    assert_same_bits(tmp_path / "whole", tmp_path / "parts")
+    rows = [row for row in read_rows(tmp_path / "whole/metrics.jsonl") if row["split"] == "eval"]
+    assert len(rows) == 3 and rows[-1]["step"] == result["total_steps"]
+
+
+@pytest.mark.parametrize(
+    "fields, message",
+    [
+        ({"ramp__to": 1000}, "ramp: BatchRamp: to=1000 is not the first batch, 48"),
+        ({"ramp__over": "9 epochs"}, "the ramp is longer than the run"),
+        ({"ramp__to": 1536}, "there are 1,437 training examples"),
+        ({"ramp__name": "triangle"}, "ramp.name='triangle' is unknown"),
+        ({"ramp__name": "seesaw"}, "ramp.over='1 epochs' is not a field of ramp.name='seesaw'"),
+        ({"ramp__name": "none"}, "is not a field of ramp.name='none'"),
+        ({"ramp__micro_batch_size": 32}, "ramp.micro_batch_size=32: the first batch has passes of 48"),
+        ({"phases": ({"duration": "2 epochs"},)}, "ramp.name='doubling' in a run with phases"),
+        ({"date__enabled": True}, "DATE adjusts the schedule of one batch"),
+    ],
+)
+def test_what_cannot_be_trained_is_one_error_before(tmp_path, quick_config, fields, message):
+    with pytest.raises(ValueError, match=message):
+        train.run(quick_config(**{**DOUBLING, **fields}), model_dir=str(tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_batch_that_the_replicas_do_not_divide(tmp_path, quick_config):
+    with pytest.raises(ValueError, match="does not divide by 1 accumulation steps x 4 replicas"):
+        train.run(
+            quick_config(**{**DOUBLING, "batch_size": 3, "ramp__to": 12}),
+            model_dir=str(tmp_path / "run"),
+            strategy_name="mirrored",
+        )
+
+
+def test_a_finished_ramp_is_not_extended(tmp_path, quick_config):
+    fields = {**DOUBLING, "ramp__to": 96, "batch_size": 48, "ramp__over": "2 steps", "duration": "4 steps"}
+    train.run(quick_config(**fields), model_dir=str(tmp_path), mode="train")
+    with pytest.raises(ValueError, match="the run has a batch ramp"):
+        train.run(quick_config(**{**fields, "duration": "6 steps"}), model_dir=str(tmp_path), extend=True)

@@ -1,0 +1,419 @@
+"""Batch ramps: the batch grows while a run trains, and the learning rate follows it.
+
+Early in a run the critical batch is small and later large (McCandlish et al. 2018, arXiv:1812.06162; Merrill et al.
+2025, arXiv:2505.23971), so that small batches are needed for the first examples only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from tfbigbatch import schedules
+from tfbigbatch.errors import InputError
+from tfbigbatch.scaling.recipe import RULES, Recipe
+from tfbigbatch.schedules.durations import parsed
+from tfbigbatch.utils import arguments
+
+RAMP_RULES = ("sqrt", "linear", "none")
+"""What the learning rate is multiplied with at k times the first batch: sqrt(k), k, or 1."""
+
+MOST_STAGES = 12
+"""Batch sizes of a ramp: each is a shape that TensorFlow compiles the training step for."""
+
+# A decay is followed until it is at 1 / 1,024 of the peak.
+_SMALLEST = 1024.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """The steps of a ramp at one batch size.
+
+    Attributes:
+      batch_size: examples in a step.
+      first_step: the first of its steps, counted from the run's first.
+      steps: number of them.
+      first_example: examples seen before it; a multiple of `batch_size`.
+      factor: of the learning rate that the recipe has after as many examples.
+      start: steps of the first batch before it.
+      pace: steps of the first batch in one of its own.
+    """
+
+    batch_size: int
+    first_step: int
+    steps: int
+    first_example: int
+    factor: float
+    start: float
+    pace: float
+
+    @property
+    def last_step(self) -> int:
+        """The step after its last."""
+        return self.first_step + self.steps
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchRamp:
+    """A batch size that grows while a run trains, and the learning rate of every step.
+
+    After e examples the learning rate is `recipe`'s after e examples, times what `rule` gives for the batch at that
+    point. By 'sqrt' a decay to half and a batch twice as large are one cut of the learning rate by sqrt(2), as in
+    Seesaw; by 'linear' they cancel out, as in Smith et al. 2018 (arXiv:1711.00489).
+
+    `doubling`, `seesaw` and `following` make the usual ones.
+
+    Attributes:
+      recipe: of the run, at the batch that it begins with; with `epochs`.
+      growth: (duration, batch size) of each larger batch: the examples, epochs, or steps of the first batch before it.
+        Each is a multiple of the one before it, so that the order of the examples stays exactly that of the first
+        batch; a beginning is rounded to a multiple of the batch.
+      rule: 'sqrt', 'linear' or 'none'.
+
+    Raises:
+      ValueError: a batch is no multiple of the one before it, begins no later, or there are more than 12; the recipe
+        has no length; the rule is unknown.
+    """
+
+    recipe: Recipe
+    growth: Sequence[tuple[str, int]]
+    rule: str = "sqrt"
+
+    def __post_init__(self) -> None:
+        recipe = _checked_recipe(self.recipe)
+        arguments.one_of("rule", self.rule, RAMP_RULES, owner="BatchRamp")
+        growth, before = [], recipe.batch_size
+        for index, entry in enumerate(arguments.items("growth", self.growth, owner="BatchRamp")):
+            name = f"growth[{index}]"
+            if isinstance(entry, str) or not isinstance(entry, Sequence) or len(entry) != 2:
+                raise InputError(f"BatchRamp: {name}={entry!r}; expected (duration, batch size), as ('2 epochs', 512).")
+            parsed(entry[0], name=name)
+            batch_size = arguments.integer(name, entry[1], least=1, owner="BatchRamp")
+            if batch_size <= before or batch_size % before:
+                raise InputError(
+                    f"BatchRamp: {name} has batch {batch_size} after {before}; expected a multiple of it, such as "
+                    f"{2 * before} or {4 * before}: the examples then keep their order."
+                )
+            growth.append((entry[0], batch_size))
+            before = batch_size
+        if len(growth) >= MOST_STAGES:
+            raise InputError(
+                f"BatchRamp: {len(growth) + 1} batch sizes; expected {MOST_STAGES} at most, since the training step is "
+                "compiled for each. Let the batch grow by a larger factor."
+            )
+        object.__setattr__(self, "growth", tuple(growth))
+
+    # ---- The usual ramps ----------------------------------------------------------------------
+
+    @classmethod
+    def doubling(
+        cls,
+        recipe: Recipe,
+        to: int,
+        *,
+        over: str,
+        factor: int = 2,
+        equal: str = "examples",
+        rule: str = "sqrt",
+    ) -> BatchRamp:
+        """The batch grows by a factor until it is `to`: the batch warm-up of OLMo (arXiv:2505.23971).
+
+        Args:
+          recipe: of the run, at the batch that it begins with.
+          to: the last batch, that of the recipe times a power of `factor`.
+          over: duration of all stages but the last, as '6 epochs'.
+          factor: from each batch to the next, a whole number of 2 or more; the last growth may be smaller.
+          equal: what the stages before the last have equally many of: 'examples' or 'steps'.
+          rule: of the learning rate.
+
+        Raises:
+          ValueError: an argument cannot be used.
+        """
+        sizes = _sizes(_checked_recipe(recipe), to, factor)
+        value, unit = parsed(over, name="over")
+        arguments.one_of("equal", equal, ("examples", "steps"), owner="BatchRamp.doubling")
+        weights = [1.0 if equal == "examples" else float(size) for size in sizes[:-1]]
+        shares = [sum(weights[: index + 1]) / sum(weights) for index in range(len(weights))]
+        return cls(recipe, [(f"{value * share!r} {unit}s", size) for share, size in zip(shares, sizes[1:])], rule)
+
+    @classmethod
+    def seesaw(cls, recipe: Recipe, to: int, *, dataset_size: int, cut: int = 2, rule: str = "sqrt") -> BatchRamp:
+        """Seesaw: each decay of the learning rate by `cut` becomes a batch `cut` times as large (arXiv:2510.14717, 1).
+
+        The decay is taken in cuts, at the points where the recipe's has fallen as far; with `rule` 'sqrt' a cut that
+        grows the batch lowers the learning rate by sqrt(cut) alone. Beyond the batch `to` the cuts are whole ones. For
+        momentum SGD, 'linear' is Smith et al. 2018: it holds the learning rate, and the batch takes all of the decay.
+
+        Args:
+          recipe: of the run, at the batch that it begins with; its decay falls to 1 / cut at least.
+          to: the largest batch, that of the recipe times a power of `cut`.
+          dataset_size: examples in an epoch.
+          cut: a whole number of 2 or more.
+          rule: of the learning rate.
+
+        Raises:
+          ValueError: an argument cannot be used, or the decay falls too little to reach `to`.
+        """
+        sizes = _sizes(_checked_recipe(recipe), to, cut)
+        examples = [step * recipe.batch_size for step in _cuts(recipe, dataset_size, cut)]
+        if len(examples) < len(sizes) - 1:
+            raise InputError(
+                f"BatchRamp.seesaw: the decay {recipe.decay!r} is cut {len(examples)} times by {cut}; to={to} takes "
+                f"{len(sizes) - 1}. Lower `to`, or use a decay that ends lower, as 'cosine'."
+            )
+        # A stage begins at the first whole batch after its cut.
+        examples = [-(-each // size) * size for each, size in itertools.zip_longest(examples, sizes[1:], fillvalue=to)]
+        starts = [f"{each} examples" for each in examples]
+        in_cuts = dataclasses.replace(
+            recipe, decay={"name": "multi_step", "factor": 1.0 / cut, "boundaries": tuple(dict.fromkeys(starts))}
+        )
+        return cls(in_cuts, list(zip(starts, sizes[1:])), rule)
+
+    @classmethod
+    def following(
+        cls,
+        recipe: Recipe,
+        measured: Iterable[tuple[str, float]],
+        *,
+        most: int | None = None,
+        factor: int = 2,
+        rule: str = "sqrt",
+    ) -> BatchRamp:
+        """The batch follows measurements of the critical batch, as `tfbigbatch critical-batch` has them.
+
+        Args:
+          recipe: of the run, at the batch that it begins with.
+          measured: (duration, critical batch in examples) along training, in order. A measurement holds from its point
+            on; the batch is the largest of the recipe's times powers of `factor` that is no larger, and never shrinks.
+          most: the largest batch; None for no bound but the measurements.
+          factor: a whole number of 2 or more.
+          rule: of the learning rate.
+
+        Raises:
+          ValueError: an argument cannot be used.
+        """
+        recipe = _checked_recipe(recipe)
+        factor = arguments.integer("factor", factor, least=2, owner="BatchRamp")
+        bound = math.inf if most is None else arguments.integer("most", most, least=1, owner="BatchRamp")
+        growth, batch_size = [], recipe.batch_size
+        for index, (duration, critical) in enumerate(arguments.items("measured", measured, owner="BatchRamp")):
+            critical = arguments.number(f"measured[{index}]", critical, above=0, owner="BatchRamp")
+            grown = batch_size
+            while grown * factor <= min(critical, bound):
+                grown *= factor
+            if grown > batch_size:
+                growth.append((duration, grown))
+            batch_size = grown
+        return cls(recipe, growth, rule)
+
+    # ---- What it gives ------------------------------------------------------------------------
+
+    @property
+    def batch_sizes(self) -> list[int]:
+        """All batch sizes, rising."""
+        return [self.recipe.batch_size, *(batch_size for _, batch_size in self.growth)]
+
+    def factor(self, batch_size: int) -> float:
+        """The factor of the learning rate at a batch size."""
+        return RULES[self.rule](batch_size / self.recipe.batch_size)[0]
+
+    def starts(self, dataset_size: int) -> list[float]:
+        """The examples before each batch size of `batch_sizes`, not yet rounded."""
+        return [0.0, *(self._examples(duration, dataset_size) for duration, _ in self.growth)]
+
+    def stages(self, dataset_size: int) -> list[Stage]:
+        """The stages of the run, one for each batch size.
+
+        Args:
+          dataset_size: examples in an epoch.
+
+        Raises:
+          ValueError: a batch is larger than the data set, a stage lasts no step, or the ramp is longer than the run.
+        """
+        dataset_size = arguments.integer("dataset_size", dataset_size, least=1, owner="BatchRamp")
+        if self.batch_sizes[-1] > dataset_size:
+            raise InputError(
+                f"the ramp grows to a batch of {self.batch_sizes[-1]:,}, and there are {dataset_size:,} training "
+                "examples. Let it end at a smaller batch."
+            )
+        total = self._total(dataset_size)
+        starts = self.starts(dataset_size)
+        for index, (before, start) in enumerate(itertools.pairwise(starts)):
+            if start <= before:
+                raise InputError(
+                    f"BatchRamp: growth[{index}]={self.growth[index]!r} begins no later than the batch before it, "
+                    f"after {start:,.0f} of {before:,.0f} examples. Give the batches in the order of the run."
+                )
+        begins = [round(start / size) * size for start, size in zip(starts, self.batch_sizes)]
+        found: list[Stage] = []
+        first_step = 0
+        for index, (size, begin) in enumerate(zip(self.batch_sizes, begins)):
+            is_last = index + 1 == len(begins)
+            end = total if is_last else begins[index + 1]
+            steps = round((end - begin) / size)
+            if is_last and steps < 1 and index:
+                raise InputError(
+                    f"the ramp is longer than the run: batch {size:,} begins after {begin:,} of {round(total):,} "
+                    f"examples ({begin / dataset_size:.4g} of {total / dataset_size:.4g} epochs). Let it begin "
+                    "earlier, or train longer."
+                )
+            if steps < 1 and not is_last:
+                raise InputError(
+                    f"the ramp's batch {size:,} lasts no step: it begins after {begin:,} examples and the next batch, "
+                    f"{self.batch_sizes[index + 1]:,}, after {max(end, 0):,} (rounded to whole batches). Let the next "
+                    "begin later, or leave one out."
+                )
+            first = self.recipe.batch_size
+            found.append(Stage(size, first_step, max(1, steps), begin, self.factor(size), begin / first, size / first))
+            first_step = found[-1].last_step
+        return found
+
+    def stages_of_epochs(self, examples_in_epoch: Callable[[int], int]) -> list[Stage]:
+        """The stages where a batch may begin with an epoch only, as for streams that carry state.
+
+        Beginnings are rounded to the nearest epoch; where two are the same, the larger batch is taken.
+
+        Args:
+          examples_in_epoch: function of the batch size: an epoch of streams is whole batches.
+
+        Raises:
+          ValueError: the batch grows within the first half of an epoch, or not before the run's last one.
+        """
+        size = examples_in_epoch(self.recipe.batch_size)
+        assert self.recipe.epochs is not None
+        by_epoch = {round(start / size): batch for start, batch in zip(self.starts(size), self.batch_sizes)}
+        last = max(by_epoch)
+        if by_epoch[0] != self.recipe.batch_size or last >= self.recipe.epochs:
+            raise InputError(
+                f"the ramp grows at epoch {', '.join(f'{start / size:.4g}' for start in self.starts(size)[1:])} of "
+                f"{self.recipe.epochs:.4g}; this task's streams can begin with an epoch only, after the first and "
+                "before the end of the run. Give such epochs."
+            )
+        ends = [*sorted(by_epoch)[1:], self.recipe.epochs]
+        steps_at_first = size // self.recipe.batch_size
+        found: list[Stage] = []
+        for (epoch, batch), end in zip(sorted(by_epoch.items()), ends):
+            steps_in_epoch = examples_in_epoch(batch) // batch
+            first_step = found[-1].last_step if found else 0
+            steps = max(1, round((end - epoch) * steps_in_epoch))
+            begin, pace = epoch * steps_in_epoch * batch, steps_at_first / steps_in_epoch
+            found.append(
+                Stage(batch, first_step, steps, begin, self.factor(batch), float(epoch * steps_at_first), pace)
+            )
+        return found
+
+    def total_steps(self, dataset_size: int) -> int:
+        """The length of the run in optimizer steps."""
+        return self.stages(dataset_size)[-1].last_step
+
+    def batch_size_at(self, step: int, dataset_size: int) -> int:
+        """Examples in a step, counted from 0; past the end of the run, in its last."""
+        step = arguments.integer("step", step, least=0, owner="BatchRamp")
+        stages = self.stages(dataset_size)
+        return next((stage for stage in stages if step < stage.last_step), stages[-1]).batch_size
+
+    def schedule(self, dataset_size: int, keras: str | None = None) -> Any:
+        """The learning rate of every optimizer step, as a Keras schedule.
+
+        Args:
+          dataset_size: examples in an epoch.
+          keras: 'tf_keras', 'keras3', or None for the `tf.keras` in use.
+
+        Raises:
+          ValueError: as for `stages` and for `Recipe.schedule`.
+        """
+        stages = self.stages(dataset_size)
+        base = self.recipe.schedule(dataset_size, keras=keras)
+        return schedules.in_phases(
+            [self.schedule_of(stage, base, keras=keras) for stage in stages],
+            [stage.steps for stage in stages],
+            keras=keras,
+        )
+
+    def schedule_of(self, stage: Stage, base: Any, *, keras: str | None = None) -> Any:
+        """The learning rate of a stage, counted from its own first step.
+
+        Args:
+          stage: of `stages`.
+          base: the recipe's schedule.
+          keras: as for `schedule`.
+        """
+        return schedules.rescale(base, start=stage.start, pace=stage.pace, factor=stage.factor, keras=keras)
+
+    def lines(self, dataset_size: int) -> list[str]:
+        """A summary: the stages, and the steps that are saved.
+
+        Raises:
+          ValueError: as for `stages`.
+        """
+        stages = self.stages(dataset_size)
+        rows = [
+            f"batch {stage.batch_size:,} from epoch {stage.first_example / dataset_size:.4g}: {stage.steps:,} steps, "
+            f"learning rate x{stage.factor:.4g}"
+            for stage in stages
+        ]
+        steps, small = stages[-1].last_step, self.recipe.total_steps(dataset_size)
+        return [
+            *rows,
+            f"{steps:,} steps in all, {steps / small:.1%} of {small:,} at batch {stages[0].batch_size:,}",
+        ]
+
+    def _total(self, dataset_size: int) -> float:
+        """Examples of the run."""
+        assert self.recipe.epochs is not None
+        return self.recipe.epochs * dataset_size
+
+    def _examples(self, duration: str, dataset_size: int) -> float:
+        value, unit = parsed(duration, name="growth")
+        return value * {"example": 1, "step": self.recipe.batch_size, "epoch": dataset_size}[unit]
+
+
+def _checked_recipe(recipe: Any) -> Recipe:
+    if not isinstance(recipe, Recipe):
+        raise InputError(f"BatchRamp: recipe={recipe!r}; expected a tfbigbatch.Recipe, at the run's first batch.")
+    if recipe.epochs is None:
+        raise InputError("BatchRamp: the recipe has no length: set its epochs, such as Recipe(..., epochs=90).")
+    return recipe
+
+
+def _sizes(recipe: Recipe, to: int, factor: int) -> list[int]:
+    """The batch sizes from the recipe's to `to`, each `factor` times the one before it; the last may be less."""
+    to = arguments.integer("to", to, least=1, owner="BatchRamp")
+    factor = arguments.integer("factor", factor, least=2, owner="BatchRamp")
+    sizes = [recipe.batch_size]
+    while sizes[-1] * factor <= to:
+        sizes.append(sizes[-1] * factor)
+    if to > sizes[-1] and to % sizes[-1] == 0:
+        sizes.append(to)
+    if to != sizes[-1] or len(sizes) == 1:
+        nearest = sizes[-1] if len(sizes) > 1 else sizes[0] * factor
+        raise InputError(
+            f"BatchRamp: to={to} is not the first batch, {recipe.batch_size}, grown by factors of {factor}; expected "
+            f"such as {nearest} or {nearest * factor}."
+        )
+    return sizes
+
+
+def _cuts(recipe: Recipe, dataset_size: int, cut: int) -> list[int]:
+    """The steps of the recipe at which its decay has reached 1 / cut, 1 / cut ** 2, ... of the peak."""
+    schedule = recipe.schedule(dataset_size, keras="tf_keras")
+    first, last = recipe.warmup_steps(dataset_size), recipe.total_steps(dataset_size)
+
+    def fallen(step: int, to: float) -> bool:
+        return float(schedule(step)) <= to * (1 + 1e-6)
+
+    found: list[int] = []
+    level = recipe.learning_rate / cut
+    while level * _SMALLEST >= recipe.learning_rate and fallen(last - 1, level):
+        low, high = first, last - 1
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if fallen(middle, level) else (middle + 1, high)
+        # Several cuts may fall on one step, as where a decay is by 10.
+        if not found or low > found[-1]:
+            found.append(low)
+        level /= cut
+    return found
