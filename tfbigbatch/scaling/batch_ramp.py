@@ -7,7 +7,6 @@ Early in a run the critical batch is small and later large (McCandlish et al. 20
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -36,7 +35,7 @@ class Stage:
       batch_size: examples in a step.
       first_step: the first of its steps, counted from the run's first.
       steps: number of them.
-      first_example: examples seen before it; a multiple of `batch_size`.
+      first_example: examples seen before it; a multiple of the first batch.
       factor: of the learning rate that the recipe has after as many examples.
       start: steps of the first batch before it.
       pace: steps of the first batch in one of its own.
@@ -68,14 +67,14 @@ class BatchRamp:
 
     Attributes:
       recipe: of the run, at the batch that it begins with; with `epochs`.
-      growth: (duration, batch size) of each larger batch: the examples, epochs, or steps of the first batch before it.
-        Each is a multiple of the one before it, so that the order of the examples stays exactly that of the first
-        batch; a beginning is rounded to a multiple of the batch.
+      growth: (duration, batch size) of each larger batch: the examples, epochs, or steps of the first batch before it,
+        rounded to whole steps of the batch before. Each is a multiple of the first batch, so that the order of the
+        examples stays exactly that of the first batch.
       rule: 'sqrt', 'linear' or 'none'.
 
     Raises:
-      ValueError: a batch is no multiple of the one before it, begins no later, or there are more than 12; the recipe
-        has no length; the rule is unknown.
+      ValueError: a batch is no larger than the one before it or no multiple of the first, or there are more than 12;
+        the recipe has no length; the rule is unknown.
     """
 
     recipe: Recipe
@@ -92,10 +91,11 @@ class BatchRamp:
                 raise InputError(f"BatchRamp: {name}={entry!r}; expected (duration, batch size), as ('2 epochs', 512).")
             parsed(entry[0], name=name)
             batch_size = arguments.integer(name, entry[1], least=1, owner="BatchRamp")
-            if batch_size <= before or batch_size % before:
+            if batch_size <= before or batch_size % recipe.batch_size:
                 raise InputError(
-                    f"BatchRamp: {name} has batch {batch_size} after {before}; expected a multiple of it, such as "
-                    f"{2 * before} or {4 * before}: the examples then keep their order."
+                    f"BatchRamp: {name} has batch {batch_size} after {before}; expected a larger one that is a "
+                    f"multiple of the first, {recipe.batch_size}, such as {2 * before}: the examples then keep their "
+                    "order."
                 )
             growth.append((entry[0], batch_size))
             before = batch_size
@@ -164,8 +164,10 @@ class BatchRamp:
                 f"BatchRamp.seesaw: the decay {recipe.decay!r} is cut {len(examples)} times by {cut}; to={to} takes "
                 f"{len(sizes) - 1}. Lower `to`, or use a decay that ends lower, as 'cosine'."
             )
-        # A stage begins at the first whole batch after its cut.
-        examples = [-(-each // size) * size for each, size in itertools.zip_longest(examples, sizes[1:], fillvalue=to)]
+        # A stage begins at the first whole step after its cut.
+        begin = 0
+        for index, size in enumerate(sizes[:-1]):
+            begin = examples[index] = begin + math.ceil((examples[index] - begin) / size) * size
         starts = [f"{each} examples" for each in examples]
         in_cuts = dataclasses.replace(
             recipe, decay={"name": "multi_step", "factor": 1.0 / cut, "boundaries": tuple(dict.fromkeys(starts))}
@@ -240,35 +242,15 @@ class BatchRamp:
                 "examples. Let it end at a smaller batch."
             )
         total = self._total(dataset_size)
-        starts = self.starts(dataset_size)
-        for index, (before, start) in enumerate(itertools.pairwise(starts)):
-            if start <= before:
-                raise InputError(
-                    f"BatchRamp: growth[{index}]={self.growth[index]!r} begins no later than the batch before it, "
-                    f"after {start:,.0f} of {before:,.0f} examples. Give the batches in the order of the run."
-                )
-        begins = [round(start / size) * size for start, size in zip(starts, self.batch_sizes)]
+        ends = [*self.starts(dataset_size)[1:], total]
         found: list[Stage] = []
-        first_step = 0
-        for index, (size, begin) in enumerate(zip(self.batch_sizes, begins)):
-            is_last = index + 1 == len(begins)
-            end = total if is_last else begins[index + 1]
+        first, begin, first_step = self.recipe.batch_size, 0, 0
+        for index, (size, end) in enumerate(zip(self.batch_sizes, ends)):
             steps = round((end - begin) / size)
-            if is_last and steps < 1 and index:
-                raise InputError(
-                    f"the ramp is longer than the run: batch {size:,} begins after {begin:,} of {round(total):,} "
-                    f"examples ({begin / dataset_size:.4g} of {total / dataset_size:.4g} epochs). Let it begin "
-                    "earlier, or train longer."
-                )
-            if steps < 1 and not is_last:
-                raise InputError(
-                    f"the ramp's batch {size:,} lasts no step: it begins after {begin:,} examples and the next batch, "
-                    f"{self.batch_sizes[index + 1]:,}, after {max(end, 0):,} (rounded to whole batches). Let the next "
-                    "begin later, or leave one out."
-                )
-            first = self.recipe.batch_size
-            found.append(Stage(size, first_step, max(1, steps), begin, self.factor(size), begin / first, size / first))
-            first_step = found[-1].last_step
+            if steps < 1:
+                raise self._no_step(index, begin, end, dataset_size)
+            found.append(Stage(size, first_step, steps, begin, self.factor(size), begin / first, size / first))
+            begin, first_step = begin + steps * size, found[-1].last_step
         return found
 
     def stages_of_epochs(self, examples_in_epoch: Callable[[int], int]) -> list[Stage]:
@@ -361,6 +343,20 @@ class BatchRamp:
             f"{steps:,} steps in all, {steps / small:.1%} of {small:,} at batch {stages[0].batch_size:,}",
         ]
 
+    def _no_step(self, index: int, begin: int, end: float, dataset_size: int) -> InputError:
+        """The error of a stage that lasts no step."""
+        size = self.batch_sizes[index]
+        if index + 1 == len(self.batch_sizes):
+            return InputError(
+                f"the ramp is longer than the run: batch {size:,} begins after {begin:,} of {round(end):,} examples "
+                f"({begin / dataset_size:.4g} of {end / dataset_size:.4g} epochs). Let it begin earlier, or train "
+                "longer."
+            )
+        return InputError(
+            f"the ramp's batch {size:,} lasts no step: it begins after {begin:,} examples and the next batch, "
+            f"{self.batch_sizes[index + 1]:,}, after {round(end):,}. Let the next begin later, or leave one out."
+        )
+
     def _total(self, dataset_size: int) -> float:
         """Examples of the run."""
         assert self.recipe.epochs is not None
@@ -386,7 +382,7 @@ def _sizes(recipe: Recipe, to: int, factor: int) -> list[int]:
     sizes = [recipe.batch_size]
     while sizes[-1] * factor <= to:
         sizes.append(sizes[-1] * factor)
-    if to > sizes[-1] and to % sizes[-1] == 0:
+    if to > sizes[-1] and to % recipe.batch_size == 0:
         sizes.append(to)
     if to != sizes[-1] or len(sizes) == 1:
         nearest = sizes[-1] if len(sizes) > 1 else sizes[0] * factor

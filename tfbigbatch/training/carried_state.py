@@ -61,8 +61,13 @@ class CarriedState:
             variable.assign(rows)
 
     def gathered(self) -> list[tf.Variable]:
-        """Variables [batch_size, size] for the states of all streams, as a checkpoint stores them; initially zero."""
-        return [tf.Variable(tf.zeros([self._batch_size, size]), trainable=False) for size in self._sizes]
+        """Variables [batch_size, size] for the states of all streams, as a checkpoint stores them; initially zero.
+
+        They are restored from another number of streams too, as where a batch ramp follows the run of its first batch.
+        """
+        return [
+            tf.Variable(tf.zeros([self._batch_size, size]), trainable=False, shape=[None, size]) for size in self._sizes
+        ]
 
     def gather(self, into: Sequence[tf.Variable]) -> None:
         """Copies the states of all replicas into variables from `gathered`, on every worker."""
@@ -85,8 +90,12 @@ class CarriedState:
             variable.assign(self._strategy.experimental_local_results(of_replicas)[0])
 
     def spread(self, whole: Sequence[tf.Variable]) -> None:
-        """Copies to every replica its rows of the variables `whole`; the inverse of `gather`."""
-        values = [variable.read_value() for variable in whole]
+        """Copies to every replica its rows of the variables `whole`; the inverse of `gather`.
+
+        Rows beyond the streams here are left out, and missing ones are 0.
+        """
+        values = [variable.read_value()[: self._batch_size] for variable in whole]
+        values = [tf.pad(value, [[0, self._batch_size - value.shape[0]], [0, 0]]) for value in values]
 
         @tf.function
         def everywhere() -> None:

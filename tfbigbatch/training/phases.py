@@ -30,8 +30,7 @@ class Phase:
       plan: its arithmetic.
       first_step: step of the run at which it begins.
       skipped: batches left out before this point of the run; see `rollbacks`.
-      data_step: the step of its data at which it begins, in its own batches: 0, or in a batch ramp that of the
-        examples before it.
+      first_example: of a batch ramp, examples of the run before it; else 0.
       merged: of a batch ramp, batches of the first size in one of its own; the data are read in the first, so that
         their order is that of a run without a ramp.
       is_last: whether the run ends with it; the stages of a ramp are evaluated at their intervals alone.
@@ -42,14 +41,14 @@ class Phase:
     plan: Plan
     first_step: int
     skipped: int = 0
-    data_step: int = 0
+    first_example: int = 0
     merged: int = 1
     is_last: bool = True
 
     @property
-    def offset(self) -> int:
-        """What a step of the run lacks to the step of the phase's data; intervals are counted in these."""
-        return self.data_step - self.first_step if self.merged > 1 or self.data_step else 0
+    def offset(self) -> float:
+        """Of a batch ramp: the examples before a step are those of step + offset steps at its batch; else 0."""
+        return self.first_example / self.config.batch_size - self.first_step if self.first_example else 0
 
     @property
     def last_step(self) -> int:
@@ -82,14 +81,16 @@ class Phase:
         self, strategy: tf.distribute.Strategy, first_step: int, last_step: int
     ) -> tf.distribute.DistributedDataset:
         """The distributed dataset of the steps [first_step, last_step) of the run."""
+        size = self.config.batch_size // self.merged
         first, last = (
-            self.merged * (step - self.first_step + self.data_step + self.skipped) for step in (first_step, last_step)
+            self.first_example // size + self.merged * (step - self.first_step + self.skipped)
+            for step in (first_step, last_step)
         )
 
         def batches_of(context: tf.distribute.InputContext) -> tf.data.Dataset:
             batches = self.task.train.training_batches(
                 context,
-                batch_size=self.config.batch_size // self.merged,
+                batch_size=size,
                 seed=self.config.seed,
                 first_step=first,
                 last_step=last,
@@ -162,8 +163,8 @@ def _stages(phase: Phase, replicas: int) -> list[Phase]:
         fields.accumulation_steps = _passes(config, stage.batch_size, replicas, bool(task.batch_slices))
         plan = stage_plan(phase.plan, ramp, stage, fields, examples_in_epoch(stage.batch_size), replicas)
         merged = 1 if task.carries_state else stage.batch_size // config.batch_size
-        begin, is_last = stage.first_example // stage.batch_size, stage is stages[-1]
-        found.append(Phase(fields, task, plan, stage.first_step, phase.skipped, begin, merged, is_last))
+        is_last = stage is stages[-1]
+        found.append(Phase(fields, task, plan, stage.first_step, phase.skipped, stage.first_example, merged, is_last))
     return found
 
 

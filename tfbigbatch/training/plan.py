@@ -15,6 +15,9 @@ from tfbigbatch.scaling.batch_ramp import Stage
 from tfbigbatch.schedules import to_steps
 from tfbigbatch.schedules.durations import parsed
 
+# Of the steps of intervals that are fractions of steps.
+_ROUNDING = 1e-6
+
 
 @dataclasses.dataclass(frozen=True)
 class BatchArithmetic:
@@ -171,7 +174,7 @@ def stage_plan(
 
 
 def fit_segments(
-    first_step: int, last_step: int, periods: Sequence[float], offset: int = 0
+    first_step: int, last_step: int, periods: Sequence[float], offset: float = 0
 ) -> list[tuple[int, int, int]]:
     """Calls of `fit` whose epochs end at every multiple of each period, and at the last step.
 
@@ -189,11 +192,10 @@ def fit_segments(
     ends = {last_step} if last_step > first_step else set()
     for period in periods:
         if period > 0:
-            first = int((first_step + offset) // period) + 1
             ends.update(
                 end
-                for count in range(first, int((last_step + offset) // period) + 1)
-                if first_step < (end := math.ceil(count * period) - offset) < last_step
+                for count in range(int((first_step + offset) / period), int((last_step + offset) / period) + 1)
+                if first_step < (end := math.ceil(count * period - offset - _ROUNDING)) < last_step
             )
     segments: list[tuple[int, int, int]] = []
     start = first_step

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import tf_keras
 
 Logs = Mapping[str, Any] | None
+
+_ROUNDING = 1e-9
 
 
 class StepCallback(tf_keras.callbacks.Callback):
@@ -33,9 +36,12 @@ class StepCallback(tf_keras.callbacks.Callback):
         """Called after the steps (before, step]: one, or steps_per_execution of them."""
 
 
-def crosses(before: int, step: int, every: float, offset: int = 0) -> bool:
+def crosses(before: int, step: int, every: float, offset: float = 0) -> bool:
     """Whether a multiple of `every` lies in (before + offset, step + offset]; False where `every` is 0."""
-    return every > 0 and (step + offset) // every > (before + offset) // every
+    if every <= 0:
+        return False
+    # An interval of a batch ramp is a fraction of steps: its multiples must not be missed by rounding.
+    return math.floor((step + offset) / every + _ROUNDING) > math.floor((before + offset) / every + _ROUNDING)
 
 
 def steps_done(optimizer: tf_keras.optimizers.Optimizer) -> int:

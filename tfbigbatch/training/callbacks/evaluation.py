@@ -38,7 +38,7 @@ class Evaluation(StepCallback):
         *,
         every: float,
         last_step: int,
-        offset: int = 0,
+        offset: float = 0,
         histograms: bool = False,
         is_enough: Callable[[Metrics], bool] | None = None,
         mlperf: MLPerfLog | None = None,

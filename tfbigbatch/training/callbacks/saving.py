@@ -20,7 +20,7 @@ class SaveCheckpoints(StepCallback):
     """
 
     def __init__(
-        self, checkpoints: Checkpoints, *, every: float, last_step: int, saved: Callable[[int], Any], offset: int = 0
+        self, checkpoints: Checkpoints, *, every: float, last_step: int, saved: Callable[[int], Any], offset: float = 0
     ) -> None:
         super().__init__()
         self._checkpoints = checkpoints

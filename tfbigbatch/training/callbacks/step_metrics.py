@@ -37,7 +37,7 @@ class StepMetrics(StepCallback):
         batch_size: int,
         dataset_size: int,
         tokens_per_example: float | None = None,
-        first_step: int = 0,
+        first_step: float = 0,
         examples: bool = False,
     ) -> None:
         super().__init__()
