@@ -52,6 +52,9 @@ COMMANDS = {
         "examine", "Measure loss, sharpness and gradient noise at the checkpoints of runs.", "[RUN_DIR...]"
     ),
     "explain": Command("explain", "Split what large-batch runs lose: plateau, path, overfitting.", "[RUN_DIR...]"),
+    "critical-batch": Command(
+        "critical_batch", "Measure the critical batch of a run by branching from its checkpoints.", "[RUN_DIR]"
+    ),
     "advise": Command("advise", "Measure an experiment for two minutes: the batch worth using, and its recipe."),
     "export": Command("export", "Write the trained network of a run for Keras 2, Keras 3 and serving.", "RUN_DIR"),
     "scale": Command("scale", "Show what a scaling rule makes of a recipe at other batch sizes."),

@@ -110,11 +110,7 @@ class CheckpointAnalysis:
         self._restore(step)
         found: dict[str, Any] = {"step": step, **self._fit()}
         found.update(self._sharpness.measure(self._model, step))
-        noise = instruments.keras2.GradientNoiseScale(probe=self._fresh_probe)
-        measured: dict[str, Any] = {}
-        for number in range(self._probes.noise // (8 * _MICRO_BATCH)):
-            measured = noise.measure(self._model, number)
-        found.update({name: measured[name] for name in ("critical_batch_size", "low", "high") if name in measured})
+        found.update(self._noise_scale())
         trained = self._model.network.trainable_variables
         now = [variable.numpy() for variable in trained]
         self._model.network.set_weights(self._start)
@@ -122,6 +118,22 @@ class CheckpointAnalysis:
         found["weight_norm"] = _norm(now)
         found["distance"] = _norm([after - before for before, after in zip(start, now)])
         return found
+
+    def noise_scale(self, step: int) -> dict[str, float]:
+        """`critical_batch_size`, `low` and `high` at a checkpoint, in examples; {} where the noise hides the gradient.
+
+        Raises:
+          ValueError: the checkpoint is missing or damaged.
+        """
+        self._restore(step)
+        return self._noise_scale()
+
+    def _noise_scale(self) -> dict[str, float]:
+        noise = instruments.keras2.GradientNoiseScale(probe=self._fresh_probe)
+        measured: dict[str, Any] = {}
+        for number in range(self._probes.noise // (8 * _MICRO_BATCH)):
+            measured = noise.measure(self._model, number)
+        return {name: measured[name] for name in ("critical_batch_size", "low", "high") if name in measured}
 
     def _restore(self, step: int) -> None:
         if step == 0:

@@ -1,0 +1,143 @@
+"""Branches from the checkpoints of a run, and the command that measures the critical batch by them."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+from tests.conftest import final_weights
+from tests.helpers import preloaded
+from tfbigbatch import train
+from tfbigbatch.reports import critical_batch_report as report
+from tfbigbatch.runs import checkpoint_files
+from tfbigbatch.runs.metrics_log import read_rows
+from tfbigbatch.studies import branches
+from tfbigbatch.studies.branches import BranchedRun
+
+
+@pytest.fixture
+def small_run(tmp_path, quick_config):
+    config = quick_config(batch_size=16, keep_checkpoints=9, schedule__batch_size=16, schedule__decay="cosine")
+    train.run(config, model_dir=str(tmp_path / "small"))
+    return str(tmp_path / "small")
+
+
+def test_points_are_checkpoints_with_the_learning_rate_of_the_run(small_run):
+    points = BranchedRun(small_run).points()
+    assert [point.step for point in points] == [8, 16]
+    assert points[0].learning_rate == pytest.approx(0.1 * 0.5 * (1 + np.cos(np.pi * 8 / 24)), rel=1e-5)
+    assert points[0].examples == 128 and points[0].epoch == pytest.approx(128 / 1437)
+    assert [point.step for point in BranchedRun(small_run).points([16])] == [16]
+    assert len(BranchedRun(small_run).points(most=1)) == 1
+
+
+@pytest.mark.parametrize("decay", ["constant", "linear"])
+def test_a_branch_continues_the_run_with_a_larger_batch(small_run, tmp_path, decay):
+    run = BranchedRun(small_run)
+    point = run.points([8])[0]
+    small, large = run.branches(point, [16, 64], examples="256 examples", seeds=[0], decay=decay)
+    assert (branches.batch_size_of(small.config), branches.batch_size_of(large.config)) == (16, 64)
+    directory = str(tmp_path / "branch")
+    result = branches.run_branch(
+        large.config_at(0), model_dir=directory, checkpoint=point.checkpoint, run=train.run, data_dir=None
+    )
+    # Eight steps of the run, then 256 examples of 64.
+    assert (result["step"], result["status"]) == (12, "done") and result["metrics"]
+    rates = [row["learning_rate"] for row in read_rows(f"{directory}/metrics.jsonl") if "learning_rate" in row]
+    begins = 2 * point.learning_rate
+    assert rates == pytest.approx({"constant": [begins] * 4, "linear": [begins * (1 - n / 4) for n in range(4)]}[decay])
+    assert not checkpoint_files.paths(os.path.join(directory, "checkpoints"))
+
+
+def test_the_own_batch_repeats_the_run(small_run, tmp_path, quick_config):
+    """A branch of the run's own batch at its own, constant, learning rate ends in its weights."""
+    constant = {"batch_size": 16, "schedule__batch_size": 16, "schedule__decay": "constant"}
+    train.run(quick_config(**constant, keep_checkpoints=9), model_dir=str(tmp_path / "constant"))
+    run = BranchedRun(str(tmp_path / "constant"))
+    point = run.points([8])[0]
+    branch = run.branches(point, [16, 32], examples="256 examples", seeds=[0], decay="constant")[0].config_at(0)
+    found = {}
+
+    def kept(*arguments, model_dir, **options):
+        result = train.run(*arguments, model_dir=model_dir, **options)
+        found.update(final_weights(model_dir))
+        return result
+
+    branches.run_branch(branch, model_dir=str(tmp_path / "b"), checkpoint=point.checkpoint, run=kept)
+    for name, value in final_weights(tmp_path / "constant").items():
+        if name.startswith("network"):
+            np.testing.assert_array_equal(found[name], value)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"batch_sizes": [16]}, "--batch_sizes=16: expected the run's own, 16, and larger multiples"),
+        ({"batch_sizes": [32, 64]}, "expected the run's own, 16"),
+        ({"batch_sizes": [16, 40]}, "larger multiples of it"),
+        ({"batch_sizes": [16, 128]}, "256 examples are 2 steps at batch 128"),
+        ({"rule": "legw"}, "rule='legw' is unknown"),
+        ({"decay": "cosine"}, "decay='cosine' is unknown"),
+        ({"examples": "256"}, "does not say how long"),
+    ],
+)
+def test_what_cannot_be_branched(small_run, change, message):
+    run = BranchedRun(small_run)
+    options = {"batch_sizes": [16, 32], "examples": "256 examples", "seeds": [0], **change}
+    with pytest.raises(ValueError, match=message):
+        run.branches(run.points()[0], **options)
+
+
+def test_a_run_without_what_is_needed(small_run, tmp_path, quick_config):
+    with pytest.raises(ValueError, match="--steps=9: .* has checkpoints at 8, 16, 24 only"):
+        BranchedRun(small_run).points([9])
+    with pytest.raises(ValueError, match="holds no run"):
+        BranchedRun(str(tmp_path / "nothing"))
+    ramp = quick_config(ramp__name="growth", ramp__growth=(("4 steps", 96),), duration="8 steps")
+    train.run(ramp, model_dir=str(tmp_path / "ramp"), mode="train")
+    with pytest.raises(ValueError, match="a run with phases or a batch ramp"):
+        BranchedRun(str(tmp_path / "ramp"))
+
+
+def test_the_command_measures_resumes_and_draws(small_run, tmp_path):
+    arguments = [
+        "critical-batch",
+        small_run,
+        f"--model_dir={tmp_path}/branches",
+        f"--results={tmp_path}/found",
+        "--examples=256 examples",
+        "--batch_sizes=16,64",
+        "--steps=8",
+        "--nonoise",
+    ]
+    first = preloaded.tfbigbatch(*arguments, "--seeds=0")
+    assert first.returncode == 0, first.stderr
+    lines = (tmp_path / "found.jsonl").read_text().splitlines()
+    assert [json.loads(line)["batch_size"] for line in lines] == [16, 64]
+    assert "| critical batch |" in first.stdout and "ramp     " in first.stdout
+    second = preloaded.tfbigbatch(*arguments, "--seeds=0,1")
+    assert second.returncode == 0, second.stderr
+    again = (tmp_path / "found.jsonl").read_text().splitlines()
+    assert again[:2] == lines and [json.loads(line)["seed"] for line in again[2:]] == [1, 1]
+    drawn = preloaded.tfbigbatch("critical-batch", f"--results={tmp_path}/found", "--tolerance=0.5")
+    assert drawn.returncode == 0 and "less than 0.5 nats" in (tmp_path / "found.md").read_text()
+    assert (tmp_path / "found.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_table_of_made_branches():
+    made = [
+        report.Branch(100, 1600, 1.5, 0.1, 800, size, seed, 2.0 + excess + 0.001 * seed)
+        for size, excess in ((16, 0.0), (32, 0.01), (64, 0.03))
+        for seed in (0, 1, 2)
+    ]
+    points = report.points_of([*made, report.Noise(100, 40.0, 30.0, 60.0), made[0]], tolerance=0.02)
+    lines = report.table(points).markdown(padded=False)
+    # The seeds differ by the same at every batch: the interval is a point.
+    assert lines[2] == "| 100 | 1.5 | 0.1 | 2.001 | 2.011 | 2.031 | 45 | 45 to 45 | 40 (30 to 60) |"
+
+
+def test_the_file_of_something_else(tmp_path):
+    (tmp_path / "x.jsonl").write_text('{"a": 1}\n')
+    with pytest.raises(ValueError, match="Expected the file that tfbigbatch critical-batch wrote"):
+        report.read(str(tmp_path / "x.jsonl"))

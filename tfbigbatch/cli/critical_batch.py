@@ -1,0 +1,202 @@
+"""Measures the critical batch of a run by branching: short trainings from its checkpoints at several batch sizes.
+
+    tfbigbatch train --config=mnist/lstm_small_batch --model_dir=runs/small --config.keep_checkpoints=20 \\
+      --config.checkpoint_every='5 epochs'
+    tfbigbatch critical-batch runs/small --model_dir=runs/branches --results=runs/critical_batch --examples='2 epochs'
+    tfbigbatch critical-batch --results=runs/critical_batch          # draws again what the file holds
+
+From each checkpoint the run goes on for equally many examples at its own batch and at larger ones, with the learning
+rate that a rule gives (arXiv:2505.23971). The critical batch is the largest that loses less than --tolerance on the
+held-out examples; its interval is from the spread over the seeds. Beside it, for tasks that allow it, the gradient
+noise scale at the same checkpoint (docs/instruments.md).
+
+Writes RESULTS.jsonl, a line per branch; RESULTS.md, a table; RESULTS.png. The same command resumes. It ends with the
+fields of a batch ramp that follows what was measured (docs/scaling.md).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import os
+from collections.abc import Sequence
+
+from absl import flags
+
+from tfbigbatch import experiment, scaling, train
+from tfbigbatch.errors import InputError
+from tfbigbatch.reports import critical_batch_report as report
+from tfbigbatch.reports.report import make_folder
+from tfbigbatch.runs.run_directory import DIVERGED, DONE, RunDirectory
+from tfbigbatch.scaling.batch_ramp import RAMP_RULES
+from tfbigbatch.schedules import to_steps
+from tfbigbatch.studies import branches, series
+from tfbigbatch.studies.branches import BranchedRun, BranchPoint
+from tfbigbatch.studies.entry import Entry
+from tfbigbatch.training.options import RunOptions, check
+from tfbigbatch.utils import command
+from tfbigbatch.utils.files import write_text
+
+
+def define_flags() -> None:
+    flags.DEFINE_string("results", None, "Path of the results; file extensions are added.", required=True)
+    flags.DEFINE_string("model_dir", None, "Parent of the branches' run directories; needed with a RUN_DIR.")
+    flags.DEFINE_string("data_dir", None, "Folder of the task's data. Default: the one that the run remembers.")
+    flags.DEFINE_multi_string("register", [], "Experiment file that registers a task of your own; may be repeated.")
+    flags.DEFINE_list("steps", [], "Steps of the checkpoints to branch from. Default: up to --points, spread evenly.")
+    flags.DEFINE_integer("points", 3, "Checkpoints to branch from, where --steps is not given.", lower_bound=1)
+    flags.DEFINE_list("batch_sizes", [], "Of the branches, from the run's own. Default: its doublings.")
+    flags.DEFINE_string("examples", "1 epochs", "Duration of a branch.")
+    flags.DEFINE_list("seeds", ["0", "1", "2"], "Seeds of the order of the examples; an interval needs two.")
+    flags.DEFINE_float("tolerance", 0.02, "What a batch may lose, in nats of the held-out loss.")
+    flags.DEFINE_enum("rule", "sqrt", RAMP_RULES, "What the learning rate takes of a larger batch.")
+    flags.DEFINE_enum(
+        "decay", "linear", branches.DECAYS, "Of the learning rate within a branch: linear to 0, or constant."
+    )
+    flags.DEFINE_integer("micro_batch_size", 0, "Examples of one pass, at most; 0: those of the run.", lower_bound=0)
+    flags.DEFINE_bool("noise", True, "Measure the gradient noise scale at the same checkpoints.")
+    flags.DEFINE_integer("processes", 1, "Branches at once.", lower_bound=1)
+    flags.DEFINE_string("title", None, "Of the figure. Default: the run's folder.")
+
+
+def main(folders: Sequence[str]) -> None:
+    options = flags.FLAGS
+    for file in options.register:
+        experiment.execute(file)
+    if len(folders) > 1:
+        raise InputError(f"expected one RUN_DIR; got {', '.join(folders)}.")
+    if not math.isfinite(options.tolerance) or options.tolerance <= 0:
+        raise InputError(f"--tolerance={options.tolerance}: expected nats above 0.")
+    make_folder(options.results)
+    path = f"{options.results}.jsonl"
+    measured = report.read(path)
+    title = options.title or os.path.basename(os.path.normpath(folders[0] if folders else options.results))
+    if not folders:
+        if not measured:
+            raise InputError(f"{path} holds no branch yet. Give RUN_DIR and --model_dir.")
+        _write(measured, title)
+        return
+    if options.model_dir is None:
+        raise InputError("RUN_DIR needs --model_dir, the parent of the branches.")
+    run = BranchedRun(folders[0], data_dir=options.data_dir)
+    points = run.points(command.numbers("steps", options.steps, int), options.points)
+    try:
+        _measure(run, points, measured, path)
+    finally:
+        if any(isinstance(each, report.Branch) for each in measured):
+            _write(measured, title)
+    _say_ramp(run, report.points_of(measured, options.tolerance))
+
+
+def _measure(run: BranchedRun, points: Sequence[BranchPoint], measured: list[report.Measured], path: str) -> None:
+    """Runs the branches that the file lacks; each is appended to `measured` and to the file when it ends."""
+    options = flags.FLAGS
+    seeds = command.numbers("seeds", options.seeds, int)
+    length = to_steps(options.examples, name="examples", batch_size=1, dataset_size=run.dataset_size)
+    sizes = command.numbers("batch_sizes", options.batch_sizes, int) or run.batch_sizes(length)
+    entries = {
+        point: run.branches(
+            point,
+            sizes,
+            examples=options.examples,
+            seeds=seeds,
+            rule=options.rule,
+            decay=options.decay,
+            micro_batch_size=options.micro_batch_size,
+        )
+        for point in points
+    }
+    if options.noise:
+        _measure_noise(run, points, measured, path)
+    known = {(each.step, each.batch_size, each.seed) for each in measured if isinstance(each, report.Branch)}
+    for point, of_point in entries.items():
+        missing = [
+            dataclasses.replace(entry, seeds=left)
+            for size, entry in zip(sizes, of_point)
+            if (left := tuple(seed for seed in seeds if (point.step, size, seed) not in known))
+        ]
+        if not missing:
+            continue
+        ended = functools.partial(_keep_ended, point, length, missing, measured, path)
+        series.run_series(
+            missing,
+            model_dir=options.model_dir,
+            data_dir=run.data_dir,
+            run=functools.partial(branches.run_branch, checkpoint=point.checkpoint, run=train.run),
+            processes=options.processes,
+            on_run_end=ended,
+            check=lambda **arguments: check(RunOptions(**arguments)),
+        )
+        # Those that had ended before, and whose row the file lacks.
+        ended()
+
+
+def _keep_ended(
+    point: BranchPoint, length: int, entries: Sequence[Entry], measured: list[report.Measured], path: str
+) -> None:
+    """Appends the branches of a point that have ended since the last call."""
+    # Imported late: TensorFlow takes seconds to import, and results are drawn again without.
+    from tfbigbatch.reports.training_fit import cross_entropy_of
+
+    known = {(each.step, each.batch_size, each.seed) for each in measured if isinstance(each, report.Branch)}
+    for entry in entries:
+        size = branches.batch_size_of(entry.config)
+        for seed in entry.seeds:
+            status = RunDirectory(entry.directory(flags.FLAGS.model_dir, seed)).status()
+            if status.get("status") not in (DONE, DIVERGED) or (point.step, size, seed) in known:
+                continue
+            loss = cross_entropy_of(status["metrics"]) if status["status"] == DONE else math.inf
+            measured.append(
+                report.Branch(point.step, point.examples, point.epoch, point.learning_rate, length, size, seed, loss)
+            )
+    report.write(path, measured)
+
+
+def _measure_noise(run: BranchedRun, points: Sequence[BranchPoint], measured: list[report.Measured], path: str) -> None:
+    """Measures the gradient noise scale at the points that the file lacks it for; says why where it cannot."""
+    known = {each.step for each in measured if isinstance(each, report.Noise)}
+    missing = [point.step for point in points if point.step not in known]
+    if not missing:
+        return
+    from tfbigbatch.reports.checkpoint_analysis import CheckpointAnalysis
+
+    try:
+        analysis = CheckpointAnalysis(run.model_dir, data_dir=run.data_dir)
+    except InputError as error:
+        print(f"noise scale  not measured: {error}", flush=True)
+        return
+    for step in missing:
+        found = analysis.noise_scale(step)
+        if found:
+            measured.append(report.Noise(step, found["critical_batch_size"], found["low"], found["high"]))
+            report.write(path, measured)
+            print(f"noise scale  at step {step:,}: {found['critical_batch_size']:,.0f} examples", flush=True)
+
+
+def _write(measured: Sequence[report.Measured], title: str) -> None:
+    options = flags.FLAGS
+    points = report.points_of(measured, options.tolerance)
+    lines = report.table(points).markdown()
+    heading = f"{title}: the largest batch that loses less than {options.tolerance:g} nats"
+    write_text(f"{options.results}.md", "\n".join([heading, "", *lines, ""]))
+    report.figure(f"{options.results}.png", points, heading, options.tolerance)
+    print("\n" + "\n".join(lines) + "\n")
+    for extension in ("jsonl", "md", "png"):
+        print(f"written  {options.results}.{extension}")
+
+
+def _say_ramp(run: BranchedRun, points: Sequence[report.Point]) -> None:
+    """Prints the fields of a ramp that follows the measurements."""
+    recipe = scaling.Recipe(run.config.batch_size, run.config.schedule.learning_rate, epochs=1.0)
+    found = [(f"{point.first.examples} examples", min(point.critical.estimate, _largest(point))) for point in points]
+    growth = scaling.BatchRamp.following(recipe, found).growth
+    if growth:
+        shown = ",".join(f"({duration!r},{batch_size})" for duration, batch_size in growth)
+        print(f'\nramp     --config.ramp.name=growth "--config.ramp.growth=({shown},)"')
+    else:
+        print(f"\nramp     none: no larger batch keeps the loss of {run.config.batch_size:,}.")
+
+
+def _largest(point: report.Point) -> float:
+    return float(max(each.batch_size for each in point.branches))

@@ -1,0 +1,214 @@
+"""Table and figure of critical batches measured by branching, with the gradient noise scale beside them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tfbigbatch.errors import InputError
+from tfbigbatch.reports import figure_style
+from tfbigbatch.reports.table import Table
+from tfbigbatch.scaling.critical_batch import CriticalBatch, critical_batch
+from tfbigbatch.utils.files import write_text
+
+
+@dataclasses.dataclass(frozen=True)
+class Branch:
+    """A branch that ended.
+
+    Attributes:
+      step, examples, epoch, learning_rate: of its `BranchPoint`.
+      trained: examples of the branch.
+      batch_size, seed: its own.
+      loss: on the held-out examples at its end, in nats; infinity where it diverged.
+    """
+
+    step: int
+    examples: int
+    epoch: float
+    learning_rate: float
+    trained: int
+    batch_size: int
+    seed: int
+    loss: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Noise:
+    """The gradient noise scale at a checkpoint, with its interval; in examples."""
+
+    step: int
+    noise_scale: float
+    low: float
+    high: float
+
+
+Measured = Branch | Noise
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """The measurements at one checkpoint.
+
+    Attributes:
+      branches: from it.
+      critical: from their losses.
+      noise: None where it was not measured.
+    """
+
+    branches: Sequence[Branch]
+    critical: CriticalBatch
+    noise: Noise | None
+
+    @property
+    def first(self) -> Branch:
+        """A branch, for what all have in common."""
+        return self.branches[0]
+
+
+def points_of(measured: Iterable[Measured], tolerance: float) -> list[Point]:
+    """The checkpoints, in order; those with whole branches of two batch sizes or more, each at the same seeds.
+
+    Args:
+      measured: of one run.
+      tolerance: of the loss, in nats.
+    """
+    branches: dict[int, list[Branch]] = {}
+    noise = {}
+    for each in measured:
+        if isinstance(each, Noise):
+            noise[each.step] = each
+        else:
+            branches.setdefault(each.step, []).append(each)
+    found = []
+    for step, own in sorted(branches.items()):
+        by_batch: dict[int, dict[int, float]] = {}
+        for each in own:
+            by_batch.setdefault(each.batch_size, {})[each.seed] = each.loss
+        smallest = by_batch[min(by_batch)]
+        whole = {size: losses for size, losses in by_batch.items() if losses.keys() == smallest.keys()}
+        if len(whole) < 2 or not all(map(math.isfinite, smallest.values())):
+            continue
+        losses = {size: [of[seed] for seed in sorted(smallest)] for size, of in whole.items()}
+        kept = [each for each in own if each.batch_size in whole]
+        found.append(Point(kept, critical_batch(losses, tolerance=tolerance), noise.get(step)))
+    return found
+
+
+def table(points: Sequence[Point]) -> Table:
+    """A row for each checkpoint: the mean losses by batch size, and both critical batches."""
+    sizes = sorted({each.batch_size for point in points for each in point.branches})
+    rows = []
+    for point in points:
+        losses = []
+        for size in sizes:
+            of_size = [each.loss for each in point.branches if each.batch_size == size]
+            losses.append(f"{statistics.fmean(of_size):.3f}" if of_size else "")
+        noise = point.noise
+        shown = f"{noise.noise_scale:,.0f} ({noise.low:,.0f} to {noise.high:,.0f})" if noise else ""
+        critical = point.critical
+        rows.append(
+            [
+                f"{point.first.step:,}",
+                f"{point.first.epoch:.3g}",
+                f"{point.first.learning_rate:.3g}",
+                *losses,
+                _batch(critical.estimate, sizes),
+                f"{_batch(critical.low, sizes)} to {_batch(critical.high, sizes)}",
+                shown,
+            ]
+        )
+    headings = ["step", "epoch", "learning rate", *(f"loss at {size:,}" for size in sizes)]
+    return Table([*headings, "critical batch", "90% interval", "noise scale"], rows)
+
+
+def _batch(value: float, sizes: Sequence[int]) -> str:
+    return f"> {sizes[-1]:,}" if math.isinf(value) else f"{value:,.0f}"
+
+
+def figure(path: str, points: Sequence[Point], title: str, tolerance: float) -> None:
+    """A PNG: the critical batch along training, and the loss above the smallest batch's by batch size.
+
+    Raises:
+      ValueError: matplotlib is not installed, or the file cannot be written.
+    """
+    with figure_style.figure(path, title, len(points), panels=2) as (made, axes):
+        if not points:
+            return
+        _along_training(axes[0], points)
+        _by_batch(axes[1], points, tolerance)
+
+
+def _along_training(axes: Any, points: Sequence[Point]) -> None:
+    largest = max(each.batch_size for point in points for each in point.branches)
+    top = 2.0 * largest
+    epochs = [point.first.epoch for point in points]
+    estimates = [min(point.critical.estimate, top) for point in points]
+    ends = [[min(getattr(point.critical, name), top) for point in points] for name in ("low", "high")]
+    errors = [
+        [estimate - low for estimate, low in zip(estimates, ends[0])],
+        [high - estimate for estimate, high in zip(estimates, ends[1])],
+    ]
+    axes.errorbar(epochs, estimates, yerr=errors, marker="o", capsize=3, label="by branching, 90% interval")
+    beyond = [epoch for epoch, point in zip(epochs, points) if math.isinf(point.critical.estimate)]
+    if beyond:
+        axes.plot(beyond, [top] * len(beyond), "^", color="black", ms=9, label="beyond the largest branch")
+    with_noise = [point for point in points if point.noise]
+    if with_noise:
+        scales = [point.noise.noise_scale for point in with_noise if point.noise]
+        axes.plot(
+            [point.first.epoch for point in with_noise], scales, marker="s", ls="--", label="gradient noise scale"
+        )
+    axes.axhline(min(each.batch_size for point in points for each in point.branches), color="grey", lw=0.8, ls=":")
+    axes.set_yscale("log", base=2)
+    axes.set_xlabel("epoch of the checkpoint")
+    axes.set_ylabel("critical batch (examples)")
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False, fontsize=8)
+
+
+def _by_batch(axes: Any, points: Sequence[Point], tolerance: float) -> None:
+    for point in points:
+        excess = {size: each for size, each in point.critical.excess.items() if math.isfinite(each)}
+        sizes = sorted(excess)
+        error = None if math.isnan(point.critical.error) else [0.0, *[point.critical.error] * (len(sizes) - 1)]
+        label = f"epoch {point.first.epoch:.3g}"
+        axes.errorbar(sizes, [excess[size] for size in sizes], yerr=error, marker="o", capsize=2, label=label)
+    axes.axhline(tolerance, color="black", lw=0.8, ls="--", label="tolerance")
+    axes.set_xscale("log", base=2)
+    axes.set_xlabel("batch of the branch (examples)")
+    axes.set_ylabel("loss above the smallest batch's (nats)")
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False, fontsize=8)
+
+
+def read(path: str) -> list[Measured]:
+    """The measurements in a file that `write` wrote; [] where there is none.
+
+    Raises:
+      ValueError: the file holds something else.
+    """
+    if not os.path.exists(path):
+        return []
+    try:
+        with open(path, encoding="utf-8") as file:
+            return [_of_json(json.loads(line)) for line in file]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise InputError(
+            f"{path} cannot be read as branches ({type(error).__name__}: {error}). Expected the file that tfbigbatch "
+            "critical-batch wrote; name another, or move it away."
+        ) from None
+
+
+def write(path: str, measured: Iterable[Measured]) -> None:
+    """Writes a line for each measurement."""
+    write_text(path, "".join(json.dumps(dataclasses.asdict(each)) + "\n" for each in measured))
+
+
+def _of_json(fields: Mapping[str, Any]) -> Measured:
+    return Noise(**fields) if "noise_scale" in fields else Branch(**fields)

@@ -1,0 +1,274 @@
+"""Branches of a run: from one of its checkpoints, equally many examples at several batch sizes (arXiv:2505.23971)."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import glob
+import math
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ml_collections
+
+from tfbigbatch import experiment, tasks
+from tfbigbatch.errors import InputError
+from tfbigbatch.runs import checkpoint_files, stored_run
+from tfbigbatch.runs.run_directory import RunDirectory
+from tfbigbatch.scaling.batch_ramp import RAMP_RULES
+from tfbigbatch.schedules import to_steps
+from tfbigbatch.studies.entry import Entry
+from tfbigbatch.tasks.base import Task
+from tfbigbatch.utils import arguments
+from tfbigbatch.utils.files import writing_errors
+
+DECAYS = ("linear", "constant")
+"""What the learning rate does within a branch."""
+
+# A branch of fewer steps says more about its schedule than about its batch.
+_FEWEST_STEPS = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class BranchPoint:
+    """A checkpoint that branches begin from.
+
+    Attributes:
+      step: of the run.
+      examples: seen before it.
+      epoch: the same in epochs.
+      learning_rate: of the run's next step.
+      checkpoint: path, without the endings of its files.
+    """
+
+    step: int
+    examples: int
+    epoch: float
+    learning_rate: float
+    checkpoint: str
+
+
+class BranchedRun:
+    """A run with checkpoints along its training.
+
+    Args:
+      model_dir: the run directory.
+      data_dir: folder of the task's data; None for the one that the run remembers.
+      use_fake_data: whether the run was trained on fake data.
+
+    Attributes:
+      config: of the run.
+      dataset_size: examples in an epoch.
+      data_dir: of its data.
+
+    Raises:
+      ValueError: the directory holds no run or no checkpoint; or the batch of the run changes as it goes on.
+    """
+
+    def __init__(self, model_dir: str, *, data_dir: str | None = None, use_fake_data: bool = False) -> None:
+        # Imported late: the command prints its help without TensorFlow.
+        from tfbigbatch.training import phases
+
+        self.model_dir = model_dir
+        self.config = stored_run.config_of(model_dir)
+        self.data_dir = stored_run.data_dir_of(model_dir) if data_dir is None else data_dir
+        experiment.register_task_of(self.config, model_dir)
+        if self.config.phases or self.config.ramp.name != "none":
+            raise InputError(
+                f"{model_dir}: a run with phases or a batch ramp. Expected one with a single batch size, the smallest "
+                "of interest."
+            )
+        self._use_fake_data = use_fake_data
+        self._phase = phases.phases_of(self.config, self._task, 1)[0]
+        self.dataset_size = self._phase.examples_in_epoch
+        folder = RunDirectory(model_dir).checkpoints
+        self._paths = {checkpoint_files.step_of(path): path for path in checkpoint_files.paths(folder)}
+        if not self._paths:
+            raise InputError(f"{model_dir} holds no checkpoint.")
+
+    def _task(self, fields: ml_collections.ConfigDict) -> Task:
+        return tasks.get(fields.task)(
+            model=fields.model.to_dict(),
+            data=fields.data.to_dict(),
+            data_dir=self.data_dir,
+            use_fake_data=self._use_fake_data,
+        )
+
+    @property
+    def carries_state(self) -> bool:
+        """Whether the examples are streams, which a larger batch can cut with an epoch only."""
+        return self._phase.task.carries_state
+
+    def points(self, steps: Sequence[int] = (), most: int = 3) -> list[BranchPoint]:
+        """The checkpoints to branch from, in order.
+
+        Args:
+          steps: of the checkpoints; () for up to `most` that are spread over the run, without those that have a
+            hundredth of the peak learning rate or less.
+          most: see `steps`.
+
+        Raises:
+          ValueError: there is no checkpoint at a step, or none can be branched from.
+        """
+        known = sorted(self._paths)
+        for step in steps:
+            if step not in self._paths:
+                shown = ", ".join(map(str, known))
+                raise InputError(f"--steps={step}: {self.model_dir} has checkpoints at {shown} only.")
+        peak = self._phase.plan.scaled.learning_rate
+        found = [point for point in map(self._point, steps or known) if steps or point.learning_rate > 0.01 * peak]
+        if self.carries_state:
+            whole = [point for point in found if math.isclose(point.epoch, round(point.epoch))]
+            if steps and len(whole) < len(found):
+                raise InputError(
+                    f"--steps={','.join(map(str, steps))}: the streams of task {self.config.task} can be cut anew with "
+                    f"an epoch only, every {self.dataset_size // self.config.batch_size} steps."
+                )
+            found = whole
+        if not found:
+            raise InputError(
+                f"{self.model_dir}: no checkpoint to branch from; there are those of steps {known}. Train it again "
+                "with a shorter checkpoint_every and --config.keep_checkpoints=20."
+            )
+        if len(found) > most and not steps:
+            found = [found[round(index * (len(found) - 1) / max(1, most - 1))] for index in range(most)]
+        return found
+
+    def _point(self, step: int) -> BranchPoint:
+        examples = step * self.config.batch_size
+        rate = float(self._phase.plan.learning_rate(step))
+        return BranchPoint(step, examples, examples / self.dataset_size, rate, self._paths[step])
+
+    def batch_sizes(self, examples: int) -> list[int]:
+        """Doublings of the run's batch for branches of as many examples, up to the eighth part of them."""
+        sizes = [self.config.batch_size * 2**power for power in range(12)]
+        return [size for size in sizes if size <= min(self.dataset_size, examples // (2 * _FEWEST_STEPS))]
+
+    def branches(
+        self,
+        point: BranchPoint,
+        batch_sizes: Sequence[int],
+        *,
+        examples: str,
+        seeds: Sequence[int],
+        rule: str = "sqrt",
+        decay: str = "linear",
+        micro_batch_size: int = 0,
+    ) -> list[Entry]:
+        """The branches from a point, one for each batch size.
+
+        The learning rate begins at the run's own at that point, times what the rule gives for the batch.
+
+        Args:
+          point: of `points`.
+          batch_sizes: rising, from the run's own; multiples of it.
+          examples: duration of a branch, as '1 epochs'.
+          seeds: of the order of the examples and of dropout.
+          rule: what the learning rate takes of a larger batch: 'sqrt', 'linear' or 'none'.
+          decay: 'linear': to 0 at the end of the branch, so that the noise of the last steps does not decide;
+            'constant': as in the paper.
+          micro_batch_size: examples of one pass, at most; 0 for those of the run.
+
+        Raises:
+          ValueError: an argument cannot be used, or a branch has fewer than four steps.
+        """
+        arguments.one_of("rule", rule, RAMP_RULES)
+        arguments.one_of("decay", decay, DECAYS)
+        own = self.config.batch_size
+        sizes = arguments.integers("batch_sizes", batch_sizes, least=1)
+        if sizes != sorted(set(sizes)) or len(sizes) < 2 or sizes[0] != own or any(size % own for size in sizes):
+            raise InputError(
+                f"--batch_sizes={','.join(map(str, sizes))}: expected the run's own, {own}, and larger multiples of "
+                f"it, rising: {own},{2 * own},{4 * own}."
+            )
+        length = to_steps(examples, name="examples", batch_size=1, dataset_size=self.dataset_size)
+        if length < _FEWEST_STEPS * sizes[-1]:
+            raise InputError(
+                f"--examples={examples!r}: {length:,} examples are {length // sizes[-1]} steps at batch {sizes[-1]:,}; "
+                f"expected {_FEWEST_STEPS} or more. Give longer branches, or smaller batch sizes."
+            )
+        return [
+            Entry(
+                f"step {point.step:,}, batch {size:,} from",
+                self._branch(point, size, length, rule, decay, micro_batch_size),
+                tuple(seeds),
+                f"step-{point.step}/batch-{size}",
+            )
+            for size in sizes
+        ]
+
+    def _branch(
+        self, point: BranchPoint, batch_size: int, length: int, rule: str, decay: str, micro_batch_size: int
+    ) -> ml_collections.ConfigDict:
+        config = copy.deepcopy(self.config)
+        # Not the file's own seed, callbacks or target: a branch is measured at its end.
+        config.experiment = ""
+        config.duration = f"{point.examples + length} examples"
+        config.evaluate_every = config.checkpoint_every = "0 steps"
+        config.log_every = f"{max(1, length // 8)} examples"
+        config.steps_per_execution, config.stop_at_target = 1, 0.0
+        config.keep_best = config.date.enabled = False
+        config.divergence.rollbacks = 0
+        for name in ("noise_scale", "sharpness", "layers", "interpolation"):
+            config.instruments[name].enabled = False
+        config.schedule.update(
+            {
+                "batch_size": config.batch_size,
+                "learning_rate": point.learning_rate,
+                "warmup_epochs": 0.0,
+                "warmup": "",
+                "rule": "none",
+                "decay": decay,
+                "end": 0.0,
+                "start": f"{point.step} steps",
+            }
+        )
+        if batch_size > config.batch_size:
+            config.ramp.update(
+                {
+                    "name": "growth",
+                    "growth": ((f"{point.step} steps", batch_size),),
+                    "rule": rule,
+                    "micro_batch_size": micro_batch_size,
+                }
+            )
+        return config
+
+
+def batch_size_of(config: ml_collections.ConfigDict) -> int:
+    """The batch size of a branch; its config's own is that of the run that it begins from."""
+    return int(config.ramp.growth[-1][1]) if config.ramp.growth else int(config.batch_size)
+
+
+def run_branch(
+    config: ml_collections.ConfigDict,
+    *,
+    model_dir: str,
+    checkpoint: str,
+    run: Callable[..., dict[str, Any]],
+    **options: Any,
+) -> dict[str, Any]:
+    """Runs a branch from a checkpoint of another run, and removes its own checkpoints at the end.
+
+    Args:
+      config: of `BranchedRun.branches`.
+      model_dir: of the branch.
+      checkpoint: that it begins from.
+      run: `tfbigbatch.train.run`.
+      options: further arguments of `run`.
+
+    Raises:
+      ValueError: the checkpoint cannot be read or copied.
+    """
+    folder = RunDirectory(model_dir).checkpoints
+    if not checkpoint_files.paths(folder):
+        with writing_errors(folder):
+            os.makedirs(folder, exist_ok=True)
+            # The index at the end: an interrupted copy is then no checkpoint.
+            for file in sorted(glob.glob(f"{glob.escape(checkpoint)}.*")):
+                shutil.copyfile(file, os.path.join(folder, os.path.basename(file)))
+    result = run(config, model_dir=model_dir, **options)
+    shutil.rmtree(folder, ignore_errors=True)
+    return result
