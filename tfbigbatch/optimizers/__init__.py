@@ -11,6 +11,7 @@ from typing import Any
 from tfbigbatch.lazy_names import LazyNames
 
 _HOMES = {
+    "AccumulationSchedule": "accumulation_schedule",
     "NORM_AND_BIAS": "exclusions",
     "accumulate_gradients": "accumulation",
     "get": "registry",

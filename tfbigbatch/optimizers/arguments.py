@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.optimizers import exclusions
+from tfbigbatch.optimizers.accumulation_schedule import AccumulationSchedule
 from tfbigbatch.utils import arguments as checks
 
 LARS_FORMS = ("paper", "tfm", "momentum_ratio")
@@ -65,6 +66,16 @@ def count(of: str) -> Check:
             ) from None
 
     return check
+
+
+def _accumulation(label: str, name: str, value: Any) -> Any:
+    """A whole number of micro-batches, or the schedule of a batch ramp."""
+    if isinstance(value, AccumulationSchedule):
+        return value
+    try:
+        return count("micro-batches")(label, name, value)
+    except InputError as error:
+        raise InputError(f"{str(error)[:-1]}, or BatchRamp.accumulation(...).") from None
 
 
 def _whole(label: str, name: str, value: Any) -> int:
@@ -149,7 +160,7 @@ KERAS = {
 LAYERWISE = {
     "exclude_from_weight_decay": Argument(None, _patterns),
     "exclude_from_layer_adaptation": Argument(None, _patterns),
-    "accumulation_steps": Argument(1, count("micro-batches")),
+    "accumulation_steps": Argument(1, _accumulation),
     "layer_statistics": Argument(False, _flag),
     "jit_compile": Argument(None, _optional(_flag)),
     **KERAS,
@@ -278,6 +289,8 @@ _ELSEWHERE = {
 }
 _OUR_NAMES = {theirs: ours for ours, names in _ELSEWHERE.items() for theirs in names}
 _ADVICE = {
+    "accumulation_steps": "LARS, LAMB, Muon and Shampoo take it; LAMB(..., exclude_from_layer_adaptation=['.*']) is "
+    "AdamW.",
     "betas": "Write beta_1 and beta_2.",
     "classic_momentum": "Write form='tfm' for True and form='momentum_ratio' for False.",
     "decay": "Give a schedule as learning_rate; the decay of the weights is weight_decay.",

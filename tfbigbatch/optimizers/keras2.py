@@ -10,6 +10,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.optimizers import arguments, lamb, lars, muon, options, shampoo
+from tfbigbatch.optimizers.accumulation_schedule import AccumulationSchedule
 from tfbigbatch.optimizers.adasum.keras2 import Adasum
 from tfbigbatch.optimizers.base import LayerStatistics, Rule
 from tfbigbatch.optimizers.checkpointing import NamedState, SavedByName
@@ -17,6 +18,7 @@ from tfbigbatch.optimizers.updater import LayerwiseUpdater
 
 __all__ = ["Adasum", "LAMB", "LARS", "Muon", "Shampoo"]
 
+tf_keras.saving.register_keras_serializable("tfbigbatch")(AccumulationSchedule)
 _Schedule = tf_keras.optimizers.schedules.LearningRateSchedule
 # Arguments that are passed to Keras, or refused, without a check of their own.
 _OF_KERAS = ("name", "mesh", "is_legacy_optimizer")
@@ -35,7 +37,7 @@ class LayerwiseOptimizer(SavedByName, tf_keras.optimizers.Optimizer):
         weight_decay: Any = 0.0,
         exclude_from_weight_decay: Sequence[str] | str | None = None,
         exclude_from_layer_adaptation: Sequence[str] | str | None = None,
-        accumulation_steps: int = 1,
+        accumulation_steps: int | AccumulationSchedule = 1,
         layer_statistics: bool = False,
         jit_compile: bool | None = None,
         name: str,
@@ -64,7 +66,7 @@ class LayerwiseOptimizer(SavedByName, tf_keras.optimizers.Optimizer):
             self._learning_rate = self._build_learning_rate(learning_rate)
             named = {} if callable(self._learning_rate) else {"learning_rate": self._learning_rate}
         micro_steps = None
-        if accumulation_steps > 1:
+        if layer_options.accumulates:
             with tf.init_scope():
                 micro_steps = tf.Variable(0, name="micro_steps", dtype=tf.int64, trainable=False)
             self._variables.append(micro_steps)
@@ -182,7 +184,8 @@ class LayerwiseOptimizer(SavedByName, tf_keras.optimizers.Optimizer):
             config[name] = self._serialize_hyperparameter(value)
             if callable(value) and not self.is_schedule(value):
                 config[name] = float(config[name])
-        return {**config, **self.updater.options.config(), **self.updater.rule.config()}
+        options_config = self.updater.options.config(tf_keras.saving.serialize_keras_object)
+        return {**config, **options_config, **self.updater.rule.config()}
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Any:
@@ -190,6 +193,10 @@ class LayerwiseOptimizer(SavedByName, tf_keras.optimizers.Optimizer):
         for name in ("learning_rate", "weight_decay"):
             if isinstance(config.get(name), dict):
                 config[name] = tf_keras.optimizers.schedules.deserialize(config[name], custom_objects=custom_objects)
+        if isinstance(config.get("accumulation_steps"), dict):
+            config["accumulation_steps"] = tf_keras.saving.deserialize_keras_object(
+                config["accumulation_steps"], custom_objects
+            )
         config.pop("is_legacy_optimizer", None)
         return cls(**config)
 

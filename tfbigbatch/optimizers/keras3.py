@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tfbigbatch import keras_version
 from tfbigbatch.optimizers import arguments, lamb, lars, muon, options, shampoo
+from tfbigbatch.optimizers.accumulation_schedule import AccumulationSchedule
 from tfbigbatch.optimizers.adasum.keras3 import Adasum
 from tfbigbatch.optimizers.base import LayerStatistics, Rule
 from tfbigbatch.optimizers.checkpointing import NamedState, SavedByName, load_by_position
@@ -18,6 +19,7 @@ from tfbigbatch.optimizers.updater import LayerwiseUpdater
 
 __all__ = ["Adasum", "LAMB", "LARS", "LossScaleOptimizer", "Muon", "Shampoo"]
 
+keras.saving.register_keras_serializable("tfbigbatch")(AccumulationSchedule)
 _Schedule = keras.optimizers.schedules.LearningRateSchedule
 # Arguments that are passed to Keras, or refused, without a check of their own.
 _OF_KERAS = ("name", "gradient_accumulation_steps")
@@ -36,7 +38,7 @@ class LayerwiseOptimizer(SavedByName, keras.optimizers.Optimizer):
         weight_decay: Any = 0.0,
         exclude_from_weight_decay: Sequence[str] | str | None = None,
         exclude_from_layer_adaptation: Sequence[str] | str | None = None,
-        accumulation_steps: int = 1,
+        accumulation_steps: int | AccumulationSchedule = 1,
         layer_statistics: bool = False,
         jit_compile: bool | None = None,
         name: str,
@@ -68,7 +70,7 @@ class LayerwiseOptimizer(SavedByName, keras.optimizers.Optimizer):
         self.accumulation_steps = accumulation_steps
         named = {} if callable(self._learning_rate) else {"learning_rate": _tensor_variable(self._learning_rate)}
         micro_steps = None
-        if accumulation_steps > 1:
+        if layer_options.accumulates:
             counter = self.add_variable((), dtype="int64", aggregation="only_first_replica", name="micro_steps")
             micro_steps = named["micro_steps"] = _tensor_variable(counter)
         self._micro_steps: Any = micro_steps
@@ -91,7 +93,7 @@ class LayerwiseOptimizer(SavedByName, keras.optimizers.Optimizer):
         if self.use_ema:
             averages = [_tensor_variable(each) for each in self._model_variables_moving_average if each is not None]
             self.named_state.add_others("average", paths, averages)
-        if self.accumulation_steps > 1:
+        if self._micro_steps is not None:
             largest = [self.new_state(_tensor_variable(variable), "largest") for variable in overwritten]
             self.named_state.add_others("largest", [variable.path for variable in overwritten], largest)
             self._largest = dict(zip(map(self._var_key, overwritten), largest))
@@ -140,8 +142,8 @@ class LayerwiseOptimizer(SavedByName, keras.optimizers.Optimizer):
 
         With accumulation they take the largest of the micro-batches' at the last, as Keras' own accumulation does.
         """
-        if self.accumulation_steps > 1 and self.updater.is_built:
-            is_last = self._micro_steps + 1 >= self.accumulation_steps
+        if self._micro_steps is not None and self.updater.is_built:
+            is_last = self._micro_steps + 1 >= self.updater.micro_batches()
             for gradient, variable in zip(grads, vars):
                 if self._overwrite_variable_with_gradient(variable):
                     largest = self._largest[self._var_key(variable)]
@@ -197,7 +199,8 @@ class LayerwiseOptimizer(SavedByName, keras.optimizers.Optimizer):
                 config[name] = float(value())
             elif name == "weight_decay":
                 config[name] = value
-        return {**config, **self.updater.options.config(), **self.updater.rule.config()}
+        options_config = self.updater.options.config(keras.saving.serialize_keras_object)
+        return {**config, **options_config, **self.updater.rule.config()}
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Any:
@@ -205,6 +208,10 @@ class LayerwiseOptimizer(SavedByName, keras.optimizers.Optimizer):
         for name in ("learning_rate", "weight_decay"):
             if isinstance(config.get(name), dict):
                 config[name] = keras.optimizers.schedules.deserialize(config[name], custom_objects=custom_objects)
+        if isinstance(config.get("accumulation_steps"), dict):
+            config["accumulation_steps"] = keras.saving.deserialize_keras_object(
+                config["accumulation_steps"], custom_objects
+            )
         return cls(**config)
 
 

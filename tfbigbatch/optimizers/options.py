@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers import exclusions
+from tfbigbatch.optimizers.accumulation_schedule import AccumulationSchedule
 from tfbigbatch.optimizers.arguments import Argument, unknown
 
 _Init = TypeVar("_Init", bound=Callable[..., None])
@@ -26,9 +27,10 @@ _SHARED_ARGUMENTS = """exclude_from_weight_decay: regular expressions, searched 
         'norm_and_bias', the usual recipe. None: nothing is excluded.
       exclude_from_layer_adaptation: likewise; None means the same as weight decay, [] means none. A pattern
         that matches nothing warns when the variables are known.
-      accumulation_steps: micro-batches in a step, with any `fit`. The mean of their gradients is applied at
-        the last; every micro-batch costs a reduction over the replicas (`optimizers.accumulate_gradients`
-        needs one a step). `iterations` counts steps.
+      accumulation_steps: micro-batches in a step, with any `fit`; or a schedule of them, from
+        `scaling.BatchRamp.accumulation`. The mean of their gradients is applied at the last; every micro-batch
+        costs a reduction over the replicas (`optimizers.accumulate_gradients` needs one a step). `iterations`
+        counts steps.
       layer_statistics: keep each layer's trust ratio and norms for `layer_statistics()`.
       jit_compile: compile each layer's step with XLA; None means where a GPU is visible.
       clipnorm, clipvalue, global_clipnorm, use_ema, ema_momentum, ema_overwrite_frequency, name:
@@ -46,7 +48,7 @@ class LayerOptions:
 
     exclude_from_weight_decay: Sequence[str] | str | None
     exclude_from_layer_adaptation: Sequence[str] | str | None
-    accumulation_steps: int
+    accumulation_steps: int | AccumulationSchedule
     layer_statistics: bool
     jit_compile: bool | None
 
@@ -55,9 +57,17 @@ class LayerOptions:
             # Frozen: a checked copy replaces what was given.
             object.__setattr__(self, name, exclusions.check_patterns(name, getattr(self, name)))
 
-    def config(self) -> dict[str, Any]:
-        """The options for `get_config`."""
-        return dataclasses.asdict(self)
+    @property
+    def accumulates(self) -> bool:
+        """Whether any step may be of several micro-batches."""
+        return self.accumulation_steps != 1
+
+    def config(self, serialize: Callable[[Any], Any]) -> dict[str, Any]:
+        """The options for `get_config`; `serialize` is Keras' function for an object."""
+        config = dataclasses.asdict(self)
+        if isinstance(self.accumulation_steps, AccumulationSchedule):
+            config["accumulation_steps"] = serialize(self.accumulation_steps)
+        return config
 
 
 def check_schedules(label: str, is_schedule: Callable[[Any], bool], **hyperparameters: Any) -> None:

@@ -14,6 +14,7 @@ import tensorflow as tf
 from tensorflow.python.distribute import distribute_utils
 
 from tfbigbatch.optimizers import exclusions, rules, sharing
+from tfbigbatch.optimizers.accumulation_schedule import AccumulationSchedule
 from tfbigbatch.optimizers.base import Adapter, LayerStatistics, MatrixRule, Rule, View
 from tfbigbatch.optimizers.options import LayerOptions, check_gradient
 from tfbigbatch.optimizers.tracing import compiled_by_xla
@@ -37,13 +38,18 @@ class _Layer:
 
 
 class _Step(NamedTuple):
-    """The scalars of one step, and the last in-place operation on each device."""
+    """The scalars of one step, and the last in-place operation on each device.
+
+    Attributes:
+      micro_batches: whose gradients are added up in what is applied: a number, or an int64 tensor.
+    """
 
     learning_rate: tf.Tensor
     number: tf.Tensor
     weight_decay: Any
     kernel_scalars: Any
     last_operation: dict[str, tf.Operation]
+    micro_batches: Any = 1
 
 
 class LayerwiseUpdater:
@@ -64,7 +70,7 @@ class LayerwiseUpdater:
         self.has_foreign_state = False
         self._adapter = adapter
         self._name = type(adapter).__name__
-        self._micro_steps = micro_steps
+        self.micro_steps = micro_steps
         self._layers: dict[Hashable, _Layer] = {}
         self._compiled = tf.function(self._apply_compiled, jit_compile=True, autograph=False)
 
@@ -114,7 +120,7 @@ class LayerwiseUpdater:
             ]
             for name in self.rule.slot_names
         }
-        if self.options.accumulation_steps > 1:
+        if self.options.accumulates:
             state["accumulator"] = [new_state(variable, "accumulator") for variable in variables]
         return state
 
@@ -162,23 +168,31 @@ class LayerwiseUpdater:
             check_gradient(
                 self._name, self._layer_of(variable).path, strategy.experimental_local_results(gradient)[0], variable
             )
-        if self._micro_steps is None:
-            self._apply_to_all(strategy, gradients, variables, self._apply_to_layer)
+        if self.micro_steps is None:
+            self._apply_to_all(strategy, gradients, variables, self._apply_to_layer, 1)
             return
+        micro_batches = self.micro_batches()
         accumulators = [self._layer_of(variable).accumulator for variable in variables]
         for accumulator, gradient in zip(accumulators, gradients):
             strategy.extended.update(accumulator, _add, args=(gradient,), group=False)
         # The condition must be inside the merged call of all replicas: TensorFlow does not allow it around the call.
         tf.cond(
-            self._micro_steps.assign_add(1) >= self.options.accumulation_steps,
-            lambda: self._apply_accumulated(strategy, accumulators, variables),
+            self.micro_steps.assign_add(1) >= micro_batches,
+            lambda: self._apply_accumulated(strategy, accumulators, variables, micro_batches),
             self._adapter.skip_step,
         )
 
-    def _apply_accumulated(self, strategy: Any, accumulators: Sequence[Any], variables: Sequence[Any]) -> None:
-        assert self._micro_steps is not None
-        self._apply_to_all(strategy, accumulators, variables, self._apply_accumulator_to_layer)
-        self._micro_steps.assign(tf.zeros_like(self._micro_steps))
+    def micro_batches(self) -> Any:
+        """The micro-batches of the current step: a number, or an int64 tensor where there is a schedule of them."""
+        steps = self.options.accumulation_steps
+        return steps(self._adapter.iterations) if isinstance(steps, AccumulationSchedule) else steps
+
+    def _apply_accumulated(
+        self, strategy: Any, accumulators: Sequence[Any], variables: Sequence[Any], micro_batches: Any
+    ) -> None:
+        assert self.micro_steps is not None
+        self._apply_to_all(strategy, accumulators, variables, self._apply_accumulator_to_layer, micro_batches)
+        self.micro_steps.assign(tf.zeros_like(self.micro_steps))
 
     def _apply_to_all(
         self,
@@ -186,13 +200,14 @@ class LayerwiseUpdater:
         gradients: Sequence[Any],
         variables: Sequence[tf.Variable],
         apply_to_layer: Callable[..., None],
+        micro_batches: Any,
     ) -> None:
         by_replica = list(zip(*(strategy.experimental_local_results(each) for each in gradients)))
-        factor = self._clipping_factor(by_replica[0])
+        factor = self._clipping_factor(by_replica[0], micro_batches)
         if factor is not None and self._adapter.replicas_differ:
-            others = [self._clipping_factor(each) for each in by_replica[1:]]
+            others = [self._clipping_factor(each, micro_batches) for each in by_replica[1:]]
             factor = distribute_utils.regroup((factor, *others))
-        step = self._step()
+        step = self._step()._replace(micro_batches=micro_batches)
         transformed = self._transformed(strategy, gradients, variables, factor, step)
         for variable, gradient, of_layer in zip(variables, gradients, transformed):
 
@@ -223,7 +238,7 @@ class LayerwiseUpdater:
             if self._layer_of(variable).view is None:
                 counts.append(None)
                 continue
-            of_replicas = self._before_transform_on_replicas(strategy, variable, gradient, factor)
+            of_replicas = self._before_transform_on_replicas(strategy, variable, gradient, factor, step.micro_batches)
             counts.append(len(of_replicas[0][0]))
             batches.extend(map(list, zip(*(each for each, _ in of_replicas))))
             kept.extend(map(list, zip(*(each for _, each in of_replicas))))
@@ -253,7 +268,7 @@ class LayerwiseUpdater:
         return tf.cond(is_due, transform, lambda: kept)
 
     def _before_transform_on_replicas(
-        self, strategy: tf.distribute.Strategy, variable: Any, gradient: Any, factor: Any
+        self, strategy: tf.distribute.Strategy, variable: Any, gradient: Any, factor: Any, micro_batches: Any
     ) -> list[tuple[list[tf.Tensor], list[tf.Tensor]]]:
         """What the first part of the step gives on each replica of this process."""
         found: list[tuple[list[tf.Tensor], list[tf.Tensor]]] = []
@@ -261,13 +276,13 @@ class LayerwiseUpdater:
         @tf.autograph.experimental.do_not_convert
         def run(variable: Any, gradient: Any, factor: Any) -> None:
             # Kept here rather than returned: what `update` makes of a result depends on the strategy.
-            found.append(self._before_transform(variable, gradient, factor, self.options.accumulation_steps))
+            found.append(self._before_transform(variable, gradient, factor, micro_batches))
 
         strategy.extended.update(variable, run, args=(gradient, factor), group=False)
         return found
 
     def _before_transform(
-        self, variable: Any, gradient: Any, factor: Any, micro_batches: int = 1
+        self, variable: Any, gradient: Any, factor: Any, micro_batches: Any = 1
     ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
         """The batches of one layer to transform, and what takes their place in a step without.
 
@@ -275,7 +290,7 @@ class LayerwiseUpdater:
         """
         layer = self._layer_of(variable)
         assert isinstance(self.rule, MatrixRule) and layer.view is not None
-        gradient = self._clipped(tf.cast(gradient, _wide(variable)) / micro_batches, factor)
+        gradient = self._clipped(_mean(tf.cast(gradient, _wide(variable)), micro_batches), factor)
         slots = [tf.convert_to_tensor(slot) for slot in layer.slots]
         batches, new_slots = self.rule.before_transform(gradient, slots, layer.view)
         _assign_changed(layer.slots, slots, new_slots)
@@ -295,13 +310,15 @@ class LayerwiseUpdater:
             last_operation={},
         )
 
-    def _clipping_factor(self, gradients: Sequence[Any]) -> tf.Tensor | None:
-        """What all gradients are multiplied by: global clipping or pre-normalisation; None for neither."""
+    def _clipping_factor(self, gradients: Sequence[Any], micro_batches: Any) -> tf.Tensor | None:
+        """What all gradients are multiplied by: global clipping or pre-normalisation; None for neither.
+
+        `gradients` are sums over the micro-batches.
+        """
         limit = self._adapter.global_clipnorm
         if not self.rule.pre_normalize and not limit:
             return None
-        # Accumulators hold the sum over the micro-batches.
-        norm = (1.0 / self.options.accumulation_steps) * tf.linalg.global_norm(
+        norm = _mean(1.0, micro_batches) * tf.linalg.global_norm(
             [tf.cast(gradient, tf.float32) for gradient in gradients]
         )
         if self.rule.pre_normalize:
@@ -336,7 +353,7 @@ class LayerwiseUpdater:
     def _apply_accumulator_to_layer(
         self, variable: Any, accumulator: Any, step: _Step, factor: Any, transformed: Any
     ) -> None:
-        self._apply_to_layer(variable, accumulator / self.options.accumulation_steps, step, factor, transformed)
+        self._apply_to_layer(variable, _mean(accumulator, step.micro_batches), step, factor, transformed)
         accumulator.assign(tf.zeros(accumulator.shape, accumulator.dtype))
 
     def _apply_compiled(self, variable: Any, gradient: Any, factor: Any, transformed: Any, index: int) -> None:
@@ -414,6 +431,13 @@ class LayerwiseUpdater:
 
 def _add(accumulator: tf.Variable, gradient: tf.Tensor) -> None:
     accumulator.assign_add(tf.cast(gradient, accumulator.dtype))
+
+
+def _mean(total: Any, micro_batches: Any) -> Any:
+    """A sum over micro-batches, divided by their number: one of Python's, or an int64 tensor."""
+    if tf.is_tensor(micro_batches):
+        micro_batches = tf.cast(micro_batches, total.dtype if hasattr(total, "dtype") else tf.float32)
+    return total / micro_batches
 
 
 def _assign_changed(

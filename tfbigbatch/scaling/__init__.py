@@ -1,6 +1,6 @@
 """Scaling rules that transfer a tuned recipe to another batch size, batch ramps, and DATE, which adjusts the warm-up.
 
-`DATE` is the callback of the `tf.keras` in use; `scaling.keras2.DATE` and `scaling.keras3.DATE` are those of one
+`DATE` and `RampLog` are callbacks of the `tf.keras` in use; `scaling.keras2` and `scaling.keras3` have those of one
 Keras each.
 """
 
@@ -13,8 +13,8 @@ from tfbigbatch.scaling.recipe import RULES, Recipe
 
 _HOMES = {"BatchRamp": "batch_ramp", "make_adjustable": "tfbigbatch.schedules.adjustable_warmup"}
 
-__all__ = ["RULES", "BatchRamp", "Recipe", "DATE", "make_adjustable"]
-_lazy = LazyNames(__name__, _HOMES, ("DATE",))
+__all__ = ["RULES", "BatchRamp", "Recipe", "DATE", "RampLog", "make_adjustable"]
+_lazy = LazyNames(__name__, _HOMES, ("DATE", "RampLog"))
 
 
 def __getattr__(name: str) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 
 from tfbigbatch import schedules
 from tfbigbatch.errors import InputError
+from tfbigbatch.optimizers.accumulation_schedule import AccumulationSchedule
 from tfbigbatch.scaling.recipe import RULES, Recipe
 from tfbigbatch.schedules.durations import parsed
 from tfbigbatch.utils import arguments
@@ -324,6 +325,31 @@ class BatchRamp:
           keras: as for `schedule`.
         """
         return schedules.rescale(base, start=stage.start, pace=stage.pace, factor=stage.factor, keras=keras)
+
+    def accumulation(self, dataset_size: int, micro_batch_size: int) -> AccumulationSchedule:
+        """The ramp for anyone's `fit`: the `accumulation_steps` of LARS, LAMB, Muon and Shampoo, in both Keras.
+
+        `fit` is given batches of `micro_batch_size`, whole ones only, and keeps its one compiled shape.
+
+        Args:
+          dataset_size: examples in an epoch.
+          micro_batch_size: examples in a batch of `fit`, over all replicas; it divides the ramp's first batch.
+
+        Raises:
+          ValueError: as for `stages`, or the micro-batch does not divide the first batch.
+        """
+        micro_batch_size = arguments.integer("micro_batch_size", micro_batch_size, least=1, owner="BatchRamp")
+        first = self.recipe.batch_size
+        if first % micro_batch_size:
+            raise InputError(
+                f"BatchRamp: micro_batch_size={micro_batch_size} does not divide the ramp's first batch, {first}; "
+                f"expected such as {math.gcd(first, micro_batch_size)} or {first}, so that each step is whole "
+                "micro-batches."
+            )
+        stages = self.stages(dataset_size)
+        return AccumulationSchedule(
+            [stage.batch_size // micro_batch_size for stage in stages], [stage.steps for stage in stages]
+        )
 
     def lines(self, dataset_size: int) -> list[str]:
         """A summary: the stages, and the steps that are saved.

@@ -62,7 +62,7 @@ class AdasumMixin:
                 f"Adasum({name}(use_ema=True), combine='updates'): the averages would be of each replica's own "
                 "weights. Take combine='gradients', or keep the averages in a callback."
             )
-        if combine == "gradients" and getattr(optimizer, "accumulation_steps", 1) > 1:
+        if combine == "gradients" and getattr(optimizer, "accumulation_steps", 1) != 1:
             raise ValueError(
                 f"Adasum({name}(accumulation_steps={optimizer.accumulation_steps}), combine='gradients'): each "
                 "micro-batch would be combined by itself. Accumulate in the training step "

@@ -1,0 +1,113 @@
+"""A batch ramp in anyone's `fit`: checks that model and `fit` follow it, and logs the batch size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tfbigbatch import keras_version
+from tfbigbatch.errors import InputError
+from tfbigbatch.scaling.batch_ramp import BatchRamp
+from tfbigbatch.scaling.schedule_of import innermost
+from tfbigbatch.utils import arguments
+
+
+class RampLogMixin:
+    """Checks that `fit` follows a batch ramp, and adds `batch_size` and `examples` to the logs of each epoch.
+
+    `batch_size` is the number of examples in the last optimizer step, `examples` that of all micro-batches so far. Both
+    continue in a run that is resumed from a checkpoint. Put it before `TensorBoard`, `CSVLogger` and whatever else
+    reads the logs.
+
+    At the beginning of `fit` it checks that the optimizer accumulates by the ramp, and that epochs x batches reach the
+    ramp's last stage; it prints a line where they end long before or after the ramp's run.
+
+    Args:
+      ramp: the `BatchRamp`.
+      dataset_size: examples in an epoch.
+      micro_batch_size: examples in a batch of `fit`, over all replicas.
+      verbose: whether the chief prints the line.
+
+    Raises:
+      ValueError: an argument cannot be used; Keras 3 runs on another backend than TensorFlow; at the beginning of
+        `fit`: the optimizer accumulates otherwise or cannot, or the ramp is longer than `fit`.
+    """
+
+    # Of Keras' Callback.
+    model: Any
+    params: Any
+
+    def __init__(self, ramp: BatchRamp, *, dataset_size: int, micro_batch_size: int, verbose: bool = True) -> None:
+        keras_version.require_tensorflow(self, "RampLog")
+        super().__init__()
+        if not isinstance(ramp, BatchRamp):
+            raise InputError(f"RampLog: ramp={ramp!r} is not a tfbigbatch.BatchRamp.")
+        self._schedule = ramp.accumulation(dataset_size, micro_batch_size)
+        self._micro_batch_size = arguments.integer("micro_batch_size", micro_batch_size, least=1, owner="RampLog")
+        self._verbose = arguments.flag("verbose", verbose, owner="RampLog")
+        self._planned = self._schedule.micro_batches_before(ramp.total_steps(dataset_size))
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        self._check_optimizer()
+        self._check_length()
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        if logs is not None:
+            last_step = max(0, self._steps() - 1)
+            logs["batch_size"] = self._micro_batch_size * int(self._schedule(last_step))
+            logs["examples"] = self._micro_batch_size * self._micro_batches()
+
+    # ---- Checks -------------------------------------------------------------------------------
+
+    def _check_optimizer(self) -> None:
+        optimizer = innermost(self.model.optimizer)
+        name = type(optimizer).__name__
+        if not hasattr(optimizer, "accumulation_steps"):
+            raise InputError(
+                f"RampLog: {name} takes no accumulation_steps. LARS, LAMB, Muon and Shampoo of tfbigbatch take "
+                "accumulation_steps=ramp.accumulation(dataset_size, micro_batch_size); "
+                "LAMB(..., exclude_from_layer_adaptation=['.*']) is AdamW, and LARS(..., "
+                "exclude_from_layer_adaptation=['.*']) is momentum."
+            )
+        if optimizer.accumulation_steps != self._schedule:
+            raise InputError(
+                f"RampLog: {name} has accumulation_steps={optimizer.accumulation_steps!r}, the ramp "
+                f"{self._schedule!r}. Give the optimizer ramp.accumulation(dataset_size, micro_batch_size), with the "
+                "same numbers as here."
+            )
+
+    def _check_length(self) -> None:
+        epochs, batches = self.params.get("epochs"), self.params.get("steps")
+        if not epochs or not batches:
+            return
+        done = self._micro_batches()
+        given, planned = epochs * batches, self._planned
+        last_stage = self._schedule.micro_batches_before(sum(self._schedule.steps[:-1]))
+        # A run that continues may count its epochs from its own beginning or, with `initial_epoch`, from the first's.
+        if done + given <= last_stage:
+            raise InputError(
+                f"RampLog: fit has {epochs:,} epochs of {batches:,} batches, {done + given:,} in all; the ramp's last "
+                f"batch begins after {last_stage:,} batches of {self._micro_batch_size} examples. Train longer, give "
+                "fit that batch size, or make the ramp's recipe of fewer epochs."
+            )
+        # What the ends of epochs may lack or exceed, and the rounding to whole steps.
+        tolerance = epochs + self._schedule.micro_batches[-1]
+        if not done and abs(given - planned) > tolerance and self._is_chief() and self._verbose:
+            print(
+                f"RampLog: fit has {epochs:,} epochs of {batches:,} batches, {given:,} in all, and the ramp's run "
+                f"{planned:,} of {self._micro_batch_size} examples: its learning rate ends "
+                f"{'after' if given < planned else 'before'} fit does.",
+                flush=True,
+            )
+
+    # ---- The optimizer's counters -------------------------------------------------------------
+
+    def _steps(self) -> int:
+        return int(innermost(self.model.optimizer).iterations.numpy())
+
+    def _micro_batches(self) -> int:
+        """Micro-batches so far, those of the step that is under way included."""
+        under_way = int(innermost(self.model.optimizer).updater.micro_steps.numpy())
+        return self._schedule.micro_batches_before(self._steps()) + under_way
+
+    def _is_chief(self) -> bool:
+        return self.model.distribute_strategy.extended.should_save_summary
