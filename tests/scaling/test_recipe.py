@@ -159,3 +159,91 @@ def test_mlperfs_gnmt_is_a_recipe():
     expected = [2e-5, *([2e-3] * 2), 1e-3, 5e-4, 2.5e-4, 1.25e-4, 1.25e-4]
     np.testing.assert_allclose([float(schedule(step)) for step in steps], expected, rtol=1e-5)
     assert recipe.at(4096).rise == "exponential"
+
+
+ADAM = {"beta_1": 0.9, "beta_2": 0.999, "weight_decay": 0.01, "epsilon": 1e-8, "nesterov": True}
+
+
+def test_a_recipe_without_an_optimizer_is_as_before():
+    assert repr(BASE) == (
+        "Recipe(batch_size=32, learning_rate=0.1, warmup_epochs=0.3125, epochs=None, decay='constant', rise='linear')"
+    )
+    assert hash(BASE) == hash(BASE.at(32)) and {BASE: 1}[BASE.at(32)] == 1
+    assert "optimizer={'beta_2': 0.9}" in repr(Recipe(32, 0.1, optimizer={"beta_2": 0.9}))
+    assert hash(Recipe(32, 0.1, optimizer={"beta_2": 0.9})) is not None
+
+
+@pytest.mark.parametrize(
+    "scaled, changed",
+    [
+        ({}, {}),
+        ({"moments": "half_life"}, {"beta_2": 0.999**16}),
+        ({"moments": "half_life_all"}, {"beta_1": 0.9**16, "beta_2": 0.999**16}),
+        ({"weight_decay": "kept"}, {"weight_decay": 0.04}),
+        ({"rule": "linear", "weight_decay": "kept"}, {}),
+        ({"rule": "none", "weight_decay": "kept"}, {"weight_decay": 0.16}),
+    ],
+)
+def test_the_optimizers_arguments_are_scaled_where_asked(scaled, changed):
+    base = Recipe(32, 0.1, optimizer=ADAM)
+    found = base.at(512, **{"rule": "sqrt", **scaled})
+    assert found.optimizer == pytest.approx({**ADAM, **changed}, rel=1e-14)
+    assert base.optimizer == ADAM
+    # Back again, and nothing at the same batch.
+    assert found.at(32, **{"rule": "sqrt", **scaled}).optimizer == pytest.approx(ADAM, rel=1e-13)
+    assert base.at(32, **{"rule": "sqrt", **scaled}) == base
+
+
+def test_what_is_scaled_of_the_optimizer_is_said():
+    base = Recipe(256, 0.1, 0.15625, epochs=90, optimizer={"beta_2": 0.999, "weight_decay": 0.01})
+    scaled = base.at(4096, moments="half_life", weight_decay="kept")
+    assert base.arithmetic(scaled) == (
+        "x16 batch: rate 0.1 -> 0.4 (x4), warm-up 0.1562 -> 2.5 epochs, "
+        "beta_2 0.999 -> 0.9841 (half-life of 177,357 examples kept), weight_decay 0.01 -> 0.04 (x4)"
+    )
+    assert base.arithmetic(base.at(4096)) == "x16 batch: rate 0.1 -> 0.4 (x4), warm-up 0.1562 -> 2.5 epochs"
+    assert scaled.lines(10_000)[-1] == "optimizer  beta_2 0.9841 (half-life of 177,357 examples), weight_decay 0.04"
+    other = Recipe(256, 0.1, 0.15625, optimizer={"beta_2": 0.9999})
+    assert base.changes(other)[1:] == [
+        "beta_2 0.999 -> 0.9999 (half-life of 177,357 -> 1,774,368 examples)",
+        "weight_decay 0.01 -> None",
+    ]
+
+
+def test_a_decay_is_kept_at_a_learning_rate_of_zero_too():
+    scaled = Recipe(32, 0.0, optimizer={"weight_decay": 0.01}).at(512, "sqrt", weight_decay="kept")
+    assert (scaled.learning_rate, scaled.optimizer["weight_decay"]) == (0.0, 0.04)
+
+
+@pytest.mark.parametrize(
+    "optimizer, message",
+    [
+        (
+            {"beta_2": 1.0},
+            "Recipe: optimizer: beta_2=1.0 is out of range; expected a finite number of 0 or more and bel",
+        ),
+        ({"momentum": "0.9"}, "Recipe: optimizer: momentum='0.9' is not a number"),
+        ({"weight_decay": -1}, "Recipe: optimizer: weight_decay=-1 is out of range"),
+        ({"learning_rate": 0.1}, "Recipe: optimizer has a learning_rate: that of a recipe is its own field"),
+        (("beta_2", 0.9), "Recipe: optimizer=.* is not a dictionary of an optimizer's arguments"),
+        ({3: 0.9}, "Recipe: optimizer=.* is not a dictionary of an optimizer's arguments"),
+    ],
+)
+def test_the_optimizer_of_a_recipe_is_checked(optimizer, message):
+    with pytest.raises(ValueError, match=message):
+        Recipe(32, 0.1, optimizer=optimizer)
+
+
+def test_what_cannot_be_scaled_is_refused():
+    plain = Recipe(32, 0.1, optimizer={"momentum": 0.9, "beta_2": None, "weight_decay": None})
+    with pytest.raises(
+        ValueError, match="moments='half_life' scales beta_2, normuon_beta; the recipe has none of them"
+    ):
+        plain.at(64, moments="half_life")
+    assert plain.at(64, moments="half_life_all").optimizer["momentum"] == pytest.approx(0.81)
+    with pytest.raises(ValueError, match="weight_decay='kept': the recipe has no weight_decay above 0"):
+        plain.at(64, weight_decay="kept")
+    with pytest.raises(ValueError, match="moments='halflife' is unknown. Did you mean 'half_life'"):
+        plain.at(64, moments="halflife")
+    with pytest.raises(ValueError, match="weight_decay='keep' is unknown"):
+        plain.at(64, weight_decay="keep")

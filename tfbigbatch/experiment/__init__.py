@@ -16,6 +16,7 @@ from tfbigbatch.experiment.fields import (
     tuned_recipe,
 )
 from tfbigbatch.experiment.files import SHIPPED, address, call, choose, execute, find, load, shipped, variant_of
+from tfbigbatch.experiment.moments import optimizer_to_scale, scaled_recipe
 from tfbigbatch.experiment.overrides import override
 from tfbigbatch.experiment.quick import quick
 from tfbigbatch.experiment.remembered import COPY, callbacks_of, copy_of, register_task_of
@@ -40,10 +41,12 @@ __all__ = [
     "flat",
     "load",
     "new",
+    "optimizer_to_scale",
     "override",
     "phases",
     "quick",
     "register_task_of",
+    "scaled_recipe",
     "shipped",
     "shrink",
     "tuned_recipe",

@@ -84,13 +84,14 @@ def check_plan(config: ml_collections.ConfigDict) -> None:
             raise InputError(
                 f"schedule.decay={phase.schedule.decay!r} is unknown. {nearest(phase.schedule.decay, DECAYS)}"
             )
+        experiment.optimizer_to_scale(phase)
         if size and phase.batch_size > size:
             raise InputError(
                 f"batch_size={phase.batch_size} is larger than the training set of {size} examples. Use a "
                 "batch_size of at most that."
             )
         if size:
-            recipe = experiment.tuned_recipe(phase, size).at(phase.batch_size, phase.schedule.rule)
+            recipe = experiment.scaled_recipe(phase, experiment.tuned_recipe(phase, size))
             ramp = experiment.batch_ramp(phase, recipe, size)
             if ramp and not tasks.get(config.task).carries_state:
                 ramp.stages(size)

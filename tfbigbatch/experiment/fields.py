@@ -13,6 +13,7 @@ from tfbigbatch import scaling, schedules, tasks
 from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.experiment.changes import unknown_field
 from tfbigbatch.experiment.files import first_and_last_line
+from tfbigbatch.experiment.moments import check_one_optimizer, optimizer_to_scale
 from tfbigbatch.utils import arguments
 
 Config = ml_collections.ConfigDict
@@ -59,6 +60,10 @@ _SCHEDULE: dict[str, Any] = {
     # In place of warmup_epochs: steps at the schedule's own batch size, as '3125 steps'.
     "warmup": "",
     "rule": "none",
+    # The optimizer's fields are those at this batch size too. moments keep their half-life in examples: none, half_life
+    # (beta_2, normuon_beta) or half_life_all (also beta_1, momentum). weight_decay: none, or kept: x rate x steps.
+    "moments": "none",
+    "weight_decay": "none",
     "decay": "linear",
     # Of the decays that take them; see `schedules.build`.
     "power": 2.0,
@@ -239,6 +244,7 @@ def tuned_recipe(config: ml_collections.ConfigDict, dataset_size: int) -> scalin
         epochs=total_steps * config.batch_size / dataset_size,
         decay={"name": schedule.decay, **fields},
         rise=schedule.rise,
+        optimizer=optimizer_to_scale(config),
     )
 
 
@@ -277,8 +283,8 @@ def phases(config: ml_collections.ConfigDict) -> list[ml_collections.ConfigDict]
     """The configs of a run's phases, in their order; for a config without phases, the config itself.
 
     Raises:
-      ValueError: a phase sets a field that does not exist, may not differ, or has another type; or there is a batch
-        ramp as well.
+      ValueError: a phase sets a field that does not exist, may not differ, or has another type; there is a batch
+        ramp as well; or the optimizer would be scaled to several batch sizes.
     """
     if config.phases and config.ramp.name != "none":
         raise InputError(
@@ -303,6 +309,7 @@ def phases(config: ml_collections.ConfigDict) -> list[ml_collections.ConfigDict]
             except TypeError as error:
                 raise InputError(f"{at}: {first_and_last_line(error)}") from None
         found.append(phase)
+    check_one_optimizer(found or [config])
     return found or [config]
 
 

@@ -11,8 +11,9 @@ from tfbigbatch import schedules, tasks
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment.changes import flat
 from tfbigbatch.experiment.fields import phases
+from tfbigbatch.experiment.moments import optimizer_to_scale
 from tfbigbatch.experiment.quick_data import Data
-from tfbigbatch.scaling.recipe import RULES
+from tfbigbatch.scaling.recipe import RULES, Recipe
 
 # Batches tuned up to this size are kept; larger ones become _BATCH.
 _LARGEST_BATCH, _BATCH = 128, 32
@@ -153,8 +154,12 @@ def _learning_rate(config: ml_collections.ConfigDict, change: _Changes) -> None:
     if change.keeps("schedule.batch_size"):
         return
     rule = schedule.rule if schedule.rule != "none" else "sqrt"
-    factor = RULES[rule](config.batch_size / schedule.batch_size)[0]
-    change.set("schedule.learning_rate", float(f"{schedule.learning_rate * factor:.4g}"))
+    tuned = Recipe(schedule.batch_size, schedule.learning_rate, optimizer=optimizer_to_scale(config))
+    scaled = tuned.at(config.batch_size, rule, moments=schedule.moments, weight_decay=schedule.weight_decay)
+    with config.optimizer.unlocked(), config.optimizer.ignore_type():
+        for name, value in scaled.optimizer.items():
+            change.set(f"optimizer.{name}", value)
+    change.set("schedule.learning_rate", float(f"{scaled.learning_rate:.4g}"))
     change.set("schedule.batch_size", config.batch_size)
 
 

@@ -42,6 +42,11 @@ class TrainedRun:
         data_dir = stored_run.data_dir_of(model_dir) if data_dir is None else data_dir
         # The weights alone are of interest.
         config.optimizer = ml_collections.ConfigDict({"name": "momentum", "momentum": 0.0})
+        config.schedule.moments = config.schedule.weight_decay = "none"
+        scaling = ("schedule.moments", "schedule.weight_decay")
+        config.phases = tuple(
+            {name: value for name, value in fields.items() if name not in scaling} for fields in config.phases
+        )
         config.steps_per_execution = 1
         self._config = config
         self._phases = phases.phases_of(config, lambda fields: _task(fields, data_dir, use_fake_data), 1)

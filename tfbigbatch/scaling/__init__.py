@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from tfbigbatch.lazy_names import LazyNames
+from tfbigbatch.scaling.moments import MOMENTS, WEIGHT_DECAYS
 from tfbigbatch.scaling.recipe import RULES, Recipe
 
 _HOMES = {"BatchRamp": "batch_ramp", "make_adjustable": "tfbigbatch.schedules.adjustable_warmup"}
 
-__all__ = ["RULES", "BatchRamp", "Recipe", "DATE", "RampLog", "make_adjustable"]
+__all__ = ["MOMENTS", "RULES", "WEIGHT_DECAYS", "BatchRamp", "Recipe", "DATE", "RampLog", "make_adjustable"]
 _lazy = LazyNames(__name__, _HOMES, ("DATE", "RampLog"))
 
 

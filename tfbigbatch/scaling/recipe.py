@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tfbigbatch.errors import InputError
+from tfbigbatch.scaling import moments as of_moments
 from tfbigbatch.schedules.by_name import build, check_decay
 from tfbigbatch.schedules.durations import parsed, to_steps
 from tfbigbatch.schedules.warmup import WARMUP_SHAPES
@@ -37,6 +38,8 @@ class Recipe:
       decay: after the warm-up: a name of `schedules.DECAYS`, or a dictionary of 'name' and the decay's fields, with
         durations such as '30 epochs': {'name': 'multi_step', 'factor': 0.1, 'boundaries': ('30 epochs', '60 epochs')}.
       rise: shape of the warm-up: 'linear', or 'exponential' as in MLPerf's GNMT.
+      optimizer: arguments of the optimizer at this batch, such as {'beta_2': 0.999, 'weight_decay': 0.01}. `at` scales
+        its moments and weight decay where it is asked to, and leaves the others: LAMB(schedule, **scaled.optimizer).
 
     Raises:
       ValueError: a number is out of range, the decay or the shape is unknown, or the decay lacks a field or does not
@@ -49,15 +52,24 @@ class Recipe:
     epochs: float | None = None
     decay: str | dict = "constant"
     rise: str = "linear"
+    # Dictionaries have no hash; recipes without this field keep theirs, and their text.
+    optimizer: Mapping[str, Any] = dataclasses.field(default_factory=dict, hash=False)
+
+    def __repr__(self) -> str:
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        if not self.optimizer:
+            del fields["optimizer"]
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in fields.items())})"
 
     def __post_init__(self) -> None:
-        checked = {
+        checked: dict[str, Any] = {
             "batch_size": arguments.integer("batch_size", self.batch_size, least=1, owner="Recipe"),
             "learning_rate": arguments.number("learning_rate", self.learning_rate, least=0, owner="Recipe"),
             "warmup_epochs": arguments.number("warmup_epochs", self.warmup_epochs, least=0, owner="Recipe"),
         }
         if self.epochs is not None:
             checked["epochs"] = arguments.number("epochs", self.epochs, above=0, owner="Recipe")
+        checked["optimizer"] = of_moments.checked_fields(self.optimizer, "Recipe: optimizer")
         for name, value in checked.items():
             # Frozen: Python's numbers replace those that were given.
             object.__setattr__(self, name, value)
@@ -77,31 +89,54 @@ class Recipe:
         fields = dict(self.decay)
         return fields.pop("name", None), fields
 
-    def at(self, batch_size: int, rule: str = "legw", *, accumulation_steps: int = 1) -> Recipe:
+    def at(
+        self,
+        batch_size: int,
+        rule: str = "legw",
+        *,
+        accumulation_steps: int = 1,
+        moments: str = "none",
+        weight_decay: str = "none",
+    ) -> Recipe:
         """The recipe scaled to `batch_size` by a rule of `RULES`.
 
         Args:
           batch_size: examples in one forward and backward pass, over all replicas.
           rule: 'none', 'linear', 'sqrt' or 'legw'.
           accumulation_steps: passes per step; the global batch is batch_size * accumulation_steps.
+          moments: of `optimizer`, those that keep their half-life in examples: 'none'; 'half_life', the second moments
+            (beta_2, normuon_beta); or 'half_life_all', also beta_1, momentum and ema_momentum. See `MOMENTS`.
+          weight_decay: 'none'; or 'kept', which keeps weight decay x learning rate x steps.
 
         Raises:
-          ValueError: the rule is unknown, or a size is below 1.
+          ValueError: a name is unknown, a size is below 1, or `optimizer` has no argument that is to be scaled.
         """
         arguments.one_of("rule", rule, RULES)
         batch_size = arguments.integer("batch_size", batch_size, least=1)
         accumulation_steps = arguments.integer("accumulation_steps", accumulation_steps, least=1)
         global_batch_size = batch_size * accumulation_steps
-        rate_factor, warmup_factor = RULES[rule](global_batch_size / self.batch_size)
+        factor = global_batch_size / self.batch_size
+        rate_factor, warmup_factor = RULES[rule](factor)
         return dataclasses.replace(
             self,
             batch_size=global_batch_size,
             learning_rate=self.learning_rate * rate_factor,
             warmup_epochs=self.warmup_epochs * warmup_factor,
+            optimizer=of_moments.scaled_fields(
+                self.optimizer, factor, rate_factor, moments=moments, weight_decay=weight_decay
+            ),
         )
 
     def arithmetic(self, scaled: Recipe) -> str:
         """The change to `scaled` as text: 'x16 batch: rate 0.1 -> 0.4 (x4), warm-up 0.3125 -> 5 epochs'.
+
+        Raises:
+          ValueError: `scaled` is no recipe.
+        """
+        return ", ".join(self.changes(scaled))
+
+    def changes(self, scaled: Recipe) -> list[str]:
+        """The parts of `arithmetic`: the schedule, then each argument of the optimizer that differs.
 
         Raises:
           ValueError: `scaled` is no recipe.
@@ -116,7 +151,10 @@ class Recipe:
         rate = change(self.learning_rate, scaled.learning_rate)
         if scaled.learning_rate != self.learning_rate and self.learning_rate:
             rate += f" (x{scaled.learning_rate / self.learning_rate:.4g})"
-        return f"x{factor:.4g} batch: rate {rate}, warm-up {change(self.warmup_epochs, scaled.warmup_epochs)} epochs"
+        return [
+            f"x{factor:.4g} batch: rate {rate}, warm-up {change(self.warmup_epochs, scaled.warmup_epochs)} epochs",
+            *of_moments.changes(self.optimizer, scaled.optimizer, (self.batch_size, scaled.batch_size)),
+        ]
 
     def warmup_steps(self, dataset_size: int) -> int:
         """The warm-up in optimizer steps, for `dataset_size` examples in an epoch.
@@ -191,4 +229,7 @@ class Recipe:
         if self.epochs is not None:
             total = self.total_steps(dataset_size)
             lines.append(f"length     {self.epochs:.4g} epochs = {total:,} steps")
-        return [*lines, f"decay      {self._decay()[0]}"]
+        lines.append(f"decay      {self._decay()[0]}")
+        if self.optimizer:
+            lines.append(f"optimizer  {of_moments.summary(self.optimizer, self.batch_size)}")
+        return lines

@@ -56,7 +56,7 @@ def compiled_model(
         scaling.make_adjustable(plan.learning_rate) if config.date.enabled else run_phases.learning_rate(phases)
     )
     model.compile(
-        optimizer=_optimizer(optimizer_fields(config), learning_rate),
+        optimizer=_optimizer({**optimizer_fields(config), **plan.scaled.optimizer}, learning_rate),
         loss=task.loss(),
         weighted_metrics=task.metrics(),
         steps_per_execution=config.steps_per_execution,

@@ -77,7 +77,8 @@ class Plan:
       total_steps, evaluate_every, checkpoint_every, log_every: the config's; whole numbers but for the intervals in a
         stage of a batch ramp.
       evaluation_batch_size: the config's, rounded up to whole replicas; a mask excludes the padding.
-      tuned, scaled: the recipe at its own batch size, and scaled to the run's.
+      tuned, scaled: the recipe at its own batch size, and scaled to the run's; with the arguments of the optimizer that
+        the config scales.
       learning_rate: the schedule of `scaled`, of tf_keras.
       lines: the arithmetic, for the run's banner.
     """
@@ -110,7 +111,8 @@ def plan_of(config: ml_collections.ConfigDict, dataset_size: int, replicas: int)
         for name in ("duration", "evaluate_every", "checkpoint_every", "log_every")
     )
     tuned = experiment.tuned_recipe(config, dataset_size)
-    scaled = tuned.at(config.batch_size, config.schedule.rule)
+    scaled = experiment.scaled_recipe(config, tuned)
+    of_schedule, *of_optimizer = tuned.changes(scaled)
     return Plan(
         total_steps=total_steps,
         evaluate_every=evaluate_every,
@@ -122,7 +124,8 @@ def plan_of(config: ml_collections.ConfigDict, dataset_size: int, replicas: int)
         learning_rate=scaled.schedule(dataset_size, keras="tf_keras"),
         lines=(
             *arithmetic.lines(total_steps),
-            f"schedule   {config.schedule.rule}, {tuned.arithmetic(scaled)}, then {config.schedule.decay}",
+            f"schedule   {config.schedule.rule}, {of_schedule}, then {config.schedule.decay}",
+            *([f"scaled     {', '.join(of_optimizer)}"] if of_optimizer else []),
         ),
     )
 

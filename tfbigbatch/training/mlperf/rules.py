@@ -97,7 +97,7 @@ class _ResNet(_Benchmark):
     @staticmethod
     def settings(config: ml_collections.ConfigDict, recipe: Recipe, task: Any, replicas: int) -> dict[str, Any]:
         examples = task.train.examples_in_epoch(config.batch_size)
-        optimizer = config.optimizer
+        optimizer = {**config.optimizer, **recipe.optimizer}
         span = config.batch_size // config.accumulation_steps
         return {
             "model_bn_span": span if config.model.cross_replica_norm else span // replicas,
@@ -127,7 +127,7 @@ class _Bert(_Benchmark):
     def settings(config: ml_collections.ConfigDict, recipe: Recipe, task: Any, replicas: int) -> dict[str, Any]:
         del replicas
         examples = task.train.examples_in_epoch(config.batch_size)
-        optimizer = config.optimizer
+        optimizer = {**config.optimizer, **recipe.optimizer}
         warmup_steps = recipe.warmup_steps(examples)
         return {
             "opt_name": "lamb",

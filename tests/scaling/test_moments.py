@@ -1,0 +1,158 @@
+"""Moments and weight decay at another batch size, against decimals of 60 digits and float64 NumPy."""
+
+import decimal
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.helpers.keras_versions import KERAS_VERSIONS, fitted
+from tfbigbatch import optimizers
+from tfbigbatch.optimizers.arguments import TABLES
+from tfbigbatch.scaling import MOMENTS, Recipe, moments
+
+decimal.getcontext().prec = 60
+JUST_UNDER_1 = math.nextafter(1.0, 0.0)
+NEAR_1 = [JUST_UNDER_1, 1 - 1e-12, 1 - 1e-6, 0.9999, 0.999, 0.95, 0.9, 0.5, 1e-3, 1e-300]
+
+
+@pytest.mark.parametrize("beta", NEAR_1)
+@pytest.mark.parametrize("factor", [1 / 4096, 1 / 3, 1.0, 16.0, 64.0, 512.0])
+def test_the_power_is_exact_to_a_unit_in_the_last_place(beta, factor):
+    exact = (decimal.Decimal(factor) * decimal.Decimal(beta).ln()).exp()
+    found = moments.scaled_beta(beta, factor)
+    assert 0.0 <= found < 1.0
+    unit = math.ulp(float(exact)) if exact > decimal.Decimal("1e-300") else 5e-324
+    assert abs(decimal.Decimal(found) - exact) <= decimal.Decimal(unit)
+
+
+@pytest.mark.parametrize("beta", NEAR_1)
+def test_the_half_life_is_exact_to_fifteen_digits(beta):
+    exact = 256 * decimal.Decimal("0.5").ln() / decimal.Decimal(beta).ln()
+    assert moments.half_life_examples(beta, 256) == pytest.approx(float(exact), rel=1e-15)
+
+
+def test_language_models_usual_decay_at_a_batch_of_one():
+    at_one = moments.scaled_beta(0.95, 1 / 512)
+    assert at_one == pytest.approx(0.9999, abs=5e-7)
+    assert moments.half_life_examples(at_one, 1) == pytest.approx(moments.half_life_examples(0.95, 512))
+
+
+def test_an_average_without_memory_stays_so():
+    assert moments.scaled_beta(0.0, 16.0) == moments.scaled_beta(0, 1 / 16) == 0.0
+    assert moments.half_life_examples(0.0, 256) == 0.0
+
+
+def test_an_average_that_hardly_forgets_stays_below_1():
+    for beta in (JUST_UNDER_1, 1 - 1e-15):
+        assert moments.scaled_beta(beta, 1e-6) == JUST_UNDER_1
+    assert math.isfinite(moments.half_life_examples(JUST_UNDER_1, 1))
+
+
+@given(beta=st.floats(0.0, JUST_UNDER_1), small=st.integers(1, 10_000), factor=st.integers(1, 512))
+def test_the_half_life_in_examples_is_kept(beta, small, factor):
+    scaled = moments.scaled_beta(beta, factor)
+    if scaled > 1e-300:
+        before, after = moments.half_life_examples(beta, small), moments.half_life_examples(scaled, small * factor)
+        # One unit in the last place of beta' is as much of the half-life as the distance from 1 allows.
+        assert after == pytest.approx(before, rel=1e-15 + 4e-16 / min(1 - scaled, -math.log(scaled)))
+
+
+@pytest.mark.parametrize("k", [2, 16, 64])
+@pytest.mark.parametrize("beta", [0.0, 0.9, 0.99, 0.999, 1 - 1e-9])
+def test_a_step_with_the_scaled_decay_is_k_steps_on_equal_inputs(beta, k):
+    rng = np.random.default_rng(0)
+    inputs = np.repeat(rng.standard_normal(20), k)
+    small = np.float64(rng.standard_normal())
+    large, scaled = small, np.float64(moments.scaled_beta(beta, k))
+    for step, value in enumerate(inputs, 1):
+        small = beta * small + (1.0 - beta) * value
+        if step % k == 0:
+            large = scaled * large + (1.0 - scaled) * value
+            np.testing.assert_allclose(large, small, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("k", [2, 16])
+def test_old_examples_weigh_as_much_after_as_many_examples(k):
+    beta, steps = 0.999, 40
+    scaled = moments.scaled_beta(beta, k)
+    # The weight of everything before, and of the examples of each group of k small batches.
+    small = np.array([(1 - beta) * beta**age for age in range(k * steps)]).reshape(steps, k).sum(axis=1)
+    large = np.array([(1 - scaled) * scaled**age for age in range(steps)])
+    np.testing.assert_allclose(large, small, rtol=1e-12)
+    np.testing.assert_allclose(scaled**steps, beta ** (k * steps), rtol=1e-12)
+
+
+@pytest.mark.parametrize("factor, rate_factor", [(16, 1), (16, 4), (16, 16), (1 / 16, 1 / 4)])
+def test_weight_decay_times_rate_times_steps_is_kept(factor, rate_factor):
+    rate, steps = 0.02, 1600
+    scaled = moments.scaled_weight_decay(0.01, factor, rate_factor)
+    assert scaled * rate * rate_factor * steps / factor == pytest.approx(0.01 * rate * steps)
+
+
+def test_as_many_epochs_shrink_the_weights_alike():
+    rate, decay, steps, k = 1e-3, 0.1, 1600, 16
+    scaled = moments.scaled_weight_decay(decay, k, math.sqrt(k))
+    small = np.prod(np.full(steps, 1 - rate * decay))
+    large = np.prod(np.full(steps // k, 1 - rate * math.sqrt(k) * scaled))
+    assert large == pytest.approx(small, rel=2e-3)
+
+
+def test_every_decay_of_a_moving_average_of_our_optimizers_is_known():
+    others = {"weight_decay", "exclude_from_weight_decay"}
+    named = {name for table in TABLES.values() for name in table if any(word in name for word in ("beta", "momentum"))}
+    assert named - others == set(MOMENTS["half_life_all"])
+    assert set(MOMENTS["half_life"]) < set(MOMENTS["half_life_all"]) and MOMENTS["none"] == ()
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (
+            lambda: moments.scaled_beta(1.0, 16),
+            "beta=1.0 is out of range; expected a finite number of 0 or more and below",
+        ),
+        (lambda: moments.scaled_beta(-0.1, 16), "beta=-0.1 is out of range"),
+        (lambda: moments.scaled_beta(float("nan"), 16), "beta=nan is out of range"),
+        (lambda: moments.scaled_beta("0.9", 16), "beta='0.9' is not a number"),
+        (lambda: moments.scaled_beta(0.9, 0), "factor=0 is out of range; expected a finite number above 0"),
+        (lambda: moments.half_life_examples(1, 16), "beta=1 is out of range"),
+        (lambda: moments.half_life_examples(0.9, 1.5), "batch_size=1.5 is not a whole number"),
+        (lambda: moments.scaled_weight_decay(-1, 16, 4), "weight_decay=-1 is out of range"),
+        (lambda: moments.scaled_weight_decay(0.1, -1, 4), "factor=-1 is out of range"),
+        (lambda: moments.scaled_weight_decay(0.1, 16, 0), "rate_factor=0 is out of range"),
+    ],
+)
+def test_bad_numbers_are_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_digits_are_shown_where_they_are():
+    shown = [moments.shown("beta_2", value) for value in (0.999, 0.999**16, 0.999 ** (1 / 16), 0.0, JUST_UNDER_1)]
+    assert shown == ["0.999", "0.9841", "0.9999375", "0", "0.999999999999999889"]
+    assert moments.shown("nesterov", True) == "True" and moments.shown("beta_2", None) == "None"
+
+
+def test_a_table_of_several_batches():
+    recipe = Recipe(128, 0.01, optimizer={"beta_2": 0.999, "weight_decay": 0.01})
+    scaled = [recipe.at(size, "sqrt", moments="half_life", weight_decay="kept") for size in (128, 2048)]
+    assert moments.table([(each.batch_size, each.optimizer) for each in scaled]) == [
+        "batch  beta_2  half-life of beta_2  weight_decay",
+        "  128   0.999          692.8 steps          0.01",
+        "2,048  0.9841           43.3 steps          0.04",
+    ]
+
+
+@pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
+@pytest.mark.parametrize("name", ["adamw", "lamb", "muon", "shampoo"])
+def test_scaled_arguments_make_an_optimizer(name, keras_version):
+    tuned = Recipe(8, 0.01, optimizer={"beta_1": 0.9, "beta_2": 0.99, "weight_decay": 0.01})
+    scaled = tuned.at(128, "sqrt", moments="half_life_all", weight_decay="kept")
+    assert scaled.optimizer == pytest.approx({"beta_1": 0.9**16, "beta_2": 0.99**16, "weight_decay": 0.04})
+    fields = {"learning_rate": 0.01, **scaled.optimizer}
+    model = fitted(keras_version, lambda: optimizers.get(name, keras=keras_version, **fields), steps=2)
+    assert model.optimizer.beta_2 == pytest.approx(0.99**16)
+    assert all(np.isfinite(weights).all() for weights in model.get_weights())

@@ -1,0 +1,209 @@
+"""Moments and weight decay of an optimizer at another batch size.
+
+A batch k times as large leaves 1 / k of the steps of the same epochs. A moving average with the same beta then reaches
+back over k times as many examples. beta' = beta ** k keeps its half-life in examples: Marek et al. 2025,
+arXiv:2507.07101, for beta_2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tfbigbatch.errors import InputError
+from tfbigbatch.utils import arguments
+
+_SECOND_MOMENTS = ("beta_2", "normuon_beta")
+_FIRST_MOMENTS = ("beta_1", "momentum", "ema_momentum")
+_ALL_MOMENTS = (*_SECOND_MOMENTS, *_FIRST_MOMENTS)
+
+# What `Recipe.at` scales by name: the arguments of an optimizer that are decays of moving averages.
+MOMENTS: dict[str, tuple[str, ...]] = {
+    "none": (),
+    "half_life": _SECOND_MOMENTS,  # The paper's rule.
+    "half_life_all": _ALL_MOMENTS,
+}
+WEIGHT_DECAYS = ("none", "kept")
+
+
+def scaled_beta(beta: float, factor: float) -> float:
+    """beta ** factor: the decay of a moving average with the same half-life in examples.
+
+    Args:
+      beta: decay of the average at each step, in [0, 1).
+      factor: B' / B, how many times as large the batch becomes.
+
+    Returns:
+      In [0, 1): where the result would round to 1, the largest number below it.
+
+    Raises:
+      ValueError: beta is outside of [0, 1), or the factor is not above 0.
+    """
+    beta = arguments.number("beta", beta, least=0, below=1)
+    factor = arguments.number("factor", factor, above=0)
+    # The power itself is rounded once; a logarithm and an exponential would be rounded twice.
+    return min(beta**factor, math.nextafter(1.0, 0.0))
+
+
+def half_life_examples(beta: float, batch_size: int) -> float:
+    """batch_size * ln(1/2) / ln(beta): the examples after which the weight of an old one has halved.
+
+    Args:
+      beta: decay of the average at each step, in [0, 1).
+      batch_size: examples in one step.
+
+    Raises:
+      ValueError: beta is outside of [0, 1), or the batch size is not a whole number of 1 or more.
+    """
+    beta = arguments.number("beta", beta, least=0, below=1)
+    batch_size = arguments.integer("batch_size", batch_size, least=1)
+    # Without memory, beta = 0, the logarithm is infinite and the half-life 0. Near 1 it has all digits.
+    return batch_size * math.log(0.5) / math.log(beta) if beta else 0.0
+
+
+def scaled_weight_decay(weight_decay: float, factor: float, rate_factor: float) -> float:
+    """weight_decay * factor / rate_factor: keeps weight decay x learning rate x steps at the same epochs.
+
+    Of a decay that each step multiplies with the learning rate, w -= learning_rate * weight_decay * w, the product is
+    what the weights lose over a run.
+
+    Args:
+      weight_decay: 0 or more.
+      factor: B' / B, how many times as large the batch becomes; the steps become 1 / factor as many.
+      rate_factor: how many times as large the learning rate becomes.
+
+    Raises:
+      ValueError: a number is out of range.
+    """
+    weight_decay = arguments.number("weight_decay", weight_decay, least=0)
+    factor = arguments.number("factor", factor, above=0)
+    return weight_decay * factor / arguments.number("rate_factor", rate_factor, above=0)
+
+
+def checked_fields(fields: Any, owner: str) -> dict[str, Any]:
+    """A copy of an optimizer's arguments with its moments and weight decay checked; those that are None stay None.
+
+    Args:
+      fields: mapping of argument to value.
+      owner: for the message.
+
+    Raises:
+      ValueError: it is no mapping by name, has the learning rate, or a moment or the weight decay is out of range.
+    """
+    if not isinstance(fields, Mapping) or not all(isinstance(name, str) for name in fields):
+        raise InputError(f"{owner}={fields!r} is not a dictionary of an optimizer's arguments, as {{'beta_2': 0.999}}.")
+    if "learning_rate" in fields:
+        raise InputError(f"{owner} has a learning_rate: that of a recipe is its own field. Leave it out here.")
+    checked = dict(fields)
+    for name, value in fields.items():
+        if value is not None and name in _ALL_MOMENTS:
+            checked[name] = arguments.number(name, value, least=0, below=1, owner=owner)
+        elif value is not None and name == "weight_decay":
+            checked[name] = arguments.number(name, value, least=0, owner=owner)
+    return checked
+
+
+def scaled_fields(
+    fields: Mapping[str, Any], factor: float, rate_factor: float, *, moments: str, weight_decay: str
+) -> dict[str, Any]:
+    """An optimizer's arguments at another batch size.
+
+    Args:
+      fields: arguments by name, from `checked_fields`.
+      factor: B' / B, how many times as large the batch becomes.
+      rate_factor: how many times as large the learning rate becomes.
+      moments: name of `MOMENTS`.
+      weight_decay: 'none' or 'kept'.
+
+    Raises:
+      ValueError: a name is unknown, or no argument above 0 is there to scale.
+    """
+    arguments.one_of("moments", moments, MOMENTS)
+    arguments.one_of("weight_decay", weight_decay, WEIGHT_DECAYS)
+    scaled = dict(fields)
+    present = [name for name in MOMENTS[moments] if fields.get(name)]
+    if moments != "none" and not present:
+        raise InputError(
+            f"moments={moments!r} scales {', '.join(MOMENTS[moments])}; the recipe has none of them above 0. Give "
+            "those of your optimizer, as Recipe(..., optimizer={'beta_2': 0.999})."
+        )
+    for name in present:
+        scaled[name] = scaled_beta(fields[name], factor)
+    if weight_decay == "kept":
+        if not fields.get("weight_decay"):
+            raise InputError(
+                "weight_decay='kept': the recipe has no weight_decay above 0. Give that of your optimizer, as "
+                "Recipe(..., optimizer={'weight_decay': 0.01})."
+            )
+        scaled["weight_decay"] = scaled_weight_decay(fields["weight_decay"], factor, rate_factor)
+    return scaled
+
+
+def changes(before: Mapping[str, Any], after: Mapping[str, Any], batch_sizes: tuple[int, int]) -> list[str]:
+    """What differs between two recipes' arguments: 'beta_2 0.999 -> 0.9841 (half-life of 11,084 examples kept)'.
+
+    Args:
+      before, after: arguments by name.
+      batch_sizes: of the two.
+    """
+    found = []
+    for name in (*before, *(name for name in after if name not in before)):
+        values = old, new = before.get(name), after.get(name)
+        if old == new:
+            continue
+        why = ""
+        if name in _ALL_MOMENTS and None not in values:
+            first, second = (half_life_examples(beta, size) for beta, size in zip(values, batch_sizes))
+            kept = math.isclose(first, second, rel_tol=1e-6)
+            why = (
+                f" (half-life of {first:,.0f}{'' if kept else f' -> {second:,.0f}'} examples{' kept' if kept else ''})"
+            )
+        elif name == "weight_decay" and old and new is not None:
+            why = f" (x{new / old:.4g})"
+        found.append(f"{name} {shown(name, old)} -> {shown(name, new)}{why}")
+    return found
+
+
+def summary(fields: Mapping[str, Any], batch_size: int) -> str:
+    """An optimizer's arguments as text: 'beta_2 0.999 (half-life of 177,357 examples), weight_decay 0.01'.
+
+    Args:
+      fields: arguments by name.
+      batch_size: examples in one step.
+    """
+    found = []
+    for name, value in fields.items():
+        found.append(f"{name} {shown(name, value)}")
+        if name in _ALL_MOMENTS and value:
+            found[-1] += f" (half-life of {half_life_examples(value, batch_size):,.0f} examples)"
+    return ", ".join(found)
+
+
+def table(rows: Sequence[tuple[int, Mapping[str, Any]]]) -> list[str]:
+    """Arguments at several batch sizes as lines of an aligned table, with the half-lives of moments in steps.
+
+    Args:
+      rows: (batch size, arguments by name); all have the same names.
+    """
+    cells = []
+    for batch_size, fields in rows:
+        line = {"batch": f"{batch_size:,}"}
+        for name, value in fields.items():
+            line[name] = shown(name, value)
+            if name in _ALL_MOMENTS and value is not None:
+                line[f"half-life of {name}"] = f"{half_life_examples(value, 1):.4g} steps"
+        cells.append(line)
+    widths = {name: max(len(name), *(len(line[name]) for line in cells)) for name in cells[0]}
+    lines = [{name: name for name in widths}, *cells]
+    return ["  ".join(line[name].rjust(width) for name, width in widths.items()) for line in lines]
+
+
+def shown(name: str, value: Any) -> str:
+    """An argument's value as text; of a decay near 1, with three digits of its distance from 1."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return str(value)
+    digits = 4
+    if name in _ALL_MOMENTS and 0.0 < value < 1.0:
+        digits = max(digits, 2 - math.floor(math.log10(1.0 - value)))
+    return f"{value:.{digits}g}"
