@@ -11,3 +11,19 @@ def test_scale_shows_and_draws_a_recipe_at_other_batch_sizes(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"scale_legw.png", "scale_linear.png"}
     refused = tfbigbatch(*arguments, "--rule=lgew")
     assert refused.returncode == 1 and "Did you mean 'legw'" in refused.stderr
+
+
+def test_scale_shows_the_moments_and_the_weight_decay_where_asked(tmp_path):
+    arguments = ["scale", "--config=bert/lamb:32k", "--config.schedule.batch_size=512", "--batch_size=512,8192"]
+    arguments += ["--dataset_size=1000000", f"--plot={tmp_path}/scale.png"]
+    outcome = tfbigbatch(*arguments, "--rule=legw", "--moments=half_life", "--weight_decay=kept")
+    assert outcome.returncode == 0, outcome.stderr
+    assert (
+        "beta_2 0.999 -> 0.9841 (half-life of 354,714 examples kept), weight_decay 0.01 -> 0.04 (x4)" in outcome.stdout
+    )
+    table = outcome.stdout.partition("optimizer\n")[2].splitlines()
+    assert table[0].split() == ["batch", "beta_2", "half-life", "of", "beta_2", "weight_decay"]
+    assert table[2].split() == ["8,192", "0.9841", "43.3", "steps", "0.04"]
+    assert "optimizer" not in tfbigbatch(*arguments).stdout
+    refused = tfbigbatch("scale", "--config=mnist/lstm_small_batch", "--moments=half_life")
+    assert refused.returncode == 1 and "scales beta_2, normuon_beta" in refused.stderr

@@ -78,6 +78,17 @@ def test_the_learning_rate_follows_the_batch_by_the_rule(monkeypatch):
     assert linear.schedule.learning_rate == pytest.approx(0.1 * 8 / 256, rel=1e-3)
 
 
+def test_moments_that_scale_follow_the_batch(monkeypatch):
+    config = experiment.load("bert/lamb:32k")
+    config.schedule.batch_size, config.schedule.moments, config.schedule.weight_decay = 512, "half_life", "kept"
+    decay = config.optimizer.weight_decay
+    quick_on(monkeypatch, config, 1000)
+    assert config.schedule.batch_size == config.batch_size == 32
+    assert config.optimizer.beta_2 == pytest.approx(0.999 ** (32 / 512))
+    # The learning rate follows by the square root.
+    assert config.optimizer.weight_decay == pytest.approx(decay / 4)
+
+
 def test_the_banner_says_what_changed(monkeypatch):
     config = experiment.load("imagenet/resnet50_lars:32k")
     lines = quick_on(monkeypatch, config, 32)

@@ -149,12 +149,12 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any], batch_sizes: tu
     """
     found = []
     for name in (*before, *(name for name in after if name not in before)):
-        values = old, new = before.get(name), after.get(name)
+        old, new = before.get(name), after.get(name)
         if old == new:
             continue
         why = ""
-        if name in _ALL_MOMENTS and None not in values:
-            first, second = (half_life_examples(beta, size) for beta, size in zip(values, batch_sizes))
+        if name in _ALL_MOMENTS and old is not None and new is not None:
+            first, second = half_life_examples(old, batch_sizes[0]), half_life_examples(new, batch_sizes[1])
             kept = math.isclose(first, second, rel_tol=1e-6)
             why = (
                 f" (half-life of {first:,.0f}{'' if kept else f' -> {second:,.0f}'} examples{' kept' if kept else ''})"

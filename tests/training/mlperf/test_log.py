@@ -77,6 +77,21 @@ def test_berts_log_is_accepted_by_the_checker(tmp_path, caplog):
     assert found["opt_base_learning_rate"] == 0.0024 and found["opt_lamb_beta_1"] == 0.66
 
 
+def test_the_log_has_the_moments_that_the_run_has():
+    config = experiment.load(os.path.join(ROOT, "experiments", "bert", "mlperf.py:4k"))
+    config.schedule.batch_size, config.schedule.moments = config.batch_size // 2, "half_life_all"
+    task = tasks.get(config.task)(
+        model={**config.model.to_dict(), **tasks.get(config.task).smoke_model({})},
+        data=config.data.to_dict(),
+        data_dir=None,
+        use_fake_data=True,
+    )
+    recipe = experiment.scaled_recipe(config, experiment.tuned_recipe(config, len(task.train)))
+    found = rules.settings(config, recipe, task, task.validation, replicas=1)
+    assert found["opt_lamb_beta_1"] == pytest.approx(config.optimizer.beta_1**2)
+    assert found["opt_lamb_beta_2"] == pytest.approx(config.optimizer.beta_2**2)
+
+
 def test_a_run_that_falls_short_is_told_from_one_that_does_not(tmp_path):
     _, path = small_run(tmp_path, stop_at_target=1.1, stop_after=16)
     assert events(path)[-1]["metadata"]["status"] == "aborted"

@@ -1,0 +1,174 @@
+"""Moments and weight decay of a run's optimizer, as `schedule` scales them with the batch."""
+
+import json
+
+import pytest
+
+from tests.conftest import final_weights
+from tests.test_train import assert_same_bits
+from tfbigbatch import experiment, tasks, train
+from tfbigbatch.training import phases as run_phases
+from tfbigbatch.training.build import compiled_model
+
+SCALED = {"schedule__batch_size": 12, "batch_size": 192}
+HALF_LIFE = {**SCALED, "schedule__moments": "half_life"}
+ALL = {**SCALED, "schedule__moments": "half_life_all", "schedule__weight_decay": "kept", "schedule__rule": "sqrt"}
+LAMB = {"name": "lamb", "beta_2": 0.99, "weight_decay": 0.01}
+
+
+def phases_of(config):
+    return run_phases.phases_of(
+        config,
+        lambda fields: tasks.get(fields.task)(
+            model=fields.model.to_dict(), data=fields.data.to_dict(), data_dir=None, use_fake_data=False
+        ),
+        1,
+    )
+
+
+@pytest.mark.parametrize(
+    "fields, optimizer, expected",
+    [
+        (HALF_LIFE, LAMB, {"beta_1": 0.9, "beta_2": 0.99**16, "weight_decay": 0.01}),
+        (ALL, LAMB, {"beta_1": 0.9**16, "beta_2": 0.99**16, "weight_decay": 0.04}),
+        # Keras' defaults count.
+        (ALL, {"name": "adamw"}, {"beta_1": 0.9**16, "beta_2": 0.999**16, "weight_decay": 0.016}),
+        (
+            HALF_LIFE,
+            {"name": "muon", "normuon_beta": 0.95, "matrices": (("lstm", "gates"),)},
+            {"momentum": 0.95, "normuon_beta": 0.95**16, "beta_1": 0.9, "beta_2": 0.95**16},
+        ),
+        (ALL, {"name": "shampoo", "weight_decay": 0.1}, {"beta_1": 0.9**16, "beta_2": 0.99**16, "weight_decay": 0.4}),
+        (ALL, {"name": "momentum", "momentum": 0.9, "weight_decay": 0.01}, {"momentum": 0.9**16, "weight_decay": 0.04}),
+        (SCALED, LAMB, {"beta_1": 0.9, "beta_2": 0.99, "weight_decay": 0.01}),
+        # Weight decay in numbers of another kind.
+        (ALL, {"name": "lars", "weight_decay": 1}, {"momentum": 0.9**16, "weight_decay": 4}),
+    ],
+)
+def test_the_optimizer_of_a_run_has_the_scaled_values(quick_config, fields, optimizer, expected):
+    config = quick_config(**fields, optimizer=optimizer)
+    made = compiled_model(config, phases_of(config)).optimizer
+    assert {name: getattr(made, name) for name in expected} == pytest.approx(expected)
+    # The config says what it said.
+    assert config.optimizer.to_dict() == optimizer
+
+
+def test_the_banner_says_the_change(tmp_path, quick_config, capsys):
+    train.run(quick_config(**ALL, optimizer=LAMB, duration="2 steps"), model_dir=str(tmp_path), mode="train")
+    out = capsys.readouterr().out
+    assert (
+        "scaled     beta_2 0.99 -> 0.8515 (half-life of 828 examples kept), beta_1 0.9 -> 0.1853 (half-life of 79 "
+        "examples kept), weight_decay 0.01 -> 0.04 (x4)\n" in out
+    )
+    assert "schedule   sqrt, x16 batch: rate 0.1 -> 0.4 (x4), warm-up 0 epochs, then linear\n" in out
+
+
+def test_nothing_is_said_where_nothing_is_scaled(quick_config):
+    assert not any("scaled" in line for line in run_phases.lines(phases_of(quick_config(**SCALED, optimizer=LAMB))))
+
+
+def test_a_run_with_scaled_moments_is_one_with_those_values(tmp_path, quick_config):
+    given = {"name": "adamw", "beta_2": 0.99**16}
+    short = {"duration": "6 steps"}
+    train.run(
+        quick_config(**HALF_LIFE, **short, optimizer={"name": "adamw", "beta_2": 0.99}), model_dir=str(tmp_path / "a")
+    )
+    train.run(quick_config(**SCALED, **short, optimizer=given), model_dir=str(tmp_path / "b"))
+    one, other = (final_weights(tmp_path / name) for name in "ab")
+    assert one.keys() == other.keys() and all((one[name] == other[name]).all() for name in one)
+
+
+def test_a_run_resumes_with_them(tmp_path, quick_config):
+    config = quick_config(**ALL, optimizer=LAMB)
+    train.run(config, model_dir=str(tmp_path / "whole"))
+    for stop in (10, None):
+        train.run(config, model_dir=str(tmp_path / "parts"), stop_after=stop)
+    assert_same_bits(tmp_path / "whole", tmp_path / "parts")
+    with pytest.raises(ValueError, match="(?s)another config.*schedule.moments: half_life_all -> none"):
+        train.run(
+            quick_config(**{**ALL, "schedule__moments": "none"}, optimizer=LAMB), model_dir=str(tmp_path / "parts")
+        )
+
+
+def test_a_directory_from_before_these_fields_resumes(tmp_path, quick_config):
+    train.run(quick_config(), model_dir=str(tmp_path), stop_after=10)
+    content = json.loads((tmp_path / "config.json").read_text())
+    for name in ("moments", "weight_decay"):
+        assert content["config"]["schedule"].pop(name) == "none"
+    (tmp_path / "config.json").write_text(json.dumps(content))
+    assert train.run(quick_config(), model_dir=str(tmp_path))["step"] == 24
+
+
+@pytest.mark.parametrize(
+    "fields, message",
+    [
+        ({"schedule__moments": "halflife"}, "schedule.moments='halflife' is unknown. Did you mean 'half_life'"),
+        ({"schedule__weight_decay": "keep"}, "schedule.weight_decay='keep' is unknown"),
+        (
+            {"schedule__moments": "half_life"},
+            "schedule.moments='half_life' scales beta_2, normuon_beta; the optimizer 'momentum' of this experiment has "
+            "none of them above 0. Take 'half_life_all', which scales its momentum, or 'none'",
+        ),
+        (
+            {"schedule__moments": "half_life_all", "optimizer": {"name": "momentum", "momentum": 0.0}},
+            "the optimizer 'momentum' of this experiment has none of them above 0. Take 'none'",
+        ),
+        (
+            {"schedule__weight_decay": "kept"},
+            "schedule.weight_decay='kept': the optimizer 'momentum' of this experiment has no weight_decay above 0",
+        ),
+        (
+            {"schedule__weight_decay": "kept", "optimizer": {"name": "muon"}},
+            "the optimizer 'muon' of this experiment has no weight_decay above 0. Set optimizer.weight_decay",
+        ),
+        (
+            {"schedule__moments": "half_life_all", "optimizer": {"name": "momentum", "momentum": 1.0}},
+            "optimizer 'momentum': momentum=1.0 is out of range; expected a finite number of 0 or more and below 1",
+        ),
+        (
+            {
+                "schedule__moments": "half_life",
+                "optimizer": LAMB,
+                "phases": ({"duration": "4 steps"}, {"duration": "4 steps", "batch_size": 96}),
+            },
+            "schedule.moments='half_life': the optimizer of a run keeps its moments and weight decay, and its phases "
+            "have batch_size 48, 96. Leave schedule.moments and schedule.weight_decay 'none'",
+        ),
+        (
+            {
+                "schedule__weight_decay": "kept",
+                "optimizer": LAMB,
+                "phases": ({"duration": "4 steps"}, {"duration": "4 steps", "schedule.rule": "linear"}),
+            },
+            "schedule.weight_decay='kept': .* its phases have schedule.rule none, linear",
+        ),
+        (
+            {
+                "optimizer": LAMB,
+                "phases": ({"duration": "4 steps"}, {"duration": "4 steps", "schedule.moments": "half_life"}),
+            },
+            "schedule.moments='half_life': .* its phases have schedule.moments none, half_life",
+        ),
+        (
+            {"schedule__moments": "half_life", "optimizer": LAMB, "ramp__name": "doubling", "ramp__to": 192},
+            "schedule.moments='half_life': .* ramp.name='doubling' makes its batch larger while it trains",
+        ),
+    ],
+)
+def test_what_cannot_be_scaled_is_refused_before_training(tmp_path, quick_config, fields, message):
+    with pytest.raises(ValueError, match=message):
+        train.run(quick_config(**fields), model_dir=str(tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_phases_of_one_batch_are_scaled(quick_config):
+    both = ({"duration": "4 steps"}, {"duration": "4 steps", "schedule.learning_rate": 0.05})
+    config = quick_config(**HALF_LIFE, optimizer=LAMB, phases=both)
+    assert compiled_model(config, phases_of(config)).optimizer.beta_2 == pytest.approx(0.99**16)
+
+
+def test_an_unused_average_of_the_weights_is_nothing_to_scale(quick_config):
+    config = quick_config(**ALL, optimizer={**LAMB, "ema_momentum": 0.99})
+    assert set(experiment.optimizer_to_scale(config)) == {"beta_1", "beta_2", "weight_decay"}
+    config = quick_config(**ALL, optimizer={**LAMB, "use_ema": True})
+    assert experiment.optimizer_to_scale(config)["ema_momentum"] == 0.99
