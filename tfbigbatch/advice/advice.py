@@ -7,8 +7,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfbigbatch.advice import noise, sources, text, trade_off
+from tfbigbatch.advice import noise, ramp, sources, text, trade_off
 from tfbigbatch.advice.noise import Moments, NoisePoint, Range
+from tfbigbatch.advice.ramp import Branched, RampAdvice
 from tfbigbatch.advice.step_times import StepTimes
 from tfbigbatch.advice.suggestion import Optimizer, Suggestion, suggest
 from tfbigbatch.errors import InputError
@@ -31,6 +32,8 @@ class Advice:
       moments: the single measurements of the gradient.
       seconds: that the measurements took.
       experiment: the flags that name it, '--config=digits/lstm_small_batch'; None for a model from `fit`.
+      branched: critical batches that `tfbigbatch critical-batch` measured, in the order of the run; they are used in
+        place of the noise scale.
     """
 
     title: str
@@ -43,6 +46,7 @@ class Advice:
     moments: Sequence[Moments]
     seconds: float
     experiment: str | None = None
+    branched: Sequence[Branched] = ()
 
     @property
     def total_steps(self) -> int | None:
@@ -62,6 +66,8 @@ class Advice:
     @property
     def critical_batch_size(self) -> Range:
         """The critical batch of the whole run: twice the least steps and twice the least examples."""
+        if self.branched:
+            return ramp.over_the_run(self.branched)
         if self.total_steps is None:
             return self.noise_now
         return noise.over_the_run(self.points, self.total_steps, self.tuned.batch_size)
@@ -107,6 +113,17 @@ class Advice:
     def suggestion(self) -> Suggestion:
         """The recipe to begin with at `batch_size`."""
         return self.at(self.batch_size)
+
+    @property
+    def ramp(self) -> RampAdvice | None:
+        """The batch ramp to begin with; None where none is needed or possible."""
+        return ramp.ramp_of(
+            self.tuned,
+            self.batch_size,
+            dataset_size=self.dataset_size,
+            at_start=self.points[0].noise_scale,
+            branched=self.branched,
+        )
 
     def at(self, batch_size: int) -> Suggestion:
         """The recipe to begin with at any batch size.
@@ -174,6 +191,8 @@ class Advice:
             "batch_size": self.batch_size,
             "largest_batch_size": self.largest_batch_size,
             "suggestion": dataclasses.asdict(self.suggestion),
+            "branched": [dataclasses.asdict(each) for each in self.branched],
+            "ramp": None if self.ramp is None else {"fields": self.ramp.fields, "steps": self.ramp.steps},
             "command": self.command,
             "seconds": round(self.seconds, 1),
         }

@@ -32,6 +32,7 @@ def explained(advice: Advice) -> str:
             "",
             *_advised(advice),
             *suggestion_lines(best),
+            *_ramp(advice),
             *_wrapped("uncertain", _uncertain(advice)),
             *([f"\nto begin with:\n  {advice.command}"] if advice.command else []),
         ]
@@ -89,6 +90,10 @@ def _measured(advice: Advice) -> list[str]:
     if end is not None:
         grew = f"by the usual power of {sources.UNKNOWN_GROWTH:g}" if power is None else f"it grew as steps^{power:.2g}"
         lines.append(f"  at the end, step {advice.total_steps:,}: {_range(end)}; extrapolated, {grew}")
+    lines += [
+        f"  critical batch by branching, epoch {each.examples / advice.dataset_size:.3g}: {_range(each.critical)}"
+        for each in advice.branched
+    ]
     lines.append(f"  critical batch of the run: {_range(advice.critical_batch_size)}")
     turns = len(next(iter(advice.times.turns.values())))
     lines.append(f"seconds of a step: medians of {turns} turns over all sizes; {advice.times.stopped}")
@@ -148,7 +153,20 @@ def _advised(advice: Advice) -> list[str]:
     return [*lines, *_wrapped("", words)]
 
 
+def _ramp(advice: Advice) -> Sequence[str]:
+    if advice.ramp is None or advice.total_steps is None:
+        return []
+    sizes = ", ".join(f"{size:,}" for size in advice.ramp.ramp.batch_sizes)
+    words = (
+        f"{sizes}: {advice.ramp.steps:,} steps in the same epochs, {advice.ramp.steps / advice.total_steps:.0%} of the "
+        f"tuned run's: {advice.ramp.reason}. In place of a batch: {advice.ramp.fields}"
+    )
+    return _wrapped("ramp", words)
+
+
 def _uncertain(advice: Advice) -> str:
+    if advice.branched:
+        return "branches are short, and their learning rates scaled by a rule. The learning rate is a start."
     words = (
         "the noise scale predicts the critical batch to a factor of a few at best; the interval has its statistical "
         "error alone"
