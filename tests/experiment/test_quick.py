@@ -68,6 +68,13 @@ def test_any_experiment_fits_a_few_examples(monkeypatch, name, examples):
         assert 1 <= steps(config, field, examples) <= total
 
 
+def test_a_batch_ramp_is_left_out(monkeypatch):
+    config = experiment.load("mnist/lstm_small_batch")
+    config.ramp.update({"name": "doubling", "to": 2048, "over": "9 epochs"})
+    quick_on(monkeypatch, config, 60_000)
+    assert config.ramp == experiment.new("mnist_lstm").ramp
+
+
 def test_the_learning_rate_follows_the_batch_by_the_rule(monkeypatch):
     config = experiment.load("imagenet/resnet50_lars:32k")
     quick_on(monkeypatch, config, 33)

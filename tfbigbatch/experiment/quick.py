@@ -10,7 +10,7 @@ import ml_collections
 from tfbigbatch import schedules, tasks
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment.changes import flat
-from tfbigbatch.experiment.fields import phases
+from tfbigbatch.experiment.fields import new, phases
 from tfbigbatch.experiment.moments import optimizer_to_scale
 from tfbigbatch.experiment.quick_data import Data
 from tfbigbatch.scaling.recipe import RULES, Recipe
@@ -137,6 +137,9 @@ def _one_phase(config: ml_collections.ConfigDict, change: _Changes) -> None:
         holder, _, last = name.rpartition(".")
         change.set(name, (first[holder] if holder else first)[last])
     change.set("phases", ())
+    # As phases: the batch that the run begins with stays.
+    for name, value in new(config.task).ramp.items() if config.ramp.name != "none" else ():
+        change.set(f"ramp.{name}", value)
 
 
 def _batch_size(config: ml_collections.ConfigDict, change: _Changes, data: Data) -> int:

@@ -47,7 +47,7 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
     trace_seconds = time.perf_counter() - started
     pure = functionalize.functionalize(traced.function)
     found = {
-        "phases": len(config.phases) or 1,
+        "phases": max(len(config.phases), traced.stages),
         "batch_size": traced.batch_size,
         "per_replica_batch": traced.batch_size // request["replicas"],
         "accumulation_steps": traced.accumulation_steps,

@@ -6,7 +6,7 @@ import copy
 import os
 import tempfile
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -32,6 +32,7 @@ class TracedStep(typing.NamedTuple):
       updates: optimizer steps of this phase.
       weights: number of trainable parameters.
       model: keeps the variables alive; the function has only their handles.
+      stages: of the batch ramp; 1 without one.
     """
 
     function: Any
@@ -42,6 +43,7 @@ class TracedStep(typing.NamedTuple):
     updates: int
     weights: int
     model: tf_keras.Model
+    stages: int
 
 
 def trace(
@@ -57,9 +59,8 @@ def trace(
     Raises:
       ValueError: the batch does not divide over the replicas, there is no such phase, or the config is invalid.
     """
-    number = len(config.phases) or 1
-    if not 1 <= phase <= number:
-        raise InputError(f"--phase={phase}: the run has {number} phase(s), counted from 1.")
+    if config.ramp.name == "none":
+        _check_phase(phase, len(config.phases) or 1)
     policy = config.mixed_precision if config.mixed_precision == "float32" else f"mixed_{config.mixed_precision}"
     if config.mixed_precision == "float16":
         raise InputError(
@@ -72,8 +73,18 @@ def trace(
         config = _only(config, phase)
         if micro_batch is not None:
             config.batch_size, config.accumulation_steps = micro_batch * replicas, 1
+            config.ramp.update(experiment.new(config.task).ramp)
         phases = run_phases.phases_of(config, _task_maker(folder, data_dir), replicas)
-        return _traced(config, phases, replicas)
+        if config.ramp.name != "none":
+            # The stages of a batch ramp are its phases.
+            _check_phase(phase, len(phases))
+            return _traced(phases[phase - 1], phases, replicas)
+        return _traced(phases[0], phases, replicas)
+
+
+def _check_phase(phase: int, number: int) -> None:
+    if not 1 <= phase <= number:
+        raise InputError(f"--phase={phase}: the run has {number} phase(s), counted from 1.")
 
 
 def _only(config: Any, phase: int) -> Any:
@@ -115,8 +126,7 @@ class _OfSize:
         return stub_datasets.examples_in_epoch(self._task_name, self._data.examples_in_epoch(batch_size))
 
 
-def _traced(config: Any, phases: Any, replicas: int) -> TracedStep:
-    [phase] = phases
+def _traced(phase: run_phases.Phase, phases: Sequence[run_phases.Phase], replicas: int) -> TracedStep:
     strategy = AheadOfTimeStrategy(replicas)
     context = tf.distribute.InputContext(1, 0, replicas)
     inputs = phase.task.train.training_batches(
@@ -137,6 +147,7 @@ def _traced(config: Any, phases: Any, replicas: int) -> TracedStep:
         updates=phase.plan.total_steps,
         weights=sum(int(variable.shape.num_elements()) for variable in model.trainable_variables),
         model=model,
+        stages=len(phases),
     )
 
 

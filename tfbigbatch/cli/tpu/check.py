@@ -28,7 +28,9 @@ def define_flags() -> None:
     )
     flags.DEFINE_integer("replicas", None, "Replicas in sync. Default: all of the slice.", lower_bound=1)
     experiment_flags.define_override()
-    flags.DEFINE_integer("phase", 1, "Phase of a run with phases, counted from 1.", lower_bound=1)
+    flags.DEFINE_integer(
+        "phase", 1, "Phase of a run with phases, or stage of a batch ramp, counted from 1.", lower_bound=1
+    )
     flags.DEFINE_string("data_dir", None, "Prepared data, for its shapes. Default: the shapes of the public dataset.")
     flags.DEFINE_bool("json", False, "Print the outcome as JSON.")
     flags.DEFINE_bool(
