@@ -9,6 +9,7 @@ import pytest
 from tests.conftest import final_weights
 from tests.helpers import preloaded
 from tfbigbatch import train
+from tfbigbatch.experiment.checks import check_plan
 from tfbigbatch.reports import critical_batch_report as report
 from tfbigbatch.runs import checkpoint_files
 from tfbigbatch.runs.metrics_log import read_rows
@@ -68,6 +69,15 @@ def test_the_own_batch_repeats_the_run(small_run, tmp_path, quick_config):
     for name, value in final_weights(tmp_path / "constant").items():
         if name.startswith("network"):
             np.testing.assert_array_equal(found[name], value)
+
+
+def test_branches_have_the_moments_of_the_run(tmp_path, quick_config):
+    fields = {"schedule__batch_size": 16, "batch_size": 64, "schedule__moments": "half_life", "duration": "4 steps"}
+    train.run(quick_config(**fields, optimizer={"name": "adamw"}), model_dir=str(tmp_path / "run"), mode="train")
+    run = BranchedRun(str(tmp_path / "run"))
+    for branch in run.branches(run.points([4])[0], [64, 128], examples="512 examples", seeds=[0]):
+        assert branch.config.optimizer.beta_2 == pytest.approx(0.999**4)
+        check_plan(branch.config)
 
 
 @pytest.mark.parametrize(

@@ -213,8 +213,13 @@ class BranchedRun:
         config.divergence.rollbacks = 0
         for name in ("noise_scale", "sharpness", "layers", "interpolation"):
             config.instruments[name].enabled = False
+        # The moments and the weight decay of the run, at its own batch.
+        with config.optimizer.unlocked(), config.optimizer.ignore_type():
+            config.optimizer.update(self._phase.plan.scaled.optimizer)
         config.schedule.update(
             {
+                "moments": "none",
+                "weight_decay": "none",
                 "batch_size": config.batch_size,
                 "learning_rate": point.learning_rate,
                 "warmup_epochs": 0.0,
