@@ -68,3 +68,22 @@ def test_two_workers_resume_together(tmp_path):
         outcomes = cluster(2, flag, f"--model_dir={tmp_path}/run")
         assert [code for code, _, _ in outcomes] == [0, 0], outcomes
     assert "finished run (8 steps); nothing to do" in outcomes[0][1]
+
+
+@pytest.mark.slow
+def test_a_batch_ramp_in_two_workers_ends_where_one_does(tmp_path):
+    ramp = [
+        "--config.duration=2 epochs",
+        "--config.ramp.name=growth",
+        "--config.ramp.growth=(('0.5 epochs',128),('1 epochs',256))",
+        "--config.evaluate_every=0.5 epochs",
+        "--config.checkpoint_every=0.5 epochs",
+    ]
+    code, _, err = finish(command(*FLAGS, *ramp, f"--model_dir={tmp_path}/one"))
+    assert code == 0, err
+    outcomes = cluster(2, *ramp, f"--model_dir={tmp_path}/many")
+    assert [code for code, _, _ in outcomes] == [0, 0], outcomes
+    assert "256 global = 32 per replica x 4 accumulation x 2 replicas" in outcomes[0][1]
+    one, many = final_weights(tmp_path / "one"), final_weights(tmp_path / "many")
+    for name, value in one.items():
+        np.testing.assert_allclose(many[name], value, rtol=1e-3, atol=1e-5, err_msg=name)

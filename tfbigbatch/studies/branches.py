@@ -191,7 +191,7 @@ class BranchedRun:
             )
         return [
             Entry(
-                f"step {point.step:,}, batch {size:,} from",
+                f"branch of step {point.step:,} with batch {size:,}, run",
                 self._branch(point, size, length, rule, decay, micro_batch_size),
                 tuple(seeds),
                 f"step-{point.step}/batch-{size}",
