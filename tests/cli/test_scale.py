@@ -27,3 +27,22 @@ def test_scale_shows_the_moments_and_the_weight_decay_where_asked(tmp_path):
     assert "optimizer" not in tfbigbatch(*arguments).stdout
     refused = tfbigbatch("scale", "--config=mnist/lstm_small_batch", "--moments=half_life")
     assert refused.returncode == 1 and "scales beta_2, normuon_beta" in refused.stderr
+
+
+def test_scale_shows_and_draws_a_batch_ramp(tmp_path):
+    arguments = ["scale", "--config=digits/lstm_small_batch", "--config.ramp.name=doubling", "--config.ramp.to=512"]
+    arguments += ["--config.ramp.over=20 epochs", f"--plot={tmp_path}/ramp.png"]
+    outcome = tfbigbatch(*arguments, "--examples_per_second=800")
+    assert outcome.returncode == 0, outcome.stderr
+    assert "batch 64 from epoch 5.01: 112 steps, learning rate x1.414" in outcome.stdout
+    assert "batch 512: 12,800 (x16)" in outcome.stdout
+    assert (tmp_path / "ramp.png").exists()
+    for more, message in (
+        ("--batch_size=64", "--batch_size scales a recipe to fixed batches"),
+        ("--config.ramp.over=50 epochs", "the ramp is longer than the run"),
+        ("--config.ramp.to=100", "to=100 is not the first batch, 32, grown by factors of 2"),
+    ):
+        refused = tfbigbatch(*arguments, more)
+        assert refused.returncode == 1 and message in refused.stderr, refused.stderr
+    without = tfbigbatch("scale", "--config=digits/lstm_small_batch", "--examples_per_second=800")
+    assert without.returncode == 1 and "--examples_per_second is of a batch ramp" in without.stderr

@@ -5,6 +5,11 @@
 Prints the learning rate, the warm-up and the steps at each batch size, and plots the schedules. With
 --moments=half_life or --weight_decay=kept also the optimizer's arguments, whose values in the experiment are those at
 the recipe's batch.
+
+    tfbigbatch scale --config=mnist/lstm_small_batch --config.ramp.name=doubling --config.ramp.to=4096 \
+      --config.ramp.over='10 epochs'
+
+shows a batch ramp: its stages, the steps saved, the examples per second that each stage needs.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ from absl import flags
 from tfbigbatch import experiment, scaling, tasks
 from tfbigbatch.cli import experiment_flags
 from tfbigbatch.errors import InputError
-from tfbigbatch.scaling import moments, preview
+from tfbigbatch.scaling import moments, preview, ramp_preview
 from tfbigbatch.utils import command
 
 
@@ -37,6 +42,7 @@ def define_flags() -> None:
         "weight_decay", None, scaling.WEIGHT_DECAYS, "kept: x learning rate x steps. Default: schedule.weight_decay."
     )
     flags.DEFINE_integer("dataset_size", None, "Examples in an epoch. Default: that of the task.")
+    flags.DEFINE_float("examples_per_second", None, "Of a batch ramp: the throughput at the first batch.", 0.0)
     flags.DEFINE_string("plot", "scale.png", "Path of the plot; with several rules, the name of each is added.")
 
 
@@ -53,13 +59,17 @@ def main(arguments: Sequence[str]) -> None:
     scaled_too = {name: options[name].value or config.schedule[name] for name in ("moments", "weight_decay")}
     config.schedule.update(scaled_too)
     recipe = experiment.tuned_recipe(config, dataset_size)
+    if config.ramp.name != "none":
+        _show_ramp(config, recipe, dataset_size, options)
+        return
+    if options.examples_per_second is not None:
+        raise InputError("--examples_per_second is of a batch ramp; the experiment has none: set --config.ramp.name.")
     if options.batch_size:
         batch_sizes = command.numbers("batch_size", options.batch_size, int)
     else:
         doublings = [recipe.batch_size * 2**power for power in range(7)]
         batch_sizes = [batch_size for batch_size in doublings if batch_size <= dataset_size]
-    print(f"{options.config}: tuned at")
-    print("\n".join(f"  {line}" for line in recipe.lines(dataset_size)))
+    _print_recipe(recipe, options.config, dataset_size)
     rules = options.rule or ["legw"]
     for rule in rules:
         rows = preview.preview(recipe, batch_sizes, rule=rule, dataset_size=dataset_size)
@@ -72,3 +82,39 @@ def main(arguments: Sequence[str]) -> None:
         path = options.plot if len(rules) == 1 else f"{options.plot.removesuffix('.png')}_{rule}.png"
         preview.plot(path, rows, dataset_size=dataset_size, rule=rule, title=options.config)
         print(f"plot  {path}")
+
+
+def _print_recipe(recipe: scaling.Recipe, name: str, dataset_size: int) -> None:
+    print(f"{name}: tuned at")
+    print("\n".join(f"  {line}" for line in recipe.lines(dataset_size)))
+
+
+def _show_ramp(config: experiment.Config, recipe: scaling.Recipe, dataset_size: int, options: flags.FlagValues) -> None:
+    """Prints and plots the batch ramp of an experiment.
+
+    Raises:
+      ValueError: the ramp cannot be used, or flags of fixed batches came with it.
+    """
+    for name in ("batch_size", "rule"):
+        if options[name].value:
+            raise InputError(
+                f"--{name} scales a recipe to fixed batches, and ramp.name={config.ramp.name!r}: leave it out, or set "
+                "--config.ramp.name=none."
+            )
+    experiment.phases(config)
+    of_run = experiment.scaled_recipe(config, recipe)
+    ramp = experiment.batch_ramp(config, of_run, dataset_size)
+    assert ramp is not None
+    if tasks.get(config.task).carries_state:
+        # Batches begin with an epoch, and an epoch is whole batches.
+        stages = ramp.stages_of_epochs(lambda batch_size: dataset_size // batch_size * batch_size)
+    else:
+        stages = ramp.stages(dataset_size)
+    _print_recipe(recipe, options.config, dataset_size)
+    if of_run.batch_size != recipe.batch_size:
+        print(f"scaled by {config.schedule.rule}: {recipe.arithmetic(of_run)}")
+    print(f"\nramp by {config.ramp.name}:")
+    rate = options.examples_per_second
+    print("\n".join(ramp_preview.lines(ramp, stages, dataset_size=dataset_size, examples_per_second=rate)))
+    ramp_preview.plot(options.plot, ramp, stages, dataset_size=dataset_size, title=options.config)
+    print(f"plot  {options.plot}")

@@ -351,13 +351,17 @@ class BatchRamp:
             [stage.batch_size // micro_batch_size for stage in stages], [stage.steps for stage in stages]
         )
 
-    def lines(self, dataset_size: int) -> list[str]:
+    def lines(self, dataset_size: int, stages: Sequence[Stage] | None = None) -> list[str]:
         """A summary: the stages, and the steps that are saved.
+
+        Args:
+          dataset_size: examples in an epoch.
+          stages: as `stages_of_epochs` gives them; None: those of `stages`.
 
         Raises:
           ValueError: as for `stages`.
         """
-        stages = self.stages(dataset_size)
+        stages = self.stages(dataset_size) if stages is None else stages
         rows = [
             f"batch {stage.batch_size:,} from epoch {stage.first_example / dataset_size:.4g}: {stage.steps:,} steps, "
             f"learning rate x{stage.factor:.4g}"
