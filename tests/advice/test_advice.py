@@ -128,3 +128,15 @@ def test_the_command_measures_and_keeps_its_advice(tmp_path):
     assert found["command"] in outcome.stdout and "at batch 512:" in outcome.stdout
     assert (tmp_path / "out" / "advice.png").stat().st_size > 10_000
     assert "worth using" in (tmp_path / "out" / "advice.txt").read_text()
+
+
+@pytest.mark.slow
+def test_a_recipe_with_moments_that_scale_is_tuned_at_the_batch_of_its_schedule(tmp_path):
+    outcome = tfbigbatch(
+        "advise", "--config=digits/lstm_small_batch", "--config.model.hidden_units=4", "--seconds=5",
+        "--config.batch_size=64", "--config.schedule.moments=half_life_all", f"--output={tmp_path}/out",
+    )  # fmt: skip
+    assert outcome.returncode == 0, outcome.stderr[-2000:]
+    found = json.loads((tmp_path / "out" / "advice.json").read_text())
+    assert found["tuned"]["batch_size"] == 32 and found["tuned"]["optimizer"] == {"momentum": 0.9}
+    assert "taken as tuned" not in outcome.stdout and "--config.schedule.batch_size" not in found["command"]

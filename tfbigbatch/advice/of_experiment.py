@@ -102,7 +102,9 @@ def _with_its_own_batch(
     config: ml_collections.ConfigDict, flags: str | None, say: Say
 ) -> tuple[ml_collections.ConfigDict, str | None]:
     """The config and its flags, tuned at the run's batch where the rule leaves the recipe as it is."""
-    if config.schedule.rule != "none" or config.schedule.batch_size == config.batch_size:
+    schedule = config.schedule
+    scales = any(name != "none" for name in (schedule.rule, schedule.moments, schedule.weight_decay))
+    if scales or schedule.batch_size == config.batch_size:
         return config, flags
     config = copy.deepcopy(config)
     config.schedule.batch_size = config.batch_size
