@@ -110,7 +110,7 @@ def table(points: Sequence[Point]) -> Table:
             of_size = [each.loss for each in point.branches if each.batch_size == size]
             losses.append(f"{statistics.fmean(of_size):.3f}" if of_size else "")
         noise = point.noise
-        shown = f"{noise.noise_scale:,.0f} ({noise.low:,.0f} to {noise.high:,.0f})" if noise else ""
+        shown = "" if noise is None else f"{_scale(noise.noise_scale)} ({_scale(noise.low)} to {_scale(noise.high)})"
         critical = point.critical
         rows.append(
             [
@@ -129,6 +129,10 @@ def table(points: Sequence[Point]) -> Table:
 
 def _batch(value: float, sizes: Sequence[int]) -> str:
     return f"> {sizes[-1]:,}" if math.isinf(value) else f"{value:,.0f}"
+
+
+def _scale(value: float) -> str:
+    return "no upper end" if math.isinf(value) else f"{value:,.0f}"
 
 
 def figure(path: str, points: Sequence[Point], title: str, tolerance: float) -> None:
@@ -206,9 +210,14 @@ def read(path: str) -> list[Measured]:
 
 
 def write(path: str, measured: Iterable[Measured]) -> None:
-    """Writes a line for each measurement."""
-    write_text(path, "".join(json.dumps(dataclasses.asdict(each)) + "\n" for each in measured))
+    """Writes a line for each measurement; infinity as the string 'inf', since JSON has none."""
+    rows = [
+        {name: str(value) if value == math.inf else value for name, value in dataclasses.asdict(each).items()}
+        for each in measured
+    ]
+    write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
 
 
 def _of_json(fields: Mapping[str, Any]) -> Measured:
+    fields = {name: math.inf if value == "inf" else value for name, value in fields.items()}
     return Noise(**fields) if "noise_scale" in fields else Branch(**fields)
