@@ -7,19 +7,19 @@
       --model_dir=runs/moments/mnist_lstm --results=results/few_steps/moments_mnist_lstm \\
       --ended_runs=results/few_steps/moments_runs.jsonl
 
-AdamW, LAMB and Muon, each with the arguments of the small batch as they are; with the half-life of the second moments
-kept in examples (`schedule.moments`); with that of all moments; and with weight decay x learning rate x steps kept
-(`schedule.weight_decay`). The network, data, epochs, warm-up, decay and clipping are those of study.py.
+`digits` needs no data. AdamW, LAMB and Muon, each with the arguments of the small batch as they are; with the half-life
+of the second moments kept in examples (`schedule.moments`); with that of all moments; and with weight decay x learning
+rate x steps kept (`schedule.weight_decay`). Network, data, epochs, warm-up, decay and clipping are those of study.py.
 
 Learning rates are at the small batch, and follow the square root. Every row has three trials of its own, seed 100, on
-training data that is held out: a factor of 2.5 apart, around the middle rate of study.py. Where the best is at an end,
-up to three more follow it. Then two seeds on the test set. These are fewer trials and seeds than study.py has: a
-difference within the spread of the seeds says nothing.
+training data that is held out (the digits have none but the test images): a factor of 2.5 apart, around the middle rate
+of study.py. Where the best is at an end, up to three more follow it. Then two seeds on the test set, five on digits.
+These are fewer trials than study.py has: a difference within the spread of the seeds says nothing.
 """
 
 import copy
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfbigbatch import experiment
@@ -53,10 +53,11 @@ class Task:
       small, large: batch sizes; `large` is 16 times `small`.
       warmup_epochs: of every row.
       rates: the middle learning rate of each optimizer, at the small batch.
-      minival: training examples that are held out for the trials.
+      minival: training examples that are held out for the trials; 0 for those of the test, at other seeds.
       clipnorm: of the global norm.
       fields: what differs from the base in every row, by dotted fields.
       micro_batch: examples of one pass; 0 for the whole batch.
+      seeds: of the runs at the chosen learning rate.
     """
 
     title: str
@@ -69,9 +70,21 @@ class Task:
     clipnorm: float
     fields: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     micro_batch: int = 0
+    seeds: Sequence[int] = SEEDS
 
 
 VARIANTS = {
+    "digits": Task(
+        title="Digits-LSTM at 16 times the batch, 40 epochs",
+        base="digits/lstm_small_batch",
+        small=32,
+        large=512,
+        warmup_epochs=1.0,
+        rates={"AdamW": 0.005, "LAMB": 0.02, "Muon": 0.005},
+        minival=0,
+        clipnorm=1.0,
+        seeds=(0, 1, 2, 3, 4),
+    ),
     "mnist_lstm": Task(
         title="MNIST-LSTM at 16 times the batch, 25 epochs",
         base="mnist/lstm_small_batch",
@@ -107,8 +120,10 @@ def get_study(task: str = "bert") -> study.Study:
             config = _config(application, optimizer)
             config.update_from_flattened_dict(fields)
             trial = copy.deepcopy(config)
-            trial.evaluate_on, trial.data.minival = "minival", application.minival
-            table.tune(f"{optimizer}{name}", config, trial=trial, learning_rates=rates, budget=BUDGET, seeds=SEEDS)
+            if application.minival:
+                trial.evaluate_on, trial.data.minival = "minival", application.minival
+            row, seeds = f"{optimizer}{name}", application.seeds
+            table.tune(row, config, trial=trial, learning_rates=rates, budget=BUDGET, seeds=seeds)
     return table
 
 
