@@ -14,7 +14,7 @@ class AccumulationSchedule:
     """Micro-batches of every optimizer step, in stages: the `accumulation_steps` of LARS, LAMB, Muon and Shampoo.
 
     `fit` keeps its batch, and with it its one compiled shape; the optimizer applies the mean over 1, 2, 4, ... of them.
-    `scaling.BatchRamp.accumulation` makes the schedule of a ramp. Serialised with the optimizer, in both Keras.
+    `scaling.BatchRamp.accumulation` makes the schedule of a ramp. Its config is part of the optimizer's, in both Keras.
 
     Args:
       micro_batches: micro-batches in a step of each stage, 1 or more.
@@ -66,7 +66,3 @@ class AccumulationSchedule:
 
     def get_config(self) -> dict[str, Any]:
         return {"micro_batches": list(self.micro_batches), "steps": list(self.steps)}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> AccumulationSchedule:
-        return cls(**config)

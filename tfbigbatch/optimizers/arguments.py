@@ -69,9 +69,11 @@ def count(of: str) -> Check:
 
 
 def _accumulation(label: str, name: str, value: Any) -> Any:
-    """A whole number of micro-batches, or the schedule of a batch ramp."""
+    """A whole number of micro-batches, or a schedule of them, also by its config as `get_config` gives it."""
     if isinstance(value, AccumulationSchedule):
         return value
+    if isinstance(value, Mapping) and set(value) == {"micro_batches", "steps"}:
+        return AccumulationSchedule(**value)
     try:
         return count("micro-batches")(label, name, value)
     except InputError as error:

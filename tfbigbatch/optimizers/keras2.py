@@ -18,7 +18,6 @@ from tfbigbatch.optimizers.updater import LayerwiseUpdater
 
 __all__ = ["Adasum", "LAMB", "LARS", "Muon", "Shampoo"]
 
-tf_keras.saving.register_keras_serializable("tfbigbatch")(AccumulationSchedule)
 _Schedule = tf_keras.optimizers.schedules.LearningRateSchedule
 # Arguments that are passed to Keras, or refused, without a check of their own.
 _OF_KERAS = ("name", "mesh", "is_legacy_optimizer")
@@ -184,8 +183,7 @@ class LayerwiseOptimizer(SavedByName, tf_keras.optimizers.Optimizer):
             config[name] = self._serialize_hyperparameter(value)
             if callable(value) and not self.is_schedule(value):
                 config[name] = float(config[name])
-        options_config = self.updater.options.config(tf_keras.saving.serialize_keras_object)
-        return {**config, **options_config, **self.updater.rule.config()}
+        return {**config, **self.updater.options.config(), **self.updater.rule.config()}
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Any:
@@ -193,10 +191,6 @@ class LayerwiseOptimizer(SavedByName, tf_keras.optimizers.Optimizer):
         for name in ("learning_rate", "weight_decay"):
             if isinstance(config.get(name), dict):
                 config[name] = tf_keras.optimizers.schedules.deserialize(config[name], custom_objects=custom_objects)
-        if isinstance(config.get("accumulation_steps"), dict):
-            config["accumulation_steps"] = tf_keras.saving.deserialize_keras_object(
-                config["accumulation_steps"], custom_objects
-            )
         config.pop("is_legacy_optimizer", None)
         return cls(**config)
 

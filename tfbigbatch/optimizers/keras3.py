@@ -19,7 +19,6 @@ from tfbigbatch.optimizers.updater import LayerwiseUpdater
 
 __all__ = ["Adasum", "LAMB", "LARS", "LossScaleOptimizer", "Muon", "Shampoo"]
 
-keras.saving.register_keras_serializable("tfbigbatch")(AccumulationSchedule)
 _Schedule = keras.optimizers.schedules.LearningRateSchedule
 # Arguments that are passed to Keras, or refused, without a check of their own.
 _OF_KERAS = ("name", "gradient_accumulation_steps")
@@ -199,8 +198,7 @@ class LayerwiseOptimizer(SavedByName, keras.optimizers.Optimizer):
                 config[name] = float(value())
             elif name == "weight_decay":
                 config[name] = value
-        options_config = self.updater.options.config(keras.saving.serialize_keras_object)
-        return {**config, **options_config, **self.updater.rule.config()}
+        return {**config, **self.updater.options.config(), **self.updater.rule.config()}
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Any:
@@ -208,10 +206,6 @@ class LayerwiseOptimizer(SavedByName, keras.optimizers.Optimizer):
         for name in ("learning_rate", "weight_decay"):
             if isinstance(config.get(name), dict):
                 config[name] = keras.optimizers.schedules.deserialize(config[name], custom_objects=custom_objects)
-        if isinstance(config.get("accumulation_steps"), dict):
-            config["accumulation_steps"] = keras.saving.deserialize_keras_object(
-                config["accumulation_steps"], custom_objects
-            )
         return cls(**config)
 
 

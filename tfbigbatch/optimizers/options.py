@@ -62,11 +62,11 @@ class LayerOptions:
         """Whether any step may be of several micro-batches."""
         return self.accumulation_steps != 1
 
-    def config(self, serialize: Callable[[Any], Any]) -> dict[str, Any]:
-        """The options for `get_config`; `serialize` is Keras' function for an object."""
+    def config(self) -> dict[str, Any]:
+        """The options for `get_config`, of plain types."""
         config = dataclasses.asdict(self)
         if isinstance(self.accumulation_steps, AccumulationSchedule):
-            config["accumulation_steps"] = serialize(self.accumulation_steps)
+            config["accumulation_steps"] = self.accumulation_steps.get_config()
         return config
 
 
