@@ -1,4 +1,4 @@
-"""The critical batch from branches, on a noisy quadratic whose answer is known."""
+"""The critical batch from branches, on a noisy quadratic with a known answer."""
 
 import math
 

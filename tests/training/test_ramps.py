@@ -1,4 +1,4 @@
-"""Runs whose batch grows: the order of the data, resume, replicas, intervals, errors."""
+"""Runs with a batch ramp: the order of the data, resume, replicas, intervals, errors."""
 
 import numpy as np
 import pytest

@@ -5,10 +5,10 @@
     tfbigbatch critical-batch runs/small --model_dir=runs/branches --results=runs/critical_batch --examples='2 epochs'
     tfbigbatch critical-batch --results=runs/critical_batch          # draws again what the file holds
 
-From each checkpoint the run goes on for equally many examples at its own batch and at larger ones, with the learning
-rate that a rule gives (arXiv:2505.23971). The critical batch is the largest that loses less than --tolerance on the
-held-out examples; its interval is from the spread over the seeds. Beside it, for tasks that allow it, the gradient
-noise scale at the same checkpoint (docs/instruments.md).
+Each branch trains from a checkpoint on equally many examples, at the run's own batch or a larger one, with the
+learning rate that a rule gives (arXiv:2505.23971). The critical batch is the largest that loses less than --tolerance
+on the held-out examples; its interval is from the spread over the seeds. For tasks that allow it, the gradient noise
+scale at the same checkpoint is beside it (docs/instruments.md).
 
 Writes RESULTS.jsonl, a line per branch; RESULTS.md, a table; RESULTS.png. The same command resumes. It ends with the
 fields of a batch ramp that follows what was measured (docs/scaling.md).

@@ -5,13 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import os
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tfbigbatch.errors import InputError
-from tfbigbatch.reports import figure_style
+from tfbigbatch.reports import figure_style, measurement_lines
 from tfbigbatch.reports.table import Table
 from tfbigbatch.scaling.critical_batch import CriticalBatch, critical_batch
 from tfbigbatch.utils.files import write_text
@@ -197,16 +195,7 @@ def read(path: str) -> list[Measured]:
     Raises:
       ValueError: the file holds something else.
     """
-    if not os.path.exists(path):
-        return []
-    try:
-        with open(path, encoding="utf-8") as file:
-            return [_of_json(json.loads(line)) for line in file]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise InputError(
-            f"{path} cannot be read as branches ({type(error).__name__}: {error}). Expected the file that tfbigbatch "
-            "critical-batch wrote; name another, or move it away."
-        ) from None
+    return measurement_lines.read(path, _of_json, what="branches", command="critical-batch")
 
 
 def write(path: str, measured: Iterable[Measured]) -> None:

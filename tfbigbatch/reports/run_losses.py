@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import collections
 import json
-import os
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tfbigbatch import experiment
-from tfbigbatch.errors import InputError
+from tfbigbatch.reports import measurement_lines
 from tfbigbatch.reports.collect import Row, Run
 from tfbigbatch.reports.loss_curve import LossCurve
 from tfbigbatch.reports.loss_parts import FREQUENCY, RunLoss
@@ -116,16 +115,7 @@ def read(path: str) -> list[RunLoss]:
     Raises:
       ValueError: the file holds something else.
     """
-    if not os.path.exists(path):
-        return []
-    try:
-        with open(path, encoding="utf-8") as file:
-            return [RunLoss.from_json(json.loads(line)) for line in file]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise InputError(
-            f"{path} cannot be read as losses of runs ({type(error).__name__}: {error}). Expected the file that "
-            "tfbigbatch explain wrote; name another, or move it away."
-        ) from None
+    return measurement_lines.read(path, RunLoss.from_json, what="losses of runs", command="explain")
 
 
 def write(path: str, runs: Iterable[RunLoss]) -> None:

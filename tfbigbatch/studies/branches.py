@@ -64,7 +64,7 @@ class BranchedRun:
       data_dir: of its data.
 
     Raises:
-      ValueError: the directory holds no run or no checkpoint; or the batch of the run changes as it goes on.
+      ValueError: the directory holds no run or no checkpoint; or its batch changes during the run.
     """
 
     def __init__(self, model_dir: str, *, data_dir: str | None = None, use_fake_data: bool = False) -> None:
@@ -123,8 +123,8 @@ class BranchedRun:
             whole = [point for point in found if math.isclose(point.epoch, round(point.epoch))]
             if steps and len(whole) < len(found):
                 raise InputError(
-                    f"--steps={','.join(map(str, steps))}: the streams of task {self.config.task} can be cut anew with "
-                    f"an epoch only, every {self.dataset_size // self.config.batch_size} steps."
+                    f"--steps={','.join(map(str, steps))}: the streams of task {self.config.task} can be cut again "
+                    f"with an epoch only, every {self.dataset_size // self.config.batch_size} steps."
                 )
             found = whole
         if not found:
