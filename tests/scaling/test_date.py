@@ -288,7 +288,7 @@ def test_options_out_of_range_are_refused(options, message):
 def test_the_names_of_the_package():
     assert scaling.make_adjustable is make_adjustable
     assert issubclass(scaling.DATE, (DATE["tf_keras"], DATE["keras3"]))
-    with pytest.raises(AttributeError, match="it has RULES, Recipe, DATE, make_adjustable"):
+    with pytest.raises(AttributeError, match="it has .*RULES, .*Recipe, DATE, .*make_adjustable"):
         _ = scaling.DATES
 
 

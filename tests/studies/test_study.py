@@ -32,9 +32,10 @@ def with_tasks(name):
 OF_TASKS = with_tasks("few_steps/study")
 PLATEAUS = with_tasks("few_steps/study_plateau")
 MOMENTS = with_tasks("few_steps/study_moments")
+RAMPS = with_tasks("few_steps/study_ramp")
 
 
-@pytest.mark.parametrize("file", [*FILES, *OF_TASKS, *PLATEAUS, *MOMENTS])
+@pytest.mark.parametrize("file", [*FILES, *OF_TASKS, *PLATEAUS, *MOMENTS, *RAMPS])
 def test_every_row_of_a_study_file_can_be_run(file):
     made = study.load(os.path.join(ROOT, file) if file.endswith(".py") else file)
     tuned = [config for row in made.tuned for config in (row.config, row.trial)]

@@ -6,8 +6,8 @@
 `digits` (no data), `mnist_lstm`, `ptb`, `bert` and `multi30k`, with the data of study.py beside it. Each method has the
 same epochs at every batch: throughout, and in ramps that begin with its small batch. The trials of a row are three
 learning rates a factor of 3 apart, around the small batch's recipe and, at the large batch, what the square root makes
-of it; a ramp scales by the square root as it grows. Chosen on data apart from the test set, but for the digits, which
-have no other (other seeds choose there). What they say: docs/scaling.md.
+of it; a ramp scales by the square root as it grows. Chosen on data apart from the test set. What they say:
+docs/scaling.md.
 """
 
 import copy
@@ -78,6 +78,7 @@ VARIANTS = {
             "ramp over half, linear": _doubling(512, "20 epochs", rule="linear"),
             "Seesaw": {"name": "seesaw", "to": 512},
         },
+        trial={"evaluate_on": "minival", "data.minival": 287},
         fields={"schedule.warmup_epochs": 1.0},
         seeds=(0, 1, 2, 3, 4),
     ),
