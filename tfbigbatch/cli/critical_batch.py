@@ -128,7 +128,7 @@ def _measure(run: BranchedRun, points: Sequence[BranchPoint], measured: list[rep
             on_run_end=ended,
             check=lambda **arguments: check(RunOptions(**arguments)),
         )
-        # Those that had ended before, and whose row the file lacks.
+        # Branches that ended before, without a row in the file.
         ended()
 
 

@@ -3,7 +3,7 @@
     tfbigbatch scale --config=mnist/lstm_small_batch --batch_size=1024,8192,16384
 
 Prints the learning rate, the warm-up and the steps at each batch size, and plots the schedules. With
---moments=half_life or --weight_decay=kept also the optimizer's arguments, whose values in the experiment are those at
+--moments=half_life or --weight_decay=kept also the optimizer's arguments; their values in the experiment are those at
 the recipe's batch.
 
     tfbigbatch scale --config=mnist/lstm_small_batch --config.ramp.name=doubling --config.ramp.to=4096 \

@@ -41,7 +41,7 @@ class _Step(NamedTuple):
     """The scalars of one step, and the last in-place operation on each device.
 
     Attributes:
-      micro_batches: whose gradients are added up in what is applied: a number, or an int64 tensor.
+      micro_batches: number of micro-batches in the summed gradients; an int or an int64 tensor.
     """
 
     learning_rate: tf.Tensor

@@ -12,8 +12,8 @@ from tfbigbatch.utils import arguments
 class RescaledSchedules:
     """`factor * schedule(start + pace * step)`: a step here is `pace` steps of the schedule.
 
-    A run whose batch grows by k at step `start` of a schedule has gone k times as far in its data with each step:
-    `pace` is k, and `factor` what a scaling rule makes of it.
+    Where the batch becomes k times as large at step `start` of a schedule, each step sees k times as many examples:
+    `pace` is k, and `factor` what a scaling rule gives for it.
 
     Args:
       schedule: a schedule of this Keras.

@@ -159,7 +159,7 @@ def get_study(task: str = "digits") -> study.Study:
             rows[name].steps_per_execution = 1
         for name, config in rows.items():
             trial = copy.deepcopy(config)
-            _set(trial, application.trial)
+            trial.update_from_flattened_dict(application.trial)
             rates = [float(f"{factor * learning_rate:.2g}") for factor in (1 / SPREAD, 1.0, SPREAD)]
             row = f"{method}, {name}"
             table.tune(row, config, trial=trial, learning_rates=rates, budget=BUDGET, seeds=application.seeds)
@@ -168,16 +168,10 @@ def get_study(task: str = "digits") -> study.Study:
 
 def _config(task: Task, optimizer: Mapping[str, Any]) -> experiment.Config:
     config = experiment.load(task.base)
-    _set(config, task.fields)
+    config.update_from_flattened_dict(task.fields)
     config.batch_size = config.schedule.batch_size = task.small
     config.schedule.rule = "none"
     config.schedule.decay, config.schedule.start = "linear", "0 epochs"
     config.optimizer = dict(optimizer)
     config.keep_best = False
     return config
-
-
-def _set(config: experiment.Config, fields: Mapping[str, Any]) -> None:
-    for field, value in fields.items():
-        holder, _, last = field.rpartition(".")
-        (config[holder] if holder else config)[last] = value
