@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.errors import InputError, nearest
+from tfbigbatch.models import recompute as recomputation
 from tfbigbatch.models.rebuilt import RebuiltModel
 from tfbigbatch.models.sizes import BERT_INITIAL_DEVIATION
 
@@ -27,6 +30,7 @@ def encoder(
     max_positions: int = 512,
     token_types: int = 2,
     packed: bool = False,
+    recompute: bool = False,
 ) -> tf_keras.layers.Layer:
     """tf-models-official's BertEncoderV2.
 
@@ -38,6 +42,7 @@ def encoder(
       max_positions: the longest sequence.
       token_types: segments in a sequence at most.
       packed: whether a sequence holds several texts, which do not attend to each other.
+      recompute: whether the backward pass computes the activations of each layer again; see `recompute.Block`.
 
     Returns:
       A layer from a dictionary of input_word_ids, input_mask and input_type_ids, int32 [n, T], and where texts are
@@ -47,16 +52,13 @@ def encoder(
     Raises:
       ValueError: a size is out of range.
     """
-    from official.nlp.modeling.networks import BertEncoderV2
-
-    if packed:
-        from tfbigbatch.models.packed_bert import PackedBertEncoder
+    recomputation.check(recompute)
     _check_sizes(layers=layers, hidden_units=hidden_units, heads=heads, inner_units=inner_units)
     _check_sizes(max_positions=max_positions, token_types=token_types, vocabulary_size=vocabulary_size)
     if hidden_units % heads:
         raise InputError(f"model.heads={heads} does not divide model.hidden_units={hidden_units}.")
     _check_rates(dropout=dropout, attention_dropout=attention_dropout)
-    return (PackedBertEncoder if packed else BertEncoderV2)(
+    return _encoder_class(packed, recompute)(
         vocab_size=vocabulary_size,
         hidden_size=hidden_units,
         num_layers=layers,
@@ -70,6 +72,21 @@ def encoder(
         initializer=_initializer(),
         name="encoder",
     )
+
+
+def _encoder_class(packed: bool, recompute: bool) -> Callable[..., tf_keras.layers.Layer]:
+    if packed:
+        from tfbigbatch.models.bert_encoders import PackedBertEncoder
+
+        return functools.partial(PackedBertEncoder, recompute=recompute)
+    if recompute:
+        from tfbigbatch.models.bert_encoders import RecomputedBertEncoder
+
+        return functools.partial(RecomputedBertEncoder, recompute=True)
+    from official.nlp.modeling.networks import BertEncoderV2
+
+    found: Callable[..., tf_keras.layers.Layer] = BertEncoderV2
+    return found
 
 
 def _check_sizes(**sizes: int) -> None:

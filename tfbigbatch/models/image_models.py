@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import tf_keras
 
 _ALEXNET = {"stem": "11x11_stride4", "width": 96, "fc_units": 4096, "groups": 2, "dropout": 0.5}
-_RESNET = {"stem": "7x7_pool", "width": 64}
+_RESNET = {"stem": "7x7_pool", "width": 64, "recompute": False}
 
 
 # Arguments that `build` gives, which are no fields of a model.
@@ -40,9 +40,11 @@ _MODELS = {
     "resnet": _Model(
         "resnet.resnet",
         {},
-        {"blocks": (2, 2, 2, 2), "width": 16, "bottleneck": False, "version": 1, "stem": "3x3"},
+        {"blocks": (2, 2, 2, 2), "width": 16, "bottleneck": False, "version": 1, "stem": "3x3", "recompute": False},
     ),
-    "resnet_cifar": _Model("resnet.cifar_resnet", {}, {"depth": 20, "version": 1, "stem": "3x3", "width": 16}),
+    "resnet_cifar": _Model(
+        "resnet.cifar_resnet", {}, {"depth": 20, "version": 1, "stem": "3x3", "width": 16, "recompute": False}
+    ),
 }
 for _depth in RESNET_DEPTHS:
     for _version, _suffix in ((1, ""), (2, "_v2")):

@@ -34,8 +34,10 @@ class RebuiltModel(tf_keras.Model):
     def __init__(self, inputs: Any, outputs: Any, *, builder: str, arguments: Mapping[str, Any], name: str) -> None:
         super().__init__(inputs, outputs, name=name)
         policy = tf_keras.mixed_precision.global_policy().name
+        # Recomputation is a way to train, and no part of the model.
+        kept = {name: value for name, value in arguments.items() if name != "recompute"}
         # Text: Keras tracks a dictionary as a part of the checkpoint.
-        self._call = json.dumps({"builder": builder, "arguments": dict(arguments), "policy": policy})
+        self._call = json.dumps({"builder": builder, "arguments": kept, "policy": policy})
 
     @property
     def built_by(self) -> tuple[str, dict[str, Any]]:

@@ -13,6 +13,7 @@ import tf_keras
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.models import image_layers
+from tfbigbatch.models import recompute as recomputation
 from tfbigbatch.models.sizes import RESNET_DEPTHS as DEPTHS
 
 # Filter and stride of the first convolution, and whether a max pooling of stride 2 follows.
@@ -30,6 +31,7 @@ def resnet(
     version: int = 1,
     stem: str = "7x7_pool",
     cross_replica_norm: bool = False,
+    recompute: bool = False,
     name: str = "resnet",
 ) -> tf_keras.Model:
     """A residual network with any number of blocks.
@@ -55,6 +57,7 @@ def resnet(
       stem: the layers before the blocks. '7x7_pool', for ImageNet, divides the image size by 4; '3x3', for
         small images, keeps it; '3x3_stride2' halves it.
       cross_replica_norm: batch normalisation over the batch of all replicas.
+      recompute: whether the backward pass computes the activations of each block again; see `recompute.Block`.
       name: of the model.
 
     Returns:
@@ -67,18 +70,23 @@ def resnet(
     image_layers.check_sizes(image_size=image_size, classes=classes, width=width)
     image_layers.one_of("version", version, VERSIONS)
     _check_halvings(image_size, stem, blocks)
+    recomputation.check(recompute)
     network = _Layers(version, bottleneck, cross_replica_norm)
     pixels, x = image_layers.normalized_input(image_size)
     x = _stem(network, x, width, stem)
+    ends = [x]
     for stage, count in enumerate(blocks, start=1):
         for block in range(1, count + 1):
             stride = 2 if stage > 1 and block == 1 else 1
             x = network.block(x, width * 2 ** (stage - 1), stride, f"stage{stage}_block{block}")
+            ends.append(x)
     if version == 2:
         x = network.activated(x, "last_bn", "last_relu")
     # float32 under mixed precision too: a mean of many pixels.
     x = tf_keras.layers.GlobalAveragePooling2D(dtype="float32", name="average_pool")(x)
     logits = image_layers.logits(x, classes, tf_keras.initializers.RandomNormal(stddev=0.01))
+    if recompute:
+        return recomputation.RecomputedModel(pixels, logits, ends=ends, name=name)
     return tf_keras.Model(pixels, logits, name=name)
 
 

@@ -27,7 +27,8 @@ class BertTask(Task):
 
     @classmethod
     def model_defaults_of(cls, name: str) -> dict[str, Any]:
-        return {"name": name, **sizes.bert_defaults(name), **cls.head_defaults, "init_checkpoint": ""}
+        fields = {**sizes.bert_defaults(name), **cls.head_defaults}
+        return {"name": name, **fields, "init_checkpoint": "", "recompute": False}
 
     @classmethod
     def smoke_model(cls, model: Mapping[str, Any]) -> dict[str, Any]:

@@ -55,6 +55,7 @@ class Gnmt(Task):
         "label_smoothing": 0.1,
         "loss_over": "sentences",
         "output_bias": output_bias.DEFAULT,
+        "recompute": False,
     }
     model_before = {"output_bias": "uniform"}
     data_defaults = {

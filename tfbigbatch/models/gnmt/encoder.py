@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
+from tfbigbatch.models.recompute import in_turn
 from tfbigbatch.models.sequence_lstm import SequenceLSTM
 
 # Index of the first LSTM with a residual connection.
@@ -25,10 +26,21 @@ class Encoder(tf_keras.layers.Layer):
       layers: number of LSTMs, counting the two directions as one.
       dropout: dropout rate of each LSTM's input.
       initial_scale: all weights are initialised uniformly in [-initial_scale, initial_scale].
+      recompute: whether the backward pass computes the activations of each LSTM again.
     """
 
-    def __init__(self, units: int, *, layers: int, dropout: float, initial_scale: float, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        units: int,
+        *,
+        layers: int,
+        dropout: float,
+        initial_scale: float,
+        recompute: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
+        self._recompute = recompute
         self.forward, self.backward, *self.lstms = [
             SequenceLSTM(units, initial_scale=initial_scale, name=name)
             for name in ("forward", "backward", *(f"lstm_{layer}" for layer in range(1, layers)))
@@ -38,11 +50,13 @@ class Encoder(tf_keras.layers.Layer):
     def call(self, embedded: tf.Tensor, lengths: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """From [n, S, width] and int32 lengths [n] to [n, S, units]; with one layer, to [n, S, 2 * units]."""
         values = self.dropouts[0](embedded, training=training)
-        turned = tf.reverse_sequence(
-            self.backward(tf.reverse_sequence(values, lengths, seq_axis=1)), lengths, seq_axis=1
-        )
-        values = tf.concat([self.forward(values), turned], axis=-1)
+        reverse = tf.reverse_sequence(values, lengths, seq_axis=1)
+        turned = tf.reverse_sequence(self._run([self.backward], reverse, training), lengths, seq_axis=1)
+        values = tf.concat([self._run([self.forward], values, training), turned], axis=-1)
         for layer, lstm in enumerate(self.lstms, 1):
-            outputs = lstm(self.dropouts[layer](values, training=training))
+            outputs = self._run([self.dropouts[layer], lstm], values, training)
             values = outputs + values if layer >= FIRST_RESIDUAL else outputs
         return values
+
+    def _run(self, layers: list[tf_keras.layers.Layer], values: tf.Tensor, training: bool | None) -> tf.Tensor:
+        return in_turn(layers, self._recompute)(values, training=training)

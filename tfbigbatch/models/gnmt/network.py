@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
+from tfbigbatch.models import recompute as recomputation
 from tfbigbatch.models.gnmt.attention import Memory
 from tfbigbatch.models.gnmt.decoder import Decoder
 from tfbigbatch.models.gnmt.encoder import Encoder
@@ -74,6 +75,7 @@ def gnmt(
     initial_scale: float = 0.1,
     source_length: int | None = None,
     target_length: int | None = None,
+    recompute: bool = False,
 ) -> GNMT:
     """GNMT v2, as the `gnmt` of MLPerf's reference and of NVIDIA/DeepLearningExamples (PyTorch/Translation/GNMT).
 
@@ -97,6 +99,8 @@ def gnmt(
       dropout: dropout rate.
       initial_scale: weights are initialised in [-initial_scale, initial_scale].
       source_length, target_length: S and T, where they should be static.
+      recompute: whether the backward pass computes the activations of each LSTM and of attention again; see
+        `recompute.Block`.
 
     Returns:
       `GNMT`, from a dictionary of 'source_ids', int32 [n, S], padded at the end; 'source_lengths', int32 [n], 1 or
@@ -111,11 +115,12 @@ def gnmt(
     sizes: dict[str, Any] = {"vocabulary_size": vocabulary_size, "hidden_units": hidden_units}
     sizes |= {"encoder_layers": encoder_layers, "decoder_layers": decoder_layers, "embedding_units": embedding_units}
     check_sizes(**sizes, **fields)
+    recomputation.check(recompute)
     lengths = {"source_length": source_length, "target_length": target_length}
     layers: dict[str, Any] = {
         **_ends(vocabulary_size, embedding_units, initial_scale),
-        "encoder": Encoder(hidden_units, layers=encoder_layers, name="encoder", **fields),
-        "decoder": Decoder(hidden_units, layers=decoder_layers, name="decoder", **fields),
+        "encoder": Encoder(hidden_units, layers=encoder_layers, recompute=recompute, name="encoder", **fields),
+        "decoder": Decoder(hidden_units, layers=decoder_layers, recompute=recompute, name="decoder", **fields),
     }
     return _connected(_inputs(**lengths), layers, {**sizes, **fields, **lengths})
 
