@@ -16,6 +16,7 @@ from tfbigbatch.optimizers.adasum.keras3 import Adasum
 from tfbigbatch.optimizers.base import LayerStatistics, Rule
 from tfbigbatch.optimizers.checkpointing import NamedState, SavedByName, load_by_position
 from tfbigbatch.optimizers.updater import LayerwiseUpdater
+from tfbigbatch.optimizers.wrapper_keras3 import Wrapper
 
 __all__ = ["Adasum", "LAMB", "LARS", "LossScaleOptimizer", "Muon", "Shampoo"]
 
@@ -394,7 +395,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         pairs = list(zip(grads, trainable_variables))
         overwritten = [pair for pair in pairs if self._overwrite_variable_with_gradient(pair[1])]
         pairs = [pair for pair in pairs if not self._overwrite_variable_with_gradient(pair[1])]
-        if isinstance(self.inner_optimizer, Adasum):
+        if isinstance(self.inner_optimizer, Wrapper):
             pairs = self.inner_optimizer.aggregate_gradients(pairs)
         else:
             reduced = self._all_reduce_sum_gradients([(gradient, _tensor_variable(each)) for gradient, each in pairs])

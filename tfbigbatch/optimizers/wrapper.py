@@ -1,0 +1,127 @@
+"""An optimizer around another one, which decides what the replicas exchange: Adasum, LocalSteps.
+
+`WrapperMixin` has the order of one step and what is the inner optimizer's, the same for Keras 2 and Keras 3;
+`wrapper_keras2.Wrapper` and `wrapper_keras3.Wrapper` join it to each Keras.
+"""
+
+from __future__ import annotations
+
+import abc
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+
+class WrapperMixin(abc.ABC):
+    """A step in three parts: gradients received, the inner optimizer's step, what follows it. State: the inner one's.
+
+    The gradients are expected as Keras gives them: each replica's is of its part of the loss, so that their
+    sum is the gradient of the mean over the global batch.
+    """
+
+    inner_optimizer: Any
+
+    @abc.abstractmethod
+    def _received(self, gradients: Sequence[Any]) -> list[tf.Tensor]:
+        """In a replica: the gradients to pass to the optimizer in place of the replica's own."""
+
+    @abc.abstractmethod
+    def _apply_wrapped(self, variables: Sequence[Any], apply: Callable[[], Any]) -> None:
+        """In a replica: runs `apply`, the inner optimizer's step of the variables, and what belongs to it."""
+
+    @abc.abstractmethod
+    def checkpointing(self) -> dict[str, Any]:
+        """What a trainer saves beside the optimizer: the fields of a `training.checkpoints.CheckpointPart`."""
+
+    @abc.abstractmethod
+    def _options(self) -> dict[str, Any]:
+        """The arguments beside the optimizer, for `get_config`."""
+
+    @abc.abstractmethod
+    def aggregate_gradients(self, grads_and_vars: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        """In a replica: what `_received` makes of the gradients, for loss scaling and callers that apply them later."""
+
+    def _check_inner(self, optimizer: Any) -> None:
+        """Raises ValueError for an optimizer that no wrapper takes."""
+        name, own = type(optimizer).__name__, type(self).__name__
+        if "LossScaleOptimizer" in [cls.__name__ for cls in type(optimizer).__mro__]:
+            raise ValueError(
+                f"{own}({name}(...)): the gradients must be exchanged before the loss scale is taken out; write "
+                f"{name}({own}(...))."
+            )
+        if isinstance(optimizer, WrapperMixin):
+            reason = "the gradients would be combined twice" if name == own else "each decides what the replicas send"
+            raise ValueError(f"{own}({name}(...)): {reason}. Wrap the optimizer once.")
+
+    @staticmethod
+    def _tensor_variable(variable: Any) -> tf.Variable:
+        """The tf.Variable within a variable of this Keras."""
+        return variable
+
+    def _check_in_replica(self, method: str) -> None:
+        if tf.distribute.in_cross_replica_context():
+            raise ValueError(
+                f"{type(self).__name__}: {method} was called outside strategy.run, where no replica's gradients can be "
+                "told from the others'. Call it in the function that strategy.run is given."
+            )
+
+    def _present(self, grads_and_vars: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        """The pairs that have a gradient; as Keras, it warns of the others, and raises where none has one."""
+        own, pairs = type(self).__name__, list(grads_and_vars)
+        present = [pair for pair in pairs if pair[0] is not None]
+        missing = [getattr(variable, "path", variable.name) for gradient, variable in pairs if gradient is None]
+        if missing and not present:
+            raise ValueError(
+                f"{own}: no gradients provided for any variable: {', '.join(missing)}. Compute the loss from them, "
+                "within the GradientTape."
+            )
+        if missing:
+            warnings.warn(f"{own}: gradients do not exist for variables {', '.join(missing)}.", stacklevel=3)
+        return present
+
+    # ---- Attributes of the inner optimizer, in Keras 2 and Keras 3 --------------------------------
+
+    @property
+    def variables(self) -> Any:
+        return self.inner_optimizer.variables
+
+    @property
+    def iterations(self) -> Any:
+        return self.inner_optimizer.iterations
+
+    @iterations.setter
+    def iterations(self, variable: Any) -> None:
+        self.inner_optimizer.iterations = variable
+
+    @property
+    def learning_rate(self) -> Any:
+        return self.inner_optimizer.learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, learning_rate: Any) -> None:
+        self.inner_optimizer.learning_rate = learning_rate
+
+    def exclude_from_weight_decay(self, var_list: Any = None, var_names: Any = None) -> None:
+        """Keras' own method, of the optimizer."""
+        self.inner_optimizer.exclude_from_weight_decay(var_list=var_list, var_names=var_names)
+
+    def finalize_variable_values(self, var_list: Any) -> None:
+        """Keras' own method, of the optimizer."""
+        self.inner_optimizer.finalize_variable_values(var_list)
+
+    def save_own_variables(self, store: Any) -> None:
+        """Keras' own method, of the optimizer."""
+        self.inner_optimizer.save_own_variables(store)
+
+    def load_own_variables(self, store: Any) -> None:
+        """Keras' own method, of the optimizer."""
+        self.inner_optimizer.load_own_variables(store)
+
+
+def spread_not_finite(gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """In a replica: the gradients, or NaN on all replicas where any has one that is not finite."""
+    own = tf.add_n([tf.reduce_sum(tf.cast(gradient, tf.float32) * 0.0) for gradient in gradients])
+    everyone = tf.distribute.get_replica_context().all_reduce("SUM", own)
+    return [gradient + tf.cast(everyone, gradient.dtype) for gradient in gradients]
