@@ -17,6 +17,7 @@ _HOMES = {
     "Adasum": "tfbigbatch.optimizers",
     "LAMB": "tfbigbatch.optimizers",
     "LARS": "tfbigbatch.optimizers",
+    "LocalSteps": "tfbigbatch.optimizers",
     "Muon": "tfbigbatch.optimizers",
     "Recipe": "tfbigbatch.scaling",
     "BatchRamp": "tfbigbatch.scaling",

@@ -226,7 +226,7 @@ def test_weight_decay_leaves_out_what_it_is_told_to(keras_version, name, pattern
 def test_the_fields_of_an_optimizer_are_its_constructors_arguments_and_defaults():
     for name in ARGUMENTS:
         fields = registry.fields(name)
-        assert fields.pop("adasum") is None
+        assert [fields.pop(wrapper) for wrapper in registry.WRAPPERS] == [None, None]
         constructed = {
             argument: parameter.default
             for argument, parameter in registry._parameters(registry._makers("tf_keras")[name]).items()
@@ -249,7 +249,7 @@ def test_the_fields_of_a_users_own_optimizer():
     try:
         fields = registry.fields("fields_of_mine")
         assert fields.pop("learning_rate") is inspect.Parameter.empty
-        assert fields == {"strength": 2.0, "adasum": None, "exclude_from_weight_decay": None}
+        assert fields == {"strength": 2.0, "adasum": None, "local_steps": None, "exclude_from_weight_decay": None}
         registry.check_fields("fields_of_mine", {"strength": "any"})
         with pytest.raises(ValueError, match="takes no argument 'strenth'. Did you mean 'strength'"):
             registry.check_fields("fields_of_mine", {"strenth": 1.0})

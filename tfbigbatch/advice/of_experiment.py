@@ -19,6 +19,7 @@ from tfbigbatch.advice.suggestion import Optimizer
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment.checks import check_fields
 from tfbigbatch.instruments import noise_scale
+from tfbigbatch.optimizers import registry
 from tfbigbatch.runs import initial_weights, stored_run
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.training import phases as run_phases
@@ -117,11 +118,12 @@ def _at_the_tuned_batch(
 ) -> tuple[ml_collections.ConfigDict, Any, Phase]:
     """(the config at the batch size that its recipe was tuned at, the recipe, its first phase)."""
     check_fields(config)
-    if config.optimizer.get("adasum"):
-        raise InputError(
-            "optimizer.adasum=True: not measurable: the noise scale is that of averaged gradients, and Adasum combines "
-            "them in another way. Set it to False."
-        )
+    for wrapper in registry.WRAPPERS:
+        if config.optimizer.get(wrapper):
+            raise InputError(
+                f"optimizer.{wrapper}: not measurable: the noise scale is that of averaged gradients, and the replicas "
+                "combine something else. Set it to None."
+            )
     config = copy.deepcopy(experiment.phases(config)[0])
     _set_up_keras(config)
     task = _task(config, data_dir, use_fake_data)

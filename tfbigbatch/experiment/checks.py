@@ -60,7 +60,7 @@ def check_optimizer(config: ml_collections.ConfigDict) -> None:
     name = fields.pop("name", None)
     if not isinstance(name, str) or name.lower() not in registry.names():
         raise InputError(f"optimizer {name!r} is unknown. {nearest(name, registry.names())}")
-    registry.check_fields(name, {field: value for field, value in fields.items() if field != "adasum"})
+    registry.check_fields(name, fields)
 
 
 def check_plan(config: ml_collections.ConfigDict) -> None:

@@ -105,7 +105,7 @@ def _set_of_optimizer(config: ml_collections.ConfigDict, field: str, text: str) 
     current, given = config.optimizer.get(field, known[field]), literal(text)
     is_group = isinstance(current, ml_collections.ConfigDict)
     if inner:
-        if field != "adasum":
+        if field not in registry.WRAPPERS:
             raise InputError(f"{at}.{inner}: {field} has no inner fields.")
         options = current.to_dict() if is_group else {}
         value: Any = {**options, inner: literal(text)}

@@ -217,8 +217,9 @@ def _devices(config: ml_collections.ConfigDict, change: _Changes) -> None:
     batch_size = config.batch_size
     change.set("evaluation_batch_size", min(config.evaluation_batch_size, 2 * batch_size))
     if config.simulated_replicas:
-        # Adasum combines replicas: with one there is nothing to try.
-        change.set("simulated_replicas", 2 if config.optimizer.get("adasum") and batch_size % 2 == 0 else 0)
+        # Adasum and local steps combine replicas: with one there is nothing to try.
+        combines = config.optimizer.get("adasum") or config.optimizer.get("local_steps")
+        change.set("simulated_replicas", 2 if combines and batch_size % 2 == 0 else 0)
     # A CPU without instructions for the others is slow in them, and the compiler takes longer than the run.
     change.set("mixed_precision", "float32")
     change.set("jit_compile", False)

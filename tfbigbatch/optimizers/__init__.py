@@ -1,7 +1,9 @@
-"""LARS, LAMB, Muon, Shampoo and Adasum for Keras. Use `tfbigbatch.LAMB`, or `get` to make any optimizer by name.
+"""LARS, LAMB, Muon, Shampoo, Adasum and LocalSteps for Keras.
+
+Use `tfbigbatch.LAMB`, or `get` to make any optimizer by name.
 
 `tfbigbatch.optimizers.keras2` and `tfbigbatch.optimizers.keras3` have the optimizers for one Keras each; `LARS`,
-`LAMB`, `Muon`, `Shampoo` and `Adasum` here are those of the `tf.keras` in use.
+`LAMB`, `Muon`, `Shampoo`, `Adasum` and `LocalSteps` here are those of the `tf.keras` in use.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ _HOMES = {
     "register": "registry",
     "restore_from_saved_model": "checkpointing",
 }
-_OPTIMIZERS = ("Adasum", "LAMB", "LARS", "Muon", "Shampoo")
+_OPTIMIZERS = ("Adasum", "LAMB", "LARS", "LocalSteps", "Muon", "Shampoo")
 
 __all__ = [*_HOMES, *_OPTIMIZERS]
 _lazy = LazyNames(__name__, _HOMES, _OPTIMIZERS)

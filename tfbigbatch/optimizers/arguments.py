@@ -85,6 +85,14 @@ def _whole(label: str, name: str, value: Any) -> int:
     return checks.integer(name, _value_of(value), least=0, owner=label)
 
 
+def _delay(label: str, name: str, value: Any) -> int:
+    """0 or 1 round."""
+    rounds = _whole(label, name, value)
+    if rounds > 1:
+        raise InputError(f"{label}: {name}={value!r} rounds; expected 0 or 1.")
+    return rounds
+
+
 def _flag(label: str, name: str, value: Any) -> bool:
     return checks.flag(name, _value_of(value), owner=label)
 
@@ -257,6 +265,15 @@ TABLES: dict[str, dict[str, Argument]] = {
 ADASUM = {
     "combine": Argument(None, _optional(one_of("gradients", "updates"))),
     "group_size": Argument(1, count("replicas")),
+}
+LOCAL_STEPS = {
+    "every": Argument(1, count("steps")),
+    "outer": Argument("average", one_of("average", "nesterov", "adasum")),
+    "outer_learning_rate": Argument(None, _optional(_POSITIVE)),
+    "outer_momentum": Argument(None, _optional(_FRACTION)),
+    "delay": Argument(0, _delay),
+    "group_size": Argument(1, count("replicas")),
+    "data_parallel_steps": Argument(0, _whole),
 }
 # What the constructors of Keras 3 take beside the tables.
 KERAS3 = {"loss_scale_factor": Argument(None, _optional(_POSITIVE))}

@@ -14,9 +14,10 @@ from tfbigbatch.optimizers.accumulation_schedule import AccumulationSchedule
 from tfbigbatch.optimizers.adasum.keras2 import Adasum
 from tfbigbatch.optimizers.base import LayerStatistics, Rule
 from tfbigbatch.optimizers.checkpointing import NamedState, SavedByName
+from tfbigbatch.optimizers.local_steps.keras2 import LocalSteps
 from tfbigbatch.optimizers.updater import LayerwiseUpdater
 
-__all__ = ["Adasum", "LAMB", "LARS", "Muon", "Shampoo"]
+__all__ = ["Adasum", "LAMB", "LARS", "LocalSteps", "Muon", "Shampoo"]
 
 _Schedule = tf_keras.optimizers.schedules.LearningRateSchedule
 # Arguments that are passed to Keras, or refused, without a check of their own.

@@ -15,10 +15,11 @@ from tfbigbatch.optimizers.accumulation_schedule import AccumulationSchedule
 from tfbigbatch.optimizers.adasum.keras3 import Adasum
 from tfbigbatch.optimizers.base import LayerStatistics, Rule
 from tfbigbatch.optimizers.checkpointing import NamedState, SavedByName, load_by_position
+from tfbigbatch.optimizers.local_steps.keras3 import LocalSteps
 from tfbigbatch.optimizers.updater import LayerwiseUpdater
 from tfbigbatch.optimizers.wrapper_keras3 import Wrapper
 
-__all__ = ["Adasum", "LAMB", "LARS", "LossScaleOptimizer", "Muon", "Shampoo"]
+__all__ = ["Adasum", "LAMB", "LARS", "LocalSteps", "LossScaleOptimizer", "Muon", "Shampoo"]
 
 _Schedule = keras.optimizers.schedules.LearningRateSchedule
 # Arguments that are passed to Keras, or refused, without a check of their own.
@@ -376,7 +377,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
 
     def __init__(self, inner_optimizer: Any, **kwargs: Any) -> None:
         keras_version.require_tensorflow(self, type(self).__name__)
-        if not isinstance(inner_optimizer, (LayerwiseOptimizer, Adasum)):
+        if not isinstance(inner_optimizer, (LayerwiseOptimizer, Wrapper)):
             raise ValueError(
                 f"LossScaleOptimizer is for the optimizers of tfbigbatch.optimizers.keras3, not "
                 f"{inner_optimizer!r}: take keras.optimizers.LossScaleOptimizer."

@@ -14,8 +14,12 @@ from tfbigbatch.optimizers import exclusions
 
 _BUILT_IN = ("adamw", "lamb", "lars", "momentum", "muon", "shampoo")
 _EXCLUDE = "exclude_from_weight_decay"
-# Accepted for every optimizer: whether, or with what arguments, to wrap it in Adasum.
-_ADASUM = "adasum"
+# Accepted for every optimizer: with what arguments to wrap it, in which class. True: with none.
+_WRAPPERS = {
+    "adasum": ("Adasum", argument_tables.ADASUM, {"group_size": 8}),
+    "local_steps": ("LocalSteps", argument_tables.LOCAL_STEPS, {"every": 32}),
+}
+WRAPPERS = tuple(_WRAPPERS)
 # The user's own, by name.
 _registered: dict[str, Callable[..., Any]] = {}
 
@@ -62,7 +66,7 @@ def fields(name: str) -> dict[str, Any]:
       name: a registered name.
 
     Returns:
-      Dictionary of argument to default, in the constructor's order, with 'adasum' at the end. The default of an
+      Dictionary of argument to default, in the constructor's order, with `WRAPPERS` at the end. The default of an
       argument that must be given is `inspect.Parameter.empty`.
 
     Raises:
@@ -71,10 +75,10 @@ def fields(name: str) -> dict[str, Any]:
     _check_name(name, names())
     if name.lower() in argument_tables.TABLES:
         table = argument_tables.TABLES[name.lower()]
-        return {**{argument: entry.default for argument, entry in table.items()}, _ADASUM: None}
+        return {**{argument: entry.default for argument, entry in table.items()}, **dict.fromkeys(WRAPPERS)}
     defaults = {argument: each.default for argument, each in _parameters(_registered[name.lower()]).items()}
     defaults.pop("name", None)
-    return {**defaults, _EXCLUDE: defaults.get(_EXCLUDE), _ADASUM: None}
+    return {**defaults, _EXCLUDE: defaults.get(_EXCLUDE), **dict.fromkeys(WRAPPERS)}
 
 
 def check_fields(name: str, arguments: Mapping[str, Any]) -> None:
@@ -97,6 +101,7 @@ def check_fields(name: str, arguments: Mapping[str, Any]) -> None:
                 table[argument].check(f"optimizer {name!r}", argument, value)
             except ValueError as error:
                 raise InputError(str(error)) from None
+    _chosen_wrapper(arguments)
 
 
 def _check_name(name: Any, known: Iterable[str]) -> None:
@@ -136,7 +141,8 @@ def get(name_or_config: Any, keras: str | None = None, **arguments: Any) -> Any:
 
     'momentum' is Keras' SGD, with momentum=0.9 by default. Keras' own optimizers take
     exclude_from_weight_decay here as ours do; their get_config does not hold it. All take adasum: True, or a
-    dictionary of the arguments of `Adasum`, which then combines the replicas' gradients or updates.
+    dictionary of the arguments of `Adasum`, which then combines the replicas' gradients or updates; or local_steps, a
+    dictionary of the arguments of `LocalSteps`.
 
     Raises:
       ValueError: the name, or an argument's name, is unknown; the message has the nearest valid one.
@@ -151,13 +157,13 @@ def get(name_or_config: Any, keras: str | None = None, **arguments: Any) -> Any:
         name_or_config = arguments.pop("name", None)
     name = name_or_config.lower() if isinstance(name_or_config, str) else name_or_config
     _check_name(name, makers)
-    wrap = arguments.pop(_ADASUM, None)
+    wrappers = {wrapper: arguments.pop(wrapper, None) for wrapper in WRAPPERS}
     accepted = accepted_arguments(makers[name])
     excluded = arguments.pop(_EXCLUDE, None) if _EXCLUDE not in accepted else None
     table = {} if name in _registered else argument_tables.TABLES[name]
     for argument, value in arguments.items():
         if argument not in accepted:
-            raise argument_tables.unknown(f"optimizer {name!r}", argument, value, accepted | {_ADASUM})
+            raise argument_tables.unknown(f"optimizer {name!r}", argument, value, accepted | set(WRAPPERS))
         if argument in table:
             arguments[argument] = table[argument].check(f"optimizer {name!r}", argument, value)
     if name == "momentum":
@@ -166,23 +172,44 @@ def get(name_or_config: Any, keras: str | None = None, **arguments: Any) -> Any:
         optimizer = makers[name](**arguments)
         if excluded:
             optimizer.exclude_from_weight_decay(var_names=_patterns_for_keras(excluded))
-        return _wrapped(optimizer, wrap, keras)
+        return _wrapped(optimizer, wrappers, keras)
     except (TypeError, ValueError) as error:
         raise InputError(f"optimizer {name!r}: {error}") from None
 
 
-def _wrapped(optimizer: Any, wrap: Any, keras: str | None) -> Any:
-    if wrap is None or wrap is False:
+def _wrapped(optimizer: Any, wrappers: Mapping[str, Any], keras: str | None) -> Any:
+    chosen = _chosen_wrapper(wrappers)
+    if chosen is None:
         return optimizer
-    if wrap is not True and not isinstance(wrap, dict):
-        raise ValueError(f"adasum={wrap!r}: expected True, False, or a dictionary such as {{'group_size': 8}}.")
-    wrapper = keras_version.module_for("tfbigbatch.optimizers", keras).Adasum
-    options = {} if wrap is True else wrap
-    known = accepted_arguments(wrapper) - {"optimizer"}
+    wrapper, options = chosen
+    return getattr(keras_version.module_for("tfbigbatch.optimizers", keras), _WRAPPERS[wrapper][0])(
+        optimizer, **options
+    )
+
+
+def _chosen_wrapper(fields: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
+    """(Name, arguments) of the wrapper that the fields ask for, checked; None for none.
+
+    Raises:
+      ValueError: two are asked for, or one with what cannot be its arguments.
+    """
+    asked = [name for name in WRAPPERS if fields.get(name) not in (None, False)]
+    if not asked:
+        return None
+    if len(asked) > 1:
+        raise InputError(f"{' and '.join(asked)}: each decides what the replicas exchange. Set one of them to None.")
+    [name] = asked
+    value, (wrapper, table, example) = fields[name], _WRAPPERS[name]
+    if value is not True and not isinstance(value, Mapping):
+        raise InputError(f"{name}={value!r}: expected True, False, or a dictionary such as {example}.")
+    options = {} if value is True else dict(value)
     for option in options:
-        if option not in known:
-            raise ValueError(f"adasum.{option}: Adasum takes no such argument. {nearest(option, known)}")
-    return wrapper(optimizer, **options)
+        if option not in table:
+            raise InputError(f"{name}.{option}: {wrapper} takes no such argument. {nearest(option, table)}")
+        options[option] = table[option].check(name, option, options[option])
+    if name == "local_steps" and "every" not in options:
+        raise InputError(f"{name}={value!r} lacks 'every', the steps of a round; expected such as {example}.")
+    return name, options
 
 
 def _patterns_for_keras(patterns: Any) -> list[str]:

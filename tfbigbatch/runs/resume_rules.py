@@ -20,15 +20,15 @@ def may_change(
     """Names of the config fields that may change on resume, dotted; those of a phase may there too.
 
     The global batch may not change, but its division into micro-batches and replicas may. With Adasum it may not:
-    Adasum adds the gradients of the parts in another way. With batch normalisation another division gives other
-    statistics, as another number of replicas does.
+    Adasum adds the gradients of the parts in another way; nor with local steps, where each replica trains by itself.
+    With batch normalisation another division gives other statistics, as another number of replicas does.
 
     Args:
       config: of the experiment.
       mode: of the trainer.
       extends: whether a finished run is trained for longer.
     """
-    splits = () if config.optimizer.get("adasum") else _SPLITS
+    splits = () if config.optimizer.get("adasum") or config.optimizer.get("local_steps") else _SPLITS
     # A finished run may be evaluated on the split that its recipe was not chosen on.
     evaluation = ("evaluate_on", "evaluation_batch_size") if mode == "eval" else ()
     return (*splits, *_SAVING, *_MEMORY, *evaluation, *(("duration",) if extends else ()))

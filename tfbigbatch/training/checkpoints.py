@@ -16,6 +16,9 @@ from tfbigbatch.errors import DivergedError, InputError
 from tfbigbatch.runs import checkpoint_files
 from tfbigbatch.training.options import Heartbeat, no_heartbeat
 
+# The name, in `CheckpointPart.more`, of variables [replicas, ...].
+OF_REPLICAS = "of_replicas"
+
 
 def _nothing() -> None:
     """For hooks that do nothing."""
@@ -27,11 +30,13 @@ class CheckpointPart:
 
     Attributes:
       more: trackables by the name that they have in the checkpoint.
-      before_save, after_restore: called on every worker, before `more` is written and after it is read.
+      before_save, after_save, after_restore: called on every worker, before `more` is written, after that, and after
+        it is read.
     """
 
     more: Mapping[str, Any]
     before_save: Callable[[], None] = _nothing
+    after_save: Callable[[], None] = _nothing
     after_restore: Callable[[], None] = _nothing
 
 
@@ -133,9 +138,12 @@ class Checkpoints:
     def _restored(self, path: str) -> str | None:
         """Restores a checkpoint; returns what is wrong with its files, or None."""
         try:
+            self._check_replicas(path)
             status = self._checkpoint.restore(path)
             status.assert_existing_objects_matched()
             status.assert_consumed()
+        except InputError:
+            raise
         except (AssertionError, ValueError) as error:
             raise InputError(
                 f"checkpoint {path} is of another model or optimizer: {_first_line(error)} "
@@ -146,6 +154,18 @@ class Checkpoints:
             return _first_line(error)
         return None
 
+    def _check_replicas(self, path: str) -> None:
+        """Raises InputError for a checkpoint of another number of replicas that each have state of their own."""
+        here = next((part.more[OF_REPLICAS][0].shape[0] for part in self._parts if OF_REPLICAS in part.more), 1)
+        shapes = tf.train.load_checkpoint(path).get_variable_to_shape_map()
+        there = shapes.get(f"{OF_REPLICAS}/0/.ATTRIBUTES/VARIABLE_VALUE", [1])[0]
+        if there != here:
+            raise InputError(
+                f"checkpoint {path} is of {there} replicas, each with state of its own (optimizer.local_steps, or "
+                f"optimizer.adasum with moments), and this run has {here}. Resume it on {there}; or begin a new run "
+                "with its weights: --init_from."
+            )
+
     def save(self, step: int) -> None:
         """Saves the state after `step`; a state with NaN or infinity is not saved.
 
@@ -153,7 +173,6 @@ class Checkpoints:
           RuntimeError: a variable is not finite; earlier checkpoints are kept.
           ValueError: the files cannot be written; earlier checkpoints are kept.
         """
-        self._before_save(step)
         # Made at the first save: by then `restore` has put the list of checkpoints right, which the manager reads.
         self._manager = self._manager or tf.train.CheckpointManager(
             self._checkpoint,
@@ -161,28 +180,34 @@ class Checkpoints:
             max_to_keep=self._keep,
             checkpoint_name=checkpoint_files.NAME,
         )
-        with _saving_errors(step, self._directory):
+        with self._parts_prepared(step), _saving_errors(step, self._directory):
             self._manager.save(checkpoint_number=step)
         self._barrier()
 
     def save_in(self, folder: str, step: int) -> None:
         """Saves the state after `step` into another folder, which this object does not manage; see `save`."""
-        self._before_save(step)
         # Checkpoints of the manager have this count, and `restore` expects it.
         _ = self._checkpoint.save_counter
         scratch = self._scratch and os.path.join(self._scratch, os.path.basename(folder))
-        with _saving_errors(step, folder):
+        with self._parts_prepared(step), _saving_errors(step, folder):
             self._checkpoint.write(os.path.join(scratch or folder, f"{checkpoint_files.NAME}-{step}"))
         self._barrier()
         if scratch:
             shutil.rmtree(scratch, ignore_errors=True)
 
-    def _before_save(self, step: int) -> None:
+    @contextlib.contextmanager
+    def _parts_prepared(self, step: int) -> Iterator[None]:
+        """Checks the state before a save, and calls what the parts have for before and after it."""
         if not self._is_finite():
             raise DivergedError(f"the weights are not finite at step {step}.")
         self._heartbeat(f"the beginning of the checkpoint of step {step:,}")
         for part in self._parts:
             part.before_save()
+        try:
+            yield
+        finally:
+            for part in self._parts:
+                part.after_save()
 
     def close(self) -> None:
         """Removes the files of a worker other than the chief."""

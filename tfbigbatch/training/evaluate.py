@@ -10,6 +10,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.tasks.base import Task
+from tfbigbatch.training import local_steps
 
 
 def evaluate(
@@ -37,10 +38,12 @@ def evaluate(
       ValueError: a check of the task failed.
     """
     results: dict[str, float] = {}
-    if not task.has_scores or task.metrics_with_scores:
-        results = model.evaluate(batches, steps=steps, verbose=0, return_dict=True, callbacks=list(callbacks))
+    with local_steps.common_weights(model.optimizer):
+        if not task.has_scores or task.metrics_with_scores:
+            results = model.evaluate(batches, steps=steps, verbose=0, return_dict=True, callbacks=list(callbacks))
+        if task.has_scores:
+            outputs = model.predict(batches, steps=steps, verbose=0, callbacks=list(callbacks))
     if task.has_scores:
-        outputs = model.predict(batches, steps=steps, verbose=0, callbacks=list(callbacks))
         outputs = tf.nest.map_structure(lambda array: np.asarray(array)[: len(held_out)], outputs)
         results = {**results, **task.scores(held_out, outputs)}
         texts = task.texts(outputs)

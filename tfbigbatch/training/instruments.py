@@ -185,11 +185,12 @@ def check_instruments(config: ml_collections.ConfigDict, carries_state: bool, re
             "state from one step to the next. Set it to False; instruments.layers, and noise_scale with the source "
             "'steps', need no probe."
         )
-    if config.optimizer.get("adasum") and (fields.layers.enabled or fields.noise_scale.enabled):
-        raise InputError(
-            "instruments.layers and instruments.noise_scale read the mean of the replicas' gradients, and "
-            "optimizer.adasum combines them in another way. Disable one of the two."
-        )
+    for wrapper, why in (("adasum", "combines them in another way"), ("local_steps", "does not add them up")):
+        if config.optimizer.get(wrapper) and (fields.layers.enabled or fields.noise_scale.enabled):
+            raise InputError(
+                "instruments.layers and instruments.noise_scale read the mean of the replicas' gradients, and "
+                f"optimizer.{wrapper} {why}. Disable one of the two."
+            )
 
 
 class _RunLog:

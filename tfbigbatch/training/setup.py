@@ -21,6 +21,7 @@ from tfbigbatch.runs.metric import Metric
 from tfbigbatch.runs.metrics_log import MetricsLog, lost_steps
 from tfbigbatch.runs.resume_rules import may_change
 from tfbigbatch.tasks.base import Task
+from tfbigbatch.training import local_steps
 from tfbigbatch.training import phases as run_phases
 from tfbigbatch.training import strategy as strategies
 from tfbigbatch.training.build import compiled_model
@@ -227,6 +228,7 @@ def make_plan(options: RunOptions, machine: Machine, directory: Directory, rollb
         raise InputError(f"--mlperf_log: its rules know no phases, and the run has {len(phases)}. Log each as a run.")
     task, total_steps = phases[0].task, phases[-1].last_step
     check_instruments(config, task.carries_state, machine.replicas)
+    local_steps.check(config, phases)
     directory.files.check_kept(task.run_files)
     for line in (
         f"task       {config.task}: {task.train.source}, {task.train.contents}",
@@ -234,6 +236,7 @@ def make_plan(options: RunOptions, machine: Machine, directory: Directory, rollb
         *run_phases.lines(phases),
         *(run_phases.extension_lines(phases[0], directory.extension, machine.replicas) if directory.extension else []),
         f"optimizer  {config.optimizer.get('name')}, {config.mixed_precision}",
+        *local_steps.lines(config, machine.replicas),
         *task.banner_lines(),
         *([f"score      {target.name}, {task.score_signature}"] if task.score_signature else []),
         *rollbacks.lines(),

@@ -19,7 +19,7 @@ Tensors = Any
 
 @runtime_checkable
 class HasReplicaState(Protocol):
-    """An optimizer with state of each replica (Adasum's moments) that a checkpoint saves separately."""
+    """An optimizer with state of each replica, such as Adasum's moments, that a checkpoint saves separately."""
 
     def checkpointing(self) -> dict[str, Any]:
         """The fields of a `CheckpointPart`."""
@@ -142,5 +142,6 @@ class TrainingModel(tf_keras.Model):
     def checkpoint_parts(self) -> list[CheckpointPart]:
         """State in a checkpoint besides the network and the optimizer's variables."""
         # Empty where all replicas have the same state.
-        state = self.optimizer.checkpointing() if isinstance(self.optimizer, HasReplicaState) else {}
+        optimizer = self.optimizer.inner_optimizer if self._scales_loss else self.optimizer
+        state = optimizer.checkpointing() if isinstance(optimizer, HasReplicaState) else {}
         return [CheckpointPart(**state)] if state else []

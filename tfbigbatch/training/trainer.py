@@ -20,6 +20,7 @@ from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import DIVERGED, DONE, PREEMPTED, RUNNING
 from tfbigbatch.runs.stored_run import shown_best, shown_metrics
 from tfbigbatch.training import callbacks as run_callbacks
+from tfbigbatch.training import local_steps
 from tfbigbatch.training import phases as run_phases
 from tfbigbatch.training.callbacks import own
 from tfbigbatch.training.callbacks.base import steps_done
@@ -309,6 +310,7 @@ class Trainer:
             *self.model.instruments.callbacks,
             run_callbacks.Checks(phase.task.checks),
             run_callbacks.StopOnNonFinite(phase.plan.log_every),
+            *local_steps.callbacks(self._network.optimizer, self.plan.total_steps),
             *([self._evaluation] if self._evaluates else []),
             *([self._own] if self._own else []),
             run_callbacks.SaveCheckpoints(

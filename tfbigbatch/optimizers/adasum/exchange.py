@@ -10,7 +10,7 @@ Each part is combined on one replica only, so that all replicas have the same bi
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -38,11 +38,18 @@ def combined(gradients: _Tensors, group_size: int = 1) -> _Tensors:
     Returns:
       List of tensors of the gradients' dtypes, the same on all replicas.
     """
+    return _exchanged(gradients, functools.partial(_combine_groups, group_size))
 
-    def combine(layers: _Tensors, total: _Move, **precision: Any) -> _Tensors:
-        return rule.combine([_group_means(rows, group_size) for rows in layers], total, **precision)
 
-    return _exchanged(gradients, combine)
+def combined_of_replicas(strategy: tf.distribute.Strategy, gradients: Sequence[Any]) -> list[Any]:
+    """In cross-replica context: `combined` of the values that each replica has of every gradient, for all replicas."""
+    if strategy.num_replicas_in_sync == 1:
+        return list(gradients)
+    return _merged(strategy)(strategy, functools.partial(_combine_groups, 1), list(gradients))
+
+
+def _combine_groups(group_size: int, layers: _Tensors, total: _Move, **precision: Any) -> _Tensors:
+    return rule.combine([_group_means(rows, group_size) for rows in layers], total, **precision)
 
 
 def group_means(gradients: _Tensors, group_size: int) -> _Tensors:
@@ -74,13 +81,20 @@ def _exchanged(gradients: _Tensors, function: _Combine) -> _Tensors:
     context = tf.distribute.get_replica_context()
     if strategy.num_replicas_in_sync == 1 or not gradients:
         return list(gradients)
-    if isinstance(strategy, tf.distribute.TPUStrategy):
-        return _in_packs(gradients, functools.partial(_on_tpu, function, strategy.num_replicas_in_sync))
-    merged = _between_processes if launchers(strategy) else _in_process
+    merged = _merged(strategy)
+    if merged is _on_tpus:
+        return _on_tpus(strategy, function, list(gradients))
     # A function among the arguments would become one for each replica.
     return context.merge_call(
         lambda strategy, gradients: merged(strategy, function, gradients), args=(list(gradients),)
     )
+
+
+def _merged(strategy: tf.distribute.Strategy) -> Callable[[Any, _Combine, _Tensors], _Tensors]:
+    """The function of (strategy, function, gradients) that does it in cross-replica context."""
+    if isinstance(strategy, tf.distribute.TPUStrategy):
+        return _on_tpus
+    return _between_processes if launchers(strategy) else _in_process
 
 
 # ---- One process --------------------------------------------------------------------------------
@@ -170,6 +184,10 @@ def _exchange_parts(
     else:
         returned = all_to_all(tf.concat(outcomes, axis=1))
     return _unpacked(tf.ensure_shape(returned, packed.shape), gradients)
+
+
+def _on_tpus(strategy: tf.distribute.Strategy, function: _Combine, gradients: _Tensors) -> _Tensors:
+    return _in_packs(gradients, functools.partial(_on_tpu, function, strategy.num_replicas_in_sync))
 
 
 def _on_tpu(function: _Combine, replicas: int, gradients: _Tensors) -> _Tensors:

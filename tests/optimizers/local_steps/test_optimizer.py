@@ -1,0 +1,347 @@
+"""LocalSteps around the optimizers of both Kerases: rounds, outer steps, state, files, errors."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.conftest import mirrored
+from tests.helpers.keras_versions import (
+    KERAS,
+    KERAS_VERSIONS,
+    OPTIMIZERS,
+    assert_same_weights,
+    fitted,
+    make,
+    small_data,
+    small_model,
+    tensor_variables,
+)
+from tests.helpers.keras_versions import variables as make_variables
+from tests.helpers.references.local_steps_in_numpy import trained
+from tfbigbatch import optimizers
+
+both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
+REPLICAS = 4
+# Each replica's loss is a quadratic of its own.
+CURVATURE = np.random.RandomState(0).uniform(0.5, 1.5, size=(REPLICAS, 3))
+MINIMUM = np.random.RandomState(1).normal(size=(REPLICAS, 3))
+CASES = [
+    {"every": 3},
+    {"every": 1, "outer": "nesterov"},
+    {"every": 3, "outer": "nesterov", "outer_learning_rate": 0.5, "outer_momentum": 0.6},
+    {"every": 2, "outer": "adasum"},
+    {"every": 3, "delay": 1},
+    {"every": 2, "delay": 1, "outer": "nesterov"},
+    {"every": 3, "group_size": 2},
+    {"every": 2, "data_parallel_steps": 4},
+    {"every": 2, "data_parallel_steps": 4, "group_size": 2, "delay": 1},
+]
+NUMBERS = {"nesterov": {"outer_learning_rate": 0.7, "outer_momentum": 0.9}}
+
+
+def learning_rate(step):
+    return 0.1 / (1 + step)
+
+
+class Quadratic:
+    """A variable of each replica, under its own loss, and an optimizer that trains it."""
+
+    def __init__(self, keras_version, options, replicas=REPLICAS, inner=None, constraint=None, dtype="float32"):
+        self.strategy = mirrored(replicas) if replicas > 1 else tf.distribute.OneDeviceStrategy("CPU:0")
+        keras = KERAS[keras_version]
+        with self.strategy.scope():
+            [self.weight] = make_variables(keras_version, {"kernel": np.ones(3)}, constraint)
+            inner = inner or (lambda: keras.optimizers.SGD(0.1, momentum=0.9))
+            self.optimizer = make(keras_version, "LocalSteps", optimizer=inner(), **options)
+            self.optimizer.build([self.weight])
+        self.step = tf.function(self._step)
+
+    def _step(self):
+        curvature, minimum = tf.constant(CURVATURE, tf.float32), tf.constant(MINIMUM, tf.float32)
+
+        def replica():
+            index = tf.distribute.get_replica_context().replica_id_in_sync_group
+            gradient = curvature[index] * (tf.convert_to_tensor(self.weight) - minimum[index])
+            gradient /= self.strategy.num_replicas_in_sync
+            self.optimizer.apply_gradients([(gradient, self.weight)])
+
+        self.strategy.run(replica)
+
+    def train(self, first, last):
+        for step in range(first, last):
+            self.optimizer.learning_rate = learning_rate(step)
+            self.step()
+        return self.weights()
+
+    def copies(self, variable):
+        return [np.array(copy) for copy in self.strategy.experimental_local_results(variable)]
+
+    def weights(self):
+        """[replicas, 3]."""
+        return np.array(self.copies(getattr(self.weight, "value", self.weight) if self._is_keras3 else self.weight))
+
+    @property
+    def _is_keras3(self):
+        return not isinstance(self.weight, tf.Variable)
+
+
+def expected(steps, options, replicas=REPLICAS, **more):
+    return trained(
+        np.ones(3),
+        lambda weights, replica, step: CURVATURE[replica] * (weights - MINIMUM[replica]),
+        replicas=replicas,
+        steps=steps,
+        learning_rate=learning_rate,
+        momentum=0.9,
+        **{**NUMBERS.get(options.get("outer"), {}), **options},
+        **more,
+    )
+
+
+@pytest.mark.parametrize(
+    "keras_version, options", [(KERAS_VERSIONS[number % 2], options) for number, options in enumerate(CASES)]
+)
+def test_each_replica_takes_its_own_steps_and_outer_steps_combine_them(keras_version, options):
+    problem = Quadratic(keras_version, options)
+    np.testing.assert_allclose(problem.train(0, 8), expected(8, options), rtol=1e-5, atol=1e-6)
+    problem.optimizer.synchronize()
+    ended = problem.weights()
+    np.testing.assert_allclose(ended, expected(8, options, synchronize=True), rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(ended, [ended[0]] * REPLICAS)
+    problem.optimizer.synchronize()
+    np.testing.assert_array_equal(problem.weights(), ended)
+
+
+@both_versions
+def test_replicas_agree_to_the_bit_after_each_outer_step_and_only_then(keras_version):
+    problem = Quadratic(keras_version, {"every": 2, "outer": "nesterov"})
+    for step in range(6):
+        weights = problem.train(step, step + 1)
+        agree = (weights == weights[0]).all()
+        assert agree == (step % 2 == 1)
+
+
+@both_versions
+def test_common_weights_are_those_of_the_last_outer_step(keras_version):
+    problem = Quadratic(keras_version, {"every": 2, "delay": 1})
+    own = problem.train(0, 4)
+    with problem.optimizer.common_weights():
+        common = problem.weights()
+    np.testing.assert_array_equal(common, [common[0]] * REPLICAS)
+    np.testing.assert_allclose(common[0], expected(2, {"every": 2})[0], rtol=1e-5)
+    np.testing.assert_array_equal(problem.weights(), own)
+    problem.train(4, 5)
+    with (
+        pytest.raises(ValueError, match="1 steps into a round, the replicas have weights of their own"),
+        problem.optimizer.common_weights(),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("keras_version", ["tf_keras", pytest.param("keras3", marks=pytest.mark.slow)])
+def test_the_mean_of_one_replica_is_the_optimizer_alone(keras_version):
+    one = tf.distribute.OneDeviceStrategy("CPU:0")
+    alone = fitted(keras_version, lambda: make(keras_version, "LAMB", learning_rate=0.02), one, steps=6)
+    wrapped = fitted(
+        keras_version,
+        lambda: make(keras_version, "LocalSteps", optimizer=make(keras_version, "LAMB", learning_rate=0.02), every=4),
+        one,
+        steps=6,
+    )
+    assert_same_weights(wrapped, alone, rtol=0, atol=0)
+
+
+@both_versions
+def test_one_replica_has_outer_steps_with_momentum(keras_version):
+    options = {"every": 2, "outer": "nesterov"}
+    problem = Quadratic(keras_version, options, replicas=1)
+    np.testing.assert_allclose(problem.train(0, 6), expected(6, options, replicas=1), rtol=1e-5, atol=1e-6)
+
+
+@both_versions
+@pytest.mark.parametrize("name", ["LAMB", "Muon"])
+def test_layer_wise_optimizers_clip_by_each_replicas_own_norm(keras_version, name):
+    options = {"learning_rate": 0.05, "global_clipnorm": 0.1}
+    problem = Quadratic(keras_version, {"every": 1}, inner=lambda: make(keras_version, name, **options))
+    problem.step()
+    alone = []
+    for replica in range(REPLICAS):
+        [weight] = make_variables(keras_version, {"kernel": np.ones(3)})
+        optimizer = make(keras_version, name, **options)
+        gradient = CURVATURE[replica] * (1.0 - MINIMUM[replica])
+        optimizer.apply_gradients([(tf.constant(gradient, tf.float32), weight)])
+        alone.append(np.asarray(tf.convert_to_tensor(weight)))
+    np.testing.assert_allclose(problem.weights()[0], np.mean(alone, axis=0), rtol=1e-5)
+
+
+@pytest.mark.parametrize("keras_version", ["keras3", pytest.param("tf_keras", marks=pytest.mark.slow)])
+def test_fit_ends_with_the_same_weights_on_all_replicas(keras_version):
+    strategy = mirrored(2)
+    model = fitted(
+        keras_version,
+        lambda: make(
+            keras_version, "LocalSteps", optimizer=make(keras_version, "LAMB", learning_rate=0.05), every=4, delay=1
+        ),
+        strategy,
+        steps=6,
+    )
+    for variable in model.trainable_variables:
+        variable = variable if isinstance(variable, tf.Variable) else variable.value
+        one, other = (np.array(copy) for copy in strategy.experimental_local_results(variable))
+        np.testing.assert_array_equal(one, other)
+
+
+@both_versions
+def test_constraints_hold_for_the_outer_step(keras_version):
+    problem = Quadratic(
+        keras_version,
+        {"every": 1, "outer_learning_rate": 3.0},
+        constraint=KERAS[keras_version].constraints.NonNeg(),
+    )
+    problem.optimizer.learning_rate = 1.0
+    problem.step()
+    assert (problem.weights() >= 0.0).all() and (problem.weights() == 0.0).any()
+
+
+@both_versions
+def test_an_infinity_on_one_replica_skips_the_step_of_all(keras_version):
+    keras, strategy = KERAS[keras_version], mirrored(2)
+    with strategy.scope():
+        model = small_model(keras_version)
+        model.build((None, 4))
+        wrapper = (
+            keras.mixed_precision.LossScaleOptimizer
+            if keras_version == "tf_keras"
+            else OPTIMIZERS[keras_version].LossScaleOptimizer
+        )
+        inner = make(keras_version, "LAMB", learning_rate=0.1)
+        scaled = wrapper(make(keras_version, "LocalSteps", optimizer=inner, every=2), initial_scale=4.0)
+        scaled.build(model.trainable_variables)
+
+    @tf.function
+    def step(bad_replica):
+        def replica():
+            index = tf.distribute.get_replica_context().replica_id_in_sync_group
+            value = tf.where(index == bad_replica, np.inf, 1.0)
+            scaled.apply_gradients(
+                [(tf.fill(variable.shape, value), variable) for variable in model.trainable_variables]
+            )
+
+        strategy.run(replica)
+
+    before = model.get_weights()
+    step(tf.constant(1))
+    for one, other in zip(before, model.get_weights()):
+        np.testing.assert_array_equal(one, other)
+    step(tf.constant(-1))
+    assert np.isfinite(model.get_weights()[0]).all() and not np.array_equal(before[0], model.get_weights()[0])
+
+
+@both_versions
+@pytest.mark.parametrize("options", [{"every": 3, "outer": "nesterov"}, {"every": 3, "outer": "nesterov", "delay": 1}])
+def test_a_checkpoint_in_the_middle_of_a_round_continues_in_the_same_bits(keras_version, options, tmp_path):
+    whole = Quadratic(keras_version, options)
+    undisturbed = whole.train(0, 10)
+
+    def parts(problem):
+        saved = problem.optimizer.checkpointing()
+        more = {"of_replicas": saved["more"]["of_replicas"]}
+        variable = problem.weight if keras_version == "tf_keras" else problem.weight.value
+        return tf.train.Checkpoint(weight=variable, optimizer=problem.optimizer, **more), saved
+
+    first = Quadratic(keras_version, options)
+    left = first.train(0, 5)
+    checkpoint, saved = parts(first)
+    saved["before_save"]()
+    path = checkpoint.save(str(tmp_path / "checkpoint"))
+    agreed = first.weights()
+    np.testing.assert_array_equal(agreed, [agreed[0]] * REPLICAS)
+    saved["after_save"]()
+    np.testing.assert_array_equal(first.weights(), left)
+
+    second = Quadratic(keras_version, options)
+    checkpoint, saved = parts(second)
+    checkpoint.restore(path).assert_consumed()
+    saved["after_restore"]()
+    np.testing.assert_array_equal(second.train(5, 10), undisturbed)
+
+
+@both_versions
+def test_serialisation_and_files_go_round(keras_version, tmp_path):
+    keras = KERAS[keras_version]
+
+    def rule():
+        inner = make(keras_version, "LAMB", learning_rate=keras.optimizers.schedules.CosineDecay(0.1, 10))
+        return make(keras_version, "LocalSteps", optimizer=inner, every=4, outer="nesterov", delay=1, group_size=2)
+
+    again = keras.optimizers.deserialize(keras.optimizers.serialize(rule()))
+    assert again.get_config() == rule().get_config() and type(again) is OPTIMIZERS[keras_version].LocalSteps
+    model = fitted(
+        keras_version,
+        lambda: make(keras_version, "LocalSteps", optimizer=make(keras_version, "LAMB"), every=2, outer="nesterov"),
+        steps=3,
+    )
+    model.save(str(tmp_path / "model.keras"))
+    loaded = keras.models.load_model(str(tmp_path / "model.keras"))
+    assert type(loaded.optimizer) is OPTIMIZERS[keras_version].LocalSteps
+    assert len(loaded.optimizer.variables) == len(model.optimizer.variables)
+    for one, other in zip(tensor_variables(model.optimizer), tensor_variables(loaded.optimizer)):
+        np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+    loaded.fit(*small_data(32), verbose=0)
+
+
+@both_versions
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"every": 0}, "every=0 is not a number of steps"),
+        ({"every": 2.5}, "every=2.5 is not a number of steps"),
+        ({"every": 2, "outer": "sum"}, "outer='sum' is unknown; expected 'average', 'nesterov' or 'adasum'"),
+        ({"every": 2, "outer_learning_rate": float("nan")}, "outer_learning_rate=nan"),
+        ({"every": 2, "outer_momentum": 1.0}, "outer_momentum=1.0"),
+        ({"every": 2, "delay": 2}, "delay=2 rounds; expected 0 or 1"),
+        ({"every": 2, "group_size": -1}, "group_size=-1 is not a number of replicas"),
+        ({"every": 4, "data_parallel_steps": 6}, "data_parallel_steps=6; expected a multiple of every=4"),
+        ({"every": 4, "warmup": 6}, "takes no argument 'warmup'|has no argument 'warmup'|unknown"),
+    ],
+)
+def test_arguments_that_cannot_be_used_are_refused(keras_version, options, message):
+    with pytest.raises(ValueError, match=message):
+        make(keras_version, "LocalSteps", optimizer=KERAS[keras_version].optimizers.SGD(0.1), **options)
+
+
+@both_versions
+@pytest.mark.parametrize(
+    "optimizer, message",
+    [
+        (lambda version: KERAS[version].optimizers.Adam(use_ema=True), "use_ema=True"),
+        (lambda version: make(version, "LARS", accumulation_steps=2), "accumulation_steps=2"),
+        (lambda version: make(version, "Adasum", optimizer=make(version, "LARS")), "what the replicas send"),
+        (lambda version: "adam", "was given 'adam'"),
+    ],
+)
+def test_optimizers_that_cannot_be_wrapped_are_refused(keras_version, optimizer, message):
+    with pytest.raises(ValueError, match=message):
+        make(keras_version, "LocalSteps", optimizer=optimizer(keras_version), every=2)
+
+
+@both_versions
+def test_groups_must_divide_the_replicas(keras_version):
+    with pytest.raises(ValueError, match="3 replicas do not divide into groups of group_size=2"):
+        Quadratic(keras_version, {"every": 2, "group_size": 2}, replicas=3)
+
+
+@both_versions
+def test_any_registered_optimizer_is_wrapped_by_name(keras_version):
+    rule = optimizers.get("muon", keras=keras_version, local_steps={"every": 8, "outer": "nesterov"})
+    assert type(rule) is OPTIMIZERS[keras_version].LocalSteps
+    assert rule.get_config()["every"] == 8 and rule.get_config()["outer_momentum"] == 0.9
+    for fields, message in (
+        ({"local_steps": {"evry": 4}}, "Did you mean 'every'"),
+        ({"local_steps": True}, "lacks 'every'"),
+        ({"local_steps": 4}, "expected True, False, or a dictionary such as"),
+        ({"local_steps": {"every": -1}}, "local_steps: every=-1 is not a number of steps"),
+        ({"local_steps": {"every": 4}, "adasum": True}, "each decides what the replicas exchange"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            optimizers.get("lamb", keras=keras_version, **fields)

@@ -1,0 +1,96 @@
+"""Runs with local steps: resume in the middle of a round, what is evaluated and saved, and what is refused."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.conftest import final_weights
+from tests.test_train import assert_same_bits
+from tfbigbatch import train
+from tfbigbatch.runs.metrics_log import read_rows
+
+REPLICAS = 2
+
+
+@pytest.fixture
+def config(quick_config):
+    """An experiment on two replicas."""
+
+    def make(local_steps, **fields):
+        optimizer = {"name": "lamb", "local_steps": local_steps}
+        return quick_config(optimizer=optimizer, simulated_replicas=REPLICAS, **fields)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    "local_steps",
+    [
+        {"every": 6, "outer": "nesterov", "delay": 1},
+        pytest.param({"every": 4}, marks=pytest.mark.slow),
+    ],
+)
+def test_it_resumes_in_the_middle_of_a_round_in_the_same_bits(tmp_path, config, local_steps):
+    fields = {"model__dropout": 0.3}
+    train.run(config(local_steps, **fields), model_dir=str(tmp_path / "whole"))
+    for stop in (9, None):
+        train.run(config(local_steps, **fields), model_dir=str(tmp_path / "parts"), stop_after=stop)
+    assert_same_bits(tmp_path / "whole", tmp_path / "parts")
+
+
+@pytest.mark.slow
+def test_the_last_weights_are_those_of_all_replicas(tmp_path, config, capsys):
+    # 30 steps end in the middle of a round.
+    result = train.run(config({"every": 12, "delay": 1}, duration="30 steps"), model_dir=str(tmp_path))
+    assert "rounds     of 12 local steps, 2 replicas, combined by average, a round late" in capsys.readouterr().out
+    evaluated = [row for row in read_rows(tmp_path / "metrics.jsonl") if row["split"] == "eval"]
+    assert [row["step"] for row in evaluated] == [12, 24, 30]
+    reader = tf.train.load_checkpoint(str(tmp_path / f"checkpoints/step-{result['step']}"))
+    stacked = [name for name in reader.get_variable_to_shape_map() if name.startswith("of_replicas/0/")]
+    one, other = reader.get_tensor(stacked[0])
+    np.testing.assert_array_equal(one, other)
+    weights = final_weights(tmp_path)
+    assert any(value.shape == one.shape and (value == one).all() for value in weights.values())
+
+
+@pytest.mark.parametrize(
+    "local_steps, fields, message",
+    [
+        ({"every": 8}, {}, "evaluate_every is 12 steps, in the middle of a round of 8"),
+        ({"every": 4}, {"date__enabled": True}, "date.enabled with optimizer.local_steps"),
+        (
+            {"every": 4},
+            {"ramp__name": "doubling", "ramp__to": 96, "ramp__over": "0.2 epochs"},
+            "ramp.name='doubling' with optimizer.local_steps",
+        ),
+        ({"every": 4, "group_size": 3}, {}, "2 replicas do not divide into groups of group_size=3"),
+    ],
+)
+def test_what_cannot_have_rounds_is_refused_before_training(tmp_path, config, local_steps, fields, message):
+    with pytest.raises(ValueError, match=message):
+        train.run(config(local_steps, **fields), model_dir=str(tmp_path / "run"))
+    assert not (tmp_path / "run" / "checkpoints").exists()
+
+
+def test_an_instrument_measures_between_rounds(tmp_path, config):
+    made = config({"every": 4})
+    made.instruments.sharpness.update({"enabled": True, "every": "6 steps"})
+    with pytest.raises(ValueError, match=r"instruments.sharpness.every is 6 steps, .* such as '8 steps'"):
+        train.run(made, model_dir=str(tmp_path))
+    made.instruments.sharpness.enabled = False
+    made.instruments.layers.enabled = True
+    with pytest.raises(ValueError, match="optimizer.local_steps does not add them up"):
+        train.run(made, model_dir=str(tmp_path))
+
+
+def test_another_number_of_replicas_is_refused_with_the_reason(tmp_path, config, monkeypatch):
+    made = config({"every": 4}, duration="12 steps")
+    train.run(made, model_dir=str(tmp_path), stop_after=8)
+    # The devices of another machine, which no field of the config tells.
+    monkeypatch.setattr("tfbigbatch.training.strategy._simulated", lambda *_: _strategy_of(4))
+    with pytest.raises(ValueError, match=r"is of 2 replicas, each with state of its own .* and this run has 4"):
+        train.run(made, model_dir=str(tmp_path))
+
+
+def _strategy_of(replicas):
+    return tf.distribute.MirroredStrategy([f"CPU:{index}" for index in range(replicas)]), "four CPUs"

@@ -1,0 +1,125 @@
+"""Local steps in a run: what its intervals must be, and where the replicas' weights must agree."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import ml_collections
+import tf_keras
+
+from tfbigbatch.errors import InputError
+from tfbigbatch.schedules import to_steps
+from tfbigbatch.training.callbacks.base import StepCallback
+from tfbigbatch.training.phases import Phase
+
+
+@runtime_checkable
+class HasLocalSteps(Protocol):
+    """An optimizer whose replicas have weights of their own between two exchanges: `LocalSteps`."""
+
+    synchronizes_after_fit: bool
+
+    def synchronize(self) -> None:
+        """Combines the replicas' changes now."""
+        ...
+
+    def common_weights(self) -> contextlib.AbstractContextManager[None]:
+        """A context in which all replicas have the weights of the last exchange."""
+        ...
+
+
+def common_weights(optimizer: Any) -> contextlib.AbstractContextManager[None]:
+    """A context in which all replicas have the same weights, with any optimizer."""
+    return optimizer.common_weights() if isinstance(optimizer, HasLocalSteps) else contextlib.nullcontext()
+
+
+class SynchronizeAtEnd(StepCallback):
+    """Combines the replicas' changes at the end of `fit`'s epoch that reaches the last step.
+
+    Args:
+      optimizer: with local steps.
+      last_step: of the run.
+    """
+
+    def __init__(self, optimizer: HasLocalSteps, last_step: int) -> None:
+        super().__init__()
+        self._optimizer = optimizer
+        self._last_step = last_step
+        # The trainer calls `fit` for parts of the run.
+        optimizer.synchronizes_after_fit = False
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        if self.step == self._last_step:
+            self._optimizer.synchronize()
+
+
+def callbacks(optimizer: Any, last_step: int) -> list[tf_keras.callbacks.Callback]:
+    """[SynchronizeAtEnd] for an optimizer with local steps, to be called before what evaluates and saves."""
+    return [SynchronizeAtEnd(optimizer, last_step)] if isinstance(optimizer, HasLocalSteps) else []
+
+
+def check(config: ml_collections.ConfigDict, phases: Sequence[Phase]) -> None:
+    """Checks what a run with `optimizer.local_steps` needs: whole rounds between two evaluations, and one batch.
+
+    Args:
+      config: of the experiment.
+      phases: of the run.
+
+    Raises:
+      ValueError: the run cannot have local steps as it is.
+    """
+    fields = config.optimizer.get("local_steps")
+    if not fields:
+        return
+    if config.date.enabled:
+        raise InputError(
+            "date.enabled with optimizer.local_steps: DATE reads the weights of all replicas, which differ within a "
+            "round. Set date.enabled to False, or optimizer.local_steps to None."
+        )
+    if config.ramp.name != "none":
+        raise InputError(
+            f"ramp.name={config.ramp.name!r} with optimizer.local_steps: a round is of as many steps, whatever their "
+            "batch. Set ramp.name to 'none', or optimizer.local_steps to None."
+        )
+    every = fields["every"]
+    for number, phase in enumerate(phases, 1):
+        where = f"phases, phase {number}: " if len(phases) > 1 else ""
+        intervals = {"evaluate_every": phase.plan.evaluate_every}
+        if not phase.is_last or number < len(phases):
+            intervals["duration"] = phase.plan.total_steps
+        for name, instrument in config.instruments.items():
+            if instrument.get("enabled") and "every" in instrument:
+                intervals[f"instruments.{name}.every"] = to_steps(
+                    instrument.every,
+                    name=f"instruments.{name}.every",
+                    batch_size=phase.config.batch_size,
+                    dataset_size=phase.examples_in_epoch,
+                )
+        for name, steps in intervals.items():
+            if steps % every:
+                nearest = max(1, round(steps / every)) * every
+                raise InputError(
+                    f"{where}{name} is {steps:g} steps, in the middle of a round of {every} "
+                    f"(optimizer.local_steps.every), where the replicas' weights differ. Expected a multiple of "
+                    f"{every}, such as '{nearest} steps'."
+                )
+
+
+def lines(config: ml_collections.ConfigDict, replicas: int) -> list[str]:
+    """The rounds in words, for the run's banner; [] without any.
+
+    Args:
+      config: of the experiment.
+      replicas: over all workers.
+    """
+    fields = config.optimizer.get("local_steps")
+    if not fields:
+        return []
+    size = fields.get("group_size", 1)
+    workers = f"{replicas // size} groups of {size} replicas" if size > 1 else f"{replicas} replicas"
+    late = ", a round late" if fields.get("delay") else ""
+    return [
+        f"rounds     of {fields['every']} local steps, {workers}, combined by {fields.get('outer', 'average')}{late}"
+    ]
