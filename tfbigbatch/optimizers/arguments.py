@@ -172,6 +172,7 @@ LAYERWISE = {
     "exclude_from_layer_adaptation": Argument(None, _patterns),
     "accumulation_steps": Argument(1, _accumulation),
     "layer_statistics": Argument(False, _flag),
+    "shard_updates": Argument(False, _flag),
     "jit_compile": Argument(None, _optional(_flag)),
     **KERAS,
 }

@@ -100,6 +100,19 @@ def assign(groups: Sequence[Group], flops: Flops, replicas: int) -> list[list[Pa
     return parts
 
 
+def deal(costs: Sequence[float], replicas: int) -> list[int]:
+    """Deals things of different costs to the replicas: for each, the number of its replica.
+
+    The same on all processes: a function of the arguments alone.
+    """
+    owners = [0] * len(costs)
+    loads = [(0.0, replica) for replica in range(replicas)]
+    for index in sorted(range(len(costs)), key=lambda index: -costs[index]):
+        load, owners[index] = heapq.heappop(loads)
+        heapq.heappush(loads, (load + costs[index], owners[index]))
+    return owners
+
+
 def elements(groups: Sequence[Group], parts: Sequence[Sequence[Part]]) -> list[int]:
     """Numbers of entries of each replica's matrices."""
     return [sum((part.stop - part.start) * groups[part.group].size for part in own) for own in parts]

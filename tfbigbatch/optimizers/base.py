@@ -44,6 +44,11 @@ class Rule(abc.ABC):
         del view
         return dict.fromkeys(self.slot_names, shape)
 
+    def matrix_flops(self, view: View) -> float:
+        """Floating-point operations of a layer's matrices in a step, beside those on its entries."""
+        del view
+        return 0.0
+
     @abc.abstractmethod
     def apply(
         self,
@@ -149,10 +154,13 @@ class Adapter(Protocol):
     def is_schedule(self, value: Any) -> bool:
         """True for a LearningRateSchedule of this Keras."""
 
-    def new_state(self, variable: tf.Variable, name: str, shape: Sequence[int] | None = None) -> tf.Variable:
+    def new_state(
+        self, variable: tf.Variable, name: str, shape: Sequence[int] | None = None, device: str | None = None
+    ) -> tf.Variable:
         """A new zero variable of the optimizer on the device of `variable`, and of its shape unless one is given.
 
-        float64 for a variable of float64, else float32.
+        float64 for a variable of float64, else float32. With `device`, one variable there, also where `variable` has
+        a copy on each replica.
         """
 
     def layer_key(self, variable: tf.Variable) -> Hashable:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.checkpoint import tensor_callable
+from tensorflow.python.trackable import base as trackable
+
+from tfbigbatch.errors import InputError
 
 
 def restore_from_saved_model(model: Any, path: str) -> None:
@@ -64,7 +69,22 @@ class SavedByName:
 
     def load_own_variables(self, store: Any) -> None:
         """Loads the state that a file of Keras has for this optimizer, by position; see `load_by_position`."""
+        self._check_that_state_is_here()
         load_by_position(self, store, super().load_own_variables, self.updater.is_built)  # type: ignore[misc]
+
+    def save_own_variables(self, store: Any) -> None:
+        """Keras' own."""
+        self._check_that_state_is_here()
+        super().save_own_variables(store)  # type: ignore[misc]
+
+    def _check_that_state_is_here(self) -> None:
+        if self.updater.is_in_other_processes:
+            name = type(self).__name__
+            raise InputError(
+                f"{name}(shard_updates=True): a .keras or .h5 file is read and written by one process, and others have "
+                f"a part of the state. Save a tf.train.Checkpoint on all workers, or the model without its optimizer "
+                "(include_optimizer=False, save_weights)."
+            )
 
 
 def load_by_position(optimizer: Any, store: Any, load: Callable[[Any], None], is_built: bool) -> None:
@@ -113,6 +133,43 @@ def _first(items: list[Any], count: int = 6) -> str:
     return ", ".join(map(str, items[:count])) + (", ..." if len(items) > count else "")
 
 
+class ShardedVariable(trackable.Trackable):
+    """A state variable that one process of several has, as all of them save and restore it.
+
+    A checkpoint holds it as it holds a variable. All processes save together, as MultiWorkerMirroredStrategy asks, and
+    read the same file.
+
+    Args:
+      variable: None in the processes that do not have it.
+      shape, dtype: of the variable.
+      owner: number of the replica that has it.
+      whole: function of (owner, variable or None, shape, dtype) that gives all processes its value.
+    """
+
+    def __init__(
+        self,
+        variable: tf.Variable | None,
+        shape: Sequence[int],
+        dtype: tf.DType,
+        owner: int,
+        whole: Callable[..., tf.Tensor],
+    ) -> None:
+        self.variable = variable
+        self.shape = tf.TensorShape(shape)
+        self.dtype = dtype
+        self._value = functools.partial(whole, owner, variable, shape, dtype)
+
+    def _serialize_to_tensors(self) -> dict[str, Any]:
+        # TensorFlow asks at a restore too: the value is gathered only where it is written.
+        value = tensor_callable.Callable(self._value, dtype=self.dtype, device="/device:CPU:0")
+        return {trackable.VARIABLE_VALUE_KEY: value}
+
+    def _restore_from_tensors(self, restored: Mapping[str, tf.Tensor]) -> Any:
+        if self.variable is None:
+            return tf.no_op()
+        return self.variable.assign(restored[trackable.VARIABLE_VALUE_KEY])
+
+
 class NamedState(tf.Module):
     """The variables of an optimizer under the names they have in a checkpoint.
 
@@ -135,8 +192,9 @@ class NamedState(tf.Module):
             children.pop("layout", None)
         return children
 
-    def add_layers(self, paths: Sequence[str], state: dict[str, list[tf.Variable | None]]) -> None:
-        """Adds the state of each layer: dictionary of name to a list with a variable, or None, for each path.
+    def add_layers(self, paths: Sequence[str], state: dict[str, list[Any]]) -> None:
+        """Adds the state of each layer: dictionary of name to a list with a variable, a ShardedVariable or None, for
+        each path.
 
         Raises:
           ValueError: what was restored before is of other layers.

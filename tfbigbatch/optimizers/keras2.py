@@ -15,6 +15,7 @@ from tfbigbatch.optimizers.adasum.keras2 import Adasum
 from tfbigbatch.optimizers.base import LayerStatistics, Rule
 from tfbigbatch.optimizers.checkpointing import NamedState, SavedByName
 from tfbigbatch.optimizers.local_steps.keras2 import LocalSteps
+from tfbigbatch.optimizers.sharded_updates import one_device
 from tfbigbatch.optimizers.updater import LayerwiseUpdater
 
 __all__ = ["Adasum", "LAMB", "LARS", "LocalSteps", "Muon", "Shampoo"]
@@ -39,6 +40,7 @@ class LayerwiseOptimizer(SavedByName, tf_keras.optimizers.Optimizer):
         exclude_from_layer_adaptation: Sequence[str] | str | None = None,
         accumulation_steps: int | AccumulationSchedule = 1,
         layer_statistics: bool = False,
+        shard_updates: bool = False,
         jit_compile: bool | None = None,
         name: str,
         **kwargs: Any,
@@ -57,6 +59,7 @@ class LayerwiseOptimizer(SavedByName, tf_keras.optimizers.Optimizer):
             accumulation_steps,
             layer_statistics,
             jit_compile,
+            shard_updates,
         )
         self.accumulation_steps = accumulation_steps
         if callable(learning_rate) and not isinstance(learning_rate, _Schedule):
@@ -94,9 +97,12 @@ class LayerwiseOptimizer(SavedByName, tf_keras.optimizers.Optimizer):
             self.named_state.add_others("average", paths, self._model_variables_moving_average)
         self._built = True
 
-    def new_state(self, variable: tf.Variable, name: str, shape: Sequence[int] | None = None) -> tf.Variable:
+    def new_state(
+        self, variable: tf.Variable, name: str, shape: Sequence[int] | None = None, device: str | None = None
+    ) -> tf.Variable:
         # Not the variable's own dtype: bfloat16(0.999) is 1.0, and moments in bfloat16 would never change.
-        with tf.distribute.get_strategy().extended.colocate_vars_with(variable):
+        extended = tf.distribute.get_strategy().extended
+        with extended.colocate_vars_with(variable) if device is None else one_device(device):
             dtype = tf.float64 if variable.dtype == tf.float64 else tf.float32
             state = tf.Variable(
                 tf.zeros(variable.shape if shape is None else shape, dtype),

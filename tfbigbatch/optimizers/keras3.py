@@ -16,6 +16,7 @@ from tfbigbatch.optimizers.adasum.keras3 import Adasum
 from tfbigbatch.optimizers.base import LayerStatistics, Rule
 from tfbigbatch.optimizers.checkpointing import NamedState, SavedByName, load_by_position
 from tfbigbatch.optimizers.local_steps.keras3 import LocalSteps
+from tfbigbatch.optimizers.sharded_updates import one_device
 from tfbigbatch.optimizers.updater import LayerwiseUpdater
 from tfbigbatch.optimizers.wrapper_keras3 import Wrapper
 
@@ -41,6 +42,7 @@ class LayerwiseOptimizer(SavedByName, keras.optimizers.Optimizer):
         exclude_from_layer_adaptation: Sequence[str] | str | None = None,
         accumulation_steps: int | AccumulationSchedule = 1,
         layer_statistics: bool = False,
+        shard_updates: bool = False,
         jit_compile: bool | None = None,
         name: str,
         gradient_accumulation_steps: int | None = None,
@@ -67,6 +69,7 @@ class LayerwiseOptimizer(SavedByName, keras.optimizers.Optimizer):
             accumulation_steps,
             layer_statistics,
             jit_compile,
+            shard_updates,
         )
         self.accumulation_steps = accumulation_steps
         named = {} if callable(self._learning_rate) else {"learning_rate": _tensor_variable(self._learning_rate)}
@@ -99,8 +102,11 @@ class LayerwiseOptimizer(SavedByName, keras.optimizers.Optimizer):
             self.named_state.add_others("largest", [variable.path for variable in overwritten], largest)
             self._largest = dict(zip(map(self._var_key, overwritten), largest))
 
-    def new_state(self, variable: tf.Variable, name: str, shape: Sequence[int] | None = None) -> tf.Variable:
-        with self._distribution_strategy.extended.colocate_vars_with(variable):
+    def new_state(
+        self, variable: tf.Variable, name: str, shape: Sequence[int] | None = None, device: str | None = None
+    ) -> tf.Variable:
+        extended = self._distribution_strategy.extended
+        with extended.colocate_vars_with(variable) if device is None else one_device(device):
             # Not the variable's own dtype: bfloat16(0.999) is 1.0, and moments in bfloat16 would never change.
             dtype = "float64" if variable.dtype == tf.float64 else "float32"
             label = variable.name.split(":")[0].replace("/", "_")

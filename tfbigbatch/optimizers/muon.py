@@ -111,6 +111,10 @@ class Muon(MatrixRule):
     def transform_flops(self, rows: int, columns: int) -> float:
         return orthogonalization.flops(rows, columns, self.newton_schulz_steps, self.product_dtype)
 
+    def matrix_flops(self, view: MatrixView) -> float:
+        blocks, rows, columns = view.matrix_shape
+        return blocks * self.transform_flops(rows, columns)
+
     def apply_transformed(
         self,
         gradient: tf.Tensor,

@@ -32,6 +32,9 @@ _SHARED_ARGUMENTS = """exclude_from_weight_decay: regular expressions, searched 
         costs a reduction over the replicas (`optimizers.accumulate_gradients` needs one a step). `iterations`
         counts steps.
       layer_statistics: keep each layer's trust ratio and norms for `layer_statistics()`.
+      shard_updates: each replica has the state of its share of the layers, updates these, and sends them to the others
+        (ZeRO's first stage; `optimizers.sharded_updates`). The weights are the same. MirroredStrategy and
+        MultiWorkerMirroredStrategy.
       jit_compile: compile each layer's step with XLA; None means where a GPU is visible.
       clipnorm, clipvalue, global_clipnorm, use_ema, ema_momentum, ema_overwrite_frequency, name:
         as in Keras. Clipping follows the sum over micro-batches and replicas."""
@@ -51,6 +54,7 @@ class LayerOptions:
     accumulation_steps: int | AccumulationSchedule
     layer_statistics: bool
     jit_compile: bool | None
+    shard_updates: bool = False
 
     def __post_init__(self) -> None:
         for name in ("exclude_from_weight_decay", "exclude_from_layer_adaptation"):

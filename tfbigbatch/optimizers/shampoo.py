@@ -146,6 +146,9 @@ class Shampoo(MatrixRule):
     def transform_flops(self, rows: int, columns: int) -> float:
         return matrix_roots.flops(rows, self.exponent)
 
+    def matrix_flops(self, view: BlockView) -> float:
+        return view.count * sum(self.transform_flops(side, side) for side in view.sides) / self.root_every
+
     def transform_every(self) -> int:
         return self.root_every
 

@@ -216,7 +216,7 @@ def _between_devices(strategy: tf.distribute.Strategy, shared: _Shared) -> _Piec
 
 def _between_processes(strategy: tf.distribute.Strategy, shared: _Shared) -> _Pieces:
     sizes = assignment.elements(shared.groups, shared.parts)
-    everyone = _gathered if assignment.is_gathered(sizes) else _summed
+    everyone = gathered if assignment.is_gathered(sizes) else summed
 
     def exchanged() -> _Pieces:
         pieces: _Pieces = []
@@ -231,7 +231,7 @@ def _between_processes(strategy: tf.distribute.Strategy, shared: _Shared) -> _Pi
     return tf.function(exchanged, autograph=False)() if tf.executing_eagerly() else exchanged()
 
 
-def _gathered(launcher: Any, own: tf.Tensor, replica: int, sizes: list[int]) -> _Tensors:
+def gathered(launcher: Any, own: tf.Tensor, replica: int, sizes: list[int]) -> _Tensors:
     """All replicas' shares, by an all-gather of rows: the replica's number, its share, zeros."""
     row = tf.concat(
         [tf.constant([replica], own.dtype), own, tf.zeros([max(sizes) - sizes[replica]], own.dtype)], axis=0
@@ -244,7 +244,7 @@ def _gathered(launcher: Any, own: tf.Tensor, replica: int, sizes: list[int]) -> 
     return [tf.reshape(tf.slice(rows, [places[each], 1], [1, size]), [size]) for each, size in enumerate(sizes)]
 
 
-def _summed(launcher: Any, own: tf.Tensor, replica: int, sizes: list[int]) -> _Tensors:
+def summed(launcher: Any, own: tf.Tensor, replica: int, sizes: list[int]) -> _Tensors:
     """All replicas' shares, by an all-reduce of vectors that are zero but for the replica's share."""
     before, after = sum(sizes[:replica]), sum(sizes[replica + 1 :])
     packs = _packs(tf.pad(own, [[before, after]]), _PACK_BYTES)

@@ -7,15 +7,18 @@ replicas end with the same weights. Each layer is updated on its device.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 from tensorflow.python.distribute import distribute_utils
 
-from tfbigbatch.optimizers import exclusions, rules, sharing
+from tfbigbatch.errors import InputError
+from tfbigbatch.optimizers import exclusions, rules, sharded_updates, sharing
 from tfbigbatch.optimizers.accumulation_schedule import AccumulationSchedule
 from tfbigbatch.optimizers.base import Adapter, LayerStatistics, MatrixRule, Rule, View
+from tfbigbatch.optimizers.checkpointing import ShardedVariable
 from tfbigbatch.optimizers.options import LayerOptions, check_gradient
 from tfbigbatch.optimizers.tracing import compiled_by_xla
 
@@ -25,7 +28,12 @@ _LARGE = 2**16
 
 @dataclasses.dataclass(eq=False)
 class _Layer:
-    """One model variable: what applies to it, and its state."""
+    """One model variable: what applies to it, and its state.
+
+    Attributes:
+      owner: number of the replica that updates it; None: all do.
+      slots, accumulator: empty and None where another process has them.
+    """
 
     index: int
     path: str
@@ -35,6 +43,7 @@ class _Layer:
     slots: list[tf.Variable]
     accumulator: tf.Variable | None
     statistics: tf.Variable | None
+    owner: int | None = None
 
 
 class _Step(NamedTuple):
@@ -72,6 +81,8 @@ class LayerwiseUpdater:
         self._name = type(adapter).__name__
         self.micro_steps = micro_steps
         self._layers: dict[Hashable, _Layer] = {}
+        # The replicas' shares of the layers; None where each updates all.
+        self._shards: sharded_updates.Shards | None = None
         self._compiled = tf.function(self._apply_compiled, jit_compile=True, autograph=False)
 
     # ---- State --------------------------------------------------------------------------------
@@ -81,11 +92,37 @@ class LayerwiseUpdater:
         """True once the layers have their state."""
         return bool(self._layers)
 
-    def build(self, variables: Sequence[tf.Variable], paths: Sequence[str]) -> dict[str, list[tf.Variable | None]]:
-        """Creates the state of all layers and matches the exclusion patterns; returns the state by name."""
+    @property
+    def is_in_other_processes(self) -> bool:
+        """True where other processes have a part of the state."""
+        return self._shards is not None and self._shards.between_processes
+
+    def build(self, variables: Sequence[tf.Variable], paths: Sequence[str]) -> dict[str, list[Any]]:
+        """Creates the state of all layers and matches the exclusion patterns.
+
+        Returns:
+          The state for a checkpoint, by name: a list with a variable, or a `ShardedVariable`, or None, for each layer.
+        """
         options = self.options
         views = self.rule.views(paths, [tuple(variable.shape) for variable in variables])
-        state = self._new_state(variables, views)
+        shapes = [self.rule.state_shapes(tuple(variable.shape), view) for variable, view in zip(variables, views)]
+        if options.accumulates:
+            for variable, own in zip(variables, shapes):
+                own["accumulator"] = tuple(variable.shape)
+        owners: list[int | None] = [None] * len(variables)
+        strategy = sharded_updates.strategy_of(variables)
+        if options.shard_updates and strategy.num_replicas_in_sync > 1:
+            costs = self._costs(variables, views, shapes)
+            self._shards = sharded_updates.Shards(self._name, strategy, costs)
+            owners = list(self._shards.owners)
+        names = [*self.rule.slot_names, *(["accumulator"] if options.accumulates else [])]
+        state = {
+            name: [
+                self._new_state(variable, name, own[name], owner) if name in own else None
+                for variable, own, owner in zip(variables, shapes, owners)
+            ]
+            for name in names
+        }
         for index, (variable, path) in enumerate(zip(variables, paths)):
             decay = self._adapter.is_decayed(variable) and not exclusions.is_excluded(
                 path, options.exclude_from_weight_decay
@@ -99,30 +136,52 @@ class LayerwiseUpdater:
                 adapt=decay if adapted is None else not exclusions.is_excluded(path, adapted),
                 view=views[index],
                 slots=[each for name in self.rule.slot_names if (each := state[name][index]) is not None],
-                accumulator=state["accumulator"][index] if "accumulator" in state else None,
+                accumulator=state["accumulator"][index] if options.accumulates else None,
                 # Not one of the optimizer's variables: no later step depends on it.
                 statistics=tf.Variable(tf.zeros([3]), trainable=False) if options.layer_statistics else None,
+                owner=owners[index],
             )
         exclusions.warn_of_idle("exclude_from_weight_decay", options.exclude_from_weight_decay, paths)
         exclusions.warn_of_idle("exclude_from_layer_adaptation", options.exclude_from_layer_adaptation, paths)
-        return state
+        return self._for_checkpoint(variables, shapes, state)
+
+    def _costs(self, variables: Sequence[tf.Variable], views: Sequence[Any], shapes: Sequence[Any]) -> list[float]:
+        """Of each layer: its part of all bytes, of weights and state, and its part of all operations on matrices."""
+        entries = [
+            float(sum(map(math.prod, [tuple(variable.shape), *own.values()])))
+            for variable, own in zip(variables, shapes)
+        ]
+        flops = [0.0 if view is None else self.rule.matrix_flops(view) for view in views]
+        all_entries, all_flops = max(sum(entries), 1.0), max(sum(flops), 1.0)
+        return [count / all_entries + each / all_flops for count, each in zip(entries, flops)]
 
     def _new_state(
-        self, variables: Sequence[tf.Variable], views: Sequence[View | None]
-    ) -> dict[str, list[tf.Variable | None]]:
-        """The state of all layers by name; None for a layer that has no such state."""
-        new_state = self._adapter.new_state
-        shapes = [self.rule.state_shapes(tuple(variable.shape), view) for variable, view in zip(variables, views)]
-        state = {
+        self, variable: tf.Variable, name: str, shape: tuple[int, ...], owner: int | None
+    ) -> tf.Variable | None:
+        """A state variable of a layer; None where another process has it."""
+        if owner is None:
+            return self._adapter.new_state(variable, name, shape)
+        assert self._shards is not None
+        device = self._shards.device(owner, variable)
+        return None if device is None else self._adapter.new_state(variable, name, shape, device)
+
+    def _for_checkpoint(
+        self, variables: Sequence[tf.Variable], shapes: Sequence[Any], state: dict[str, list[Any]]
+    ) -> dict[str, list[Any]]:
+        """The state as a checkpoint takes it: what one process of several has is gathered at a save."""
+        if not self.is_in_other_processes:
+            return state
+        shards = self._shards
+        assert shards is not None
+        return {
             name: [
-                new_state(variable, name, own[name]) if name in own else None
-                for variable, own in zip(variables, shapes)
+                ShardedVariable(own, shapes[index][name], _wide(variables[index]), shards.owners[index], shards.whole)
+                if name in shapes[index]
+                else None
+                for index, own in enumerate(state[name])
             ]
-            for name in self.rule.slot_names
+            for name in state
         }
-        if self.options.accumulates:
-            state["accumulator"] = [new_state(variable, "accumulator") for variable in variables]
-        return state
 
     def layer_statistics(self) -> dict[str, LayerStatistics]:
         """Each layer's statistics of the last step, by path.
@@ -164,6 +223,7 @@ class LayerwiseUpdater:
                 "optimizer: nothing of it was taken. To start afresh, leave the optimizer out: "
                 "tf.train.Checkpoint(model=model)."
             )
+        self._check_shards(strategy)
         for gradient, variable in zip(gradients, variables):
             check_gradient(
                 self._name, self._layer_of(variable).path, strategy.experimental_local_results(gradient)[0], variable
@@ -172,9 +232,10 @@ class LayerwiseUpdater:
             self._apply_to_all(strategy, gradients, variables, self._apply_to_layer, 1)
             return
         micro_batches = self.micro_batches()
-        accumulators = [self._layer_of(variable).accumulator for variable in variables]
-        for accumulator, gradient in zip(accumulators, gradients):
-            strategy.extended.update(accumulator, _add, args=(gradient,), group=False)
+        layers = [self._layer_of(variable) for variable in variables]
+        accumulators = [layer.accumulator for layer in layers]
+        for layer, gradient in zip(layers, gradients):
+            self._on_replicas(strategy, layer, layer.accumulator, _add, gradient)
         # The condition must be inside the merged call of all replicas: TensorFlow does not allow it around the call.
         tf.cond(
             self.micro_steps.assign_add(1) >= micro_batches,
@@ -202,11 +263,7 @@ class LayerwiseUpdater:
         apply_to_layer: Callable[..., None],
         micro_batches: Any,
     ) -> None:
-        by_replica = list(zip(*(strategy.experimental_local_results(each) for each in gradients)))
-        factor = self._clipping_factor(by_replica[0], micro_batches)
-        if factor is not None and self._adapter.replicas_differ:
-            others = [self._clipping_factor(each, micro_batches) for each in by_replica[1:]]
-            factor = distribute_utils.regroup((factor, *others))
+        factor = self._factor_of_replicas(strategy, gradients, variables, micro_batches)
         step = self._step()._replace(micro_batches=micro_batches)
         transformed = self._transformed(strategy, gradients, variables, factor, step)
         for variable, gradient, of_layer in zip(variables, gradients, transformed):
@@ -215,9 +272,48 @@ class LayerwiseUpdater:
             def run(variable: Any, gradient: Any, factor: Any, of_layer: Any) -> None:
                 apply_to_layer(variable, gradient, step, factor, of_layer)
 
-            strategy.extended.update(variable, run, args=(gradient, factor, of_layer), group=False)
+            self._on_replicas(strategy, self._layer_of(variable), variable, run, gradient, factor, of_layer)
+        self._send_new_weights(variables)
         self._adapter.update_averages(variables)
         self._adapter.end_step()
+
+    def _check_shards(self, strategy: tf.distribute.Strategy) -> None:
+        if self._shards is None:
+            return
+        self._shards.check_step(strategy)
+        if self._adapter.replicas_differ:
+            raise InputError(
+                f"{self._name}(shard_updates=True): the replicas take steps of their own here, and cannot divide the "
+                "layers. Leave shard_updates out; Adasum(..., combine='gradients') works with it."
+            )
+
+    def _on_replicas(
+        self, strategy: tf.distribute.Strategy, layer: _Layer, variable: Any, function: Callable[..., None], *args: Any
+    ) -> None:
+        """Calls a function with each replica's values of a variable and the arguments: where a layer has an owner,
+        with the owner's."""
+        if layer.owner is None:
+            strategy.extended.update(variable, function, args=args, group=False)
+        else:
+            assert self._shards is not None
+            self._shards.run(layer.owner, function, variable, *args)
+
+    def _send_new_weights(self, variables: Sequence[Any]) -> None:
+        if self._shards is None:
+            return
+        layers = [self._layer_of(variable) for variable in variables]
+        sent = [*zip(self._owners(variables), variables)]
+        sent += [
+            (owner, layer.statistics)
+            for owner, layer in zip(self._owners(variables), layers)
+            if layer.statistics is not None
+        ]
+        self._shards.send([owner for owner, _ in sent], [variable for _, variable in sent])
+
+    def _owners(self, variables: Sequence[Any]) -> list[int]:
+        """The numbers of the replicas that update the variables."""
+        owners = [self._layer_of(variable).owner for variable in variables]
+        return [owner for owner in owners if owner is not None]
 
     def _transformed(
         self,
@@ -234,29 +330,50 @@ class LayerwiseUpdater:
         counts: list[int | None] = []
         batches: list[list[tf.Tensor]] = []
         kept: list[list[tf.Tensor]] = []
+        owners: list[int | None] = []
         for variable, gradient in zip(variables, gradients):
             if self._layer_of(variable).view is None:
                 counts.append(None)
                 continue
             of_replicas = self._before_transform_on_replicas(strategy, variable, gradient, factor, step.micro_batches)
+            if not of_replicas:
+                # Another process updates it.
+                counts.append(None)
+                continue
             counts.append(len(of_replicas[0][0]))
+            owners += [self._layer_of(variable).owner] * len(of_replicas[0][0])
             batches.extend(map(list, zip(*(each for each, _ in of_replicas))))
             kept.extend(map(list, zip(*(each for _, each in of_replicas))))
+        if not batches:
+            return [None] * len(variables)
         outcomes = iter(
-            self._transform_when_due(
-                step,
-                lambda: sharing.map_matrices(
-                    rule.transform,
-                    batches,
-                    flops=rule.transform_flops,
-                    strategy=strategy,
-                    # With gradients of their own, the replicas have nothing in common to share.
-                    share=False if self._adapter.replicas_differ else rule.share_work,
-                ),
-                kept,
-            )
+            self._transform_when_due(step, lambda: self._map_matrices(strategy, rule, batches, owners), kept)
         )
         return [None if count is None else [_regrouped(next(outcomes)) for _ in range(count)] for count in counts]
+
+    def _map_matrices(
+        self,
+        strategy: tf.distribute.Strategy,
+        rule: MatrixRule,
+        batches: Sequence[list[tf.Tensor]],
+        owners: Sequence[int | None],
+    ) -> list[list[tf.Tensor]]:
+        """The transformed batches; where layers have owners, each on the device of its own."""
+        # With gradients of their own, the replicas have nothing in common to share, and layers with an owner neither.
+        share = False if self._adapter.replicas_differ or self._shards is not None else rule.share_work
+        outcomes: list[list[tf.Tensor]] = [[] for _ in batches]
+        for owner in dict.fromkeys(owners):
+            own = [index for index, each in enumerate(owners) if each == owner]
+            found = sharing.map_matrices(
+                rule.transform,
+                [batches[index] for index in own],
+                flops=rule.transform_flops,
+                strategy=strategy,
+                share=share,
+            )
+            for index, transformed in zip(own, found):
+                outcomes[index] = transformed
+        return outcomes
 
     def _transform_when_due(self, step: _Step, transform: Callable[[], Any], kept: Any) -> Any:
         """The transformed batches; in steps between those of `transform_every` what was kept."""
@@ -278,7 +395,7 @@ class LayerwiseUpdater:
             # Kept here rather than returned: what `update` makes of a result depends on the strategy.
             found.append(self._before_transform(variable, gradient, factor, micro_batches))
 
-        strategy.extended.update(variable, run, args=(gradient, factor), group=False)
+        self._on_replicas(strategy, self._layer_of(variable), variable, run, gradient, factor)
         return found
 
     def _before_transform(
@@ -310,19 +427,32 @@ class LayerwiseUpdater:
             last_operation={},
         )
 
-    def _clipping_factor(self, gradients: Sequence[Any], micro_batches: Any) -> tf.Tensor | None:
-        """What all gradients are multiplied by: global clipping or pre-normalisation; None for neither.
-
-        `gradients` are sums over the micro-batches.
-        """
-        limit = self._adapter.global_clipnorm
-        if not self.rule.pre_normalize and not limit:
+    def _factor_of_replicas(
+        self, strategy: tf.distribute.Strategy, gradients: Sequence[Any], variables: Sequence[Any], micro_batches: Any
+    ) -> Any:
+        """`_clipping_factor` on each replica; None where nothing is scaled."""
+        if not self.rule.pre_normalize and not self._adapter.global_clipnorm:
             return None
-        norm = _mean(1.0, micro_batches) * tf.linalg.global_norm(
-            [tf.cast(gradient, tf.float32) for gradient in gradients]
-        )
+        if self._shards is not None and self.micro_steps is not None:
+            # Accumulators, each with its owner.
+            norm = self._shards.global_norm(self._owners(variables), gradients)
+            return self._clipping_factor(norm, micro_batches)
+        by_replica = list(zip(*(strategy.experimental_local_results(each) for each in gradients)))
+        if not self._adapter.replicas_differ:
+            by_replica = by_replica[:1]
+        factors = [self._clipping_factor(_global_norm(each), micro_batches) for each in by_replica]
+        return _regrouped(factors)
+
+    def _clipping_factor(self, norm: tf.Tensor, micro_batches: Any) -> tf.Tensor:
+        """What all gradients are multiplied by: global clipping or pre-normalisation.
+
+        `norm` is that of sums over the micro-batches.
+        """
+        norm = _mean(1.0, micro_batches) * norm
         if self.rule.pre_normalize:
             return tf.where(norm > 0.0, 1.0 / norm, 1.0)
+        limit = self._adapter.global_clipnorm
+        assert limit is not None
         # A gradient that is not finite makes all weights so, where it is noticed, rather than being scaled to zero.
         return limit / tf.maximum(norm, limit) + (norm - norm)
 
@@ -333,6 +463,11 @@ class LayerwiseUpdater:
     ) -> None:
         """The step of one variable without accumulation or global clipping, for `update_step` of Keras."""
         check_gradient(self._name, self._layer_of(variable).path, gradient, variable)
+        if self._shards is not None:
+            raise InputError(
+                f"{self._name}(shard_updates=True): update_step steps one variable on one replica, and the others "
+                "would not have it. Call apply_gradients with all of them."
+            )
         step = self._step()
         if learning_rate is not None:
             step = step._replace(learning_rate=tf.cast(learning_rate, tf.float32))
@@ -427,6 +562,10 @@ class LayerwiseUpdater:
             and tf.DeviceSpec.from_string(variable.device or "").device_type == "CPU"
             and not compiled_by_xla()
         )
+
+
+def _global_norm(gradients: Sequence[Any]) -> tf.Tensor:
+    return tf.linalg.global_norm([tf.cast(gradient, tf.float32) for gradient in gradients])
 
 
 def _add(accumulator: tf.Variable, gradient: tf.Tensor) -> None:
