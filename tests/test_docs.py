@@ -24,6 +24,7 @@ PAGES = (
     "docs/finetuning.md",
     "docs/instruments.md",
     "docs/gpu.md",
+    "docs/local_steps.md",
     "docs/your_own.md",
     "docs/export.md",
     "docs/runs.md",
