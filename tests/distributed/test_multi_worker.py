@@ -87,3 +87,34 @@ def test_a_batch_ramp_in_two_workers_ends_where_one_does(tmp_path):
     one, many = final_weights(tmp_path / "one"), final_weights(tmp_path / "many")
     for name, value in one.items():
         np.testing.assert_allclose(many[name], value, rtol=1e-3, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.slow
+def test_local_steps_of_two_workers_resume_together_and_end_where_two_replicas_do(tmp_path):
+    rounds = [
+        "--config.batch_size=64",
+        "--config.duration=36 steps",
+        "--config.evaluate_every=12 steps",
+        "--config.checkpoint_every=9 steps",
+        "--config.optimizer.local_steps={'every': 6, 'outer': 'nesterov', 'delay': 1}",
+    ]
+    for turn in range(2):
+        outcomes = cluster(2, *rounds, f"--model_dir={tmp_path}/many")
+        assert [code for code, _, _ in outcomes] == [0, 0], outcomes
+        if not turn:
+            whole = final_weights(tmp_path / "many")
+            # As if it had been killed after the checkpoint before the last, in the middle of a round.
+            for path in (tmp_path / "many" / "checkpoints").glob("step-36*"):
+                path.unlink()
+            (tmp_path / "many" / "status.json").unlink()
+    assert "rounds     of 6 local steps, 2 replicas, combined by nesterov, a round late" in outcomes[0][1]
+    assert "resume     from the checkpoint of step 27" in outcomes[0][1]
+    resumed = final_weights(tmp_path / "many")
+    for name, value in whole.items():
+        np.testing.assert_array_equal(resumed[name], value, err_msg=name)
+    one_process = ["--config.simulated_replicas=2", f"--model_dir={tmp_path}/one"]
+    code, _, err = finish(command(*FLAGS, *rounds, *one_process))
+    assert code == 0, err
+    one = final_weights(tmp_path / "one")
+    for name, value in one.items():
+        np.testing.assert_allclose(resumed[name], value, rtol=1e-3, atol=1e-5, err_msg=name)
