@@ -1,15 +1,20 @@
 """Recomputation: the same bits and the same variables as without, and a second forward pass that is not merged."""
 
 import functools
+import json
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras
+from tensorflow.python.eager import context
 
 from tests.conftest import mirrored
+from tfbigbatch import experiment
 from tfbigbatch.models import bert, image_models
 from tfbigbatch.models.gnmt import network as gnmt_network
+from tfbigbatch.models.recompute import in_turn
+from tfbigbatch.runs import network_file
 from tfbigbatch.training.train_step import TrainingModel
 
 EXAMPLES = 4
@@ -80,7 +85,7 @@ def square_loss(labels, outputs):
     return tf.reduce_mean(tf.square(tf.reshape(outputs, [tf.shape(outputs)[0], -1]) - labels), axis=-1)
 
 
-def trained(name, recompute, *, strategy=None, policy="float32", accumulation_steps=1, jit_compile=None):
+def trained(name, recomputes, *, strategy=None, policy="float32", accumulation_steps=1, jit_compile=None):
     """What a checkpoint holds after two steps: variables by name, and the states of random generators."""
     build, features = NETWORKS[name]
     tf_keras.backend.clear_session()
@@ -89,7 +94,7 @@ def trained(name, recompute, *, strategy=None, policy="float32", accumulation_st
     tf_keras.utils.set_random_seed(1)
     tf.config.experimental.enable_op_determinism()
     with (strategy or tf.distribute.get_strategy()).scope():
-        model = TrainingModel(build(recompute), accumulation_steps, metrics_in_training=False)
+        model = TrainingModel(build(recomputes), accumulation_steps, metrics_in_training=False)
         model.compile(tf_keras.optimizers.SGD(0.1, momentum=0.9), square_loss, jit_compile=jit_compile)
     x = features(np.random.RandomState(0))
     outputs = model.network.output
@@ -126,3 +131,90 @@ def test_steps_end_in_the_same_bits(name):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_two_replicas_that_accumulate_in_bfloat16_end_in_the_same_bits(name):
     assert_same_bits(name, strategy=mirrored(2), accumulation_steps=2, policy="mixed_bfloat16")
+
+
+def dense_block(recomputes, layers=3):
+    found = [tf_keras.layers.Dense(32, activation="tanh", name=f"dense_{layer}") for layer in range(layers)]
+    inputs = tf_keras.Input((32,))
+    outputs = in_turn(found, False)(inputs)
+    return found, tf_keras.Model(inputs, outputs), in_turn(found, recomputes)
+
+
+def gradients_of(recomputes, jit_compile):
+    layers, _, block = dense_block(recomputes)
+    variables = [variable for layer in layers for variable in layer.trainable_variables]
+
+    @tf.function(jit_compile=jit_compile)
+    def gradients(values):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.square(block(values, training=True)))
+        return tape.gradient(loss, variables)
+
+    return gradients
+
+
+def products_in_tensorflow(recomputes):
+    """MatMul in the graph that TensorFlow runs, after its optimizer."""
+    context.enable_run_metadata()
+    gradients_of(recomputes, False)(tf.ones([64, 32]))
+    graphs = [each.post_optimization_graph for each in context.export_run_metadata().function_graphs]
+    context.disable_run_metadata()
+    return max(sum("MatMul" in node.op for node in graph.node) for graph in graphs)
+
+
+def test_the_second_pass_is_not_merged_with_the_first():
+    kept = products_in_tensorflow(False)
+    # Three layers forward, and backward three products for the weights and two for the inputs.
+    assert kept == 8 and products_in_tensorflow(True) == 11
+
+
+def test_under_xla_a_barrier_is_between_the_two_passes():
+    # What it does is the compiler's: those for TPUs keep it, which docs/tpu.md measures; that for CPUs drops it.
+    for recomputes in (False, True):
+        program = gradients_of(recomputes, True).experimental_get_compiler_ir(tf.ones([64, 32]))(stage="hlo")
+        assert ("opt-barrier(" in program) == recomputes
+
+
+def test_it_can_be_differentiated_again():
+    found = []
+    for recomputes in (False, True):
+        tf_keras.utils.set_random_seed(0)
+        layers, _, block = dense_block(recomputes)
+        kernel, values = layers[0].kernel, tf.random.stateless_normal([4, 32], [0, 1])
+        for jit_compile in (False, True):
+
+            @tf.function(jit_compile=jit_compile)
+            def second(block=block, kernel=kernel, values=values):
+                with tf.GradientTape() as outer:
+                    with tf.GradientTape() as inner:
+                        loss = tf.reduce_sum(tf.square(block(values, training=True)))
+                    size = tf.reduce_sum(tf.square(inner.gradient(loss, kernel)))
+                return outer.gradient(size, kernel)
+
+            found.append(second().numpy())
+    for each in found[1:]:
+        np.testing.assert_allclose(each, found[0], rtol=1e-4, atol=1e-3)
+
+
+def test_keras_saves_the_functional_model_without_it():
+    kept, recomputed = resnet(False), resnet(True)
+    assert recomputed.get_config() == kept.get_config()
+    loaded = network_of(network_file.content(recomputed))
+    assert type(loaded) is type(kept) and loaded.count_params() == kept.count_params()
+    assert "recompute" not in bert_network(True).get_config()["arguments"]
+
+
+def network_of(content):
+    return tf_keras.saving.deserialize_keras_object(json.loads(content))
+
+
+@pytest.mark.parametrize("build", [resnet, bert_network, gnmt])
+def test_another_value_is_refused(build):
+    with pytest.raises(ValueError, match="model.recompute=1: expected True or False"):
+        build(1)
+
+
+@pytest.mark.parametrize("task, model", [("mnist_lstm", None), ("image_classification", "alexnet")])
+def test_a_model_without_blocks_has_no_such_field(task, model):
+    with pytest.raises(ValueError, match="recompute"):
+        experiment.override(experiment.new(task, model=model), ["model.recompute=true"])

@@ -19,6 +19,8 @@ def test_what_does_not_fit_names_the_largest_allocations():
     found = text(fits=False, needed_bytes=20 * GIB, flops=None, allocations=allocations)
     assert "NO: 20.00 GB of 16.00 GB" in found and "3.00 GB  training/logits/MatMul  f32[16,76,30522]" in found
     assert "the compiler does not list the parts" in text(fits=False, needed_bytes=20 * GIB, flops=None, allocations=[])
+    assert "model.recompute" not in found
+    assert "model.recompute=true needs less" in text(fits=False, needed_bytes=20 * GIB, flops=None, recompute=False)
 
 
 def test_what_does_not_compile_says_why():

@@ -15,6 +15,7 @@ import tensorflow as tf
 import tf_keras
 from tensorflow.compiler.tf2xla.python import xla
 from tensorflow.python.ops import control_flow_util
+from tf_keras.src.engine import functional
 
 from tfbigbatch.errors import InputError
 
@@ -151,6 +152,10 @@ class RecomputedModel(tf_keras.Model):
             values = part(values, training=training)
         return values
 
+    def get_config(self) -> dict[str, Any]:
+        config: dict[str, Any] = functional.get_network_config(self, config={"name": self.name, "trainable": True})
+        return config
+
     @classmethod
     def from_config(cls, config: Any, custom_objects: Any = None) -> tf_keras.Model:
         return tf_keras.Model.from_config(config, custom_objects)
@@ -163,8 +168,9 @@ def _after(contexts: contextlib.ExitStack, tensors: Any) -> Any:
     it once, and keep all its activations. The states of random draws are among them, as a mask depends on nothing else.
     """
     flat = tf.nest.flatten(tensors)
+    # The compiler for TPUs keeps the barrier until it has merged what it can. That for CPUs drops it before.
     if control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()):
-        # XLA ignores control dependencies.
+        # Not control dependencies, which XLA ignores.
         return tf.nest.pack_sequence_as(tensors, _barrier(*flat))
     contexts.enter_context(tf.control_dependencies(flat[:1]))
     return tf.nest.map_structure(tf.identity, tensors)

@@ -32,8 +32,8 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
 
     Returns:
       Dictionary: phases (their number), batch_size, per_replica_batch, accumulation_steps, examples, updates, weights,
-      variables, state_bytes, inputs (shapes and dtypes), findings (of the lint), trace_seconds, lower_seconds; and
-      error if it cannot be lowered.
+      variables, state_bytes, recompute (model.recompute, None for a model without it), inputs (shapes and dtypes),
+      findings (of the lint), trace_seconds, lower_seconds; and error if it cannot be lowered.
     """
     import tensorflow as tf
 
@@ -56,6 +56,7 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
         "weights": traced.weights,
         "variables": len(pure.variables),
         "state_bytes": sum(each.shape.num_elements() * each.dtype.size for each in pure.variables),
+        "recompute": config.model.get("recompute"),
         "inputs": [f"{each.dtype.name}{each.shape.as_list()}" for each in tf.nest.flatten(traced.inputs)],
         "findings": [finding._asdict() for finding in lint.findings(traced.function)],
         "trace_seconds": round(trace_seconds, 1),

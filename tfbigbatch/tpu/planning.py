@@ -93,7 +93,8 @@ def step_of(found: dict[str, Any]) -> Step:
     """
     if not found.get("fits"):
         raise InputError(
-            f"{found['config']} on {found['topology']}: not compiled or does not fit; it cannot be planned."
+            f"{found['config']} on {found['topology']}: not compiled or does not fit; it cannot be planned. Where it "
+            "does not fit, check it with model.recompute or with accumulation_steps."
         )
     if found["uncounted_loops"]:
         raise InputError(

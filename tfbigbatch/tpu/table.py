@@ -34,6 +34,7 @@ class Recipe(typing.NamedTuple):
 
 _BASE = ("model.layers=12", "model.hidden_units=768", "model.heads=12", "model.inner_units=3072")
 _SHARED, _UNSHARED = ("optimizer.share_work=True",), ("optimizer.share_work=False",)
+_RECOMPUTE = ("model.recompute=True",)
 # Each for the slice of its paper or MLPerf submission, and for a current one; those on v4 for the calibration.
 RECIPES = (
     Recipe("experiments/digits/lstm_legw.py", "v3-16"),
@@ -44,6 +45,7 @@ RECIPES = (
     Recipe("experiments/ptb/small.py:legw", "v5e:16"),
     Recipe("experiments/imagenet/resnet50_lars.py:32k", "v3-512"),
     Recipe("experiments/imagenet/resnet50_lars.py:32k", "v5e:256"),
+    Recipe("experiments/imagenet/resnet50_lars.py:32k", "v5e:256", variant="recompute", overrides=_RECOMPUTE),
     Recipe("experiments/imagenet/resnet50_lars.py:8k", "v4:4x4x4"),
     Recipe("experiments/imagenet/resnet50_lamb.py:32k", "v3-1024"),
     Recipe("experiments/imagenet/resnet50_lamb.py:32k", "v5e:256"),
@@ -69,10 +71,12 @@ RECIPES = (
     Recipe("experiments/bert/lamb.py:32k", "v3-512", 2, "base", _BASE),
     Recipe("experiments/bert/lamb.py:32k", "v5e:256", 1, "base", _BASE),
     Recipe("experiments/bert/lamb.py:32k", "v5e:256", 2, "base", _BASE),
+    Recipe("experiments/bert/lamb.py:32k", "v5e:256", 2, "base_recompute", (*_BASE, *_RECOMPUTE)),
     Recipe("experiments/bert/mlperf.py:256", "v4:2x2x2"),
     Recipe("experiments/bert/mlperf.py:4k", "v4:4x4x4"),
     Recipe("experiments/wmt/gnmt_legw.py:4k", "v3-64"),
     Recipe("experiments/wmt/gnmt_legw.py:4k", "v5e:32"),
+    Recipe("experiments/wmt/gnmt_legw.py:4k", "v5e:32", variant="recompute", overrides=_RECOMPUTE),
     Recipe("experiments/wmt/gnmt_legw.py:muon_4k", "v3-64"),
 )
 
