@@ -1,9 +1,9 @@
-"""LARS, LAMB, Muon, Shampoo, Adasum and LocalSteps for Keras.
+"""LARS, LAMB, Muon, Shampoo, AdamW, Adasum and LocalSteps for Keras.
 
 Use `tfbigbatch.LAMB`, or `get` to make any optimizer by name.
 
 `tfbigbatch.optimizers.keras2` and `tfbigbatch.optimizers.keras3` have the optimizers for one Keras each; `LARS`,
-`LAMB`, `Muon`, `Shampoo`, `Adasum` and `LocalSteps` here are those of the `tf.keras` in use.
+`LAMB`, `Muon`, `Shampoo`, `AdamW`, `Adasum` and `LocalSteps` here are those of the `tf.keras` in use.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ _HOMES = {
     "names": "registry",
     "register": "registry",
     "restore_from_saved_model": "checkpointing",
+    "sharded": "sharded_adam",
 }
-_OPTIMIZERS = ("Adasum", "LAMB", "LARS", "LocalSteps", "Muon", "Shampoo")
+_OPTIMIZERS = ("AdamW", "Adasum", "LAMB", "LARS", "LocalSteps", "Muon", "Shampoo")
 
 __all__ = [*_HOMES, *_OPTIMIZERS]
 _lazy = LazyNames(__name__, _HOMES, _OPTIMIZERS)

@@ -178,6 +178,15 @@ LAYERWISE = {
 }
 _BETAS = {"beta_1": Argument(0.9, _FRACTION), "beta_2": Argument(0.999, _FRACTION)}
 
+# `optimizers.AdamW`; the registered 'adamw' is Keras' own unless its updates are sharded.
+ADAMW = {
+    "learning_rate": Argument(0.001, _changing),
+    **_BETAS,
+    "epsilon": Argument(1e-7, _NOT_NEGATIVE),
+    "weight_decay": Argument(0.004, _weight_decay),
+    "amsgrad": Argument(False, _flag),
+    **{name: each for name, each in LAYERWISE.items() if name != "exclude_from_layer_adaptation"},
+}
 # By registered name, for the Keras of the trainers: tf_keras. `registry` gives Keras' own their
 # `exclude_from_weight_decay`.
 TABLES: dict[str, dict[str, Argument]] = {
@@ -248,6 +257,7 @@ TABLES: dict[str, dict[str, Argument]] = {
         **_BETAS,
         "epsilon": Argument(1e-7, _NOT_NEGATIVE),
         "amsgrad": Argument(False, _flag),
+        "shard_updates": Argument(False, _flag),
         "jit_compile": Argument(True, _flag),
         "exclude_from_weight_decay": Argument(None, _patterns),
         **KERAS,

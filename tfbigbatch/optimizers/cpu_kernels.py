@@ -91,6 +91,33 @@ def lamb(
     return operation, (ratio, weight_norm, tf.abs(rate) * update_norm) if statistics else None
 
 
+def adamw(
+    gradient: tf.Tensor,
+    weight: tf.Variable,
+    m: tf.Variable,
+    v: tf.Variable,
+    *,
+    scalars: dict[str, Any],
+    learning_rate: tf.Tensor,
+    weight_decay: tf.Tensor | float,
+    statistics: bool = False,
+) -> tuple[tf.Operation, tuple[Any, Any, Any] | None]:
+    """As `rules.adamw`, on variables; `statistics` and the result as for `lamb`.
+
+    Args:
+      scalars: from `adam_scalars`, with the rule's own epsilon, above 0.
+    """
+    before = tf.identity(weight) if statistics else None
+    if not (isinstance(weight_decay, float) and weight_decay == 0.0):
+        tf.raw_ops.ResourceApplyGradientDescent(
+            var=weight.handle, alpha=learning_rate * weight_decay, delta=tf.convert_to_tensor(weight)
+        )
+    operation = tf.raw_ops.ResourceApplyAdam(
+        var=weight.handle, m=m.handle, v=v.handle, lr=learning_rate, grad=gradient, **scalars
+    )
+    return operation, (1.0, norm(before), norm(weight - before)) if statistics else None
+
+
 def lars(
     gradient: tf.Tensor,
     weight: tf.Variable,

@@ -1,4 +1,4 @@
-"""LARS, LAMB, Muon and Shampoo for `tf_keras` (Keras 2): variables, distribution, serialisation."""
+"""LARS, LAMB, Muon, Shampoo and AdamW for `tf_keras` (Keras 2): variables, distribution, serialisation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from tfbigbatch.optimizers import arguments, lamb, lars, muon, options, shampoo
+from tfbigbatch.optimizers import adamw, arguments, lamb, lars, muon, options, shampoo
 from tfbigbatch.optimizers.accumulation_schedule import AccumulationSchedule
 from tfbigbatch.optimizers.adasum.keras2 import Adasum
 from tfbigbatch.optimizers.base import LayerStatistics, Rule
@@ -18,7 +18,7 @@ from tfbigbatch.optimizers.local_steps.keras2 import LocalSteps
 from tfbigbatch.optimizers.sharded_updates import one_device
 from tfbigbatch.optimizers.updater import LayerwiseUpdater
 
-__all__ = ["Adasum", "LAMB", "LARS", "LocalSteps", "Muon", "Shampoo"]
+__all__ = ["AdamW", "Adasum", "LAMB", "LARS", "LocalSteps", "Muon", "Shampoo"]
 
 _Schedule = tf_keras.optimizers.schedules.LearningRateSchedule
 # Arguments that are passed to Keras, or refused, without a check of their own.
@@ -247,6 +247,34 @@ class LAMB(LayerwiseOptimizer):
     ) -> None:
         rule = lamb.LAMB(beta_1, beta_2, epsilon, bias_correction, trust_ratio_bounds, pre_normalize)
         super().__init__(learning_rate, rule, weight_decay=weight_decay, name=name, **kwargs)
+
+
+@tf_keras.saving.register_keras_serializable(package="tfbigbatch")
+@options.with_hyperparameters(adamw.AdamW)
+class AdamW(LayerwiseOptimizer):
+    __doc__ = adamw.DOCSTRING
+
+    @options.checked(arguments.ADAMW, ["learning_rate"], _OF_KERAS)
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        *,
+        weight_decay: Any = 0.004,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-7,
+        amsgrad: bool = False,
+        name: str = "AdamW",
+        **kwargs: Any,
+    ) -> None:
+        rule = adamw.AdamW(beta_1, beta_2, epsilon, amsgrad)
+        super().__init__(learning_rate, rule, weight_decay=weight_decay, name=name, **kwargs)
+
+    def get_config(self) -> dict[str, Any]:
+        config = super().get_config()
+        # No layer is adapted.
+        del config["exclude_from_layer_adaptation"]
+        return config
 
 
 @tf_keras.saving.register_keras_serializable(package="tfbigbatch")

@@ -1,4 +1,4 @@
-"""LARS, LAMB, Muon and Shampoo for Keras 3 on TensorFlow: variables, distribution, serialisation."""
+"""LARS, LAMB, Muon, Shampoo and AdamW for Keras 3 on TensorFlow: variables, distribution, serialisation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 
 from tfbigbatch import keras_version
-from tfbigbatch.optimizers import arguments, lamb, lars, muon, options, shampoo
+from tfbigbatch.optimizers import adamw, arguments, lamb, lars, muon, options, shampoo
 from tfbigbatch.optimizers.accumulation_schedule import AccumulationSchedule
 from tfbigbatch.optimizers.adasum.keras3 import Adasum
 from tfbigbatch.optimizers.base import LayerStatistics, Rule
@@ -20,7 +20,7 @@ from tfbigbatch.optimizers.sharded_updates import one_device
 from tfbigbatch.optimizers.updater import LayerwiseUpdater
 from tfbigbatch.optimizers.wrapper_keras3 import Wrapper
 
-__all__ = ["Adasum", "LAMB", "LARS", "LocalSteps", "LossScaleOptimizer", "Muon", "Shampoo"]
+__all__ = ["AdamW", "Adasum", "LAMB", "LARS", "LocalSteps", "LossScaleOptimizer", "Muon", "Shampoo"]
 
 _Schedule = keras.optimizers.schedules.LearningRateSchedule
 # Arguments that are passed to Keras, or refused, without a check of their own.
@@ -267,6 +267,34 @@ class LAMB(LayerwiseOptimizer):
     ) -> None:
         rule = lamb.LAMB(beta_1, beta_2, epsilon, bias_correction, trust_ratio_bounds, pre_normalize)
         super().__init__(learning_rate, rule, weight_decay=weight_decay, name=name, **kwargs)
+
+
+@keras.saving.register_keras_serializable(package="tfbigbatch")
+@options.with_hyperparameters(adamw.AdamW)
+class AdamW(LayerwiseOptimizer):
+    __doc__ = adamw.DOCSTRING
+
+    @options.checked({**arguments.ADAMW, **arguments.KERAS3}, ["learning_rate"], _OF_KERAS)
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        *,
+        weight_decay: Any = 0.004,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-7,
+        amsgrad: bool = False,
+        name: str = "AdamW",
+        **kwargs: Any,
+    ) -> None:
+        rule = adamw.AdamW(beta_1, beta_2, epsilon, amsgrad)
+        super().__init__(learning_rate, rule, weight_decay=weight_decay, name=name, **kwargs)
+
+    def get_config(self) -> dict[str, Any]:
+        config = super().get_config()
+        # No layer is adapted.
+        del config["exclude_from_layer_adaptation"]
+        return config
 
 
 @keras.saving.register_keras_serializable(package="tfbigbatch")

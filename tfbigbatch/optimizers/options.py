@@ -25,9 +25,7 @@ WRONG_KERAS = (
 
 _SHARED_ARGUMENTS = """exclude_from_weight_decay: regular expressions, searched in the variables' paths; or
         'norm_and_bias', the usual recipe. None: nothing is excluded.
-      exclude_from_layer_adaptation: likewise; None means the same as weight decay, [] means none. A pattern
-        that matches nothing warns when the variables are known.
-      accumulation_steps: micro-batches in a step, with any `fit`; or a schedule of them, from
+      {layer_adaptation}accumulation_steps: micro-batches in a step, with any `fit`; or a schedule of them, from
         `scaling.BatchRamp.accumulation`. The mean of their gradients is applied at the last; every micro-batch
         costs a reduction over the replicas (`optimizers.accumulate_gradients` needs one a step). `iterations`
         counts steps.
@@ -40,9 +38,15 @@ _SHARED_ARGUMENTS = """exclude_from_weight_decay: regular expressions, searched 
         as in Keras. Clipping follows the sum over micro-batches and replicas."""
 
 
-def with_shared_arguments(docstring: str) -> str:
-    """The docstring of an optimizer with the arguments that all of them take."""
-    return docstring.replace("{shared}", _SHARED_ARGUMENTS)
+_OF_LAYER_ADAPTATION = """exclude_from_layer_adaptation: likewise; None means the same as weight decay, [] means none. A
+        pattern that matches nothing warns when the variables are known.
+      """
+
+
+def with_shared_arguments(docstring: str, *, layer_adaptation: bool = True) -> str:
+    """The docstring of an optimizer with the arguments that all of them take, or all without layer adaptation."""
+    shared = _SHARED_ARGUMENTS.replace("{layer_adaptation}", _OF_LAYER_ADAPTATION if layer_adaptation else "")
+    return docstring.replace("{shared}", shared)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,6 +14,7 @@ from tfbigbatch.optimizers import exclusions
 
 _BUILT_IN = ("adamw", "lamb", "lars", "momentum", "muon", "shampoo")
 _EXCLUDE = "exclude_from_weight_decay"
+_SHARD = "shard_updates"
 # Accepted for every optimizer: with what arguments to wrap it, in which class. True: with none.
 _WRAPPERS = {
     "adasum": ("Adasum", argument_tables.ADASUM, {"group_size": 8}),
@@ -140,7 +141,8 @@ def get(name_or_config: Any, keras: str | None = None, **arguments: Any) -> Any:
       **arguments: the constructor's keyword arguments; they replace those of a dictionary.
 
     'momentum' is Keras' SGD, with momentum=0.9 by default. Keras' own optimizers take
-    exclude_from_weight_decay here as ours do; their get_config does not hold it. All take adasum: True, or a
+    exclude_from_weight_decay here as ours do; their get_config does not hold it. 'adamw' is Keras' own, and with
+    shard_updates=True `optimizers.AdamW`. All take adasum: True, or a
     dictionary of the arguments of `Adasum`, which then combines the replicas' gradients or updates; or local_steps, a
     dictionary of the arguments of `LocalSteps`.
 
@@ -158,7 +160,8 @@ def get(name_or_config: Any, keras: str | None = None, **arguments: Any) -> Any:
     name = name_or_config.lower() if isinstance(name_or_config, str) else name_or_config
     _check_name(name, makers)
     wrappers = {wrapper: arguments.pop(wrapper, None) for wrapper in WRAPPERS}
-    accepted = accepted_arguments(makers[name])
+    maker, arguments = _maker(name, makers, arguments, keras)
+    accepted = accepted_arguments(maker)
     excluded = arguments.pop(_EXCLUDE, None) if _EXCLUDE not in accepted else None
     table = {} if name in _registered else argument_tables.TABLES[name]
     for argument, value in arguments.items():
@@ -169,12 +172,24 @@ def get(name_or_config: Any, keras: str | None = None, **arguments: Any) -> Any:
     if name == "momentum":
         arguments.setdefault("momentum", 0.9)
     try:
-        optimizer = makers[name](**arguments)
+        optimizer = maker(**arguments)
         if excluded:
             optimizer.exclude_from_weight_decay(var_names=_patterns_for_keras(excluded))
         return _wrapped(optimizer, wrappers, keras)
     except (TypeError, ValueError) as error:
         raise InputError(f"optimizer {name!r}: {error}") from None
+
+
+def _maker(
+    name: str, makers: Mapping[str, Any], arguments: Mapping[str, Any], keras: str | None
+) -> tuple[Callable[..., Any], dict[str, Any]]:
+    """What makes the optimizer, and its arguments: Keras' AdamW gives way to ours where its updates are sharded."""
+    arguments = dict(arguments)
+    if name == "adamw" and _SHARD in arguments:
+        if argument_tables.TABLES[name][_SHARD].check(f"optimizer {name!r}", _SHARD, arguments[_SHARD]):
+            return keras_version.module_for("tfbigbatch.optimizers", keras).AdamW, arguments
+        del arguments[_SHARD]
+    return makers[name], arguments
 
 
 def _wrapped(optimizer: Any, wrappers: Mapping[str, Any], keras: str | None) -> Any:

@@ -171,3 +171,40 @@ def lamb(
         weight_norm, update_norm = norm(weight), norm(update)
         ratio = trust_ratio(weight_norm, update_norm, weight_norm, update_norm, bounds)
     return weight - learning_rate * ratio * update, m, v, ratio
+
+
+def adamw(
+    gradient: tf.Tensor,
+    weight: tf.Tensor,
+    m: tf.Tensor,
+    v: tf.Tensor,
+    largest_v: tf.Tensor | None = None,
+    *,
+    learning_rate: tf.Tensor | float,
+    step: tf.Tensor,
+    beta_1: float,
+    beta_2: float,
+    epsilon: float,
+    weight_decay: tf.Tensor | float,
+) -> tuple[tf.Tensor, ...]:
+    """One step of Adam with decoupled weight decay, as Keras takes it: arXiv:1711.05101, Algorithm 2.
+
+    Epsilon is added to the root of the second moment before its bias is corrected.
+
+    Args:
+      m, v: first and second moment of the gradient.
+      largest_v: None; or, for AMSGrad, the largest second moment so far, which then is the divisor.
+      step: scalar of the weight's dtype, the number of this step, from 1.
+      learning_rate, weight_decay: scalars of the weight's dtype, or Python numbers.
+
+    Returns:
+      (weight, m, v) after the step, and largest_v where it is given.
+    """
+    m = beta_1 * m + (1.0 - beta_1) * gradient
+    v = beta_2 * v + (1.0 - beta_2) * tf.square(gradient)
+    first, second = lamb_corrections(step, beta_1, beta_2, True)
+    largest = [] if largest_v is None else [tf.maximum(largest_v, v)]
+    # divide_no_nan: with epsilon 0 an entry that never had a gradient is 0 / 0, and stays where it is.
+    update = tf.math.divide_no_nan(m, tf.sqrt(largest[0] if largest else v) + epsilon)
+    weight -= learning_rate * weight_decay * weight
+    return weight - learning_rate * tf.sqrt(second) / first * update, m, v, *largest

@@ -247,7 +247,7 @@ def _send_rounds(
     before: list[Any] = []
     for pieces_of in rounds:
         with tf.control_dependencies(before):
-            own = _flat(copies, pieces_of[replica], is_gathered)
+            own = _flat(copies, pieces_of[replica])
         sizes = [sum(piece.stop - piece.start for piece in pieces) for pieces in pieces_of]
         shares = everyone(launcher, own, replica, sizes)
         before = [own]
@@ -264,20 +264,14 @@ def _send_rounds(
         before = [each for each in before if each is not None]
 
 
-def _flat(copies: Sequence[tf.Variable], pieces: Sequence[_Piece], is_gathered: bool) -> tf.Tensor:
-    """The pieces' entries, in a dtype that the collectives support."""
+def _flat(copies: Sequence[tf.Variable], pieces: Sequence[_Piece]) -> tf.Tensor:
+    """The pieces' entries, one after the other."""
     values = [tf.reshape(copies[index].read_value(), [-1])[start:stop] for index, start, stop in pieces]
-    dtype = copies[0].dtype
-    flat = tf.concat(values, axis=0) if values else tf.zeros([0], dtype)
-    if dtype != tf.bfloat16:
-        return flat
-    return tf.bitcast(flat, tf.float16) if is_gathered else tf.cast(flat, tf.float32)
+    return tf.concat(values, axis=0) if values else tf.zeros([0], copies[0].dtype)
 
 
 def _assign(copy: tf.Variable, parts: Sequence[tf.Tensor]) -> Any:
     value = parts[0] if len(parts) == 1 else tf.concat(parts, axis=0)
-    if copy.dtype == tf.bfloat16:
-        value = tf.bitcast(value, tf.bfloat16) if value.dtype == tf.float16 else tf.cast(value, tf.bfloat16)
     return copy.assign(tf.reshape(value, copy.shape), read_value=False)
 
 

@@ -1,0 +1,89 @@
+"""AdamW: hyperparameters, their checks, and the step of one layer; the same for Keras 2 and Keras 3.
+
+Keras has one of its own, with the same numbers. This one has what LARS and LAMB have, sharded updates above all: those
+need the order of an update that `updater` holds, which Keras' optimizers do not let in.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tfbigbatch.optimizers import cpu_kernels, rules
+from tfbigbatch.optimizers.arguments import ADAMW
+from tfbigbatch.optimizers.base import Rule
+from tfbigbatch.optimizers.options import with_shared_arguments
+
+DOCSTRING = with_shared_arguments(
+    """AdamW, Loshchilov and Hutter 2019 (arXiv:1711.05101), with the numbers of Keras' AdamW.
+
+    Adam's step, of decoupled weight decay: w -= learning rate x decay x w before it.
+
+    Args:
+      learning_rate: float, Keras schedule, or callable without arguments; counts optimizer steps.
+      beta_1, beta_2: decay of the first and second moment, each in [0, 1).
+      epsilon: added to the root of the second moment before its bias is corrected, as in Keras.
+      weight_decay: float, Keras schedule, or callable without arguments.
+      amsgrad: divide by the largest second moment so far.
+      {shared}
+
+    Raises:
+      ValueError: a hyperparameter is out of its range, or a pattern does not compile.
+    """,
+    layer_adaptation=False,
+)
+
+
+@dataclasses.dataclass
+class AdamW(Rule):
+    """The rule of `optimizers.AdamW`; `DOCSTRING` explains the hyperparameters."""
+
+    arguments = ADAMW
+    slot_names = ("m", "v", "largest_v")
+    of_state = frozenset({"amsgrad"})
+
+    beta_1: float
+    beta_2: float
+    epsilon: float
+    amsgrad: bool
+
+    def state_shapes(self, shape: tuple[int, ...], view: Any) -> dict[str, tuple[int, ...]]:
+        del view
+        return dict.fromkeys(self.slot_names if self.amsgrad else self.slot_names[:2], shape)
+
+    def apply(
+        self, gradient: tf.Tensor, weight: tf.Tensor, slots: Sequence[tf.Tensor], **options: Any
+    ) -> tuple[tf.Tensor, ...]:
+        weight, *new_slots = rules.adamw(
+            gradient,
+            weight,
+            *slots,
+            beta_1=self.beta_1,
+            beta_2=self.beta_2,
+            epsilon=self.epsilon,
+            **_without_adaptation(options),
+        )
+        return weight, *new_slots, tf.ones([], weight.dtype)
+
+    def has_kernels(self) -> bool:
+        # Adam's kernel has no guard for 0 / 0.
+        return self.epsilon > 0.0 and not self.amsgrad
+
+    def kernel_scalars(self, step: tf.Tensor) -> Any:
+        scalars = cpu_kernels.adam_scalars(
+            step, beta_1=self.beta_1, beta_2=self.beta_2, epsilon=self.epsilon, bias_correction=True
+        )
+        return {**scalars, "epsilon": self.epsilon}
+
+    def apply_in_place(
+        self, gradient: tf.Tensor, weight: tf.Variable, slots: Sequence[tf.Variable], **options: Any
+    ) -> tuple[tf.Operation, tuple[Any, Any, Any] | None]:
+        m, v = slots
+        return cpu_kernels.adamw(gradient, weight, m, v, **_without_adaptation(options))
+
+
+def _without_adaptation(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name != "adapt"}
