@@ -24,18 +24,23 @@ FLAGS = [
 
 
 @pytest.mark.slow  # Four processes and their imports.
-def test_a_run_goes_on_with_two_and_four_times_the_replicas(tmp_path):
+@pytest.mark.parametrize(
+    "order, flags",
+    [(((0, 1), (2, 4), (4, 2)), []), (((2, 4), (4, 1), (0, 2)), ["--config.optimizer.shard_updates=True"])],
+    ids=["all replicas update", "sharded updates"],
+)
+def test_a_run_goes_on_with_other_numbers_of_replicas(tmp_path, order, flags):
     code, _, err = finish(command(*FLAGS, f"--model_dir={tmp_path}/whole"))
     assert code == 0, err
-    for replicas, micro_batches, stop in ((0, 1, 60), (2, 4, 160), (4, 2, None)):
+    for (replicas, micro_batches), stop in zip(order, (60, 160, None)):
         split = [f"--config.simulated_replicas={replicas}", f"--config.accumulation_steps={micro_batches}"]
-        process = command(*FLAGS, *split, f"--model_dir={tmp_path}/parts")
+        process = command(*FLAGS, *flags, *split, f"--model_dir={tmp_path}/parts")
         if stop:
             wait_for_step(str(tmp_path / "parts"), stop, process)
             process.send_signal(signal.SIGTERM)
         code, out, err = finish(process)
         assert code == (42 if stop else 0), err
-    assert "changed    since the run began: accumulation_steps: 1 -> 2" in out
+    assert f"changed    since the run began: accumulation_steps: {order[0][1]} -> 2" in out
     whole, parts = (read_rows(tmp_path / name / "metrics.jsonl") for name in ("whole", "parts"))
     losses = [{row["step"]: row["loss"] for row in rows if row["split"] == "train"} for rows in (whole, parts)]
     # A row is the mean since the one before: not of the same updates where a stop came between.

@@ -9,8 +9,10 @@ import sys
 import threading
 import time
 
+import numpy as np
 import pytest
 
+from tests.conftest import final_weights
 from tests.test_command_line import ROOT, command, finish, wait_for_step
 from tests.test_train import assert_same_bits
 
@@ -65,6 +67,25 @@ def undisturbed(tmp_path_factory):
         return made[workers]
 
     return run
+
+
+@pytest.mark.slow
+def test_one_process_goes_on_with_what_two_saved_of_sharded_updates(tmp_path):
+    flags = ["--config.duration=100 steps", "--config.schedule.learning_rate=0.01"]
+    code, _, err = finish(command(*FLAGS, *flags, f"--model_dir={tmp_path}/whole"))
+    assert code == 0, err
+    flags.append("--config.optimizer.shard_updates=True")
+    launcher = launch(tmp_path / "parts", 2, *flags)
+    wait_for_step(tmp_path / "parts", 40, launcher)
+    launcher.send_signal(signal.SIGTERM)
+    code, out, _ = finish(launcher)
+    assert code == 42, out
+    code, _, err = finish(command(*FLAGS, *flags, f"--model_dir={tmp_path}/parts"))
+    assert code == 0, err
+    whole, parts = final_weights(tmp_path / "whole"), final_weights(tmp_path / "parts")
+    assert whole.keys() == parts.keys()
+    for name, value in whole.items():
+        np.testing.assert_allclose(parts[name], value, rtol=1e-2, atol=1e-4, err_msg=name)
 
 
 @pytest.mark.slow  # Six to ten seconds of two cores for every start of a worker.

@@ -112,6 +112,7 @@ class LayerwiseUpdater:
         owners: list[int | None] = [None] * len(variables)
         strategy = sharded_updates.strategy_of(variables)
         if options.shard_updates and strategy.num_replicas_in_sync > 1:
+            self._check_that_replicas_agree()
             costs = self._costs(variables, views, shapes)
             self._shards = sharded_updates.Shards(self._name, strategy, costs)
             owners = list(self._shards.owners)
@@ -281,10 +282,14 @@ class LayerwiseUpdater:
         if self._shards is None:
             return
         self._shards.check_step(strategy)
+        self._check_that_replicas_agree()
+
+    def _check_that_replicas_agree(self) -> None:
         if self._adapter.replicas_differ:
             raise InputError(
-                f"{self._name}(shard_updates=True): the replicas take steps of their own here, and cannot divide the "
-                "layers. Leave shard_updates out; Adasum(..., combine='gradients') works with it."
+                f"{self._name}(shard_updates=True): with LocalSteps, and Adasum of updates, the replicas take steps of "
+                "their own, and cannot divide the layers. Leave shard_updates out; Adasum(..., combine='gradients') "
+                "works with it."
             )
 
     def _on_replicas(

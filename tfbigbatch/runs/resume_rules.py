@@ -12,6 +12,8 @@ _SPLITS = ("accumulation_steps", "simulated_replicas")
 _SAVING = ("asynchronous_saving", "keep_checkpoints", "keep_best")
 # Memory for time, with the same gradients.
 _MEMORY = ("model.recompute",)
+# Likewise, but for AdamW: Keras' own has its state under other names.
+_SHARDS = ("optimizer.shard_updates",)
 
 
 def may_change(
@@ -30,8 +32,9 @@ def may_change(
     """
     splits = () if config.optimizer.get("adasum") or config.optimizer.get("local_steps") else _SPLITS
     # A finished run may be evaluated on the split that its recipe was not chosen on.
+    shards = () if config.optimizer.get("name") == "adamw" else _SHARDS
     evaluation = ("evaluate_on", "evaluation_batch_size") if mode == "eval" else ()
-    return (*splits, *_SAVING, *_MEMORY, *evaluation, *(("duration",) if extends else ()))
+    return (*splits, *_SAVING, *_MEMORY, *shards, *evaluation, *(("duration",) if extends else ()))
 
 
 def without(config: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:

@@ -30,6 +30,7 @@ class CheckRequest(typing.NamedTuple):
       phase: of the run, counted from 1.
       data_dir: prepared data that sets the shapes; None for the shapes of the public data set.
       micro_batch: examples per replica in one pass, without accumulation, instead of the config's batch; or None.
+      xla_flags: of libtpu's compiler, as '--xla_jf_auto_cross_replica_sharding=true'.
     """
 
     config: str
@@ -39,6 +40,7 @@ class CheckRequest(typing.NamedTuple):
     phase: int = 1
     data_dir: str | None = None
     micro_batch: int | None = None
+    xla_flags: tuple[str, ...] = ()
 
 
 def check(
@@ -70,6 +72,7 @@ def check(
             "accelerator_type": asked.topology.accelerator_type,
             "chips": asked.topology.chips,
             "replicas": asked.replicas,
+            **({"xla_flags": list(asked.xla_flags)} if asked.xla_flags else {}),
             **_lowered(asked, folder, scratch),
         }
         if "error" in found:
@@ -104,6 +107,7 @@ def _compiled(asked: CheckRequest, variables: int, folder: str, scratch: str, ke
         "variables": variables,
         "folder": scratch,
         "keep_program": keep_program,
+        "xla_flags": list(asked.xla_flags),
     }
     found = _in(environments.COMPILE, "compile", request, folder, "compiled.json")
     usable = CHIPS[asked.topology.generation].usable_bytes

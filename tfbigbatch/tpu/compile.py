@@ -31,13 +31,16 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
 
     Args:
       request: topology (libtpu's name), options (its further arguments), replicas, variables (number of last arguments
-        that become the last results), folder, and keep_program (whether to write program.txt).
+        that become the last results), folder, keep_program (whether to write program.txt), and xla_flags.
 
     Returns:
       Dictionary: seconds, device, memory (bytes by kind), flops and bytes (both with every iteration of the loops),
       collectives, float64_results, loops (their number), uncounted_loops (the number counted with one iteration,
       since theirs are unknown), libtpu; or error, and after an out-of-memory error, allocations.
     """
+    if request["xla_flags"]:
+        # libtpu reads them when it is loaded, and ends the process at one that it does not know.
+        os.environ["LIBTPU_INIT_ARGS"] = " ".join([os.environ.get("LIBTPU_INIT_ARGS", ""), *request["xla_flags"]])
     import jax
 
     devices = _devices(request["topology"], request["options"])

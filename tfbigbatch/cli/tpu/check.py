@@ -37,6 +37,9 @@ def define_flags() -> None:
         "largest_batch", False, "Also search for the largest batch per replica that fits: up to six compilations."
     )
     flags.DEFINE_string("keep", None, "Folder for the program: step.mlir (StableHLO) and program.txt (HLO).")
+    flags.DEFINE_string(
+        "xla_flags", "", "Flags of the TPU's compiler, with spaces between, as in LIBTPU_INIT_ARGS on a TPU."
+    )
     flags.DEFINE_bool("install_only", False, "Only install the environments.")
     flags.DEFINE_string("environments", environments.FOLDER, "Folder of the environments.")
     flags.DEFINE_bool(
@@ -79,7 +82,13 @@ def _asked(options: flags.FlagValues) -> check.CheckRequest:
             f"--replicas={replicas}: {topology.name} has {topology.chips} chips and runs at most {topology.replicas}."
         )
     return check.CheckRequest(
-        options.config, topology, replicas, tuple(experiment_flags.overrides(options)), options.phase, options.data_dir
+        options.config,
+        topology,
+        replicas,
+        tuple(experiment_flags.overrides(options)),
+        options.phase,
+        options.data_dir,
+        xla_flags=tuple(options.xla_flags.split()),
     )
 
 
