@@ -19,6 +19,7 @@ from tests.helpers.keras_versions import (
     variables,
 )
 from tfbigbatch.optimizers import assignment, sharded_updates
+from tfbigbatch.optimizers.checkpointing import NamedState, ShardedVariable
 from tfbigbatch.tpu.strategy import AheadOfTimeStrategy
 
 both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
@@ -236,6 +237,31 @@ def test_a_keras_file_holds_the_state_of_all_replicas(keras_version, tmp_path):
     assert loaded.optimizer.get_config()["shard_updates"] is True
     for one, other in zip(tensor_variables(loaded.optimizer), tensor_variables(model.optimizer), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_a_process_restores_what_it_has_and_saves_what_all_have(tmp_path):
+    """Before and after the state is made, as a process that has one of two variables."""
+
+    def state(build):
+        own = tf.Variable([0.0, 0.0])
+        named = NamedState("LAMB")
+        parts = [ShardedVariable(own, [2], tf.float32, lambda: tf.constant([1.0, 2.0]))]
+        parts.append(ShardedVariable(None, [3], tf.float32, lambda: tf.constant([3.0, 4.0, 5.0])))
+        add = lambda: named.add_layers(["here", "elsewhere"], {"m": parts})
+        if build:
+            add()
+        return tf.train.Checkpoint(state=named), own, add
+
+    path = state(build=True)[0].write(str(tmp_path / "all"))
+    saved = tf.train.load_checkpoint(path)
+    np.testing.assert_array_equal(saved.get_tensor("state/m.Selsewhere/.ATTRIBUTES/VARIABLE_VALUE"), [3.0, 4.0, 5.0])
+    for build in (True, False):
+        checkpoint, own, add = state(build)
+        status = checkpoint.read(path)
+        if not build:
+            add()
+        status.assert_existing_objects_matched()
+        np.testing.assert_array_equal(own, [1.0, 2.0])
 
 
 # ---- Refused ----------------------------------------------------------------------------------------------------

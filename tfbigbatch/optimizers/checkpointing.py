@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import re
@@ -142,8 +141,7 @@ class ShardedVariable(trackable.Trackable):
     Args:
       variable: None in the processes that do not have it.
       shape, dtype: of the variable.
-      owner: number of the replica that has it.
-      whole: function of (owner, variable or None, shape, dtype) that gives all processes its value.
+      gather: function that gives all processes its value, when all call it.
     """
 
     def __init__(
@@ -151,17 +149,16 @@ class ShardedVariable(trackable.Trackable):
         variable: tf.Variable | None,
         shape: Sequence[int],
         dtype: tf.DType,
-        owner: int,
-        whole: Callable[..., tf.Tensor],
+        gather: Callable[[], tf.Tensor],
     ) -> None:
         self.variable = variable
         self.shape = tf.TensorShape(shape)
         self.dtype = dtype
-        self._value = functools.partial(whole, owner, variable, shape, dtype)
+        self._gather = gather
 
     def _serialize_to_tensors(self) -> dict[str, Any]:
         # TensorFlow asks at a restore too: the value is gathered only where it is written.
-        value = tensor_callable.Callable(self._value, dtype=self.dtype, device="/device:CPU:0")
+        value = tensor_callable.Callable(self._gather, dtype=self.dtype, device="/device:CPU:0")
         return {trackable.VARIABLE_VALUE_KEY: value}
 
     def _restore_from_tensors(self, restored: Mapping[str, tf.Tensor]) -> Any:

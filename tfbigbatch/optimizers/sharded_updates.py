@@ -117,25 +117,28 @@ class Shards:
             )
 
         # One sum in the order of the layers, as that of a replica which has all of them.
-        return tf.sqrt(2.0 * tf.reduce_sum(self._summed(halves_of)))
+        return tf.sqrt(2.0 * tf.reduce_sum(_in_graph(lambda: self._summed(halves_of))))
 
     def _summed(self, value_of: Callable[[int], tf.Tensor]) -> tf.Tensor:
-        """The sum over the replicas of all processes of what a function gives for each."""
+        """The sum over the replicas of all processes of what a function gives for each; not to be called eagerly."""
+        sums = []
+        for replica, launcher in zip(self._here, launchers(self._strategy)):
+            with tf.device(launcher._device):
+                sums.append(launcher.all_reduce(value_of(replica)))
+        return sums[0]
 
-        def summed() -> tf.Tensor:
-            sums = []
-            for replica, launcher in zip(self._here, launchers(self._strategy)):
-                with tf.device(launcher._device):
-                    sums.append(launcher.all_reduce(value_of(replica)))
-            return sums[0]
+    def gather(
+        self, owner: int, variable: tf.Variable | None, shape: Sequence[int], dtype: tf.DType
+    ) -> Callable[[], tf.Tensor]:
+        """A function, for all processes to call together, that gives the value of a variable of the owner's process.
 
-        return _in_graph(summed)
+        `variable` is None in the others. The function is traced once.
+        """
 
-    def whole(self, owner: int, variable: tf.Variable | None, shape: Sequence[int], dtype: tf.DType) -> tf.Tensor:
-        """On all processes: the value of a variable that the owner's process has; None in the others."""
-        return self._summed(
-            lambda replica: tf.zeros(shape, dtype) if replica != owner else tf.convert_to_tensor(variable)
-        )
+        def value_of(replica: int) -> tf.Tensor:
+            return tf.zeros(shape, dtype) if replica != owner else tf.convert_to_tensor(variable)
+
+        return tf.function(lambda: self._summed(value_of), autograph=False)
 
     # ---- The new weights ------------------------------------------------------------------------
 
@@ -177,8 +180,8 @@ class Shards:
 def _check_strategy(label: str, strategy: tf.distribute.Strategy) -> None:
     if isinstance(strategy, tf.distribute.TPUStrategy):
         raise InputError(
-            f"{label}(shard_updates=True): on TPUs XLA itself shards the update, with the flag "
-            "--xla_jf_auto_cross_replica_sharding=true in LIBTPU_INIT_ARGS. Set it, and leave shard_updates out."
+            f"{label}(shard_updates=True): on TPUs sharding the update is XLA's, by "
+            "LIBTPU_INIT_ARGS=--xla_jf_auto_cross_replica_sharding=true. Leave shard_updates out."
         )
     known = (tf.distribute.MirroredStrategy, tf.distribute.MultiWorkerMirroredStrategy)
     if strategy.num_replicas_in_sync > 1 and not isinstance(strategy, known):

@@ -174,15 +174,16 @@ class LayerwiseUpdater:
             return state
         shards = self._shards
         assert shards is not None
-        return {
-            name: [
-                ShardedVariable(own, shapes[index][name], _wide(variables[index]), shards.owners[index], shards.whole)
-                if name in shapes[index]
-                else None
-                for index, own in enumerate(state[name])
-            ]
-            for name in state
-        }
+        found: dict[str, list[Any]] = {name: [] for name in state}
+        for name, own in state.items():
+            for index, variable in enumerate(own):
+                shape, dtype = shapes[index].get(name), _wide(variables[index])
+                if shape is None:
+                    found[name].append(None)
+                    continue
+                gather = shards.gather(shards.owners[index], variable, shape, dtype)
+                found[name].append(ShardedVariable(variable, shape, dtype, gather))
+        return found
 
     def layer_statistics(self) -> dict[str, LayerStatistics]:
         """Each layer's statistics of the last step, by path.
