@@ -9,8 +9,8 @@ import tensorflow as tf
 import tf_keras
 from tensorflow.python.eager import context
 
-from tests.conftest import mirrored
-from tfbigbatch import experiment
+from tests.conftest import final_weights, mirrored
+from tfbigbatch import experiment, train
 from tfbigbatch.models import bert, image_models
 from tfbigbatch.models.gnmt import network as gnmt_network
 from tfbigbatch.models.recompute import in_turn
@@ -218,3 +218,19 @@ def test_another_value_is_refused(build):
 def test_a_model_without_blocks_has_no_such_field(task, model):
     with pytest.raises(ValueError, match="recompute"):
         experiment.override(experiment.new(task, model=model), ["model.recompute=true"])
+
+
+@pytest.mark.slow
+def test_a_run_resumes_with_it_switched(tmp_path):
+    config = experiment.new("image_classification", model="resnet")
+    config.model.blocks = (1, 1)
+    experiment.shrink(config)
+    for directory, switched in (("whole", False), ("parts", True)):
+        config.model.recompute = False
+        train.run(config, model_dir=str(tmp_path / directory), use_fake_data=True, stop_after=2)
+        config.model.recompute = switched
+        train.run(config, model_dir=str(tmp_path / directory), use_fake_data=True)
+    whole, parts = final_weights(tmp_path / "whole"), final_weights(tmp_path / "parts")
+    assert whole.keys() == parts.keys()
+    for name in whole:
+        np.testing.assert_array_equal(parts[name], whole[name], err_msg=name)

@@ -1,3 +1,5 @@
+import pytest
+
 from tfbigbatch import experiment
 from tfbigbatch.runs import resume_rules
 from tfbigbatch.runs.run_directory import RunDirectory
@@ -31,3 +33,15 @@ def test_adasum_adds_up_the_gradients_of_each_part_otherwise():
     config.optimizer = {"name": "lamb", "adasum": True}
     assert "simulated_replicas" not in resume_rules.may_change(config)
     assert "evaluate_on" in resume_rules.may_change(config, "eval")
+
+
+def test_recomputation_may_be_switched_and_no_other_field_of_the_model(tmp_path):
+    config = experiment.new("bert_pretraining", model="bert_tiny")
+    directory = RunDirectory(str(tmp_path))
+    directory.open(config.to_dict(), [])
+    config.model.recompute = True
+    may = resume_rules.may_change(config)
+    assert directory.check(config.to_dict(), but=may) == ["model.recompute: False -> True"]
+    config.model.layers += 1
+    with pytest.raises(ValueError, match="model.layers: 2 -> 3"):
+        directory.check(config.to_dict(), but=may)
