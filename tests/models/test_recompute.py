@@ -20,6 +20,14 @@ from tfbigbatch.training.train_step import TrainingModel
 EXAMPLES = 4
 
 
+@pytest.fixture(autouse=True)
+def arithmetic_as_written():
+    """TensorFlow's optimizer rewrites arithmetic by who else reads a result, which is rounded otherwise."""
+    tf.config.optimizer.set_experimental_options({"arithmetic_optimization": False})
+    yield
+    tf.config.optimizer.set_experimental_options({"arithmetic_optimization": True})
+
+
 def words(vocabulary, length, random):
     return tf.constant(random.randint(1, vocabulary, (EXAMPLES, length)), tf.int32)
 
