@@ -9,11 +9,13 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol
-
-import tensorflow as tf
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from tfbigbatch.optimizers.arguments import Argument
+from tfbigbatch.optimizers.ops import Tensor
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 # How a rule reads a layer as matrices or blocks: `matrices.MatrixView`, `blocks.BlockView`.
 View = Any
@@ -52,28 +54,28 @@ class Rule(abc.ABC):
     @abc.abstractmethod
     def apply(
         self,
-        gradient: tf.Tensor,
-        weight: tf.Tensor,
-        slots: Sequence[tf.Tensor],
+        gradient: Tensor,
+        weight: Tensor,
+        slots: Sequence[Tensor],
         *,
-        step: tf.Tensor,
-        learning_rate: tf.Tensor,
-        weight_decay: tf.Tensor | float,
+        step: Tensor,
+        learning_rate: Tensor,
+        weight_decay: Tensor | float,
         adapt: bool,
-    ) -> tuple[tf.Tensor, ...]:
+    ) -> tuple[Tensor, ...]:
         """The new weight, the new slots, and the trust ratio; `step` counts from 1."""
 
     @abc.abstractmethod
     def has_kernels(self) -> bool:
         """True where `apply_in_place` supports the hyperparameters."""
 
-    def kernel_scalars(self, step: tf.Tensor) -> Any:
+    def kernel_scalars(self, step: Tensor) -> Any:
         """What `apply_in_place` needs for a step, the same for all layers."""
         return None
 
     @abc.abstractmethod
     def apply_in_place(
-        self, gradient: tf.Tensor, weight: tf.Variable, slots: Sequence[tf.Variable], *, scalars: Any, **options: Any
+        self, gradient: Tensor, weight: tf.Variable, slots: Sequence[tf.Variable], *, scalars: Any, **options: Any
     ) -> tuple[tf.Operation, tuple[Any, Any, Any] | None]:
         """`apply` by fused CPU kernels, as the functions of `cpu_kernels`; `scalars` from `kernel_scalars`."""
 
@@ -94,12 +96,12 @@ class MatrixRule(Rule):
 
     @abc.abstractmethod
     def before_transform(
-        self, gradient: tf.Tensor, slots: Sequence[tf.Tensor], view: View
-    ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+        self, gradient: Tensor, slots: Sequence[Tensor], view: View
+    ) -> tuple[list[Tensor], list[Tensor]]:
         """(Batches [k, rows, columns] to transform, the new slots)."""
 
     @abc.abstractmethod
-    def transform(self, batch: tf.Tensor) -> tf.Tensor:
+    def transform(self, batch: Tensor) -> Tensor:
         """[k, rows, columns] to [k, rows, columns], each matrix by itself, without state."""
 
     @abc.abstractmethod
@@ -110,24 +112,24 @@ class MatrixRule(Rule):
         """Steps from one `transform` to the next; 1: every step."""
         return 1
 
-    def kept(self, slots: Sequence[tf.Tensor], view: View) -> list[tf.Tensor]:
+    def kept(self, slots: Sequence[Tensor], view: View) -> list[Tensor]:
         """What takes the place of the transformed batches in a step without `transform`."""
         raise NotImplementedError(f"{type(self).__name__} transforms at every step")
 
     @abc.abstractmethod
     def apply_transformed(
         self,
-        gradient: tf.Tensor,
-        weight: tf.Tensor,
-        slots: Sequence[tf.Tensor],
-        transformed: Sequence[tf.Tensor],
+        gradient: Tensor,
+        weight: Tensor,
+        slots: Sequence[Tensor],
+        transformed: Sequence[Tensor],
         view: View,
         *,
-        step: tf.Tensor,
-        learning_rate: tf.Tensor,
-        weight_decay: tf.Tensor | float,
+        step: Tensor,
+        learning_rate: Tensor,
+        weight_decay: Tensor | float,
         adapt: bool,
-    ) -> tuple[tf.Tensor, ...]:
+    ) -> tuple[Tensor, ...]:
         """The new weight, the new slots, and the trust ratio, from the transformed batches."""
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import tensorflow as tf
-
-from tfbigbatch.optimizers import cpu_kernels, rules
+from tfbigbatch.optimizers import rules
 from tfbigbatch.optimizers.arguments import TABLES
 from tfbigbatch.optimizers.base import Rule
+from tfbigbatch.optimizers.ops import Tensor
 from tfbigbatch.optimizers.options import with_shared_arguments
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 DOCSTRING = with_shared_arguments(
     """Layer-wise Adaptive Moments for Batch training, You et al. 2020 (arXiv:1904.00962).
@@ -50,9 +52,7 @@ class LAMB(Rule):
     trust_ratio_bounds: tuple[float | None, float | None] | None
     pre_normalize: bool
 
-    def apply(
-        self, gradient: tf.Tensor, weight: tf.Tensor, slots: Sequence[tf.Tensor], **options: Any
-    ) -> tuple[tf.Tensor, ...]:
+    def apply(self, gradient: Tensor, weight: Tensor, slots: Sequence[Tensor], **options: Any) -> tuple[Tensor, ...]:
         m, v = slots
         return rules.lamb(gradient, weight, m, v, **self._moments(), bounds=self.trust_ratio_bounds, **options)
 
@@ -60,12 +60,16 @@ class LAMB(Rule):
         # Adam's kernel divides by sqrt(v) + epsilon, and has no guard for 0 / 0.
         return self.epsilon > 0.0
 
-    def kernel_scalars(self, step: tf.Tensor) -> Any:
+    def kernel_scalars(self, step: Tensor) -> Any:
+        from tfbigbatch.optimizers import cpu_kernels  # Needs TensorFlow, which LAMB on another backend does not.
+
         return cpu_kernels.adam_scalars(step, **self._moments())
 
     def apply_in_place(
-        self, gradient: tf.Tensor, weight: tf.Variable, slots: Sequence[tf.Variable], **options: Any
+        self, gradient: Tensor, weight: tf.Variable, slots: Sequence[tf.Variable], **options: Any
     ) -> tuple[tf.Operation, tuple[Any, Any, Any] | None]:
+        from tfbigbatch.optimizers import cpu_kernels
+
         m, v = slots
         return cpu_kernels.lamb(gradient, weight, m, v, bounds=self.trust_ratio_bounds, **options)
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import tensorflow as tf
-
-from tfbigbatch.optimizers import cpu_kernels, rules
+from tfbigbatch.optimizers import rules
 from tfbigbatch.optimizers.arguments import TABLES
 from tfbigbatch.optimizers.base import Rule
+from tfbigbatch.optimizers.ops import Tensor
 from tfbigbatch.optimizers.options import with_shared_arguments
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 DOCSTRING = with_shared_arguments(
     """Layer-wise Adaptive Rate Scaling, You et al. 2017 (arXiv:1708.03888).
@@ -51,8 +53,8 @@ class LARS(Rule):
     form: str
 
     def apply(
-        self, gradient: tf.Tensor, weight: tf.Tensor, slots: Sequence[tf.Tensor], *, step: tf.Tensor, **options: Any
-    ) -> tuple[tf.Tensor, ...]:
+        self, gradient: Tensor, weight: Tensor, slots: Sequence[Tensor], *, step: Tensor, **options: Any
+    ) -> tuple[Tensor, ...]:
         [velocity] = slots
         return rules.lars(gradient, weight, velocity, **self.config(), **options)
 
@@ -60,7 +62,9 @@ class LARS(Rule):
         return self.form != "momentum_ratio"
 
     def apply_in_place(
-        self, gradient: tf.Tensor, weight: tf.Variable, slots: Sequence[tf.Variable], *, scalars: Any, **options: Any
+        self, gradient: Tensor, weight: tf.Variable, slots: Sequence[tf.Variable], *, scalars: Any, **options: Any
     ) -> tuple[tf.Operation, tuple[Any, Any, Any] | None]:
+        from tfbigbatch.optimizers import cpu_kernels  # Needs TensorFlow, which LARS on another backend does not.
+
         [velocity] = slots
         return cpu_kernels.lars(gradient, weight, velocity, **self.config(), **options)

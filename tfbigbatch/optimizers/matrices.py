@@ -27,10 +27,9 @@ import math
 import re
 from collections.abc import Sequence
 
-import tensorflow as tf
-
 from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers import exclusions
+from tfbigbatch.optimizers.ops import Tensor, of
 
 Shape = tuple[int, ...]
 # Pairs (regular expression, treatment): the first pattern that is found in a variable's path applies.
@@ -78,18 +77,20 @@ class MatrixView:
             math.prod(sizes[rows_end:]),
         )
 
-    def to_matrices(self, tensor: tf.Tensor) -> tf.Tensor:
+    def to_matrices(self, tensor: Tensor) -> Tensor:
         """The variable's value, or its gradient, as [blocks, rows, columns]."""
+        ops = of(tensor)
         if self.order != tuple(range(len(self.order))):
-            tensor = tf.transpose(tf.reshape(tensor, self.parts), self.order)
-        return tf.reshape(tensor, self.matrix_shape)
+            tensor = ops.transpose(ops.reshape(tensor, self.parts), self.order)
+        return ops.reshape(tensor, self.matrix_shape)
 
-    def from_matrices(self, matrices: tf.Tensor) -> tf.Tensor:
+    def from_matrices(self, matrices: Tensor) -> Tensor:
         """The reverse of `to_matrices`."""
+        ops = of(matrices)
         if self.order != tuple(range(len(self.order))):
-            matrices = tf.reshape(matrices, [self.parts[axis] for axis in self.order])
-            matrices = tf.transpose(matrices, [self.order.index(axis) for axis in range(len(self.order))])
-        return tf.reshape(matrices, self.shape)
+            matrices = ops.reshape(matrices, [self.parts[axis] for axis in self.order])
+            matrices = ops.transpose(matrices, [self.order.index(axis) for axis in range(len(self.order))])
+        return ops.reshape(matrices, self.shape)
 
 
 def views(paths: Sequence[str], shapes: Sequence[Shape], treatments: Treatments = ()) -> list[MatrixView | None]:

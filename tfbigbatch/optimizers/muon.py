@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import tensorflow as tf
-
-from tfbigbatch.optimizers import cpu_kernels, matrices, orthogonalization, rules
+from tfbigbatch.optimizers import matrices, orthogonalization, rules
 from tfbigbatch.optimizers.arguments import TABLES
 from tfbigbatch.optimizers.base import MatrixRule
 from tfbigbatch.optimizers.matrices import MatrixView
+from tfbigbatch.optimizers.ops import Tensor, of
 from tfbigbatch.optimizers.options import with_shared_arguments
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 DOCSTRING = with_shared_arguments(
     """Muon: orthogonalised momentum, Jordan et al. 2024, for all matrices of a model.
@@ -51,11 +53,6 @@ DOCSTRING = with_shared_arguments(
       ValueError: a hyperparameter is out of its range, a pattern does not compile, or, when the variables are
         known, a treatment does not fit a variable.
     """
-)
-
-# Traced, and optimised as a graph, once for each shape: BERT-base has 73 matrices of three.
-_newton_schulz = tf.function(
-    orthogonalization.newton_schulz, autograph=False, experimental_attributes={"_noinline": True}
 )
 
 
@@ -97,16 +94,18 @@ class Muon(MatrixRule):
     # ---- Matrices -------------------------------------------------------------------------------
 
     def before_transform(
-        self, gradient: tf.Tensor, slots: Sequence[tf.Tensor], view: MatrixView
-    ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+        self, gradient: Tensor, slots: Sequence[Tensor], view: MatrixView
+    ) -> tuple[list[Tensor], list[Tensor]]:
         direction, velocity = orthogonalization.momentum_update(
             gradient, slots[0], momentum=self.momentum, nesterov=self.nesterov
         )
         return [view.to_matrices(direction)], [velocity, *slots[1:]]
 
-    def transform(self, batch: tf.Tensor) -> tf.Tensor:
+    def transform(self, batch: Tensor) -> Tensor:
         steps = orthogonalization.coefficients(self.coefficients, self.newton_schulz_steps)
-        return _newton_schulz(batch, steps, self.product_dtype)
+        # BERT-base has 73 matrices of three shapes.
+        newton_schulz = of(batch).traced_by_shape(orthogonalization.newton_schulz)
+        return newton_schulz(batch, steps, self.product_dtype)
 
     def transform_flops(self, rows: int, columns: int) -> float:
         return orthogonalization.flops(rows, columns, self.newton_schulz_steps, self.product_dtype)
@@ -117,15 +116,15 @@ class Muon(MatrixRule):
 
     def apply_transformed(
         self,
-        gradient: tf.Tensor,
-        weight: tf.Tensor,
-        slots: Sequence[tf.Tensor],
-        transformed: Sequence[tf.Tensor],
+        gradient: Tensor,
+        weight: Tensor,
+        slots: Sequence[Tensor],
+        transformed: Sequence[Tensor],
         view: MatrixView,
         *,
-        step: tf.Tensor,
+        step: Tensor,
         **options: Any,
-    ) -> tuple[tf.Tensor, ...]:
+    ) -> tuple[Tensor, ...]:
         del gradient, step
         [orthogonal], new_slots = transformed, list(slots)
         if self.normuon_beta is not None:
@@ -138,9 +137,7 @@ class Muon(MatrixRule):
 
     # ---- Vectors --------------------------------------------------------------------------------
 
-    def apply(
-        self, gradient: tf.Tensor, weight: tf.Tensor, slots: Sequence[tf.Tensor], **options: Any
-    ) -> tuple[tf.Tensor, ...]:
+    def apply(self, gradient: Tensor, weight: Tensor, slots: Sequence[Tensor], **options: Any) -> tuple[Tensor, ...]:
         m, v = slots
         return rules.lamb(gradient, weight, m, v, **self._moments(), **self._of_vectors(options))
 
@@ -148,12 +145,16 @@ class Muon(MatrixRule):
         # Adam's kernel has no guard for 0 / 0.
         return self.epsilon > 0.0
 
-    def kernel_scalars(self, step: tf.Tensor) -> Any:
+    def kernel_scalars(self, step: Tensor) -> Any:
+        from tfbigbatch.optimizers import cpu_kernels  # Needs TensorFlow, which Muon on another backend does not.
+
         return cpu_kernels.adam_scalars(step, **self._moments())
 
     def apply_in_place(
-        self, gradient: tf.Tensor, weight: tf.Variable, slots: Sequence[tf.Variable], **options: Any
+        self, gradient: Tensor, weight: tf.Variable, slots: Sequence[tf.Variable], **options: Any
     ) -> tuple[tf.Operation, tuple[Any, Any, Any] | None]:
+        from tfbigbatch.optimizers import cpu_kernels
+
         m, v = slots
         return cpu_kernels.lamb(gradient, weight, m, v, **self._of_vectors(options))
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-
-import tensorflow as tf
+from typing import Any
 
 from tfbigbatch.optimizers import rules
+from tfbigbatch.optimizers.ops import Tensor, of
 
 # (a, b, c) of X <- a X + (b A + c A^2) X with A = X X^T.
 Coefficients = tuple[float, float, float]
@@ -53,9 +53,7 @@ def coefficients(name: str, steps: int) -> tuple[Coefficients, ...]:
     return tuple(own[min(step, len(own) - 1)] for step in range(steps))
 
 
-def momentum_update(
-    gradient: tf.Tensor, velocity: tf.Tensor, *, momentum: float, nesterov: bool
-) -> tuple[tf.Tensor, tf.Tensor]:
+def momentum_update(gradient: Tensor, velocity: Tensor, *, momentum: float, nesterov: bool) -> tuple[Tensor, Tensor]:
     """Muon's momentum M = mu M + G; returns (what is orthogonalised, M): G + mu M with Nesterov, else M.
 
     Both are of any scale: orthogonalisation takes it out.
@@ -65,8 +63,8 @@ def momentum_update(
 
 
 def newton_schulz(
-    matrices: tf.Tensor, steps_coefficients: Sequence[Coefficients], product_dtype: str = "float32"
-) -> tf.Tensor:
+    matrices: Tensor, steps_coefficients: Sequence[Coefficients], product_dtype: str = "float32"
+) -> Tensor:
     """The polar factors of a batch of matrices, approximately, by Newton-Schulz iteration.
 
     With the Gram matrix A = X^T X of the short side, a step is X <- X Q, Q = a I + b A + c A^2. Where one side is much
@@ -84,69 +82,69 @@ def newton_schulz(
     """
     rows, columns = matrices.shape[1:]
     size = _steps_in_gram(rows, columns, len(steps_coefficients), product_dtype)
-    x = _of_largest_one(matrices)
-    if product_dtype == "bfloat16" and x.dtype == tf.float32 and size == 1:
-        x = tf.cast(x, tf.bfloat16)
+    ops, x = of(matrices), _of_largest_one(matrices)
+    if product_dtype == "bfloat16" and ops.dtype_name(x) == "float32" and size == 1:
+        x = ops.cast(x, "bfloat16")
     for first in range(0, len(steps_coefficients), size):
         gram, scale = _gram(x, matrices.dtype), 1.0
         if first == 0:
             # X over its Frobenius norm, the root of the trace: that bounds its singular values by 1.
-            norm_squared = tf.linalg.trace(gram)[:, tf.newaxis, tf.newaxis]
-            gram = tf.math.divide_no_nan(gram, norm_squared)
-            scale = tf.math.divide_no_nan(1.0, tf.sqrt(norm_squared))
-        factor = tf.cast(scale * _product_of_steps(gram, steps_coefficients[first : first + size], x.dtype), x.dtype)
-        x = tf.matmul(x, factor) if rows > columns else tf.matmul(factor, x, transpose_a=True)
-    return tf.cast(x, matrices.dtype)
+            norm_squared = ops.trace(gram)[:, None, None]
+            gram = ops.divide_no_nan(gram, norm_squared)
+            scale = ops.divide_no_nan(1.0, ops.sqrt(norm_squared))
+        factor = ops.cast(scale * _product_of_steps(gram, steps_coefficients[first : first + size], x.dtype), x.dtype)
+        x = ops.matmul(x, factor) if rows > columns else ops.matmul(factor, x, transpose_a=True)
+    return ops.cast(x, matrices.dtype)
 
 
-def _of_largest_one(matrices: tf.Tensor) -> tf.Tensor:
+def _of_largest_one(matrices: Tensor) -> Tensor:
     """Each matrix over its largest entry: the square of 1e-30 is zero in float32, that of 1e30 infinite."""
-    largest = tf.reduce_max(tf.abs(matrices), axis=(1, 2), keepdims=True)
-    return matrices / tf.where(largest > 0.0, largest, tf.ones_like(largest))
+    ops = of(matrices)
+    largest = ops.reduce_max(ops.absolute(matrices), axis=(1, 2), keepdims=True)
+    return matrices / ops.where(largest > 0.0, largest, ops.ones_like(largest))
 
 
-def _gram(x: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+def _gram(x: Tensor, dtype: Any) -> Tensor:
     """The Gram matrix of the short side, X^T X or X X^T."""
+    ops = of(x)
     _, rows, columns = x.shape
     if rows > columns and columns < 2 * _PANEL:
-        return tf.cast(tf.matmul(x, x, transpose_a=True), dtype)
-    wide = tf.linalg.matrix_transpose(x) if rows > columns else x
-    return tf.cast(_symmetric_product(wide, wide), dtype)
+        return ops.cast(ops.matmul(x, x, transpose_a=True), dtype)
+    wide = ops.matrix_transpose(x) if rows > columns else x
+    return ops.cast(_symmetric_product(wide, wide), dtype)
 
 
-def _product_of_steps(
-    gram: tf.Tensor, steps_coefficients: Sequence[Coefficients], product_dtype: tf.DType
-) -> tf.Tensor:
+def _product_of_steps(gram: Tensor, steps_coefficients: Sequence[Coefficients], product_dtype: Any) -> Tensor:
     """The product of Q = a I + b A + c A^2 over the steps, with A <- Q A Q after each."""
-    product: tf.Tensor = None
+    ops, product = of(gram), None
     for index, (a, b, c) in enumerate(steps_coefficients):
-        factor = tf.cast(gram, product_dtype)
-        square = tf.cast(_symmetric_product(factor, factor), gram.dtype)
+        factor = ops.cast(gram, product_dtype)
+        square = ops.cast(_symmetric_product(factor, factor), gram.dtype)
         polynomial = b * gram + c * square
-        step = tf.linalg.set_diag(polynomial, a + tf.linalg.diag_part(polynomial))
-        product = step if index == 0 else tf.matmul(product, step)
+        step = ops.set_diag(polynomial, a + ops.diag_part(polynomial))
+        product = step if index == 0 else ops.matmul(product, step)
         if index + 1 < len(steps_coefficients):
             # In this order rounding errors do not grow: Q (Q A)^T, and not A Q^2.
-            gram = _symmetric_product(step, tf.matmul(step, gram))
+            gram = _symmetric_product(step, ops.matmul(step, gram))
     return product
 
 
-def _symmetric_product(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+def _symmetric_product(a: Tensor, b: Tensor) -> Tensor:
     """A B^T where that is symmetric: panels of the upper triangle are computed, the rest mirrors them."""
-    size = a.shape[1]
+    ops, size = of(a), a.shape[1]
     if size < 2 * _PANEL:
-        return tf.matmul(a, b, transpose_b=True)
+        return ops.matmul(a, b, transpose_b=True)
     starts = range(0, size, _PANEL)
-    panels = [tf.matmul(a[:, start : start + _PANEL], b[:, start:], transpose_b=True) for start in starts]
+    panels = [ops.matmul(a[:, start : start + _PANEL], b[:, start:], transpose_b=True) for start in starts]
     rows = []
     for start, panel in zip(starts, panels):
         left = [
-            tf.linalg.matrix_transpose(above[:, :, start - at : start - at + _PANEL])
+            ops.matrix_transpose(above[:, :, start - at : start - at + _PANEL])
             for at, above in zip(starts, panels)
             if at < start
         ]
-        rows.append(tf.concat([*left, panel], axis=2))
-    return tf.concat(rows, axis=1)
+        rows.append(ops.concat([*left, panel], axis=2))
+    return ops.concat(rows, axis=1)
 
 
 def flops(rows: int, columns: int, steps: int, product_dtype: str = "float32") -> float:
@@ -189,8 +187,8 @@ def update_scale(scale: str, rows: int, columns: int) -> float:
 
 
 def normalize_outputs(
-    matrices: tf.Tensor, second_moment: tf.Tensor, *, beta: float, epsilon: float = 1e-8
-) -> tuple[tf.Tensor, tf.Tensor]:
+    matrices: Tensor, second_moment: Tensor, *, beta: float, epsilon: float = 1e-8
+) -> tuple[Tensor, Tensor]:
     """NorMuon: each output's column over the root of its second moment; the Frobenius norm stays that of before.
 
     The paper sets the root mean square of the update to 0.2, which is the same for singular values of 1 and the scale
@@ -204,25 +202,26 @@ def normalize_outputs(
     Returns:
       (matrices, second_moment) after the step.
     """
-    second_moment = beta * second_moment + (1.0 - beta) * tf.reduce_mean(tf.square(matrices), axis=1)
-    divided = matrices / (tf.sqrt(second_moment)[:, tf.newaxis] + epsilon)
+    ops = of(matrices)
+    second_moment = beta * second_moment + (1.0 - beta) * ops.reduce_mean(ops.square(matrices), axis=1)
+    divided = matrices / (ops.sqrt(second_moment)[:, None] + epsilon)
 
-    def norms(tensor: tf.Tensor) -> tf.Tensor:
-        return tf.sqrt(tf.reduce_sum(tf.square(tensor), axis=(1, 2), keepdims=True))
+    def norms(tensor: Tensor) -> Tensor:
+        return ops.sqrt(ops.reduce_sum(ops.square(tensor), axis=(1, 2), keepdims=True))
 
-    return divided * tf.math.divide_no_nan(norms(matrices), norms(divided)), second_moment
+    return divided * ops.divide_no_nan(norms(matrices), norms(divided)), second_moment
 
 
 def muon(
-    orthogonal: tf.Tensor,
-    weight: tf.Tensor,
+    orthogonal: Tensor,
+    weight: Tensor,
     *,
-    learning_rate: tf.Tensor | float,
-    weight_decay: tf.Tensor | float,
+    learning_rate: Tensor | float,
+    weight_decay: Tensor | float,
     scale: str,
     factor: float,
     adapt: bool,
-) -> tuple[tf.Tensor, tf.Tensor]:
+) -> tuple[Tensor, Tensor]:
     """One Muon step of a layer: w <- w - lr (factor O + wd w), with a trust ratio for the scale 'trust_ratio'.
 
     Args:
@@ -237,7 +236,7 @@ def muon(
       (weight, ratio) after the step.
     """
     update = factor * orthogonal + weight_decay * weight
-    ratio = tf.ones([], weight.dtype)
+    ratio = of(weight).ones([], weight.dtype)
     if scale == "trust_ratio" and adapt:
         weight_norm, update_norm = rules.norm(weight), rules.norm(update)
         ratio = rules.trust_ratio(weight_norm, update_norm, weight_norm, update_norm)

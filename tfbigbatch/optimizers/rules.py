@@ -1,4 +1,4 @@
-"""The formulas of LARS and LAMB as pure functions on tensors.
+"""The formulas of LARS and LAMB as pure functions on tensors of any backend.
 
 Every function takes and returns float32 tensors (float64 for float64 variables) and keeps no
 state; the optimizers hold the variables. `weight` is one layer's variable, `gradient` its gradient
@@ -13,27 +13,28 @@ from __future__ import annotations
 
 import math
 
-import tensorflow as tf
+from tfbigbatch.optimizers.ops import Tensor, of
 
 Bounds = tuple[float | None, float | None]
 
 
-def norm(tensor: tf.Tensor) -> tf.Tensor:
+def norm(tensor: Tensor) -> Tensor:
     """Euclidean norm of all entries, a scalar.
 
     The squares are summed in the tensor's own dtype: in float32 a norm above 1.8e19 is infinite,
     and entries below 1e-23 count as zero.
     """
-    return tf.sqrt(tf.reduce_sum(tf.square(tensor)))
+    ops = of(tensor)
+    return ops.sqrt(ops.reduce_sum(ops.square(tensor)))
 
 
 def trust_ratio(
-    numerator: tf.Tensor,
-    denominator: tf.Tensor,
-    weight_norm: tf.Tensor,
-    update_norm: tf.Tensor,
+    numerator: Tensor,
+    denominator: Tensor,
+    weight_norm: Tensor,
+    update_norm: Tensor,
     bounds: Bounds | None = None,
-) -> tf.Tensor:
+) -> Tensor:
     """`numerator / denominator`, or 1 where `weight_norm` or `update_norm` is zero.
 
     A layer that starts at zero (a bias, the last gamma of a residual block) would never move if
@@ -43,30 +44,31 @@ def trust_ratio(
     Args:
       bounds: None, or (low, high) for the ratio; either may be None.
     """
-    ratio = tf.math.divide_no_nan(numerator, denominator)
+    ops = of(weight_norm)
+    ratio = ops.divide_no_nan(numerator, denominator)
     low, high = bounds or (None, None)
     if low is not None:
-        ratio = tf.maximum(ratio, low)
+        ratio = ops.maximum(ratio, low)
     if high is not None:
-        ratio = tf.minimum(ratio, high)
-    both = tf.logical_and(weight_norm > 0.0, update_norm > 0.0)
-    return tf.where(both, ratio, tf.ones_like(ratio))
+        ratio = ops.minimum(ratio, high)
+    both = ops.logical_and(weight_norm > 0.0, update_norm > 0.0)
+    return ops.where(both, ratio, ops.ones_like(ratio))
 
 
 def lars(
-    gradient: tf.Tensor,
-    weight: tf.Tensor,
-    velocity: tf.Tensor,
+    gradient: Tensor,
+    weight: Tensor,
+    velocity: Tensor,
     *,
-    learning_rate: tf.Tensor | float,
+    learning_rate: Tensor | float,
     momentum: float,
-    weight_decay: tf.Tensor | float,
+    weight_decay: Tensor | float,
     eeta: float,
     epsilon: float,
     nesterov: bool,
     adapt: bool,
     form: str,
-) -> tuple[tf.Tensor, ...]:
+) -> tuple[Tensor, ...]:
     """One LARS step.
 
     Forms (the names of what each reproduces):
@@ -85,7 +87,7 @@ def lars(
       (weight, velocity, ratio) after the step.
     """
     decayed = gradient + weight_decay * weight
-    ratio = tf.ones([], weight.dtype)
+    ratio = of(weight).ones([], weight.dtype)
     if form == "momentum_ratio":
         velocity = momentum * velocity - decayed
         update = momentum * velocity - decayed if nesterov else velocity
@@ -104,13 +106,13 @@ def lars(
 
 
 def lars_ratio(
-    weight_norm: tf.Tensor,
-    gradient_norm: tf.Tensor,
-    weight_decay: tf.Tensor | float,
+    weight_norm: Tensor,
+    gradient_norm: Tensor,
+    weight_decay: Tensor | float,
     eeta: float,
     epsilon: float,
     form: str,
-) -> tf.Tensor:
+) -> Tensor:
     """LARS's trust ratio; `gradient_norm` is |g| for the form 'paper', |g + wd w| for 'tfm'."""
     denominator = gradient_norm + epsilon
     if form == "paper":
@@ -118,37 +120,36 @@ def lars_ratio(
     return trust_ratio(eeta * weight_norm, denominator, weight_norm, gradient_norm)
 
 
-def lamb_corrections(
-    step: tf.Tensor, beta_1: float, beta_2: float, bias_correction: bool
-) -> tuple[tf.Tensor, tf.Tensor]:
+def lamb_corrections(step: Tensor, beta_1: float, beta_2: float, bias_correction: bool) -> tuple[Tensor, Tensor]:
     """Divisors of the two moments at `step` (from 1): 1 - beta^step, or 1 without correction."""
     if not bias_correction:
-        return tf.ones_like(step), tf.ones_like(step)
+        return of(step).ones_like(step), of(step).ones_like(step)
     return moment_correction(step, beta_1), moment_correction(step, beta_2)
 
 
-def moment_correction(step: tf.Tensor, beta: float) -> tf.Tensor:
+def moment_correction(step: Tensor, beta: float) -> Tensor:
     """1 - beta^step, the divisor of a moving average that began at zero; `step` counts from 1."""
     # By expm1: 1 - 0.999 is off by 1e-5 of itself in float32.
-    return -tf.math.expm1(step * math.log(beta)) if beta > 0.0 else tf.ones_like(step)
+    ops = of(step)
+    return -ops.expm1(step * math.log(beta)) if beta > 0.0 else ops.ones_like(step)
 
 
 def lamb(
-    gradient: tf.Tensor,
-    weight: tf.Tensor,
-    m: tf.Tensor,
-    v: tf.Tensor,
+    gradient: Tensor,
+    weight: Tensor,
+    m: Tensor,
+    v: Tensor,
     *,
-    learning_rate: tf.Tensor | float,
-    step: tf.Tensor,
+    learning_rate: Tensor | float,
+    step: Tensor,
     beta_1: float,
     beta_2: float,
     epsilon: float,
-    weight_decay: tf.Tensor | float,
+    weight_decay: Tensor | float,
     bias_correction: bool,
     adapt: bool,
     bounds: Bounds | None = None,
-) -> tuple[tf.Tensor, ...]:
+) -> tuple[Tensor, ...]:
     """One LAMB step: an Adam direction plus decay, rescaled to the norm of the weights.
 
     Args:
@@ -161,12 +162,13 @@ def lamb(
     Returns:
       (weight, m, v, ratio) after the step.
     """
+    ops = of(weight)
     m = beta_1 * m + (1.0 - beta_1) * gradient
-    v = beta_2 * v + (1.0 - beta_2) * tf.square(gradient)
+    v = beta_2 * v + (1.0 - beta_2) * ops.square(gradient)
     first, second = lamb_corrections(step, beta_1, beta_2, bias_correction)
     # divide_no_nan: with epsilon 0 an entry that never had a gradient is 0 / 0, and stays where it is.
-    update = tf.math.divide_no_nan(m / first, tf.sqrt(v / second) + epsilon) + weight_decay * weight
-    ratio = tf.ones([], weight.dtype)
+    update = ops.divide_no_nan(m / first, ops.sqrt(v / second) + epsilon) + weight_decay * weight
+    ratio = ops.ones([], weight.dtype)
     if adapt:
         weight_norm, update_norm = norm(weight), norm(update)
         ratio = trust_ratio(weight_norm, update_norm, weight_norm, update_norm, bounds)

@@ -1,0 +1,85 @@
+"""The functions of `ops.of` for the tensors of Keras 3 on JAX and PyTorch: names and arguments are those of TensorFlow.
+
+Numbers of Python take the dtype of the tensor beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+
+Tensor = Any
+
+absolute = keras.ops.absolute
+cast = keras.ops.cast
+expm1 = keras.ops.expm1
+logical_and = keras.ops.logical_and
+maximum = keras.ops.maximum
+minimum = keras.ops.minimum
+ones_like = keras.ops.ones_like
+reshape = keras.ops.reshape
+sqrt = keras.ops.sqrt
+square = keras.ops.square
+transpose = keras.ops.transpose
+where = keras.ops.where
+
+
+def dtype_name(tensor: Tensor) -> str:
+    """Such as 'float32'."""
+    return str(keras.backend.standardize_dtype(tensor.dtype))
+
+
+def ones(shape: Sequence[int], dtype: Any) -> Tensor:
+    return keras.ops.ones(shape, dtype=keras.backend.standardize_dtype(dtype))
+
+
+def concat(tensors: Sequence[Tensor], axis: int) -> Tensor:
+    return keras.ops.concatenate(tensors, axis=axis)
+
+
+def divide_no_nan(numerator: Tensor | float, denominator: Tensor) -> Tensor:
+    """0 where the denominator is 0."""
+    is_zero = denominator == 0.0
+    quotient = numerator / keras.ops.where(is_zero, keras.ops.ones_like(denominator), denominator)
+    return keras.ops.where(is_zero, keras.ops.zeros_like(quotient), quotient)
+
+
+def matmul(a: Tensor, b: Tensor, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
+    return keras.ops.matmul(matrix_transpose(a) if transpose_a else a, matrix_transpose(b) if transpose_b else b)
+
+
+def matrix_transpose(matrices: Tensor) -> Tensor:
+    """Of the last two axes."""
+    return keras.ops.swapaxes(matrices, -2, -1)
+
+
+def reduce_max(tensor: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
+    return keras.ops.max(tensor, axis=axis, keepdims=keepdims)
+
+
+def reduce_mean(tensor: Tensor, axis: Any = None) -> Tensor:
+    return keras.ops.mean(tensor, axis=axis)
+
+
+def reduce_sum(tensor: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
+    return keras.ops.sum(tensor, axis=axis, keepdims=keepdims)
+
+
+def trace(matrices: Tensor) -> Tensor:
+    return keras.ops.trace(matrices, axis1=-2, axis2=-1)
+
+
+def diag_part(matrices: Tensor) -> Tensor:
+    return keras.ops.diagonal(matrices, axis1=-2, axis2=-1)
+
+
+def set_diag(matrices: Tensor, diagonal: Tensor) -> Tensor:
+    identity = keras.ops.eye(matrices.shape[-1], dtype=dtype_name(matrices))
+    return matrices * (1.0 - identity) + diagonal[..., None] * identity
+
+
+def traced_by_shape(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as it is: JAX compiles a step as a whole, and PyTorch computes as it goes."""
+    return function
