@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import tensorflow as tf
-
-from tfbigbatch.optimizers import cpu_kernels, rules
+from tfbigbatch.optimizers import rules
 from tfbigbatch.optimizers.arguments import ADAMW
 from tfbigbatch.optimizers.base import Rule
+from tfbigbatch.optimizers.ops import Tensor, of
 from tfbigbatch.optimizers.options import with_shared_arguments
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 DOCSTRING = with_shared_arguments(
     """AdamW, Loshchilov and Hutter 2019 (arXiv:1711.05101), with the numbers of Keras' AdamW.
@@ -54,9 +56,7 @@ class AdamW(Rule):
         del view
         return dict.fromkeys(self.slot_names if self.amsgrad else self.slot_names[:2], shape)
 
-    def apply(
-        self, gradient: tf.Tensor, weight: tf.Tensor, slots: Sequence[tf.Tensor], **options: Any
-    ) -> tuple[tf.Tensor, ...]:
+    def apply(self, gradient: Tensor, weight: Tensor, slots: Sequence[Tensor], **options: Any) -> tuple[Tensor, ...]:
         weight, *new_slots = rules.adamw(
             gradient,
             weight,
@@ -66,21 +66,25 @@ class AdamW(Rule):
             epsilon=self.epsilon,
             **_without_adaptation(options),
         )
-        return weight, *new_slots, tf.ones([], weight.dtype)
+        return weight, *new_slots, of(weight).ones([], weight.dtype)
 
     def has_kernels(self) -> bool:
         # Adam's kernel has no guard for 0 / 0.
         return self.epsilon > 0.0 and not self.amsgrad
 
-    def kernel_scalars(self, step: tf.Tensor) -> Any:
+    def kernel_scalars(self, step: Tensor) -> Any:
+        from tfbigbatch.optimizers import cpu_kernels  # Needs TensorFlow, which AdamW on another backend does not.
+
         scalars = cpu_kernels.adam_scalars(
             step, beta_1=self.beta_1, beta_2=self.beta_2, epsilon=self.epsilon, bias_correction=True
         )
         return {**scalars, "epsilon": self.epsilon}
 
     def apply_in_place(
-        self, gradient: tf.Tensor, weight: tf.Variable, slots: Sequence[tf.Variable], **options: Any
+        self, gradient: Tensor, weight: tf.Variable, slots: Sequence[tf.Variable], **options: Any
     ) -> tuple[tf.Operation, tuple[Any, Any, Any] | None]:
+        from tfbigbatch.optimizers import cpu_kernels
+
         m, v = slots
         return cpu_kernels.adamw(gradient, weight, m, v, **_without_adaptation(options))
 

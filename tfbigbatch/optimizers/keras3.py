@@ -1,225 +1,33 @@
-"""LARS, LAMB, Muon, Shampoo and AdamW for Keras 3 on TensorFlow: variables, distribution, serialisation."""
+"""LARS, LAMB, Muon, Shampoo and AdamW for Keras 3: their classes.
+
+On TensorFlow `keras3_tensorflow` has what they share: kernels, strategies, and what wraps an optimizer. On JAX and
+PyTorch `keras3_portable` has it; Adasum, LocalSteps and Shampoo are TensorFlow's, and say so.
+"""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
-import tensorflow as tf
 
-from tfbigbatch import keras_version
-from tfbigbatch.optimizers import adamw, arguments, lamb, lars, muon, options, shampoo
-from tfbigbatch.optimizers.accumulation_schedule import AccumulationSchedule
-from tfbigbatch.optimizers.adasum.keras3 import Adasum
-from tfbigbatch.optimizers.base import LayerStatistics, Rule
-from tfbigbatch.optimizers.checkpointing import NamedState, SavedByName, load_by_position
-from tfbigbatch.optimizers.local_steps.keras3 import LocalSteps
-from tfbigbatch.optimizers.sharded_updates import one_device
-from tfbigbatch.optimizers.updater import LayerwiseUpdater
-from tfbigbatch.optimizers.wrapper_keras3 import Wrapper
+from tfbigbatch.optimizers import adamw, arguments, lamb, lars, muon, options
+
+if TYPE_CHECKING or keras.config.backend() == "tensorflow":
+    from tfbigbatch.optimizers.adasum.keras3 import Adasum
+    from tfbigbatch.optimizers.keras3_tensorflow import LayerwiseOptimizer, LossScaleOptimizer, Shampoo
+    from tfbigbatch.optimizers.local_steps.keras3 import LocalSteps
+else:
+    from tfbigbatch.optimizers.keras3_portable import (
+        Adasum,
+        LayerwiseOptimizer,
+        LocalSteps,
+        LossScaleOptimizer,
+        Shampoo,
+    )
 
 __all__ = ["AdamW", "Adasum", "LAMB", "LARS", "LocalSteps", "LossScaleOptimizer", "Muon", "Shampoo"]
 
-_Schedule = keras.optimizers.schedules.LearningRateSchedule
-# Arguments that are passed to Keras, or refused, without a check of their own.
-_OF_KERAS = ("name", "gradient_accumulation_steps")
-
-
-class LayerwiseOptimizer(SavedByName, keras.optimizers.Optimizer):
-    """The `base.Adapter` of Keras 3: an optimizer that applies a rule layer by layer, through its `updater`."""
-
-    replicas_differ = False
-
-    def __init__(
-        self,
-        learning_rate: Any,
-        rule: Rule,
-        *,
-        weight_decay: Any = 0.0,
-        exclude_from_weight_decay: Sequence[str] | str | None = None,
-        exclude_from_layer_adaptation: Sequence[str] | str | None = None,
-        accumulation_steps: int | AccumulationSchedule = 1,
-        layer_statistics: bool = False,
-        shard_updates: bool = False,
-        jit_compile: bool | None = None,
-        name: str,
-        gradient_accumulation_steps: int | None = None,
-        **kwargs: Any,
-    ) -> None:
-        keras_version.require_tensorflow(self, type(self).__name__)
-        if gradient_accumulation_steps is not None:
-            raise ValueError(
-                f"{name}: gradient_accumulation_steps={gradient_accumulation_steps} is Keras' own, which clips before "
-                f"the replicas are added up and fails under MirroredStrategy. Write "
-                f"accumulation_steps={gradient_accumulation_steps}."
-            )
-        # The base class would apply the decay by itself, outside the trust ratio.
-        super().__init__(learning_rate=learning_rate, name=name, weight_decay=None, **kwargs)
-        self._gradients_are_reduced = False
-        # As tf_keras does: XLA for each variable where a GPU is visible.
-        self.jit_compile = bool(tf.config.list_physical_devices("GPU")) if jit_compile is None else jit_compile
-        label = type(self).__name__
-        self.weight_decay = weight_decay
-        options.check_schedules(label, self.is_schedule, learning_rate=learning_rate, weight_decay=weight_decay)
-        layer_options = options.LayerOptions(
-            exclude_from_weight_decay,
-            exclude_from_layer_adaptation,
-            accumulation_steps,
-            layer_statistics,
-            jit_compile,
-            shard_updates,
-        )
-        self.accumulation_steps = accumulation_steps
-        named = {} if callable(self._learning_rate) else {"learning_rate": _tensor_variable(self._learning_rate)}
-        micro_steps = None
-        if layer_options.accumulates:
-            counter = self.add_variable((), dtype="int64", aggregation="only_first_replica", name="micro_steps")
-            micro_steps = named["micro_steps"] = _tensor_variable(counter)
-        self._micro_steps: Any = micro_steps
-        self.updater = LayerwiseUpdater(rule, layer_options, self, micro_steps)
-        self.named_state = NamedState(label, iterations=_tensor_variable(self._iterations), **named)
-
-    def __str__(self) -> str:
-        return options.DESCRIPTION.format(type(self).__name__, own="keras3", other="keras2")
-
-    def build(self, variables: Sequence[Any]) -> None:
-        """Makes the state of all variables; later calls change nothing."""
-        if self.built:
-            return
-        super().build(variables)
-        overwritten = [variable for variable in variables if self._overwrite_variable_with_gradient(variable)]
-        trained = [variable for variable in variables if not self._overwrite_variable_with_gradient(variable)]
-        paths = [getattr(variable, "path", variable.name.split(":")[0]) for variable in trained]
-        trained = [_tensor_variable(variable) for variable in trained]
-        self.named_state.add_layers(paths, self.updater.build(trained, paths))
-        if self.use_ema:
-            averages = [_tensor_variable(each) for each in self._model_variables_moving_average if each is not None]
-            self.named_state.add_others("average", paths, averages)
-        if self._micro_steps is not None:
-            largest = [self.new_state(_tensor_variable(variable), "largest") for variable in overwritten]
-            self.named_state.add_others("largest", [variable.path for variable in overwritten], largest)
-            self._largest = dict(zip(map(self._var_key, overwritten), largest))
-
-    def new_state(
-        self, variable: tf.Variable, name: str, shape: Sequence[int] | None = None, device: str | None = None
-    ) -> tf.Variable:
-        extended = self._distribution_strategy.extended
-        with extended.colocate_vars_with(variable) if device is None else one_device(device):
-            # Not the variable's own dtype: bfloat16(0.999) is 1.0, and moments in bfloat16 would never change.
-            dtype = "float64" if variable.dtype == tf.float64 else "float32"
-            label = variable.name.split(":")[0].replace("/", "_")
-            shape = tuple(variable.shape if shape is None else shape)
-            return _tensor_variable(self.add_variable(shape, dtype=dtype, name=f"{label}_{name}"))
-
-    def layer_key(self, variable: tf.Variable) -> Hashable:
-        return self._var_key(variable)
-
-    def is_decayed(self, variable: tf.Variable) -> bool:
-        return self._use_weight_decay(variable)
-
-    def layer_statistics(self) -> dict[str, LayerStatistics]:
-        """Each layer's trust ratio and norms at the last step, by path; see `LayerwiseUpdater.layer_statistics`."""
-        return self.updater.layer_statistics()
-
-    def is_schedule(self, value: Any) -> bool:
-        return isinstance(value, _Schedule)
-
-    # ---- One step -----------------------------------------------------------------------------
-
-    def _backend_apply_gradients(self, grads: Sequence[Any], trainable_variables: Sequence[Any]) -> None:
-        """The last part of Keras' `apply_gradients`: sums over the replicas, then steps.
-
-        The base class clips before the sum, so that its weights depend on the number of replicas.
-        """
-        variables = [_tensor_variable(variable) for variable in trainable_variables]
-        if not self._gradients_are_reduced:
-            grads = [gradient for gradient, _ in self._all_reduce_sum_gradients(list(zip(grads, variables)))]
-        # Sparse gradients become dense: the norms are of the whole layer.
-        gradients = [tf.convert_to_tensor(gradient) for gradient in grads]
-        tf.__internal__.distribute.interim.maybe_merge_call(
-            self.updater.apply, self._distribution_strategy, gradients, variables
-        )
-
-    def _overwrite_variables_directly_with_gradients(
-        self, grads: Sequence[Any], vars: Sequence[Any]
-    ) -> tuple[Sequence[Any], Sequence[Any]]:
-        """Keras' own part of `apply`: variables that a step overwrites with their gradients, such as float8's scales.
-
-        With accumulation they take the largest of the micro-batches' at the last, as Keras' own accumulation does.
-        """
-        if self._micro_steps is not None and self.updater.is_built:
-            is_last = self._micro_steps + 1 >= self.updater.micro_batches()
-            for gradient, variable in zip(grads, vars):
-                if self._overwrite_variable_with_gradient(variable):
-                    largest = self._largest[self._var_key(variable)]
-                    value = tf.maximum(tf.cast(gradient, largest.dtype), largest)
-                    variable.assign(tf.where(is_last, tf.cast(value, variable.dtype), tf.convert_to_tensor(variable)))
-                    largest.assign(tf.where(is_last, tf.zeros_like(value), value))
-            kept = [pair for pair in zip(grads, vars) if not self._overwrite_variable_with_gradient(pair[1])]
-            return [gradient for gradient, _ in kept], [variable for _, variable in kept]
-        return super()._overwrite_variables_directly_with_gradients(grads, vars)
-
-    def update_step(self, gradient: tf.Tensor, variable: Any, learning_rate: Any) -> None:
-        """The step of one variable, for callers that do not use `apply`."""
-        self.updater.apply_to_variable(gradient, _tensor_variable(variable), learning_rate)
-
-    def update_averages(self, variables: Sequence[tf.Variable]) -> None:
-        if not self.use_ema:
-            return
-        self._update_model_variables_moving_average(self._trainable_variables)
-        if self.ema_overwrite_frequency:
-            tf.cond(
-                tf.convert_to_tensor(self.iterations + 1) % self.ema_overwrite_frequency == 0,
-                lambda: self._overwrite_model_variables_with_average_value(self._trainable_variables),
-                lambda: None,
-            )
-
-    def _overwrite_model_variables_with_average_value(self, trainable_variables: Sequence[Any]) -> None:
-        """Keras' own, for models that have variables without an average too."""
-        for variable, average in zip(trainable_variables, self._model_variables_moving_average):
-            if average is not None:
-                self._distribution_strategy.extended.update(
-                    _tensor_variable(variable), lambda own, mean: own.assign(mean), args=(_tensor_variable(average),)
-                )
-
-    def end_step(self) -> None:
-        """Does nothing: the base class counts after each call."""
-
-    def skip_step(self) -> None:
-        # `iterations` counts steps: this takes back what the base class adds after each call.
-        self._iterations.assign_sub(1)
-
-    # ---- Serialisation ------------------------------------------------------------------------
-
-    def get_config(self) -> dict[str, Any]:
-        with warnings.catch_warnings():
-            # Keras would serialise the code of a callable, and warns that this is unsafe: its value is kept.
-            warnings.filterwarnings("ignore", "The object being serialized includes a `lambda`")
-            config = super().get_config()
-        del config["gradient_accumulation_steps"]
-        for name, value in (("learning_rate", self._learning_rate), ("weight_decay", self.weight_decay)):
-            if self.is_schedule(value):
-                config[name] = keras.optimizers.schedules.serialize(value)
-            elif callable(value):
-                config[name] = float(value())
-            elif name == "weight_decay":
-                config[name] = value
-        return {**config, **self.updater.options.config(), **self.updater.rule.config()}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Any:
-        config = dict(config)
-        for name in ("learning_rate", "weight_decay"):
-            if isinstance(config.get(name), dict):
-                config[name] = keras.optimizers.schedules.deserialize(config[name], custom_objects=custom_objects)
-        return cls(**config)
-
-
-def _tensor_variable(variable: Any) -> tf.Variable:
-    """The tf.Variable within a keras.Variable; a tf.Variable as it is."""
-    return variable.value if isinstance(variable, keras.Variable) else variable
+_OF_KERAS = options.OF_KERAS3
 
 
 @keras.saving.register_keras_serializable(package="tfbigbatch")
@@ -342,98 +150,3 @@ class Muon(LayerwiseOptimizer):
             share_work,
         )
         super().__init__(learning_rate, rule, weight_decay=weight_decay, name=name, **kwargs)
-
-
-@keras.saving.register_keras_serializable(package="tfbigbatch")
-@options.with_hyperparameters(shampoo.Shampoo)
-class Shampoo(LayerwiseOptimizer):
-    __doc__ = shampoo.DOCSTRING
-
-    @options.checked({**arguments.TABLES["shampoo"], **arguments.KERAS3}, ["learning_rate"], _OF_KERAS)
-    def __init__(
-        self,
-        learning_rate: Any = 0.1,
-        *,
-        beta_1: float = 0.9,
-        beta_2: float = 0.99,
-        nesterov: bool = True,
-        graft: str = "sgd",
-        eeta: float = 0.001,
-        epsilon: float = 1e-8,
-        weight_decay: Any = 0.0,
-        block_size: int = 128,
-        largest_side: int | None = 8192,
-        exponent: int = 4,
-        matrix_epsilon: float = 1e-5,
-        root_method: str | None = None,
-        root_every: int = 1,
-        graft_steps: int = 5,
-        matrices: Any = (),
-        vectors: str = "shampoo",
-        vector_learning_rate_ratio: float = 1.0,
-        share_work: bool | None = None,
-        name: str = "Shampoo",
-        **kwargs: Any,
-    ) -> None:
-        rule = shampoo.Shampoo(
-            beta_1,
-            beta_2,
-            nesterov,
-            graft,
-            eeta,
-            epsilon,
-            block_size,
-            largest_side,
-            exponent,
-            matrix_epsilon,
-            root_method,
-            root_every,
-            graft_steps,
-            matrices,
-            vectors,
-            vector_learning_rate_ratio,
-            share_work,
-        )
-        super().__init__(learning_rate, rule, weight_decay=weight_decay, name=name, **kwargs)
-
-
-@keras.saving.register_keras_serializable(package="tfbigbatch")
-class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
-    """Keras' dynamic loss scaling for float16, around an optimizer of this module, on any number of replicas.
-
-    Keras' own asks each replica for its own gradients and takes the first one's word: an infinity
-    on another is applied to all. Here they are added up first, so that all see the same and skip
-    the same steps. Under a policy of mixed_float16, wrap the optimizer in this one before `compile`.
-
-    Raises:
-      ValueError: the optimizer is not one of this module.
-    """
-
-    def __init__(self, inner_optimizer: Any, **kwargs: Any) -> None:
-        keras_version.require_tensorflow(self, type(self).__name__)
-        if not isinstance(inner_optimizer, (LayerwiseOptimizer, Wrapper)):
-            raise ValueError(
-                f"LossScaleOptimizer is for the optimizers of tfbigbatch.optimizers.keras3, not "
-                f"{inner_optimizer!r}: take keras.optimizers.LossScaleOptimizer."
-            )
-        super().__init__(inner_optimizer, **kwargs)
-        inner_optimizer._gradients_are_reduced = True
-
-    def load_own_variables(self, store: Any) -> None:
-        """Loads a file's loss scale and state by position; see `checkpointing.load_by_position`."""
-        load_by_position(self, store, super().load_own_variables, self.built)
-
-    def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None) -> None:
-        """Combines the gradients of the replicas, and applies them unless one is not finite."""
-        if trainable_variables is None:
-            trainable_variables = self.inner_optimizer._trainable_variables
-        pairs = list(zip(grads, trainable_variables))
-        overwritten = [pair for pair in pairs if self._overwrite_variable_with_gradient(pair[1])]
-        pairs = [pair for pair in pairs if not self._overwrite_variable_with_gradient(pair[1])]
-        if isinstance(self.inner_optimizer, Wrapper):
-            pairs = self.inner_optimizer.aggregate_gradients(pairs)
-        else:
-            reduced = self._all_reduce_sum_gradients([(gradient, _tensor_variable(each)) for gradient, each in pairs])
-            pairs = [(gradient, variable) for (gradient, _), (_, variable) in zip(reduced, pairs)]
-        pairs += overwritten
-        super().apply([gradient for gradient, _ in pairs], [variable for _, variable in pairs])

@@ -391,3 +391,30 @@ def _parts(members: Sequence[int], counts: Sequence[int], most: int) -> list[lis
             parts.append([member])
             total = count
     return parts
+
+
+class _OfTensorFlow:
+    """Refuses to be made: it needs TensorFlow's collectives, strategies or linear algebra."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        name = type(self).__name__
+        raise InputError(
+            f"{name} is for Keras' TensorFlow backend, and Keras runs on {keras.config.backend()}: set "
+            "KERAS_BACKEND=tensorflow before Keras is imported, or take LARS, LAMB, Muon or AdamW."
+        )
+
+
+class Adasum(_OfTensorFlow):
+    """Adasum on another backend than TensorFlow."""
+
+
+class LocalSteps(_OfTensorFlow):
+    """LocalSteps on another backend than TensorFlow."""
+
+
+class Shampoo(_OfTensorFlow):
+    """Shampoo on another backend than TensorFlow."""
+
+
+# Keras' own serves: gradients come summed over the devices.
+LossScaleOptimizer = keras.optimizers.LossScaleOptimizer

@@ -23,6 +23,9 @@ WRONG_KERAS = (
     "{0} was given {variable!r}, a variable of the other Keras: use tfbigbatch.optimizers.{other} for this model."
 )
 
+# Arguments of an optimizer of Keras 3 that are passed to Keras, or refused, without a check of their own.
+OF_KERAS3 = ("name", "gradient_accumulation_steps")
+
 _SHARED_ARGUMENTS = """exclude_from_weight_decay: regular expressions, searched in the variables' paths; or
         'norm_and_bias', the usual recipe. None: nothing is excluded.
       {layer_adaptation}accumulation_steps: micro-batches in a step, with any `fit`; or a schedule of them, from
@@ -90,12 +93,16 @@ def check_schedules(label: str, is_schedule: Callable[[Any], bool], **hyperparam
 
 def check_gradient(label: str, name: str, gradient: Any, variable: Any) -> None:
     """Raises ValueError for a variable that holds no floating-point numbers, or a gradient of another shape."""
-    if not variable.dtype.is_floating:
+    dtype = getattr(variable.dtype, "name", variable.dtype)
+    if "float" not in dtype:
         raise ValueError(
-            f"{label}: {name!r} is of {variable.dtype.name}, which a step would round to whole numbers. Make it with "
+            f"{label}: {name!r} is of {dtype}, which a step would round to whole numbers. Make it with "
             "trainable=False, or leave it out of the gradients."
         )
-    if not variable.shape.is_compatible_with(gradient.shape):
+    if getattr(gradient.shape, "rank", 0) is None:
+        return
+    shape, own = tuple(variable.shape), tuple(gradient.shape)
+    if len(own) != len(shape) or any(size not in (None, expected) for size, expected in zip(own, shape)):
         raise ValueError(
             f"{label}: the gradient of {name!r} is of shape {tuple(gradient.shape)}, the variable of "
             f"{tuple(variable.shape)}. Give the gradient of each variable beside it, in the same order."

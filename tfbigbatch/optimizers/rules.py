@@ -176,19 +176,19 @@ def lamb(
 
 
 def adamw(
-    gradient: tf.Tensor,
-    weight: tf.Tensor,
-    m: tf.Tensor,
-    v: tf.Tensor,
-    largest_v: tf.Tensor | None = None,
+    gradient: Tensor,
+    weight: Tensor,
+    m: Tensor,
+    v: Tensor,
+    largest_v: Tensor | None = None,
     *,
-    learning_rate: tf.Tensor | float,
-    step: tf.Tensor,
+    learning_rate: Tensor | float,
+    step: Tensor,
     beta_1: float,
     beta_2: float,
     epsilon: float,
-    weight_decay: tf.Tensor | float,
-) -> tuple[tf.Tensor, ...]:
+    weight_decay: Tensor | float,
+) -> tuple[Tensor, ...]:
     """One step of Adam with decoupled weight decay, as Keras takes it: arXiv:1711.05101, Algorithm 2.
 
     Epsilon is added to the root of the second moment before its bias is corrected.
@@ -202,11 +202,12 @@ def adamw(
     Returns:
       (weight, m, v) after the step, and largest_v where it is given.
     """
+    ops = of(weight)
     m = beta_1 * m + (1.0 - beta_1) * gradient
-    v = beta_2 * v + (1.0 - beta_2) * tf.square(gradient)
+    v = beta_2 * v + (1.0 - beta_2) * ops.square(gradient)
     first, second = lamb_corrections(step, beta_1, beta_2, True)
-    largest = [] if largest_v is None else [tf.maximum(largest_v, v)]
+    largest = [] if largest_v is None else [ops.maximum(largest_v, v)]
     # divide_no_nan: with epsilon 0 an entry that never had a gradient is 0 / 0, and stays where it is.
-    update = tf.math.divide_no_nan(m, tf.sqrt(largest[0] if largest else v) + epsilon)
+    update = ops.divide_no_nan(m, ops.sqrt(largest[0] if largest else v) + epsilon)
     weight -= learning_rate * weight_decay * weight
-    return weight - learning_rate * tf.sqrt(second) / first * update, m, v, *largest
+    return weight - learning_rate * ops.sqrt(second) / first * update, m, v, *largest
