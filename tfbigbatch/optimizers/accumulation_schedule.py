@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfbigbatch.errors import InputError
+from tfbigbatch.optimizers.ops import of
 from tfbigbatch.utils import arguments
 
 
@@ -35,15 +36,13 @@ class AccumulationSchedule:
             )
 
     def __call__(self, step: Any) -> Any:
-        """The micro-batches of an optimizer step, counted from 0: an int64 tensor of the shape of `step`."""
-        # Imported here: the checks of the optimizers' arguments, which know this class, need no TensorFlow.
-        import tensorflow as tf
-
-        step = tf.cast(tf.convert_to_tensor(step), tf.int64)
-        count = tf.fill(tf.shape(step), tf.constant(self.micro_batches[0], tf.int64))
+        """The micro-batches of an optimizer step, counted from 0: an integer tensor of the shape of `step`."""
+        ops = of(step)
+        step = ops.cast(step, ops.INTEGER)
+        count = ops.zeros_like(step) + self.micro_batches[0]
         starts = itertools.accumulate(self.steps[:-1])
         for start, (before, after) in zip(starts, itertools.pairwise(self.micro_batches)):
-            count += tf.cast(step >= start, tf.int64) * (after - before)
+            count += ops.cast(step >= start, ops.INTEGER) * (after - before)
         return count
 
     def micro_batches_before(self, step: int) -> int:

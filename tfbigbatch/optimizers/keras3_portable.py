@@ -297,7 +297,7 @@ class LayerwiseOptimizer(ConfiguredOptimizer):
         """As `_after_step` at the last micro-batch of a step; before, what they are. Counts and adds up."""
         assert self._micro_steps is not None
         steps = self.accumulation_steps
-        micro_batches = steps(self._iterations) if isinstance(steps, AccumulationSchedule) else steps
+        micro_batches = steps(self._iterations.value) if isinstance(steps, AccumulationSchedule) else steps
         sums = [layer.accumulator.value + gradient for layer, gradient in zip(layers, gradients)]
         count = self._micro_steps.value + 1
         is_last = count >= micro_batches
@@ -335,7 +335,7 @@ class LayerwiseOptimizer(ConfiguredOptimizer):
             return super()._overwrite_variables_directly_with_gradients(grads, vars)
         assert self._micro_steps is not None
         steps = self.accumulation_steps
-        micro_batches = steps(self._iterations) if isinstance(steps, AccumulationSchedule) else steps
+        micro_batches = steps(self._iterations.value) if isinstance(steps, AccumulationSchedule) else steps
         is_last = self._micro_steps.value + 1 >= micro_batches
         kept = []
         for gradient, variable in zip(grads, vars):

@@ -12,6 +12,9 @@ import keras
 
 Tensor = Any
 
+# Of whole numbers: JAX has 64 bits only where it is told so.
+INTEGER = "int32"
+
 absolute = keras.ops.absolute
 cast = keras.ops.cast
 expm1 = keras.ops.expm1
@@ -24,6 +27,7 @@ sqrt = keras.ops.sqrt
 square = keras.ops.square
 transpose = keras.ops.transpose
 where = keras.ops.where
+zeros_like = keras.ops.zeros_like
 
 
 def dtype_name(tensor: Tensor) -> str:

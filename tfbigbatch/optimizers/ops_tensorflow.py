@@ -8,6 +8,9 @@ from typing import Any
 
 import tensorflow as tf
 
+# Of whole numbers.
+INTEGER = "int64"
+
 absolute = tf.abs
 cast = tf.cast
 concat = tf.concat
@@ -31,6 +34,7 @@ square = tf.square
 trace = tf.linalg.trace
 transpose = tf.transpose
 where = tf.where
+zeros_like = tf.zeros_like
 
 
 def dtype_name(tensor: tf.Tensor) -> str:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import tensorflow as tf
+from typing import TYPE_CHECKING, Any
 
 from tfbigbatch import keras_version
 from tfbigbatch.errors import InputError
 from tfbigbatch.schedules.warmup import WarmupSchedule, linear_warmup
 from tfbigbatch.utils import arguments
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+# TensorFlow is imported where it is used: the other schedules of Keras 3, whose module imports this one, run without.
 
 
 def adjusted_learning_rate(
@@ -28,6 +31,8 @@ def adjusted_learning_rate(
       following: float32 scalar, the planned learning rate after the warm-up, at max(step - warmup_steps, 0).
       gain: float32 scalar.
     """
+    import tensorflow as tf
+
     ceiling = gain * following
     if warmup_steps == 0:
         return ceiling
@@ -58,6 +63,8 @@ class AdjustableSchedule(WarmupSchedule):
         self, peak: float, warmup_steps: int, after: Any = None, hold_steps: int = 0, gain: float = 1.0
     ) -> None:
         keras_version.require_tensorflow(self, "An adjustable schedule")
+        import tensorflow as tf
+
         super().__init__(peak, warmup_steps, after, hold_steps)
         gain = arguments.number("gain", gain, above=0)
         if after is not None:
@@ -77,6 +84,8 @@ class AdjustableSchedule(WarmupSchedule):
             )
 
     def __call__(self, step: Any) -> tf.Tensor:
+        import tensorflow as tf
+
         step = tf.cast(step, tf.float32)
         following = self.after_warmup(tf.maximum(step - self.warmup_steps, 0.0))
         return adjusted_learning_rate(
