@@ -1,0 +1,128 @@
+"""One step of LARS, LAMB, Muon and AdamW of Keras 3 on JAX beside optax's, on a model's variables, compiled by XLA.
+
+    python benchmarks/jax_updates.py --model=bert_base --results=jax_updates.json
+
+Both take turns, round after round, in one process; ratios are taken within a round. Times are the process' CPU seconds,
+which other processes change little, and seconds by the clock. Weights and state are donated, as a training step does.
+"""
+
+import contextlib
+import os
+import time
+
+import numpy as np
+import results_file
+import variables
+from absl import flags
+
+from tfbigbatch.utils import command
+
+flags.DEFINE_enum("model", "bert_base", variables.models(), "Whose variables are updated.")
+flags.DEFINE_list("optimizers", ["lamb", "lars", "adamw"], "Of lamb, lars, adamw and muon.")
+flags.DEFINE_integer("repeats", 5, "Timed rounds, after two to warm up.", lower_bound=1)
+flags.DEFINE_string("results", None, "Also write all numbers to this JSON file.")
+
+_RATE, _DECAY = 1e-3, 0.01
+
+
+def _ours(name, table):
+    """(A step, its first values and state) of an optimizer of ours."""
+    import keras
+
+    from tfbigbatch.optimizers import keras3
+
+    optimizer = {
+        "lamb": lambda: keras3.LAMB(_RATE, weight_decay=_DECAY),
+        "lars": lambda: keras3.LARS(_RATE, weight_decay=_DECAY, form="tfm"),
+        "adamw": lambda: keras3.AdamW(_RATE, weight_decay=_DECAY),
+        "muon": lambda: keras3.Muon(_RATE, weight_decay=_DECAY),
+    }[name]()
+    made = []
+    for index, (path, shape) in enumerate(table):
+        *layers, last = path.split("/")
+        with contextlib.ExitStack() as scopes:
+            for layer in layers:
+                scopes.enter_context(keras.name_scope(layer))
+            made.append(keras.Variable(_noise(shape, index), name=last))
+    optimizer.build(made)
+    state = [variable.value for variable in optimizer.variables]
+    return (lambda values, state, gradients: optimizer.stateless_apply(state, gradients, values)), made, state
+
+
+def _theirs(name, table):
+    """As `_ours`, of optax."""
+    import jax.numpy as jnp
+    import optax
+
+    optimizer = {
+        "lamb": lambda: optax.lamb(_RATE, weight_decay=_DECAY),
+        "lars": lambda: optax.lars(_RATE, weight_decay=_DECAY),
+        "adamw": lambda: optax.adamw(_RATE, weight_decay=_DECAY),
+        "muon": lambda: optax.contrib.muon(_RATE, weight_decay=_DECAY),
+    }[name]()
+    values = [jnp.asarray(_noise(shape, index)) for index, (_, shape) in enumerate(table)]
+
+    def step(values, state, gradients):
+        updates, state = optimizer.update(gradients, state, values)
+        return optax.apply_updates(values, updates), state
+
+    return step, values, optimizer.init(values)
+
+
+def _noise(shape, seed):
+    return np.random.default_rng(seed).normal(scale=0.05, size=shape).astype("float32")
+
+
+class Update:
+    """A compiled step on values of its own; calling it takes one and returns (seconds, the processors' seconds)."""
+
+    def __init__(self, make, name, table):
+        import jax
+
+        step, values, state = make(name, table)
+        self._values = [jax.numpy.array(getattr(value, "value", value)) for value in values]
+        self._state = jax.tree.map(lambda each: jax.numpy.array(each), state)
+        self._step = jax.jit(step, donate_argnums=(0, 1))
+
+    def __call__(self, gradients):
+        import jax
+
+        start, used = time.perf_counter(), time.process_time()
+        self._values, self._state = self._step(self._values, self._state, gradients)
+        jax.block_until_ready((self._values, self._state))
+        return time.perf_counter() - start, time.process_time() - used
+
+
+def _main(unused):
+    os.environ["KERAS_BACKEND"] = "jax"
+    import jax.numpy as jnp
+
+    options = flags.FLAGS
+    results_file.check(options.results)
+    table = variables.shapes(options.model)
+    gradients = [jnp.asarray(_noise(shape, 1000 + index)) for index, (_, shape) in enumerate(table)]
+    found, rounds = {}, {}
+    print(f"{options.model}, {len(table)} variables; medians of {options.repeats} rounds")
+    print(f"{'':<8}{'CPU s':>10}{'optax':>10}{'ratio':>8}{'clock, ratio':>14}")
+    for name in options.optimizers:
+        ways = {"ours": Update(_ours, name, table), "optax": Update(_theirs, name, table)}
+        rows = [{way: update(gradients) for way, update in ways.items()} for _ in range(options.repeats + 2)][2:]
+        used = {way: np.array([row[way][1] for row in rows]) for way in ways}
+        clock = {way: np.array([row[way][0] for row in rows]) for way in ways}
+        found[name] = {
+            "cpu_s": float(np.median(used["ours"])),
+            "optax_cpu_s": float(np.median(used["optax"])),
+            "cpu_ratio": float(np.median(used["ours"] / used["optax"])),
+            "clock_ratio": float(np.median(clock["ours"] / clock["optax"])),
+        }
+        rounds[name] = rows
+        print(
+            "{:<8}{cpu_s:>10.3f}{optax_cpu_s:>10.3f}{cpu_ratio:>8.2f}{clock_ratio:>14.2f}".format(name, **found[name])
+        )
+    arguments = [f"--model={options.model}", f"--optimizers={','.join(options.optimizers)}"]
+    arguments.append(f"--repeats={options.repeats}")
+    results_file.write(options.results, "jax_updates.py", arguments, summary=found, rounds=rounds)
+
+
+if __name__ == "__main__":
+    command.execute(_main)
