@@ -170,7 +170,11 @@ def of_jax():
             keras3.LARS(0.1, form="tfm", weight_decay=0.1),
             optax.lars(0.1, weight_decay=0.1, trust_coefficient=0.001),
         ),
-        "adamw": (keras3.AdamW(0.02, weight_decay=0.1), optax.adamw(0.02, weight_decay=0.1, eps=1e-7)),
+        # Keras adds epsilon before the bias of the second moment is corrected, optax after it.
+        "adamw": (
+            keras3.AdamW(0.02, weight_decay=0.1, epsilon=1e-12),
+            optax.adamw(0.02, weight_decay=0.1, eps=1e-12),
+        ),
     }
     for name, (ours, theirs) in pairs.items():
         model = small_model()
