@@ -86,20 +86,20 @@ class PortableUpdater:
         weight_decay: Tensor | float,
     ) -> tuple[list[Tensor], list[list[Tensor]]]:
         """(New weights, new slots) of the layers; `number` counts the steps from 1."""
-        rule, slots = self.rule, [list(each) for each in slots]
+        rule, state_of = self.rule, [list(each) for each in slots]
         transformed: list[list[Tensor] | None] = [None] * len(layers)
         if isinstance(rule, MatrixRule):
             batches: list[Tensor] = []
             counts = [0] * len(layers)
             for index, layer in enumerate(layers):
                 if layer.view is not None:
-                    own, slots[index] = rule.before_transform(gradients[index], slots[index], layer.view)
+                    own, state_of[index] = rule.before_transform(gradients[index], state_of[index], layer.view)
                     counts[index] = len(own)
                     batches += own
             outcomes = iter(_mapped(rule.transform, batches))
             transformed = [[next(outcomes) for _ in range(count)] if count else None for count in counts]
         new_weights, new_slots = [], []
-        for layer, gradient, weight, own, of_layer in zip(layers, gradients, weights, slots, transformed):
+        for layer, gradient, weight, own, of_layer in zip(layers, gradients, weights, state_of, transformed):
             options = {
                 "step": keras.ops.cast(number, weight.dtype),
                 "learning_rate": keras.ops.cast(learning_rate, weight.dtype),
