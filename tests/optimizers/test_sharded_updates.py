@@ -23,6 +23,8 @@ from tfbigbatch.optimizers.checkpointing import NamedState, ShardedVariable
 from tfbigbatch.tpu.strategy import AheadOfTimeStrategy
 
 both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
+# The code is the same for both; the second in the slow run.
+either_version = pytest.mark.parametrize("keras_version", ["tf_keras", pytest.param("keras3", marks=pytest.mark.slow)])
 ONE_DEVICE = tf.distribute.OneDeviceStrategy("CPU:0")
 
 
@@ -159,7 +161,7 @@ def stepped_model(keras_version, strategy, **options):
     return model
 
 
-@both_versions
+@either_version
 def test_statistics_are_those_of_all_layers(keras_version):
     whole, sharded = (
         stepped_model(keras_version, mirrored(2), layer_statistics=True, shard_updates=shard).optimizer
@@ -169,7 +171,7 @@ def test_statistics_are_those_of_all_layers(keras_version):
     assert all(each.update_norm > 0.0 for each in sharded.layer_statistics().values())
 
 
-@both_versions
+@either_version
 def test_replicas_agree_to_skip_a_step_of_float16(keras_version):
     keras, strategy = KERAS[keras_version], mirrored(2)
     with strategy.scope():
@@ -195,10 +197,33 @@ def test_replicas_agree_to_skip_a_step_of_float16(keras_version):
     assert all(np.any(one != other) for one, other in zip(before, model.get_weights()))
 
 
+@pytest.mark.slow
+@both_versions
+def test_gradients_that_adasum_combined_are_sharded_too(keras_version):
+    def ends(shard):
+        with (strategy := mirrored(2)).scope():
+            weights = variables(keras_version, {"kernel": np.ones((4, 3)), "bias": np.ones(3)})
+            lars = make(keras_version, "LARS", learning_rate=0.5, shard_updates=shard)
+            adasum = OPTIMIZERS[keras_version].Adasum(lars)
+
+        def in_replica():
+            index = tf.distribute.get_replica_context().replica_id_in_sync_group
+            values = [tf.cast(1 + index, tf.float32) * tf.range(float(each.shape[-1])) for each in weights]
+            adasum.apply_gradients([(tf.ones(each.shape) * value, each) for each, value in zip(weights, values)])
+
+        tf.function(lambda: strategy.run(in_replica))()
+        return [strategy.experimental_local_results(each) for each in tensors(weights)]
+
+    for expected, copies in zip(ends(False), ends(True), strict=True):
+        for copy in copies:
+            np.testing.assert_array_equal(copy, expected[0])
+        assert np.any(copies[0] != 1.0)
+
+
 # ---- Checkpoints and files --------------------------------------------------------------------------------------
 
 
-@both_versions
+@either_version
 def test_checkpoints_move_between_numbers_of_replicas(keras_version, tmp_path):
     """2 sharded, 4 sharded, unsharded: a step each, and the weights of three steps on one device."""
 
@@ -299,7 +324,7 @@ def test_replicas_with_steps_of_their_own_are_refused(keras_version):
         adasum.build(weights)
 
 
-@both_versions
+@either_version
 def test_on_one_replica_nothing_changes(keras_version):
     one, whole = (stepped_model(keras_version, ONE_DEVICE, shard_updates=shard) for shard in (True, False))
     assert_same_weights(one, whole, rtol=0, atol=0)

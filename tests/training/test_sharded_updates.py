@@ -19,10 +19,10 @@ def config(quick_config):
     return make
 
 
-def test_a_run_goes_on_with_one_replica_and_two(tmp_path, config):
+def test_a_run_goes_on_with_one_replica(tmp_path, config):
     """tests/distributed/test_elastic.py has four: devices of one process join groups of one size only."""
     train.run(config(2, shard=False), model_dir=str(tmp_path / "whole"))
-    for replicas, shard, stop in ((2, True, 9), (0, False, 17), (2, True, None)):
+    for replicas, shard, stop in ((2, True, 9), (0, True, None)):
         train.run(config(replicas, shard), model_dir=str(tmp_path / "parts"), stop_after=stop)
     whole, parts = final_weights(tmp_path / "whole"), final_weights(tmp_path / "parts")
     assert whole.keys() == parts.keys()
@@ -45,6 +45,7 @@ def test_replicas_with_steps_of_their_own_are_refused_before_training(tmp_path, 
     assert not (tmp_path / "run" / "checkpoints").exists()
 
 
+@pytest.mark.slow
 def test_it_may_change_on_resume_but_for_adamw(tmp_path, config):
     train.run(config(2, name="adamw"), model_dir=str(tmp_path), stop_after=3)
     with pytest.raises(ValueError, match="shard_updates"):
