@@ -75,6 +75,17 @@ def quick_config():
 
 
 @pytest.fixture
+def simulated_replicas(monkeypatch):
+    """Runs with `simulated_replicas` in this process reduce on one device, for the reason that `mirrored` gives."""
+    monkeypatch.setattr(
+        "tfbigbatch.training.strategy._mirrored_strategy",
+        lambda devices: tf.distribute.MirroredStrategy(
+            list(devices), cross_device_ops=tf.distribute.ReductionToOneDevice()
+        ),
+    )
+
+
+@pytest.fixture
 def small_disk(tmp_path):
     """A file system of 256 KiB."""
     path = tmp_path / "disk"

@@ -119,7 +119,7 @@ def test_cross_replica_norm_sees_the_batch_of_all_replicas():
 
 def test_defaults_are_a_copy():
     image_models.defaults("resnet50")["width"] = 3
-    assert image_models.defaults("resnet50") == {"stem": "7x7_pool", "width": 64}
+    assert image_models.defaults("resnet50") == {"stem": "7x7_pool", "width": 64, "recompute": False}
 
 
 def test_unknown_names_and_fields_are_told_the_nearest():

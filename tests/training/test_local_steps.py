@@ -13,7 +13,7 @@ REPLICAS = 2
 
 
 @pytest.fixture
-def config(quick_config):
+def config(quick_config, simulated_replicas):
     """An experiment on two replicas."""
 
     def make(local_steps, **fields):
@@ -93,4 +93,6 @@ def test_another_number_of_replicas_is_refused_with_the_reason(tmp_path, config,
 
 
 def _strategy_of(replicas):
-    return tf.distribute.MirroredStrategy([f"CPU:{index}" for index in range(replicas)]), "four CPUs"
+    devices = [f"CPU:{index}" for index in range(replicas)]
+    reduced = tf.distribute.ReductionToOneDevice()
+    return tf.distribute.MirroredStrategy(devices, cross_device_ops=reduced), "four CPUs"

@@ -9,7 +9,7 @@ from tfbigbatch import train
 
 
 @pytest.fixture
-def config(quick_config):
+def config(quick_config, simulated_replicas):
     """An experiment with sharded updates, or without."""
 
     def make(replicas, shard=True, name="lamb", **fields):
@@ -20,7 +20,7 @@ def config(quick_config):
 
 
 def test_a_run_goes_on_with_one_replica(tmp_path, config):
-    """tests/distributed/test_elastic.py has four: devices of one process join groups of one size only."""
+    """tests/distributed/test_elastic.py has four."""
     train.run(config(2, shard=False), model_dir=str(tmp_path / "whole"))
     for replicas, shard, stop in ((2, True, 9), (0, True, None)):
         train.run(config(replicas, shard), model_dir=str(tmp_path / "parts"), stop_after=stop)

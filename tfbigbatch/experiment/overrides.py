@@ -13,6 +13,7 @@ from tfbigbatch import tasks
 from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.experiment.changes import unknown_field
 from tfbigbatch.experiment.values import literal, parse
+from tfbigbatch.optimizers import arguments as argument_tables
 from tfbigbatch.optimizers import registry
 
 # They decide which other fields there are, so they are set before these.
@@ -101,7 +102,7 @@ def _set_of_optimizer(config: ml_collections.ConfigDict, field: str, text: str) 
     if field == "learning_rate":
         raise InputError(f"{at}: the learning rate is the schedule's, --config.schedule.learning_rate={text}.")
     if field not in known:
-        raise InputError(f"{at}: optimizer {optimizer!r} takes no argument {field!r}. {nearest(field, known)}")
+        raise argument_tables.unknown(f"{at}: optimizer {optimizer!r}", field, literal(text), known)
     current, given = config.optimizer.get(field, known[field]), literal(text)
     is_group = isinstance(current, ml_collections.ConfigDict)
     if inner:
