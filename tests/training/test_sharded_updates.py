@@ -1,4 +1,4 @@
-"""Runs with optimizer.shard_updates: the weights of one without, on any number of replicas that a run goes on with."""
+"""Runs with optimizer.shard_updates: the weights of a run without it, also on another number of replicas."""
 
 import numpy as np
 import pytest

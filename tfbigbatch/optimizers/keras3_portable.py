@@ -296,8 +296,7 @@ class LayerwiseOptimizer(ConfiguredOptimizer):
     ) -> list[Tensor]:
         """As `_after_step` at the last micro-batch of a step; before, what they are. Counts and adds up."""
         assert self._micro_steps is not None
-        steps = self.accumulation_steps
-        micro_batches = steps(self._iterations.value) if isinstance(steps, AccumulationSchedule) else steps
+        micro_batches = self._micro_batches()
         sums = [layer.accumulator.value + gradient for layer, gradient in zip(layers, gradients)]
         count = self._micro_steps.value + 1
         is_last = count >= micro_batches
@@ -313,6 +312,11 @@ class LayerwiseOptimizer(ConfiguredOptimizer):
         # `iterations` counts steps: the base class adds one after each call.
         self._iterations.assign(self._iterations.value - keras.ops.cast(~is_last, self._iterations.dtype))
         return new
+
+    def _micro_batches(self) -> Any:
+        """The micro-batches of the current step: a number, or a tensor where there is a schedule of them."""
+        steps = self.accumulation_steps
+        return steps(self._iterations.value) if isinstance(steps, AccumulationSchedule) else steps
 
     def _current_weight_decay(self, iterations: Tensor) -> Any:
         decay = self.weight_decay
@@ -334,9 +338,7 @@ class LayerwiseOptimizer(ConfiguredOptimizer):
         if not self._largest:
             return super()._overwrite_variables_directly_with_gradients(grads, vars)
         assert self._micro_steps is not None
-        steps = self.accumulation_steps
-        micro_batches = steps(self._iterations.value) if isinstance(steps, AccumulationSchedule) else steps
-        is_last = self._micro_steps.value + 1 >= micro_batches
+        is_last = self._micro_steps.value + 1 >= self._micro_batches()
         kept = []
         for gradient, variable in zip(grads, vars):
             if not self._overwrite_variable_with_gradient(variable):

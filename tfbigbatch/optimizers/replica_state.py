@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.distribute import distribute_utils
 
 
 class ReplicaState:
@@ -85,3 +86,8 @@ def assign_own(variables: Sequence[tf.Variable], values: Sequence[tf.Tensor]) ->
     tf.__internal__.distribute.interim.maybe_merge_call(
         merged, tf.distribute.get_strategy(), list(variables), list(values)
     )
+
+
+def regrouped(of_replicas: Sequence[tf.Tensor]) -> Any:
+    """Values of this process's replicas as what `strategy.extended.update` takes for each its own."""
+    return of_replicas[0] if len(of_replicas) == 1 else distribute_utils.regroup(tuple(of_replicas))

@@ -12,7 +12,6 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
-from tensorflow.python.distribute import distribute_utils
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers import exclusions, rules, sharded_updates, sharing
@@ -20,6 +19,7 @@ from tfbigbatch.optimizers.accumulation_schedule import AccumulationSchedule
 from tfbigbatch.optimizers.base import Adapter, LayerStatistics, MatrixRule, Rule, View
 from tfbigbatch.optimizers.checkpointing import ShardedVariable
 from tfbigbatch.optimizers.options import LayerOptions, check_gradient
+from tfbigbatch.optimizers.replica_state import regrouped
 from tfbigbatch.optimizers.tracing import compiled_by_xla
 
 # Layers of 256 KB and more are updated in place one after the other on a CPU: one temporary at a time.
@@ -355,7 +355,7 @@ class LayerwiseUpdater:
         outcomes = iter(
             self._transform_when_due(step, lambda: self._map_matrices(strategy, rule, batches, owners), kept)
         )
-        return [None if count is None else [_regrouped(next(outcomes)) for _ in range(count)] for count in counts]
+        return [None if count is None else [regrouped(next(outcomes)) for _ in range(count)] for count in counts]
 
     def _map_matrices(
         self,
@@ -447,7 +447,7 @@ class LayerwiseUpdater:
         if not self._adapter.replicas_differ:
             by_replica = by_replica[:1]
         factors = [self._clipping_factor(_global_norm(each), micro_batches) for each in by_replica]
-        return _regrouped(factors)
+        return regrouped(factors)
 
     def _clipping_factor(self, norm: tf.Tensor, micro_batches: Any) -> tf.Tensor:
         """What all gradients are multiplied by: global clipping or pre-normalisation.
@@ -592,11 +592,6 @@ def _assign_changed(
     for variable, value, new_value in zip(variables, values, new_values):
         if new_value is not value:
             variable.assign(new_value)
-
-
-def _regrouped(of_replicas: Sequence[tf.Tensor]) -> Any:
-    """Values of this process's replicas as what `strategy.extended.update` takes for each its own."""
-    return of_replicas[0] if len(of_replicas) == 1 else distribute_utils.regroup(tuple(of_replicas))
 
 
 def _wide(variable: tf.Variable) -> tf.DType:

@@ -78,11 +78,7 @@ class Quadratic:
 
     def weights(self):
         """[replicas, 3]."""
-        return np.array(self.copies(getattr(self.weight, "value", self.weight) if self._is_keras3 else self.weight))
-
-    @property
-    def _is_keras3(self):
-        return not isinstance(self.weight, tf.Variable)
+        return np.array(self.copies(self.weight if isinstance(self.weight, tf.Variable) else self.weight.value))
 
 
 def expected(steps, options, replicas=REPLICAS, **more):

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.distribute import cross_device_utils, distribute_utils
+from tensorflow.python.distribute import cross_device_utils
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers.adasum.exchange import launchers
+from tfbigbatch.optimizers.replica_state import regrouped
 
 # A group's collectives have a key of its own; TensorFlow counts those of whole strategies from 1 up.
 _FIRST_KEY = 10_000
@@ -78,10 +79,10 @@ class Groups:
             return [tf.raw_ops.CrossReplicaSum(input=each, group_assignment=groups) / self._size for each in values]
         rows = [strategy.experimental_local_results(value) for value in values]
         if not self._launchers:
-            return [_grouped(self._of_neighbours(row, self._size)) for row in rows]
+            return [regrouped(self._of_neighbours(row, self._size)) for row in rows]
         # With one device for each process the sum is of the group's processes; else also of each one's devices, on all.
         by_device = [self._summed(index, [row[index] for row in rows]) for index in range(len(self._launchers))]
-        return [_grouped(row) for row in zip(*by_device)]
+        return [regrouped(row) for row in zip(*by_device)]
 
     def _of_neighbours(self, row: Sequence[tf.Tensor], size: int) -> list[tf.Tensor]:
         found: list[tf.Tensor] = []
@@ -100,7 +101,3 @@ class Groups:
             # The collectives do not support bfloat16.
             wide = [tf.cast(value, tf.float64 if value.dtype == tf.float64 else tf.float32) for value in values]
             return [tf.cast(launcher.all_reduce(each) / self._size, value.dtype) for each, value in zip(wide, values)]
-
-
-def _grouped(row: Sequence[tf.Tensor]) -> Any:
-    return distribute_utils.regroup(tuple(row))

@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.distribute import distribute_utils
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers.checkpointing import NamedState, load_by_position
 from tfbigbatch.optimizers.local_steps.exchange import Groups, means
 from tfbigbatch.optimizers.local_steps.outer import Outer
 from tfbigbatch.optimizers.local_steps.rounds import RoundOptions, Rounds
-from tfbigbatch.optimizers.replica_state import ReplicaState
+from tfbigbatch.optimizers.replica_state import ReplicaState, regrouped
 from tfbigbatch.optimizers.wrapper import WrapperMixin, spread_not_finite
 
 
@@ -134,7 +133,9 @@ class LocalStepsMixin(WrapperMixin):
             for position, variable in enumerate(self.variables):
                 variable.assign(store[str(position)])
 
-        load_by_position(self, store, load, bool(self.inner_optimizer.variables))
+        inner = self.inner_optimizer
+        # The name of the flag in Keras 3, and in tf_keras.
+        load_by_position(self, store, load, bool(getattr(inner, "built", getattr(inner, "_built", False))))
 
     def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> dict[str, Any]:
         children = super()._trackable_children(save_type, **kwargs)  # type: ignore[misc]
@@ -232,7 +233,7 @@ class LocalStepsMixin(WrapperMixin):
             lambda: flat(means(strategy, gradients)),
             lambda: flat(groups.means(strategy, gradients)),
         )
-        return [_regrouped(row) for row in rows]
+        return [regrouped(row) for row in rows]
 
     @tf.autograph.experimental.do_not_convert
     def _apply_wrapped(self, variables: Sequence[Any], apply: Callable[[], Any]) -> None:
@@ -252,7 +253,3 @@ def _merge_call(function: Callable[..., Any], *args: Any) -> Any:
         return function(strategy, *values)
 
     return tf.__internal__.distribute.interim.maybe_merge_call(merged, tf.distribute.get_strategy(), *args)
-
-
-def _regrouped(row: Sequence[tf.Tensor]) -> Any:
-    return row[0] if len(row) == 1 else distribute_utils.regroup(tuple(row))

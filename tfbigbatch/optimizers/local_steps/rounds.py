@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.distribute import distribute_utils
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers.adasum import exchange as adasum
 from tfbigbatch.optimizers.checkpointing import NamedState
 from tfbigbatch.optimizers.local_steps import exchange
 from tfbigbatch.optimizers.local_steps.outer import Outer
+from tfbigbatch.optimizers.replica_state import regrouped
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,7 +156,7 @@ class Rounds:
         found: list[tf.Tensor] = []
         # Kept here rather than returned: what `update` makes of a result depends on the strategy.
         self._update(variable, lambda *values: found.append(function(*values)), *args)
-        return found[0] if len(found) == 1 else distribute_utils.regroup(tuple(found))
+        return regrouped(found)
 
     # ---- delay=1 --------------------------------------------------------------------------------
 
