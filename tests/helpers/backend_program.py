@@ -15,6 +15,8 @@ import tfbigbatch
 from tfbigbatch.optimizers import keras3
 
 BATCH = 16
+# Beside other libraries.
+STEPS = 12
 OPTIMIZERS = {
     "lars": lambda: keras3.LARS(0.5, weight_decay=1e-3, exclude_from_weight_decay="norm_and_bias", nesterov=True),
     "lars tfm": lambda: keras3.LARS(0.5, form="tfm", clipvalue=0.01),
@@ -143,7 +145,6 @@ def refused():
 def of_jax():
     """Steps without state under jax.jit, on one and four devices, and beside optax."""
     import jax
-    import optax
 
     found = {}
     for name in ("lamb", "muon", "accumulated"):
@@ -164,31 +165,129 @@ def of_jax():
         found.update(weights(f"{devices} devices", fit(compiled(OPTIMIZERS["lamb"]()))))
         found.update(weights(f"{devices} devices muon", fit(compiled(OPTIMIZERS["muon"]()))))
     keras.distribution.set_distribution(None)
+    return {**found, **of_optax()}
+
+
+def falling_rate(start=0.02, end=0.005):
+    return keras.optimizers.schedules.PolynomialDecay(start, STEPS, end)
+
+
+def gradients_of_step(number, shapes):
+    random = np.random.RandomState(number)
+    return [random.normal(size=shape).astype("float32") for shape in shapes]
+
+
+def our_steps(optimizer):
+    """The model after twelve steps of given gradients."""
+    model = small_model()
+    optimizer.build(model.trainable_variables)
+    for number in range(STEPS):
+        optimizer.apply(gradients_of_step(number, [variable.shape for variable in model.trainable_variables]))
+    return model
+
+
+def of_optax():
+    """Twelve steps at a falling learning rate, beside optax's."""
+    import jax
+    import optax
+
+    theirs = optax.linear_schedule(0.02, 0.005, STEPS)
+
+    def whole_matrices(values):
+        """Convolutions too are matrices, [h w in, out]. A vector may come as a node without axes."""
+        axes = [getattr(each, "ndim", 0) for each in values]
+        return [
+            optax.contrib.MuonDimensionNumbers(tuple(range(count - 1)), count - 1) if count > 1 else None
+            for count in axes
+        ]
+
+    def muon(nesterov):
+        return optax.contrib.muon(
+            theirs,
+            nesterov=nesterov,
+            consistent_rms=0.2,
+            weight_decay=0.1,
+            adam_weight_decay=0.1,
+            adam_b2=0.95,
+            muon_weight_dimension_numbers=whole_matrices,
+        )
+
     pairs = {
-        "lamb": (keras3.LAMB(0.02, weight_decay=0.1), optax.lamb(0.02, weight_decay=0.1)),
+        "lamb": (keras3.LAMB(falling_rate(), weight_decay=0.1), optax.lamb(theirs, weight_decay=0.1)),
         "lars": (
-            keras3.LARS(0.1, form="tfm", weight_decay=0.1),
-            optax.lars(0.1, weight_decay=0.1, trust_coefficient=0.001),
+            keras3.LARS(falling_rate(0.1, 0.02), form="tfm", eeta=0.1, weight_decay=0.1),
+            optax.lars(optax.linear_schedule(0.1, 0.02, STEPS), weight_decay=0.1, trust_coefficient=0.1),
         ),
         # Keras adds epsilon before the bias of the second moment is corrected, optax after it.
         "adamw": (
-            keras3.AdamW(0.02, weight_decay=0.1, epsilon=1e-12),
-            optax.adamw(0.02, weight_decay=0.1, eps=1e-12),
+            keras3.AdamW(falling_rate(), weight_decay=0.1, epsilon=1e-12),
+            optax.adamw(theirs, weight_decay=0.1, eps=1e-12),
+        ),
+        "muon": (keras3.Muon(falling_rate(), nesterov=False, weight_decay=0.1), muon(False)),
+        "muon nesterov": (keras3.Muon(falling_rate(), weight_decay=0.1), muon(True)),
+    }
+    found = {}
+    for name, (ours, other) in pairs.items():
+        values = [variable.value for variable in small_model().trainable_variables]
+        state = other.init(values)
+        if name == "muon nesterov":
+            # As after many steps: optax corrects the bias of the momentum and of the gradient that Nesterov adds by
+            # different factors, which are 1 then.
+            state = jax.tree.map(
+                lambda each: each._replace(count=10_000) if isinstance(each, optax.contrib.MuonState) else each,
+                state,
+                is_leaf=lambda each: isinstance(each, optax.contrib.MuonState),
+            )
+        for number in range(STEPS):
+            updates, state = other.update(gradients_of_step(number, [each.shape for each in values]), state, values)
+            values = optax.apply_updates(values, updates)
+        model = our_steps(ours)
+        for index, value in enumerate(values):
+            # Its vectors take Nesterov's Adam, ours Adam.
+            if value.ndim > 1 or name != "muon nesterov":
+                found[f"optax {name}/{index}"] = np.asarray(value)
+        found.update(weights(f"beside optax {name}", model))
+    return found
+
+
+def of_torch():
+    """Twelve steps at a falling learning rate, beside torch.optim's."""
+    import unittest.mock
+
+    import torch
+
+    pairs = {
+        "adamw": (
+            keras3.AdamW(falling_rate(), weight_decay=0.1, epsilon=1e-12),
+            lambda values: torch.optim.AdamW(values, lr=0.02, weight_decay=0.1, eps=1e-12),
         ),
     }
-    for name, (ours, theirs) in pairs.items():
-        model = small_model()
-        ours.build(model.trainable_variables)
-        values = [variable.value for variable in model.trainable_variables]
-        state = theirs.init(values)
-        for number in range(4):
-            random = np.random.RandomState(number)
-            gradients = [random.normal(size=value.shape).astype("float32") for value in values]
-            updates, state = theirs.update(gradients, state, values)
-            values = optax.apply_updates(values, updates)
-            ours.apply(gradients)
-        found.update({f"optax {name}/{index}": np.asarray(value) for index, value in enumerate(values)})
-        found.update(weights(f"beside optax {name}", model))
+    # Of PyTorch 2.9 and later.
+    if hasattr(torch.optim, "Muon"):
+        for name, nesterov in (("muon", False), ("muon nesterov", True)):
+            pairs[name] = (
+                keras3.Muon(falling_rate(), nesterov=nesterov, weight_decay=0.1),
+                lambda values, nesterov=nesterov: torch.optim.Muon(
+                    values, lr=0.02, nesterov=nesterov, weight_decay=0.1, adjust_lr_fn="match_rms_adamw"
+                ),
+            )
+    found = {}
+    for name, (ours, make) in pairs.items():
+        starts = [variable.value.detach().clone() for variable in small_model().trainable_variables]
+        # Its Muon takes matrices alone.
+        indices = [index for index, value in enumerate(starts) if value.ndim == 2 or name == "adamw"]
+        values = [torch.nn.Parameter(starts[index]) for index in indices]
+        other = make(values)
+        for number in range(STEPS):
+            gradients = gradients_of_step(number, [value.shape for value in starts])
+            for index, value in zip(indices, values):
+                value.grad = torch.as_tensor(gradients[index])
+            other.param_groups[0]["lr"] = float(falling_rate()(number))
+            # Its Newton-Schulz steps are of bfloat16; in float32 the formulas can be told apart.
+            with unittest.mock.patch.object(torch.Tensor, "bfloat16", torch.Tensor.clone):
+                other.step()
+        found.update({f"optim {name}/{index}": each.detach().numpy() for index, each in zip(indices, values)})
+        found.update(weights(f"beside optim {name}", our_steps(ours)))
     return found
 
 
@@ -199,7 +298,7 @@ def main(folder, quick=""):
     found["imported tensorflow"] = np.array("tensorflow" in sys.modules)
     if not quick:
         found.update({**results(), **saved(folder)})
-        found.update(of_jax() if backend == "jax" else {})
+        found.update({"jax": of_jax, "torch": of_torch}[backend]())
         found.update({f"continued {name}": value for name, value in continued(folder, "tensorflow").items()})
     np.savez(os.path.join(folder, f"{backend}.npz"), **found)
 

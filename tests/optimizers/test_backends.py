@@ -1,4 +1,4 @@
-"""LARS, LAMB, Muon and AdamW of Keras 3 on JAX and PyTorch: the weights of TensorFlow, files, devices, optax."""
+"""LARS, LAMB, Muon and AdamW of Keras 3 on JAX and PyTorch: the weights of TensorFlow, files, devices, optax, torch.optim."""
 
 import importlib.util
 import os
@@ -100,16 +100,16 @@ def test_a_file_of_one_backend_is_continued_on_another(backend, of_tensorflow, f
         np.testing.assert_allclose(back[key], backend[1][key], rtol=5e-4, atol=5e-5, err_msg=key)
 
 
-def _only_jax(backend):
-    if backend[0] != "jax":
-        pytest.skip("of JAX only")
+def _only(backend, name):
+    if backend[0] != name:
+        pytest.skip(f"of {name} only")
     return backend[1]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["lamb", "muon", "accumulated"])
 def test_steps_without_state_are_those_with_it(backend, name):
-    found = _only_jax(backend)
+    found = _only(backend, "jax")
     for key in (key for key in found if key.startswith(f"stateless {name}/")):
         other = key.replace("stateless", "with state")
         np.testing.assert_allclose(found[key], found[other], rtol=1e-5, atol=1e-6, err_msg=key)
@@ -118,14 +118,28 @@ def test_steps_without_state_are_those_with_it(backend, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["", " muon"])
 def test_four_devices_end_where_one_does(backend, name):
-    found = _only_jax(backend)
+    found = _only(backend, "jax")
     for key in (key for key in found if key.startswith(f"4 devices{name}/")):
         np.testing.assert_allclose(found[key], found[key.replace("4", "1", 1)], rtol=1e-4, atol=1e-5, err_msg=key)
 
 
+def _check_the_weights_of(library, found, name):
+    keys = [key for key in found if key.startswith(f"{library} {name}/")]
+    assert keys
+    for key in keys:
+        np.testing.assert_allclose(found[f"beside {key}"], found[key], rtol=2e-5, atol=5e-6, err_msg=key)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["lamb", "lars", "adamw"])
+@pytest.mark.parametrize("name", ["lamb", "lars", "adamw", "muon", "muon nesterov"])
 def test_the_weights_are_those_of_optax(backend, name):
-    found = _only_jax(backend)
-    for key in (key for key in found if key.startswith(f"optax {name}/")):
-        np.testing.assert_allclose(found[f"beside {key}"], found[key], rtol=2e-4, atol=2e-5, err_msg=key)
+    _check_the_weights_of("optax", _only(backend, "jax"), name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["adamw", "muon", "muon nesterov"])
+def test_the_weights_are_those_of_torch_optim(backend, name):
+    found = _only(backend, "torch")
+    if not any(key.startswith(f"optim {name}/") for key in found):
+        pytest.skip("torch.optim has no Muon: it came with PyTorch 2.9")
+    _check_the_weights_of("optim", found, name)

@@ -209,5 +209,6 @@ def adamw(
     largest = [] if largest_v is None else [ops.maximum(largest_v, v)]
     # divide_no_nan: with epsilon 0 an entry that never had a gradient is 0 / 0, and stays where it is.
     update = ops.divide_no_nan(m, ops.sqrt(largest[0] if largest else v) + epsilon)
-    weight -= learning_rate * weight_decay * weight
+    # Not in place: on PyTorch the tensor is the variable's own.
+    weight = weight - learning_rate * weight_decay * weight
     return weight - learning_rate * ops.sqrt(second) / first * update, m, v, *largest
