@@ -1,4 +1,4 @@
-"""LARS, LAMB, Muon and AdamW of Keras 3 on JAX and PyTorch: the weights of TensorFlow, files, devices, optax, torch.optim."""
+"""The optimizers of Keras 3 on JAX and PyTorch: TensorFlow's weights, files, devices, optax, torch.optim."""
 
 import importlib.util
 import os
