@@ -143,3 +143,24 @@ def test_the_weights_are_those_of_torch_optim(backend, name):
     if not any(key.startswith(f"optim {name}/") for key in found):
         pytest.skip("torch.optim has no Muon: it came with PyTorch 2.9")
     _check_the_weights_of("optim", found, name)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+def test_two_processes_of_torch_end_where_one_does(tmp_path):
+    environment = {**os.environ, "KERAS_BACKEND": "torch", "CUDA_VISIBLE_DEVICES": "-1", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "tests.helpers.torch_data_parallel"]
+    for processes in (1, 2):
+        running = [
+            subprocess.Popen([*command, str(rank), str(processes), str(tmp_path)], cwd=ROOT, env=environment)
+            for rank in range(processes)
+        ]
+        try:
+            assert [each.wait(timeout=200) for each in running] == [0] * processes
+        finally:
+            for each in running:
+                each.kill()
+    alone, first, second = (dict(np.load(tmp_path / f"{name}.npz")) for name in ("1_0", "2_0", "2_1"))
+    for key, expected in alone.items():
+        np.testing.assert_allclose(first[key], expected, rtol=1e-4, atol=1e-5, err_msg=key)
+        np.testing.assert_array_equal(first[key], second[key], err_msg=key)
