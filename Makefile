@@ -1,26 +1,42 @@
 # Two commands: `make train` trains the four reference runs on the digits, `make test` passes the tests.
 PYTHON ?= python3
-VENV := .venv
+# The line of TensorFlow, 2.20 or 2.21: each has its pinned set, and its own environment.
+TENSORFLOW ?= 2.20
+VENV ?= .venv$(if $(filter-out 2.20,$(TENSORFLOW)),-$(TENSORFLOW))
 BIN := $(VENV)/bin
+CONSTRAINTS := constraints$(if $(filter-out 2.20,$(TENSORFLOW)),-$(TENSORFLOW)).txt
+# tf-models-official and tensorflow-addons work with TensorFlow 2.20 alone.
+PEERS := $(if $(filter 2.20,$(TENSORFLOW)),parity,jax)
 # PEP 517 throughout: a dependency of tf-models-official does not build through the older setup.py path.
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --use-pep517 --constraint constraints.txt
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --use-pep517 --constraint $(CONSTRAINTS)
+VERSION_OF := -c 'import sys; print("Python %d.%d" % sys.version_info[:2])'
 
-.PHONY: setup train results tune lint test test-slow tpu-check clean
+.PHONY: setup python train results tune lint test test-slow test-nightly tpu-check clean
 
 setup: $(VENV)/.installed
 
-$(VENV)/.installed: setup.cfg pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 13))' || \
-	  { echo "tfbigbatch needs Python 3.10 to 3.12; $(PYTHON) is $$($(PYTHON) -V). Try: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 1; }
+# An environment that is there keeps its Python: another one that was asked for is an error.
+python:
+ifneq ($(origin PYTHON),file)
+	@test ! -x $(BIN)/python || test "$$($(BIN)/python $(VERSION_OF))" = "$$($(PYTHON) $(VERSION_OF))" || \
+	  { echo "$(VENV) has $$($(BIN)/python $(VERSION_OF)), not $$($(PYTHON) $(VERSION_OF)). Take another folder: make $(MAKECMDGOALS) PYTHON=$(PYTHON) VENV=.venv-$(notdir $(PYTHON))" >&2; exit 1; }
+endif
+
+constraints-%.txt:
+	@echo "TENSORFLOW=$* has no pinned set; expected 2.20 or 2.21" >&2; exit 1
+
+$(VENV)/.installed: setup.cfg pyproject.toml $(CONSTRAINTS) | python
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || \
+	  { echo "tfbigbatch needs Python 3.11 to 3.13; $(PYTHON) is $$($(PYTHON) -V). Try: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 1; }
 	@echo 'Installing the pinned set into $(VENV): about a minute, 2.5 GB on disk'
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) --editable '.[test]'
 	@touch $@
 
 # The tests alone run other projects' optimizers beside ours.
-$(VENV)/.installed-parity: $(VENV)/.installed
+$(VENV)/.installed-parity: $(VENV)/.installed | python
 	@echo 'Installing the peers of tests/parity'
-	$(INSTALL) --editable '.[test,parity]'
+	$(INSTALL) --editable '.[test,$(PEERS)]'
 	@touch $@
 
 train: setup
@@ -57,10 +73,19 @@ test: $(VENV)/.installed-parity
 test-slow: $(VENV)/.installed-parity
 	$(BIN)/python -m pytest -m slow
 
+# The optimizers on Keras as it will be: keras-nightly in place of keras, in an environment of its own.
+NIGHTLY := .venv-nightly
+test-nightly:
+	$(MAKE) $(NIGHTLY)/.installed-parity TENSORFLOW=2.21 VENV=$(NIGHTLY)
+	$(NIGHTLY)/bin/python -m pip uninstall --quiet --yes keras keras-nightly
+	$(NIGHTLY)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --pre --no-deps keras-nightly
+	$(NIGHTLY)/bin/python -c 'import keras; print("Keras", keras.__version__)'
+	TF_NUM_INTRAOP_THREADS=1 $(NIGHTLY)/bin/python -m pytest -n 2 --dist worksteal tests/optimizers tests/parity tests/utils
+
 # Training steps compiled for TPU slices. Its first run installs libtpu, which is proprietary: docs/tpu.md.
 tpu-check: $(VENV)/.installed-parity
 	$(BIN)/python tools/tpu_check.py --install_only
 	$(BIN)/python -m pytest -m slow tests/tpu
 
 clean:
-	rm -rf $(VENV) build *.egg-info runs
+	rm -rf $(VENV) $(NIGHTLY) build *.egg-info runs

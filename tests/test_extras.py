@@ -1,10 +1,17 @@
 import configparser
+import glob
+import importlib.metadata
 import os
 import re
+import shutil
+import subprocess
 
 import pytest
+import tensorflow as tf
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from tests.helpers.preloaded import ROOT
+
+LINES = {"2.20": "constraints.txt", "2.21": "constraints-2.21.txt"}
 
 
 @pytest.fixture(scope="module")
@@ -14,17 +21,84 @@ def setup():
     return parser
 
 
-def test_the_gpu_extra_is_tensorflow_of_the_pinned_version_with_nvidias_libraries(setup):
+def read(name):
+    with open(os.path.join(ROOT, name), encoding="utf-8") as file:
+        return file.read()
+
+
+def pins(name):
+    """Version by package, of a file of constraints."""
+    lines = [line for line in read(name).splitlines() if not line.startswith("#")]
+    found = dict(re.fullmatch(r"([\w.-]+)==([\w.]+)", line).groups() for line in lines)
+    assert len(found) == len(lines)
+    return found
+
+
+def test_each_line_of_tensorflow_has_its_pinned_set(setup):
     required = setup["options"]["install_requires"].split()
-    (version,) = (name.removeprefix("tensorflow~=") for name in required if name.startswith("tensorflow~="))
-    assert setup["options.extras_require"]["gpu"].split() == [f"tensorflow[and-cuda]~={version}"]
-    with open(os.path.join(ROOT, "constraints.txt"), encoding="utf-8") as file:
-        assert re.search(rf"^tensorflow=={re.escape(version)}$", file.read(), re.MULTILINE)
+    assert {"tensorflow>=2.20,<2.22", "tf_keras>=2.20,<2.22"} <= set(required)
+    assert {os.path.basename(path) for path in glob.glob(os.path.join(ROOT, "constraints*.txt"))} == set(LINES.values())
+    for line, name in LINES.items():
+        versions = pins(name)
+        assert all(versions[each].startswith(f"{line}.") for each in ("tensorflow", "tf_keras"))
+        assert ("tf-models-official" in versions) == ("tensorflow-addons" in versions) == (line == "2.20")
+
+
+def test_the_installed_versions_are_those_of_their_line():
+    line = ".".join(tf.__version__.split(".")[:2])
+    versions = pins(LINES[line])
+    assert all(importlib.metadata.version(name) == versions[name] for name in ("tensorflow", "tf_keras"))
+
+
+def test_the_gpu_extra_is_the_packages_tensorflow_with_nvidias_libraries(setup):
+    [required] = [each for each in setup["options"]["install_requires"].split() if each.startswith("tensorflow>")]
+    assert setup["options.extras_require"]["gpu"].split() == [required.replace("tensorflow", "tensorflow[and-cuda]")]
 
 
 def test_no_other_extra_and_no_command_of_the_makefile_installs_it(setup):
     extras = setup["options.extras_require"]
     assert not [name for name in extras if name != "gpu" and re.search(r"and-cuda|[\[,]gpu\b", extras[name])]
     for name in ("Makefile", ".ci/run"):
-        with open(os.path.join(ROOT, name), encoding="utf-8") as file:
-            assert not re.search(r"and-cuda|[\[,]gpu\b", file.read())
+        assert not re.search(r"and-cuda|[\[,]gpu\b", read(name))
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
+class TestMakefile:
+    def plan(self, *arguments, code=0):
+        """What `make` would run for its tests in a fresh clone, or its error."""
+        command = ["make", "--dry-run", "test", "VENV=absent", *arguments]
+        outcome = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        assert outcome.returncode == code, outcome.stderr
+        return outcome.stdout + outcome.stderr
+
+    def test_a_line_is_chosen_with_its_peers(self):
+        plan = self.plan()
+        assert "--constraint constraints.txt" in plan and ".[test,parity]" in plan
+        plan = self.plan("TENSORFLOW=2.21")
+        assert "--constraint constraints-2.21.txt" in plan and ".[test,jax]" in plan and "parity]" not in plan
+        assert (
+            ".venv-2.21/bin/python -m pytest"
+            in subprocess.run(
+                ["make", "--dry-run", "test", "TENSORFLOW=2.21"], cwd=ROOT, capture_output=True, text=True
+            ).stdout
+        )
+
+    def test_an_environment_keeps_its_python(self, tmp_path):
+        for name, version in (("mine", "3.12"), (os.path.join("venv", "bin", "python"), "3.11")):
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"#!/bin/sh\necho Python {version}\n")
+            path.chmod(0o755)
+        command = ["make", "python", f"VENV={tmp_path}/venv"]
+        assert subprocess.run(command, cwd=ROOT).returncode == 0
+        outcome = subprocess.run([*command, f"PYTHON={tmp_path}/mine"], cwd=ROOT, capture_output=True, text=True)
+        assert outcome.returncode == 2
+        assert "has Python 3.11, not Python 3.12" in outcome.stderr and "VENV=.venv-mine" in outcome.stderr
+
+    def test_another_line_is_one_message(self):
+        assert (
+            "TENSORFLOW=2.19 has no pinned set; expected 2.20 or 2.21"
+            in subprocess.run(
+                ["make", "test", "TENSORFLOW=2.19", "VENV=absent"], cwd=ROOT, capture_output=True, text=True
+            ).stderr
+        )

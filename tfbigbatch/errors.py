@@ -42,8 +42,15 @@ def nearest(name: object, known: Iterable[str]) -> str:
     return f"Known: {', '.join(known)}."
 
 
-def missing_extra(package: str, extra: str) -> InputError:
-    """The error for an optional dependency that is not installed."""
-    return InputError(
-        f"This needs {package}, which is not installed. Install it with: pip install 'tfbigbatch[{extra}]'"
-    )
+class MissingExtra(InputError):
+    """An optional dependency is not installed; `package` is its name."""
+
+    def __init__(self, message: str, package: str) -> None:
+        super().__init__(message)
+        self.package = package
+
+
+def missing_extra(package: str, extra: str, note: str = "") -> MissingExtra:
+    """The error for an optional dependency that is not installed; `note` is a sentence more."""
+    message = f"This needs {package}, which is not installed. Install it with: pip install 'tfbigbatch[{extra}]'"
+    return MissingExtra(f"{message}. {note}" if note else message, package)

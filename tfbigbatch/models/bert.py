@@ -10,6 +10,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.errors import InputError, nearest
+from tfbigbatch.models import official
 from tfbigbatch.models import recompute as recomputation
 from tfbigbatch.models.rebuilt import RebuiltModel
 from tfbigbatch.models.sizes import BERT_INITIAL_DEVIATION
@@ -50,7 +51,7 @@ def encoder(
       [n, T, hidden_units] and pooled_output [n, hidden_units], of the first text.
 
     Raises:
-      ValueError: a size is out of range.
+      ValueError: a size is out of range, or tf-models-official is not installed.
     """
     recomputation.check(recompute)
     _check_sizes(layers=layers, hidden_units=hidden_units, heads=heads, inner_units=inner_units)
@@ -83,9 +84,7 @@ def _encoder_class(packed: bool, recompute: bool) -> Callable[..., tf_keras.laye
         from tfbigbatch.models.bert_encoders import RecomputedBertEncoder
 
         return functools.partial(RecomputedBertEncoder, recompute=True)
-    from official.nlp.modeling.networks import BertEncoderV2
-
-    found: Callable[..., tf_keras.layers.Layer] = BertEncoderV2
+    found: Callable[..., tf_keras.layers.Layer] = official.module("official.nlp.modeling.networks").BertEncoderV2
     return found
 
 
@@ -121,15 +120,14 @@ def pretrainer(*, next_sentence: bool = True, **sizes: Any) -> tf_keras.Model:
       logits: masked_lm [n, P, vocabulary_size], and next_sentence [n, 2].
 
     Raises:
-      ValueError: a size is out of range.
+      ValueError: a size is out of range, or tf-models-official is not installed.
     """
-    from official.nlp.modeling.layers import MaskedLM
-
+    masked_lm_head = official.module("official.nlp.modeling.layers").MaskedLM
     network = encoder(**sizes)
     features = inputs(sizes.get("packed", False))
     positions = tf_keras.Input((None,), dtype=tf.int32, name="masked_lm_positions")
     encoded = network(features)
-    words = MaskedLM(
+    words = masked_lm_head(
         network.get_embedding_table(), activation=_gelu, initializer=_initializer(), name="masked_lm_head"
     )(encoded["sequence_output"], positions)
     outputs = {"masked_lm": _float32("masked_lm")(words)}

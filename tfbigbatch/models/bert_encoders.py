@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
-from official.nlp.modeling.networks import BertEncoderV2
 
+from tfbigbatch.models import official
 from tfbigbatch.models import recompute as recomputation
+
+BertEncoderV2: Any = official.module("official.nlp.modeling.networks").BertEncoderV2
 
 
 class _Encoder(BertEncoderV2):

@@ -14,10 +14,9 @@ import warnings
 
 _LEVEL, _OURS = "TF_CPP_MIN_LOG_LEVEL", "TFBIGBATCH_QUIET"
 _ERROR = 2
-# absl::SetMinLogLevel of TensorFlow's library, by the absl releases of TensorFlow 2.17 to 2.20.
-_SYMBOLS = [
-    f"_ZN4absl12lts_{release}14SetMinLogLevelENS0_18LogSeverityAtLeastE" for release in (20230802, 20240722, 20250127)
-]
+# absl::SetMinLogLevel of TensorFlow's library, by the absl releases of TensorFlow 2.17 to 2.21.
+_RELEASES = (20230802, 20240722, 20250127, 20250814)
+_SYMBOLS = [f"_ZN4absl12lts_{release}14SetMinLogLevelENS0_18LogSeverityAtLeastE" for release in _RELEASES]
 # Warnings of TensorFlow's Python code on what is no mistake: evaluations and the last steps have shapes of their own.
 _EXPECTED = ("triggered tf.function retracing", "Your input ran out of data")
 

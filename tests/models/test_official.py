@@ -1,0 +1,17 @@
+import sys
+
+import pytest
+
+from tfbigbatch.models import official
+
+
+def test_without_the_package_the_error_names_the_extra_and_tensorflow(monkeypatch):
+    monkeypatch.setitem(sys.modules, "official", None)
+    with pytest.raises(ValueError, match=r"pip install 'tfbigbatch\[models\]'\. It needs TensorFlow 2\.20\."):
+        official.module("official.absent")
+
+
+def test_another_missing_module_keeps_its_error(monkeypatch):
+    monkeypatch.setitem(sys.modules, "a_dependency", None)
+    with pytest.raises(ModuleNotFoundError, match="a_dependency"):
+        official.module("a_dependency")
