@@ -24,11 +24,18 @@ OPTIMIZERS = {
     "nvlamb": lambda: keras3.LAMB(scheduled(), pre_normalize=True, bias_correction=False),
     "muon": lambda: keras3.Muon(0.02, normuon_beta=0.9, weight_decay=0.1),
     "muon in gram": lambda: keras3.Muon(0.02, coefficients="polar_express", scale="trust_ratio", vectors="lamb"),
+    # Well damped: at first the statistics are of low rank, and the roots multiply rounding by their condition.
+    "shampoo": lambda: keras3.Shampoo(
+        0.002, block_size=8, root_every=2, weight_decay=0.01, graft_steps=1, matrix_epsilon=1e-3
+    ),
+    "shampoo by newton": lambda: keras3.Shampoo(0.02, graft="lamb", root_method="newton", vectors="adam"),
     "adamw": lambda: keras3.AdamW(0.01, clipnorm=0.5, amsgrad=True),
     "accumulated": lambda: keras3.LAMB(0.02, accumulation_steps=2, global_clipnorm=0.1),
     "growing": lambda: keras3.Muon(0.02, accumulation_steps=tfbigbatch.optimizers.AccumulationSchedule([1, 3], [2, 1])),
     "averaged": lambda: keras3.LAMB(0.02, use_ema=True, ema_momentum=0.5, ema_overwrite_frequency=3),
 }
+# Those whose files another backend continues, and whose steps without state are those with it.
+CONTINUED = ("lamb", "muon", "shampoo", "accumulated")
 
 
 def scheduled():
@@ -90,9 +97,9 @@ def results():
 
 
 def steps():
-    """The weights after four steps of given gradients by LARS, LAMB and Muon."""
+    """The weights after four steps of given gradients by LARS, LAMB, Muon and Shampoo."""
     found = {}
-    for name in ("lars", "lamb", "muon"):
+    for name in ("lars", "lamb", "muon", "shampoo"):
         optimizer, model = OPTIMIZERS[name](), small_model()
         optimizer.build(model.trainable_variables)
         for number in range(4):
@@ -106,7 +113,7 @@ def steps():
 def saved(folder):
     """Files of models after two epochs, and what they are after two more."""
     found = {}
-    for name in ("lamb", "muon", "accumulated"):
+    for name in CONTINUED:
         model = fit(compiled(OPTIMIZERS[name]()))
         model.save(os.path.join(folder, f"{keras.config.backend()} {name}.keras"))
         found.update(weights(f"whole {name}", fit(model)))
@@ -116,7 +123,7 @@ def saved(folder):
 def continued(folder, backend):
     """The models that another backend has saved, after two epochs more."""
     found = {}
-    for name in ("lamb", "muon", "accumulated"):
+    for name in CONTINUED:
         model = keras.saving.load_model(os.path.join(folder, f"{backend} {name}.keras"))
         found.update(weights(f"whole {name}", fit(model)))
     return found
@@ -127,7 +134,6 @@ def refused():
     made = {
         "Adasum": lambda: keras3.Adasum(keras.optimizers.Adam()),
         "LocalSteps": lambda: keras3.LocalSteps(keras.optimizers.Adam(), every=2),
-        "Shampoo": lambda: keras3.Shampoo(0.1),
         "layer_statistics": lambda: keras3.LAMB(0.1, layer_statistics=True),
         "shard_updates": lambda: keras3.LAMB(0.1, shard_updates=True),
         "gradient_accumulation_steps": lambda: keras3.LAMB(0.1, gradient_accumulation_steps=2),
@@ -147,7 +153,7 @@ def of_jax():
     import jax
 
     found = {}
-    for name in ("lamb", "muon", "accumulated"):
+    for name in CONTINUED:
         optimizer, model = OPTIMIZERS[name](), small_model()
         optimizer.build(model.trainable_variables)
         values = [variable.value for variable in model.trainable_variables]

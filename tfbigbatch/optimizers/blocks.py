@@ -10,9 +10,8 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-import tensorflow as tf
-
 from tfbigbatch.optimizers.matrices import MatrixView
+from tfbigbatch.optimizers.ops import Tensor, of
 
 Shape = tuple[int, ...]
 # A variable with more axes after merging has its first ones merged all the same.
@@ -80,29 +79,30 @@ class BlockView:
         """How many blocks there are."""
         return self.tensors * math.prod(self.parts)
 
-    def split(self, tensor: tf.Tensor) -> tf.Tensor:
+    def split(self, tensor: Tensor) -> Tensor:
         """The variable's value, or its gradient, as [count, *sides]."""
+        ops = of(tensor)
         tensor = self.matrices.to_matrices(tensor) if self.matrices else tensor
-        tensor = tf.reshape(tensor, (self.tensors, *self.axes))
+        tensor = ops.reshape(tensor, (self.tensors, *self.axes))
         missing = [parts * side - size for size, parts, side in zip(self.axes, self.parts, self.sides)]
         if any(missing):
-            tensor = tf.pad(tensor, [(0, 0), *((0, each) for each in missing)])
+            tensor = ops.pad(tensor, [(0, 0), *((0, each) for each in missing)])
         if self.count > self.tensors:
-            tensor = tf.transpose(tf.reshape(tensor, self._cut_shape), self._parts_first)
-        return tf.reshape(tensor, (self.count, *self.sides))
+            tensor = ops.transpose(ops.reshape(tensor, self._cut_shape), self._parts_first)
+        return ops.reshape(tensor, (self.count, *self.sides))
 
-    def join(self, blocks: tf.Tensor) -> tf.Tensor:
+    def join(self, blocks: Tensor) -> Tensor:
         """The reverse of `split`."""
-        tensor = blocks
+        ops, tensor = of(blocks), blocks
         if self.count > self.tensors:
             order = self._parts_first
             cut = [self._cut_shape[axis] for axis in order]
-            tensor = tf.transpose(tf.reshape(tensor, cut), [order.index(axis) for axis in range(len(order))])
+            tensor = ops.transpose(ops.reshape(tensor, cut), [order.index(axis) for axis in range(len(order))])
         filled = [parts * side for parts, side in zip(self.parts, self.sides)]
-        tensor = tf.reshape(tensor, (self.tensors, *filled))
+        tensor = ops.reshape(tensor, (self.tensors, *filled))
         if tuple(filled) != self.axes:
             tensor = tensor[(slice(None), *(slice(size) for size in self.axes))]
-        return self.matrices.from_matrices(tensor) if self.matrices else tf.reshape(tensor, self.shape)
+        return self.matrices.from_matrices(tensor) if self.matrices else ops.reshape(tensor, self.shape)
 
     @property
     def _cut_shape(self) -> Shape:

@@ -1,7 +1,7 @@
 """LARS, LAMB, Muon, Shampoo and AdamW for Keras 3: their classes.
 
 On TensorFlow `keras3_tensorflow` has what they share: kernels, strategies, and what wraps an optimizer. On JAX and
-PyTorch `keras3_portable` has it; Adasum, LocalSteps and Shampoo are TensorFlow's, and say so.
+PyTorch `keras3_portable` has it; Adasum and LocalSteps are TensorFlow's, and say so.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
-from tfbigbatch.optimizers import adamw, arguments, lamb, lars, muon, options
+from tfbigbatch.optimizers import adamw, arguments, lamb, lars, muon, options, shampoo
 
 if TYPE_CHECKING or keras.config.backend() == "tensorflow":
     from tfbigbatch.optimizers.adasum.keras3 import Adasum
-    from tfbigbatch.optimizers.keras3_tensorflow import LayerwiseOptimizer, LossScaleOptimizer, Shampoo
+    from tfbigbatch.optimizers.keras3_tensorflow import LayerwiseOptimizer, LossScaleOptimizer
     from tfbigbatch.optimizers.local_steps.keras3 import LocalSteps
 else:
     from tfbigbatch.optimizers.keras3_portable import (
@@ -22,7 +22,6 @@ else:
         LayerwiseOptimizer,
         LocalSteps,
         LossScaleOptimizer,
-        Shampoo,
     )
 
 __all__ = ["AdamW", "Adasum", "LAMB", "LARS", "LocalSteps", "LossScaleOptimizer", "Muon", "Shampoo"]
@@ -147,6 +146,59 @@ class Muon(LayerwiseOptimizer):
             beta_2,
             epsilon,
             product_dtype,
+            share_work,
+        )
+        super().__init__(learning_rate, rule, weight_decay=weight_decay, name=name, **kwargs)
+
+
+@keras.saving.register_keras_serializable(package="tfbigbatch")
+@options.with_hyperparameters(shampoo.Shampoo)
+class Shampoo(LayerwiseOptimizer):
+    __doc__ = shampoo.DOCSTRING
+
+    @options.checked({**arguments.TABLES["shampoo"], **arguments.KERAS3}, ["learning_rate"], _OF_KERAS)
+    def __init__(
+        self,
+        learning_rate: Any = 0.1,
+        *,
+        beta_1: float = 0.9,
+        beta_2: float = 0.99,
+        nesterov: bool = True,
+        graft: str = "sgd",
+        eeta: float = 0.001,
+        epsilon: float = 1e-8,
+        weight_decay: Any = 0.0,
+        block_size: int = 128,
+        largest_side: int | None = 8192,
+        exponent: int = 4,
+        matrix_epsilon: float = 1e-5,
+        root_method: str | None = None,
+        root_every: int = 1,
+        graft_steps: int = 5,
+        matrices: Any = (),
+        vectors: str = "shampoo",
+        vector_learning_rate_ratio: float = 1.0,
+        share_work: bool | None = None,
+        name: str = "Shampoo",
+        **kwargs: Any,
+    ) -> None:
+        rule = shampoo.Shampoo(
+            beta_1,
+            beta_2,
+            nesterov,
+            graft,
+            eeta,
+            epsilon,
+            block_size,
+            largest_side,
+            exponent,
+            matrix_epsilon,
+            root_method,
+            root_every,
+            graft_steps,
+            matrices,
+            vectors,
+            vector_learning_rate_ratio,
             share_work,
         )
         super().__init__(learning_rate, rule, weight_decay=weight_decay, name=name, **kwargs)

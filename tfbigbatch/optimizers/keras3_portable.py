@@ -90,13 +90,16 @@ class PortableUpdater:
         transformed: list[list[Tensor] | None] = [None] * len(layers)
         if isinstance(rule, MatrixRule):
             batches: list[Tensor] = []
+            kept: list[Tensor] = []
+            every = rule.transform_every()
             counts = [0] * len(layers)
             for index, layer in enumerate(layers):
                 if layer.view is not None:
                     own, state_of[index] = rule.before_transform(gradients[index], state_of[index], layer.view)
                     counts[index] = len(own)
                     batches += own
-            outcomes = iter(_mapped(rule.transform, batches))
+                    kept += rule.kept(slots[index], layer.view) if every > 1 else []
+            outcomes = iter(_mapped_when_due(rule.transform, batches, kept, keras.ops.mod(number - 1.0, every) == 0.0))
             transformed = [[next(outcomes) for _ in range(count)] if count else None for count in counts]
         new_weights, new_slots = [], []
         for layer, gradient, weight, own, of_layer in zip(layers, gradients, weights, state_of, transformed):
@@ -361,6 +364,16 @@ def _global_norm(gradients: Sequence[Tensor]) -> Tensor:
     return keras.ops.sqrt(sum(squares[1:], start=squares[0]))
 
 
+def _mapped_when_due(
+    transform: Callable[[Tensor], Tensor], batches: Sequence[Tensor], kept: Sequence[Tensor], is_due: Tensor
+) -> Sequence[Tensor]:
+    """`_mapped`; where something is kept, that in the steps between those that are due."""
+    if not kept:
+        return _mapped(transform, batches)
+    found: Sequence[Tensor] = keras.ops.cond(is_due, lambda: _mapped(transform, batches), lambda: list(kept))
+    return found
+
+
 def _mapped(transform: Callable[[Tensor], Tensor], batches: Sequence[Tensor]) -> list[Tensor]:
     """`transform` of batches of matrices [k, rows, columns], those of one shape together up to a limited size."""
     outcomes: list[Any] = [None] * len(batches)
@@ -396,13 +409,13 @@ def _parts(members: Sequence[int], counts: Sequence[int], most: int) -> list[lis
 
 
 class _OfTensorFlow:
-    """Refuses to be made: it needs TensorFlow's collectives, strategies or linear algebra."""
+    """Refuses to be made: it needs TensorFlow's collectives and strategies."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         name = type(self).__name__
         raise InputError(
             f"{name} is for Keras' TensorFlow backend, and Keras runs on {keras.config.backend()}: set "
-            "KERAS_BACKEND=tensorflow before Keras is imported, or take LARS, LAMB, Muon or AdamW."
+            "KERAS_BACKEND=tensorflow before Keras is imported, or take LARS, LAMB, Muon, Shampoo or AdamW."
         )
 
 
@@ -412,10 +425,6 @@ class Adasum(_OfTensorFlow):
 
 class LocalSteps(_OfTensorFlow):
     """LocalSteps on another backend than TensorFlow."""
-
-
-class Shampoo(_OfTensorFlow):
-    """Shampoo on another backend than TensorFlow."""
 
 
 # Keras' own serves: gradients come summed over the devices.

@@ -1,4 +1,4 @@
-"""The layer-wise optimizers of Keras 3 on TensorFlow: variables, distribution, loss scaling; and Shampoo."""
+"""The layer-wise optimizers of Keras 3 on TensorFlow: variables, distribution and loss scaling."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from tfbigbatch import keras_version
-from tfbigbatch.optimizers import arguments, options, shampoo
+from tfbigbatch.optimizers import options
 from tfbigbatch.optimizers.accumulation_schedule import AccumulationSchedule
 from tfbigbatch.optimizers.base import LayerStatistics, Rule
 from tfbigbatch.optimizers.checkpointing import NamedState, SavedByName, load_by_position
@@ -219,56 +219,3 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             pairs = [(gradient, variable) for (gradient, _), (_, variable) in zip(reduced, pairs)]
         pairs += overwritten
         super().apply([gradient for gradient, _ in pairs], [variable for _, variable in pairs])
-
-
-@keras.saving.register_keras_serializable(package="tfbigbatch")
-@options.with_hyperparameters(shampoo.Shampoo)
-class Shampoo(LayerwiseOptimizer):
-    __doc__ = shampoo.DOCSTRING
-
-    @options.checked({**arguments.TABLES["shampoo"], **arguments.KERAS3}, ["learning_rate"], options.OF_KERAS3)
-    def __init__(
-        self,
-        learning_rate: Any = 0.1,
-        *,
-        beta_1: float = 0.9,
-        beta_2: float = 0.99,
-        nesterov: bool = True,
-        graft: str = "sgd",
-        eeta: float = 0.001,
-        epsilon: float = 1e-8,
-        weight_decay: Any = 0.0,
-        block_size: int = 128,
-        largest_side: int | None = 8192,
-        exponent: int = 4,
-        matrix_epsilon: float = 1e-5,
-        root_method: str | None = None,
-        root_every: int = 1,
-        graft_steps: int = 5,
-        matrices: Any = (),
-        vectors: str = "shampoo",
-        vector_learning_rate_ratio: float = 1.0,
-        share_work: bool | None = None,
-        name: str = "Shampoo",
-        **kwargs: Any,
-    ) -> None:
-        rule = shampoo.Shampoo(
-            beta_1,
-            beta_2,
-            nesterov,
-            graft,
-            eeta,
-            epsilon,
-            block_size,
-            largest_side,
-            exponent,
-            matrix_epsilon,
-            root_method,
-            root_every,
-            graft_steps,
-            matrices,
-            vectors,
-            vector_learning_rate_ratio,
-            share_work,
-        )
-        super().__init__(learning_rate, rule, weight_decay=weight_decay, name=name, **kwargs)

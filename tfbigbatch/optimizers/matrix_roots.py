@@ -10,10 +10,7 @@ from __future__ import annotations
 import functools
 from typing import Any, NamedTuple
 
-import tensorflow as tf
-from tensorflow.compiler.tf2xla.python import xla
-
-from tfbigbatch.optimizers.tracing import compiled_by_xla
+from tfbigbatch.optimizers.ops import Tensor, of
 
 # Newton: a matrix is finished below this error; with 128 rows the rounding of float32 is a little less.
 _TOLERANCE = 1e-5
@@ -29,11 +26,11 @@ _MOST_POWER_ITERATIONS = 100
 class Roots(NamedTuple):
     """Inverse roots X, [k, n, n], and residuals, [k]: the largest entry of |X^(p/2) M X^(p/2) - I| of each."""
 
-    roots: tf.Tensor
-    residuals: tf.Tensor
+    roots: Tensor
+    residuals: Tensor
 
 
-def inverse_roots(matrices: tf.Tensor, p: int, *, epsilon: float, method: str | None = None) -> Roots:
+def inverse_roots(matrices: Tensor, p: int, *, epsilon: float, method: str | None = None) -> Roots:
     """(M + epsilon lambda_max I)^(-1/p) of each matrix M, lambda_max being its largest eigenvalue.
 
     Each matrix is divided by its largest entry first, so that the statistics of very small or large gradients stay
@@ -49,21 +46,30 @@ def inverse_roots(matrices: tf.Tensor, p: int, *, epsilon: float, method: str | 
     Returns:
       The roots and their residuals. Both are NaN for a matrix that is not finite.
     """
-    if compiled_by_xla():
-        return _inverse_roots(matrices, p, epsilon, method or "newton")
-    on_accelerator = bool(tf.config.list_logical_devices("GPU"))
-    method = method or ("newton" if on_accelerator else "eigh")
-    traced = _traced(matrices.shape[-1], matrices.dtype, p, epsilon, method, on_accelerator and method == "newton")
-    roots, residuals = traced(matrices)
+    ops = of(matrices)
+    faster = "eigh" if ops.has_fast_decompositions() else "newton"
+    method = method or faster
+    if ops.is_part_of_one_program():
+        return _inverse_roots(matrices, p, epsilon, method)
+    return _inverse_roots_traced(matrices, p, epsilon, method, jit_compile=method == faster == "newton")
+
+
+def _inverse_roots_traced(matrices: Tensor, p: int, epsilon: float, method: str, *, jit_compile: bool) -> Roots:
+    """`_inverse_roots` of TensorFlow's tensors by a function of its own."""
+    import tensorflow as tf
+
+    roots, residuals = _traced(matrices.shape[-1], matrices.dtype, p, epsilon, method, jit_compile)(matrices)
     return Roots(tf.ensure_shape(roots, matrices.shape), tf.ensure_shape(residuals, matrices.shape[:1]))
 
 
 @functools.cache
-def _traced(size: int, dtype: tf.DType, p: int, epsilon: float, method: str, jit_compile: bool) -> Any:
+def _traced(size: int, dtype: Any, p: int, epsilon: float, method: str, jit_compile: bool) -> Any:
     """`_inverse_roots` as a function that is traced once for all stacks of a size: a model has hundreds.
 
     Compiled by XLA for a GPU, where the products cannot be had in full float32 otherwise.
     """
+    import tensorflow as tf
+
     return tf.function(
         lambda matrices: _inverse_roots(matrices, p, epsilon, method),
         input_signature=[tf.TensorSpec([None, size, size], dtype)],
@@ -72,55 +78,58 @@ def _traced(size: int, dtype: tf.DType, p: int, epsilon: float, method: str, jit
     )
 
 
-def _inverse_roots(matrices: tf.Tensor, p: int, epsilon: float, method: str) -> Roots:
-    largest_entry = tf.reduce_max(tf.abs(matrices), axis=[1, 2], keepdims=True)
-    scale = tf.where(largest_entry > 0.0, largest_entry, tf.ones_like(largest_entry))
-    is_finite = tf.math.is_finite(largest_entry)
+def _inverse_roots(matrices: Tensor, p: int, epsilon: float, method: str) -> Roots:
+    ops = of(matrices)
+    largest_entry = ops.reduce_max(ops.absolute(matrices), axis=(1, 2), keepdims=True)
+    scale = ops.where(largest_entry > 0.0, largest_entry, ops.ones_like(largest_entry))
+    is_finite = ops.is_finite(largest_entry)
     # The decomposition raises an error for NaN.
-    normalized = tf.where(is_finite, matrices / scale, _identity(matrices))
+    normalized = ops.where(is_finite, matrices / scale, _identity(matrices))
     if method == "eigh":
         damped, roots = _decomposed(normalized, p, epsilon)
     else:
         damped = damp(normalized, largest_eigenvalue(normalized), epsilon)
         roots = coupled_newton(damped, p)
-    nan = tf.constant(float("nan"), matrices.dtype)
+    nan = ops.constant(float("nan"), matrices.dtype)
     return Roots(
-        tf.where(is_finite, roots * scale ** (-1.0 / p), nan),
-        tf.where(is_finite[:, 0, 0], residual(damped, roots, p), nan),
+        ops.where(is_finite, roots * scale ** (-1.0 / p), nan),
+        ops.where(is_finite[:, 0, 0], residual(damped, roots, p), nan),
     )
 
 
-def damp(matrices: tf.Tensor, eigenvalue: tf.Tensor, epsilon: float) -> tf.Tensor:
+def damp(matrices: Tensor, eigenvalue: Tensor, epsilon: float) -> Tensor:
     """M + epsilon lambda_max I with the largest eigenvalues [k]; M + epsilon I where that is zero."""
-    scale = tf.where(eigenvalue > 0.0, eigenvalue, tf.ones_like(eigenvalue))
-    return matrices + epsilon * scale[:, tf.newaxis, tf.newaxis] * _identity(matrices)
+    ops = of(matrices)
+    scale = ops.where(eigenvalue > 0.0, eigenvalue, ops.ones_like(eigenvalue))
+    return matrices + epsilon * scale[:, None, None] * _identity(matrices)
 
 
-def largest_eigenvalue(matrices: tf.Tensor) -> tf.Tensor:
+def largest_eigenvalue(matrices: Tensor) -> Tensor:
     """The largest eigenvalue of each matrix, [k], by power iteration."""
-    count, size = tf.shape(matrices)[0], matrices.shape[-1]
+    ops, size = of(matrices), matrices.shape[-1]
+    count = ops.shape(matrices)[0]
     # A fixed start, so that all replicas agree; its entries follow no pattern that an eigenvector is likely to have.
-    start = tf.cos(tf.range(1, size + 1, dtype=matrices.dtype) ** 2)[:, tf.newaxis]
-    vectors = tf.broadcast_to(start / tf.norm(start), [count, size, 1])
-    values = tf.zeros([count], matrices.dtype)
+    start = ops.cos(ops.arange(1, size + 1, matrices.dtype) ** 2)[:, None]
+    vectors = ops.broadcast_to(start / ops.euclidean_norm(start), [count, size, 1])
+    values = ops.zeros([count], matrices.dtype)
 
-    def is_unfinished(index: tf.Tensor, vectors: tf.Tensor, values: tf.Tensor, change: tf.Tensor) -> tf.Tensor:
-        moves = tf.reduce_any(change > _EIGENVALUE_TOLERANCE * values)
-        return tf.logical_and(index < _MOST_POWER_ITERATIONS, tf.logical_or(index < 2, moves))
+    def is_unfinished(index: Tensor, vectors: Tensor, values: Tensor, change: Tensor) -> Tensor:
+        moves = ops.reduce_any(change > _EIGENVALUE_TOLERANCE * values)
+        return ops.logical_and(index < _MOST_POWER_ITERATIONS, ops.logical_or(index < 2, moves))
 
     def iterate(
-        index: tf.Tensor, vectors: tf.Tensor, values: tf.Tensor, change: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+        index: Tensor, vectors: Tensor, values: Tensor, change: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         products = product(matrices, vectors)
-        new_values = tf.reduce_sum(vectors * products, axis=[1, 2])
-        lengths = tf.norm(products, axis=[1, 2], keepdims=True)
-        return index + 1, tf.math.divide_no_nan(products, lengths), new_values, tf.abs(new_values - values)
+        new_values = ops.reduce_sum(vectors * products, axis=(1, 2))
+        lengths = ops.euclidean_norm(products, axis=(1, 2), keepdims=True)
+        return index + 1, ops.divide_no_nan(products, lengths), new_values, ops.absolute(new_values - values)
 
-    state = (tf.constant(0), vectors, values, values)
-    return tf.while_loop(is_unfinished, iterate, state, parallel_iterations=1)[2]
+    state = (ops.constant(0, "int32"), vectors, values, values)
+    return ops.while_loop(is_unfinished, iterate, state)[2]
 
 
-def coupled_newton(matrices: tf.Tensor, p: int) -> tf.Tensor:
+def coupled_newton(matrices: Tensor, p: int) -> Tensor:
     """M^(-1/p) of positive definite matrices by the coupled Newton iteration.
 
     X and N begin as z^(1/p) I and z M, with z such that the eigenvalues of N lie in (0, (p + 1) / 2]. Then, until N is
@@ -131,33 +140,31 @@ def coupled_newton(matrices: tf.Tensor, p: int) -> tf.Tensor:
       matrices: [k, n, n], symmetric; not so near to a singular one that their rounding errors are.
       p: 1 or more.
     """
-    one = _identity(matrices)
-    norms = tf.norm(matrices, axis=[1, 2], keepdims=True)
+    ops, one = of(matrices), _identity(matrices)
+    norms = ops.euclidean_norm(matrices, axis=(1, 2), keepdims=True)
     z = (p + 1.0) / (2.0 * norms)
     roots, coupled = one * z ** (1.0 / p), matrices * z
     error = _distance_from_identity(coupled)
 
-    def is_unfinished(index: tf.Tensor, *state: tf.Tensor) -> tf.Tensor:
-        return tf.logical_and(index < _MOST_ITERATIONS, tf.reduce_any(state[-1]))
+    def is_unfinished(index: Tensor, *state: Tensor) -> Tensor:
+        return ops.logical_and(index < _MOST_ITERATIONS, ops.reduce_any(state[-1]))
 
-    def iterate(
-        index: tf.Tensor, roots: tf.Tensor, coupled: tf.Tensor, error: tf.Tensor, runs: tf.Tensor
-    ) -> tuple[tf.Tensor, ...]:
+    def iterate(index: Tensor, roots: Tensor, coupled: Tensor, error: Tensor, runs: Tensor) -> tuple[Tensor, ...]:
         step = ((p + 1.0) * one - coupled) / p
         new_coupled = product(_power(step, p), coupled)
         new_error = _distance_from_identity(new_coupled)
-        runs = tf.logical_and(runs, new_error < _ALLOWED_RISE * error)
-        taken = runs[:, tf.newaxis, tf.newaxis]
-        roots = tf.where(taken, product(roots, step), roots)
-        coupled = tf.where(taken, new_coupled, coupled)
-        error = tf.where(runs, new_error, error)
-        return index + 1, roots, coupled, error, tf.logical_and(runs, error > _TOLERANCE)
+        runs = ops.logical_and(runs, new_error < _ALLOWED_RISE * error)
+        taken = runs[:, None, None]
+        roots = ops.where(taken, product(roots, step), roots)
+        coupled = ops.where(taken, new_coupled, coupled)
+        error = ops.where(runs, new_error, error)
+        return index + 1, roots, coupled, error, ops.logical_and(runs, error > _TOLERANCE)
 
-    state = (tf.constant(0), roots, coupled, error, error > _TOLERANCE)
-    return tf.while_loop(is_unfinished, iterate, state, parallel_iterations=1)[1]
+    state = (ops.constant(0, "int32"), roots, coupled, error, error > _TOLERANCE)
+    return ops.while_loop(is_unfinished, iterate, state)[1]
 
 
-def residual(matrices: tf.Tensor, roots: tf.Tensor, p: int) -> tf.Tensor:
+def residual(matrices: Tensor, roots: Tensor, p: int) -> Tensor:
     """The largest entry of |X^a M X^b - I|, [k], with a + b = p and the two as near as can be.
 
     Of the root itself, where the iteration's own error is of a matrix that rounding lets drift from it. In two halves,
@@ -174,34 +181,23 @@ def flops(size: int, p: int) -> float:
     return 20 * products * 2.0 * size**3
 
 
-def _decomposed(matrices: tf.Tensor, p: int, epsilon: float) -> tuple[tf.Tensor, tf.Tensor]:
+def _decomposed(matrices: Tensor, p: int, epsilon: float) -> tuple[Tensor, Tensor]:
     """The damped matrices and their inverse roots, by eigendecomposition."""
-    values, vectors = tf.linalg.eigh(matrices)
+    ops = of(matrices)
+    values, vectors = ops.eigh(matrices)
     damped = damp(matrices, values[:, -1], epsilon)
-    largest = tf.where(values[:, -1:] > 0.0, values[:, -1:], tf.ones_like(values[:, -1:]))
+    largest = ops.where(values[:, -1:] > 0.0, values[:, -1:], ops.ones_like(values[:, -1:]))
     # Rounding leaves small eigenvalues below zero.
-    powers = (tf.maximum(values, 0.0) + epsilon * largest) ** (-1.0 / p)
-    return damped, product(vectors * powers[:, tf.newaxis], tf.linalg.matrix_transpose(vectors))
+    powers = (ops.maximum(values, 0.0) + epsilon * largest) ** (-1.0 / p)
+    return damped, product(vectors * powers[:, None], ops.matrix_transpose(vectors))
 
 
-def product(left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
-    """Matrix products [k, a, b] x [k, b, c] in full float32.
-
-    XLA would round the factors to bfloat16 on TPUs and to 10 bits on GPUs; the iteration does not converge then.
-    """
-    if not compiled_by_xla():
-        return tf.matmul(left, right)
-    axes = xla.DotDimensionNumbers(
-        lhs_batch_dimensions=[0],
-        rhs_batch_dimensions=[0],
-        lhs_contracting_dimensions=[2],
-        rhs_contracting_dimensions=[1],
-    )
-    precision = xla.PrecisionConfig(operand_precision=2 * [xla.PrecisionConfig.HIGHEST])
-    return xla.dot_general(left, right, axes, precision_config=precision)
+def product(left: Tensor, right: Tensor) -> Tensor:
+    """Matrix products [k, a, b] x [k, b, c] in full float32: in less, the iteration does not converge."""
+    return of(left).precise_matmul(left, right)
 
 
-def _power(matrices: tf.Tensor, p: int) -> tf.Tensor:
+def _power(matrices: Tensor, p: int) -> Tensor:
     """M^p by repeated squaring, for p of 1 or more."""
     if p == 1:
         return matrices
@@ -210,14 +206,10 @@ def _power(matrices: tf.Tensor, p: int) -> tf.Tensor:
     return product(squared, matrices) if p % 2 else squared
 
 
-def _distance_from_identity(matrices: tf.Tensor) -> tf.Tensor:
-    return tf.reduce_max(tf.abs(matrices - _identity(matrices)), axis=[1, 2])
+def _distance_from_identity(matrices: Tensor) -> Tensor:
+    ops = of(matrices)
+    return ops.reduce_max(ops.absolute(matrices - _identity(matrices)), axis=(1, 2))
 
 
-def identity(size: int, dtype: tf.DType) -> tf.Tensor:
-    """The identity matrix [size, size]; traced in a tenth of the time of `tf.eye`."""
-    return tf.one_hot(tf.range(size), size, dtype=dtype)
-
-
-def _identity(matrices: tf.Tensor) -> tf.Tensor:
-    return identity(matrices.shape[-1], matrices.dtype)
+def _identity(matrices: Tensor) -> Tensor:
+    return of(matrices).identity(matrices.shape[-1], matrices.dtype)

@@ -16,17 +16,28 @@ Tensor = Any
 INTEGER = "int32"
 
 absolute = keras.ops.absolute
+broadcast_to = keras.ops.broadcast_to
 cast = keras.ops.cast
+cos = keras.ops.cos
+eigh = keras.ops.eigh
+einsum = keras.ops.einsum
+euclidean_norm = keras.ops.norm
 expm1 = keras.ops.expm1
+is_finite = keras.ops.isfinite
 logical_and = keras.ops.logical_and
+logical_or = keras.ops.logical_or
 maximum = keras.ops.maximum
 minimum = keras.ops.minimum
 ones_like = keras.ops.ones_like
+pad = keras.ops.pad
+reduce_any = keras.ops.any
 reshape = keras.ops.reshape
+shape = keras.ops.shape
 sqrt = keras.ops.sqrt
 square = keras.ops.square
 transpose = keras.ops.transpose
 where = keras.ops.where
+while_loop = keras.ops.while_loop
 zeros_like = keras.ops.zeros_like
 
 
@@ -37,6 +48,23 @@ def dtype_name(tensor: Tensor) -> str:
 
 def ones(shape: Sequence[int], dtype: Any) -> Tensor:
     return keras.ops.ones(shape, dtype=keras.backend.standardize_dtype(dtype))
+
+
+def zeros(shape: Sequence[int], dtype: Any) -> Tensor:
+    return keras.ops.zeros(shape, dtype=keras.backend.standardize_dtype(dtype))
+
+
+def constant(value: float, dtype: Any) -> Tensor:
+    return keras.ops.convert_to_tensor(value, dtype=keras.backend.standardize_dtype(dtype))
+
+
+def arange(start: int, stop: int, dtype: Any) -> Tensor:
+    return keras.ops.arange(start, stop, dtype=keras.backend.standardize_dtype(dtype))
+
+
+def identity(size: int, dtype: Any) -> Tensor:
+    """The identity matrix [size, size]."""
+    return keras.ops.eye(size, dtype=keras.backend.standardize_dtype(dtype))
 
 
 def concat(tensors: Sequence[Tensor], axis: int) -> Tensor:
@@ -80,8 +108,34 @@ def diag_part(matrices: Tensor) -> Tensor:
 
 
 def set_diag(matrices: Tensor, diagonal: Tensor) -> Tensor:
-    identity = keras.ops.eye(matrices.shape[-1], dtype=dtype_name(matrices))
-    return matrices * (1.0 - identity) + diagonal[..., None] * identity
+    one = identity(matrices.shape[-1], matrices.dtype)
+    return matrices * (1.0 - one) + diagonal[..., None] * one
+
+
+def precise_matmul(left: Tensor, right: Tensor) -> Tensor:
+    """Matrix products in full float32, which JAX would round on accelerators; PyTorch rounds where it is told to."""
+    if keras.config.backend() != "jax":
+        return keras.ops.matmul(left, right)
+    import jax
+
+    with jax.default_matmul_precision("highest"):
+        return keras.ops.matmul(left, right)
+
+
+def has_fast_decompositions() -> bool:
+    """False on accelerators, whose eigendecompositions are slow."""
+    if keras.config.backend() == "jax":
+        import jax
+
+        return bool(jax.default_backend() == "cpu")
+    import torch
+
+    return not torch.cuda.is_available()
+
+
+def is_part_of_one_program() -> bool:
+    """True: JAX compiles a step as a whole, and PyTorch computes as it goes."""
+    return True
 
 
 def traced_by_shape(function: Callable[..., Any]) -> Callable[..., Any]:

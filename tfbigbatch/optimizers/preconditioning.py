@@ -13,40 +13,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import tensorflow as tf
-
 from tfbigbatch.optimizers import rules
+from tfbigbatch.optimizers.ops import Tensor, of
 
 
-def update_statistics(statistics: Sequence[tf.Tensor], blocks: tf.Tensor, *, beta_2: float) -> list[tf.Tensor]:
+def update_statistics(statistics: Sequence[Tensor], blocks: Tensor, *, beta_2: float) -> list[Tensor]:
     """The statistics S of each axis after a gradient: S <- beta_2 S + (1 - beta_2) A A^T, A = [n, the other axes]."""
     return [
         beta_2 * old + (1.0 - beta_2) * _products_over_other_axes(blocks, axis) for axis, old in enumerate(statistics)
     ]
 
 
-def _products_over_other_axes(blocks: tf.Tensor, axis: int) -> tf.Tensor:
-    letters = "abcdefgh"[: blocks.shape.rank - 1]
-    return tf.einsum(f"k{letters},k{letters.replace(letters[axis], 'z')}->k{letters[axis]}z", blocks, blocks)
+def _products_over_other_axes(blocks: Tensor, axis: int) -> Tensor:
+    letters = "abcdefgh"[: len(blocks.shape) - 1]
+    return of(blocks).einsum(f"k{letters},k{letters.replace(letters[axis], 'z')}->k{letters[axis]}z", blocks, blocks)
 
 
-def precondition(blocks: tf.Tensor, roots: Sequence[tf.Tensor]) -> tf.Tensor:
+def precondition(blocks: Tensor, roots: Sequence[Tensor]) -> Tensor:
     """Each axis of the blocks times its root: L^(-1/p) G R^(-1/p) for matrices."""
-    letters = "abcdefgh"[: blocks.shape.rank - 1]
+    letters = "abcdefgh"[: len(blocks.shape) - 1]
     for letter, root in zip(letters, roots):
-        blocks = tf.einsum(f"kz{letter},k{letters}->k{letters.replace(letter, 'z')}", root, blocks)
+        blocks = of(blocks).einsum(f"kz{letter},k{letters}->k{letters.replace(letter, 'z')}", root, blocks)
     return blocks
 
 
 def graft_update(
     graft: str,
-    gradient: tf.Tensor,
-    second_moment: tf.Tensor | None,
+    gradient: Tensor,
+    second_moment: Tensor | None,
     *,
-    step: tf.Tensor,
+    step: Tensor,
     beta_2: float,
     epsilon: float,
-) -> tuple[tf.Tensor, tf.Tensor | None]:
+) -> tuple[Tensor, Tensor | None]:
     """The update of the method that Shampoo is grafted to, before momentum and decay; and its second moment.
 
     Grafts:
@@ -56,32 +55,33 @@ def graft_update(
     """
     if second_moment is None:
         return gradient, None
-    second_moment = beta_2 * second_moment + (1.0 - beta_2) * tf.square(gradient)
+    ops = of(gradient)
+    second_moment = beta_2 * second_moment + (1.0 - beta_2) * ops.square(gradient)
     corrected = second_moment
     if graft == "lamb":
-        corrected /= rules.moment_correction(step, beta_2)
-    return tf.math.divide_no_nan(gradient, tf.sqrt(corrected) + epsilon), second_moment
+        corrected = corrected / rules.moment_correction(step, beta_2)
+    return ops.divide_no_nan(gradient, ops.sqrt(corrected) + epsilon), second_moment
 
 
-def graft_norm(direction: tf.Tensor, update: tf.Tensor) -> tf.Tensor:
+def graft_norm(direction: Tensor, update: Tensor) -> Tensor:
     """The direction at the norm of the graft's update: D |g| / |D|."""
-    return direction * tf.math.divide_no_nan(rules.norm(update), rules.norm(direction))
+    return direction * of(direction).divide_no_nan(rules.norm(update), rules.norm(direction))
 
 
 def momentum_step(
     graft: str,
-    update: tf.Tensor,
-    weight: tf.Tensor,
-    momentum: tf.Tensor,
+    update: Tensor,
+    weight: Tensor,
+    momentum: Tensor,
     *,
-    step: tf.Tensor,
-    learning_rate: tf.Tensor | float,
-    weight_decay: tf.Tensor | float,
+    step: Tensor,
+    learning_rate: Tensor | float,
+    weight_decay: Tensor | float,
     beta_1: float,
     nesterov: bool,
     eeta: float,
     adapt: bool,
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:
     """Decay, trust ratio, momentum and weights, from an update U at the norm of the graft's.
 
     Grafts:
@@ -101,7 +101,7 @@ def momentum_step(
     Returns:
       (weight, momentum, ratio) after the step.
     """
-    ratio = tf.ones([], weight.dtype)
+    ratio = of(weight).ones([], weight.dtype)
     if graft == "lamb":
         momentum = beta_1 * momentum + (1.0 - beta_1) * update
         ahead = beta_1 * momentum + (1.0 - beta_1) * update if nesterov else momentum

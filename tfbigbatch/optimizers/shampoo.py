@@ -5,15 +5,17 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import tensorflow as tf
-
-from tfbigbatch.optimizers import blocks, cpu_kernels, matrices, matrix_roots, preconditioning, rules
+from tfbigbatch.optimizers import blocks, matrices, matrix_roots, preconditioning, rules
 from tfbigbatch.optimizers.arguments import TABLES
 from tfbigbatch.optimizers.base import MatrixRule
 from tfbigbatch.optimizers.blocks import BlockView
+from tfbigbatch.optimizers.ops import Tensor, of
 from tfbigbatch.optimizers.options import with_shared_arguments
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 # A root with an entry of its residual above this is not used: the published threshold.
 _LARGEST_RESIDUAL = 0.1
@@ -63,7 +65,6 @@ class Shampoo(MatrixRule):
     """The rule of `tfbigbatch.Shampoo`; `DOCSTRING` explains the hyperparameters."""
 
     arguments = TABLES["shampoo"]
-    of_state = frozenset({"block_size", "graft", "graft_steps", "largest_side", "matrices", "vectors"})
     slot_names = (
         "momentum",
         "graft_momentum",
@@ -119,14 +120,14 @@ class Shampoo(MatrixRule):
                 shapes.update({f"{name}_{axis}": (view.count, side, side) for axis, side in enumerate(view.sides)})
         return shapes
 
-    def _by_name(self, slots: Sequence[tf.Tensor], view: BlockView | None) -> dict[str, tf.Tensor]:
+    def _by_name(self, slots: Sequence[Tensor], view: BlockView | None) -> dict[str, Tensor]:
         return dict(zip(self.state_shapes((), view), slots))
 
     # ---- Preconditioned -------------------------------------------------------------------------
 
     def before_transform(
-        self, gradient: tf.Tensor, slots: Sequence[tf.Tensor], view: BlockView
-    ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+        self, gradient: Tensor, slots: Sequence[Tensor], view: BlockView
+    ) -> tuple[list[Tensor], list[Tensor]]:
         state = self._by_name(slots, view)
         names = [f"statistics_{axis}" for axis in range(len(view.sides))]
         statistics = preconditioning.update_statistics(
@@ -135,13 +136,14 @@ class Shampoo(MatrixRule):
         state.update(zip(names, statistics))
         return statistics, list(state.values())
 
-    def transform(self, batch: tf.Tensor) -> tf.Tensor:
+    def transform(self, batch: Tensor) -> Tensor:
         """The inverse roots of statistics; NaN where the root is none, so that the last one stays."""
         roots, residuals = matrix_roots.inverse_roots(
             batch, self.exponent, epsilon=self.matrix_epsilon, method=self.root_method
         )
         is_root = residuals < _LARGEST_RESIDUAL
-        return tf.where(is_root[:, tf.newaxis, tf.newaxis], roots, tf.constant(float("nan"), batch.dtype))
+        ops = of(batch)
+        return ops.where(is_root[:, None, None], roots, ops.constant(float("nan"), batch.dtype))
 
     def transform_flops(self, rows: int, columns: int) -> float:
         return matrix_roots.flops(rows, self.exponent)
@@ -152,26 +154,26 @@ class Shampoo(MatrixRule):
     def transform_every(self) -> int:
         return self.root_every
 
-    def kept(self, slots: Sequence[tf.Tensor], view: BlockView) -> list[tf.Tensor]:
+    def kept(self, slots: Sequence[Tensor], view: BlockView) -> list[Tensor]:
         state = self._by_name(slots, view)
         return [state[f"roots_{axis}"] for axis in range(len(view.sides))]
 
     def apply_transformed(
         self,
-        gradient: tf.Tensor,
-        weight: tf.Tensor,
-        slots: Sequence[tf.Tensor],
-        transformed: Sequence[tf.Tensor],
+        gradient: Tensor,
+        weight: Tensor,
+        slots: Sequence[Tensor],
+        transformed: Sequence[Tensor],
         view: BlockView,
         *,
-        step: tf.Tensor,
+        step: Tensor,
         **options: Any,
-    ) -> tuple[tf.Tensor, ...]:
-        state = self._by_name(slots, view)
+    ) -> tuple[Tensor, ...]:
+        ops, state = of(weight), self._by_name(slots, view)
         for axis, new in enumerate(transformed):
             # State begins at zero, roots at the identity.
-            old = tf.where(step > 1.0, state[f"roots_{axis}"], matrix_roots.identity(view.sides[axis], new.dtype))
-            state[f"roots_{axis}"] = tf.where(tf.math.is_finite(new[:, :1, :1]), new, old)
+            old = ops.where(step > 1.0, state[f"roots_{axis}"], ops.identity(view.sides[axis], new.dtype))
+            state[f"roots_{axis}"] = ops.where(ops.is_finite(new[:, :1, :1]), new, old)
         roots = [state[f"roots_{axis}"] for axis in range(len(view.sides))]
         direction = view.join(preconditioning.precondition(view.split(gradient), roots))
         graft = self._graft_update(gradient, state, step)
@@ -182,10 +184,10 @@ class Shampoo(MatrixRule):
                 graft, weight, state["graft_momentum"], step, options
             )
             begins = step <= float(self.graft_steps)
-            new_weight, ratio = tf.where(begins, of_graft, new_weight), tf.where(begins, its_ratio, ratio)
+            new_weight, ratio = ops.where(begins, of_graft, new_weight), ops.where(begins, its_ratio, ratio)
         return new_weight, *state.values(), ratio
 
-    def _graft_update(self, gradient: tf.Tensor, state: dict[str, tf.Tensor], step: tf.Tensor) -> tf.Tensor:
+    def _graft_update(self, gradient: Tensor, state: dict[str, Tensor], step: Tensor) -> Tensor:
         update, second_moment = preconditioning.graft_update(
             self.graft, gradient, state.get("second_moment"), step=step, beta_2=self.beta_2, epsilon=self.epsilon
         )
@@ -194,8 +196,8 @@ class Shampoo(MatrixRule):
         return update
 
     def _momentum_step(
-        self, update: tf.Tensor, weight: tf.Tensor, momentum: tf.Tensor, step: tf.Tensor, options: dict[str, Any]
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        self, update: Tensor, weight: Tensor, momentum: Tensor, step: Tensor, options: dict[str, Any]
+    ) -> tuple[Tensor, Tensor, Tensor]:
         return preconditioning.momentum_step(
             self.graft,
             update,
@@ -211,8 +213,8 @@ class Shampoo(MatrixRule):
     # ---- The others -----------------------------------------------------------------------------
 
     def apply(
-        self, gradient: tf.Tensor, weight: tf.Tensor, slots: Sequence[tf.Tensor], *, step: tf.Tensor, **options: Any
-    ) -> tuple[tf.Tensor, ...]:
+        self, gradient: Tensor, weight: Tensor, slots: Sequence[Tensor], *, step: Tensor, **options: Any
+    ) -> tuple[Tensor, ...]:
         if self.vectors == "adam":
             m, v = slots
             return rules.lamb(gradient, weight, m, v, step=step, **self._moments(), **self._of_adam(options))
@@ -225,12 +227,18 @@ class Shampoo(MatrixRule):
         # Adam's kernel has no guard for 0 / 0.
         return self.vectors == "adam" and self.epsilon > 0.0
 
-    def kernel_scalars(self, step: tf.Tensor) -> Any:
-        return cpu_kernels.adam_scalars(step, **self._moments()) if self.has_kernels() else None
+    def kernel_scalars(self, step: Tensor) -> Any:
+        if not self.has_kernels():
+            return None
+        from tfbigbatch.optimizers import cpu_kernels  # Needs TensorFlow, which Shampoo on another backend does not.
+
+        return cpu_kernels.adam_scalars(step, **self._moments())
 
     def apply_in_place(
-        self, gradient: tf.Tensor, weight: tf.Variable, slots: Sequence[tf.Variable], **options: Any
+        self, gradient: Tensor, weight: tf.Variable, slots: Sequence[tf.Variable], **options: Any
     ) -> tuple[tf.Operation, tuple[Any, Any, Any] | None]:
+        from tfbigbatch.optimizers import cpu_kernels
+
         m, v = slots
         return cpu_kernels.lamb(gradient, weight, m, v, **self._of_adam(options))
 
