@@ -13,6 +13,7 @@ import tensorflow as tf
 import tf_keras
 from tensorflow.python.framework.config import disable_op_determinism
 
+from tests.helpers import covering
 from tfbigbatch import tasks
 from tfbigbatch.errors import MissingExtra
 from tfbigbatch.models import image_models
@@ -34,6 +35,12 @@ def pytest_pyfunc_call():
         if error.package != "tf-models-official":
             raise
         pytest.skip(str(error))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Before `-m` selects by the marks."""
+    covering.mark_the_rest_slow(items)
 
 
 @pytest.fixture(autouse=True)

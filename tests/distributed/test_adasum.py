@@ -21,7 +21,7 @@ def logical_cpus(replicas, directory):
 @pytest.fixture(
     scope="module",
     params=[
-        (2, 0),
+        pytest.param((2, 0), marks=pytest.mark.slow),
         pytest.param((4, 0), marks=pytest.mark.slow),
         pytest.param((0, 5), marks=pytest.mark.slow),
         pytest.param((0, 8), marks=pytest.mark.slow),

@@ -56,7 +56,7 @@ def test_cudnn_can_take_it_but_unrolled():
             assert model.get_layer(f"lstm_{layer}")._could_use_gpu_kernel is not unroll
 
 
-@pytest.mark.parametrize("unroll", [False, True])
+@pytest.mark.parametrize("unroll", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_xla_compiles_a_training_pass_to_the_same_numbers(unroll):
     model = lstm_language_model(**FIELDS, unroll=unroll, initial_scale=0.5)
     text = tokens(4, 7)

@@ -66,7 +66,7 @@ def reference():
 @pytest.mark.parametrize(
     "replicas, accumulation_steps, jit_compile",
     [
-        ("one", 4, False),
+        pytest.param("one", 4, False, marks=pytest.mark.slow),
         ("two", 2, False),
         pytest.param("four", 1, False, marks=pytest.mark.slow),
         pytest.param("one", 1, True, marks=pytest.mark.slow),
@@ -92,7 +92,9 @@ def test_windows_are_one_unbroken_sequence_for_each_stream(replicas):
     np.testing.assert_allclose(history["loss"], exact.sum() / (EPOCH * STREAMS * 6), rtol=1e-5)
 
 
-@pytest.mark.parametrize("replicas, batch_size", [("one", 1), ("one", 3), ("two", 8), ("four", 16)])
+@pytest.mark.parametrize(
+    "replicas, batch_size", [("one", 1), ("one", 3), ("two", 8), pytest.param("four", 16, marks=pytest.mark.slow)]
+)
 def test_the_perplexity_of_an_evaluation_is_that_of_the_whole_text(reference, replicas, batch_size):
     strategy = STRATEGIES[replicas]()
     model = compiled(strategy, evaluation_batch_size=batch_size)

@@ -156,7 +156,7 @@ def test_whole_words_are_masked_together(manifest):
     np.testing.assert_array_equal(hidden[:, 1:][goes_on], hidden[:, :-1][goes_on])
 
 
-@pytest.mark.parametrize("hosts, batch_size", [(1, 20), (2, 60)])
+@pytest.mark.parametrize("hosts, batch_size", [pytest.param(1, 20, marks=pytest.mark.slow), (2, 60)])
 def test_evaluation_sees_every_sequence_once_with_the_same_masks(manifest, hosts, batch_size):
     data, found = records_of(manifest), []
     for host in range(hosts):

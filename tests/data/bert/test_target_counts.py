@@ -18,7 +18,14 @@ def batch_of(manifest, **options):
     return next(iter(batches))
 
 
-@pytest.mark.parametrize("settings", [{}, {"packed": True, "next_sentence": False}, {"masking": "static_token"}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        pytest.param({"packed": True, "next_sentence": False}, marks=pytest.mark.slow),
+        pytest.param({"masking": "static_token"}, marks=pytest.mark.slow),
+    ],
+)
 def test_they_are_the_targets_of_the_dataset(tmp_path, settings):
     folder, *_ = bert_sets.prepared(tmp_path, bert_sets.plain(12), max_predictions_per_seq=32, **settings)
     manifest = bert_manifest.load(folder)

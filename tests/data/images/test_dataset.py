@@ -59,7 +59,7 @@ def bands(tmp_path_factory):
     )
 
 
-@pytest.mark.parametrize("step", [3, 13])
+@pytest.mark.parametrize("step", [pytest.param(3, marks=pytest.mark.slow), 13])
 def test_a_resumed_run_sees_the_same_bits(bands, step):
     whole = train(images_of(bands))
     equal(train(images_of(bands), step, 16), whole[step:])
