@@ -246,6 +246,7 @@ def test_smoke_needs_neither_data_nor_a_directory():
     assert time.perf_counter() - started < 60
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_message(small_disk):
     code, out, err = finish(command(*QUICK, f"--model_dir={small_disk}/run", "--config.log_every=1 steps"))
     assert code == 1 and "cannot be written" in err and "Traceback" not in err

@@ -57,7 +57,10 @@ def run(page):
     return names
 
 
-@pytest.mark.parametrize("page", PAGES)
+# docs/runs.md trains, resumes and analyses.
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=[pytest.mark.slow] * (page == "docs/runs.md")) for page in PAGES]
+)
 def test_the_page_runs(page):
     run(page)
 
@@ -69,6 +72,7 @@ def small_model(normalised=False):
     return tf_keras.Sequential([layers.Input((4,)), layers.Dense(3), *middle, layers.Dense(1)])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error:exclude_from")
 def test_the_presets_train_and_peak_where_their_sources_say():
     names = run("docs/optimizers.md")

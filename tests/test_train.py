@@ -188,7 +188,7 @@ HELD_BY_PHASES = ("momentum", "lamb, dropout", "adamw, accumulation")
 
 
 # Muon's state is saved as LAMB's is, which tests/optimizers/test_muon.py has; bfloat16 changes no part of a checkpoint.
-SLOW = (*HELD_BY_PHASES, "muon", "bfloat16")
+SLOW = (*HELD_BY_PHASES, "muon", "bfloat16", "date", "phases")
 
 
 @pytest.mark.parametrize(
@@ -222,6 +222,7 @@ def test_adasum_resumes_with_the_moments_of_every_replica(tmp_path, quick_config
     assert all(np.array_equal(value[0], value[1]) for value in moments)
 
 
+@pytest.mark.slow
 def test_date_writes_what_it_sees_and_lowers_the_peak(tmp_path, quick_config):
     fields = VARIANTS["date"]
     for name, enabled in (("without", False), ("with", True)):
@@ -301,7 +302,9 @@ def test_killed_just_before_the_end_it_still_ends_with_its_metrics(tmp_path, qui
     assert read_rows(tmp_path / "metrics.jsonl") == rows
 
 
-@pytest.mark.parametrize("stop_at", [5, 12, 24])
+@pytest.mark.parametrize(
+    "stop_at", [5, pytest.param(12, marks=pytest.mark.slow), pytest.param(24, marks=pytest.mark.slow)]
+)
 def test_a_signal_saves_and_the_resumed_run_lacks_nothing(tmp_path, quick_config, monkeypatch, stop_at):
     from tfbigbatch.training import callbacks
 
@@ -324,6 +327,7 @@ def test_a_signal_saves_and_the_resumed_run_lacks_nothing(tmp_path, quick_config
     assert [row for row in parts if row["split"] == "eval"] == [row for row in whole if row["split"] == "eval"]
 
 
+@pytest.mark.slow
 def test_a_seed_is_another_run(tmp_path, quick_config):
     train.run(quick_config(), model_dir=str(tmp_path / "a"))
     train.run(quick_config(), model_dir=str(tmp_path / "b"))
@@ -333,6 +337,7 @@ def test_a_seed_is_another_run(tmp_path, quick_config):
         assert_same_bits(tmp_path / "a", tmp_path / "c")
 
 
+@pytest.mark.slow
 def test_replicas_see_the_same_batches(tmp_path, quick_config):
     one = train.run(quick_config(), model_dir=str(tmp_path / "one"))
     four = train.run(quick_config(), model_dir=str(tmp_path / "four"), strategy_name="mirrored")
@@ -386,6 +391,7 @@ def test_divergence_names_metric_and_window_and_keeps_the_last_good_checkpoint(t
     )
 
 
+@pytest.mark.slow
 def test_a_run_that_may_goes_back_past_the_window_in_which_it_diverged(tmp_path, quick_config, capsys):
     fields = {"schedule__learning_rate": 1e38, "schedule__warmup_epochs": 0.0, "schedule__decay": "constant"}
     config = quick_config(**fields, divergence={"rollbacks": 2, "rate_factor": 1e-39})

@@ -82,6 +82,7 @@ def test_the_console_script_has_every_command(installed, tmp_path):
     assert out.startswith(str(installed)) and all(f"usage: tfbigbatch {name} " in out for name in COMMANDS)
 
 
+@pytest.mark.slow
 def test_it_trains_studies_and_reports(installed, tmp_path):
     def tfbigbatch(*arguments):
         outcome = preloaded.run("tfbigbatch", *arguments, folder=tmp_path, package_path=installed)

@@ -22,6 +22,8 @@ from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.tasks.scores.bleu import bleu
 
 pytest.importorskip("sentencepiece")
+# The run and a beam search in each process take a minute.
+pytestmark = pytest.mark.slow
 # The words of the made-up pairs that the run trains on.
 LINES = ["ba ce di fo", "", "gu " * 20 + "ha", "je ki", " \u00a0 ", "na"]
 

@@ -163,7 +163,10 @@ def tf_data_examples(folder):
 
 CASES = (
     array_examples,
-    *(pytest.param(each, marks=pytest.mark.slow) for each in (indexable, image_folder, tf_data_examples)),
+    *(
+        pytest.param(each, marks=pytest.mark.slow)
+        for each in (indexable, image_folder, tf_data_examples, fake_pretraining, fake_pairs)
+    ),
     arrays,
     features,
     streams,
@@ -172,8 +175,6 @@ CASES = (
     translation_records,
     fake_pictures,
     fake_text,
-    fake_pretraining,
-    fake_pairs,
 )
 
 

@@ -45,7 +45,8 @@ def cluster(workers, *flags):
     return [finish(process) for process in processes]
 
 
-@pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [2, 4])
 def test_several_workers_end_where_one_does(workers, tmp_path):
     code, _, err = finish(command(*FLAGS, f"--model_dir={tmp_path}/one"))
     assert code == 0, err

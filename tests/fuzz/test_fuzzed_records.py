@@ -121,6 +121,7 @@ def judge_sets(seeds, tmp_path, make):
     assert judge(seeds, case)["fine"] == len(seeds)
 
 
+@pytest.mark.slow
 @few_and_many(1, 30)
 def test_images(tmp_path, seeds):
     def make(folder):
@@ -134,6 +135,7 @@ def test_images(tmp_path, seeds):
     judge_sets(seeds, tmp_path, make)
 
 
+@pytest.mark.slow
 @few_and_many(1, 30)
 def test_sequences_for_bert(tmp_path, seeds):
     def make(folder):
@@ -144,6 +146,7 @@ def test_sequences_for_bert(tmp_path, seeds):
     judge_sets(seeds, tmp_path, make)
 
 
+@pytest.mark.slow
 @few_and_many(1, 30)
 def test_pairs_of_sentences(tmp_path, seeds):
     learnt = translation_sets.small_vocabulary()

@@ -27,7 +27,7 @@ ONE_DEVICE = tf.distribute.OneDeviceStrategy("CPU:0")
         ("LARS", {"clipnorm": 0.05}),
         ("LAMB", {"clipvalue": 0.01}),
         ("LAMB", {"pre_normalize": True}),
-        ("LAMB", {"jit_compile": True}),
+        pytest.param("LAMB", {"jit_compile": True}, marks=pytest.mark.slow),
         ("LAMB", {"use_ema": True, "ema_overwrite_frequency": 3}),
     ],
 )

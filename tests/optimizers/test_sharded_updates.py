@@ -121,6 +121,7 @@ def test_shampoo_ends_there_but_for_rounding(keras_version, replicas):
     assert_same_steps(keras_version, replicas, rtol=1e-5, atol=1e-6, **SHAMPOO)
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(
     st.sampled_from(KERAS_VERSIONS),
@@ -223,6 +224,7 @@ def test_gradients_that_adasum_combined_are_sharded_too(keras_version):
 # ---- Checkpoints and files --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @either_version
 def test_checkpoints_move_between_numbers_of_replicas(keras_version, tmp_path):
     """2 sharded, 4 sharded, unsharded: a step each, and the weights of three steps on one device."""

@@ -196,7 +196,7 @@ def of_a_tpu_program(replicas, transform, batches):
     return compiled(tf.constant(0), [tf.constant(each.sum(axis=0)) for each in sums])[1]
 
 
-@pytest.mark.parametrize("replicas", [2, 5, 40])
+@pytest.mark.parametrize("replicas", [2, 5, pytest.param(40, marks=pytest.mark.slow)])
 def test_the_replicas_parts_of_a_tpu_program_add_up(replicas):
     for value, expected in zip(of_a_tpu_program(replicas, cube, values()), cubes(), strict=True):
         np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-4)

@@ -38,6 +38,7 @@ def assert_same(ours, theirs):
     np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-3 * np.abs(ours).max())
 
 
+@pytest.mark.slow
 def test_resnet50_is_tf_models_officials():
     backbones = pytest.importorskip("official.vision.modeling.backbones", reason=REASON)
     classification = pytest.importorskip("official.vision.modeling.classification_model", reason=REASON)
@@ -67,6 +68,7 @@ def test_resnet50_is_tf_models_officials():
     assert_same(ours(pixels, training=True), theirs(normalized, training=True))
 
 
+@pytest.mark.slow
 def test_resnet50_v2_is_made_of_tf_keras_applications_blocks(monkeypatch):
     """tf_keras' own ResNet50V2 has the strides at the stages' ends and some biases: its blocks, put in our order."""
     applications = pytest.importorskip("tf_keras.src.applications.resnet")

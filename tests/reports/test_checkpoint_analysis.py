@@ -22,6 +22,7 @@ def run_directory(tmp_path, quick_config):
     return make
 
 
+@pytest.mark.slow
 def test_checkpoints_are_measured_from_the_first_weights_on(run_directory):
     status, directory = run_directory()
     analysis = CheckpointAnalysis(directory, probes=PROBES)
@@ -40,6 +41,7 @@ def test_checkpoints_are_measured_from_the_first_weights_on(run_directory):
     assert analysis.measure(8) == looks[8]
 
 
+@pytest.mark.slow
 def test_the_first_weights_are_those_of_the_run(run_directory):
     _, directory = run_directory(schedule__learning_rate=1e-30)
     look = CheckpointAnalysis(directory, probes=PROBES).measure(24)
@@ -53,6 +55,7 @@ def test_adasum_and_simulated_replicas_need_none(run_directory):
     assert CheckpointAnalysis(directory, probes=PROBES).measure(24)["distance"] > 0.0
 
 
+@pytest.mark.slow
 def test_a_task_of_streams_is_refused(tmp_path):
     config = experiment.shrink(experiment.new("lstm_language_model"))
     train.run(config, model_dir=str(tmp_path / "run"), use_fake_data=True)

@@ -45,6 +45,7 @@ def test_a_run_without_weights_or_an_end_is_not_measured(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_the_fit_is_the_cross_entropy_of_the_last_weights(tmp_path, quick_config):
     """Against the loaded network and NumPy, over all training examples."""
     directory = str(tmp_path / "run")

@@ -292,6 +292,7 @@ def test_the_names_of_the_package():
         _ = scaling.DATES
 
 
+@pytest.mark.slow
 @both_versions
 def test_a_step_compiled_by_xla_reads_the_gain(keras_version):
     date = callback(keras_version)

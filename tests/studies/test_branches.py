@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -17,10 +18,19 @@ from tfbigbatch.studies import branches
 from tfbigbatch.studies.branches import BranchedRun
 
 
+@pytest.fixture(scope="module")
+def trained_once(tmp_path_factory):
+    """The folder of the run, from the first test that asks for it on."""
+    return tmp_path_factory.mktemp("trained") / "small"
+
+
 @pytest.fixture
-def small_run(tmp_path, quick_config):
-    config = quick_config(batch_size=16, keep_checkpoints=9, schedule__batch_size=16, schedule__decay="cosine")
-    train.run(config, model_dir=str(tmp_path / "small"))
+def small_run(tmp_path, quick_config, trained_once):
+    """A copy of a run of its own for each test."""
+    if not trained_once.exists():
+        config = quick_config(batch_size=16, keep_checkpoints=9, schedule__batch_size=16, schedule__decay="cosine")
+        train.run(config, model_dir=str(trained_once))
+    shutil.copytree(trained_once, tmp_path / "small")
     return str(tmp_path / "small")
 
 
@@ -33,7 +43,7 @@ def test_points_are_checkpoints_with_the_learning_rate_of_the_run(small_run):
     assert len(BranchedRun(small_run).points(most=1)) == 1
 
 
-@pytest.mark.parametrize("decay", ["constant", "linear"])
+@pytest.mark.parametrize("decay", [pytest.param("constant", marks=pytest.mark.slow), "linear"])
 def test_a_branch_continues_the_run_with_a_larger_batch(small_run, tmp_path, decay):
     run = BranchedRun(small_run)
     point = run.points([8])[0]
@@ -51,6 +61,7 @@ def test_a_branch_continues_the_run_with_a_larger_batch(small_run, tmp_path, dec
     assert not checkpoint_files.paths(os.path.join(directory, "checkpoints"))
 
 
+@pytest.mark.slow
 def test_the_own_batch_repeats_the_run(small_run, tmp_path, quick_config):
     """A branch of the run's own batch at its own, constant, learning rate ends in its weights."""
     constant = {"batch_size": 16, "schedule__batch_size": 16, "schedule__decay": "constant"}
@@ -99,6 +110,7 @@ def test_what_cannot_be_branched(small_run, change, message):
         run.branches(run.points()[0], **options)
 
 
+@pytest.mark.slow
 def test_a_run_without_what_is_needed(small_run, tmp_path, quick_config):
     with pytest.raises(ValueError, match="--steps=9: .* has checkpoints at 8, 16, 24 only"):
         BranchedRun(small_run).points([9])
@@ -110,6 +122,7 @@ def test_a_run_without_what_is_needed(small_run, tmp_path, quick_config):
         BranchedRun(str(tmp_path / "ramp"))
 
 
+@pytest.mark.slow
 def test_the_command_measures_resumes_and_draws(small_run, tmp_path):
     arguments = [
         "critical-batch",

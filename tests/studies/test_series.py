@@ -75,6 +75,7 @@ def test_a_file_of_other_content_is_refused_before_anything_runs(tmp_path, entri
     assert starts(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_process_executes_the_files_that_register_optimizers(tmp_path, entries):
     executed = tmp_path / "executed"
     file = tmp_path / "study.py"

@@ -77,7 +77,9 @@ def of_masked_words(task):
 FIRST_BATCH = {"lstm_language_model": of_words, "gnmt": of_translation, "bert_pretraining": of_masked_words}
 
 
-@pytest.mark.parametrize("name", BEFORE)
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=[pytest.mark.slow] * (each != "lstm_language_model")) for each in BEFORE]
+)
 def test_training_begins_at_the_entropy_of_the_tokens(name):
     if name == "gnmt":
         pytest.importorskip("sentencepiece")

@@ -27,6 +27,7 @@ def file(tmp_path):
     return str(path)
 
 
+@pytest.mark.slow
 def test_it_is_trained_resumed_reported_and_examined(tmp_path, file):
     config = experiment.load(file)
     config.checkpoint_every = "6 steps"

@@ -25,6 +25,7 @@ def tags_of(folder):
     return {value.tag for event in tf.compat.v1.train.summary_iterator(path) for value in event.summary.value}
 
 
+@pytest.mark.slow
 def test_a_run_with_all_of_them(tmp_path, quick_config):
     config = quick_config(optimizer={"name": "lamb"}, accumulation_steps=2)
     config.instruments.update(ALL)

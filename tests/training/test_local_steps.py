@@ -23,6 +23,7 @@ def config(quick_config, simulated_replicas):
     return make
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "local_steps",
     [

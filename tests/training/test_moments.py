@@ -78,6 +78,7 @@ def test_a_run_with_scaled_moments_is_one_with_those_values(tmp_path, quick_conf
     assert one.keys() == other.keys() and all((one[name] == other[name]).all() for name in one)
 
 
+@pytest.mark.slow
 def test_a_run_resumes_with_them(tmp_path, quick_config):
     config = quick_config(**ALL, optimizer=LAMB)
     train.run(config, model_dir=str(tmp_path / "whole"))

@@ -52,6 +52,7 @@ def test_a_ramp_reads_the_examples_in_the_order_of_its_first_batch(quick_config,
         assert whole[: len(grown)] == grown
 
 
+@pytest.mark.slow
 def test_it_is_evaluated_after_as_many_examples_at_every_batch(tmp_path, quick_config, capsys):
     result = train.run(quick_config(**DOUBLING, **INTERVALS), model_dir=str(tmp_path))
     stages = digits_phases(quick_config(**DOUBLING, **INTERVALS))
@@ -152,6 +153,7 @@ def test_a_batch_that_the_replicas_do_not_divide(tmp_path, quick_config):
         )
 
 
+@pytest.mark.slow
 def test_a_finished_ramp_is_not_extended(tmp_path, quick_config):
     fields = {**DOUBLING, "ramp__to": 96, "batch_size": 48, "ramp__over": "2 steps", "duration": "4 steps"}
     train.run(quick_config(**fields), model_dir=str(tmp_path), mode="train")

@@ -19,6 +19,7 @@ def config(quick_config, simulated_replicas):
     return make
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_with_one_replica(tmp_path, config):
     """tests/distributed/test_elastic.py has four."""
     train.run(config(2, shard=False), model_dir=str(tmp_path / "whole"))

@@ -156,7 +156,7 @@ def test_whole_words_are_masked_together(manifest):
     np.testing.assert_array_equal(hidden[:, 1:][goes_on], hidden[:, :-1][goes_on])
 
 
-@pytest.mark.parametrize("hosts, batch_size", [pytest.param(1, 20, marks=pytest.mark.slow), (2, 60)])
+@pytest.mark.parametrize("hosts, batch_size", [(1, 20), pytest.param(2, 60, marks=pytest.mark.slow)])
 def test_evaluation_sees_every_sequence_once_with_the_same_masks(manifest, hosts, batch_size):
     data, found = records_of(manifest), []
     for host in range(hosts):
@@ -173,6 +173,7 @@ def test_evaluation_sees_every_sequence_once_with_the_same_masks(manifest, hosts
     np.testing.assert_array_equal(together(in_order, 0, "input_word_ids")[:SIZE], together(again, 0, "input_word_ids"))
 
 
+@pytest.mark.slow
 def test_a_damaged_record_weighs_nothing_and_costs_no_other(tmp_path):
     manifest = write(tmp_path)
     split = manifest.splits["train"]
@@ -206,6 +207,7 @@ def test_a_set_without_pairs_has_no_second_label(tmp_path):
     assert set(labels) == set(weights) == {"masked_lm"} and len(features) == 4
 
 
+@pytest.mark.slow
 def test_ids_outside_of_the_vocabulary_are_refused(manifest):
     small = tokenizer.Vocabulary(VOCABULARY.tokens[:50])
     records = records_of(dataclasses.replace(manifest, vocabulary=small))
@@ -221,6 +223,7 @@ def test_a_share_is_checked(manifest):
         records_of(manifest, masked_share=1.5)
 
 
+@pytest.mark.slow
 def test_made_up_data_has_the_shapes_of_real_data(tmp_path):
     manifest = fake.pretraining(str(tmp_path))
     bert_manifest.save(str(tmp_path), manifest)

@@ -66,6 +66,7 @@ def test_a_resumed_run_sees_the_same_bits(bands, step):
     equal(train(images_of(bands), step, step + 1), whole[step : step + 1])
 
 
+@pytest.mark.slow
 def test_crops_differ_from_image_to_image_and_from_epoch_to_epoch(bands):
     images = np.concatenate([images for images, _, _ in train(images_of(bands))])
     # Some differ in height alone, which the bands do not show.
@@ -76,11 +77,12 @@ def test_crops_differ_from_image_to_image_and_from_epoch_to_epoch(bands):
     assert not np.array_equal(train(images_of(bands), 0, 1, seed=1)[0][0], images[:BATCH])
 
 
+@pytest.mark.slow
 def test_a_cache_changes_nothing(bands):
     equal(train(images_of(bands, cache_records=True)), train(images_of(bands)))
 
 
-@pytest.mark.parametrize("hosts, replicas", [(1, 2), (2, 4)])
+@pytest.mark.parametrize("hosts, replicas", [pytest.param(1, 2, marks=pytest.mark.slow), (2, 4)])
 def test_hosts_and_replicas_share_each_batch(split, hosts, replicas):
     parts = [train(images_of(split), hosts=hosts, host=host, replicas=replicas) for host in range(hosts)]
     assert all(len(images) == BATCH // replicas for part in parts for images, _, _ in part)

@@ -60,6 +60,7 @@ def test_a_beam_is_the_plain_search_of_the_reference(network):
         assert float(found.scores[sentence, 0]) == pytest.approx(worth, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_a_beam_of_one_is_greedy(network):
     sources = batch()["source_ids"]
     found, reference = translated(network, sources, beam_size=1), Reference(network, sources)

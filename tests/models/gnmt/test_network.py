@@ -92,6 +92,7 @@ def training_pass(network, inputs, jit_compile):
     return run(tf.nest.map_structure(tf.constant, inputs))
 
 
+@pytest.mark.slow
 def test_xla_compiles_a_training_pass_to_the_same_numbers():
     network = gnmt(**FIELDS, **SHALLOW, dropout=0.0, source_length=6, target_length=5)
     plain, compiled = (training_pass(network, batch(), jit_compile) for jit_compile in (False, True))
@@ -118,6 +119,7 @@ def test_the_gradients_are_those_of_finite_differences():
     assert slope == pytest.approx((losses[0] - losses[1]) / 2e-3, rel=2e-3)
 
 
+@pytest.mark.slow
 def test_in_bfloat16_it_trains_with_finite_gradients():
     wide = gnmt(**FIELDS, **SHALLOW, dropout=0.2)
     tf_keras.mixed_precision.set_global_policy("mixed_bfloat16")

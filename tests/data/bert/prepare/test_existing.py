@@ -36,6 +36,7 @@ def write(folder, names, keys=bert_manifest.STANDARD_KEYS, **shapes):
     return str(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keys", [bert_manifest.STANDARD_KEYS, bert_manifest.NEWER_KEYS])
 def test_they_are_indexed_where_they_lie(tmp_path, keys):
     source = write(tmp_path / "set", ["part-00000", "part-00001.tfrecord", "eval.tfrecord"], keys)

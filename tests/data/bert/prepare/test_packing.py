@@ -45,6 +45,7 @@ def packed(tmp_path_factory):
     return prepared(tmp_path_factory.mktemp("packed"), TEXT, next_sentence=False, packed=True)
 
 
+@pytest.mark.slow
 def test_nothing_is_lost_and_the_texts_can_be_told_apart(packed, tmp_path):
     folder, content, _ = packed
     alone, unpacked, _ = prepared(tmp_path, TEXT, next_sentence=False)
@@ -84,6 +85,7 @@ def losses(ids, positions, apart, targets, places):
     return (np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(len(ids)), targets])[places]
 
 
+@pytest.mark.slow
 def test_the_loss_is_that_of_the_same_texts_unpacked(packed):
     features, labels, weights = batch_of(packed[0], whole_word=True)
     ids, documents = features["input_word_ids"], features["document_ids"]
