@@ -168,8 +168,8 @@ def of_jax():
         found.update(weights(f"with state {name}", model))
     for devices in (1, 4):
         keras.distribution.set_distribution(keras.distribution.DataParallel(devices=jax.devices()[:devices]))
-        found.update(weights(f"{devices} devices", fit(compiled(OPTIMIZERS["lamb"]()))))
-        found.update(weights(f"{devices} devices muon", fit(compiled(OPTIMIZERS["muon"]()))))
+        for name in ("lamb", "muon", "shampoo"):
+            found.update(weights(f"{devices} devices {name}", fit(compiled(OPTIMIZERS[name]()))))
     keras.distribution.set_distribution(None)
     return {**found, **of_optax()}
 

@@ -116,10 +116,10 @@ def test_steps_without_state_are_those_with_it(backend, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["", " muon"])
+@pytest.mark.parametrize("name", ["lamb", "muon", "shampoo"])
 def test_four_devices_end_where_one_does(backend, name):
     found = _only(backend, "jax")
-    for key in (key for key in found if key.startswith(f"4 devices{name}/")):
+    for key in (key for key in found if key.startswith(f"4 devices {name}/")):
         np.testing.assert_allclose(found[key], found[key.replace("4", "1", 1)], rtol=1e-4, atol=1e-5, err_msg=key)
 
 

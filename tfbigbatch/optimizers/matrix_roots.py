@@ -41,7 +41,7 @@ def inverse_roots(matrices: Tensor, p: int, *, epsilon: float, method: str | Non
       p: 1 or more.
       epsilon: above 0; the condition of the damped matrix is at most 1 + 1 / epsilon. float32 can do about 1e6.
       method: 'newton', 'eigh', or None: the faster one. On a CPU a decomposition takes a seventh of the time of the
-        iteration; XLA's own and those on accelerators are slow.
+        iteration; those of TensorFlow's XLA and of accelerators are slow.
 
     Returns:
       The roots and their residuals. Both are NaN for a matrix that is not finite.

@@ -41,7 +41,7 @@ DOCSTRING = with_shared_arguments(
       largest_side: variables with a longer side are not preconditioned; None: all are.
       exponent: p of the inverse p-th roots. 4 is the paper's 2 x axes for matrices.
       matrix_epsilon: the damping of the statistics, relative to their largest eigenvalue.
-      root_method: 'newton', 'eigh', or None: eigh on CPUs, Newton on accelerators and where XLA compiles.
+      root_method: 'newton', 'eigh', or None: eigh on CPUs, Newton on accelerators and where TensorFlow compiles by XLA.
       root_every: steps from one computation of the roots to the next.
       graft_steps: so many steps at first are the graft's, while the statistics are gathered.
       matrices: pairs (regular expression, treatment), searched in the variables' paths, or a dictionary: variables that
