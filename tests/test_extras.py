@@ -62,26 +62,28 @@ def test_no_other_extra_and_no_command_of_the_makefile_installs_it(setup):
         assert not re.search(r"and-cuda|[\[,]gpu\b", read(name))
 
 
+def make(*arguments):
+    """Runs `make` as from a shell, without the variables of the `make` that runs the tests."""
+    theirs = ("MAKE", "MFLAGS", "VENV", "PYTHON", "TENSORFLOW")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(theirs)}
+    command = ["make", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment)
+
+
 @pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
 class TestMakefile:
-    def plan(self, *arguments, code=0):
-        """What `make` would run for its tests in a fresh clone, or its error."""
-        command = ["make", "--dry-run", "test", "VENV=absent", *arguments]
-        outcome = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-        assert outcome.returncode == code, outcome.stderr
-        return outcome.stdout + outcome.stderr
+    def plan(self, *arguments):
+        """What `make` would run for its tests in a fresh clone."""
+        outcome = make("--dry-run", "test", "VENV=absent", *arguments)
+        assert outcome.returncode == 0, outcome.stderr
+        return outcome.stdout
 
     def test_a_line_is_chosen_with_its_peers(self):
         plan = self.plan()
         assert "--constraint constraints.txt" in plan and ".[test,parity]" in plan
         plan = self.plan("TENSORFLOW=2.21")
         assert "--constraint constraints-2.21.txt" in plan and ".[test,jax]" in plan and "parity]" not in plan
-        assert (
-            ".venv-2.21/bin/python -m pytest"
-            in subprocess.run(
-                ["make", "--dry-run", "test", "TENSORFLOW=2.21"], cwd=ROOT, capture_output=True, text=True
-            ).stdout
-        )
+        assert ".venv-2.21/bin/python -m pytest" in make("--dry-run", "test", "TENSORFLOW=2.21").stdout
 
     def test_an_environment_keeps_its_python(self, tmp_path):
         for name, version in (("mine", "3.12"), (os.path.join("venv", "bin", "python"), "3.11")):
@@ -89,16 +91,11 @@ class TestMakefile:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(f"#!/bin/sh\necho Python {version}\n")
             path.chmod(0o755)
-        command = ["make", "python", f"VENV={tmp_path}/venv"]
-        assert subprocess.run(command, cwd=ROOT).returncode == 0
-        outcome = subprocess.run([*command, f"PYTHON={tmp_path}/mine"], cwd=ROOT, capture_output=True, text=True)
+        assert make("python", f"VENV={tmp_path}/venv").returncode == 0
+        outcome = make("python", f"VENV={tmp_path}/venv", f"PYTHON={tmp_path}/mine")
         assert outcome.returncode == 2
         assert "has Python 3.11, not Python 3.12" in outcome.stderr and "VENV=.venv-mine" in outcome.stderr
 
     def test_another_line_is_one_message(self):
-        assert (
-            "TENSORFLOW=2.19 has no pinned set; expected 2.20 or 2.21"
-            in subprocess.run(
-                ["make", "test", "TENSORFLOW=2.19", "VENV=absent"], cwd=ROOT, capture_output=True, text=True
-            ).stderr
-        )
+        said = make("test", "TENSORFLOW=2.19", "VENV=absent").stderr
+        assert "TENSORFLOW=2.19 has no pinned set; expected 2.20 or 2.21" in said

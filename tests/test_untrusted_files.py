@@ -27,8 +27,8 @@ SOURCES = sorted(
 # Modules that make objects of bytes, or take archives apart by themselves, and who may use them, for what.
 UNPICKLE = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "torch"}
 BETWEEN_OUR_PROCESSES = {"tfbigbatch/utils/processes.py", "tfbigbatch/utils/job_process.py"}
-# Times torch's optimizer, and reads nothing with it.
-TIMES_A_PEER = {"benchmarks/muon.py"}
+# Use torch's optimizers and devices, and read nothing with it.
+TORCH_WITHOUT_FILES = {"benchmarks/muon.py", "tfbigbatch/optimizers/ops_keras.py"}
 # Where files are executed: experiment and study files, and, in a benchmark, code of this repository's own history.
 EXECUTES = {"tfbigbatch/experiment/files.py": {"exec_module"}, "benchmarks/libraries.py": {"exec_module"}}
 # Python's own functions, and methods of any module, that run what a text or a file says.
@@ -57,7 +57,7 @@ def imported(tree):
 
 def faults(path, tree):
     """What a file does that it may not, in words."""
-    if path not in BETWEEN_OUR_PROCESSES | TIMES_A_PEER:
+    if path not in BETWEEN_OUR_PROCESSES | TORCH_WITHOUT_FILES:
         yield from (f"imports {name}" for name in UNPICKLE & set(imported(tree)))
     allowed = EXECUTES.get(path, set())
     for holder, name, keywords in called(tree):
