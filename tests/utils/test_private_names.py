@@ -1,0 +1,235 @@
+"""Private names of Keras and TensorFlow: each is there as expected, and the list of them is complete."""
+
+import ast
+import collections
+import functools
+import glob
+import importlib
+import importlib.util
+import inspect
+import os
+import subprocess
+import sys
+import textwrap
+
+import keras
+import pytest
+import tensorflow as tf
+import tf_keras
+from tensorflow.python.framework import func_graph
+
+import tfbigbatch
+from tfbigbatch.models import sizes
+from tfbigbatch.utils import private_names
+
+PACKAGE = os.path.dirname(tfbigbatch.__file__)
+FOREIGN = ("keras", "tf_keras", "tensorflow")
+# Public methods of named tuples and of the operating system.
+PUBLIC = {"_asdict", "_exit", "_replace"}
+OFFICIAL = pytest.mark.skipif(not importlib.util.find_spec("official"), reason="tf-models-official is not installed")
+
+
+def keras3_model():
+    return keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+
+
+def keras2_model():
+    model = tf_keras.Sequential([tf_keras.Input((2,)), tf_keras.layers.Dense(1)])
+    model.compile()
+    return model
+
+
+def built(optimizer, variable):
+    optimizer.build([variable])
+    return optimizer
+
+
+def encoder():
+    from tfbigbatch.models import bert
+
+    network = bert.encoder(**{**sizes.bert_defaults("bert_tiny"), "vocabulary_size": 8})
+    network(bert.inputs())
+    return network
+
+
+def random_generator():
+    generator = tf_keras.layers.Dropout(0.5)._random_generator
+    generator._maybe_init()
+    return generator
+
+
+def collectives():
+    return tf.distribute.MultiWorkerMirroredStrategy().extended
+
+
+# An instance of each class.
+INSTANCES = {
+    "keras.optimizers.Optimizer": lambda: built(keras.optimizers.Adam(use_ema=True), keras.Variable([1.0])),
+    "keras.Model": keras3_model,
+    "keras.KerasTensor": lambda: keras3_model().outputs[0],
+    "tf_keras.optimizers.Optimizer": lambda: built(tf_keras.optimizers.Adam(use_ema=True), tf.Variable([1.0])),
+    "tf_keras.Model": keras2_model,
+    "tf_keras.layers.Dropout": lambda: tf_keras.layers.Dropout(0.5),
+    "tf_keras.src.backend.RandomGenerator": random_generator,
+    "tf_keras.src.engine.keras_tensor.KerasTensor": lambda: keras2_model().output,
+    "tf_keras.callbacks.Callback": tf_keras.callbacks.Callback,
+    "tensorflow.Variable": lambda: tf.Variable(1.0),
+    "tensorflow.data.Dataset": lambda: tf.data.Dataset.range(1),
+    "tensorflow.random.Generator": lambda: tf.random.Generator.from_seed(1),
+    "tensorflow.python.distribute.distribute_lib.StrategyExtendedV2": lambda: (
+        tf.distribute.MirroredStrategy(["CPU:0"]).extended
+    ),
+    "tensorflow.python.distribute.collective_all_reduce_strategy.CollectiveAllReduceExtended": collectives,
+    "tensorflow.python.distribute.cross_device_ops.CollectiveAllReduce": lambda: collectives()._cross_device_ops,
+    "tensorflow.python.distribute.cross_device_utils.CollectiveReplicaLauncher": lambda: (
+        collectives()._cross_device_ops._launchers[0]
+    ),
+    "tensorflow.python.framework.func_graph.FuncGraph": lambda: func_graph.FuncGraph("graph"),
+    "official.nlp.modeling.networks.BertEncoderV2": encoder,
+    "official.nlp.modeling.layers.TransformerEncoderBlock": lambda: encoder()._transformer_layers[0],
+    "official.nlp.modeling.layers.PositionEmbedding": lambda: encoder()._position_embedding_layer,
+}
+
+
+def check(holder, owner):
+    for name, parameters in owner.names.items():
+        assert hasattr(holder, name), f"{name} is gone (seen in {owner.seen})"
+        if parameters is None:
+            continue
+        wanted = [each for each in parameters.split(", ") if each]
+        found = list(inspect.signature(getattr(holder, name)).parameters)
+        assert found[: len(wanted)] == wanted, f"{name}({', '.join(found)}), in {owner.seen} {name}({parameters})"
+
+
+def resolve(name):
+    """A class by its path, of a public module (which need not be imported by that name) or a private one."""
+    parts = name.split(".")
+    for depth in range(len(parts) - 1, 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:depth]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[depth:]:
+            found = getattr(found, part)
+        return found
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[OFFICIAL] * name.startswith("official")) for name in INSTANCES]
+)
+def test_a_class_has_them(name):
+    holder = INSTANCES[name]()
+    assert isinstance(holder, resolve(name))
+    check(holder, private_names.CLASSES[name])
+
+
+def test_each_class_is_looked_at():
+    assert set(private_names.CLASSES) == {*INSTANCES, "keras.Variable"}
+
+
+@pytest.mark.slow
+def test_a_variable_on_jax_has_them():
+    pytest.importorskip("jax")
+    [name] = private_names.CLASSES["keras.Variable"].names
+    code = f"import keras; assert hasattr(keras.Variable([1.0]), {name!r})"
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "KERAS_BACKEND": "jax"})
+
+
+@pytest.mark.parametrize("name", private_names.MODULES)
+def test_a_module_has_them(name):
+    check(importlib.import_module(name), private_names.MODULES[name])
+
+
+# ---- The list is complete ----------------------------------------------------------------------------
+
+
+def is_private(name):
+    return name.startswith("_") and not name.startswith("__")
+
+
+@functools.cache
+def trees():
+    """The package's files, parsed, without the experiments."""
+    found = []
+    for path in glob.glob(os.path.join(PACKAGE, "**", "*.py"), recursive=True):
+        if path != private_names.__file__ and not path.startswith(os.path.join(PACKAGE, "experiments")):
+            with open(path, encoding="utf-8") as file:
+                found.append(ast.parse(file.read()))
+    return found
+
+
+def test_what_is_imported_is_listed():
+    used = collections.defaultdict(set)
+    for tree in trees():
+        modules = {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                if node.module.startswith(("tensorflow.python", "tensorflow.compiler")) or ".src" in node.module:
+                    modules |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
+                used[modules[node.value.id]].add(node.attr)
+    assert used == {name: set(owner.names) for name, owner in private_names.MODULES.items()}
+
+
+def test_attributes_that_are_not_our_own_are_listed():
+    read, ours, words = set(), set(), set()
+    for tree in trees():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute):
+                words.add(node.attr)
+                if is_private(node.attr):
+                    read.add(node.attr)
+                if isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name) and node.value.id == "self":
+                    ours.add(node.attr)
+            elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                ours.add(node.name)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                ours.add(node.id)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                words.add(node.value)
+    listed = {name for owner in private_names.CLASSES.values() for name in owner.names}
+    assert read - ours - listed - PUBLIC == set()
+    assert listed - words - ours == set()
+
+
+def classes_of_other_bases():
+    """(class, our part of its bases, theirs) for each class of the optimizers, the strategies and the callbacks."""
+    for name in ("optimizers", "optimizers.adasum", "optimizers.local_steps", "training.callbacks", "tpu"):
+        for path in glob.glob(os.path.join(PACKAGE, *name.split("."), "*.py")):
+            module = importlib.import_module(f"tfbigbatch.{name}.{os.path.basename(path)[:-3]}")
+            for kind in vars(module).values():
+                if inspect.isclass(kind) and kind.__module__ == module.__name__:
+                    ours = [base for base in kind.__mro__ if base.__module__.startswith("tfbigbatch")]
+                    theirs = [base for base in kind.__mro__ if base.__module__.partition(".")[0] in FOREIGN]
+                    if theirs:
+                        yield kind, ours, theirs
+
+
+def own_attributes(kind, stored):
+    """Private names that a class defines, and those of `self` in its methods: all, or only those that are `stored`."""
+    found = {name for name in vars(kind) if is_private(name)}
+    for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(kind)))):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+            if is_private(node.attr) and (not stored or isinstance(node.ctx, ast.Store)):
+                found.add(node.attr)
+    return found - {"_abc_impl"}
+
+
+def test_what_our_classes_share_with_their_bases_is_listed():
+    listed = {name for owner in private_names.CLASSES.values() for name in owner.names}
+    overrides = {name for owner in private_names.CLASSES.values() for name in owner.overrides}
+    seen = collections.defaultdict(set)
+    for kind, ours, theirs in classes_of_other_bases():
+        inherited = set().union(*(cached_attributes(base) for base in theirs))
+        used = set().union(*(own_attributes(base, stored=False) for base in ours)) & inherited
+        defined = {name for base in ours for name in vars(base)} & inherited
+        for name in used - listed | defined - overrides:
+            if is_private(name):
+                seen[name].add(kind.__qualname__)
+    assert not seen, f"missing in utils/private_names.py: {dict(seen)}"
+
+
+@functools.cache
+def cached_attributes(kind):
+    return own_attributes(kind, stored=True)
