@@ -122,8 +122,8 @@ def pretrainer(*, next_sentence: bool = True, **sizes: Any) -> tf_keras.Model:
     Raises:
       ValueError: a size is out of range, or tf-models-official is not installed.
     """
-    masked_lm_head = official.module("official.nlp.modeling.layers").MaskedLM
     network = encoder(**sizes)
+    masked_lm_head = official.module("official.nlp.modeling.layers").MaskedLM
     features = inputs(sizes.get("packed", False))
     positions = tf_keras.Input((None,), dtype=tf.int32, name="masked_lm_positions")
     encoded = network(features)
