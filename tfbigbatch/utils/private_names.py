@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 # Versions in which all names of an owner were found, by running the tests.
-KERAS = "keras 3.15.1"
+KERAS = "keras 3.10.0, 3.12.4, 3.15.1, 3.16.0.dev2026102704"
 KERAS_2 = "tf_keras 2.20.1, 2.21.0"
 TENSORFLOW = "tensorflow 2.20.0, 2.21.0"
 OFFICIAL = "tf-models-official 2.20.0"
