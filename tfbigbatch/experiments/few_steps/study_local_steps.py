@@ -5,13 +5,12 @@
       --ended_runs=results/local_steps/mnist_lstm_runs.jsonl
 
 `digits` (no data), `mnist_lstm`, `ptb` and `bert`, with the data of study.py beside it. Each optimizer is trained on
-one worker; by 4 and 16 workers in data parallelism; and by as many with local steps, in rounds of 1, 8 and 32 steps and
-Nesterov's outer step (DiLoCo), at 16 workers also with the mean, and with a delay of one round. Workers are simulated
-replicas of one machine: what is measured is the accuracy, and seconds are by benchmarks/local_steps.py.
+one worker; by 16 and 4 workers in data parallelism; and by as many with local steps, in rounds of 1, 8 and 32 steps and
+Nesterov's outer step (DiLoCo). Workers are simulated replicas of one machine: what is measured is the accuracy, and
+seconds are by benchmarks/local_steps.py.
 
-The trials of a row are three learning rates a factor of 3 apart: around one worker's recipe, and in data parallelism
-around what the square root of the workers makes of it. Chosen on data apart from the test set. What they say:
-docs/local_steps.md.
+Nothing is tuned here. Local steps keep one worker's learning rate, as DiLoCo does; data parallelism takes the square
+root of the workers times it, the rule of this project for these optimizers. What they say: docs/local_steps.md.
 """
 
 import copy
@@ -22,8 +21,6 @@ from typing import Any
 from tfbigbatch import experiment
 from tfbigbatch.studies import study
 
-BUDGET = 3
-SPREAD = 3.0
 EVERY = (1, 8, 32)
 
 
@@ -37,10 +34,9 @@ class Task:
       small: examples of a step of one worker.
       optimizers: the fields of each optimizer, and its learning rate at the small batch.
       evaluations: by number of workers, whole rounds of every length between two evaluations.
-      trial: what differs in the trials, by dotted fields: the data that they are evaluated on.
       fields: what differs from the base in every row.
       micro_batch: examples of one pass in data parallelism; 0 for the whole batch.
-      seeds: of the runs at the chosen learning rate.
+      seeds: of each row.
     """
 
     title: str
@@ -48,10 +44,9 @@ class Task:
     small: int
     optimizers: Mapping[str, tuple[Mapping[str, Any], float]]
     evaluations: Mapping[int, str]
-    trial: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     fields: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     micro_batch: int = 0
-    seeds: Sequence[int] = (0, 1)
+    seeds: Sequence[int] = (0,)
 
 
 def _optimizers(adamw: float, lamb: float, muon: float, **fields: Any) -> dict[str, tuple[dict[str, Any], float]]:
@@ -69,31 +64,28 @@ VARIANTS = {
         base="digits/lstm_small_batch",
         small=32,
         optimizers=_optimizers(adamw=0.005, lamb=0.02, muon=0.005, global_clipnorm=1.0),
-        evaluations={4: "64 steps", 16: "32 steps"},
-        trial={"evaluate_on": "minival", "data.minival": 287},
+        evaluations={16: "32 steps", 4: "64 steps"},
         fields={"duration": "20 epochs", "schedule.warmup_epochs": 1.0},
         seeds=(0, 1, 2, 3, 4),
     ),
     "mnist_lstm": Task(
-        title="MNIST-LSTM, 6 epochs: local steps",
+        title="MNIST-LSTM, 4 epochs: local steps",
         base="mnist/lstm_small_batch",
         small=128,
         optimizers=_optimizers(adamw=0.002, lamb=0.005, muon=0.005, global_clipnorm=0.05),
-        evaluations={4: "192 steps", 16: "64 steps"},
-        trial={"evaluate_on": "minival", "data.minival": 5000},
-        fields={"duration": "6 epochs", "schedule.warmup_epochs": 0.3},
+        evaluations={16: "64 steps", 4: "192 steps"},
+        fields={"duration": "4 epochs", "schedule.warmup_epochs": 0.3},
     ),
     "ptb": Task(
-        title="PTB-small, 4 epochs: local steps",
+        title="PTB-small, 2 epochs: local steps",
         base="ptb/small",
         small=20,
         optimizers=_optimizers(adamw=0.0035, lamb=0.007, muon=0.0035, global_clipnorm=0.25),
-        evaluations={4: "320 steps", 16: "96 steps"},
-        trial={"evaluate_on": "valid"},
-        fields={**BIAS, "duration": "4 epochs", "schedule.warmup_epochs": 0.2},
+        evaluations={16: "96 steps", 4: "320 steps"},
+        fields={**BIAS, "duration": "2 epochs", "schedule.warmup_epochs": 0.2},
     ),
     "bert": Task(
-        title="WikiText-2, a BERT of 2 x 64, 12 epochs: local steps",
+        title="WikiText-2, a BERT of 2 x 64, 4 epochs: local steps",
         base="bert/wikitext:32",
         small=64,
         optimizers=_optimizers(
@@ -104,9 +96,8 @@ VARIANTS = {
             exclude_from_weight_decay="norm_and_bias",
             global_clipnorm=1.0,
         ),
-        evaluations={4: "768 steps", 16: "192 steps"},
-        trial={"evaluate_on": "minival", "data.minival": 2048},
-        fields={**BIAS, "schedule.warmup_epochs": 0.8},
+        evaluations={16: "128 steps", 4: "512 steps"},
+        fields={**BIAS, "duration": "4 epochs", "schedule.warmup_epochs": 0.4},
         micro_batch=256,
     ),
 }
@@ -116,21 +107,17 @@ def get_study(task: str = "digits") -> study.Study:
     application = VARIANTS[task]
     table = study.new(application.title)
     for optimizer, (fields, learning_rate) in application.optimizers.items():
-        for name, config in _rows(application, fields).items():
-            trial = copy.deepcopy(config)
-            trial.update_from_flattened_dict(application.trial)
-            rates = [float(f"{factor * learning_rate:.2g}") for factor in (1 / SPREAD, 1.0, SPREAD)]
-            row = f"{optimizer}, {name}"
-            table.tune(row, config, trial=trial, learning_rates=rates, budget=BUDGET, seeds=application.seeds)
+        for name, config in _rows(application, fields, learning_rate).items():
+            table.add(f"{optimizer}, {name}", config, seeds=application.seeds)
     return table
 
 
-def _rows(task: Task, optimizer: Mapping[str, Any]) -> dict[str, experiment.Config]:
+def _rows(task: Task, optimizer: Mapping[str, Any], learning_rate: float) -> dict[str, experiment.Config]:
     """The experiments of one optimizer, by the name of their row."""
     one = experiment.load(task.base)
     one.update_from_flattened_dict(task.fields)
     one.batch_size = one.schedule.batch_size = task.small
-    one.schedule.update({"rule": "none", "decay": "linear", "start": "0 epochs"})
+    one.schedule.update({"learning_rate": learning_rate, "rule": "none", "decay": "linear", "start": "0 epochs"})
     one.optimizer = dict(optimizer)
     one.keep_best = False
     rows = {"one worker": one}
@@ -146,9 +133,6 @@ def _rows(task: Task, optimizer: Mapping[str, Any]) -> dict[str, experiment.Conf
         rows[f"{workers} workers, data parallel"] = together
         local.simulated_replicas = workers
         ways = {f"every {every}": {"every": every, "outer": "nesterov"} for every in EVERY}
-        if workers == max(task.evaluations):
-            ways["every 8, mean"] = {"every": 8, "outer": "average"}
-            ways["every 8, delay 1"] = {"every": 8, "outer": "nesterov", "delay": 1}
         for name, local_steps in ways.items():
             row = copy.deepcopy(local)
             row.optimizer = {**optimizer, "local_steps": local_steps}
