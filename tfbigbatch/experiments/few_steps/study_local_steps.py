@@ -5,9 +5,9 @@
       --ended_runs=results/local_steps/mnist_lstm_runs.jsonl
 
 `digits` (no data), `mnist_lstm`, `ptb` and `bert`, with the data of study.py beside it. Each optimizer is trained on
-one worker; by 16 and 4 workers in data parallelism; and by as many with local steps, in rounds of 1, 8 and 32 steps and
-Nesterov's outer step (DiLoCo). Workers are simulated replicas of one machine: what is measured is the accuracy, and
-seconds are by benchmarks/local_steps.py.
+one worker; by 16 and 4 workers in data parallelism; and by as many with local steps: rounds of 1, 8 and 32 steps that
+end in the mean, and rounds of 8 with Nesterov's outer step (DiLoCo). Workers are simulated replicas of one machine: what
+is measured is the accuracy, and seconds are by benchmarks/local_steps.py.
 
 Nothing is tuned here. Local steps keep one worker's learning rate, as DiLoCo does; data parallelism takes the square
 root of the workers times it, the rule of this project for these optimizers. What they say: docs/local_steps.md.
@@ -132,7 +132,8 @@ def _rows(task: Task, optimizer: Mapping[str, Any], learning_rate: float) -> dic
             together.accumulation_steps = max(1, together.batch_size // task.micro_batch)
         rows[f"{workers} workers, data parallel"] = together
         local.simulated_replicas = workers
-        ways = {f"every {every}": {"every": every, "outer": "nesterov"} for every in EVERY}
+        ways = {f"every {every}": {"every": every, "outer": "average"} for every in EVERY}
+        ways["every 8, Nesterov"] = {"every": 8, "outer": "nesterov"}
         for name, local_steps in ways.items():
             row = copy.deepcopy(local)
             row.optimizer = {**optimizer, "local_steps": local_steps}
