@@ -6,11 +6,12 @@
 
 `digits` (no data), `mnist_lstm`, `ptb` and `bert`, with the data of study.py beside it. Each optimizer is trained on
 one worker; by 16 and 4 workers in data parallelism; and by as many with local steps: rounds of 1, 8 and 32 steps that
-end in the mean, and rounds of 8 with Nesterov's outer step (DiLoCo). Workers are simulated replicas of one machine: what
-is measured is the accuracy, and seconds are by benchmarks/local_steps.py.
+end in the mean, and rounds of 8 with Nesterov's outer step (DiLoCo). Workers are simulated replicas of one machine: the
+accuracy is measured, and seconds are by benchmarks/local_steps.py.
 
-Nothing is tuned here. Local steps keep one worker's learning rate, as DiLoCo does; data parallelism takes the square
-root of the workers times it, the rule of this project for these optimizers. What they say: docs/local_steps.md.
+Nothing is tuned here. Several workers see as many examples as one, in a 4th or a 16th of the steps, so that their rows
+take the square root of their number times one worker's learning rate, the rule of this project for these optimizers;
+one row has one worker's, as DiLoCo does. What they say: docs/local_steps.md.
 """
 
 import copy
@@ -126,8 +127,8 @@ def _rows(task: Task, optimizer: Mapping[str, Any], learning_rate: float) -> dic
         together.batch_size = workers * task.small
         together.evaluate_every = evaluate_every
         together.steps_per_execution = 1
-        local = copy.deepcopy(together)
         together.schedule.rule = "sqrt"
+        local = copy.deepcopy(together)
         if task.micro_batch:
             together.accumulation_steps = max(1, together.batch_size // task.micro_batch)
         rows[f"{workers} workers, data parallel"] = together
@@ -138,4 +139,7 @@ def _rows(task: Task, optimizer: Mapping[str, Any], learning_rate: float) -> dic
             row = copy.deepcopy(local)
             row.optimizer = {**optimizer, "local_steps": local_steps}
             rows[f"{workers} workers, {name}"] = row
+        unscaled = copy.deepcopy(rows[f"{workers} workers, every 8"])
+        unscaled.schedule.rule = "none"
+        rows[f"{workers} workers, every 8, one worker's rate"] = unscaled
     return rows
