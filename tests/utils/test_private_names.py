@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from unittest import mock
 
 import keras
 import pytest
@@ -197,7 +198,9 @@ def classes_of_other_bases():
     """(class, our part of its bases, theirs) for each class of the optimizers, the strategies and the callbacks."""
     for name in ("optimizers", "optimizers.adasum", "optimizers.local_steps", "training.callbacks", "tpu"):
         for path in glob.glob(os.path.join(PACKAGE, *name.split("."), "*.py")):
-            module = importlib.import_module(f"tfbigbatch.{name}.{os.path.basename(path)[:-3]}")
+            # tpu/lower.py, of a process of its own, chooses tf_keras for the whole process.
+            with mock.patch.dict(os.environ):
+                module = importlib.import_module(f"tfbigbatch.{name}.{os.path.basename(path)[:-3]}")
             for kind in vars(module).values():
                 if inspect.isclass(kind) and kind.__module__ == module.__name__:
                     ours = [base for base in kind.__mro__ if base.__module__.startswith("tfbigbatch")]
