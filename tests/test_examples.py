@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.test_command_line import ROOT
+from tests.helpers.preloaded import ROOT
 
 
 def _run(name, backend):

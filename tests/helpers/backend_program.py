@@ -34,7 +34,7 @@ OPTIMIZERS = {
     "growing": lambda: keras3.Muon(0.02, accumulation_steps=tfbigbatch.optimizers.AccumulationSchedule([1, 3], [2, 1])),
     "averaged": lambda: keras3.LAMB(0.02, use_ema=True, ema_momentum=0.5, ema_overwrite_frequency=3),
 }
-# Those whose files another backend continues, and whose steps without state are those with it.
+# Of these, the ones for the tests of saved files and of stateless_apply.
 CONTINUED = ("lamb", "muon", "shampoo", "accumulated")
 
 

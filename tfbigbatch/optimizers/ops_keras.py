@@ -113,7 +113,7 @@ def set_diag(matrices: Tensor, diagonal: Tensor) -> Tensor:
 
 
 def precise_matmul(left: Tensor, right: Tensor) -> Tensor:
-    """Matrix products in full float32, which JAX would round on accelerators; PyTorch rounds where it is told to."""
+    """Matrix products in full float32: on accelerators JAX has to be asked for it; PyTorch has its own setting."""
     if keras.config.backend() != "jax":
         return keras.ops.matmul(left, right)
     import jax
@@ -123,7 +123,7 @@ def precise_matmul(left: Tensor, right: Tensor) -> Tensor:
 
 
 def has_fast_decompositions() -> bool:
-    """False on accelerators, whose eigendecompositions are slow."""
+    """Whether eigendecompositions are fast, as on CPUs."""
     if keras.config.backend() == "jax":
         import jax
 
@@ -134,7 +134,7 @@ def has_fast_decompositions() -> bool:
 
 
 def is_part_of_one_program() -> bool:
-    """True: JAX compiles a step as a whole, and PyTorch computes as it goes."""
+    """Whether a step needs no traced functions of its own: JAX compiles it as a whole, and PyTorch runs eagerly."""
     return True
 
 
