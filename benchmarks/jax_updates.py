@@ -4,6 +4,7 @@
 
 Both take turns, round after round, in one process; ratios are taken within a round. Times are the process' CPU seconds,
 which other processes change little, and seconds by the clock. Weights and state are donated, as a training step does.
+optax's Muon gets our table of matrices; by itself it would orthogonalise embeddings too.
 """
 
 import contextlib
@@ -58,7 +59,9 @@ def _theirs(name, table):
         "lamb": lambda: optax.lamb(_RATE, weight_decay=_DECAY),
         "lars": lambda: optax.lars(_RATE, weight_decay=_DECAY),
         "adamw": lambda: optax.adamw(_RATE, weight_decay=_DECAY),
-        "muon": lambda: optax.contrib.muon(_RATE, weight_decay=_DECAY),
+        "muon": lambda: optax.contrib.muon(
+            _RATE, weight_decay=_DECAY, adam_weight_decay=_DECAY, muon_weight_dimension_numbers=_matrices(table)
+        ),
     }[name]()
     values = [jnp.asarray(_noise(shape, index)) for index, (_, shape) in enumerate(table)]
 
@@ -67,6 +70,23 @@ def _theirs(name, table):
         return optax.apply_updates(values, updates), state
 
     return step, values, optimizer.init(values)
+
+
+def _matrices(table):
+    """Of each variable, the axes of its rows and of its columns, as optax names them; None where Adam takes it."""
+    from optax import contrib
+
+    from tfbigbatch.optimizers import matrices
+
+    paths, shapes = zip(*table)
+    numbers = []
+    for view in matrices.views(paths, shapes):
+        if view is None:
+            numbers.append(None)
+            continue
+        first, last = view.block_axes, view.block_axes + view.row_axes
+        numbers.append(contrib.MuonDimensionNumbers(view.order[first:last], view.order[last:]))
+    return numbers
 
 
 def _noise(shape, seed):
