@@ -12,7 +12,7 @@ from tfbigbatch.training.train_step import TrainingModel
 
 @pytest.fixture(scope="module")
 def task():
-    model = {**Gnmt.model_defaults, **Gnmt.smoke_model({}), "dropout": 0.0}
+    model = {**Gnmt.model_defaults, **Gnmt.smoke_model(Gnmt.model_defaults), "dropout": 0.0}
     return Gnmt(model=model, data=Gnmt.data_defaults, data_dir=None, use_fake_data=True)
 
 

@@ -76,7 +76,8 @@ class Gnmt(Task):
 
     @classmethod
     def smoke_model(cls, model: Mapping[str, Any]) -> dict[str, Any]:
-        return {"hidden_units": 8, "embedding_units": 8, "encoder_layers": 3, "decoder_layers": 3}
+        layers = {field: min(model[field], 3) for field in ("encoder_layers", "decoder_layers")}
+        return {"hidden_units": 8, "embedding_units": 8, **layers}
 
     @classmethod
     def quick_model(cls, model: Mapping[str, Any]) -> dict[str, Any]:

@@ -58,7 +58,7 @@ def test_a_run_that_reaches_its_target_stops_there_and_is_accepted_by_the_checke
 def test_berts_log_is_accepted_by_the_checker(tmp_path, caplog):
     config = experiment.load(os.path.join(ROOT, "experiments", "bert", "mlperf.py:4k"))
     rules.check(config)
-    model = {**config.model.to_dict(), **tasks.get(config.task).smoke_model({})}
+    model = {**config.model.to_dict(), **tasks.get(config.task).smoke_model(config.model.to_dict())}
     task = tasks.get(config.task)(model=model, data=config.data.to_dict(), data_dir=None, use_fake_data=True)
     recipe = experiment.tuned_recipe(config, len(task.train))
     path = tmp_path / "mlperf.log"
@@ -81,7 +81,7 @@ def test_the_log_has_the_moments_that_the_run_has():
     config = experiment.load(os.path.join(ROOT, "experiments", "bert", "mlperf.py:4k"))
     config.schedule.batch_size, config.schedule.moments = config.batch_size // 2, "half_life_all"
     task = tasks.get(config.task)(
-        model={**config.model.to_dict(), **tasks.get(config.task).smoke_model({})},
+        model={**config.model.to_dict(), **tasks.get(config.task).smoke_model(config.model.to_dict())},
         data=config.data.to_dict(),
         data_dir=None,
         use_fake_data=True,
@@ -133,7 +133,7 @@ def test_gnmts_log_is_accepted_by_the_checker(tmp_path, caplog):
     pytest.importorskip("sentencepiece")
     config = experiment.load(GNMT)
     rules.check(config)
-    model = {**config.model.to_dict(), **tasks.get(config.task).smoke_model({})}
+    model = {**config.model.to_dict(), **tasks.get(config.task).smoke_model(config.model.to_dict())}
     task = tasks.get(config.task)(model=model, data=config.data.to_dict(), data_dir=None, use_fake_data=True)
     recipe = experiment.tuned_recipe(config, len(task.train))
     path = tmp_path / "mlperf.log"
