@@ -73,14 +73,15 @@ test: $(VENV)/.installed-parity
 test-slow: $(VENV)/.installed-parity
 	$(BIN)/python -m pytest -m slow
 
-# The optimizers on Keras as it will be: keras-nightly in place of keras, in an environment of its own.
+# The optimizers on Keras as it will be, by all their tests: keras-nightly in place of keras, in an environment of its own.
 NIGHTLY := .venv-nightly
 test-nightly:
 	$(MAKE) $(NIGHTLY)/.installed-parity TENSORFLOW=2.21 VENV=$(NIGHTLY)
 	$(NIGHTLY)/bin/python -m pip uninstall --quiet --yes keras keras-nightly
 	$(NIGHTLY)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --pre --no-deps keras-nightly
 	$(NIGHTLY)/bin/python -c 'import keras; print("Keras", keras.__version__)'
-	TF_NUM_INTRAOP_THREADS=1 $(NIGHTLY)/bin/python -m pytest -n 2 --dist worksteal tests/optimizers tests/parity tests/utils
+	TF_NUM_INTRAOP_THREADS=1 $(NIGHTLY)/bin/python -m pytest -m "slow or not slow" -n 2 --dist worksteal \
+	  tests/optimizers tests/parity tests/utils
 
 # Training steps compiled for TPU slices. Its first run installs libtpu, which is proprietary: docs/tpu.md.
 tpu-check: $(VENV)/.installed-parity
