@@ -85,7 +85,7 @@ def stepped(strategy, keras_version, name="Muon", **options):
     replicas = strategy.num_replicas_in_sync
     with strategy.scope():
         weights = variables(keras_version, {name: random.normal(size=shape) for name, shape in WEIGHTS.items()})
-        rule = make(keras_version, name, learning_rate=0.05, global_clipnorm=1.0, **options)
+        rule = make(keras_version, name, learning_rate=0.05, **{"global_clipnorm": 1.0, **options})
         rule.build(weights)
     gradients = [random.normal(size=(STEPS, *shape)).astype("float32") for shape in WEIGHTS.values()]
 
