@@ -118,11 +118,12 @@ def _at_the_tuned_batch(
 ) -> tuple[ml_collections.ConfigDict, Any, Phase]:
     """(the config at the batch size that its recipe was tuned at, the recipe, its first phase)."""
     check_fields(config)
+    optimizer = config.optimizer.to_dict()
     for wrapper in registry.WRAPPERS:
-        if config.optimizer.get(wrapper):
+        if optimizer.get(wrapper):
             raise InputError(
-                f"optimizer.{wrapper}: not measurable: the noise scale is that of averaged gradients, and the replicas "
-                "combine something else. Set it to None."
+                f"optimizer.{wrapper}={optimizer[wrapper]}: not measurable: the noise scale is that of averaged "
+                "gradients, and the replicas combine something else. Set it to None."
             )
     config = copy.deepcopy(experiment.phases(config)[0])
     _set_up_keras(config)
