@@ -4,7 +4,7 @@ import subprocess
 import sys
 import time
 
-from tests.helpers.datasets.image_sets import BAD, CLASSES, encoded, files_of, write_folder
+from tests.helpers.datasets.image_sets import BAD, CLASSES, encoded, files_of, picture, write_folder
 from tests.helpers.preloaded import ROOT, tfbigbatch
 from tfbigbatch.data.images import manifest as image_manifest
 
@@ -42,6 +42,19 @@ def test_wrong_flags_are_explained(tmp_path):
     assert shards.returncode == 1 and "--shards=train=3: expected such as train:1024,validation:128" in shards.stderr
     source = tfbigbatch(COMMAND, f"--source={tmp_path}/nowhere", f"--output_dir={tmp_path}/out")
     assert source.returncode == 1 and "does not exist. Understood are" in source.stderr
+
+
+def test_images_are_stored_smaller(tmp_path):
+    large = {f"train/{name}/large.jpg": encoded(picture(size=(90, 60))) for name in CLASSES}
+    source = write_folder(tmp_path / "set", {**large, **files_of("train", 3)})
+    arguments = [COMMAND, f"--source={source}", f"--output_dir={tmp_path}/out", "--max_side=40"]
+    first = tfbigbatch(*arguments, "--quality=75", "--processes=2")
+    assert first.returncode == 0, first.stderr
+    assert "3 images made smaller: 40 pixels on the shorter side, quality 75" in first.stdout
+    other = tfbigbatch(*arguments, "--quality=80")
+    assert other.returncode == 1 and "quality 75, now 80" in other.stderr
+    alone = tfbigbatch(COMMAND, f"--source={source}", f"--output_dir={tmp_path}/other", "--quality=80")
+    assert alone.returncode == 1 and "--quality=80: expected also --max_side" in alone.stderr
 
 
 def test_workers_stop_with_the_command_and_it_goes_on_from_there(tmp_path):

@@ -1,5 +1,6 @@
 """Writing and reading the manifest of prepared images."""
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -42,6 +43,14 @@ def test_what_was_saved_is_loaded(tmp_path):
     assert [split.examples for split in loaded.splits.values()] == [3, 2]
     content = image_manifest.read(str(folder))
     assert content["source"] == "cats" and content["splits"]["train"]["files"][0]["sha256"] == "abc"
+
+
+def test_the_stored_size_is_kept(tmp_path):
+    folder, manifest = saved(tmp_path)
+    assert (image_manifest.load(str(folder)).max_side, image_manifest.load(str(folder)).quality) == (None, None)
+    image_manifest.save(str(folder), dataclasses.replace(manifest, max_side=320, quality=85))
+    loaded = image_manifest.load(str(folder))
+    assert (loaded.max_side, loaded.quality) == (320, 85)
 
 
 def test_a_folder_can_move_and_the_same_gives_the_same_bytes(tmp_path):

@@ -72,7 +72,10 @@ class ImageRecords(Dataset):
 
     @property
     def contents(self) -> str:
-        return f"{len(self):,} images of {len(self._manifest.classes):,} classes in {len(self._split.files):,} files"
+        side = self._manifest.max_side
+        stored = f", stored with a shorter side of at most {side:,} pixels" if side is not None else ""
+        classes, files = len(self._manifest.classes), len(self._split.files)
+        return f"{len(self):,} images of {classes:,} classes in {files:,} files{stored}"
 
     @property
     def tokens_per_example(self) -> None:

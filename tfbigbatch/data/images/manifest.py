@@ -28,6 +28,8 @@ class Manifest:
       label_key: the feature that holds the label (int64).
       label_offset: the stored label of class 0.
       splits: 'train' and, where there is one, 'validation'.
+      max_side: the longest shorter side that the images were stored with, in pixels; None for their own size.
+      quality: of the JPEGs that were made smaller for that; None where none were.
     """
 
     classes: tuple[str, ...]
@@ -35,6 +37,8 @@ class Manifest:
     label_key: str
     label_offset: int
     splits: dict[str, Split]
+    max_side: int | None = None
+    quality: int | None = None
 
 
 def load(folder: str | None) -> Manifest:
@@ -52,6 +56,8 @@ def load(folder: str | None) -> Manifest:
             label_key=content["label_key"],
             label_offset=content["label_offset"],
             splits=splits,
+            max_side=content.get("max_side"),
+            quality=content.get("quality"),
         ),
     )
 
@@ -77,6 +83,8 @@ def save(
         "label_key": manifest.label_key,
         "label_offset": manifest.label_offset,
     }
+    if manifest.max_side is not None:
+        fields |= {"max_side": manifest.max_side, "quality": manifest.quality}
     record_manifest.save(folder, KIND, manifest.splits, fields, sha256=sha256)
 
 

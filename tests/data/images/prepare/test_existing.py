@@ -176,6 +176,8 @@ def test_what_does_not_make_sense_is_named(tmp_path, change, said):
 
 def test_a_truncated_file_and_options_without_meaning_are_named(tmp_path):
     source = write(tmp_path / "source", STANDARD)
+    with pytest.raises(ValueError, match="--max_side is not for TFRecords"):
+        prepared(source, tmp_path / "out", max_side=320)
     with pytest.raises(ValueError, match="--shards is not for TFRecords"):
         prepared(source, tmp_path / "out", shards={"train": 3})
     path = tmp_path / "source" / "train-00002-of-00003"

@@ -285,6 +285,9 @@ def test_files_of_others_and_another_commands_folder_are_left_alone(source, tmp_
         ({"max_bad_share": 2}, "--max_bad_share=2: expected 0 to 1"),
         ({"shard_megabytes": 0}, "--shard_megabytes=0: expected more than 0"),
         ({"processes": 0}, "--processes=0: expected 1 or more"),
+        ({"max_side": 0}, "--max_side=0 is out of range; expected a whole number of 1 or more"),
+        ({"max_side": 320, "quality": 101}, "--quality=101 is out of range; expected a whole number from 1 to 100"),
+        ({"quality": 90}, "--quality=90: expected also --max_side, or no --quality"),
         ({"shards": {"train": 31}}, "--shards=train:31: expected 1 to 30, its images"),
         ({"shards": {"extra": 1}}, "--shards=extra:1: there is no such split here. It has train and validation"),
     ],
@@ -315,6 +318,39 @@ def test_shards_are_about_as_large_as_asked_and_small_sets_have_several(tmp_path
     assert counted(1281167, 110_000) == 1102 and counted(1281167, 110_000, 1000) == 141
     assert counted(25000, 2000) == 8 and counted(2500, 2000) == 2 and counted(10, -1) == 1
     assert counted(25000, 2000, train=3) == 3
+
+
+def test_larger_images_are_stored_smaller_and_the_folder_says_so(source, tmp_path):
+    write_folder(source, {f"train/{CLASSES[0]}/large.jpg": encoded(picture(size=(90, 60)), quality=97)})
+    options = {"max_side": 30, "quality": 75}
+    content, _ = prepared(source, tmp_path / "one", **options)
+    assert (content["max_side"], content["quality"], content["resized"]) == (30, 75, 1)
+    assert {"max_side": 30, "quality": 75}.items() <= content["options"].items()
+    manifest = image_manifest.load(str(tmp_path / "one"))
+    assert (manifest.max_side, manifest.quality) == (30, 75)
+    found = {features["image/filename"]: features for features in examples(manifest.splits["train"])}
+    large = found.pop(b"large.jpg")
+    assert (large["image/height"], large["image/width"]) == (30, 45)
+    assert tf.io.decode_jpeg(large["image/encoded"]).shape == (30, 45, 3)
+    for name, features in found.items():
+        with open(os.path.join(source, "train", features["image/class/synset"].decode(), name.decode()), "rb") as file:
+            assert features["image/encoded"] == file.read()
+    prepared(source, tmp_path / "three", processes=3, **options)
+    assert digests(tmp_path / "one") == digests(tmp_path / "three")
+    as_they_are, _ = prepared(source, tmp_path / "whole")
+    assert "max_side" not in as_they_are["options"] and "resized" not in as_they_are
+    assert image_manifest.load(str(tmp_path / "whole")).max_side is None
+
+
+@pytest.mark.parametrize("other", [{}, {"max_side": 31}, {"max_side": 30, "quality": 91}])
+def test_a_preparation_of_another_stored_size_is_not_gone_on_with(source, tmp_path, other):
+    prepared(source, tmp_path / "out", max_side=30)
+    os.remove(tmp_path / "out" / "manifest.json")
+    with pytest.raises(ValueError, match=r"prepared with other options \((max_side|quality) \d+, now"):
+        prepared(source, tmp_path / "out", **other)
+    # The default quality by its number is the same.
+    _, already = prepared(source, tmp_path / "out", max_side=30, quality=90)
+    assert not already
 
 
 @pytest.mark.parametrize("layout", ["tiny", "ilsvrc"])

@@ -1,7 +1,8 @@
 """Validates images by decoding them fully, and fixes what a training pipeline could not read. Needs only Pillow.
 
 The result is an RGB or grayscale JPEG that TensorFlow's decoder accepts too. EXIF orientation is not applied:
-neither the standard TFRecords of ImageNet nor the models published on them apply it.
+neither the standard TFRecords of ImageNet nor the models published on them apply it. Images that are larger than asked
+for are made smaller on the way: see stored_size.py.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import struct
 import warnings
 from typing import Any
 
+from tfbigbatch.data.images.prepare.stored_size import StoredSize
 from tfbigbatch.errors import missing_extra
 
 # Pillow opens more; some of those run other programs or read other files.
@@ -37,10 +39,11 @@ class Image:
     """A valid image.
 
     Attributes:
-      encoded: the JPEG; the original bytes unless something was fixed.
+      encoded: the JPEG; the original bytes unless something was fixed or the image was made smaller.
       height, width: in pixels.
       colorspace: 'RGB' or 'Grayscale'.
       fixed: what was fixed, in words, or None.
+      resized: whether it was made smaller.
     """
 
     encoded: bytes
@@ -48,6 +51,7 @@ class Image:
     width: int
     colorspace: str
     fixed: str | None
+    resized: bool = False
 
     @property
     def channels(self) -> int:
@@ -55,11 +59,16 @@ class Image:
         return 1 if self.colorspace == "Grayscale" else 3
 
 
-def check(data: bytes) -> Image:
+def check(data: bytes, stored_size: StoredSize | None = None) -> Image:
     """The Image in encoded bytes, after decoding it to its last pixel.
 
     A CMYK or YCCK JPEG becomes RGB, and a PNG, GIF, BMP or WebP a JPEG of quality 95 without chroma
-    subsampling, of the same size; transparency is dropped, and an animation is its first picture.
+    subsampling, of the same size; transparency is dropped, and an animation is its first picture. An image larger than
+    `stored_size` is made smaller, and is a JPEG of that quality whatever it was.
+
+    Args:
+      data: the file's bytes.
+      stored_size: StoredSize; None for images as large as they are.
 
     Raises:
       BadImage: it is empty, truncated, not an image of those kinds, or too large for Pillow.
@@ -81,14 +90,19 @@ def check(data: bytes) -> Image:
             encoded = data
             if reason is not None:
                 picture = _plain(picture)
-                encoded = _as_jpeg(picture)
+            smaller = stored_size.resized(picture) if stored_size else None
+            if stored_size and smaller:
+                picture = _pixels_alone(smaller)
+                encoded = stored_size.encoded(picture)
+            elif reason is not None:
+                encoded = _as_jpeg(_pixels_alone(picture))
     except PIL.UnidentifiedImageError:
         raise BadImage(f"not an image in a supported format ({', '.join(_FORMATS)})") from None
     except MemoryError:
         raise
     except Exception as error:  # decoders raise any error on damaged data
         raise BadImage(f"cannot be decoded: {type(error).__name__}: {error}") from None
-    return Image(encoded, picture.height, picture.width, _COLORSPACES[picture.mode], reason)
+    return Image(encoded, picture.height, picture.width, _COLORSPACES[picture.mode], reason, smaller is not None)
 
 
 def _reason_to_encode(picture: Any, data: bytes) -> str | None:
@@ -114,10 +128,14 @@ def _plain(picture: Any) -> Any:
     return picture.convert("L" if picture.mode in ("1", "LA") else "RGB")
 
 
+def _pixels_alone(picture: Any) -> Any:
+    """The picture without EXIF, profile and comments: training reads only the pixels."""
+    picture.info = {}
+    return picture
+
+
 def _as_jpeg(picture: Any) -> bytes:
     file = io.BytesIO()
-    # Without EXIF, profile and comments: training reads only the pixels.
-    picture.info = {}
     picture.save(file, "JPEG", quality=_QUALITY, subsampling=0)
     return file.getvalue()
 

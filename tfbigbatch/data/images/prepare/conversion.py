@@ -13,6 +13,7 @@ import numpy as np
 
 from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.images.prepare import check, layouts, tree
+from tfbigbatch.data.images.prepare.stored_size import StoredSize
 from tfbigbatch.data.records import prepared_folder, shards, tfrecord
 from tfbigbatch.data.records.shards import Shard
 from tfbigbatch.errors import InputError
@@ -37,12 +38,14 @@ class Content:
       labels: int64 [files], indices of classes.
       classes: the names of all classes.
       texts: what each class is called in words.
+      stored_size: StoredSize of its images; None for their own.
     """
 
     files: tree.Tree
     labels: np.ndarray
     classes: tuple[str, ...]
     texts: tuple[str, ...]
+    stored_size: StoredSize | None = None
 
 
 def counts(source: layouts.Source, asked: dict[str, int], megabytes: float) -> dict[str, int]:
@@ -70,7 +73,9 @@ def counts(source: layouts.Source, asked: dict[str, int], megabytes: float) -> d
     return found
 
 
-def plan(source: layouts.Source, folder: str, totals: dict[str, int], seed: int) -> list[Shard]:
+def plan(
+    source: layouts.Source, folder: str, totals: dict[str, int], seed: int, stored_size: StoredSize | None = None
+) -> list[Shard]:
     """The shards of a source; the images of a split are spread over them in a seeded order.
 
     Args:
@@ -78,12 +83,14 @@ def plan(source: layouts.Source, folder: str, totals: dict[str, int], seed: int)
       folder: the prepared folder.
       totals: the number of shards of each split.
       seed: of the order.
+      stored_size: of the images; None for their own.
     """
     planned = []
     for split, images in source.splits.items():
         order = np.array(layouts.order(images.files.names, seed, split), np.int64)
         for number, indices in enumerate(np.array_split(order, totals[split])):
-            content = Content(images.files.only(indices), images.labels[indices], source.classes, source.texts)
+            files, labels = images.files.only(indices), images.labels[indices]
+            content = Content(files, labels, source.classes, source.texts, stored_size)
             planned.append(Shard.numbered(split, number, totals[split], folder, content))
     return planned
 
@@ -97,25 +104,26 @@ def write(shard: Shard, tick: Callable[[], None]) -> dict[str, Any]:
         name.
 
     Returns:
-      The record, as `shards.done`: the numbers of 'images' and 'records'; names and reasons of the images that were
-      'fixed' and 'left_out'.
+      The record, as `shards.done`: the numbers of 'images' and 'records', and of those that were 'resized'; names and
+      reasons of the images that were 'fixed' and 'left_out'.
 
     Raises:
       ValueError: the folder cannot be written.
     """
     files = shard.content.files
-    said: dict[str, Any] = {"images": len(files.names), "records": 0, "fixed": [], "left_out": []}
+    said: dict[str, Any] = {"images": len(files.names), "records": 0, "resized": 0, "fixed": [], "left_out": []}
 
     def runs() -> Iterator[list[bytes]]:
         for index, name in enumerate(files.names):
             where = {"name": files.prefix + name}
             try:
-                image = check.check(_bytes(files, index))
+                image = check.check(_bytes(files, index), shard.content.stored_size)
             except check.BadImage as error:
                 said["left_out"].append({**where, "reason": str(error)})
             else:
                 yield [_example(shard.content, index, image)]
                 said["records"] += 1
+                said["resized"] += image.resized
                 if image.fixed:
                     said["fixed"].append({**where, "reason": image.fixed})
             tick()
@@ -174,7 +182,7 @@ class Conversion:
     def __init__(self, source: str, work: str, output_dir: str, options: Options) -> None:
         self._unpacked = os.path.join(work, "source.tar")
         self._report = os.path.join(work, "left_out.txt")
-        self._max_bad_share = options.max_bad_share
+        self._max_bad_share, self._stored_size = options.max_bad_share, options.stored_size
         self._found = found = layouts.find(
             source,
             self._unpacked,
@@ -184,7 +192,7 @@ class Conversion:
             seed=options.seed,
         )
         totals = counts(found, options.shards, options.shard_megabytes)
-        self._shards = plan(found, output_dir, totals, options.seed)
+        self._shards = plan(found, output_dir, totals, options.seed, options.stored_size)
         self._results: dict[str, dict[str, Any]] = {}
         images = {split: len(part.labels) for split, part in found.splits.items()}
         self.total = sum(images.values())
@@ -195,6 +203,8 @@ class Conversion:
         if found.held_out:
             given = options.validation_share
             kept["validation_share"] = layouts.VALIDATION_SHARE if given is None else given
+        if options.stored_size:
+            kept |= dataclasses.asdict(options.stored_size)
         rows = (
             row
             for part in found.splits.values()
@@ -248,11 +258,19 @@ class Conversion:
         """
         left_out = self._gathered("left_out")
         self._refuse_too_many(left_out)
+        stored = dataclasses.asdict(self._stored_size) if self._stored_size else {}
         manifest = image_manifest.Manifest(
-            self._found.classes, IMAGE_KEY, LABEL_KEY, LABEL_OFFSET, shards.splits_of(self._shards, self._results)
+            self._found.classes,
+            IMAGE_KEY,
+            LABEL_KEY,
+            LABEL_OFFSET,
+            shards.splits_of(self._shards, self._results),
+            **stored,
         )
+        resized = {"resized": sum(record["resized"] for record in self._results.values())} if stored else {}
         about = {
             "texts": self._found.texts,
+            **resized,
             "fixed": self._gathered("fixed"),
             "left_out": left_out,
             "unused": {

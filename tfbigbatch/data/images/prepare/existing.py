@@ -257,7 +257,7 @@ class Indexing:
     function, unit = staticmethod(index_file), "file"
 
     def __init__(self, source: str, records: dict[str, list[str]], output_dir: str, options: Options) -> None:
-        for name in ("validation_labels", "shards"):
+        for name in ("validation_labels", "shards", "max_side"):
             if getattr(options, name):
                 raise InputError(
                     f"--{name} is not for TFRecords, which --source={source} holds: they stay as they are."

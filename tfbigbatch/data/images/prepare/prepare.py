@@ -10,6 +10,7 @@ from typing import Any
 from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.images.prepare import existing
 from tfbigbatch.data.images.prepare.conversion import Conversion
+from tfbigbatch.data.images.prepare.stored_size import QUALITY, StoredSize
 from tfbigbatch.data.records import prepared_folder
 from tfbigbatch.data.records.preparation import check_options
 from tfbigbatch.errors import InputError
@@ -25,12 +26,15 @@ class Options:
       validation_share: fraction of each class that is held out where there are no validation images; in [0, 1), or
         None for the default, see layouts.find.
       shards: the number of shards, by split.
-      shard_megabytes: approximate size of the shards of other splits, in 10^6 bytes.
+      shard_megabytes: approximate size of the shards of other splits, in 10^6 bytes of the images as they are found.
+      max_side: images are stored with a shorter side of at most this many pixels; None for their own size.
+      quality: of the JPEGs that are made smaller, 1 to 100; None for the default of `max_side`, 90.
       seed: of the order of the images, and of the held-out images.
       max_bad_share: the largest fraction of all images that may be left out, in [0, 1].
       sha256: whether to read existing TFRecords for their digests.
       processes: how many at once.
       overwrite: whether to replace what was prepared from another source or with other options.
+      stored_size: of `max_side` and `quality`; None for images as they are.
     """
 
     validation_labels: str | None = None
@@ -38,11 +42,14 @@ class Options:
     validation_share: float | None = None
     shards: dict[str, int] = dataclasses.field(default_factory=dict)
     shard_megabytes: float = 128.0
+    max_side: int | None = None
+    quality: int | None = None
     seed: int = 0
     max_bad_share: float = 0.01
     sha256: bool = False
     processes: int = 1
     overwrite: bool = False
+    stored_size: StoredSize | None = dataclasses.field(default=None, init=False)
 
     def __post_init__(self) -> None:
         check_options(
@@ -52,8 +59,12 @@ class Options:
                 "max_bad_share": (0 <= self.max_bad_share <= 1, "0 to 1"),
                 "shard_megabytes": (self.shard_megabytes > 0, "more than 0"),
                 "processes": (self.processes >= 1, "1 or more"),
+                "quality": (self.quality is None or self.max_side is not None, "also --max_side, or no --quality"),
             },
         )
+        if self.max_side is not None:
+            stored_size = StoredSize(self.max_side, QUALITY if self.quality is None else self.quality)
+            object.__setattr__(self, "stored_size", stored_size)
 
 
 def prepare(
