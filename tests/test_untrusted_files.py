@@ -28,7 +28,11 @@ SOURCES = sorted(
 UNPICKLE = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "torch"}
 BETWEEN_OUR_PROCESSES = {"tfbigbatch/utils/processes.py", "tfbigbatch/utils/job_process.py"}
 # Use torch's optimizers and devices, and read nothing with it.
-TORCH_WITHOUT_FILES = {"benchmarks/muon.py", "tfbigbatch/optimizers/ops_keras.py"}
+TORCH_WITHOUT_FILES = {
+    "benchmarks/frameworks/with_torch.py",
+    "benchmarks/muon.py",
+    "tfbigbatch/optimizers/ops_keras.py",
+}
 # Where files are executed: experiment and study files, and, in a benchmark, code of this repository's own history.
 EXECUTES = {"tfbigbatch/experiment/files.py": {"exec_module"}, "benchmarks/libraries.py": {"exec_module"}}
 # Python's own functions, and methods of any module, that run what a text or a file says.

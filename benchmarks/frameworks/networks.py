@@ -1,0 +1,157 @@
+"""The networks that all frameworks train: sizes, made-up batches and first weights. NumPy alone."""
+
+import dataclasses
+
+import numpy as np
+
+LEARNING_RATE = 1e-3
+MOMENTUM = 0.9
+ADAMW = {"beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-8, "weight_decay": 0.01}
+LABEL_SMOOTHING = 0.1
+# ResNet-50 v1.5: blocks and width of each stage.
+STAGES = ((3, 64), (4, 128), (6, 256), (3, 512))
+CHANNEL_MEANS = (123.68, 116.779, 103.939)
+CHANNEL_DEVIATIONS = (58.393, 57.12, 57.375)
+
+
+@dataclasses.dataclass(frozen=True)
+class Network:
+    """A network at one batch size and precision.
+
+    Attributes:
+      family: 'mnist_lstm', 'lstm_language_model', 'resnet50', 'bert' or 'gnmt'.
+      sizes: of the network and of its examples.
+      batch_size: examples in a step.
+      optimizer: 'momentum' or 'adamw', with the constants above.
+      parameters: trainable ones, by the formulas of the papers; every framework has to have as many.
+      dtype: of the products; weights, optimizer and losses are float32.
+      inner_steps: steps in one call of the trainer (`steps_per_execution`), as its recipe has.
+    """
+
+    family: str
+    sizes: dict
+    batch_size: int
+    optimizer: str
+    parameters: int
+    dtype: str = "float32"
+    inner_steps: int = 1
+
+
+def _lstm_parameters(inputs, units):
+    return 4 * units * (inputs + units + 1)
+
+
+def _mnist(batch_size, hidden=128, rows=28, columns=28):
+    parameters = (columns + 1) * hidden + _lstm_parameters(hidden, hidden) + (hidden + 1) * 10
+    sizes = {"hidden": hidden, "rows": rows, "columns": columns, "classes": 10}
+    return Network("mnist_lstm", sizes, batch_size, "momentum", parameters, inner_steps=10)
+
+
+def _language_model(batch_size, hidden=200, vocabulary=10_000, window=20, inner_steps=10):
+    parameters = vocabulary * hidden + 2 * _lstm_parameters(hidden, hidden) + (hidden + 1) * vocabulary
+    sizes = {"hidden": hidden, "layers": 2, "vocabulary": vocabulary, "window": window}
+    return Network("lstm_language_model", sizes, batch_size, "momentum", parameters, inner_steps=inner_steps)
+
+
+def _resnet50(batch_size, dtype, image_size=224, classes=1000):
+    parameters, inputs = 7 * 7 * 3 * 64 + 2 * 64, 64
+    for blocks, width in STAGES:
+        for block in range(blocks):
+            shortcut = (inputs + 2) * 4 * width if block == 0 else 0
+            parameters += shortcut + (inputs + 2) * width + (9 * width + 2) * width + (width + 2) * 4 * width
+            inputs = 4 * width
+    sizes = {"image_size": image_size, "classes": classes}
+    return Network("resnet50", sizes, batch_size, "momentum", parameters + (inputs + 1) * classes, dtype)
+
+
+def _bert(batch_size, layers, hidden, heads, vocabulary, length, predictions, dtype="float32", inner_steps=1):
+    norm, dense = 2 * hidden, (hidden + 1) * hidden
+    layer = 4 * dense + (hidden + 1) * 4 * hidden + (4 * hidden + 1) * hidden + 2 * norm
+    embeddings = (vocabulary + 512 + 2) * hidden + norm
+    heads_parameters = dense + 2 * (hidden + 1) + dense + norm + vocabulary
+    sizes = {"layers": layers, "hidden": hidden, "heads": heads, "vocabulary": vocabulary}
+    sizes |= {"length": length, "predictions": predictions, "positions": 512}
+    parameters = embeddings + layers * layer + heads_parameters
+    return Network("bert", sizes, batch_size, "adamw", parameters, dtype, inner_steps)
+
+
+def _gnmt(batch_size, hidden=192, vocabulary=4_000, length=20):
+    attention = hidden * hidden + 2 * hidden * hidden + 2 * hidden + 1
+    lstms = 3 * _lstm_parameters(hidden, hidden) + _lstm_parameters(3 * hidden, hidden)
+    parameters = vocabulary * hidden + lstms + attention + (hidden + 1) * vocabulary
+    sizes = {"hidden": hidden, "vocabulary": vocabulary, "length": length}
+    return Network("gnmt", sizes, batch_size, "adamw", parameters)
+
+
+NETWORKS = {
+    "mnist_lstm_128": _mnist(128),
+    "mnist_lstm_8192": _mnist(8_192),
+    "ptb_small_20": _language_model(20),
+    "ptb_small_640": _language_model(640, inner_steps=1),
+    "resnet50_16": _resnet50(16, "float32"),
+    "resnet50_16_bfloat16": _resnet50(16, "bfloat16"),
+    "bert_wikitext_64": _bert(64, 2, 64, 1, 1_024, 32, 5, inner_steps=10),
+    "bert_4x256_16": _bert(16, 4, 256, 4, 30_522, 128, 20),
+    "bert_4x256_64_bfloat16": _bert(64, 4, 256, 4, 30_522, 128, 20, dtype="bfloat16"),
+    "gnmt_multi30k_64": _gnmt(64),
+    # For the tests.
+    "tiny_mnist_lstm": _mnist(4, hidden=8, rows=5, columns=6),
+    "tiny_language_model": _language_model(3, hidden=8, vocabulary=50, window=4),
+    "tiny_resnet50": _resnet50(2, "float32", image_size=64, classes=10),
+    "tiny_bert": _bert(3, 2, 16, 2, 60, 8, 2),
+    "tiny_gnmt": _gnmt(3, hidden=8, vocabulary=40, length=5),
+}
+NAMES = [name for name in NETWORKS if not name.startswith("tiny_")]
+
+
+def batch(network):
+    """A made-up batch, the same in every framework, as a dictionary of NumPy arrays."""
+    draw, sizes, n = np.random.RandomState(0), network.sizes, network.batch_size
+
+    def whole(most, *shape, dtype=np.int32):
+        return draw.randint(0, most, size=(n, *shape)).astype(dtype)
+
+    if network.family == "mnist_lstm":
+        return {
+            "images": whole(256, sizes["rows"], sizes["columns"], dtype=np.uint8),
+            "labels": whole(sizes["classes"]),
+        }
+    if network.family == "lstm_language_model":
+        tokens = whole(sizes["vocabulary"], sizes["window"] + 1)
+        return {"tokens": tokens[:, :-1], "labels": tokens[:, 1:]}
+    if network.family == "resnet50":
+        return {
+            "images": whole(256, sizes["image_size"], sizes["image_size"], 3, dtype=np.uint8),
+            "labels": whole(sizes["classes"]),
+        }
+    if network.family == "bert":
+        length, predictions = sizes["length"], sizes["predictions"]
+        return {
+            "words": whole(sizes["vocabulary"], length),
+            "types": np.tile((np.arange(length) >= length // 2).astype(np.int32), (n, 1)),
+            "mask": np.ones((n, length), np.int32),
+            "masked_positions": np.sort(whole(length, predictions), axis=1),
+            "masked_labels": whole(sizes["vocabulary"], predictions),
+            "next_labels": whole(2),
+        }
+    target = whole(sizes["vocabulary"], sizes["length"] + 1)
+    return {
+        "source": whole(sizes["vocabulary"], sizes["length"]),
+        "lengths": np.full(n, sizes["length"], np.int32),
+        "target": target[:, :-1],
+        "labels": target[:, 1:],
+    }
+
+
+def pattern(shape, vector):
+    """First weights that depend on nothing but the shape: frameworks that have them must have the same losses.
+
+    Args:
+      shape: as Keras has it, [..., inputs, outputs].
+      vector: whether it is a bias, or a scale or shift of a normalisation.
+    """
+    wave = np.cos(0.7 * np.arange(np.prod(shape, dtype=int)) ** 1.1).astype(np.float32).reshape(shape)
+    if vector:
+        return 0.3 + 0.1 * wave
+    fan_in = np.prod(shape[:-1], dtype=int)
+    return wave * np.float32(fan_in**-0.5)

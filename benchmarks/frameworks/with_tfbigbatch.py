@@ -1,0 +1,151 @@
+"""The networks in this package: its models, its losses, and the training step of its trainer, eager graph or XLA."""
+
+import networks
+import tensorflow as tf
+import tf_keras
+
+from tfbigbatch import __version__ as VERSION  # noqa: F401
+from tfbigbatch import optimizers
+from tfbigbatch.tasks import losses
+from tfbigbatch.training.carried_state import StatefulTrainingModel
+from tfbigbatch.training.train_step import TrainingModel
+
+
+def _mnist_lstm(sizes):
+    from tfbigbatch.models import lstm
+
+    network = lstm.row_classifier(
+        shape=(sizes["rows"], sizes["columns"]),
+        classes=sizes["classes"],
+        brightest=255,
+        hidden_units=sizes["hidden"],
+        projection_units=sizes["hidden"],
+        unroll=True,
+    )
+    return network, losses.classification_loss()
+
+
+def _language_model(sizes):
+    from tfbigbatch.models import lstm_language_model
+
+    network = lstm_language_model.lstm_language_model(
+        vocabulary_size=sizes["vocabulary"],
+        window=sizes["window"],
+        hidden_units=sizes["hidden"],
+        embedding_units=sizes["hidden"],
+        layers=sizes["layers"],
+    )
+    return network, losses.classification_loss()
+
+
+def _resnet50(sizes):
+    from tfbigbatch.models import resnet
+
+    return resnet.imagenet_resnet(depth=50, **sizes), losses.classification_loss()
+
+
+def _bert(sizes):
+    from tfbigbatch.models import bert
+
+    network = bert.pretrainer(
+        vocabulary_size=sizes["vocabulary"],
+        layers=sizes["layers"],
+        hidden_units=sizes["hidden"],
+        heads=sizes["heads"],
+        inner_units=4 * sizes["hidden"],
+        dropout=0.0,
+        attention_dropout=0.0,
+        max_positions=sizes["positions"],
+    )
+    return network, {name: losses.MaskedMeanCrossEntropy(name=f"{name}_nats") for name in network.output}
+
+
+def _gnmt(sizes):
+    from tfbigbatch.models.gnmt import network as gnmt
+
+    network = gnmt.gnmt(
+        vocabulary_size=sizes["vocabulary"],
+        hidden_units=sizes["hidden"],
+        encoder_layers=1,
+        decoder_layers=2,
+        dropout=0.0,
+    )
+    return network, losses.SmoothedTokenCrossEntropy(networks.LABEL_SMOOTHING)
+
+
+_BUILDERS = {
+    "mnist_lstm": _mnist_lstm,
+    "lstm_language_model": _language_model,
+    "resnet50": _resnet50,
+    "bert": _bert,
+    "gnmt": _gnmt,
+}
+
+
+def _batch(network):
+    """The batch as the tasks' data sets give it."""
+    batch = networks.batch(network)
+    if network.family == "lstm_language_model":
+        n = network.batch_size
+        streams = {"stream": tf.range(n), "fresh": tf.zeros([n], bool)}
+        return {"tokens": batch["tokens"], **streams}, batch["labels"], tf.ones(batch["labels"].shape)
+    if network.family == "bert":
+        inputs = {
+            "input_word_ids": batch["words"],
+            "input_mask": batch["mask"],
+            "input_type_ids": batch["types"],
+            "masked_lm_positions": batch["masked_positions"],
+        }
+        labels = {"masked_lm": batch["masked_labels"], "next_sentence": batch["next_labels"]}
+        return inputs, labels, {name: tf.ones(label.shape) for name, label in labels.items()}
+    if network.family == "gnmt":
+        inputs = {"source_ids": batch["source"], "source_lengths": batch["lengths"], "target_ids": batch["target"]}
+        return inputs, batch["labels"], tf.ones(batch["labels"].shape)
+    return batch["images"], batch["labels"]
+
+
+def _fill(variables):
+    for variable in variables:
+        name = variable.name.split(":")[0]
+        vector = len(variable.shape) < 2 or name.endswith("bias")
+        # Of attention's matrices the heads are axes of their own, in the same order.
+        shape = variable.shape.as_list()
+        if len(shape) == 3:
+            shape = [shape[0] * shape[1], shape[2]] if "output" in name else [shape[0], shape[1] * shape[2]]
+        variable.assign(networks.pattern(shape, vector).reshape(variable.shape))
+
+
+class Step:
+    """`run(steps)` gives the mean loss; `parameters` is their number."""
+
+    def __init__(self, network, compiled=False):
+        if network.dtype != "float32":
+            tf_keras.mixed_precision.set_global_policy(f"mixed_{network.dtype}")
+        keras, loss = _BUILDERS[network.family](network.sizes)
+        _fill(keras.trainable_variables)
+        self.parameters = sum(variable.shape.num_elements() for variable in keras.trainable_variables)
+        if network.family == "lstm_language_model":
+            sizes = {"batch_size": network.batch_size, "evaluation_batch_size": network.batch_size}
+            self._model = StatefulTrainingModel(keras, **sizes)
+        else:
+            self._model = TrainingModel(keras, metrics_in_training=False)
+        fields = {"momentum": networks.MOMENTUM} if network.optimizer == "momentum" else networks.ADAMW
+        self._model.compile(
+            optimizer=optimizers.get(
+                network.optimizer, keras="tf_keras", learning_rate=networks.LEARNING_RATE, **fields
+            ),
+            loss=loss,
+            steps_per_execution=network.inner_steps,
+            jit_compile=compiled,
+        )
+        self._model.optimizer.build(keras.trainable_variables)
+        self._inner_steps = network.inner_steps
+        self._batches = iter(tf.data.Dataset.from_tensors(_batch(network)).repeat())
+        self._function = self._model.make_train_function()
+
+    def run(self, steps):
+        # The trainer's loss is a running mean.
+        self._model.reset_metrics()
+        for _ in range(steps // self._inner_steps):
+            logs = self._function(self._batches)
+        return float(logs["loss"])
