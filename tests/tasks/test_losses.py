@@ -6,7 +6,13 @@ import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.optimizers.accumulation import accumulate_gradients
-from tfbigbatch.tasks.losses import MaskedMeanCrossEntropy, SmoothedTokenCrossEntropy, classification_loss
+from tfbigbatch.tasks.losses import (
+    MaskedMeanCrossEntropy,
+    SmoothedTokenCrossEntropy,
+    TokenCrossEntropy,
+    classification_loss,
+    sparse_cross_entropy,
+)
 
 CLASS_LABELS = np.array([1, 0, 3, 2], np.int32)
 CLASS_LOGITS = np.random.RandomState(0).randn(4, 5).astype(np.float32)
@@ -99,3 +105,68 @@ def test_a_masked_mean_is_over_the_labels_with_weight():
     assert float(loss(LABELS, LOGITS, 0 * WEIGHTS)) == 0.0
     everywhere = float(loss(LABELS, LOGITS, np.ones_like(WEIGHTS)))
     assert float(loss(LABELS, LOGITS)) == pytest.approx(everywhere, rel=1e-6)
+
+
+# The last has probabilities of its labels that float32 does not have.
+@pytest.mark.parametrize("scale", [0.1, 5.0, 200.0])
+@pytest.mark.parametrize("in_graph", [False, True])
+def test_cross_entropy_is_its_formula_with_its_gradient(scale, in_graph):
+    logits, weights = scale * LOGITS, np.float32([[0.5, 1, 0, 2, 1]])
+
+    def run(logits):
+        with tf.GradientTape() as tape:
+            tape.watch(logits)
+            nats = sparse_cross_entropy(tf.constant(LABELS), logits)
+        return nats, tape.gradient(nats, logits, output_gradients=tf.repeat(weights, 4, axis=0))
+
+    nats, gradient = (tf.function(run) if in_graph else run)(tf.constant(logits))
+    wide = logits.astype(np.float64)
+    log_shares = wide - np.logaddexp.reduce(wide, axis=-1, keepdims=True)
+    of_label = np.take_along_axis(log_shares, LABELS[..., None], axis=-1)[..., 0]
+    np.testing.assert_allclose(nats, -of_label, rtol=1e-5, atol=1e-6)
+    expected = (np.exp(log_shares) - np.eye(7)[LABELS]) * weights[..., None]
+    np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_cross_entropy_of_logits_that_are_not_finite_is_not_either():
+    logits = tf.constant([[1.0, np.nan, 0.0], [1.0, 2.0, 3.0]])
+    nats = sparse_cross_entropy(tf.constant([0, 2]), logits).numpy()
+    assert np.isnan(nats[0]) and np.isfinite(nats[1])
+
+
+def test_a_label_beyond_the_vocabulary_is_an_error():
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        sparse_cross_entropy(tf.constant([3]), tf.zeros([1, 3]))
+
+
+def test_cross_entropy_has_the_second_derivatives_of_the_formula():
+    def of(function):
+        with tf.GradientTape() as outer:
+            logits = tf.constant(LOGITS)
+            outer.watch(logits)
+            with tf.GradientTape() as inner:
+                inner.watch(logits)
+                value = tf.reduce_sum(function(tf.constant(LABELS), logits) * WEIGHTS)
+            slope = tf.reduce_sum(inner.gradient(value, logits) * LOGITS**2)
+        return outer.gradient(slope, logits)
+
+    expected = of(tf.nn.sparse_softmax_cross_entropy_with_logits)
+    np.testing.assert_allclose(of(sparse_cross_entropy), expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(tf.function(lambda: of(sparse_cross_entropy))(), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_xla_gets_the_plain_operation():
+    plain = tf.nn.sparse_softmax_cross_entropy_with_logits(LABELS, LOGITS)
+    compiled = tf.function(lambda: sparse_cross_entropy(tf.constant(LABELS), tf.constant(LOGITS)), jit_compile=True)
+    np.testing.assert_allclose(compiled(), plain, rtol=1e-5, atol=1e-6)
+    assert "SparseSoftmaxCrossEntropyWithLogits" in {
+        node.op for node in compiled.get_concrete_function().graph.as_graph_def().node
+    }
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS])
+def test_the_loss_over_a_vocabulary_is_keras_own(weights):
+    keras = tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    assert float(TokenCrossEntropy()(LABELS, LOGITS, weights)) == pytest.approx(
+        float(keras(LABELS, LOGITS, weights)), rel=1e-5
+    )

@@ -101,9 +101,9 @@ class LSTMLanguageModel(Task):
         return ConstantLoss("loss", self._output_bias.counts)
 
     def loss(self) -> tf_keras.losses.Loss:
-        import tf_keras
+        from tfbigbatch.tasks.losses import TokenCrossEntropy
 
-        return tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        return TokenCrossEntropy()
 
     def metrics(self) -> list[tf_keras.metrics.Metric]:
         from tfbigbatch.tasks.metrics import token_metrics

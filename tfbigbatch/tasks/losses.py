@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.errors import InputError
+from tfbigbatch.optimizers.tracing import compiled_by_xla
 
+# float32 has probabilities to 1e-38; above this one their logarithm is exact to rounding.
+_TINY = 1e-30
 OVER = ("sentences", "tokens")
 """What `SmoothedTokenCrossEntropy` divides its sum by."""
 
@@ -91,11 +96,75 @@ class MaskedMeanCrossEntropy(tf_keras.losses.Loss):
 
     def __call__(self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None) -> tf.Tensor:
         labels, logits = _labels_and_logits(y_true, y_pred)
-        nats = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+        nats = sparse_cross_entropy(labels, logits)
         if sample_weight is None:
             return tf.reduce_mean(nats)
         weight = tf.reshape(tf.cast(sample_weight, tf.float32), tf.shape(nats))
         return tf.math.divide_no_nan(tf.reduce_sum(weight * nats), tf.reduce_sum(weight))
+
+
+class TokenCrossEntropy(tf_keras.losses.Loss):
+    """Keras' SparseCategoricalCrossentropy of logits, for a large vocabulary; see `sparse_cross_entropy`."""
+
+    def __init__(self, name: str = "cross_entropy") -> None:
+        super().__init__(name=name)
+
+    def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
+        return sparse_cross_entropy(*_labels_and_logits(y_true, y_pred))
+
+
+def sparse_cross_entropy(labels: tf.Tensor, logits: tf.Tensor, label_smoothing: float = 0.0) -> tf.Tensor:
+    """-log softmax(logits)[label] of each token, as `tf.nn.sparse_softmax_cross_entropy_with_logits`, to rounding.
+
+    On a CPU TensorFlow's kernel for it takes as long as the three matrix products of an output layer. Here it is the
+    vectorised kernel of the softmax, and few passes over the vocabulary beside it (benchmarks/cross_entropy.py).
+
+    Args:
+      labels: int32 [...], below the vocabulary's size.
+      logits: float32 [..., vocabulary].
+      label_smoothing: on a CPU only, the part of the target that is spread evenly over the vocabulary.
+
+    Returns:
+      float32 [...].
+    """
+    if not _on_cpu():
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+
+    @tf.custom_gradient
+    def of_logits(flat: tf.Tensor) -> tuple[tf.Tensor, Any]:
+        return _cross_entropy_on_cpu(flat, tf.reshape(labels, [-1]), label_smoothing)
+
+    return tf.reshape(of_logits(tf.reshape(logits, [-1, logits.shape[-1]])), tf.shape(labels))
+
+
+def _on_cpu() -> bool:
+    """Whether neither a GPU nor XLA takes the operation: they have fast kernels for it."""
+    return not (compiled_by_xla() or tf.config.list_logical_devices("GPU"))
+
+
+def _cross_entropy_on_cpu(logits: tf.Tensor, labels: tf.Tensor, label_smoothing: float) -> tuple[tf.Tensor, Any]:
+    """Float32 [n] from float32 [n, vocabulary] and int32 [n], and the function that gives its gradient."""
+    probabilities = tf.nn.softmax(logits)
+    of_label = tf.gather(probabilities, labels, batch_dims=1)
+    logit = tf.gather(logits, labels, batch_dims=1)
+
+    def where_one_is_tiny() -> tf.Tensor:
+        # The largest probability is 1 / sum(exp(logits - max)), and never tiny.
+        return tf.reduce_max(logits, axis=-1) - logit - tf.math.log(tf.reduce_max(probabilities, axis=-1))
+
+    # NaN goes the second way, and stays.
+    nats = tf.cond(tf.reduce_all(of_label > _TINY), lambda: -tf.math.log(of_label), where_one_is_tiny)
+    if label_smoothing:
+        # logit + nats is the logarithm of the softmax's divisor.
+        nats += label_smoothing * (logit - tf.reduce_mean(logits, axis=-1))
+
+    def gradient(upstream: tf.Tensor) -> tf.Tensor:
+        beside = probabilities - label_smoothing / logits.shape[-1] if label_smoothing else probabilities
+        places = tf.stack([tf.range(tf.shape(labels)[0]), labels], axis=-1)
+        of_labels = (1.0 - label_smoothing) * upstream
+        return tf.tensor_scatter_nd_sub(beside * upstream[:, tf.newaxis], places, of_labels)
+
+    return nats, gradient
 
 
 def smoothed_nats(labels: tf.Tensor, logits: tf.Tensor, label_smoothing: float) -> tf.Tensor:
@@ -103,8 +172,8 @@ def smoothed_nats(labels: tf.Tensor, logits: tf.Tensor, label_smoothing: float) 
 
     `label_smoothing` is spread evenly over the vocabulary, the label itself included.
     """
-    if not label_smoothing:
-        return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+    if not label_smoothing or _on_cpu():
+        return sparse_cross_entropy(labels, logits, label_smoothing)
     vocabulary = logits.shape[-1]
     even = label_smoothing / vocabulary
     # One fused softmax and one gradient: over a vocabulary, each further pass costs as much as a layer.
