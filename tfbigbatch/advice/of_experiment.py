@@ -25,6 +25,7 @@ from tfbigbatch.tasks.base import Task
 from tfbigbatch.training import phases as run_phases
 from tfbigbatch.training.build import compiled_model
 from tfbigbatch.training.phases import Phase
+from tfbigbatch.training.precision import of_run
 from tfbigbatch.training.train_step import TrainingModel
 
 Say = Callable[[str], None]
@@ -74,8 +75,9 @@ def advise_experiment(
     """
     started = time.perf_counter()
     config, flags = _with_its_own_batch(config, flags, say)
-    config, tuned, phase = _at_the_tuned_batch(config, data_dir, use_fake_data)
     strategy = tf.distribute.OneDeviceStrategy((tf.config.list_logical_devices("GPU") or ["CPU:0"])[0])
+    precision = of_run(config.mixed_precision, strategy, None).name
+    config, tuned, phase = _at_the_tuned_batch(config, precision, data_dir, use_fake_data)
     sizes = _sizes(config.batch_size, phase.examples_in_epoch, replicas)
     model = _model(config, phase, strategy, init_from, say)
     moments = _noise(model, phase, strategy, _NOISE_PART * seconds, say)
@@ -114,7 +116,7 @@ def _with_its_own_batch(
 
 
 def _at_the_tuned_batch(
-    config: ml_collections.ConfigDict, data_dir: str | None, use_fake_data: bool
+    config: ml_collections.ConfigDict, precision: str, data_dir: str | None, use_fake_data: bool
 ) -> tuple[ml_collections.ConfigDict, Any, Phase]:
     """(the config at the batch size that its recipe was tuned at, the recipe, its first phase)."""
     check_fields(config)
@@ -126,7 +128,7 @@ def _at_the_tuned_batch(
                 "gradients, and the replicas combine something else. Set it to None."
             )
     config = copy.deepcopy(experiment.phases(config)[0])
-    _set_up_keras(config)
+    _set_up_keras(config, precision)
     task = _task(config, data_dir, use_fake_data)
     before = task.train.examples_in_epoch(config.batch_size)
     tuned = experiment.tuned_recipe(config, before)
@@ -184,12 +186,11 @@ def _micro_batches(batch_size: int, own: int) -> int:
     )
 
 
-def _set_up_keras(config: ml_collections.ConfigDict) -> None:
+def _set_up_keras(config: ml_collections.ConfigDict, precision: str) -> None:
     tf_keras.backend.clear_session()
     tf_keras.backend.experimental.enable_tf_random_generator()
     tf_keras.utils.set_random_seed(config.seed)
-    precision = config.mixed_precision
-    tf_keras.mixed_precision.set_global_policy(precision if precision == "float32" else f"mixed_{precision}")
+    tf_keras.mixed_precision.set_global_policy(experiment.keras_policy(precision))
 
 
 def _sizes(batch_size: int, dataset_size: int, replicas: int) -> Iterator[int]:

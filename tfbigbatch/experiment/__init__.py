@@ -6,7 +6,6 @@ A file is executed: run only files that you trust.
 from tfbigbatch.experiment.changes import compared, differences, flat, unknown_field
 from tfbigbatch.experiment.fields import (
     PHASE_FIELDS,
-    PRECISIONS,
     Config,
     batch_ramp,
     completed,
@@ -18,10 +17,12 @@ from tfbigbatch.experiment.fields import (
 from tfbigbatch.experiment.files import SHIPPED, address, call, choose, execute, find, load, shipped, variant_of
 from tfbigbatch.experiment.moments import optimizer_to_scale, scaled_recipe
 from tfbigbatch.experiment.overrides import override
+from tfbigbatch.experiment.precision import AUTO, PRECISIONS, keras_policy, recorded_precision
 from tfbigbatch.experiment.quick import quick
 from tfbigbatch.experiment.remembered import COPY, callbacks_of, copy_of, register_task_of
 
 __all__ = [
+    "AUTO",
     "COPY",
     "PHASE_FIELDS",
     "PRECISIONS",
@@ -39,12 +40,14 @@ __all__ = [
     "execute",
     "find",
     "flat",
+    "keras_policy",
     "load",
     "new",
     "optimizer_to_scale",
     "override",
     "phases",
     "quick",
+    "recorded_precision",
     "register_task_of",
     "scaled_recipe",
     "shipped",

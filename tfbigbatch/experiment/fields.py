@@ -19,7 +19,6 @@ from tfbigbatch.utils import arguments
 Config = ml_collections.ConfigDict
 """The config of an experiment, as `new` gives it."""
 
-PRECISIONS = ("float32", "bfloat16", "float16")
 # Fields that may differ between the phases of a run; a name that ends in a dot means all fields in it.
 PHASE_FIELDS = (
     "batch_size",
@@ -164,7 +163,8 @@ _RUN: dict[str, Any] = {
     "steps_per_execution": 1,
     # The whole step as one XLA computation, on one device; on a TPU it always is.
     "jit_compile": False,
-    # float32, bfloat16 or float16 (with loss scaling); variables stay float32.
+    # float32, bfloat16, float16 (with loss scaling), or auto: bfloat16 where the devices have instructions for it, and
+    # float32 elsewhere; see training/precision.py. Variables stay float32.
     "mixed_precision": "float32",
     # Phases of one run in their order: each a dictionary of the fields that differ, by dotted names, of those in
     # PHASE_FIELDS: {"duration": "1563 steps", "schedule.learning_rate": 0.004}.

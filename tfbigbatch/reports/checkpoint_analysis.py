@@ -13,7 +13,7 @@ import tf_keras
 
 from tfbigbatch import instruments, tasks
 from tfbigbatch.errors import InputError
-from tfbigbatch.experiment import completed, register_task_of
+from tfbigbatch.experiment import completed, keras_policy, recorded_precision, register_task_of
 from tfbigbatch.runs import checkpoint_files, initial_weights, stored_run
 from tfbigbatch.runs.run_directory import checked_config, read_json
 from tfbigbatch.training import phases
@@ -76,8 +76,7 @@ class CheckpointAnalysis:
         tf_keras.backend.clear_session()
         tf_keras.backend.experimental.enable_tf_random_generator()
         tf_keras.utils.set_random_seed(config.seed)
-        precision = config.mixed_precision
-        tf_keras.mixed_precision.set_global_policy(precision if precision == "float32" else f"mixed_{precision}")
+        tf_keras.mixed_precision.set_global_policy(keras_policy(config.mixed_precision))
         data_dir = stored_run.data_dir_of(model_dir) if data_dir is None else data_dir
         self._phase = phases.phases_of(config, lambda fields: _task(fields, data_dir, use_fake_data), 1)[0]
         task = self._task = self._phase.task
@@ -194,7 +193,7 @@ def _config(model_dir: str) -> dict[str, Any]:
         raise InputError(f"{model_dir} holds no run: it has no config.json. Name run directories of the trainer.")
     config = checked_config(content, path)["config"]
     register_task_of(config, os.path.dirname(path))
-    return completed(config)
+    return {**completed(config), "mixed_precision": recorded_precision(content)}
 
 
 def _checkpoints(model_dir: str) -> list[str]:

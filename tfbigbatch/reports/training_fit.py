@@ -10,6 +10,7 @@ import tf_keras
 
 from tfbigbatch import tasks
 from tfbigbatch.errors import InputError
+from tfbigbatch.experiment import keras_policy
 from tfbigbatch.runs import checkpoint_files, load, stored_run
 from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.tasks.base import Task
@@ -68,8 +69,7 @@ class TrainedRun:
         if not paths:
             raise InputError(f"{self._model_dir} holds no checkpoint. Train it with this --model_dir.")
         tf_keras.backend.clear_session()
-        precision = self._config.mixed_precision
-        tf_keras.mixed_precision.set_global_policy(precision if precision == "float32" else f"mixed_{precision}")
+        tf_keras.mixed_precision.set_global_policy(keras_policy(self._config.mixed_precision))
         model = compiled_model(self._config, self._phases)
         load.restore(model.network, paths[0])
         batch_size, train = self._phases[-1].plan.evaluation_batch_size, self.task.train

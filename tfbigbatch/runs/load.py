@@ -14,7 +14,7 @@ from tfbigbatch import tasks
 from tfbigbatch.data.translation import manifest
 from tfbigbatch.data.translation.vocabulary import Vocabulary
 from tfbigbatch.errors import InputError
-from tfbigbatch.experiment import completed, register_task_of
+from tfbigbatch.experiment import completed, keras_policy, recorded_precision, register_task_of
 from tfbigbatch.runs import checkpoint_files, network_file
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import checked_config, checked_status, read_json
@@ -75,6 +75,8 @@ def load_run(
 def run_config(directory: str) -> dict[str, Any]:
     """The config of a run directory as a plain dictionary, with the fields that were added after it was written.
 
+    Its `mixed_precision` is what the run computes in, where the run was given 'auto'.
+
     Raises:
       ValueError: the directory holds no run.
     """
@@ -86,7 +88,7 @@ def run_config(directory: str) -> dict[str, Any]:
         )
     config = checked_config(content, path)["config"]
     register_task_of(config, directory)
-    return completed(config)
+    return {**completed(config), "mixed_precision": recorded_precision(content)}
 
 
 def restore(network: tf_keras.Model, path: str) -> None:
@@ -141,8 +143,8 @@ def _network(directory: str, config: dict[str, Any], data_dir: str | None) -> tf
     found = network_file.load(directory) if data_dir is None else f"data_dir={data_dir} was given"
     if isinstance(found, tf_keras.Model):
         return found
-    before, precision = tf_keras.mixed_precision.global_policy(), config["mixed_precision"]
-    tf_keras.mixed_precision.set_global_policy(precision if precision == "float32" else f"mixed_{precision}")
+    before = tf_keras.mixed_precision.global_policy()
+    tf_keras.mixed_precision.set_global_policy(keras_policy(config["mixed_precision"]))
     try:
         return _network_of_task(directory, config, data_dir, found)
     finally:

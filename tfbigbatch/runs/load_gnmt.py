@@ -12,7 +12,7 @@ import tf_keras
 from tfbigbatch.data.translation import manifest
 from tfbigbatch.data.translation.vocabulary import Vocabulary
 from tfbigbatch.errors import InputError
-from tfbigbatch.experiment import completed
+from tfbigbatch.experiment import completed, keras_policy, recorded_precision
 from tfbigbatch.models.gnmt.network import GNMT
 from tfbigbatch.runs import checkpoint_files
 from tfbigbatch.runs.run_directory import checked_config, read_json
@@ -63,8 +63,7 @@ def load(model_dir: str, *, step: int | None = None, vocabulary: str | None = No
         )
     path = _checkpoint(os.path.join(model_dir, "checkpoints"), step)
     words = _vocabulary(model_dir, vocabulary)
-    precision = config["mixed_precision"]
-    tf_keras.mixed_precision.set_global_policy(precision if precision == "float32" else f"mixed_{precision}")
+    tf_keras.mixed_precision.set_global_policy(keras_policy(recorded_precision(content)))
     network = gnmt.network_of(config["model"], len(words))
     _restore(network, path, len(words))
     search = {name: config["data"][name] for name in ("beam_size", "length_penalty", "coverage_penalty", "max_decoded")}

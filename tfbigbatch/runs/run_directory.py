@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 from tfbigbatch import __version__
 from tfbigbatch.errors import InputError
-from tfbigbatch.experiment import completed, differences
+from tfbigbatch.experiment import PRECISIONS, completed, differences
 from tfbigbatch.runs.resume_rules import without
 from tfbigbatch.utils import files
 from tfbigbatch.utils.files import atomic_write, write_json, write_text, writing_errors
@@ -109,7 +109,9 @@ def _wrong_history(content: Mapping[str, Any]) -> list[str]:
     fields = {"duration": str, "step": int, "total_steps": int}
     ended = isinstance(extensions, list) and all(each is not None and _has_fields(each, fields) for each in extensions)
     began = _has_fields(content.get("init_from"), {"path": str, "checkpoint": str})
-    return [name for name, whole in (("extensions", ended), ("init_from", began)) if not whole]
+    chosen = content.get("mixed_precision") in (None, *PRECISIONS[:-1])
+    parts = (("extensions", ended), ("init_from", began), ("mixed_precision", chosen))
+    return [name for name, whole in parts if not whole]
 
 
 def _has_fields(content: Any, types: Mapping[str, Any]) -> bool:

@@ -61,14 +61,14 @@ def trace(
     """
     if config.ramp.name == "none":
         _check_phase(phase, len(config.phases) or 1)
-    policy = config.mixed_precision if config.mixed_precision == "float32" else f"mixed_{config.mixed_precision}"
-    if config.mixed_precision == "float16":
+    precision = "bfloat16" if config.mixed_precision == experiment.AUTO else config.mixed_precision
+    if precision == "float16":
         raise InputError(
             "mixed_precision=float16: a TPU computes in bfloat16; set mixed_precision to bfloat16 or float32."
         )
     tf_keras.backend.clear_session()
     tf_keras.backend.experimental.enable_tf_random_generator()
-    tf_keras.mixed_precision.set_global_policy(policy)
+    tf_keras.mixed_precision.set_global_policy(experiment.keras_policy(precision))
     with tempfile.TemporaryDirectory() as folder:
         config = _only(config, phase)
         if micro_batch is not None:

@@ -12,7 +12,7 @@ import ml_collections
 import tensorflow as tf
 import tf_keras
 
-from tfbigbatch import scaling, tasks
+from tfbigbatch import experiment, scaling, tasks
 from tfbigbatch.errors import InputError
 from tfbigbatch.runs import checkpoint_files, initial_weights, run_directory, stored_run
 from tfbigbatch.runs import extension as extensions
@@ -31,6 +31,7 @@ from tfbigbatch.training.mlperf import rules
 from tfbigbatch.training.mlperf.log import MLPerfLog
 from tfbigbatch.training.options import RunOptions
 from tfbigbatch.training.phases import Phase
+from tfbigbatch.training.precision import Precision, of_run
 from tfbigbatch.training.rollbacks import Rollbacks
 from tfbigbatch.training.train_step import TrainingModel
 
@@ -46,12 +47,14 @@ class Machine:
       description: what was chosen and why, for the banner.
       is_chief: whether this process writes the run directory.
       jit_compile: whether Keras compiles the training step.
+      precision: what the layers compute in.
     """
 
     strategy: tf.distribute.Strategy
     description: str
     is_chief: bool
     jit_compile: bool
+    precision: Precision
 
     @property
     def replicas(self) -> int:
@@ -99,19 +102,20 @@ def prepare_machine(options: RunOptions) -> Machine:
             f"--strategy={options.strategy_name}: task {config.task} is scored by all outputs together, in one "
             "process. Train on one machine, with --strategy=mirrored or one_device and no TF_CONFIG."
         )
-    _set_up_keras(config)
-    return Machine(strategy, description, strategies.is_chief(strategy), jit_compile)
+    content = run_directory.RunDirectory(options.model_dir).content()
+    precision = of_run(config.mixed_precision, strategy, content)
+    _set_up_keras(config, precision)
+    return Machine(strategy, description, strategies.is_chief(strategy), jit_compile, precision)
 
 
-def _set_up_keras(config: ml_collections.ConfigDict) -> None:
+def _set_up_keras(config: ml_collections.ConfigDict, precision: Precision) -> None:
     tf_keras.backend.clear_session()
     # Dropout and initialisers then draw from generator variables, which our checkpoints hold.
     tf_keras.backend.experimental.enable_tf_random_generator()
     tf_keras.utils.set_random_seed(config.seed)
     if config.deterministic:
         tf.config.experimental.enable_op_determinism()
-    precision = config.mixed_precision
-    tf_keras.mixed_precision.set_global_policy(precision if precision == "float32" else f"mixed_{precision}")
+    tf_keras.mixed_precision.set_global_policy(experiment.keras_policy(precision.name))
 
 
 # ---- 2. The run directory ---------------------------------------------------------------------
@@ -235,7 +239,7 @@ def make_plan(options: RunOptions, machine: Machine, directory: Directory, rollb
         f"strategy   {machine.description}",
         *run_phases.lines(phases),
         *(run_phases.extension_lines(phases[0], directory.extension, machine.replicas) if directory.extension else []),
-        f"optimizer  {config.optimizer.get('name')}, {config.mixed_precision}",
+        f"optimizer  {config.optimizer.get('name')}, {machine.precision}",
         *local_steps.lines(config, machine.replicas),
         *task.banner_lines(),
         *([f"score      {target.name}, {task.score_signature}"] if task.score_signature else []),

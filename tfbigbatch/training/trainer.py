@@ -131,6 +131,8 @@ class Trainer:
         files = self.directory.files
         more = {"data_dir": self.options.data_dir and os.path.abspath(self.options.data_dir)}
         described = {"signature": signature} if signature else {}
+        if self._config.mixed_precision == experiment.AUTO:
+            described["mixed_precision"] = self.machine.precision.name
         files.open(self._config.to_dict(), devices, {**described, **more, "init_from": self.directory.init_from})
         if self.directory.content is not None:
             self._update_config(self.directory.content, more)
