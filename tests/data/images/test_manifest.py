@@ -10,6 +10,8 @@ import pytest
 
 from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.images.manifest import Manifest, Split
+from tfbigbatch.data.records import manifest as record_manifest
+from tfbigbatch.utils.stored_array import StoredArray
 
 
 def saved(tmp_path):
@@ -51,6 +53,24 @@ def test_the_stored_size_is_kept(tmp_path):
     image_manifest.save(str(folder), dataclasses.replace(manifest, max_side=320, quality=85))
     loaded = image_manifest.load(str(folder))
     assert (loaded.max_side, loaded.quality) == (320, 85)
+
+
+def test_an_index_of_many_records_stays_in_its_file(tmp_path, monkeypatch):
+    folder, manifest = saved(tmp_path)
+    monkeypatch.setattr(record_manifest, "MOST_IN_MEMORY", 2)
+    loaded = image_manifest.load(str(folder))
+    train, held = loaded.splits["train"], loaded.splits["validation"]
+    assert isinstance(train.offsets, StoredArray) and isinstance(held.offsets, np.ndarray)
+    np.testing.assert_array_equal(np.asarray(train.offsets), manifest.splits["train"].offsets)
+    rest, last = train.split_off("minival", 1)
+    assert [np.asarray(part.offsets).tolist() for part in (rest, last)] == [[0, 20], [50]]
+    # Another dataset's index: the last record would begin past the end of its file.
+    np.savez(folder / "train.index.npz", offsets=np.array([0, 20, 100]), counts=np.array([3, 0]))
+    with pytest.raises(ValueError, match="the offsets are not those of its files"):
+        image_manifest.load(str(folder))
+    np.savez(folder / "train.index.npz", offsets=np.array([0, 20]), counts=np.array([3, 0]))
+    with pytest.raises(ValueError, match="is not the index of the files"):
+        image_manifest.load(str(folder))
 
 
 def test_a_folder_can_move_and_the_same_gives_the_same_bytes(tmp_path):

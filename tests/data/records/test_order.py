@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tfbigbatch.data.records import order as order_module
 from tfbigbatch.data.records.order import Chunks, HostSlice, RecordOrder, examples_at
 
 COUNTS = (20, 3, 41, 8, 31)
@@ -21,7 +22,7 @@ def read(order, step, steps):
             epoch, window = epoch + 1, 0
             continue
         at = tf.constant(epoch, tf.int64), tf.constant(window, tf.int64)
-        first, size = order.pieces(*at)
+        first, size = order.pieces(*at, order.short_chunks(at[0]))
         records = np.concatenate([np.arange(f, f + n) for f, n in zip(first.numpy(), size.numpy())])
         shuffled = order.shuffled(*at, tf.constant(len(records), tf.int64)).numpy()
         found += [(epoch, record) for record in records[shuffled]]
@@ -37,11 +38,53 @@ def all_hosts(hosts, steps, **options):
 
 def test_chunks_cover_every_record_once_and_keep_to_their_file():
     chunks = Chunks.of_files(COUNTS, 8)
-    covered = np.concatenate([np.arange(first, first + size) for first, size in zip(chunks.first, chunks.size)])
+    extents = [each.numpy() for each in chunks.extent(tf.range(chunks.count, dtype=tf.int64))]
+    covered = np.concatenate([np.arange(first, first + size) for first, size in zip(*extents)])
     np.testing.assert_array_equal(covered, np.arange(RECORDS))
     file_of = np.repeat(np.arange(len(COUNTS)), COUNTS)
-    for first, size in zip(chunks.first, chunks.size):
+    for first, size in zip(*extents):
         assert 1 <= size <= 8 and file_of[first] == file_of[first + size - 1]
+
+
+@pytest.mark.parametrize("counts", [COUNTS, (0, 16, 8, 0), (1, 1, 1), (5,), (0, 7)])
+@pytest.mark.parametrize("block", [3, 1 << 16])
+def test_pieces_are_those_of_a_sum_over_all_chunks(counts, block, monkeypatch):
+    monkeypatch.setattr(order_module, "_BLOCK", block)
+    order = RecordOrder(Chunks.of_files(counts, 8), HostSlice(3, 1, 0), seed=4, window=5)
+    first = np.concatenate([np.arange(0, count, 8) + sum(counts[:file]) for file, count in enumerate(counts)])
+    size = np.concatenate([np.minimum(8, count - np.arange(0, count, 8)) for count in counts])
+    for epoch in range(2):
+        at = tf.constant(epoch, tf.int64)
+        chunks = examples_at(epoch * len(first) + np.arange(len(first)), seed=8, dataset_size=len(first)).numpy()
+        expected = np.concatenate([np.arange(first[chunk], first[chunk] + size[chunk]) for chunk in chunks])
+        short = order.short_chunks(at)
+        for window in range(int(order.windows(at))):
+            pieces = order.pieces(at, tf.constant(window, tf.int64), short)
+            found = [np.arange(begin, begin + count) for begin, count in zip(*(each.numpy() for each in pieces))]
+            assert all(len(piece) for piece in found)
+            np.testing.assert_array_equal(np.concatenate(found), expected[5 * window : 5 * window + 5])
+
+
+@pytest.mark.parametrize("counts", [COUNTS, (16, 8)])
+def test_any_positions_of_the_records_in_their_own_order(counts):
+    chunks = Chunks.of_files(counts, 8)
+    for start in [*range(0, sum(counts), 3), sum(counts)]:
+        for stop in {start, min(start + 5, sum(counts)), sum(counts)}:
+            at = tf.constant(start, tf.int64), tf.constant(stop, tf.int64)
+            first, size = (each.numpy() for each in chunks.pieces(tf.identity, chunks.short_in_order, *at))
+            found = [number for begin, count in zip(first, size) for number in range(begin, begin + count)]
+            assert found == list(range(start, stop)) and all(size)
+
+
+def test_the_slices_of_hosts_follow_from_those_of_all_hosts():
+    for size in (7, 24, 100):
+        for epoch in range(4):
+            owner = np.arange(epoch * size, (epoch + 1) * size) % 24 // 6
+            counts = [int((owner == host).sum()) for host in range(4)]
+            for host in range(4):
+                expected = sum(counts[:host]), sum(counts[: host + 1])
+                assert HostSlice(24, 4, host).of_epoch(epoch, size) == expected
+                assert tuple(map(int, HostSlice(24, 4, host).of_epoch(tf.constant(epoch, tf.int64), size))) == expected
 
 
 @pytest.mark.parametrize("hosts", [1, 2, 3, 4])
@@ -71,7 +114,8 @@ def test_a_far_step_costs_nothing():
     order = RecordOrder(Chunks.of_files([1251] * 1024, 64), HostSlice(32768, 128, 77), 0, 8192)
     epoch, window, skip = order.position(89 * 39)
     assert (epoch, skip < 8192) == (89 * 39 * 32768 // (1251 * 1024), True)
-    first, size = order.pieces(tf.constant(epoch, tf.int64), tf.constant(window, tf.int64))
+    at = tf.constant(epoch, tf.int64), tf.constant(window, tf.int64)
+    first, size = order.pieces(*at, order.short_chunks(at[0]))
     assert size.numpy().sum() <= 8192 and first.numpy().max() < 1251 * 1024
 
 

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tfbigbatch.data.records.reader import CHUNK_SIZE, RecordReader
+from tfbigbatch.utils.stored_array import stored_array
 
 COUNTS = (70, 1, 130)
 FRAME = 16  # bytes of a record's frame beside its data
@@ -30,6 +31,19 @@ def files(tmp_path):
     return paths, np.array(offsets)
 
 
+@pytest.fixture(params=["held", "stored"])
+def offsets_of(request, tmp_path):
+    """A function from offsets to what a RecordReader takes: in memory, or in a file."""
+    if request.param == "held":
+        return np.asarray
+
+    def stored(offsets):
+        np.savez(tmp_path / "index.npz", offsets=offsets, counts=np.array(COUNTS))
+        return stored_array(str(tmp_path / "index.npz"), "offsets")
+
+    return stored
+
+
 def damage(path, byte):
     with open(path, "r+b") as file:
         file.seek(byte)
@@ -44,16 +58,16 @@ def read(reader, first, size):
 
 
 def read_all(reader):
-    return read(reader, reader.chunks.first, reader.chunks.size)
+    return read(reader, *reader.chunks.extent(tf.range(reader.chunks.count, dtype=tf.int64)))
 
 
-def test_all_records_of_all_files_in_order(files):
-    reader = RecordReader(files[0], COUNTS, files[1])
+def test_all_records_of_all_files_in_order(files, offsets_of):
+    reader = RecordReader(files[0], COUNTS, offsets_of(files[1]))
     assert read_all(reader) == [(number, content(number)) for number in range(sum(COUNTS))]
 
 
-def test_any_pieces_in_any_order(files):
-    reader = RecordReader(files[0], COUNTS, files[1])
+def test_any_pieces_in_any_order(files, offsets_of):
+    reader = RecordReader(files[0], COUNTS, offsets_of(files[1]))
     expected = [*range(180, 190), 70, *range(3, 6)]
     assert read(reader, [180, 70, 3], [10, 1, 3]) == [(number, content(number)) for number in expected]
 
@@ -91,9 +105,9 @@ def test_a_damaged_record_costs_no_other(files, part):
         assert found[number] == (b"" if bad else content(number)), number
 
 
-def test_a_file_cut_short_costs_what_is_cut_off(files):
+def test_a_file_cut_short_costs_what_is_cut_off(files, offsets_of):
     paths, offsets = files
     with open(paths[2], "r+b") as file:
         file.truncate(int(offsets[150]) + 3)
-    found = dict(read_all(RecordReader(paths, COUNTS, offsets)))
+    found = dict(read_all(RecordReader(paths, COUNTS, offsets_of(offsets))))
     assert [number for number, record in found.items() if not record] == list(range(150, 201))

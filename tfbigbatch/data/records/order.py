@@ -13,14 +13,18 @@ each example exactly once even where batches straddle its end.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Any
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 # Four rounds, the op's default, leave neighbouring seeds visibly correlated on 60,000 indices; sixteen do not.
 _ROUNDS = 16
+# Chunks of an epoch's order that are computed at a time: they bound the memory, whatever the size of the dataset.
+_BLOCK = 1 << 16
+_PARALLEL_BLOCKS = 2
 
 
 def splitmix64(value: tf.Tensor) -> tf.Tensor:
@@ -57,57 +61,132 @@ def examples_at(positions: tf.Tensor, *, seed: int, dataset_size: int | tf.Tenso
     return tf.reshape(shuffled, tf.shape(positions))
 
 
-@dataclasses.dataclass(frozen=True)
-class Chunks:
-    """Runs of consecutive records that are read at once.
+class ShortChunks(NamedTuple):
+    """Where an order of all chunks has those at the ends of files, which hold fewer records than the others.
 
-    Attributes:
-      first: int64 [chunks], the first record of each; records are numbered through all files.
-      size: int64 [chunks], its number of records.
+    With them any position of the order is found by a binary search, with no sum over all chunks.
     """
 
-    first: np.ndarray
-    size: np.ndarray
+    places: tf.Tensor
+    """int64 [short chunks], their indices in the order, increasing."""
+    missing: tf.Tensor
+    """int64 [short chunks], the records that these and the short chunks before lack, in all."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Chunks:
+    """Runs of consecutive records that are read at once: of `chunk_size`, or fewer at the end of a file.
+
+    Chunks are numbered through all files, as records are. Memory is that of the files' counts, not of the chunks.
+
+    Attributes:
+      counts: int64 [files], the records in each file.
+      chunk_size: records in a chunk.
+    """
+
+    counts: np.ndarray
+    chunk_size: int
 
     @classmethod
     def of_files(cls, counts: Sequence[int] | np.ndarray, chunk_size: int) -> Chunks:
-        """Chunks of `chunk_size` records, or fewer at the end of a file.
+        """The chunks of files with these numbers of records."""
+        return cls(np.asarray(counts, np.int64), chunk_size)
 
-        Args:
-          counts: the number of records in each file.
-        """
-        firsts, sizes, start = [], [], 0
-        for count in counts:
-            within = np.arange(0, count, chunk_size, dtype=np.int64)
-            firsts.append(start + within)
-            sizes.append(np.minimum(chunk_size, count - within))
-            start += count
-        return cls(np.concatenate(firsts), np.concatenate(sizes))
+    @functools.cached_property
+    def count(self) -> int:
+        """The number of chunks."""
+        return int(self._in_files.sum())
 
-    @property
+    @functools.cached_property
     def records(self) -> int:
         """The number of records in all chunks."""
-        return int(self.size.sum())
+        return int(self.counts.sum())
 
-    def pieces(self, chunk_order: tf.Tensor, start: tf.Tensor, stop: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """What to read for the positions [start, stop), with the chunks in `chunk_order`.
+    @functools.cached_property
+    def _in_files(self) -> np.ndarray:
+        return -(-self.counts // self.chunk_size)
+
+    @functools.cached_property
+    def _chunk_ends(self) -> np.ndarray:
+        """int64 [files], the number of the chunk after a file's last."""
+        return np.cumsum(self._in_files)
+
+    @functools.cached_property
+    def _missing(self) -> np.ndarray:
+        """int64 [files], the records that the last chunk of each lacks."""
+        return self._in_files * self.chunk_size - self.counts
+
+    def extent(self, numbers: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """(first, size) of chunks, by their numbers: int64 [n] each, the first record and the number of records."""
+        file = tf.searchsorted(tf.constant(self._chunk_ends), numbers, side="right", out_type=tf.int64)
+        begins, ends = (tf.gather(tf.constant(each), file) for each in self._bounds_of_files)
+        first = begins + (numbers - tf.gather(tf.constant(self._chunk_ends - self._in_files), file)) * self.chunk_size
+        return first, tf.minimum(ends - first, self.chunk_size)
+
+    @functools.cached_property
+    def _bounds_of_files(self) -> tuple[np.ndarray, np.ndarray]:
+        ends = np.cumsum(self.counts)
+        return ends - self.counts, ends
+
+    @property
+    def short_in_order(self) -> ShortChunks:
+        """The short chunks of all chunks in the order of their numbers."""
+        short = self._missing > 0
+        return ShortChunks(tf.constant(self._chunk_ends[short] - 1), tf.constant(np.cumsum(self._missing[short])))
+
+    def short_of(self, order: Callable[[tf.Tensor], tf.Tensor]) -> ShortChunks:
+        """The short chunks of a permutation of all chunks, which is computed once, a block at a time.
 
         Args:
-          chunk_order: int64 [chunks].
+          order: function from indices, int64 [n], to numbers of chunks.
+        """
+        chunk_ends, missing = tf.constant(self._chunk_ends), tf.constant(self._missing)
+
+        def of_block(block: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            places = tf.range(block * _BLOCK, tf.minimum((block + 1) * _BLOCK, self.count))
+            numbers = order(places)
+            file = tf.searchsorted(chunk_ends, numbers, side="right", out_type=tf.int64)
+            lacks = tf.where(tf.gather(chunk_ends, file) - 1 == numbers, tf.gather(missing, file), 0)
+            short = tf.where(lacks > 0)[:, 0]
+            return tf.gather(places, short), tf.gather(lacks, short)
+
+        count = int(np.count_nonzero(self._missing))
+        if not count:
+            return self.short_in_order
+        if self.count <= _BLOCK:
+            places, lacks = of_block(tf.constant(0, tf.int64))
+        else:
+            blocks = tf.data.Dataset.range(-(-self.count // _BLOCK))
+            found = blocks.map(of_block, num_parallel_calls=_PARALLEL_BLOCKS, deterministic=True).rebatch(count)
+            places, lacks = found.get_single_element()
+        return ShortChunks(places, tf.cumsum(lacks))
+
+    def pieces(
+        self, order: Callable[[tf.Tensor], tf.Tensor], short: ShortChunks, start: tf.Tensor, stop: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """What to read for the positions [start, stop) of an order, in time that grows with stop - start alone.
+
+        Args:
+          order: a permutation of all chunks, as for `short_of`.
+          short: of this order.
           start, stop: int64 scalars.
 
         Returns:
           (first, size): int64 [pieces], the first record of each piece and its number of records, at least 1;
           a piece is a chunk or, at either end, a part of one.
         """
-        sizes = tf.gather(tf.constant(self.size), chunk_order)
-        ends = tf.cumsum(sizes)
-        begins = ends - sizes
-        overlap = tf.where((ends > start) & (begins < stop))[:, 0]
-        begins, ends = tf.gather(begins, overlap), tf.gather(ends, overlap)
+        missing_before = tf.concat([[0], short.missing], axis=0)
+        # The last bound is past every position.
+        bounds = tf.concat([(short.places + 1) * self.chunk_size - short.missing, [tf.int64.max]], axis=0)
+        ends = tf.stack([start, stop - 1])
+        missing = tf.gather(missing_before, tf.searchsorted(bounds, ends, side="right"))
+        first_chunk, last_chunk = tf.unstack((ends + missing) // self.chunk_size)
+        chunks = tf.range(first_chunk, tf.where(start < stop, last_chunk + 1, first_chunk))
+        first, size = self.extent(order(chunks))
+        ends = first_chunk * self.chunk_size - missing[0] + tf.cumsum(size)
+        begins = ends - size
         skipped = tf.maximum(start - begins, 0)
-        first = tf.gather(tf.constant(self.first), tf.gather(chunk_order, overlap)) + skipped
-        return first, tf.minimum(ends, stop) - begins - skipped
+        return first + skipped, tf.minimum(ends, stop) - begins - skipped
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,20 +211,22 @@ class HostSlice:
         """A host's examples in one global batch."""
         return self.batch_size // self.hosts
 
-    def before(self, position: Any, host: int | None = None) -> Any:
+    def before(self, position: Any) -> Any:
         """How many of the first `position` positions belong to the host; ints or int64 tensors."""
-        host = self.host if host is None else host
-        within = position % self.batch_size - host * self.per_host
-        rest = (
-            tf.clip_by_value(within, 0, self.per_host) if tf.is_tensor(within) else min(max(within, 0), self.per_host)
-        )
-        return position // self.batch_size * self.per_host + rest
+        return self._before(position, self.host + 1) - self._before(position, self.host)
+
+    def _before(self, position: Any, hosts: int) -> Any:
+        """How many of the first `position` positions belong to the first `hosts` hosts."""
+        own, rest = hosts * self.per_host, position % self.batch_size
+        rest = tf.minimum(rest, own) if tf.is_tensor(rest) else min(rest, own)
+        return position // self.batch_size * own + rest
 
     def of_epoch(self, epoch: Any, size: int) -> tuple[Any, Any]:
         """(start, stop) of the host's slice of an epoch of `size` records, within the epoch's order."""
         first, last = epoch * size, (epoch + 1) * size
-        counts = [self.before(last, host) - self.before(first, host) for host in range(self.host + 1)]
-        return sum(counts[:-1]), sum(counts)
+        # The hosts before have theirs first.
+        start, stop = (self._before(last, hosts) - self._before(first, hosts) for hosts in (self.host, self.host + 1))
+        return start, stop
 
 
 @dataclasses.dataclass(frozen=True)
@@ -184,15 +265,19 @@ class RecordOrder:
         start, stop = self.host_slice.of_epoch(epoch, self.chunks.records)
         return (stop - start + self.window - 1) // self.window
 
-    def pieces(self, epoch: tf.Tensor, window: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """What to read for a window, as `Chunks.pieces`; int64 scalar tensors."""
-        chunks = len(self.chunks.size)
-        chunk_order = examples_at(
-            epoch * chunks + tf.range(chunks, dtype=tf.int64), seed=2 * self.seed, dataset_size=chunks
-        )
+    def short_chunks(self, epoch: tf.Tensor) -> ShortChunks:
+        """What `pieces` needs for an epoch, an int64 scalar: in time that grows with the number of all chunks."""
+        return self.chunks.short_of(self._chunk_order(epoch))
+
+    def pieces(self, epoch: tf.Tensor, window: tf.Tensor, short: ShortChunks) -> tuple[tf.Tensor, tf.Tensor]:
+        """What to read for a window, as `Chunks.pieces`; int64 scalar tensors, and the epoch's `short_chunks`."""
         start, stop = self.host_slice.of_epoch(epoch, self.chunks.records)
         start += window * self.window
-        return self.chunks.pieces(chunk_order, start, tf.minimum(start + self.window, stop))
+        return self.chunks.pieces(self._chunk_order(epoch), short, start, tf.minimum(start + self.window, stop))
+
+    def _chunk_order(self, epoch: tf.Tensor) -> Callable[[tf.Tensor], tf.Tensor]:
+        chunks = self.chunks.count
+        return lambda indices: examples_at(epoch * chunks + indices, seed=2 * self.seed, dataset_size=chunks)
 
     def shuffled(self, epoch: tf.Tensor, window: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
         """The order of the `size` records within a window: int64 [size]."""

@@ -6,13 +6,14 @@ says where each record begins, so reading can resume at the next one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from tfbigbatch.data.records.order import Chunks, HostSlice, RecordOrder
+from tfbigbatch.data.records.order import Chunks, HostSlice, RecordOrder, ShortChunks
+from tfbigbatch.utils.stored_array import StoredArray
 
 # What is read ahead of the record asked for: little, as a piece ends soon.
 _BUFFER_BYTES = 256 * 1024
@@ -48,14 +49,17 @@ class RecordReader:
     Args:
       files: paths, in the order in which their records are numbered.
       counts: int64 [files], the number of records in each.
-      offsets: int64 [records], the byte in its file where each record's frame begins.
+      offsets: int64 [records], the byte in its file where each record's frame begins; a StoredArray stays in its
+        file, and is read a piece at a time.
       cache: keep records in memory, so that each is read once.
     """
 
-    def __init__(self, files: Sequence[str], counts: np.ndarray, offsets: np.ndarray, cache: bool = False) -> None:
+    def __init__(
+        self, files: Sequence[str], counts: np.ndarray, offsets: np.ndarray | StoredArray, cache: bool = False
+    ) -> None:
         self._files = tf.constant(list(files))
         self._ends = tf.constant(np.cumsum(counts), tf.int64)
-        self._offsets = tf.constant(offsets, tf.int64)
+        self._offsets_of = _stored(offsets) if isinstance(offsets, StoredArray) else _held(offsets)
         self._cache: Any = tf.lookup.experimental.MutableHashTable(tf.int64, tf.string, "") if cache else None
         self.chunks = Chunks.of_files(counts, CHUNK_SIZE)
 
@@ -92,7 +96,7 @@ class RecordReader:
 
     def _piece(self, first: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
         file = tf.gather(self._files, tf.searchsorted(self._ends, first[None], side="right")[0])
-        offsets = self._offsets[first : first + size]
+        offsets = self._offsets_of(first, size)
         found = _up_to_damage(file, offsets[0], size)
         damaged = tf.reduce_any(tf.strings.length(found) == 0)
         return tf.cond(
@@ -100,6 +104,23 @@ class RecordReader:
             lambda: tf.map_fn(lambda offset: _up_to_damage(file, offset, 1)[0], offsets, fn_output_signature=tf.string),
             lambda: found,
         )
+
+
+def _held(offsets: np.ndarray) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
+    held = tf.constant(offsets, tf.int64)
+    return lambda first, size: held[first : first + size]
+
+
+def _stored(offsets: StoredArray) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
+    """A function from int64 scalars (first, size) to the offsets int64 [size], read from the file.
+
+    In Python, since tf.data.FixedLengthRecordDataset reads through all that it skips.
+    """
+
+    def read(first: np.ndarray, size: np.ndarray) -> np.ndarray:
+        return np.asarray(offsets[int(first) : int(first + size)])
+
+    return lambda first, size: tf.ensure_shape(tf.numpy_function(read, [first, size], tf.int64, stateful=False), [None])
 
 
 def _up_to_damage(file: tf.Tensor, offset: tf.Tensor, size: int | tf.Tensor) -> tf.Tensor:
@@ -123,19 +144,21 @@ def shuffled_records(reader: RecordReader, order: RecordOrder, first_step: int) 
     """
     first_epoch, first_window, taken = order.position(first_step)
 
-    def read_window(epoch: tf.Tensor, window: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        first, size = order.pieces(epoch, window)
+    def windows_of(epoch: tf.Tensor) -> tf.data.Dataset:
+        short = order.short_chunks(epoch)
+        first = tf.where(epoch == first_epoch, tf.constant(first_window, tf.int64), 0)
+        return tf.data.Dataset.range(first, order.windows(epoch)).map(lambda window: (epoch, window, short))
+
+    def read_window(epoch: tf.Tensor, window: tf.Tensor, short: ShortChunks) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        first, size = order.pieces(epoch, window, short)
         total = tf.reduce_sum(size)
         records, numbers = reader.records((first, size)).rebatch(total).get_single_element()
         indices = order.shuffled(epoch, window, total)
         skipped = tf.where((epoch == first_epoch) & (window == first_window), taken, 0)
         return tf.gather(records, indices)[skipped:], tf.gather(numbers, indices)[skipped:], epoch
 
-    windows = tf.data.Dataset.range(first_epoch, tf.int64.max).flat_map(
-        lambda epoch: tf.data.Dataset.range(order.windows(epoch)).map(lambda window: (epoch, window))
-    )
     # One window is read while another is taken from.
-    return windows.skip(first_window).map(read_window).prefetch(1)
+    return tf.data.Dataset.range(first_epoch, tf.int64.max).flat_map(windows_of).map(read_window).prefetch(1)
 
 
 def records_in_order(reader: RecordReader, host_slice: HostSlice, steps: int) -> tf.data.Dataset:
@@ -151,13 +174,13 @@ def records_in_order(reader: RecordReader, host_slice: HostSlice, steps: int) ->
       string with the number PADDING.
     """
     chunks, size = reader.chunks, reader.chunks.records
-    chunk_order = tf.range(len(chunks.size), dtype=tf.int64)
 
     def of_step(step: tf.Tensor) -> tf.data.Dataset:
         start = tf.minimum(step * host_slice.batch_size + host_slice.host * host_slice.per_host, size)
         stop = tf.minimum(start + host_slice.per_host, size)
         padding = (host_slice.per_host - (stop - start))[None]
+        pieces = chunks.pieces(tf.identity, chunks.short_in_order, start, stop)
         nothing = tf.data.Dataset.from_tensors((tf.fill(padding, ""), tf.fill(padding, tf.constant(PADDING, tf.int64))))
-        return reader.records(chunks.pieces(chunk_order, start, stop)).concatenate(nothing)
+        return reader.records(pieces).concatenate(nothing)
 
     return tf.data.Dataset.range(steps).flat_map(of_step)

@@ -33,7 +33,9 @@ class ByIndex(Dataset):
             raise InputError(f"{source}: no examples.")
         self.source = source
         self.classes = classes
-        self._chosen: np.ndarray = np.arange(size, dtype=np.int64)
+        self._size = size
+        # None: all of them.
+        self._chosen: np.ndarray | None = None
         self._note = ""
 
     def fetch(self, indices: tf.Tensor) -> tuple[Nest, ...]:
@@ -45,7 +47,7 @@ class ByIndex(Dataset):
         raise NotImplementedError(f"{type(self).__name__} defines no fetch().")
 
     def __len__(self) -> int:
-        return len(self._chosen)
+        return self._size if self._chosen is None else len(self._chosen)
 
     @property
     def contents(self) -> str:
@@ -92,7 +94,8 @@ class ByIndex(Dataset):
         if len(self) < 2:
             raise InputError(f"{self.source}: one example; expected two or more, to hold out {name}.")
         cut = min(len(self) - 1, max(1, round(len(self) * fraction)))
-        shuffled = np.random.default_rng(0).permutation(self._chosen)
+        chosen = np.arange(self._size, dtype=np.int64) if self._chosen is None else self._chosen
+        shuffled = np.random.default_rng(0).permutation(chosen)
         held_out, kept = self._of(shuffled[:cut], ""), self._of(shuffled[cut:], "")
         kept._note = f"; {cut:,} more, chosen at random, are held out as {name}"
         return kept, held_out
@@ -104,7 +107,7 @@ class ByIndex(Dataset):
         return part
 
     def _rows(self, positions: tf.Tensor) -> tuple[Nest, ...]:
-        return self.fetch(tf.gather(self._chosen, positions))
+        return self.fetch(positions if self._chosen is None else tf.gather(self._chosen, positions))
 
 
 def masked(mask: tf.Tensor, weights: Sequence[Nest]) -> Nest:
