@@ -11,7 +11,7 @@ PEERS := $(if $(filter 2.20,$(TENSORFLOW)),parity,jax)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --use-pep517 --constraint $(CONSTRAINTS)
 VERSION_OF := -c 'import sys; print("Python %d.%d" % sys.version_info[:2])'
 
-.PHONY: setup python train results tune lint test test-slow test-nightly tpu-check clean
+.PHONY: setup python train results tune lint test test-slow test-nightly tpu-check audit clean
 
 setup: $(VENV)/.installed
 
@@ -88,5 +88,13 @@ tpu-check: $(VENV)/.installed-parity
 	$(BIN)/python tools/tpu_check.py --install_only
 	$(BIN)/python -m pytest -m slow tests/tpu
 
+# Known vulnerabilities of the pinned sets, by pip-audit in an environment of its own. Needs a network.
+AUDIT := .venv-audit
+audit:
+	test -x $(AUDIT)/bin/pip-audit || { $(PYTHON) -m venv $(AUDIT) && \
+	  $(AUDIT)/bin/python -m pip install --quiet --disable-pip-version-check pip-audit==2.9.0; }
+	$(AUDIT)/bin/pip-audit --disable-pip --no-deps --vulnerability-service osv --requirement constraints.txt
+	$(AUDIT)/bin/pip-audit --disable-pip --no-deps --vulnerability-service osv --requirement constraints-2.21.txt
+
 clean:
-	rm -rf $(VENV) $(NIGHTLY) build *.egg-info runs
+	rm -rf $(VENV) $(AUDIT) $(NIGHTLY) build *.egg-info runs

@@ -122,10 +122,12 @@ def test_it_is_killed_resumed_reported_exported_and_reloaded(name, folder):
     assert statuses[0]["metrics"] == statuses[1]["metrics"] and statuses[1]["status"] == "done"
     # What a run directory needs is in it: the experiment file is gone.
     os.rename(folder / name, folder / "away.txt")
-    reported = preloaded.tfbigbatch("report", run, f"--results={folder}/report", folder=folder)
+    copy = f"--register={run}/experiment.py"
+    reported = preloaded.tfbigbatch("report", run, f"--results={folder}/report", copy, folder=folder)
     assert reported.returncode == 0, reported.stderr
-    exported = preloaded.tfbigbatch("export", run, folder=folder)
+    exported = preloaded.tfbigbatch("export", run, copy, folder=folder)
     assert exported.returncode == 0, exported.stderr
+    experiment.execute(f"{run}/experiment.py")
     check_export(name, run, folder)
 
 

@@ -53,8 +53,18 @@ def test_an_unknown_task_is_registered_from_the_file_or_its_copy(file, tmp_path)
     with pytest.raises(ValueError, match=f"mine.py does not register the task '{name}'"):
         experiment.register_task_of(config, str(tmp_path / "run"))
     (tmp_path / "mine.py").unlink()
-    with pytest.warns(UserWarning, match="mine.py is gone: its copy in the run directory"):
+    # The copy is code that may be anybody's.
+    copy = str(tmp_path / "run" / "experiment.py")
+    with pytest.raises(ValueError, match=f"mine.py, which is gone.*It is code: read it.*--register={copy}"):
         experiment.register_task_of(config, str(tmp_path / "run"))
+    assert name not in tasks.registered()
+    # Also where the config names it.
+    with pytest.raises(ValueError, match="It is code"):
+        experiment.register_task_of({**config, "experiment": copy}, str(tmp_path / "run"))
+    experiment.execute(copy)
+    assert name in tasks.registered()
+    tasks._registered.pop(name)
+    experiment.register_task_of(config, str(tmp_path / "run"))
     assert name in tasks.registered()
 
 

@@ -72,7 +72,7 @@ def test_predictions_of_glue(tmp_path, seeds):
     judge(seeds, case)
 
 
-@few_and_many(150, 5000)
+@few_and_many(150, 9000)
 def test_questions_of_squad(tmp_path, tokenizer, seeds):
     content = json.loads(open(made_squad.write(tmp_path / "squad.json", version_2=True), encoding="utf-8").read())
     path = tmp_path / "fuzzed.json"

@@ -20,7 +20,7 @@ from tfbigbatch.training.checkpoints import Checkpoints
 from tfbigbatch.training.rollbacks import Rollbacks
 
 
-@few_and_many(150, 5000)
+@few_and_many(150, 10_000)
 def test_what_tells_of_a_run(tmp_path, seeds):
     config = experiment.new("digits_lstm").to_dict()
     metric = Metric.of_task("digits_lstm")

@@ -1,7 +1,9 @@
 """The trained network of a run directory, without its data."""
 
+import json
 import os
 import shutil
+import sys
 
 import numpy as np
 import pytest
@@ -108,3 +110,44 @@ def test_a_network_that_keras_cannot_describe_or_build_is_not_taken_from_the_fil
     # Keras describes it by its arguments, and builds no weights before the first call.
     (tmp_path / network_file.NAME).write_bytes(network_file.content(tf_keras.Sequential([tf_keras.layers.Dense(3)])))
     assert "no weights before its first call" in network_file.load(tmp_path)
+
+
+def described(*layers):
+    """What network.json holds of a sequential model on three numbers."""
+    model = tf_keras.Sequential([tf_keras.Input((3,)), tf_keras.layers.Dense(1, kernel_regularizer="l2"), *layers])
+    return json.loads(network_file.content(model))
+
+
+def layer(class_name, **config):
+    return {"module": "keras.layers", "class_name": class_name, "config": config, "registered_name": None}
+
+
+SYSTEM = {"class_name": "function", "module": "os", "config": "system", "registered_name": "system"}
+
+
+@pytest.mark.parametrize(
+    "added, named",
+    [
+        (layer("Lambda", function="system", function_type="function", module="os", arguments={}), "names os:"),
+        (layer("Activation", activation=SYSTEM), "os.system"),
+        (layer("Dense", units=1, bias_regularizer={**SYSTEM, "class_name": "Popen"}), "os.Popen"),
+        ({"module": "antigravity", "class_name": "Layer", "config": {}, "registered_name": None}, "antigravity.Layer"),
+        ({"module": "keras.utils", "class_name": "function", "config": "get_file"}, "keras.utils.get_file"),
+        ({"module": "tf_keras.src.utils.data_utils", "class_name": "get_file", "config": {}}, "get_file"),
+        (layer("TFOpLambda", function="io.write_file", name="write"), "tf.io.write_file"),
+        (layer("TFOpLambda", function="numpy_function", name="call"), "tf.numpy_function"),
+        (layer("ClassMethod", cls_symbol="io.gfile.GFile", method_name="read"), "tf.io.gfile.GFile"),
+    ],
+)
+def test_a_network_that_names_what_is_no_layer_is_not_built(tmp_path, added, named):
+    network = described()
+    network["config"]["layers"].append(added)
+    (tmp_path / network_file.NAME).write_text(json.dumps(network))
+    reason = network_file.load(str(tmp_path))
+    assert isinstance(reason, str) and named in reason and "neither a layer of Keras, nor registered" in reason
+    assert "antigravity" not in sys.modules
+
+
+def test_a_network_of_keras_layers_is_built(tmp_path):
+    (tmp_path / network_file.NAME).write_text(json.dumps(described()))
+    assert isinstance(network_file.load(str(tmp_path)), tf_keras.Model)

@@ -42,15 +42,18 @@ def test_it_is_trained_resumed_reported_and_examined(tmp_path, file):
     assert f"{done['metrics']['accuracy']:.2%}" in "".join(report.table().markdown())
     analysis = CheckpointAnalysis(f"{runs}/one", probes=Probes(fit=128, sharpness=128, noise=1024))
     assert analysis.measure(24)["test_accuracy"] == pytest.approx(done["metrics"]["accuracy"])
-    # A command that reads run directories alone executes the file that the run remembers, or the run's copy of it.
+    # A command that reads run directories alone executes the file that the run remembers; its copy, if told.
     arguments = ("tools/report.py", runs, f"--results={tmp_path}/report")
     known = preloaded.run(*arguments)
     assert known.returncode == 0, known.stderr
     assert os.path.exists(tmp_path / "report.html") and "experiment=" not in known.stdout
     os.rename(file, f"{file}.away")
     copied = preloaded.run(*arguments)
-    assert copied.returncode == 0 and f"{file} is gone" in copied.stderr
-    os.remove(f"{runs}/one/{experiment.COPY}")
+    copy = f"{runs}/one/{experiment.COPY}"
+    assert copied.returncode == 1
+    assert f"{file}, which is gone" in copied.stderr and f"--register={copy}" in copied.stderr
+    assert preloaded.run(*arguments, f"--register={copy}").returncode == 0
+    os.remove(copy)
     unknown = preloaded.run(*arguments)
     assert unknown.returncode == 1 and "task 'parity' is unknown" in unknown.stderr and "--register" in unknown.stderr
     again = preloaded.run(*arguments, f"--register={file}.away")

@@ -142,6 +142,11 @@ def execute(experiment: str, flag: str = "config") -> None:
     _module(find(experiment)[0], flag, "digits/lstm_legw")
 
 
+def was_executed(path: str) -> bool:
+    """Whether this process executed a file."""
+    return os.path.realpath(path) in map(os.path.realpath, _executed)
+
+
 def executed(path: str) -> types.ModuleType:
     """The module of a file: as this process executed it last, or executed now.
 

@@ -1,14 +1,14 @@
 """The experiment file that a run directory remembers: it registers the task of the user that the run trains.
 
 A run's config names the file in its field `experiment`. The run directory keeps a copy of the file's text, for the day
-that the file is gone. Both are executed: read only run directories that you trust.
+that the file is gone. A run directory may come from anybody, so that what lies in it is executed only where the user
+named it (`execute`, or a command's --register or --config).
 """
 
 from __future__ import annotations
 
 import inspect
 import os
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,10 +25,10 @@ def register_task_of(config: Mapping[str, Any], run_directory: str | None = None
 
     Args:
       config: of the run, plain or a ConfigDict.
-      run_directory: where a copy of the file may be, used with a warning where the file itself is gone.
+      run_directory: where a copy of the file may be.
 
     Raises:
-      ValueError: the file raises, or does not register the task.
+      ValueError: the file raises, or does not register the task; or it is gone, and its copy was not executed yet.
     """
     task, remembered = config.get("task"), config.get("experiment") or ""
     if not isinstance(task, str) or not isinstance(remembered, str) or _is_known(task, config.get("model")):
@@ -79,18 +79,23 @@ def callbacks_of(config: Mapping[str, Any], run_directory: str) -> list[Any]:
 
 
 def _found(remembered: str, run_directory: str | None) -> str | None:
-    """The path of an experiment file, or of its copy in the run directory; None where neither is there."""
+    """The path of an experiment file, or of its copy in the run directory; None where neither is there.
+
+    Raises:
+      ValueError: the file that is left lies in the run directory, and the user did not name it.
+    """
     path = files.find(remembered)[0] if remembered else ""
-    copy = os.path.join(run_directory, COPY) if run_directory else ""
-    if os.path.isfile(path):
+    inside = os.path.realpath(run_directory) + os.sep if run_directory else None
+    if os.path.isfile(path) and (inside is None or not os.path.realpath(path).startswith(inside)):
         return path
-    if not os.path.isfile(copy):
+    copy = path if os.path.isfile(path) else os.path.join(run_directory or "", COPY)
+    if run_directory is None or not os.path.isfile(copy):
         return None
-    if path:
-        warnings.warn(
-            f"{path} is gone: its copy in the run directory, {copy}, is executed. Modules that it imports from its own "
-            "folder are not in the copy.",
-            stacklevel=3,
+    if not files.was_executed(copy):
+        raise InputError(
+            f"{run_directory} is a run of {path or 'an experiment file'}, which is gone; a copy of it is in the run "
+            f"directory. It is code: read it, and name it if you trust it, --register={copy} (train: --config={copy}; "
+            f"Python: tfbigbatch.experiment.execute({copy!r}))."
         )
     return copy
 
