@@ -44,20 +44,23 @@ class Contender:
     Attributes:
       title: how the tables call it.
       rule: key of RULES.
-      make: makes the optimizer; ImportError where its package is missing.
+      make: function of Keras' arguments that makes the optimizer; ImportError where its package is missing.
       keras3: it takes Keras 3's variables; TensorFlow's otherwise.
+      clips: it clips by the global norm itself (`global_clipnorm`); else its users do, before the update.
     """
 
     title: str
     rule: str
     make: Callable
     keras3: bool = False
+    clips: bool = True
 
 
 def _ours(face, name, **arguments):
-    def make():
+    def make(**more):
         module = importlib.import_module(f"tfbigbatch.optimizers.{face}")
-        return getattr(module, name)(RATE, weight_decay=DECAY, exclude_from_weight_decay=EXCLUDED, **arguments)
+        fields = {"weight_decay": DECAY, "exclude_from_weight_decay": EXCLUDED, **arguments, **more}
+        return getattr(module, name)(RATE, **fields)
 
     return make
 
@@ -79,25 +82,25 @@ def _tfa_lamb():
     return tensorflow_addons.optimizers.LAMB(RATE, weight_decay=DECAY, exclude_from_weight_decay=EXCLUDED)
 
 
-def _keras_lamb():
+def _keras_lamb(**more):
     import keras
 
-    optimizer = keras.optimizers.Lamb(RATE, weight_decay=DECAY, epsilon=1e-6)
+    optimizer = keras.optimizers.Lamb(RATE, weight_decay=DECAY, epsilon=1e-6, **more)
     # It knows no exclusion from the layer adaptation.
     optimizer.exclude_from_weight_decay(var_names=EXCLUDED)
     return optimizer
 
 
-def _keras_adam():
+def _keras_adam(**more):
     import keras
 
-    return keras.optimizers.Adam(RATE)
+    return keras.optimizers.Adam(RATE, **more)
 
 
-def _tf_keras_adam():
+def _tf_keras_adam(**more):
     import tf_keras
 
-    return tf_keras.optimizers.Adam(RATE)
+    return tf_keras.optimizers.Adam(RATE, **more)
 
 
 def _legacy_adam():
@@ -116,13 +119,13 @@ BASELINES = {
     "tfbigbatch_shampoo_100": Contender(
         "tfbigbatch Shampoo, root_every=100", "shampoo", _ours("tf_keras", "Shampoo", root_every=100)
     ),
-    "tfm_lamb": Contender("tf-models-official LAMB", "lamb", _tfm("lamb", "LAMB")),
-    "tfm_lars": Contender("tf-models-official LARS", "lars", _tfm("lars", "LARS")),
-    "tfa_lamb": Contender("tensorflow-addons LAMB", "lamb", _tfa_lamb),
+    "tfm_lamb": Contender("tf-models-official LAMB", "lamb", _tfm("lamb", "LAMB"), clips=False),
+    "tfm_lars": Contender("tf-models-official LARS", "lars", _tfm("lars", "LARS"), clips=False),
+    "tfa_lamb": Contender("tensorflow-addons LAMB", "lamb", _tfa_lamb, clips=False),
     "keras_lamb": Contender("Keras 3 Lamb", "lamb", _keras_lamb, keras3=True),
     "keras_adam": Contender("Keras 3 Adam", "adam", _keras_adam, keras3=True),
     "tf_keras_adam": Contender("tf_keras Adam", "adam", _tf_keras_adam),
-    "legacy_adam": Contender("tf_keras legacy Adam", "adam", _legacy_adam),
+    "legacy_adam": Contender("tf_keras legacy Adam", "adam", _legacy_adam, clips=False),
 }
 
 
@@ -135,6 +138,28 @@ def get(name):
     if name not in BASELINES:
         raise InputError(f"--optimizers={name}: unknown. {nearest(name, BASELINES)}")
     return BASELINES[name]
+
+
+def floor_bytes(name, clip_norm, precision):
+    """What an update must at least move for each parameter.
+
+    A global norm, and the test that float16's gradients are finite, read all gradients once before anything changes.
+    """
+    width = 4 if precision == "float32" else 2
+    reads = 2 if clip_norm or precision == "float16" else 1
+    return rule(name).floor_bytes - 4 + width * reads
+
+
+def scaled(baseline, optimizer):
+    """The optimizer with loss scaling, as users of float16 have it."""
+    if not baseline.keras3:
+        import tf_keras
+
+        return tf_keras.mixed_precision.LossScaleOptimizer(optimizer)
+    home = importlib.import_module(
+        "tfbigbatch.optimizers.keras3" if baseline.title.startswith("tfbigbatch") else "keras.optimizers"
+    )
+    return home.LossScaleOptimizer(optimizer)
 
 
 def rule(name):

@@ -41,6 +41,13 @@ flags.DEFINE_list("optimizers", list(baselines.BASELINES), "Names of baselines; 
 flags.DEFINE_integer("repeats", 15, "Timed rounds, after two to warm up.", lower_bound=1)
 flags.DEFINE_boolean("first_calls", True, "Also measure first calls and memory: a process for each baseline.")
 flags.DEFINE_float("memory_gib", 14.0, "What one process may take; fewer baselines share one then.")
+flags.DEFINE_float("clip_norm", 0.0, "All clip the gradients to this global norm; 0 for not.", lower_bound=0.0)
+flags.DEFINE_enum(
+    "precision",
+    "float32",
+    ["float32", "bfloat16", "float16"],
+    "What the gradients come in: bfloat16's are cast, float16's are unscaled and tested as well.",
+)
 flags.DEFINE_string("results", None, "Also write all numbers to this JSON file.")
 flags.DEFINE_boolean("markdown", False, "Print the tables as Markdown.")
 
@@ -86,6 +93,7 @@ def _measure(names, repeats):
     with tempfile.TemporaryDirectory() as folder:
         results = os.path.join(folder, "measured.json")
         arguments = [f"--model={options.model}", f"--optimizers={','.join(names)}", f"--repeats={repeats}"]
+        arguments += [f"--clip_norm={options.clip_norm}", f"--precision={options.precision}"]
         outcome = subprocess.run(
             [sys.executable, "-W", "ignore", _UPDATES, *arguments, f"--results={results}"],
             env={**os.environ, **_ENVIRONMENT},
@@ -115,6 +123,10 @@ def _first_calls(names):
     return measured, left_out
 
 
+def _floor_bytes(name):
+    return baselines.floor_bytes(name, flags.FLAGS.clip_norm, flags.FLAGS.precision)
+
+
 def _spread(values):
     lower, median, upper = np.percentile(values, [25, 50, 75])
     return {"median": median, "lower_quartile": lower, "upper_quartile": upper}
@@ -127,7 +139,7 @@ def _summary(measured, parameters):
     summary = {}
     for name, ms in times.items():
         rule = baselines.rule(name)
-        floor = 1e3 * rule.floor_bytes * parameters / bandwidth
+        floor = 1e3 * _floor_bytes(name) * parameters / bandwidth
         summary[name] = {
             "ms": _spread(ms),
             "processor_ms": _spread(1e3 * np.array(measured["processor_seconds"][name])),
@@ -233,9 +245,12 @@ def _show(first, sets, largest):
         copied = np.median(measured["numpy_copy_bytes_per_s"]) / 1e9
         added = measured["summary"]["assign_add_gb_per_s"]["median"]
         print(f"process {number}: assign_add streams {added:.1f} GB/s (the floor's), NumPy copies {copied:.1f} GB/s")
-    for name in dict.fromkeys(baselines.get(name).rule for measured in sets for name in measured["seconds"]):
-        rule = baselines.RULES[name]
-        print(f"floor of {name}: {rule.floor_bytes} bytes a parameter ({rule.passes}) over that bandwidth")
+    rules = {baselines.get(name).rule: name for measured in sets for name in measured["seconds"]}
+    for rule, name in rules.items():
+        passes = baselines.RULES[rule].passes
+        if options.clip_norm or options.precision == "float16":
+            passes = f"reads g; {passes}"
+        print(f"floor of {rule}: {_floor_bytes(name)} bytes a parameter ({passes}) over that bandwidth")
     print("CPU ms: median of the processors' time in all threads, which other work on the machine changes little")
     print("times ours: against ours of the same rule, for Adam against our LAMB")
     print(f"both ratios: medians of {options.repeats} rounds, each within its round")
@@ -250,6 +265,8 @@ def _write(options, table, load, first, sets, left_out):
         "model": options.model,
         "optimizers": ",".join(options.optimizers),
         "repeats": options.repeats,
+        "clip_norm": options.clip_norm,
+        "precision": options.precision,
         "first_calls": str(options.first_calls).lower(),
         "memory_gib": options.memory_gib,
     }
@@ -265,7 +282,9 @@ def _write(options, table, load, first, sets, left_out):
         "load_before": load,
         "python": platform.python_version(),
         "versions": {package: _version(package) for package in _PACKAGES},
-        "floor_bytes_per_parameter": {name: rule.floor_bytes for name, rule in baselines.RULES.items()},
+        "floor_bytes_per_parameter": {
+            baselines.get(name).rule: _floor_bytes(name) for each in sets for name in each["seconds"]
+        },
         "left_out": left_out,
         "first_calls": first,
         "processes": sets,

@@ -22,29 +22,52 @@ from tfbigbatch.utils import command
 
 _WARM_UPS = 2
 _STREAM_MIB = 256
+PRECISIONS = ("float32", "bfloat16", "float16")
 
 flags.DEFINE_enum("model", None, variables.models(), "Whose variables are updated.", required=True)
 flags.DEFINE_list("optimizers", None, "Names of baselines.", required=True)
 flags.DEFINE_integer("repeats", 0, "Timed rounds; 0 for the first call and the memory.", lower_bound=0)
+flags.DEFINE_float("clip_norm", 0.0, "The gradients are clipped to this global norm; 0 for not.", lower_bound=0.0)
+flags.DEFINE_enum("precision", "float32", PRECISIONS, "What the gradients come in; float16 with loss scaling.")
 flags.DEFINE_string("results", None, "Where the JSON goes.", required=True)
 
 
 class Update:
-    """A baseline on variables of its own; calling it runs one update and returns (seconds, the processors' seconds)."""
+    """A baseline on variables of its own; calling it runs one update and returns (seconds, the processors' seconds).
 
-    def __init__(self, name, table):
+    Args:
+      name: of the baseline.
+      table: of the variables.
+      clip_norm: global norm of the gradients at most; 0.0 for any.
+      precision: of the gradients, which are cast to that of the weights; float16's are unscaled and tested first.
+    """
+
+    def __init__(self, name, table, clip_norm=0.0, precision="float32"):
         baseline = baselines.get(name)
-        self.optimizer = baseline.make()
+        self._clip_norm = 0.0 if baseline.clips else clip_norm
+        self.optimizer = baseline.make(**({"global_clipnorm": clip_norm} if clip_norm and baseline.clips else {}))
         self.variables = [
             baselines.make_variable(baseline, path, _noise(shape, index, 0.05))
             for index, (path, shape) in enumerate(table)
         ]
         baselines.build(self.optimizer, self.variables)
+        self._applying, self._unscales = self.optimizer, False
+        if precision == "float16":
+            self._applying = baselines.scaled(baseline, self.optimizer)
+            baselines.build(self._applying, self.variables)
+            # Keras 3's does it within apply_gradients.
+            self._unscales = not baseline.keras3
         self._done = 0
         self._function = tf.function(self._apply)
 
     def _apply(self, gradients):
-        self.optimizer.apply_gradients(zip(gradients, self.variables))
+        # The gradient of the layers' cast of float32 weights.
+        gradients = [tf.cast(gradient, tf.float32) for gradient in gradients]
+        if self._unscales:
+            gradients = self._applying.get_unscaled_gradients(gradients)
+        if self._clip_norm:
+            gradients, _ = tf.clip_by_global_norm(gradients, self._clip_norm)
+        self._applying.apply_gradients(zip(gradients, self.variables))
         return tf.convert_to_tensor(self.optimizer.iterations)
 
     def __call__(self, gradients):
@@ -66,9 +89,9 @@ def _noise(shape, seed, scale):
     return tf.random.stateless_uniform(shape, seed=(seed, 0), minval=-scale, maxval=scale)
 
 
-def _gradients(table):
+def _gradients(table, precision):
     """One gradient for each variable: arguments of every update, so that nothing folds them away."""
-    return [_noise(shape, len(table) + index, 0.01) for index, (_, shape) in enumerate(table)]
+    return [tf.cast(_noise(shape, len(table) + index, 0.01), precision) for index, (_, shape) in enumerate(table)]
 
 
 class Stream:
@@ -110,17 +133,17 @@ def _peak_growth(action):
         return None
 
 
-def _first_call(name, table):
+def _first_call(name, table, setting):
     """Seconds of the first call (trace and compile included) and the memory of the later ones."""
-    update, gradients = Update(name, table), _gradients(table)
+    update, gradients = Update(name, table, **setting), _gradients(table, setting["precision"])
     first, _ = update(gradients)
     growth = _peak_growth(lambda: [update(gradients) for _ in range(3)])
     return {"first_call_s": first, "peak_growth_bytes": growth}
 
 
-def _side_by_side(updates, table, repeats):
+def _side_by_side(updates, table, precision, repeats):
     """Times one update of each in turn, round after round, with the memory's bandwidth between."""
-    gradients, stream = _gradients(table), Stream(_STREAM_MIB)
+    gradients, stream = _gradients(table, precision), Stream(_STREAM_MIB)
     seconds, used, bandwidth = {name: [] for name in updates}, {name: [] for name in updates}, []
     order = list(updates)
     print("  round ", end="", flush=True)
@@ -154,16 +177,17 @@ def _main(unused):
     options = flags.FLAGS
     table = variables.shapes(options.model)
     measured, updates = {"left_out": {}}, {}
+    setting = {"clip_norm": options.clip_norm, "precision": options.precision}
     for name in options.optimizers:
         try:
             if options.repeats:
-                updates[name] = Update(name, table)
+                updates[name] = Update(name, table, **setting)
             else:
-                measured[name] = _first_call(name, table)
+                measured[name] = _first_call(name, table, setting)
         except ImportError as error:
             measured["left_out"][name] = str(error)
     if updates:
-        measured.update(_side_by_side(updates, table, options.repeats))
+        measured.update(_side_by_side(updates, table, options.precision, options.repeats))
     measured["process_bytes"] = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with open(options.results, "w", encoding="utf-8") as file:
         json.dump(measured, file)

@@ -90,6 +90,27 @@ def test_a_smoke_run_times_optimizers_that_do_the_same(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("precision, floor", [("bfloat16", 40), ("float16", 40), ("float32", 44)])
+def test_clipped_and_in_mixed_precision_they_still_do_the_same(tmp_path, precision, floor):
+    results = tmp_path / "tiny.json"
+    outcome = run(
+        "--model=tiny",
+        "--repeats=1",
+        "--nofirst_calls",
+        # Below the norm of these gradients.
+        "--clip_norm=0.01",
+        f"--precision={precision}",
+        f"--results={results}",
+    )
+    assert outcome.returncode == 0, outcome.stderr
+    assert f"floor of lamb: {floor} bytes" in outcome.stdout
+    (process,) = json.loads(results.read_text())["processes"]
+    sums = process["checksums"]
+    for name in {"tfm_lamb", "tfa_lamb", "tfbigbatch_keras3_lamb"} & set(sums):
+        assert sums[name] == pytest.approx(sums["tfbigbatch_lamb"], rel=1e-6), name
+
+
+@pytest.mark.slow
 def test_a_first_call_has_its_seconds_and_its_memory(tmp_path):
     results = tmp_path / "tiny.json"
     outcome = run("--model=tiny", "--repeats=1", "--optimizers=tfbigbatch_lamb", f"--results={results}")
