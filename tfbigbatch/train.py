@@ -21,12 +21,14 @@ from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.training.options import (
     MODES,
     Heartbeat,
+    LimitSave,
     RunOptions,
     WatchPreemption,
     check,
     is_finished,
     never_preempted,
     no_heartbeat,
+    no_save_limit,
 )
 from tfbigbatch.training.rollbacks import RollBack, Rollbacks
 
@@ -50,6 +52,7 @@ def run(
     callbacks: Sequence[Any] = (),
     heartbeat: Heartbeat = no_heartbeat,
     watch_preemption: WatchPreemption = never_preempted,
+    limit_save: LimitSave = no_save_limit,
 ) -> dict[str, Any]:
     """Trains, evaluates or both; resumes the run that `model_dir` holds.
 
@@ -61,8 +64,8 @@ def run(
       init_from: first weights of a new run, from a run, its `best`, a checkpoint or a file; `runs.initial_weights`.
       mode: 'train', 'eval' (the newest checkpoint) or 'train_and_eval'.
       callbacks: Keras callbacks, beside those of the experiment's `get_callbacks`; see `training.callbacks.own`.
-      strategy_name, tpu, profile_steps, use_fake_data, stop_after, mlperf_log, heartbeat, watch_preemption: see
-        `training.options.RunOptions`.
+      strategy_name, tpu, profile_steps, use_fake_data, stop_after, mlperf_log, heartbeat, watch_preemption,
+        limit_save: see `training.options.RunOptions`.
 
     Returns:
       Dictionary: status, step, total_steps, seconds, and the metrics of the last evaluation.
@@ -91,6 +94,7 @@ def run(
         callbacks=callbacks,
         heartbeat=heartbeat,
         watch_preemption=watch_preemption,
+        limit_save=limit_save,
     )
     return _checked_run(options)
 

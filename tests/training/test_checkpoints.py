@@ -1,4 +1,7 @@
+import contextlib
+import gc
 import os
+import re
 import threading
 
 import numpy as np
@@ -188,3 +191,32 @@ def test_a_full_disk_leaves_the_checkpoints_before_whole(small_disk):
         for step in range(2, 8):
             checkpoints.save(step)
     assert Checkpoints(*trained(), str(small_disk)).restore() == 1
+
+
+def test_saves_leave_nothing_in_memory(tmp_path):
+    checkpoints = Checkpoints(*trained(), str(tmp_path))
+
+    def objects_after(first, last):
+        for step in range(first, last):
+            checkpoints.save(step)
+        # Python's own cache of patterns, of at most 512.
+        re.purge()
+        gc.collect()
+        return len(gc.get_objects())
+
+    before = objects_after(1, 11)
+    assert objects_after(11, 61) - before < 25
+
+
+def test_each_save_has_its_limit(tmp_path):
+    saved = []
+
+    @contextlib.contextmanager
+    def limit(what):
+        saved.append(what)
+        yield
+        saved.append("whole" if (tmp_path / f"step-{len(saved)}.index").exists() else "torn")
+
+    checkpoints = Checkpoints(*trained(), str(tmp_path), limit_save=limit)
+    checkpoints.save(1)
+    assert saved == ["the beginning of the checkpoint of step 1", "whole"]

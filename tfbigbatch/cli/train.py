@@ -14,6 +14,7 @@ command with --preempted_exit_code.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import tempfile
 from collections.abc import Sequence
@@ -26,15 +27,17 @@ from tfbigbatch import experiment
 from tfbigbatch.cli import experiment_flags
 from tfbigbatch.cluster import slurm
 from tfbigbatch.cluster.preemption_notice import PreemptionNotice
-from tfbigbatch.cluster.watchdog import Watchdog
+from tfbigbatch.cluster.watchdog import Watchdog, limited
 from tfbigbatch.cluster.worker_loss import worker_loss
 from tfbigbatch.errors import InputError, Preempted
 from tfbigbatch.runs import stored_run
 from tfbigbatch.train import MODES, run, smoke
+from tfbigbatch.training.options import LimitSave, no_save_limit
 from tfbigbatch.utils import command
 from tfbigbatch.utils.signals import exiting_on_signals
 
-# For the workers of a cluster, in seconds: longer than a large model takes to compile. A single process has no limit.
+# For the workers of a cluster, in seconds: longer than a large model takes to compile. In a single
+# process the limit of a save alone.
 _STALL_TIMEOUT = 1800.0
 
 
@@ -73,7 +76,8 @@ def define_flags() -> None:
         "stall_timeout",
         None,
         "Seconds without a step, an evaluated batch or a checkpoint after which the process exits with code 75, so "
-        f"that all workers are restarted; 0 for never. Default: {_STALL_TIMEOUT:g} in a cluster, 0 otherwise.",
+        f"that all workers are restarted; 0 for never. Default: {_STALL_TIMEOUT:g} in a cluster, and otherwise of a "
+        "checkpoint alone.",
         lower_bound=0.0,
     )
     flags.DEFINE_string(
@@ -118,7 +122,8 @@ def main(arguments: Sequence[str]) -> None:
     }
     try:
         with _signals_outside_training(options), Watchdog(stall_timeout(options)) as watchdog, worker_loss():
-            _run_or_smoke(options, config, {**given, "heartbeat": watchdog.heartbeat, "watch_preemption": notices})
+            watching = {"heartbeat": watchdog.heartbeat, "watch_preemption": notices, "limit_save": save_limit(options)}
+            _run_or_smoke(options, config, {**given, **watching})
     except Preempted as stopped:
         stopped.exit_code = options.preempted_exit_code
         raise
@@ -176,6 +181,12 @@ def stall_timeout(options: flags.FlagValues) -> float:
     if options.stall_timeout is not None:
         return options.stall_timeout
     return _STALL_TIMEOUT if os.environ.get("TF_CONFIG") else 0.0
+
+
+def save_limit(options: flags.FlagValues) -> LimitSave:
+    """What ends the process when a save hangs: where the watchdog has no limit for all, one of a save alone."""
+    is_default = options.stall_timeout is None and not stall_timeout(options)
+    return functools.partial(limited, _STALL_TIMEOUT) if is_default else no_save_limit
 
 
 def _signals_outside_training(options: flags.FlagValues) -> contextlib.AbstractContextManager[None]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from tfbigbatch.errors import WorkerLost
 
@@ -61,3 +62,19 @@ class Watchdog:
                 )
                 self._end(WorkerLost.exit_code)
                 return
+
+
+@contextlib.contextmanager
+def limited(timeout: float, progress: str, end: Callable[[int], object] | None = None) -> Iterator[None]:
+    """A context with a watchdog of its own, for what must not take longer than `timeout` seconds.
+
+    Not inside of a Watchdog with a timeout: there is one SIGALRM in a process.
+
+    Args:
+      timeout: seconds; 0 for no limit.
+      progress: what was done last, for the error message.
+      end: see Watchdog.
+    """
+    with Watchdog(timeout, end) as watchdog:
+        watchdog.heartbeat(progress)
+        yield

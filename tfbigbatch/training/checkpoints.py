@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import fnmatch
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ import tf_keras
 
 from tfbigbatch.errors import DivergedError, InputError
 from tfbigbatch.runs import checkpoint_files
-from tfbigbatch.training.options import Heartbeat, no_heartbeat
+from tfbigbatch.training.options import Heartbeat, LimitSave, no_heartbeat, no_save_limit
 
 # The name, in `CheckpointPart.more`, of variables [replicas, ...].
 OF_REPLICAS = "of_replicas"
@@ -53,6 +54,7 @@ class Checkpoints:
       barrier: called after each save; returns when the chief's files are whole.
       parts: further state.
       heartbeat: called before each save.
+      limit_save: context-manager factory of what limits the time of a save; takes what is saved, in words.
 
     Attributes:
       set_aside: list of (path, reason) of the damaged checkpoints that `restore` renamed.
@@ -69,6 +71,7 @@ class Checkpoints:
         barrier: Callable[[], None] = _nothing,
         parts: Sequence[CheckpointPart] = (),
         heartbeat: Heartbeat = no_heartbeat,
+        limit_save: LimitSave = no_save_limit,
     ) -> None:
         if keep < 2:
             raise InputError(f"keep_checkpoints={keep}: expected 2 or more, so that one stays if the newest is lost.")
@@ -85,6 +88,7 @@ class Checkpoints:
         self._barrier = barrier
         self._keep = keep
         self._heartbeat = heartbeat
+        self._limit_save = limit_save
         self._manager: tf.train.CheckpointManager | None = None
         self.set_aside: list[tuple[str, str]] = []
 
@@ -200,14 +204,17 @@ class Checkpoints:
         """Checks the state before a save, and calls what the parts have for before and after it."""
         if not self._is_finite():
             raise DivergedError(f"the weights are not finite at step {step}.")
-        self._heartbeat(f"the beginning of the checkpoint of step {step:,}")
-        for part in self._parts:
-            part.before_save()
-        try:
-            yield
-        finally:
+        beginning = f"the beginning of the checkpoint of step {step:,}"
+        self._heartbeat(beginning)
+        with self._limit_save(beginning):
             for part in self._parts:
-                part.after_save()
+                part.before_save()
+            try:
+                yield
+            finally:
+                for part in self._parts:
+                    part.after_save()
+        _forget_file_patterns()
 
     def close(self) -> None:
         """Removes the files of a worker other than the chief."""
@@ -256,6 +263,18 @@ def _saving_errors(step: int, folder: str) -> Iterator[None]:
             f"the checkpoint of step {step} cannot be written under {folder}: {_first_line(error)} "
             "The checkpoints before it are whole; free or extend the disk and run the same command again."
         ) from None
+
+
+def _forget_file_patterns() -> None:
+    """Empties the cache of `fnmatch`.
+
+    TensorFlow looks for the files of every checkpoint by a pattern with its step, and Python keeps the newest 32,768
+    patterns, about a kilobyte each.
+    """
+    # Private in Python, and a function without a cache in some version to come.
+    clear = getattr(getattr(fnmatch, "_compile_pattern", None), "cache_clear", None)
+    if clear is not None:
+        clear()
 
 
 def _first_line(error: Exception) -> str:

@@ -26,6 +26,8 @@ Heartbeat = Callable[[str], None]
 """Called after every unit of progress with what was done ('step 300'); feeds the watchdog."""
 WatchPreemption = Callable[[Callable[[str], None]], contextlib.AbstractContextManager[Any]]
 """A context-manager factory; takes a callback(reason) that is called on a preemption notice."""
+LimitSave = Callable[[str], contextlib.AbstractContextManager[Any]]
+"""A context-manager factory that limits the time of a save; takes what is saved, in words."""
 
 
 def no_heartbeat(done: str) -> None:
@@ -34,6 +36,11 @@ def no_heartbeat(done: str) -> None:
 
 def never_preempted(callback: Callable[[str], None]) -> contextlib.AbstractContextManager[Any]:
     """The preemption watch of a run that gets no notices."""
+    return contextlib.nullcontext()
+
+
+def no_save_limit(saved: str) -> contextlib.AbstractContextManager[Any]:
+    """The limit of saves that may take for ever, or that the heartbeat limits."""
     return contextlib.nullcontext()
 
 
@@ -49,6 +56,7 @@ class RunOptions:
       mlperf_log: None, or the file for a log by MLPerf's rules; see `training.mlperf.log`.
       heartbeat: feeds the watchdog; see `cluster.watchdog`.
       watch_preemption: see `cluster.preemption_notice`.
+      limit_save: limits the time of each save; see `cluster.watchdog.limited`.
     """
 
     config: ml_collections.ConfigDict
@@ -66,6 +74,7 @@ class RunOptions:
     callbacks: Sequence[Any] = ()
     heartbeat: Heartbeat = no_heartbeat
     watch_preemption: WatchPreemption = never_preempted
+    limit_save: LimitSave = no_save_limit
 
     @property
     def trains(self) -> bool:

@@ -359,6 +359,7 @@ def resume(options: RunOptions, machine: Machine, directory: Directory, model: R
         barrier=functools.partial(strategies.barrier, machine.strategy),
         parts=parts,
         heartbeat=options.heartbeat,
+        limit_save=options.limit_save,
     )
     step = checkpoints.restore()
     if step is None and not options.trains:

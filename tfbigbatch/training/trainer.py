@@ -91,9 +91,9 @@ class Trainer:
           DivergedError: the run diverged, with no rollback left.
           Preempted: a stop was requested; the run was saved.
         """
-        self._open()
         phase = run_phases.at_step(self.plan.phases, self.start.step - 1)
         self._evaluation = self._evaluation_of(phase)
+        self._open()
         owed = self.machine.agree(
             self._evaluates and self.machine.is_chief and self._evaluation.is_owed(self.start.step)
         )
@@ -152,6 +152,7 @@ class Trainer:
                 step=self.start.step,
                 steps_in_epoch=first.examples_in_epoch / self._config.batch_size,
                 evaluate_every=int(first.plan.evaluate_every),
+                evaluates=self._evaluation.is_owed(self.start.step),
             )
 
     def _update_config(self, content: Mapping[str, Any], more: Mapping[str, Any]) -> None:
