@@ -137,7 +137,7 @@ def _main(unused):
                     f"{row['tokens_per_second']:,.0f} tokens a second, ratio {row['ratio']:.2f}",
                     flush=True,
                 )
-        sizes = f"--batch_size={','.join(options.batch_size)}"
+        sizes = f"--batch_size={','.join(options.batch_size)} --repeats={options.repeats}"
         results_file.write(
             options.results, "cross_entropy.py", [f"--config={options.config}", sizes], measured=measured
         )
@@ -157,7 +157,7 @@ def _main(unused):
                     f"ours {row['ours_ms']:.1f} ms, ratio {row['ratio']:.2f}",
                     flush=True,
                 )
-    results_file.write(options.results, "cross_entropy.py", [], measured=measured)
+    results_file.write(options.results, "cross_entropy.py", [f"--repeats={options.repeats}"], measured=measured)
 
 
 if __name__ == "__main__":
