@@ -35,7 +35,7 @@ def _language_model(sizes):
         embedding_units=sizes["hidden"],
         layers=sizes["layers"],
     )
-    return network, losses.classification_loss()
+    return network, losses.TokenCrossEntropy()
 
 
 def _resnet50(sizes):
