@@ -31,6 +31,8 @@ from tfbigbatch.training.options import (
     no_save_limit,
 )
 from tfbigbatch.training.rollbacks import RollBack, Rollbacks
+from tfbigbatch.utils import startup
+from tfbigbatch.utils.startup import StartTimings
 
 __all__ = ["MODES", "run", "smoke"]
 
@@ -53,6 +55,7 @@ def run(
     heartbeat: Heartbeat = no_heartbeat,
     watch_preemption: WatchPreemption = never_preempted,
     limit_save: LimitSave = no_save_limit,
+    timings: StartTimings | None = None,
 ) -> dict[str, Any]:
     """Trains, evaluates or both; resumes the run that `model_dir` holds.
 
@@ -64,6 +67,7 @@ def run(
       init_from: first weights of a new run, from a run, its `best`, a checkpoint or a file; `runs.initial_weights`.
       mode: 'train', 'eval' (the newest checkpoint) or 'train_and_eval'.
       callbacks: Keras callbacks, beside those of the experiment's `get_callbacks`; see `training.callbacks.own`.
+      timings: of the process's start, which the trainer completes; None for those of this call.
       strategy_name, tpu, profile_steps, use_fake_data, stop_after, mlperf_log, heartbeat, watch_preemption,
         limit_save: see `training.options.RunOptions`.
 
@@ -75,6 +79,7 @@ def run(
       RuntimeError: the run diverged, with no rollback left; the last good checkpoint is kept.
       Preempted: a signal or a preemption notice stopped the run; it was saved.
     """
+    timings = timings or StartTimings()
     config = stored_run.config_of(model_dir) if config is None else config
     # In a process that has only the config, as that of a study's run.
     experiment.register_task_of(config, model_dir)
@@ -95,6 +100,7 @@ def run(
         heartbeat=heartbeat,
         watch_preemption=watch_preemption,
         limit_save=limit_save,
+        timings=timings,
     )
     return _checked_run(options)
 
@@ -104,7 +110,9 @@ def _checked_run(options: RunOptions) -> dict[str, Any]:
     check(options)
     if "TF_CONFIG" not in os.environ and not options.init_from and is_finished(options):
         return _say_finished(options, print)
-    # After the checks: a user's file may import TensorFlow for its callbacks.
+    options.timings.mark("config")
+    # After the checks; and a user's file may import it for its callbacks.
+    startup.import_tensorflow()
     listed = experiment.callbacks_of(options.config, options.model_dir)
     options = dataclasses.replace(options, callbacks=[*listed, *options.callbacks])
     rollbacks = Rollbacks(options.model_dir, options.config)
@@ -113,23 +121,29 @@ def _checked_run(options: RunOptions) -> dict[str, Any]:
             return _run(options, rollbacks)
         except RollBack:
             # As after a kill: everything is built again, and resumes from the last good checkpoint.
-            continue
+            options = dataclasses.replace(options, timings=StartTimings(show=options.timings.show))
 
 
 def _run(options: RunOptions, rollbacks: Rollbacks) -> dict[str, Any]:
     """One attempt of `run`, until it ends or diverges."""
+    timings = options.timings
     # Here, so that `tfbigbatch train --help` does without TensorFlow.
     from tfbigbatch.training import setup
     from tfbigbatch.training.trainer import Trainer
 
+    timings.mark("tensorflow")
     machine = setup.prepare_machine(options)
+    timings.mark("devices")
     directory = setup.check_directory(options, machine)
     if directory.is_finished and options.trains:
         return _say_finished(options, machine.say)
     plan = setup.make_plan(options, machine, directory, rollbacks)
+    timings.mark("data")
     model = setup.build_model(options, machine, directory, plan)
+    timings.mark("model")
     # Resume: 1. weights, optimizer and generators  2. the step  3. the data's position  4. the rows of metrics.
     start = setup.resume(options, machine, directory, model)
+    timings.mark("model" if start.is_new else "checkpoint")
     trainer = Trainer(options, machine, directory, plan, model, start, rollbacks)
     return trainer.train() if options.trains else trainer.evaluate()
 
@@ -156,7 +170,8 @@ def smoke(config: ml_collections.ConfigDict, *, model_dir: str, **options: Any) 
     """
     experiment.shrink(config)
     run(config, model_dir=model_dir, use_fake_data=True, stop_after=4, **options)
-    return run(config, model_dir=model_dir, use_fake_data=True, **options)
+    # The table of a start is that of the first run.
+    return run(config, model_dir=model_dir, use_fake_data=True, **{**options, "timings": None})
 
 
 def main() -> None:

@@ -1,5 +1,7 @@
 """The training step with accumulation, and evaluation under a mask, under strategies."""
 
+import collections
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -10,6 +12,7 @@ from tfbigbatch.data.in_memory.arrays import Arrays
 from tfbigbatch.optimizers import keras2
 from tfbigbatch.training import input_pipelines
 from tfbigbatch.training.train_step import TrainingModel
+from tfbigbatch.utils.startup import StartTimings
 
 
 def data(size=30):
@@ -19,7 +22,7 @@ def data(size=30):
     return Arrays(images.astype(np.uint8), labels, 3, "test")
 
 
-def compiled(strategy, accumulation_steps=1, optimizer=None, jit_compile=False):
+def compiled(strategy, accumulation_steps=1, optimizer=None, jit_compile=False, steps_per_execution=1):
     tf_keras.utils.set_random_seed(1)
     with strategy.scope():
         images = tf_keras.Input((6,), dtype="uint8")
@@ -28,6 +31,7 @@ def compiled(strategy, accumulation_steps=1, optimizer=None, jit_compile=False):
         model = TrainingModel(network, accumulation_steps)
         model.compile(
             jit_compile=jit_compile,
+            steps_per_execution=steps_per_execution,
             # Plain SGD shows a wrong scale of the gradient, which LAMB and Adam would hide.
             optimizer=optimizer() if optimizer else tf_keras.optimizers.SGD(0.5),
             loss=tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True),
@@ -39,8 +43,8 @@ def compiled(strategy, accumulation_steps=1, optimizer=None, jit_compile=False):
     return model
 
 
-def fitted(strategy, accumulation_steps=1, optimizer=None, jit_compile=False):
-    model = compiled(strategy, accumulation_steps, optimizer, jit_compile)
+def fitted(strategy, accumulation_steps=1, optimizer=None, jit_compile=False, model=None):
+    model = model or compiled(strategy, accumulation_steps, optimizer, jit_compile)
     batches = input_pipelines.distribute(
         strategy, lambda context: data().training_batches(context, batch_size=16, seed=0, first_step=0, last_step=10)
     )
@@ -107,3 +111,56 @@ def test_checkpoints_hold_the_state_of_each_replica_only_where_it_differs(replic
     with strategy.scope():
         model.optimizer.build(model.network.trainable_variables)
     assert len(model.checkpoint_parts()) == parts
+
+
+@pytest.mark.parametrize("replicas", ["one", "two"])
+def test_a_loop_of_steps_is_traced_once_for_whole_and_partial_loops(replicas, monkeypatch):
+    """Keras' own loop traces the step twice: once for the shapes of what it returns."""
+    calls = collections.Counter()
+
+    def counted(name):
+        original = getattr(TrainingModel, name)
+
+        def step(self, data):
+            calls[name] += 1
+            return original(self, data)
+
+        monkeypatch.setattr(TrainingModel, name, step)
+
+    counted("train_step")
+    counted("test_step")
+    strategy = STRATEGIES[replicas]()
+
+    def built(steps_per_execution):
+        model = compiled(strategy, steps_per_execution=steps_per_execution)
+        with strategy.scope():
+            model.optimizer.build(model.network.trainable_variables)
+        return model
+
+    expected, history = fitted(strategy, model=built(1))
+    assert calls["train_step"] == strategy.num_replicas_in_sync
+    looped, looped_history = fitted(strategy, model=built(4))
+    assert calls["train_step"] == 2 * strategy.num_replicas_in_sync
+    assert looped.train_tf_function.experimental_get_tracing_count() == 1
+    assert int(looped._train_counter.numpy()) == 10
+    for ours, theirs in zip(looped.get_weights(), expected.get_weights()):
+        np.testing.assert_array_equal(ours, theirs)
+    assert looped_history == history
+    values = []
+    for model in (expected, looped):
+        batches = input_pipelines.distribute(strategy, lambda context: data().evaluation_batches(context, batch_size=4))
+        calls.clear()
+        for _ in range(2):
+            values.append(model.evaluate(batches, steps=data().evaluation_steps(4), verbose=0, return_dict=True))
+        assert calls["test_step"] == strategy.num_replicas_in_sync
+    assert all(each == values[0] for each in values)
+
+
+def test_the_first_call_has_its_seconds_of_tracing():
+    timings = StartTimings()
+    model = compiled(STRATEGIES["one"](), steps_per_execution=4)
+    model.timings = timings
+    fitted(STRATEGIES["one"](), model=model)
+    # Twice, as its optimizer was not built: the first trace creates variables.
+    assert timings.traces == 2 and {"input", "tracing"} == set(timings.seconds)
+    assert 0.0 < timings.seconds["tracing"] < 60.0

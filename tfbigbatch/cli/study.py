@@ -86,6 +86,12 @@ def define_flags() -> None:
         "output goes to a .log file beside its run directory.",
         lower_bound=1,
     )
+    flags.DEFINE_bool(
+        "fork",
+        True,
+        "With several --processes: each run is a fork of a process that has imported TensorFlow, which saves that "
+        "time. Never with GPUs or TPUs. --nofork: each run imports it anew.",
+    )
     flags.DEFINE_string("results", None, "Also write the results to this path; file extensions are added.")
     flags.DEFINE_string(
         "ended_runs",

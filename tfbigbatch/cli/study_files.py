@@ -92,6 +92,7 @@ def run_entries(
         processes=options.processes,
         ended_runs=options.ended_runs,
         on_run_end=ended,
+        fork=options.fork,
         check=lambda **arguments: check(RunOptions(**arguments, use_fake_data=options.smoke)),
     )
 

@@ -33,7 +33,7 @@ from tfbigbatch.errors import InputError, Preempted
 from tfbigbatch.runs import stored_run
 from tfbigbatch.train import MODES, run, smoke
 from tfbigbatch.training.options import LimitSave, no_save_limit
-from tfbigbatch.utils import command
+from tfbigbatch.utils import command, startup
 from tfbigbatch.utils.signals import exiting_on_signals
 
 # For the workers of a cluster, in seconds: longer than a large model takes to compile. In a single
@@ -93,6 +93,9 @@ def define_flags() -> None:
         lower_bound=0,
         upper_bound=255,
     )
+    flags.DEFINE_bool(
+        "timings", False, "Print the seconds of each part of the start, up to the first step; status.json has them too."
+    )
     flags.DEFINE_list("profile_steps", None, "FIRST,LAST: steps to profile for TensorBoard.")
 
 
@@ -119,6 +122,7 @@ def main(arguments: Sequence[str]) -> None:
         "mlperf_log": options.mlperf_log,
         "init_from": options.init_from,
         "extend": options.extend,
+        "timings": startup.StartTimings(startup.process_age(), show=options.timings),
     }
     try:
         with _signals_outside_training(options), Watchdog(stall_timeout(options)) as watchdog, worker_loss():

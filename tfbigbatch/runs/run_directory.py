@@ -8,6 +8,7 @@ that are needed to use the trained model, and translations/.
 from __future__ import annotations
 
 import functools
+import importlib.metadata
 import json
 import os
 import platform
@@ -279,12 +280,13 @@ def _write_bytes(content: bytes, file: BinaryIO) -> None:
 
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that a result depends on."""
-    import keras
     import numpy
     import tensorflow
     import tf_keras
 
-    packages = {module.__name__: module.__version__ for module in (keras, numpy, tensorflow, tf_keras)}
+    # Keras 3 is not imported for it: that takes a second, and a run of Keras 2 does without.
+    packages = {"keras": importlib.metadata.version("keras")}
+    packages |= {module.__name__: module.__version__ for module in (numpy, tensorflow, tf_keras)}
     return {"tfbigbatch": __version__, "python": platform.python_version(), **packages}
 
 

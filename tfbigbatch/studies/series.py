@@ -18,9 +18,11 @@ from tfbigbatch.runs.metric import Metric
 from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.studies.entry import Entry
 from tfbigbatch.studies.results_cache import ENDED, ResultsCache
-from tfbigbatch.utils.processes import Job, run_jobs
+from tfbigbatch.utils.processes import Job, forking_refused, run_jobs
 
 _LOG_LINES = 8
+# Imported once for all runs in processes that are forks.
+_PRELOAD = ("tfbigbatch.training.setup", "tfbigbatch.training.trainer")
 
 
 class NothingRun(InputError):
@@ -38,6 +40,7 @@ def run_series(
     ended_runs: str | None = None,
     on_run_end: Callable[[], object] | None = None,
     check: Callable[..., object] | None = None,
+    fork: bool = False,
 ) -> None:
     """Runs every entry at every seed, each in its own run directory, except those that are finished.
 
@@ -53,6 +56,7 @@ def run_series(
       processes: number of runs at once; 1 runs them in this process.
       ended_runs: a `ResultsCache` of finished runs; those missing in `model_dir` are restored.
       on_run_end: called after each run.
+      fork: whether the parallel processes are forks of one that has imported TensorFlow; see `processes.run_jobs`.
       check: called for each run that is not finished with the arguments of `run`, before the first begins.
 
     Raises:
@@ -86,7 +90,7 @@ def run_series(
         _in_this_process(waiting, data_dir, run, progress, ended)
     else:
         run = functools.partial(_after_files, [os.path.abspath(file) for file in files], run)
-        _in_processes(waiting, data_dir, run, processes, progress, ended)
+        _in_processes(waiting, data_dir, run, processes, progress, ended, fork)
 
 
 def _check_runs(waiting: Sequence[_Planned], data_dir: str | None, check: Callable[..., object], named: bool) -> None:
@@ -156,7 +160,10 @@ def _in_processes(
     processes: int,
     progress: _Progress,
     ended: Callable[[], object],
+    fork: bool,
 ) -> None:
+    if fork and len(waiting) > 1 and (reason := forking_refused()):
+        print(f"each run imports TensorFlow anew: {reason}", flush=True)
     runs = {}
     for each in waiting:
         arguments = {"config": each.config, "model_dir": each.directory, "data_dir": data_dir}
@@ -176,7 +183,7 @@ def _in_processes(
             for line in logged.rstrip().splitlines()[-_LOG_LINES:]:
                 print(f"    {line}", flush=True)
 
-    run_jobs(list(runs), processes, one_ended)
+    run_jobs(list(runs), processes, one_ended, fork, _PRELOAD)
     if failed:
         logs = "\n  ".join(f"{job.name}: see {job.log}" for job in failed)
         raise InputError(f"{len(failed)} of {len(waiting)} runs failed, and the others finished:\n  {logs}")

@@ -18,6 +18,7 @@ from tfbigbatch.runs import extension as extensions
 from tfbigbatch.runs.resume_rules import may_change
 from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.training.mlperf import rules
+from tfbigbatch.utils.startup import StartTimings
 
 MODES = ("train", "eval", "train_and_eval")
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
@@ -57,6 +58,7 @@ class RunOptions:
       heartbeat: feeds the watchdog; see `cluster.watchdog`.
       watch_preemption: see `cluster.preemption_notice`.
       limit_save: limits the time of each save; see `cluster.watchdog.limited`.
+      timings: of the start of this run; the trainer completes them.
     """
 
     config: ml_collections.ConfigDict
@@ -75,6 +77,7 @@ class RunOptions:
     heartbeat: Heartbeat = no_heartbeat
     watch_preemption: WatchPreemption = never_preempted
     limit_save: LimitSave = no_save_limit
+    timings: StartTimings = dataclasses.field(default_factory=StartTimings)
 
     @property
     def trains(self) -> bool:

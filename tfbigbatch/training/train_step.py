@@ -12,6 +12,7 @@ import tf_keras
 from tfbigbatch.instruments.step_gradients import StepGradients
 from tfbigbatch.optimizers.accumulation import accumulate_gradients
 from tfbigbatch.training.checkpoints import CheckpointPart
+from tfbigbatch.utils.startup import StartTimings
 
 Tensors = Any
 """A tensor, or a nest of tensors."""
@@ -42,9 +43,15 @@ class TrainingModel(tf_keras.Model):
       predictions: function of (network, features) for `predict`; None for the network's outputs.
 
     Attributes:
+      timings: None, or those of the run's start: the first call of `fit` traces, and adds its seconds.
       step_gradients: None, or an `instruments.StepGradients` that receives the gradients of every step; set it before
         `fit`. The weights do not depend on it.
     """
+
+    # Of tf_keras.Model, which has no types: functions of an iterator, or None.
+    train_function: Any
+    train_tf_function: Any
+    test_function: Any
 
     def __init__(
         self,
@@ -61,6 +68,7 @@ class TrainingModel(tf_keras.Model):
         self._batch_slices = tuple(batch_slices)
         self._predictions = predictions
         self.step_gradients: StepGradients | None = None
+        self.timings: StartTimings | None = None
         # Each replica returns metrics that are already reduced; Keras' default would sum them over workers.
         self.distribute_reduction_method = "first"
 
@@ -70,6 +78,82 @@ class TrainingModel(tf_keras.Model):
             self.accumulation_steps = accumulation_steps
             # Keras keeps the traced step.
             self.train_function = self.train_tf_function = None
+
+    def make_train_function(self, force: bool = False) -> Any:
+        """Keras' function of an iterator that makes `steps_per_execution` steps; its loop is traced once."""
+        if self.train_function is None or force:
+            super().make_train_function(force)
+            if self._loops():
+                results = functools.partial(self._results, training=True)
+                self.train_function = self.train_tf_function = self._loop(self._train, results)
+            if self.timings is not None and not self.timings.is_complete and self.train_tf_function is not None:
+                self.train_function = self._timed(self.train_tf_function, self.timings)
+        return self.train_function
+
+    def make_test_function(self, force: bool = False) -> Any:
+        """Keras' function of an iterator that evaluates `steps_per_execution` batches; its loop is traced once."""
+        if self.test_function is None or force:
+            super().make_test_function(force)
+            if self._loops():
+                self.test_function = self._loop(self._test, functools.partial(self._results, training=False))
+        return self.test_function
+
+    def _loops(self) -> bool:
+        """Whether Keras makes several steps in a call of a traced function, in this process."""
+        steps = 1 if self._steps_per_execution is None else int(self._steps_per_execution.numpy())
+        return steps > 1 and not (self.run_eagerly or self._cluster_coordinator)
+
+    def _loop(
+        self, step: Callable[[Tensors], None], results: Callable[[], dict[str, tf.Tensor]]
+    ) -> Callable[[Any], dict[str, tf.Tensor]]:
+        """A traced function of an iterator: several steps in each replica, then the metrics.
+
+        Keras reads the metrics within the loop. TensorFlow does not know their shapes then, and traces a step to find
+        them, before it traces it for the loop.
+        """
+        step = tf.function(step, jit_compile=True, reduce_retracing=True) if self.jit_compile else step
+
+        @tf.function(reduce_retracing=True)
+        def steps(iterator: Any) -> dict[str, tf.Tensor]:
+            for _ in tf.range(self._steps_per_execution):
+                self.distribute_strategy.run(step, args=(next(iterator),))
+            of_replicas = self.distribute_strategy.run(results)
+            return tf.nest.map_structure(self._of_first_replica, of_replicas)
+
+        return steps
+
+    def _of_first_replica(self, value: Any) -> tf.Tensor:
+        return self.distribute_strategy.experimental_local_results(value)[0]
+
+    def _train(self, data: Tensors) -> None:
+        self.train_step(data)
+        self._train_counter.assign_add(1)
+
+    def _test(self, data: Tensors) -> None:
+        self.test_step(data)
+        self._test_counter.assign_add(1)
+
+    def _results(self, training: bool) -> dict[str, tf.Tensor]:
+        """The metrics that a step of training or of evaluation updates, by name."""
+        if not training:
+            metrics = self.compiled_metrics.metrics
+        else:
+            metrics = self.metrics if self.metrics_in_training else self.compiled_loss.metrics
+        return {metric.name: metric.result() for metric in metrics}
+
+    @staticmethod
+    def _timed(function: Any, timings: StartTimings) -> Callable[[Any], dict[str, tf.Tensor]]:
+        """A function that is traced before its first call, so that both have their seconds in `timings`."""
+
+        def call(iterator: Any) -> dict[str, tf.Tensor]:
+            if not timings.traces:
+                timings.mark("input")
+                function.get_concrete_function(iterator)
+                timings.traces = function.experimental_get_tracing_count()
+                timings.mark("tracing")
+            return function(iterator)
+
+        return call
 
     def call(self, inputs: Tensors, training: bool | None = None) -> Tensors:
         return self.network(inputs, training=training)
@@ -81,8 +165,7 @@ class TrainingModel(tf_keras.Model):
         else:
             gradients = accumulate_gradients(self._gradients, data, variables, self.accumulation_steps)
         self._apply(self._unscaled(gradients), variables)
-        metrics = self.metrics if self.metrics_in_training else self.compiled_loss.metrics
-        return {metric.name: metric.result() for metric in metrics}
+        return self._results(training=True)
 
     def _gradients(self, micro_batch: Tensors) -> list[tf.Tensor | None]:
         """Gradients of a micro-batch, in the shape of its bucket; each bucket is a branch of the traced step."""
@@ -133,7 +216,7 @@ class TrainingModel(tf_keras.Model):
     def test_step(self, data: Tensors) -> dict[str, tf.Tensor]:
         x, y, mask = tf_keras.utils.unpack_x_y_sample_weight(data)
         self.compiled_metrics.update_state(y, self(x, training=False), sample_weight=mask)
-        return {metric.name: metric.result() for metric in self.compiled_metrics.metrics}
+        return self._results(training=False)
 
     def predict_step(self, data: Tensors) -> Tensors:
         x, _, _ = tf_keras.utils.unpack_x_y_sample_weight(data)

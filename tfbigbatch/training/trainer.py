@@ -74,6 +74,7 @@ class Trainer:
             kept=functools.partial(self._write_status, RUNNING),
         )
         self._own = self._own_callbacks()
+        self._timings = self._network.timings = self.options.timings
 
     def evaluate(self) -> Status:
         """Evaluates the restored checkpoint and changes nothing on disk."""
@@ -81,6 +82,9 @@ class Trainer:
         metrics = self._evaluator(phase)()
         result = {"status": self.directory.status.get("status"), "step": self.start.step, "metrics": metrics}
         self.machine.say(f"step {self.start.step:,}: {shown_metrics(result, self._config.evaluate_on)}")
+        self._timings.mark("evaluation")
+        if self._timings.show:
+            self.machine.say_all(self._timings.lines())
         return result
 
     def train(self) -> Status:
@@ -101,10 +105,12 @@ class Trainer:
             with self._stop, self.options.watch_preemption(self._stop.request):
                 self._write_status(RUNNING, self.start.step)
                 if owed:
+                    self._timings.mark("input")
                     self._stop.step = self.start.step
                     self._evaluation.make_up(self._network, self.start.step)
                     if self._config.keep_best:
                         self._best.consider(self.start.step, self._evaluation.latest)
+                    self._timings.mark("evaluation")
                 if self._own:
                     self._own.evaluation = self._evaluation if self._evaluates else None
                     self._own.begin(self.start.step)
@@ -300,6 +306,7 @@ class Trainer:
             self._own.evaluation = self._evaluation if self._evaluates else None
             self._own.log_every = phase.plan.log_every
         return [
+            *([] if self._timings.is_complete else [run_callbacks.FirstStep(self._timings, self._started_training)]),
             run_callbacks.StepMetrics(
                 self.model.log,
                 every=phase.plan.log_every,
@@ -330,6 +337,11 @@ class Trainer:
             self._heartbeat,
         ]
 
+    def _started_training(self) -> None:
+        """Shows what the start took, where that was asked for."""
+        if self._timings.show:
+            self.machine.say_all(self._timings.lines())
+
     # ---- Status -----------------------------------------------------------------------------------
 
     def _written_status(self, phase: Phase) -> run_callbacks.WriteStatus:
@@ -351,6 +363,8 @@ class Trainer:
             "saved_seconds": round(self._saved_seconds, 3),
             **fields,
         }
+        if self._timings.is_complete:
+            content["start"] = self._timings.content()
         if self._best.best:
             content["best"] = {"metric": self.plan.target.name, **dataclasses.asdict(self._best.best)}
         self.model.log.flush()

@@ -14,7 +14,8 @@ import threading
 from tfbigbatch.utils import command
 
 
-def _main(unused: list[str]) -> None:
+def main(unused: list[str]) -> None:
+    """Runs the job of this process's stdin."""
     function, arguments = pickle.load(sys.stdin.buffer)
     threading.Thread(target=_stop_with_the_parent, daemon=True).start()
     function(**arguments)
@@ -28,4 +29,4 @@ def _stop_with_the_parent() -> None:
 
 
 if __name__ == "__main__":
-    command.execute(_main)
+    command.execute(main)

@@ -11,23 +11,29 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import fcntl
+import glob
+import json
 import multiprocessing
 import multiprocessing.connection
 import os
 import pickle
+import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 from tfbigbatch.errors import InputError, Preempted, missing_extra
 from tfbigbatch.utils.files import writing_errors
 from tfbigbatch.utils.signals import collecting_signals
 
 _TASKS_POLL, _JOBS_POLL = 0.2, 0.1  # seconds
+MESSAGE_BYTES = 1024
+"""The most of a message between this process and `job_server`."""
 
 
 def cores() -> int:
@@ -182,8 +188,29 @@ class Job:
     log: str
 
 
-def run_jobs(jobs: Sequence[Job], processes: int, ended: Callable[[Job, int, str], object]) -> None:
-    """Runs jobs, at most `processes` at once, each in a fresh process with an equal part of the cores.
+def forking_refused() -> str:
+    """Why jobs cannot be forks of a process that has imported TensorFlow; empty where they can."""
+    if sys.platform != "linux":
+        return f"{sys.platform} does not fork safely"
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if glob.glob("/dev/nvidia[0-9]*") and visible not in ("", "-1"):
+        return "a GPU is visible"
+    if glob.glob("/dev/accel[0-9]*") or glob.glob("/dev/vfio/[0-9]*"):
+        return "a TPU is attached"
+    return ""
+
+
+def run_jobs(
+    jobs: Sequence[Job],
+    processes: int,
+    ended: Callable[[Job, int, str], object],
+    fork: bool = False,
+    preload: Sequence[str] = (),
+) -> None:
+    """Runs jobs, at most `processes` at once, each in a process of its own with an equal part of the cores.
+
+    With `fork` the processes are forks of one that has imported TensorFlow, which saves each of them the seconds of
+    that import: see `job_server`. A single job gets a new process, and so do all where `forking_refused` says why.
 
     Ctrl-C or SIGTERM sends the running ones SIGTERM and waits for them; a second one kills them.
 
@@ -191,6 +218,8 @@ def run_jobs(jobs: Sequence[Job], processes: int, ended: Callable[[Job, int, str
       jobs: the jobs, in the order in which they start.
       processes: how many at once.
       ended: function of (job, exit code, text it logged), called in this process as each ends.
+      fork: whether the processes are forks.
+      preload: names of further modules that are imported before the forks.
 
     Raises:
       Preempted: Ctrl-C or SIGTERM was received.
@@ -198,11 +227,12 @@ def run_jobs(jobs: Sequence[Job], processes: int, ended: Callable[[Job, int, str
     waiting: list[Job] = list(jobs)
     running: list[_Child] = []
     environment = _job_environment(processes)
+    server = _Server(environment, preload) if fork and len(jobs) > 1 and not forking_refused() else None
     with collecting_signals() as signals:
         try:
             while (waiting and not signals) or running:
                 while waiting and not signals and len(running) < processes:
-                    running.append(_Child(waiting.pop(0), environment))
+                    running.append(_Child(waiting.pop(0), environment, server))
                 time.sleep(_JOBS_POLL)
                 if signals:
                     for child in running:
@@ -218,14 +248,98 @@ def run_jobs(jobs: Sequence[Job], processes: int, ended: Callable[[Job, int, str
                 child.stop()
             for child in running:
                 child.process.wait()
+            if server:
+                server.close()
     if signals:
         raise Preempted("stopped on request; the same command resumes.")
+
+
+class _Server:
+    """The process that forks the jobs: `job_server`."""
+
+    def __init__(self, environment: dict[str, str], preload: Sequence[str]) -> None:
+        self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tfbigbatch.utils.job_server", str(theirs.fileno()), *preload],
+                stdin=subprocess.DEVNULL,
+                env=environment,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        self._codes: dict[int, int] = {}
+        self.is_lost = False
+
+    def fork(self, stdin: int, log: int) -> int:
+        """The process number of a new child; 0 where the server was lost."""
+        with contextlib.suppress(OSError):
+            socket.send_fds(self._channel, [json.dumps({"fork": True}).encode()], [stdin, log])
+        while not self.is_lost:
+            message = self._receive()
+            if "forked" in message:
+                return int(message["forked"])
+        return 0
+
+    def code_of(self, pid: int) -> int | None:
+        """The exit code of a child; None while it runs. As if killed, where the server was lost."""
+        while not self.is_lost and select.select([self._channel], [], [], 0)[0]:
+            self._receive()
+        return self._codes.get(pid, -signal.SIGKILL if self.is_lost else None)
+
+    def send_signal(self, pid: int, number: int) -> None:
+        """Sends a child a signal, if it has not ended."""
+        with contextlib.suppress(OSError):
+            self._channel.send(json.dumps({"signal": number, "pid": pid}).encode())
+
+    def close(self) -> None:
+        """Ends the server; its children have ended."""
+        self._channel.close()
+        self._process.wait()
+
+    def _receive(self) -> dict[str, int]:
+        try:
+            content = self._channel.recv(MESSAGE_BYTES)
+        except OSError:
+            content = b""
+        self.is_lost = not content
+        message: dict[str, int] = json.loads(content or b"{}")
+        if "ended" in message:
+            self._codes[message["ended"]] = message["code"]
+        return message
+
+
+class _Forked:
+    """A child of the server, with the methods of `subprocess.Popen` that are used."""
+
+    def __init__(self, server: _Server, pid: int, stdin: BinaryIO) -> None:
+        self._server = server
+        self._pid = pid
+        self.stdin = stdin
+
+    def poll(self) -> int | None:
+        code = self._server.code_of(self._pid)
+        if code is not None and not self.stdin.closed:
+            # Where the server was lost, this stops the child.
+            with contextlib.suppress(BrokenPipeError):
+                self.stdin.close()
+        return code
+
+    def terminate(self) -> None:
+        self._server.send_signal(self._pid, signal.SIGTERM)
+
+    def kill(self) -> None:
+        self._server.send_signal(self._pid, signal.SIGKILL)
+
+    def wait(self) -> int:
+        while (code := self.poll()) is None:
+            time.sleep(_JOBS_POLL)
+        return code
 
 
 class _Child:
     """A job's process."""
 
-    def __init__(self, job: Job, environment: dict[str, str]) -> None:
+    def __init__(self, job: Job, environment: dict[str, str], server: _Server | None = None) -> None:
         self.job = job
         self._stopped = False
         with writing_errors(job.log):
@@ -241,7 +355,7 @@ class _Child:
                     f"{job.name}: another process works on this run and writes {job.log}. Wait until it has ended, or "
                     "end it; then run the same command again."
                 ) from None
-            self.process = subprocess.Popen(
+            self.process = (server and _forked(server, log)) or subprocess.Popen(
                 [sys.executable, "-m", "tfbigbatch.utils.job_process"],
                 stdin=subprocess.PIPE,
                 stdout=log,
@@ -270,6 +384,17 @@ class _Child:
         with open(self.job.log, "rb") as log:
             log.seek(self._start)
             return log.read().decode(errors="replace")
+
+
+def _forked(server: _Server, log: BinaryIO) -> _Forked | None:
+    """A fork of the server that waits for its job; None where the server was lost."""
+    theirs, ours = os.pipe()
+    pid = 0 if server.is_lost else server.fork(theirs, log.fileno())
+    os.close(theirs)
+    if not pid:
+        os.close(ours)
+        return None
+    return _Forked(server, pid, os.fdopen(ours, "wb"))
 
 
 def _job_environment(processes: int) -> dict[str, str]:

@@ -15,3 +15,14 @@ def test_all_1797_real_images_are_split_without_overlap():
 
 def test_the_split_is_the_same_every_time():
     np.testing.assert_array_equal(digits.load()[1].labels, digits.load()[1].labels)
+
+
+def test_they_are_those_of_scikit_learn(monkeypatch):
+    from sklearn.datasets import load_digits
+
+    theirs = load_digits()
+    rows = digits._rows()
+    np.testing.assert_array_equal(rows, np.column_stack([theirs.data, theirs.target]))
+    # Where its file has another place.
+    monkeypatch.setattr(digits.os.path, "exists", lambda path: False)
+    np.testing.assert_array_equal(digits._rows(), rows)

@@ -1,0 +1,125 @@
+"""The start of a process that trains: the seconds of each part of it, and TensorFlow's import without what is not used.
+
+A start is short where little Python runs, and most of it is TensorFlow's import: see docs/performance.md, Start.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import time
+
+_PARTS = {
+    "config": "flags and config",
+    "tensorflow": "TensorFlow's import",
+    "devices": "devices",
+    "data": "data and plan",
+    "model": "model and optimizer",
+    "checkpoint": "checkpoint restored",
+    "input": "run directory and input pipeline",
+    "evaluation": "evaluation",
+    "tracing": "training loop traced",
+    "first_step": "first step",
+}
+"""The parts of a start, in their order, with their names in the table."""
+
+# Imported by TensorFlow for its own optional parts, which it leaves out where the import fails. Keras 3 brings
+# matplotlib and scikit-learn with it, and a file that uses it imports it all the same.
+_NOT_FOR_TENSORFLOW = {"keras.src.optimizers": "keras", "jax": "jax"}
+_IMPORTED_AT = time.perf_counter()
+
+
+class StartTimings:
+    """The seconds of each part of a run's start, up to the end of its first step.
+
+    Args:
+      age: seconds that the start took already; see `process_age`.
+      show: whether the run prints the table.
+
+    Attributes:
+      seconds: of each part that there was, by its name in status.json.
+      traces: how often the training step was traced; 0 before it is.
+      steps: of the first call of the training function, `steps_per_execution` or fewer.
+    """
+
+    def __init__(self, age: float = 0.0, show: bool = False) -> None:
+        self.show = show
+        self.seconds: dict[str, float] = {}
+        self.traces = 0
+        self.steps = 0
+        self._last = time.perf_counter() - age
+
+    def mark(self, part: str) -> None:
+        """Adds the seconds since the previous mark to a part; `part` is one of those in status.json."""
+        now = time.perf_counter()
+        self.seconds[part] = self.seconds.get(part, 0.0) + now - self._last
+        self._last = now
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the first step is done."""
+        return "first_step" in self.seconds
+
+    def content(self) -> dict[str, float]:
+        """The seconds by part, their sum as 'total', and the number of traces; for status.json."""
+        parts = {name: round(self.seconds[name], 3) for name in _PARTS if name in self.seconds}
+        return {**parts, "total": round(sum(self.seconds.values()), 3), "traces": self.traces}
+
+    def lines(self) -> list[str]:
+        """A table of the seconds of each part."""
+        names = {
+            **_PARTS,
+            "tracing": f"{_PARTS['tracing']}, {_times(self.traces)}",
+            "first_step": "first step" if self.steps == 1 else f"first {self.steps:,} steps, one call",
+        }
+        rows = [(names[name], self.seconds[name]) for name in _PARTS if name in self.seconds]
+        width = max(len(name) for name, _ in rows)
+        total = ("in all", sum(self.seconds.values()))
+        return [f"start      {name:{width}s} {seconds:6.2f} s" for name, seconds in [*rows, total]]
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+def process_age() -> float:
+    """Seconds since this process was started, with the interpreter's own start.
+
+    Where the system does not tell (it has no /proc), since this module was imported.
+    """
+    try:
+        with open("/proc/self/stat", encoding="utf-8") as file:
+            # The name of the command, in brackets, may hold spaces. The start is field 22, in ticks since the boot.
+            ticks = int(file.read().rpartition(")")[2].split()[19])
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError, AttributeError):
+        age = -1.0
+    return age if age > 0.0 else time.perf_counter() - _IMPORTED_AT
+
+
+def import_tensorflow() -> None:
+    """Imports TensorFlow and Keras 2 for training, in two thirds of the time; nothing where they are imported already.
+
+    TensorFlow imports Keras 3 to register its optimizers, and JAX to convert it for mobiles. Both come when someone
+    imports them. The collector of cyclic garbage is paused meanwhile, and does not visit later what is there now.
+    """
+    if "tensorflow" in sys.modules:
+        return
+    was_collecting = gc.isenabled()
+    gc.disable()
+    left_out = [name for name, package in _NOT_FOR_TENSORFLOW.items() if package not in sys.modules]
+    try:
+        for name in left_out:
+            sys.modules[name] = None  # type: ignore[assignment]  # how Python makes an import fail
+        try:
+            import tensorflow  # noqa: F401
+        finally:
+            for name in left_out:
+                del sys.modules[name]
+        import tf_keras  # noqa: F401
+
+        gc.freeze()
+    finally:
+        if was_collecting:
+            gc.enable()
