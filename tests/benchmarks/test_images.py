@@ -59,6 +59,26 @@ def test_reduced_decoding_is_compared(source, tmp_path):
     assert all(difference <= 1.0 for difference in small["mean_absolute_difference"].values())
 
 
+@pytest.mark.slow
+def test_stored_sizes_are_compared(source, tmp_path):
+    results = tmp_path / "stored.json"
+    outcome = run(
+        "stored_pictures.py",
+        f"--source={source}",
+        *("--stored=8:90,9999:90", "--records=16", "--files=2", "--image_size=8", "--batch_size=4"),
+        *("--turns=1", "--batches=1", "--crops=1", f"--results={results}"),
+    )
+    assert outcome.returncode == 0, outcome.stderr
+    figures = json.loads(results.read_text())["figures"]
+    assert set(figures) == {"originals", "8:90", "9999:90"}
+    assert figures["8:90"]["bytes"] < figures["originals"]["bytes"] == figures["9999:90"]["bytes"] == 1.0
+    # The same bytes have the same pixels: no noise at all.
+    assert figures["9999:90"]["psnr"]["training"] is None and (figures["8:90"]["psnr"]["validation"] or 99) > 20
+    assert all(speed > 0 for each in figures.values() for speed in each["images_per_second"].values())
+    refused = run("stored_pictures.py", f"--source={source}", "--stored=320")
+    assert refused.returncode == 1 and "--stored=320: expected MAX_SIDE:QUALITY" in refused.stderr
+
+
 def test_a_folder_without_pictures_is_told(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(os.path.join(ROOT, "benchmarks"))
     import pictures
