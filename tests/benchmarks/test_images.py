@@ -74,7 +74,7 @@ def test_stored_sizes_are_compared(source, tmp_path):
     assert figures["8:90"]["bytes"] < figures["originals"]["bytes"] == figures["9999:90"]["bytes"] == 1.0
     # The same bytes have the same pixels: no noise at all.
     assert figures["9999:90"]["psnr"]["training"] is None and (figures["8:90"]["psnr"]["validation"] or 99) > 20
-    assert all(speed > 0 for each in figures.values() for speed in each["images_per_second"].values())
+    assert all(speed > 0 for each in figures.values() for speed in each["images_per_second_of_core"].values())
     refused = run("stored_pictures.py", f"--source={source}", "--stored=320")
     assert refused.returncode == 1 and "--stored=320: expected MAX_SIDE:QUALITY" in refused.stderr
 
