@@ -1,0 +1,61 @@
+"""What one host computes and holds does not grow with the number of records."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfbigbatch.data.records import manifest
+from tfbigbatch.data.records import order as order_module
+from tfbigbatch.data.records.manifest import Split
+from tfbigbatch.data.records.order import Chunks, HostSlice, RecordOrder
+from tfbigbatch.utils.stored_array import StoredArray, stored_array
+
+FILES, WINDOW = 100, 8192
+
+
+@pytest.mark.parametrize("records", [1_000_000, 365_000_000])
+def test_a_window_takes_the_places_of_its_own_chunks_alone(records, monkeypatch):
+    asked = []
+
+    def examples_at(positions, **fields):
+        asked.append(int(positions.shape[0]))
+        return real(positions, **fields)
+
+    real = order_module.examples_at
+    monkeypatch.setattr(order_module, "examples_at", examples_at)
+    chunks = Chunks.of_files(np.full(FILES, records // FILES), 64)
+    order = RecordOrder(chunks, HostSlice(32_768, 256, 255), 1, WINDOW)
+    short = chunks.short_in_order
+    epoch, window, _ = order.position(records // 32_768 * 3 // 2)
+    first, size = order.pieces(tf.constant(epoch, tf.int64), tf.constant(window, tf.int64), short)
+    assert len(first) == asked[-1] <= WINDOW // 64 + 2 + FILES
+    assert int(tf.reduce_sum(size)) <= WINDOW and int(tf.reduce_max(first)) < records
+    held = sum(np.asarray(each).nbytes for each in [*vars(chunks).values(), *short] if np.ndim(each))
+    assert held <= 8 * 8 * FILES
+
+
+def test_a_large_index_is_read_at_the_ends_of_its_files_alone(tmp_path, monkeypatch):
+    records = 1_000_000
+    offsets = np.tile(np.arange(records // FILES) * 20, FILES)
+    np.savez(tmp_path / "train.index.npz", offsets=offsets, counts=np.full(FILES, records // FILES))
+    read = []
+
+    def values(self, key):
+        found = real(self, key)
+        read.append(np.size(key))
+        return found
+
+    real = StoredArray.__getitem__
+    monkeypatch.setattr(StoredArray, "__getitem__", values)
+    counts = np.full(FILES, records // FILES)
+    stored = stored_array(manifest.index_path(str(tmp_path), "train"), "offsets")
+    split = Split("train", tuple(map(str, range(FILES))), counts, stored, counts * 20)
+    assert split.examples == records and sum(read) == 2 * FILES
+
+
+@pytest.mark.parametrize("host", [0, 1023, 2047])
+def test_the_slice_of_one_of_2048_hosts_takes_a_few_operations(host):
+    graph = tf.Graph()
+    with graph.as_default():
+        HostSlice(32_768, 2048, host).of_epoch(tf.constant(3, tf.int64), 365_000_000)
+    assert len(graph.get_operations()) < 60
