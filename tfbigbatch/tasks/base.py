@@ -174,6 +174,16 @@ class Task:
         """What is scored of a batch; by default the network's outputs."""
         return network(features, training=False)
 
+    def in_order(self, held_out: Any, outputs: Any) -> Any:
+        """The outputs of a held-out split in the order of its examples, from that of its evaluation batches.
+
+        Args:
+          held_out: the split that was evaluated.
+          outputs: the `predictions` of all its examples as NumPy arrays, as its batches came.
+        """
+        del held_out
+        return outputs
+
     def scores(self, held_out: Any, outputs: Any) -> dict[str, float]:
         """Scores of a held-out split, for a task with `has_scores`.
 

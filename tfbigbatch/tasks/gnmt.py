@@ -137,8 +137,9 @@ class Gnmt(Task):
         # With the vocabulary, a run directory is enough to translate.
         self.run_files = {translation_manifest.VOCABULARY: self.vocabulary.model}
         self.train = TranslationRecords(manifest.splits["train"], manifest, **options)
-        # In the corpus' order short and long sentences come together: one shape holds them all.
+        # One shape holds all sentences; those of a batch are of about the same length.
         options["most_shapes"] = 1
+        options["evaluate_by_length"] = True
         held_out = {name: TranslationRecords(manifest.splits[name], manifest, **options) for name in self._held_out}
         for name, records in held_out.items():
             setattr(self, name, records)
@@ -210,6 +211,12 @@ class Gnmt(Task):
     def texts(self, outputs: np.ndarray) -> list[str]:
         """The lines of the translations that `predictions` gave, int32 [n, max_decoded]."""
         return texts_of(self.vocabulary, outputs)
+
+    def in_order(self, held_out: Any, outputs: np.ndarray) -> np.ndarray:
+        """The outputs in the order of the pairs; they are evaluated by length."""
+        found = np.empty_like(outputs)
+        found[held_out.evaluation_order] = outputs
+        return found
 
     def scores(self, held_out: Any, outputs: np.ndarray) -> dict[str, float]:
         """'bleu', in [0, 100], against the references as they were before any preparation.

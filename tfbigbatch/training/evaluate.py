@@ -45,6 +45,7 @@ def evaluate(
             outputs = model.predict(batches, steps=steps, verbose=0, callbacks=list(callbacks))
     if task.has_scores:
         outputs = tf.nest.map_structure(lambda array: np.asarray(array)[: len(held_out)], outputs)
+        outputs = task.in_order(held_out, outputs)
         results = {**results, **task.scores(held_out, outputs)}
         texts = task.texts(outputs)
         if on_texts is not None and texts is not None:

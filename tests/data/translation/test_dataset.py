@@ -124,6 +124,16 @@ def test_evaluation_sees_every_pair_once_in_order(manifest, hosts, batch_size):
     assert (lengths[SIZE:] == 1).all() and (numbers_in(in_order)[SIZE:] == END - 4).all()
 
 
+def test_evaluation_by_length_sees_the_same_pairs_the_shortest_first(manifest):
+    data = records_of(manifest, evaluate_by_length=True)
+    batches = on_host(data.evaluation_batches(tf.distribute.InputContext(1, 0, 1), batch_size=20))
+    numbers = numbers_in(batches)[:SIZE]
+    np.testing.assert_array_equal(numbers, data.evaluation_order)
+    np.testing.assert_array_equal(np.sort(numbers), range(SIZE))
+    lengths = np.concatenate([features["source_lengths"] for features, _, _ in batches])
+    assert (np.diff(lengths[:SIZE]) >= 0).all() and (lengths[SIZE:] == 1).all()
+
+
 def test_a_damaged_record_weighs_nothing_and_costs_no_other(tmp_path):
     manifest = translation_sets.records(tmp_path, PAIRS, COUNTS)
     split = manifest.splits["train"]

@@ -40,7 +40,8 @@ class TranslationRecords(Dataset):
     - labels, int32 [n, T]: the next token, END, then 0.
     - weights, float32 [n, T]: 1 up to END. A damaged record is an empty source with weights 0.
 
-    Evaluation batches are the same without 'bucket', padded with empty sources with weights 0.
+    Evaluation batches are the same without 'bucket', padded with empty sources with weights 0. They come in the order
+    of the records, or in `evaluation_order`.
 
     Args:
       split: of the manifest.
@@ -49,6 +50,8 @@ class TranslationRecords(Dataset):
         those of the least padding.
       most_shapes: maximum number of chosen shapes.
       block: batches over which pairs are sorted by bucket; see `BucketOrder`.
+      evaluate_by_length: evaluate the pairs from the shortest source to the longest, so that a search, which takes as
+        many steps as the longest translation of its batch, takes fewer.
       max_bad_share: the largest fraction of the split's records that may be bad.
       threads: of the private pool that parses; None for as many as the machine has cores.
 
@@ -68,6 +71,7 @@ class TranslationRecords(Dataset):
         shapes: Sequence[tuple[int, int]] | None = None,
         most_shapes: int = 5,
         block: int = 50,
+        evaluate_by_length: bool = False,
         max_bad_share: float = 0.0001,
         threads: int | None = None,
     ) -> None:
@@ -80,6 +84,7 @@ class TranslationRecords(Dataset):
         self.shapes = given or length_buckets.choose(self._lengths, most_shapes)
         self._buckets = length_buckets.buckets_of(self._lengths, self.shapes)
         self._block = block
+        self._by_length = evaluate_by_length
         self._threads = threads or os.cpu_count()
         self._reader = random_access.RandomAccessReader(split)
         self.bad = BadRecords(split, max_share=max_bad_share)
@@ -137,11 +142,21 @@ class TranslationRecords(Dataset):
         numbers = order.runs(first_step).rebatch(batch_size, drop_remainder=True).take(last_step - first_step)
         return self._batches(numbers, context, batch_size)
 
+    @property
+    def evaluation_order(self) -> np.ndarray:
+        """The numbers of the pairs in the order in which they are evaluated: int64 [examples]."""
+        if not self._by_length:
+            return np.arange(len(self), dtype=np.int64)
+        sources, targets = self._lengths.T
+        return np.lexsort((targets, sources)).astype(np.int64)
+
     def evaluation_batches(self, context: tf.distribute.InputContext, *, batch_size: int) -> tf.data.Dataset:
+        order = tf.constant(self.evaluation_order)
 
         def numbers_of(step: tf.Tensor) -> tf.Tensor:
-            numbers = step * batch_size + tf.range(batch_size, dtype=tf.int64)
-            return tf.where(numbers < len(self), numbers, random_access.NO_RECORD)
+            places = step * batch_size + tf.range(batch_size, dtype=tf.int64)
+            numbers = tf.gather(order, tf.minimum(places, len(self) - 1))
+            return tf.where(places < len(self), numbers, random_access.NO_RECORD)
 
         steps = tf.data.Dataset.range(self.evaluation_steps(batch_size))
         batches = self._batches(steps.map(numbers_of), context, batch_size)
