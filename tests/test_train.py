@@ -427,7 +427,10 @@ def test_divergence_after_a_checkpoint_leaves_it(tmp_path, quick_config):
         ({"optimizer": {"name": "lamb", "beta1": 0.9}}, "no argument 'beta1'. Did you mean 'beta_1'"),
         ({"optimizer": {"name": "lam"}}, "Did you mean 'lamb'"),
         ({"optimizer": {"name": "lamb", "learning_rate": 0.1}}, "optimizer.learning_rate cannot be set here"),
-        ({"optimizer": {"name": "lamb", "use_ema": True}}, "optimizer.use_ema cannot be set here"),
+        (
+            {"optimizer": {"name": "adamw", "use_ema": True, "local_steps": {"steps": 2}}},
+            "LocalSteps.*use_ema=True.*each replica's own weights",
+        ),
         ({"schedule__rule": "lgw"}, "Did you mean 'legw'"),
         ({"schedule__warmup_epochs": 100.0}, "warm-up of .* is longer than the run"),
         ({"keep_checkpoints": 1}, "expected 2 or more"),

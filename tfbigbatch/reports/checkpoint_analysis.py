@@ -14,7 +14,7 @@ import tf_keras
 from tfbigbatch import instruments, tasks
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment import completed, keras_policy, recorded_precision, register_task_of
-from tfbigbatch.runs import checkpoint_files, initial_weights, stored_run
+from tfbigbatch.runs import checkpoint_files, initial_weights, load, stored_run
 from tfbigbatch.runs.run_directory import checked_config, read_json
 from tfbigbatch.training import phases
 from tfbigbatch.training.train_step import TrainingModel
@@ -142,9 +142,7 @@ class CheckpointAnalysis:
         if path is None:
             raise InputError(f"step={step}: there is no such checkpoint; expected one of {self.steps}.")
         try:
-            status = tf.train.Checkpoint(network=self._model.network).restore(path)
-            status.assert_existing_objects_matched()
-            status.expect_partial()
+            load.read_weights(self._model.network, path)
         # IndexError: TensorFlow's error for a truncated file.
         except (AssertionError, ValueError, IndexError, tf.errors.OpError) as error:
             raise InputError(f"checkpoint {path} cannot be read: {str(error).strip().splitlines()[0]}") from None

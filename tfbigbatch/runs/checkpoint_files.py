@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from tfbigbatch.utils.files import writing_errors
 
 NAME = "step"
+AVERAGES = "averages"
+"""Name, in a checkpoint, of the averages of the network's trainable variables, in their order; see `use_ema`."""
+
 _INDEX = re.compile(rf"{NAME}-(\d+)\.index$")
 _SET_ASIDE = "damaged."
 

@@ -13,6 +13,7 @@ import tf_keras
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from tfbigbatch.errors import InputError
+from tfbigbatch.runs import checkpoint_files
 
 _SHOWN = 8
 
@@ -114,9 +115,27 @@ def _of_checkpoint(path: str) -> _Values:
             for value in node.attributes
             if value.checkpoint_key.startswith("network/") and "/.OPTIMIZER_SLOT/" not in value.checkpoint_key
         }
+        averages = {
+            value.full_name.removeprefix("average/"): reader.get_tensor(value.checkpoint_key)
+            for node in graph.nodes
+            for value in node.attributes
+            if value.checkpoint_key.startswith(f"{checkpoint_files.AVERAGES}/")
+        }
     except (tf.errors.OpError, RuntimeError, ValueError, IndexError) as error:
         raise InputError(f"--init_from: {path} cannot be read: {str(error).strip().splitlines()[0]}") from None
+    by_key = _with_averages(by_key, averages, path)
     return _unique(list(by_key.values())), by_key
+
+
+def _with_averages(by_key: Mapping[str, _Value], averages: Mapping[str, np.ndarray], path: str) -> dict[str, _Value]:
+    """The values with those averages in their place that have their names; a run with `use_ema` evaluated these."""
+    counts = Counter(each.name for each in by_key.values())
+    if any(counts[name] != 1 for name in averages):
+        raise InputError(
+            f"--init_from: {path} is of a run with use_ema, and several of its variables share a name, so that their "
+            "averages cannot be told apart. Give the .keras file of tfbigbatch export, which has the averages."
+        )
+    return {key: _Value(each.name, averages.get(each.name, each.value)) for key, each in by_key.items()}
 
 
 def _of_keras_file(path: str) -> _Values:

@@ -92,15 +92,13 @@ def run_config(directory: str) -> dict[str, Any]:
 
 
 def restore(network: tf_keras.Model, path: str) -> None:
-    """Reads a network's weights from a checkpoint.
+    """Reads a network's weights from a checkpoint; see `read_weights`.
 
     Raises:
       ValueError: the checkpoint is damaged or of another network.
     """
     try:
-        status = tf.train.Checkpoint(network=network).restore(path)
-        status.assert_existing_objects_matched()
-        status.expect_partial()
+        read_weights(network, path)
     except (AssertionError, ValueError) as error:
         raise InputError(
             f"checkpoint {path} does not fit the network of the run's config: {_first_line(error)}"
@@ -108,6 +106,28 @@ def restore(network: tf_keras.Model, path: str) -> None:
     # TensorFlow turns data that ends too soon into Python's own error.
     except (tf.errors.OpError, IndexError) as error:
         raise InputError(f"checkpoint {path} is damaged: {_first_line(error)} Choose another checkpoint.") from None
+
+
+def read_weights(network: tf_keras.Model, path: str) -> None:
+    """Reads a network's weights from a checkpoint: of a run with `use_ema` their moving averages, as it evaluates.
+
+    Raises:
+      AssertionError, ValueError: it is of another network.
+      tf.errors.OpError, IndexError: it is damaged.
+    """
+    more = {}
+    trained = network.trainable_variables
+    averages: list[tf.Variable] = []
+    if f"{checkpoint_files.AVERAGES}/0/.ATTRIBUTES/VARIABLE_VALUE" in (
+        tf.train.load_checkpoint(path).get_variable_to_shape_map()
+    ):
+        averages = [tf.Variable(tf.zeros_like(variable), trainable=False) for variable in trained]
+        more = {checkpoint_files.AVERAGES: averages}
+    status = tf.train.Checkpoint(network=network, **more).restore(path)
+    status.assert_existing_objects_matched()
+    status.expect_partial()
+    for variable, average in zip(trained, averages):
+        variable.assign(average)
 
 
 def _first_line(error: Exception) -> str:

@@ -15,6 +15,7 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.experiment import completed, keras_policy, recorded_precision
 from tfbigbatch.models.gnmt.network import GNMT
 from tfbigbatch.runs import checkpoint_files
+from tfbigbatch.runs.load import read_weights
 from tfbigbatch.runs.run_directory import checked_config, read_json
 from tfbigbatch.tasks import gnmt
 
@@ -106,9 +107,7 @@ def _vocabulary(model_dir: str, given: str | None) -> Vocabulary:
 
 def _restore(network: GNMT, path: str, pieces: int) -> None:
     try:
-        status = tf.train.Checkpoint(network=network).restore(path)
-        status.assert_existing_objects_matched()
-        status.expect_partial()
+        read_weights(network, path)
     except (AssertionError, ValueError) as error:
         raise InputError(
             f"checkpoint {path} does not fit config.json and a vocabulary of {pieces:,} pieces: one of them is of "

@@ -11,6 +11,7 @@ import tf_keras
 from tfbigbatch import optimizers, scaling
 from tfbigbatch.errors import InputError
 from tfbigbatch.training import phases as run_phases
+from tfbigbatch.training.averages import weight_averages
 from tfbigbatch.training.carried_state import StatefulTrainingModel
 from tfbigbatch.training.instruments import optimizer_fields
 from tfbigbatch.training.phases import Phase
@@ -64,6 +65,7 @@ def compiled_model(
     )
     # A variable that is created in the first step would cause a second trace.
     model.optimizer.build(network.trainable_variables)
+    model.averages = weight_averages(model.optimizer, network.trainable_variables)
     # Keras has a mean of the loss for each output. Of a subclassed network, `output` raises AttributeError.
     outputs = getattr(network, "output", None)
     if isinstance(outputs, dict):
@@ -73,13 +75,9 @@ def compiled_model(
 
 def _optimizer(fields: dict[str, Any], learning_rate: Any) -> tf_keras.optimizers.Optimizer:
     name = fields.pop("name", None)
-    for field, why in (
-        ("learning_rate", "the learning rate comes from the fields of schedule"),
-        (
-            "use_ema",
-            "the trainer calls fit once an interval, and Keras puts the averages into the model at each call's end",
-        ),
-    ):
-        if fields.get(field):
-            raise InputError(f"optimizer.{field} cannot be set here: {why}. Remove it.")
+    if fields.get("learning_rate"):
+        raise InputError(
+            "optimizer.learning_rate cannot be set here: the learning rate comes from the fields of schedule. "
+            "Remove it."
+        )
     return optimizers.get(name, keras="tf_keras", learning_rate=learning_rate, **fields)

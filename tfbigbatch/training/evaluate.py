@@ -11,10 +11,11 @@ import tf_keras
 
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.training import local_steps
+from tfbigbatch.training.train_step import TrainingModel
 
 
 def evaluate(
-    model: tf_keras.Model,
+    model: TrainingModel,
     task: Task,
     held_out: Any,
     batches: tf.data.Dataset,
@@ -26,7 +27,7 @@ def evaluate(
     """The metrics, or the scores of a task with `has_scores`, by name.
 
     Args:
-      model: the compiled Keras model.
+      model: compiled; it is evaluated with the moving averages of its weights, where it keeps them.
       task: where it has scores, the outputs of all examples are gathered, and the metrics are computed only with
         `metrics_with_scores`.
       held_out: the held-out split; its `len` is the number of its examples, for a task with scores.
@@ -38,7 +39,7 @@ def evaluate(
       ValueError: a check of the task failed.
     """
     results: dict[str, float] = {}
-    with local_steps.common_weights(model.optimizer):
+    with local_steps.common_weights(model.optimizer), model.evaluated_weights():
         if not task.has_scores or task.metrics_with_scores:
             results = model.evaluate(batches, steps=steps, verbose=0, return_dict=True, callbacks=list(callbacks))
         if task.has_scores:

@@ -295,6 +295,8 @@ def build_model(options: RunOptions, machine: Machine, directory: Directory, pla
         )
         if directory.init_from and begins:
             machine.say_all(initial_weights.load_into(keras.network, directory.init_from["checkpoint"]).lines())
+            if keras.averages:
+                keras.averages.restart()
     log = MetricsLog(directory.files)
     write = functools.partial(log.write, "train")
     date = _date(options.config, plan, write) if options.config.date.enabled else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -11,6 +12,7 @@ import tf_keras
 
 from tfbigbatch.instruments.step_gradients import StepGradients
 from tfbigbatch.optimizers.accumulation import accumulate_gradients
+from tfbigbatch.training.averages import WeightAverages
 from tfbigbatch.training.checkpoints import CheckpointPart
 from tfbigbatch.utils.startup import StartTimings
 
@@ -46,6 +48,7 @@ class TrainingModel(tf_keras.Model):
       timings: None, or those of the run's start: the first call of `fit` traces, and adds its seconds.
       step_gradients: None, or an `instruments.StepGradients` that receives the gradients of every step; set it before
         `fit`. The weights do not depend on it.
+      averages: None, or the moving averages of the weights, which evaluations have in their place.
     """
 
     # Of tf_keras.Model, which has no types: functions of an iterator, or None.
@@ -69,6 +72,7 @@ class TrainingModel(tf_keras.Model):
         self._predictions = predictions
         self.step_gradients: StepGradients | None = None
         self.timings: StartTimings | None = None
+        self.averages: WeightAverages | None = None
         # Each replica returns metrics that are already reduced; Keras' default would sum them over workers.
         self.distribute_reduction_method = "first"
 
@@ -227,4 +231,9 @@ class TrainingModel(tf_keras.Model):
         # Empty where all replicas have the same state.
         optimizer = self.optimizer.inner_optimizer if self._scales_loss else self.optimizer
         state = optimizer.checkpointing() if isinstance(optimizer, HasReplicaState) else {}
-        return [CheckpointPart(**state)] if state else []
+        parts = [CheckpointPart(**state)] if state else []
+        return [*parts, self.averages.checkpoint_part()] if self.averages else parts
+
+    def evaluated_weights(self) -> contextlib.AbstractContextManager[None]:
+        """A context in which the network has the weights that are evaluated: the moving averages, where there are."""
+        return self.averages.in_place_of_weights() if self.averages else contextlib.nullcontext()
