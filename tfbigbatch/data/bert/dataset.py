@@ -133,15 +133,20 @@ class BertRecords(Dataset):
         # Parallelism is over batches, not within one.
         options.threading.max_intra_op_parallelism = 1
         options.deterministic = True
+        note = self.bad.reporter()
+
+        def report(numbers: tf.Tensor) -> bool:
+            note(numbers)
+            return True
 
         def batch(records: tf.Tensor, numbers: tf.Tensor, epochs: tf.Tensor) -> Any:
             records, numbers, epochs = (tf.ensure_shape(one, [size]) for one in (records, numbers, epochs))
             bad = tf.boolean_mask(numbers, (tf.strings.length(records) == 0) & (numbers != reader.PADDING))
-            tf.cond(tf.size(bad) > 0, lambda: self._report(bad), lambda: False)
+            tf.cond(tf.size(bad) > 0, lambda: report(bad), lambda: False)
             return skip_bad.map_batch_skipping_errors(
                 lambda records, epochs, numbers: self._features.batch(records, seed, epochs, numbers),
                 (records, epochs, numbers),
-                lambda fine: self._report(tf.boolean_mask(numbers, ~fine)),
+                lambda fine: report(tf.boolean_mask(numbers, ~fine)),
             )
 
         return (
@@ -152,7 +157,3 @@ class BertRecords(Dataset):
             .prefetch(2)
             .with_options(options)
         )
-
-    def _report(self, numbers: tf.Tensor) -> Any:
-        tf.numpy_function(self.bad.add, [numbers], [])
-        return True

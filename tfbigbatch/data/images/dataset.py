@@ -139,11 +139,12 @@ class ImageRecords(Dataset):
         # Images run in parallel, not the parts of one.
         options.threading.max_intra_op_parallelism = 1
         options.deterministic = True
+        report = self.bad.reporter()
         groups = (
             records.rebatch(group, drop_remainder=True)
             .take(count * (size // group))
             .map(
-                lambda records, numbers, seeds: self._decoded(records, numbers, seeds, crop, group),
+                lambda records, numbers, seeds: self._decoded(records, numbers, seeds, crop, group, report),
                 num_parallel_calls=self._threads,
                 deterministic=True,
             )
@@ -164,6 +165,7 @@ class ImageRecords(Dataset):
         seeds: tf.Tensor,
         crop: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
         group: int,
+        report: Callable[[tf.Tensor], object],
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """(images, labels, weights) of a group of records."""
 
@@ -181,11 +183,10 @@ class ImageRecords(Dataset):
                 label = tf.cast(label, tf.int32)
             return crop(features[self._manifest.image_key], seed), label
 
-        def report(fine: tf.Tensor) -> None:
-            bad = tf.boolean_mask(numbers, ~fine & (numbers != reader.PADDING))
-            tf.numpy_function(self.bad.add, [bad], [])
+        def report_bad(fine: tf.Tensor) -> None:
+            report(tf.boolean_mask(numbers, ~fine & (numbers != reader.PADDING)))
 
         size = self._image_size
         signature = tf.TensorSpec([size, size, 3], tf.uint8), tf.TensorSpec([], tf.int32)
-        (images, labels), fine = skip_bad.map_skipping_errors(example, (records, seeds), group, signature, report)
+        (images, labels), fine = skip_bad.map_skipping_errors(example, (records, seeds), group, signature, report_bad)
         return images, labels, tf.cast(fine, tf.float32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -12,6 +13,8 @@ from absl import logging
 
 from tfbigbatch.data.records.manifest import Split
 from tfbigbatch.errors import InputError
+
+_FETCH_EVERY = 10.0  # Seconds between two questions to other hosts.
 
 
 class BadRecords:
@@ -29,15 +32,20 @@ class BadRecords:
         self._ends = np.cumsum(split.counts)
         self._numbers: set[int] = set()
         self._lock = threading.Lock()
+        # By device: the bad records of pipelines on other hosts, as keys.
+        self._tables: dict[str, tf.lookup.experimental.MutableHashTable] = {}
+        self._fetched = time.monotonic()
 
     @property
     def count(self) -> int:
         """The number of bad records so far, each counted once."""
+        self._fetch()
         return len(self._numbers)
 
     @property
     def numbers(self) -> list[int]:
         """The bad records so far, by their numbers in the split, sorted."""
+        self._fetch()
         return sorted(self._numbers)
 
     def locate(self, number: int) -> tuple[str, int]:
@@ -54,19 +62,66 @@ class BadRecords:
             file, offset = self.locate(number)
             logging.warning("skipped: the record at byte %d of %s cannot be read or decoded", offset, file)
 
+    def reporter(self) -> Callable[[tf.Tensor], Any]:
+        """A function of the numbers of bad records, int64 [n], for the pipeline that is built: call both there.
+
+        A pipeline on another host than Python's, as that of a TPU slice, cannot call Python: it keeps the numbers in a
+        table of that host, which is read from here.
+        """
+        here = _remote_host()
+        if here is None:
+            return lambda numbers: tf.numpy_function(self.add, [numbers], [])
+        if here not in self._tables:
+            self._tables[here] = tf.lookup.experimental.MutableHashTable(tf.int64, tf.int64, -1)
+        table = self._tables[here]
+        return lambda numbers: table.insert(tf.cast(numbers, tf.int64), tf.ones_like(numbers, tf.int64))
+
+    def _fetch(self) -> None:
+        """Notes the bad records that pipelines on other hosts found."""
+        self._fetched = time.monotonic()
+        for table in self._tables.values():
+            self.add(table.export()[0].numpy())
+
     def check(self) -> None:
-        """Raises where too many are bad.
+        """Raises where too many are bad; those of other hosts are asked for every ten seconds.
 
         Raises:
           ValueError: more than `max_share` of the split's records are bad.
         """
-        if self.count > self._max_share * self._split.examples:
+        if time.monotonic() - self._fetched >= _FETCH_EVERY:
+            self._fetch()
+        count = len(self._numbers)
+        if count > self._max_share * self._split.examples:
             file, offset = self.locate(min(self._numbers))
             raise InputError(
-                f"{self.count:,} of the {self._split.examples:,} records of {self._split.name} cannot be read or "
+                f"{count:,} of the {self._split.examples:,} records of {self._split.name} cannot be read or "
                 f"decoded, more than the fraction max_bad_share={self._max_share} allows; the first is at byte "
                 f"{offset} of {file}. Prepare the dataset again, or raise max_bad_share."
             )
+
+
+def _remote_host() -> str | None:
+    """The device that eager operations are placed on, where it is of another process than this one; else None."""
+    here = tf.zeros([]).device
+    # TPUs have no part in it: their pipelines are on the CPU of a host.
+    with tf.device(None):
+        local = tf.zeros([]).device
+    first, second = (tf.DeviceSpec.from_string(device) for device in (here, local))
+    return None if (first.job, first.task) == (second.job, second.task) else here
+
+
+def check_is_local(source: str) -> None:
+    """Raises where the pipeline that is built is on another host, which cannot read `source` by Python.
+
+    Raises:
+      ValueError: it is.
+    """
+    here = _remote_host()
+    if here is not None:
+        raise InputError(
+            f"{source} is read by Python, which {here} cannot call. Train where Python runs: on a TPU VM with "
+            "--tpu=local, or with one process for each host."
+        )
 
 
 def map_skipping_errors(

@@ -173,6 +173,7 @@ class TranslationRecords(Dataset):
         self, numbers: tf.data.Dataset, context: tf.distribute.InputContext, batch_size: int
     ) -> tf.data.Dataset:
         """The per-replica batches of this worker, from the record numbers of global batches, int64 [batch_size]."""
+        skip_bad.check_is_local(self.source)
         options = tf.data.Options()
         options.threading.private_threadpool_size = self._threads
         # Parallelism is over batches, not within one.

@@ -1,0 +1,69 @@
+"""Bad records of a pipeline on another host, which calls no Python: a second process on loopback."""
+
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+SERVER = """
+import sys
+import tensorflow as tf
+tf.distribute.Server({"worker": [sys.argv[1]]}, job_name="worker", task_index=0).join()
+"""
+CLIENT = """
+import sys
+import types
+import numpy as np
+import tensorflow as tf
+from tfbigbatch.data.records import skip_bad
+
+split = types.SimpleNamespace(
+    name="training", files=("a.tfrecord",), counts=np.array([8]), offsets=np.arange(8) * 100, examples=8
+)
+bad = skip_bad.BadRecords(split, max_share=0.25)
+
+def pipeline():
+    report = bad.reporter()
+    def record(number):
+        tf.cond(number % 3 == 0, lambda: (report(number[tf.newaxis]), True)[1], lambda: False)
+        return number
+    return tf.data.Dataset.range(8).map(record)
+
+tf.config.experimental_connect_to_host(sys.argv[1])
+with tf.device("/job:worker/task:0/device:CPU:0"):
+    found = [int(each) for each in pipeline()]
+    assert found == list(range(8)), found
+    try:
+        skip_bad.check_is_local("pairs")
+    except ValueError as error:
+        assert "job:worker" in str(error)
+    else:
+        raise AssertionError("not refused")
+skip_bad.check_is_local("pairs")
+assert bad.numbers == [0, 3, 6] and bad.count == 3, bad.numbers
+try:
+    bad.check()
+except ValueError as error:
+    print(error)
+"""
+
+
+@pytest.mark.slow  # Two processes that start TensorFlow.
+def test_bad_records_of_another_host_are_counted_and_limited():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    environment = {**os.environ, "PYTHONPATH": ROOT}
+    server = subprocess.Popen([sys.executable, "-c", SERVER, address], env=environment, stderr=subprocess.DEVNULL)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", CLIENT, address], env=environment, capture_output=True, text=True, timeout=100
+        )
+    finally:
+        server.kill()
+        server.wait()
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "3 of the 8 records of training cannot be read or decoded" in done.stdout
