@@ -27,7 +27,7 @@ _HOMES = {
 }
 old_names.install()
 
-_SUBPACKAGES = ("export", "instruments", "optimizers", "scaling", "schedules")
+_SUBPACKAGES = ("callbacks", "export", "instruments", "optimizers", "scaling", "schedules")
 
 __all__ = [*_HOMES, "__version__"]
 

@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
+from tfbigbatch.callbacks.generators import random_generators
 from tfbigbatch.errors import DivergedError, InputError
 from tfbigbatch.runs import checkpoint_files
 from tfbigbatch.training.options import Heartbeat, LimitSave, no_heartbeat, no_save_limit
@@ -80,9 +81,8 @@ class Checkpoints:
         self._directory = directory
         self._parts = parts
         more = {name: trackable for part in parts for name, trackable in part.more.items()}
-        # tf_keras leaves the random generators of its layers (dropout's) out of checkpoints.
         self._checkpoint = tf.train.Checkpoint(
-            network=network, optimizer=optimizer, generators=_random_generators(network), **more
+            network=network, optimizer=optimizer, generators=random_generators(network), **more
         )
         self._scratch = scratch
         self._barrier = barrier
@@ -239,19 +239,6 @@ class Checkpoints:
     def _is_finite(self) -> bool:
         floating = [variable for variable in self._network.variables if variable.dtype.is_floating]
         return all(bool(tf.reduce_all(tf.math.is_finite(variable))) for variable in floating)
-
-
-def _random_generators(network: tf_keras.Model) -> list[tf.random.Generator]:
-    """The random generators of the network's layers, in the order of its modules."""
-    generators = []
-    for module in network.submodules:
-        # Private in tf_keras, and the only access to a layer's generator.
-        source = getattr(module, "_random_generator", None)
-        if source is not None:
-            source._maybe_init()
-            if source._generator is not None:
-                generators.append(source._generator)
-    return generators
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import os
 import sys
@@ -13,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
+from tfbigbatch.callbacks.counters import counters
 from tfbigbatch.errors import InputError
 from tfbigbatch.training.callbacks.base import Logs, StepCallback, crosses
 from tfbigbatch.training.callbacks.evaluation import Evaluation
@@ -92,7 +92,7 @@ class OwnCallbacks(StepCallback):
         """Begins the training in this process; restores the counters of a resumed run."""
         self._has_begun = True
         self._each("on_train_begin", {})
-        self._initial = [_counters(each) for each in self.callbacks]
+        self._initial = [counters(each) for each in self.callbacks]
         if step:
             self._restore(step)
         if self.evaluation is not None and self.evaluation.latest:
@@ -179,7 +179,7 @@ class OwnCallbacks(StepCallback):
             return
         entries = [each for each in self._entries() if each["step"] < step][-_KEPT + 1 :]
         states = [
-            {"class": type(each).__name__, "state": _changed(_counters(each), initial)}
+            {"class": type(each).__name__, "state": _changed(counters(each), initial)}
             for each, initial in zip(self.callbacks, self._initial)
         ]
         write_json(self._path, [*entries, {"step": step, "epoch": self._epoch, "callbacks": states}])
@@ -229,17 +229,6 @@ def in_this_process(callbacks: Sequence[Any], is_chief: bool) -> list[Any]:
 
 def _numbers(logs: Logs) -> dict[str, float]:
     return {name: float(np.asarray(value)) for name, value in (logs or {}).items()}
-
-
-def _counters(callback: Any) -> dict[str, Any]:
-    """The attributes of a callback that JSON holds, except its constructor's arguments, which Keras may change."""
-    found = {}
-    arguments = inspect.signature(type(callback)).parameters
-    for name, value in vars(callback).items():
-        plain = value.item() if isinstance(value, np.generic) else value
-        if name not in arguments and (plain is None or isinstance(plain, (bool, int, float, str))):
-            found[name] = plain
-    return found
 
 
 def _changed(counters: Mapping[str, Any], initial: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,424 @@
+"""A killed `fit` that is run again ends in the bits of an undisturbed one, in both Kerases."""
+
+import functools
+import json
+import os
+import shutil
+import signal
+import tempfile
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.helpers import preloaded, resumed_fit
+from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS
+from tests.helpers.resumed_fit import EXACT, STEPS, Killed, die_at, raise_killed, train
+
+PROGRAM = "tests.helpers.resumed_fit"
+# Where a training is interrupted: a hook, and which call of it.
+PLACES = {
+    "the first step": lambda steps: ("on_train_batch_end", 1),
+    "within the first epoch": lambda steps: ("on_train_batch_end", 4),
+    "the last step of an epoch": lambda steps: ("on_train_batch_end", 2 * steps),
+    "the first step of an epoch": lambda steps: ("on_train_batch_begin", steps + 1),
+    "an evaluation": lambda steps: ("on_test_batch_begin", 2),
+    "the end of an epoch": lambda steps: ("on_epoch_end", 2),
+}
+QUICK = [("keras3", "arrays", "within the first epoch"), ("tf_keras", "pipeline", "an evaluation")]
+
+
+@functools.cache
+def undisturbed(keras_version, kind):
+    with tempfile.TemporaryDirectory() as directory:
+        return train(keras_version, kind, directory)
+
+
+def assert_same(found, expected):
+    assert sorted(found) == sorted(expected)
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value, err_msg=name)
+
+
+def interrupted(keras_version, kind, directory, hook, count, **arguments):
+    """Trains until the count-th call of a hook, as a process that is killed there."""
+    with pytest.raises(Killed):
+        train(keras_version, kind, directory, [die_at(keras_version, hook, count, raise_killed)], **arguments)
+
+
+def cases():
+    for keras_version in KERAS_VERSIONS:
+        for kind in STEPS:
+            for place in PLACES:
+                quick = (kind, place) in (
+                    ("arrays", "within the first epoch"),
+                    ("pipeline", "an evaluation")
+                    if keras_version == "tf_keras"
+                    else ("function", "the end of an epoch"),
+                )
+                marks = [] if quick else [pytest.mark.slow]
+                yield pytest.param(keras_version, kind, place, marks=marks, id=f"{keras_version}-{kind}-{place}")
+
+
+@pytest.mark.parametrize("keras_version, kind, place", cases())
+def test_an_interrupted_training_ends_in_the_same_bits(keras_version, kind, place, tmp_path):
+    interrupted(keras_version, kind, tmp_path, *PLACES[place](STEPS[kind]))
+    assert_same(train(keras_version, kind, tmp_path), undisturbed(keras_version, kind))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", STEPS)
+@pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
+def test_a_training_that_is_interrupted_again_and_again_ends_in_the_same_bits(keras_version, kind, tmp_path):
+    for _ in range(4):
+        interrupted(keras_version, kind, tmp_path, "on_train_batch_end", 3)
+    assert_same(train(keras_version, kind, tmp_path), undisturbed(keras_version, kind))
+
+
+def run(keras_version, kind, directory, output, *die):
+    return preloaded.run(PROGRAM, keras_version, kind, directory, output, *die)
+
+
+@pytest.mark.parametrize(
+    "keras_version, kind, hook, count",
+    [
+        ("keras3", "indexable", "saving", 3),
+        pytest.param("tf_keras", "arrays", "saving", 3, marks=pytest.mark.slow),
+        pytest.param("tf_keras", "indexable", "on_train_batch_end", 1, marks=pytest.mark.slow),
+        pytest.param("tf_keras", "pipeline", "on_train_batch_end", 8, marks=pytest.mark.slow),
+        pytest.param("keras3", "pipeline", "saving", 5, marks=pytest.mark.slow),
+        pytest.param("keras3", "arrays", "on_test_begin", 1, marks=pytest.mark.slow),
+        pytest.param("keras3", "dataset", "on_train_batch_end", 10, marks=pytest.mark.slow),
+    ],
+)
+def test_a_process_that_sigkill_ended_goes_on_in_another(keras_version, kind, hook, count, tmp_path):
+    output = tmp_path / "ended.npz"
+    killed = run(keras_version, kind, tmp_path / "run", output, hook, count)
+    assert killed.returncode == -signal.SIGKILL and not output.exists(), killed.stderr[-3000:]
+    done = run(keras_version, kind, tmp_path / "run", output)
+    assert done.returncode == 0, done.stderr[-3000:]
+    whole = run(keras_version, kind, tmp_path / "whole", tmp_path / "whole.npz")
+    assert whole.returncode == 0, whole.stderr[-3000:]
+    assert_same(dict(np.load(output)), dict(np.load(tmp_path / "whole.npz")))
+
+
+@pytest.mark.parametrize("keras_version", [pytest.param("tf_keras", marks=pytest.mark.slow), "keras3"])
+def test_keras_own_backup_ends_elsewhere(keras_version, tmp_path):
+    """What BackupAndRestore does not restore: the order of the data, and Keras 3 not the place in the epoch."""
+    keras = KERAS[keras_version]
+    features, labels = resumed_fit.examples()
+
+    def fit(die=()):
+        model = resumed_fit.model_of(keras_version)
+        # The order that Keras draws comes from its seed, as everything of an undisturbed run.
+        backup = keras.callbacks.BackupAndRestore(os.fspath(tmp_path / "backup"), save_freq=2)
+        history = model.fit(features, labels, 8, epochs=3, verbose=0, callbacks=[backup, *die])
+        return resumed_fit.ended(model, history)
+
+    whole = fit()
+    assert_same(fit(), whole)
+    with pytest.raises(Killed):
+        fit([die_at(keras_version, "on_train_batch_end", 8, raise_killed)])
+    resumed = fit()
+    assert not np.array_equal(resumed["weight 0"], whole["weight 0"])
+    assert len(resumed["epochs"]) < len(whole["epochs"])
+
+
+# ---- A directory's life ---------------------------------------------------------------------------
+
+
+def steps_in(directory):
+    return sorted(int(name.split("-")[1]) for name in os.listdir(directory) if name.startswith("step-"))
+
+
+def test_a_training_that_is_done_trains_nothing_and_one_with_more_epochs_continues(tmp_path):
+    short = train("keras3", "arrays", tmp_path, epochs=2)
+    assert steps_in(tmp_path) == [10, 12] and json.loads((tmp_path / "status.json").read_text())["status"] == "done"
+    assert_same(train("keras3", "arrays", tmp_path, epochs=2), short)
+    assert_same(train("keras3", "arrays", tmp_path), undisturbed("keras3", "arrays"))
+
+
+def test_a_damaged_snapshot_is_set_aside_and_the_one_before_it_is_used(tmp_path):
+    interrupted("keras3", "arrays", tmp_path, "on_train_batch_end", 5)
+    assert steps_in(tmp_path) == [2, 4]
+    tensors = tmp_path / "step-0000000004" / "state.data-00000-of-00001"
+    content = bytearray(tensors.read_bytes())
+    content[len(content) // 2] ^= 1
+    tensors.write_bytes(content)
+    with pytest.warns(UserWarning, match="damaged snapshot was set aside.*step-0000000004.*not what was written"):
+        resumed = train("keras3", "arrays", tmp_path)
+    assert_same(resumed, undisturbed("keras3", "arrays"))
+    assert (tmp_path / "damaged.step-0000000004").is_dir()
+
+
+def test_where_all_snapshots_are_damaged_an_error_lists_them(tmp_path):
+    interrupted("tf_keras", "arrays", tmp_path, "on_train_batch_end", 5)
+    (tmp_path / "step-0000000002" / "training.json").write_text("{")
+    (tmp_path / "step-0000000004" / "state.index").unlink()
+    with pytest.raises(ValueError, match=r"every snapshot .* is damaged:\n.*step-0000000004.*\n.*step-0000000002"):
+        train("tf_keras", "arrays", tmp_path)
+    assert steps_in(tmp_path) == [2, 4]
+
+
+@pytest.fixture(scope="module")
+def interrupted_directory(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("interrupted")
+    interrupted("tf_keras", "arrays", directory, "on_train_batch_end", 5)
+    return directory
+
+
+def test_another_training_is_refused_and_nothing_is_touched(interrupted_directory):
+    before = {path: path.stat().st_mtime_ns for path in interrupted_directory.rglob("*")}
+
+    def refused(match, keras_version="tf_keras", kind="arrays", **arguments):
+        with pytest.raises(ValueError, match=match):
+            train(keras_version, kind, interrupted_directory, **arguments)
+
+    refused("of another training. .*batch_size of the data: 8 there, 4 here", batch_size=4)
+    refused("seed of the data: 3 there, 4 here", seed=4)
+    refused("kind of the data: arrays there, examples by index here", kind="indexable")
+    refused("keras: tf_keras there, keras3 here", keras_version="keras3")
+    keras = KERAS["tf_keras"]
+    refused("optimizer: LAMB there, Adam here", model=resumed_fit.model_of("tf_keras", keras.optimizers.Adam()))
+    wider = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(1)])
+    wider.compile(resumed_fit.OPTIMIZERS["tf_keras"].LAMB(0.1), "mse")
+    refused(r"of another model: \['dense/kernel', \[4, 6\], 'float32'\] there", model=wider)
+    with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+        refused("replicas: 1 there, 2 here", model=resumed_fit.model_of("tf_keras"))
+    assert before == {path: path.stat().st_mtime_ns for path in interrupted_directory.rglob("*")}
+
+
+def test_other_examples_of_the_same_shape_are_refused(interrupted_directory):
+    resume = EXACT["tf_keras"](interrupted_directory)
+    features, labels = resumed_fit.examples(43)
+    data = resume.data(features + 1, labels, batch_size=8, seed=3)
+    with pytest.raises(ValueError, match="content of the data"):
+        resumed_fit.model_of("tf_keras").fit(data, verbose=0, callbacks=[resume])
+
+
+# ---- What cannot be resumed is said ---------------------------------------------------------------
+
+
+def pipeline_of(random):
+    pipeline = tf.data.Dataset.from_tensor_slices(resumed_fit.examples())
+    if random == "map":
+        return pipeline.map(lambda x, y: (x + tf.random.uniform([4]), y)).batch(8)
+
+    def rows():
+        yield from zip(*resumed_fit.examples())
+
+    spec = (tf.TensorSpec([4], tf.float32), tf.TensorSpec([1], tf.float32))
+    return tf.data.Dataset.from_generator(rows, output_signature=spec).batch(8)
+
+
+@pytest.mark.parametrize("random, name", [("map", "RandomUniform"), ("generator", "PyFunc|py_func|Generator")])
+def test_a_pipeline_with_state_that_no_checkpoint_holds_is_refused_before_the_first_step(random, name, tmp_path):
+    resume = EXACT["keras3"](tmp_path)
+    model = resumed_fit.model_of("keras3")
+    with pytest.raises(ValueError, match=f"state of this tf.data pipeline cannot be saved: .*({name})"):
+        model.fit(resume.data(pipeline_of(random).repeat(), steps_per_epoch=5), verbose=0, callbacks=[resume])
+    assert int(model.optimizer.iterations) == 0 and not steps_in(tmp_path)
+
+
+@pytest.mark.parametrize("random", ["map", "unseeded", "generator"])
+def test_a_pipeline_that_does_not_repeat_its_order_is_told_on_resume(random, tmp_path):
+    def fit(*die):
+        # Another seed of the process: TensorFlow gives unseeded operations a part of it.
+        tf.random.set_seed(len(die))
+        resume = EXACT["keras3"](tmp_path, every=2)
+        shuffled = tf.data.Dataset.from_tensor_slices(resumed_fit.examples()).shuffle(40).batch(8)
+        pipeline = shuffled if random == "unseeded" else pipeline_of(random)
+        model = resumed_fit.model_of("keras3")
+        model.fit(resume.data(pipeline, steps_per_epoch=5), epochs=2, verbose=0, callbacks=[resume, *die])
+
+    with pytest.raises(Killed):
+        fit(die_at("keras3", "on_train_batch_end", 8, raise_killed))
+    if random == "generator":
+        fit()
+        return
+    with pytest.raises(ValueError, match="gives another batch 7 than it gave .*seed= to its shuffles"):
+        fit()
+
+
+def test_a_layer_without_a_generator_is_named(tmp_path):
+    keras = KERAS["tf_keras"]
+    keras.backend.experimental.disable_tf_random_generator()
+    layers = keras.layers
+    model = keras.Sequential(
+        [layers.Input((4,)), layers.Dropout(0.1, name="mine"), layers.Dropout(0.0), layers.Dense(1)]
+    )
+    model.compile("sgd", "mse")
+    resume = EXACT["tf_keras"](tmp_path)
+    with pytest.raises(ValueError, match="the layers mine draw random numbers .*enable_tf_random_generator"):
+        model.fit(resume.data(*resumed_fit.examples()), verbose=0, callbacks=[resume])
+
+
+@pytest.mark.parametrize(
+    "arguments, match",
+    [
+        ({"directory": ""}, "directory=''; expected the path"),
+        ({"directory": "x", "every": 0}, "every=0 is out of range"),
+        ({"directory": "x", "every": "step"}, "every='step' is unknown"),
+        ({"directory": "x", "callbacks": [3]}, "callbacks has 3"),
+    ],
+)
+def test_arguments_are_checked(arguments, match):
+    with pytest.raises(ValueError, match=match):
+        EXACT["keras3"](**arguments)
+
+
+def test_data_is_checked(tmp_path):
+    resume = EXACT["keras3"](tmp_path)
+    features, labels = resumed_fit.examples()
+    endless = tf.data.Dataset.from_tensors((features, labels)).repeat()
+    for arguments, match in (
+        ({"x": endless}, "has no end; give steps_per_epoch"),
+        ({"x": endless, "batch_size": 3}, "leave y, sample_weight, batch_size"),
+        ({"x": endless.take(3).filter(lambda *_: True)}, "does not know its number of batches"),
+        ({"x": features, "y": labels, "batch_size": 0}, "batch_size=0 is out of range"),
+        ({"x": features, "y": labels[1:]}, "different lengths"),
+        ({"x": features, "y": labels, "steps_per_epoch": 3}, "steps_per_epoch is for tf.data"),
+        ({"x": features, "y": labels, "seed": -1}, "seed=-1 is out of range"),
+        ({"x": features, "y": labels, "batch_size": 64, "drop_remainder": True}, "no whole batch"),
+        ({"x": (row for row in features)}, "x is a generator"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            resume.data(**arguments)
+
+
+@pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
+def test_a_fit_that_does_not_fit_is_refused(keras_version, tmp_path):
+    resume = EXACT[keras_version](tmp_path, every=3)
+    features, labels = resumed_fit.examples()
+    model = resumed_fit.model_of(keras_version, steps_per_execution=2)
+
+    def refused(match, *data, **arguments):
+        with pytest.raises(ValueError, match=match):
+            model.fit(*data, verbose=0, callbacks=[resume], **arguments)
+
+    refused("fit has data of another order", features, labels)
+    refused("every=3 with steps_per_execution=2", resume.data(features, labels, batch_size=8))
+    refused("fit has 2 steps in an epoch, and .* has 5", resume.data(features, labels, batch_size=8), steps_per_epoch=2)
+
+
+# ---- The order, other callbacks, strategies -------------------------------------------------------
+
+
+def test_each_epoch_of_arrays_has_every_example_once_in_an_order_of_its_own(tmp_path):
+    resume = EXACT["keras3"](tmp_path)
+    numbers = np.arange(21)
+    data = resume.data(numbers, 2 * numbers, batch_size=4, seed=1)
+    assert int(data.cardinality()) == 6
+    epochs = []
+    for epoch in range(2):
+        data.stream.forget(6 * epoch)
+        batches = [(x.numpy(), y.numpy()) for x, y in data]
+        assert [len(x) for x, _ in batches] == [4, 4, 4, 4, 4, 1]
+        x, y = (np.concatenate(each) for each in zip(*batches))
+        assert np.array_equal(np.sort(x), numbers) and np.array_equal(y, 2 * x)
+        epochs.append(x.tolist())
+    assert epochs[0] != epochs[1] and sorted(epochs[0]) != epochs[0]
+    plain = resume.data(numbers, batch_size=4, shuffle=False, drop_remainder=True)
+    assert np.array_equal(np.concatenate([x.numpy() for (x,) in plain]), numbers[:20])
+
+
+@pytest.mark.parametrize("keras_version", [pytest.param("tf_keras", marks=pytest.mark.slow), "keras3"])
+def test_the_patience_and_best_weights_of_early_stopping_continue(keras_version, tmp_path):
+    def early():
+        stopping = KERAS[keras_version].callbacks.EarlyStopping(
+            "val_loss", patience=1, min_delta=10.0, restore_best_weights=True
+        )
+        return [stopping]
+
+    whole = train(keras_version, "arrays", tmp_path / "whole", others=early(), epochs=9)
+    assert 1 < len(whole["epochs"]) < 9
+    interrupted(keras_version, "arrays", tmp_path / "killed", "on_train_batch_end", 8, others=early(), epochs=9)
+    assert_same(train(keras_version, "arrays", tmp_path / "killed", others=early(), epochs=9), whole)
+    assert_same(train(keras_version, "arrays", tmp_path / "killed", others=early(), epochs=9), whole)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", STEPS)
+@pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
+def test_several_steps_at_once(keras_version, kind, tmp_path):
+    def model():
+        return resumed_fit.model_of(keras_version, steps_per_execution=2)
+
+    whole = train(keras_version, kind, tmp_path / "whole", model=model())
+    interrupted(keras_version, kind, tmp_path / "killed", "on_train_batch_end", 5, model=model())
+    assert_same(train(keras_version, kind, tmp_path / "killed", model=model()), whole)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", STEPS)
+@pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
+def test_two_replicas(keras_version, kind, tmp_path):
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+
+    def model():
+        with strategy.scope():
+            return resumed_fit.model_of(keras_version)
+
+    whole = train(keras_version, kind, tmp_path / "whole", model=model())
+    interrupted(keras_version, kind, tmp_path / "killed", "on_train_batch_end", 9, model=model())
+    assert_same(train(keras_version, kind, tmp_path / "killed", model=model()), whole)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
+def test_local_steps_within_a_round(keras_version, tmp_path):
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+
+    def model():
+        with strategy.scope():
+            inner = KERAS[keras_version].optimizers.Adam(0.01)
+            rule = resumed_fit.OPTIMIZERS[keras_version].LocalSteps(inner, every=3, outer="nesterov")
+            return resumed_fit.model_of(keras_version, rule)
+
+    whole = train(keras_version, "arrays", tmp_path / "whole", model=model())
+    interrupted(keras_version, "arrays", tmp_path / "killed", "on_train_batch_end", 5, model=model())
+    assert_same(train(keras_version, "arrays", tmp_path / "killed", model=model()), whole)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
+@pytest.mark.parametrize("name", ["Adam", "SGD", "scaled", "averaged", "Muon", "Shampoo"])
+def test_the_state_of_other_optimizers(keras_version, name, tmp_path):
+    keras = KERAS[keras_version]
+
+    def model():
+        if name == "scaled":
+            # A scale that grows within the run.
+            scaled = {"initial_scale": 8.0, "dynamic_growth_steps": 3}
+            rule = keras.mixed_precision.LossScaleOptimizer(keras.optimizers.SGD(0.01, 0.9), **scaled)
+        elif name == "averaged":
+            rule = keras.optimizers.AdamW(0.01, use_ema=True, ema_momentum=0.5, ema_overwrite_frequency=4)
+        elif name in ("Muon", "Shampoo"):
+            rule = getattr(resumed_fit.OPTIMIZERS[keras_version], name)(0.02)
+        else:
+            rule = getattr(keras.optimizers, name)(0.01)
+        return resumed_fit.model_of(keras_version, rule)
+
+    def plateau():
+        return [keras.callbacks.ReduceLROnPlateau("loss", patience=1, min_delta=10.0, factor=0.5)]
+
+    whole = train(keras_version, "arrays", tmp_path / "whole", model=model(), others=plateau())
+    interrupted(keras_version, "arrays", tmp_path / "killed", "on_train_batch_end", 15, model=model(), others=plateau())
+    assert_same(train(keras_version, "arrays", tmp_path / "killed", model=model(), others=plateau()), whole)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
+def test_a_model_that_is_built_by_its_first_batch(keras_version, tmp_path):
+    keras = KERAS[keras_version]
+
+    def model():
+        keras.utils.set_random_seed(1)
+        made = keras.Sequential([keras.layers.Dense(3, "relu"), keras.layers.Dense(1)])
+        made.compile("adam", "mse", metrics=["mae"], jit_compile=False)
+        return made
+
+    whole = train(keras_version, "arrays", tmp_path / "whole", model=model())
+    shutil.rmtree(tmp_path / "whole")
+    interrupted(keras_version, "arrays", tmp_path / "killed", "on_train_batch_end", 9, model=model())
+    assert_same(train(keras_version, "arrays", tmp_path / "killed", model=model()), whole)

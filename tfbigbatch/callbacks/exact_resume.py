@@ -1,0 +1,513 @@
+"""Exact resume of anyone's `fit`: what a killed training had, and where in the data it was."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfbigbatch import keras_version
+from tfbigbatch.callbacks import fit_data
+from tfbigbatch.callbacks.counters import arrays, counters
+from tfbigbatch.callbacks.snapshots import Snapshots
+from tfbigbatch.callbacks.training_state import TrainingState
+from tfbigbatch.errors import InputError
+from tfbigbatch.utils import arguments
+
+_ARRAYS = "callbacks.npz"
+_ITERATOR = "iterator"
+# A value of `stop_training` that is not another callback's.
+_END_OF_EPOCH = object()
+_ADVICE = "Put back what the training began with, or give another directory to begin anew."
+
+
+class ExactResumeMixin:
+    """Resumes a killed `fit` so that it ends in the bits of an undisturbed one, as far as the model is deterministic.
+
+    It owns the order of the data: give `fit` what `data` returns, and run the same program again after a kill.
+
+        resume = tfbigbatch.callbacks.ExactResume("runs/mine", every=100)
+        model.fit(resume.data(x, y, batch_size=256, seed=1), epochs=10, callbacks=[resume])
+
+    Weights, the optimizer's state, the random generators of layers, the metrics of the epoch, the history of earlier
+    epochs and the position in the data are saved. Each save is a folder with checksums that is renamed when it is
+    whole; the newest two stay. As many epochs as were trained, or fewer, train nothing; with more `fit` continues.
+
+    Args:
+      directory: folder of the snapshots, of this training alone; in a cluster one that all workers see.
+      every: steps of an epoch between two saves, a multiple of the model's `steps_per_execution`; or 'epoch'. Each
+        epoch's end is saved in any case, after its evaluation.
+      callbacks: those of the same `fit` whose counters and arrays continue too, as EarlyStopping's patience and best
+        weights. In `fit`'s list they come before this one.
+
+    Raises:
+      ValueError: an argument cannot be used; Keras 3 runs on another backend than TensorFlow; at the beginning of
+        `fit`: the directory is of another model, other data, another batch size or number of replicas; all snapshots
+        are damaged; a layer or the data has state that cannot be saved.
+    """
+
+    # Of Keras' Callback.
+    model: Any
+    params: Any
+
+    def __init__(self, directory: str | os.PathLike[str], every: int | str = "epoch", callbacks: Sequence[Any] = ()):
+        name = type(self).__name__
+        keras_version.require_tensorflow(self, name)
+        super().__init__()
+        if not isinstance(directory, (str, os.PathLike)) or not str(directory):
+            raise InputError(f"{name}: directory={directory!r}; expected the path of a folder.")
+        if isinstance(every, str):
+            arguments.one_of("every", every, ["epoch"], owner=name)
+            self._every = None
+        else:
+            self._every = arguments.integer("every", every, least=1, owner=name)
+        self._others = arguments.items("callbacks", callbacks, owner=name)
+        for other in self._others:
+            if not hasattr(other, "on_epoch_end") or isinstance(other, type):
+                raise InputError(f"{name}: callbacks has {other!r}; expected Keras callbacks.")
+        self._snapshots = Snapshots(os.fspath(directory))
+        self._data: fit_data.FitData | None = None
+        self._forget_training()
+
+    def _forget_training(self) -> None:
+        """What is known of one call of `fit`."""
+        self._state: TrainingState | None = None
+        self._found: dict[str, Any] | None = None
+        self._history: list[dict[str, Any]] = []
+        self._has_begun = False
+        self._epoch = self._step = 0
+        self._offset: int | None = None
+
+    def data(
+        self,
+        x: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        batch_size: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_remainder: bool = False,
+        steps_per_epoch: int | None = None,
+    ) -> fit_data.FitData:
+        """The training data for `fit`, read from where the training is.
+
+        The order is a pure function of (seed, epoch). A `tf.data` pipeline keeps its own. One that ends is read anew
+        for each epoch, and a resumed training reads its epoch again up to the step; where that gives another batch, as
+        without seeds, an error says so. Of one without end, and of those that a function returns, the state of the
+        iterator is saved, shuffle buffers included: nothing is read again.
+
+        Args:
+          x: an array, or a dictionary or tuple of arrays; an object with len and `[index]` that gives (features,
+            labels) or (features, labels, weight); a Keras PyDataset or Sequence, whose batches are read into memory
+            once; a dataset of tfbigbatch, whose last examples of an epoch that are no whole batch are the next one's;
+            a `tf.data.Dataset` of batches; or a function of the epoch, from 0, that returns one.
+          y, sample_weight: arrays, where x is one.
+          batch_size: over all replicas, as `fit`'s: 32 by default. Not for `tf.data`.
+          shuffle: False for the order that x has.
+          seed: of the order, 0 or more.
+          drop_remainder: leaves out the last examples of an epoch's order that are no whole batch.
+          steps_per_epoch: batches in an epoch of `tf.data`; needed where it does not know them.
+
+        Returns:
+          A `tf.data.Dataset` for one `fit` with this callback.
+
+        Raises:
+          ValueError: an argument cannot be used, or the data.
+        """
+        if isinstance(x, tf.data.Dataset) or inspect.isroutine(x):
+            if (y, sample_weight, batch_size) != (None, None, None) or drop_remainder:
+                raise InputError(
+                    f"{type(self).__name__}.data: tf.data gives batches of features, labels and weights "
+                    "itself; leave y, sample_weight, batch_size and drop_remainder out."
+                )
+            self._data = fit_data.of_pipeline(x, steps_per_epoch, self._is_saved_at, self._folder_for_iterators)
+            return self._data
+        if steps_per_epoch is not None:
+            raise InputError(f"{type(self).__name__}.data: steps_per_epoch is for tf.data; leave it out.")
+        self._data = fit_data.of_examples(
+            x,
+            y,
+            sample_weight,
+            batch_size=batch_size,
+            shuffle=shuffle,
+            seed=seed,
+            drop_remainder=drop_remainder,
+        )
+        return self._data
+
+    # ---- Of Keras' fit ----------------------------------------------------------------------------
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        self._forget_training()
+        data = self._checked_data()
+        self._check_steps(data)
+        for other in self._others:
+            if getattr(other, "model", None) is not self.model:
+                raise InputError(
+                    f"{type(self).__name__}: {type(other).__name__} is not among the callbacks of fit; give it there "
+                    "too, before this one."
+                )
+        if self._is_chief():
+            self._snapshots.make_directory()
+        self._found = self._newest()
+        if self._found is not None:
+            self._check_found(data)
+            self._history = list(self._found["history"])
+            self._epoch, self._step = self._found["epoch"], self._found["step_in_epoch"]
+        data.stream.begin(self._position(), self._saved_iterator())
+        if not self.model.built or self._step:
+            self._build(data)
+        self._state = TrainingState(self.model, is_keras2=self._is_keras2())
+        if self._found is not None:
+            self._check_layout()
+            self._state.restore(self._folder())
+            self._restore_others()
+        self._set_initial_epoch()
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        if not self._has_begun:
+            self._begin(epoch)
+        self._epoch = epoch
+        self._offset = None
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        if self._offset is None:
+            # Keras 3 counts the batches of a resumed epoch from 0.
+            self._offset = self._step - batch
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        data = self._checked_data()
+        steps = data.stream.steps_per_epoch
+        self._step = min(batch + 1 + (self._offset or 0), steps)
+        if not data.stream.has_read(self._position()):
+            raise InputError(
+                f"{type(self).__name__}: fit reads other data than what data() returned last. Give fit that, and call "
+                "data() once."
+            )
+        data.stream.forget(self._position())
+        if self._step < steps and self._is_saved_at(self._step, steps):
+            self._save()
+        if self._step == steps and self._offset and not self.model.stop_training:
+            # Keras 3 would ask for the batches that the epoch had before: its step counts iterations, and draws seeds,
+            # even where there is no batch.
+            self.model.stop_training = _END_OF_EPOCH
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        if self.model.stop_training is _END_OF_EPOCH:
+            self.model.stop_training = False
+        self._history.append({"epoch": epoch, "logs": _plain(logs)})
+        if self._step == self._checked_data().stream.steps_per_epoch:
+            self._epoch, self._step = epoch + 1, 0
+            self._save()
+
+    def on_train_end(self, logs: Any = None) -> None:
+        if not self._has_begun:
+            self._restore_history()
+            if not self._is_keras2():
+                self.model._initial_epoch = None
+        if self._is_chief():
+            self._snapshots.write_status({"status": "done", "epochs": self.params.get("epochs")})
+        self._checked_data().stream.close()
+        self._state = None
+
+    # ---- The beginning ----------------------------------------------------------------------------
+
+    def _begin(self, epoch: int) -> None:
+        """At the first epoch's beginning: Keras has reset metrics and history, and the other callbacks have begun."""
+        assert self._state is not None
+        self._has_begun = True
+        if not self._is_keras2():
+            # Keras would keep it for a later fit.
+            self.model._initial_epoch = None
+        if self._found is None:
+            if epoch != self._epoch:
+                self._begin_at(epoch)
+            self._save()
+            return
+        if epoch != self._epoch:
+            raise InputError(
+                f"{type(self).__name__}: {self._folder()} is in epoch {self._epoch}, and fit begins with {epoch}. "
+                "Leave initial_epoch out: it is known."
+            )
+        if self._is_chief():
+            self._snapshots.write_status({"status": "running"})
+        self._restore_history()
+        if self._step:
+            if not self._state.restore_metrics(self._folder()):
+                self._warn("the metrics of the epoch that was interrupted are not those of the model: they begin again")
+
+    def _begin_at(self, epoch: int) -> None:
+        """Begins at an epoch that `fit` was given, where there is no snapshot."""
+        self._epoch = epoch
+        self._checked_data().stream.begin(self._position(), None)
+
+    def _set_initial_epoch(self) -> None:
+        is_new = self._found is None
+        done = self._snapshots.status()
+        epochs = self.params.get("epochs") or 0
+        ended = done.get("status") == "done" and isinstance(done.get("epochs"), int) and epochs <= done["epochs"]
+        epoch, step = (epochs, 0) if ended and not is_new else (self._epoch, self._step)
+        if self._is_keras2():
+            self.model._training_state = _FirstEpoch(self, None if is_new else (epoch, step))
+        elif not is_new:
+            self.model._initial_epoch = epoch
+
+    def _newest(self) -> dict[str, Any] | None:
+        """The manifest of the snapshot to resume from, the same on all workers."""
+        found = self._snapshots.newest(self._warn, renames=self._is_chief() and not self._is_cluster())
+        if self._is_cluster():
+            step = -1.0 if found is None else float(found["step"])
+            strategy = self.model.distribute_strategy
+            total = _sum_of_replicas(strategy, step)
+            if total != step * strategy.num_replicas_in_sync:
+                raise InputError(
+                    f"{type(self).__name__}: the workers see different snapshots in {self._snapshots.directory}; this "
+                    f"one has {'none' if found is None else f'step {step:.0f}'}. Give a directory that all share."
+                )
+        return found
+
+    def _build(self, data: fit_data.FitData) -> None:
+        """Makes the variables of the model and its metrics, which Keras does at the first step."""
+        tensors = data.stream.at(self._position())
+        batch = tf.nest.pack_sequence_as(data.element_spec, tensors)
+        x, y, weight = (*batch, None, None)[:3] if isinstance(batch, tuple) else (batch, None, None)
+        with self.model.distribute_strategy.scope():
+            if not self._is_keras2():
+                self.model._symbolic_build(data_batch=(x, y, weight))
+                return
+            first, labels = tf.nest.map_structure(lambda each: each[:1], (x, y))
+            outputs = self.model(first, training=False)
+            if self.model.compiled_loss is not None and not self.model.compiled_loss.built:
+                self.model.compiled_loss.build(outputs)
+            if self.model.compiled_metrics is not None and not self.model.compiled_metrics.built:
+                self.model.compiled_metrics.build(outputs, labels)
+
+    # ---- Checks -----------------------------------------------------------------------------------
+
+    def _checked_data(self) -> fit_data.FitData:
+        if self._data is None:
+            raise InputError(
+                f"{type(self).__name__}: fit has data of another order; write fit({type(self).__name__}(...).data(x, "
+                "y, batch_size=...), ...)."
+            )
+        return self._data
+
+    def _check_steps(self, data: fit_data.FitData) -> None:
+        name, steps = type(self).__name__, self.params.get("steps")
+        if steps != data.stream.steps_per_epoch:
+            raise InputError(
+                f"{name}: fit has {steps} steps in an epoch, and what data() returned has "
+                f"{data.stream.steps_per_epoch}. Give fit that dataset itself, without steps_per_epoch and "
+                "class_weight (data() takes sample_weight)."
+            )
+        if getattr(self.model, "autotune_steps_per_execution", False):
+            raise InputError(f"{name}: steps_per_execution='auto' changes in training; give a number.")
+        at_once = getattr(self.model, "steps_per_execution", None) or getattr(self.model, "_steps_per_execution", 1)
+        at_once = int(at_once if isinstance(at_once, int) else at_once.numpy())
+        if self._every is not None and self._every % at_once:
+            raise InputError(
+                f"{name}: every={self._every} with steps_per_execution={at_once}; expected a multiple, as Keras calls "
+                "back only then."
+            )
+        strategy = self.model.distribute_strategy
+        known = (tf.distribute.MirroredStrategy, tf.distribute.MultiWorkerMirroredStrategy)
+        if strategy.num_replicas_in_sync > 1 and not isinstance(strategy, known):
+            raise InputError(
+                f"{name}: {type(strategy).__name__}; expected MirroredStrategy or MultiWorkerMirroredStrategy."
+            )
+        if self._is_cluster() and data.description["kind"] == fit_data.PIPELINE:
+            raise InputError(
+                f"{name}: a tf.data pipeline on several workers has an iterator on each, and a snapshot those of none. "
+                "Give arrays, an object with len and indices, or a dataset of tfbigbatch."
+            )
+
+    def _check_found(self, data: fit_data.FitData) -> None:
+        found, here = self._found or {}, self._description(data)
+        there = {name: found.get(name) for name in here}
+        differences = [f"{name}: {there[name]} there, {here[name]} here" for name in here if there[name] != here[name]]
+        of_data = dict(found.get("data") or {})
+        differences += [
+            f"{name} of the data: {of_data.get(name)} there, {value} here"
+            for name, value in data.description.items()
+            if of_data.get(name) != value
+        ]
+        if differences:
+            raise InputError(
+                f"{type(self).__name__}: {self._folder()} is of another training. {'; '.join(differences)}. {_ADVICE}"
+            )
+
+    def _check_layout(self) -> None:
+        assert self._state is not None and self._found is not None
+        there, here = self._found["layout"], self._state.layout
+        if there != here:
+            shown = next(
+                (f"{one} there, {other} here" for one, other in zip(there, here) if one != other),
+                f"{len(there)} variables there, {len(here)} here",
+            )
+            raise InputError(f"{type(self).__name__}: {self._folder()} is of another model: {shown}. {_ADVICE}")
+
+    def _description(self, data: fit_data.FitData) -> dict[str, Any]:
+        return {
+            "keras": "tf_keras" if self._is_keras2() else "keras3",
+            "optimizer": type(self.model.optimizer).__name__,
+            "replicas": self.model.distribute_strategy.num_replicas_in_sync,
+        }
+
+    # ---- Saving -----------------------------------------------------------------------------------
+
+    def _save(self) -> None:
+        data, state = self._checked_data(), self._state
+        assert state is not None
+        if not state.is_finite():
+            self._warn(f"a weight is not finite at step {self._position():,}, which is not saved")
+            return
+        has_metrics = self._step > 0
+        if not self._is_chief():
+            # All workers take part in a save; only the chief's files are kept.
+            scratch = tempfile.mkdtemp()
+            try:
+                state.save(scratch, with_metrics=has_metrics)
+            finally:
+                shutil.rmtree(scratch, ignore_errors=True)
+            return
+        content = {
+            **self._description(data),
+            "data": data.description,
+            "epoch": self._epoch,
+            "step_in_epoch": self._step,
+            "history": self._history,
+            "layout": state.layout,
+            "callbacks": [{"class": type(other).__name__, "counters": counters(other)} for other in self._others],
+        }
+        with self._snapshots.writing(self._position(), content) as folder:
+            state.save(folder, with_metrics=has_metrics)
+            data.stream.save(self._position(), os.path.join(folder, _ITERATOR))
+            self._save_arrays(folder)
+        if not self._snapshots.status() or self._found is None and self._snapshots.status().get("status") == "done":
+            self._snapshots.write_status({"status": "running"})
+
+    def _save_arrays(self, folder: str) -> None:
+        named = {
+            f"{number}/{name}/{index}": array
+            for number, other in enumerate(self._others)
+            for name, kept in arrays(other).items()
+            for index, array in enumerate(kept)
+        }
+        if named:
+            with open(os.path.join(folder, _ARRAYS), "wb") as file:
+                np.savez(file, **named)  # type: ignore[arg-type]
+
+    def _restore_others(self) -> None:
+        if self._found is None:
+            return
+        kept = self._found["callbacks"]
+        classes = [type(other).__name__ for other in self._others]
+        if [each["class"] for each in kept] != classes:
+            there = ", ".join(each["class"] for each in kept) or "none"
+            self._warn(f"callbacks are {', '.join(classes) or 'none'}, and were {there}: their counters begin again")
+            return
+        for other, each in zip(self._others, kept):
+            vars(other).update(each["counters"])
+        path = os.path.join(self._folder(), _ARRAYS)
+        if os.path.exists(path):
+            found: dict[tuple[int, str], list[np.ndarray]] = {}
+            with np.load(path, allow_pickle=False) as stored:
+                for key in stored.files:
+                    number, name, _ = key.split("/")
+                    found.setdefault((int(number), name), []).append(stored[key])
+            for (number, name), value in found.items():
+                setattr(self._others[number], name, value)
+
+    def _restore_history(self) -> None:
+        history = getattr(self.model, "history", None)
+        if history is None or not self._history:
+            return
+        history.epoch = [each["epoch"] for each in self._history]
+        history.history = {}
+        for each in self._history:
+            for name, value in each["logs"].items():
+                history.history.setdefault(name, []).append(value)
+
+    # ---- Small things -----------------------------------------------------------------------------
+
+    def _is_saved_at(self, number: int, steps_per_epoch: int) -> bool:
+        step = number % steps_per_epoch
+        return step == 0 or (self._every is not None and step % self._every == 0)
+
+    def _position(self) -> int:
+        return self._epoch * self._checked_data().stream.steps_per_epoch + self._step
+
+    def _folder(self) -> str:
+        assert self._found is not None
+        return self._snapshots.path(self._found["step"])
+
+    def _saved_iterator(self) -> str | None:
+        if self._found is None:
+            return None
+        names = os.listdir(self._folder())
+        return os.path.join(self._folder(), _ITERATOR) if any(n.startswith(f"{_ITERATOR}.") for n in names) else None
+
+    def _folder_for_iterators(self) -> str:
+        return self._snapshots.folder_for_parts("iterators")
+
+    def _is_keras2(self) -> bool:
+        return any(kind.__module__.partition(".")[0] == "tf_keras" for kind in type(self).__mro__)
+
+    def _is_cluster(self) -> bool:
+        return isinstance(self.model.distribute_strategy, tf.distribute.MultiWorkerMirroredStrategy)
+
+    def _is_chief(self) -> bool:
+        return not self._is_cluster() or bool(self.model.distribute_strategy.extended.should_checkpoint)
+
+    def _warn(self, message: str) -> None:
+        text = message if message.startswith("ExactResume") else f"{type(self).__name__}: {message}."
+        warnings.warn(text, stacklevel=3)
+
+
+class _FirstEpoch:
+    """Tells Keras 2 where `fit` begins, as the state of its BackupAndRestore does; once.
+
+    Args:
+      owner: the callback.
+      place: (epoch, step) to begin at, or None for what `fit` was given.
+    """
+
+    def __init__(self, owner: ExactResumeMixin, place: tuple[int, int] | None) -> None:
+        self._owner, self._place = owner, place
+
+    def maybe_load_initial_counters_from_ckpt(
+        self, steps_per_epoch: int, initial_epoch: int, mode: Any
+    ) -> tuple[int, int]:
+        """The name and arguments are Keras'."""
+        self._owner.model._training_state = None
+        if self._place is not None:
+            return self._place
+        if initial_epoch:
+            self._owner._begin_at(initial_epoch)
+        return initial_epoch, 0
+
+
+def _plain(logs: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The logs as numbers, and lists of them, of Python."""
+    return {name: np.asarray(value).tolist() for name, value in (logs or {}).items()}
+
+
+def _sum_of_replicas(strategy: tf.distribute.Strategy, value: float) -> float:
+    """The sum of the replicas' values, each that of its worker; every worker calls it."""
+
+    @tf.function
+    def total(mine: tf.Tensor) -> Any:
+        def in_replica(mine: tf.Tensor) -> tf.Tensor:
+            return tf.distribute.get_replica_context().all_reduce("SUM", tf.identity(mine))
+
+        return strategy.run(in_replica, (mine,))
+
+    return float(strategy.experimental_local_results(total(tf.constant(value, tf.float64)))[0])

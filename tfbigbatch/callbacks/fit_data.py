@@ -1,0 +1,249 @@
+"""What `fit` is given in place of its data: a `tf.data.Dataset` whose iterators begin where the training is."""
+
+from __future__ import annotations
+
+import hashlib
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfbigbatch.callbacks.streams import EpochsStream, IteratorStream, ReadAgainStream, Stream
+from tfbigbatch.data.dataset import Dataset
+from tfbigbatch.data.records import order
+from tfbigbatch.data.sources import splits
+from tfbigbatch.data.sources.arrays import ArrayExamples
+from tfbigbatch.data.sources.by_index import ByIndex
+from tfbigbatch.errors import InputError
+from tfbigbatch.utils import arguments
+
+_OWNER = "ExactResume.data"
+_SAMPLED = 16
+PIPELINE = "tf.data pipeline"
+"""The kind of data of a description that each process reads by itself."""
+
+
+class FitData(tf.data.Dataset):
+    """The batches of a stream as `fit` takes them: each iterator reads from the stream's position to its epoch's end.
+
+    Args:
+      stream: the batches.
+      spec: nest of tf.TensorSpec of a batch.
+      description: of the data, in values of JSON: a checkpoint of other data is refused.
+    """
+
+    def __init__(self, stream: Stream, spec: Any, description: dict[str, Any]) -> None:
+        self.stream = stream
+        self.description = {**description, "steps_per_epoch": stream.steps_per_epoch, "batches": _shown(spec)}
+        flat = tf.nest.flatten(spec)
+
+        def span() -> tuple[Any, Any]:
+            return stream.rest_of_epoch()
+
+        def batch(number: tf.Tensor) -> Any:
+            tensors = tf.py_function(lambda number: stream.at(int(number)), [number], [each.dtype for each in flat])
+            for tensor, each in zip(tensors, flat):
+                tensor.set_shape(each.shape)
+            return tf.nest.pack_sequence_as(spec, tensors)
+
+        spans = tf.data.Dataset.range(1).map(lambda _: tf.py_function(span, [], (tf.int64, tf.int64)))
+        self._batches = spans.flat_map(lambda first, last: tf.data.Dataset.range(first, last)).map(batch)
+        super().__init__(self._batches._variant_tensor)
+
+    def _inputs(self) -> list[tf.data.Dataset]:
+        return [self._batches]
+
+    @property
+    def element_spec(self) -> Any:
+        """Nest of tf.TensorSpec."""
+        return self._batches.element_spec
+
+    def cardinality(self) -> tf.Tensor:
+        """Batches in an epoch, also where an iterator begins within one: Keras asks once for all epochs."""
+        return tf.constant(self.stream.steps_per_epoch, tf.int64)
+
+
+class _ByIndexEpochs:
+    """Examples by index, in batches as `fit` makes them: the last one of an epoch may be smaller."""
+
+    def __init__(
+        self, examples: ByIndex, batch_size: int, *, shuffle: bool, seed: int, drop_remainder: bool, parts: int | None
+    ) -> None:
+        self._examples, self._batch_size = examples, batch_size
+        self._shuffle, self._seed, self._parts = shuffle, seed, parts
+        size = len(examples)
+        self.steps_per_epoch = size // batch_size if drop_remainder else -(-size // batch_size)
+        if self.steps_per_epoch == 0:
+            raise InputError(
+                f"{_OWNER}: {size:,} examples are no whole batch of {batch_size:,}, and drop_remainder is True."
+            )
+        self._is_whole = drop_remainder or size % batch_size == 0
+
+    def batches(self, first_step: int, last_step: int) -> tf.data.Dataset:
+        size = len(self._examples)
+
+        def batch(number: tf.Tensor) -> Any:
+            epoch, first = number // self.steps_per_epoch, number % self.steps_per_epoch * self._batch_size
+            if self._is_whole:
+                positions = first + tf.range(self._batch_size, dtype=tf.int64)
+            else:
+                positions = tf.range(first, tf.minimum(first + self._batch_size, size))
+            if self._shuffle:
+                positions = order.examples_at(epoch * size + positions, seed=self._seed, dataset_size=size)
+            return self._examples._rows(positions)[: self._parts]
+
+        numbers = tf.data.Dataset.range(first_step, last_step)
+        return numbers.map(batch, num_parallel_calls=2, deterministic=True).prefetch(2)
+
+
+class _DatasetEpochs:
+    """A dataset of the trainer: an epoch of `fit` is as many whole batches as its epoch has."""
+
+    def __init__(self, dataset: Dataset, batch_size: int, seed: int) -> None:
+        self._dataset, self._batch_size, self._seed = dataset, batch_size, seed
+        self.steps_per_epoch = max(1, dataset.examples_in_epoch(batch_size) // batch_size)
+
+    def batches(self, first_step: int, last_step: int) -> tf.data.Dataset:
+        return self._dataset.training_batches(
+            tf.distribute.InputContext(),
+            batch_size=self._batch_size,
+            seed=self._seed,
+            first_step=first_step,
+            last_step=last_step,
+        )
+
+
+def of_pipeline(
+    x: tf.data.Dataset | Callable[[int], tf.data.Dataset],
+    steps_per_epoch: int | None,
+    is_saved_at: Callable[[int, int], bool],
+    make_folder: Callable[[], str],
+) -> FitData:
+    """The batches of a `tf.data` pipeline, or of a function of the epoch that returns one; see `ExactResume.data`.
+
+    Args:
+      is_saved_at: function of a batch's number and of the steps in an epoch; see `IteratorStream`.
+      make_folder: see `IteratorStream`.
+    """
+    is_function = not isinstance(x, tf.data.Dataset)
+    pipeline = x(0) if is_function else x
+    if not isinstance(pipeline, tf.data.Dataset):
+        raise InputError(f"{_OWNER}: x(0) returned {type(pipeline).__name__}; expected a tf.data.Dataset.")
+    known = int(pipeline.cardinality())
+    steps = _steps_of(known, steps_per_epoch)
+    description = {"kind": PIPELINE, "is_function": is_function, "known_batches": known}
+    is_endless = known == tf.data.INFINITE_CARDINALITY and not is_function
+    stream: Stream
+    if is_function or is_endless:
+        stream = IteratorStream(
+            x if is_function else lambda epoch: pipeline,
+            steps,
+            is_endless=is_endless,
+            is_saved_at=lambda number: is_saved_at(number, steps),
+            make_folder=make_folder,
+        )
+    else:
+        stream = ReadAgainStream(pipeline, steps)
+    return FitData(stream, _checked(pipeline.element_spec), description)
+
+
+def _steps_of(known: int, steps_per_epoch: int | None) -> int:
+    """The batches in an epoch of a pipeline of `known` ones, as `cardinality()` gives it."""
+    if known == 0:
+        raise InputError(f"{_OWNER}: this tf.data pipeline has no batches.")
+    if steps_per_epoch is not None:
+        steps = arguments.integer("steps_per_epoch", steps_per_epoch, least=1, owner=_OWNER)
+        if known > 0 and steps != known:
+            raise InputError(
+                f"{_OWNER}: steps_per_epoch={steps}, and this tf.data pipeline has {known} batches. Leave it out; for "
+                "epochs of another size give the pipeline with .repeat()."
+            )
+        return steps
+    if known < 0:
+        what = "has no end" if known == tf.data.INFINITE_CARDINALITY else "does not know its number of batches"
+        raise InputError(f"{_OWNER}: this tf.data pipeline {what}; give steps_per_epoch=.")
+    return known
+
+
+def of_examples(
+    x: Any,
+    y: Any,
+    sample_weight: Any,
+    *,
+    batch_size: int | None,
+    shuffle: bool,
+    seed: int,
+    drop_remainder: bool,
+) -> FitData:
+    """The batches of arrays, of an indexable object or of a dataset of the trainer; see `ExactResume.data`."""
+    batch_size = arguments.integer("batch_size", 32 if batch_size is None else batch_size, least=1, owner=_OWNER)
+    seed = arguments.integer("seed", seed, least=0, owner=_OWNER)
+    shuffle = arguments.flag("shuffle", shuffle, owner=_OWNER)
+    drop_remainder = arguments.flag("drop_remainder", drop_remainder, owner=_OWNER)
+    examples, parts = _examples(x, y, sample_weight)
+    description: dict[str, Any] = {"batch_size": batch_size, "seed": seed, "shuffle": shuffle}
+    epochs: _ByIndexEpochs | _DatasetEpochs
+    if isinstance(examples, ByIndex):
+        epochs = _ByIndexEpochs(
+            examples, batch_size, shuffle=shuffle, seed=seed, drop_remainder=drop_remainder, parts=parts
+        )
+        description.update(kind="examples by index", examples=len(examples), drop_remainder=drop_remainder)
+        if isinstance(examples, ArrayExamples):
+            description.update(kind="arrays", content=_sample_hash(examples))
+    else:
+        if not shuffle:
+            raise InputError(f"{_OWNER}: shuffle=False, and {type(examples).__name__} has an order of its own.")
+        epochs = _DatasetEpochs(examples, batch_size, seed)
+        size = examples.examples_in_epoch(batch_size)
+        description.update(kind=type(examples).__name__, contents=examples.contents, examples=size)
+    spec = epochs.batches(0, 1).element_spec
+    return FitData(EpochsStream(epochs, epochs.steps_per_epoch), _checked(spec), description)
+
+
+def _examples(x: Any, y: Any, sample_weight: Any) -> tuple[Dataset, int | None]:
+    """The examples, and how many parts of each `fit` gets, None for all."""
+    if isinstance(x, types.GeneratorType) or (hasattr(x, "__next__") and not hasattr(x, "__getitem__")):
+        raise InputError(
+            f"{_OWNER}: x is a {type(x).__name__}, which begins at its first batch in each process. Give arrays, an "
+            "object with len and indices, a tf.data.Dataset or a dataset of tfbigbatch."
+        )
+    if y is None and sample_weight is not None:
+        raise InputError(f"{_OWNER}: sample_weight without y; expected both.")
+    has_parts = isinstance(x, (Dataset, tuple)) or splits._is_keras_batches(x) or _is_indexable(x)
+    if y is None and has_parts:
+        return splits.dataset_of(x, _OWNER), None
+    if isinstance(x, Dataset):
+        raise InputError(f"{_OWNER}: y beside {type(x).__name__}, which has labels itself; leave y out.")
+    if y is None:
+        size = len(np.asarray(tf.nest.flatten(x)[0]))
+        return ArrayExamples((x, np.zeros(size, np.int32)), _OWNER), 1
+    parts = (x, y) if sample_weight is None else (x, y, sample_weight)
+    return ArrayExamples(parts, _OWNER), None
+
+
+def _is_indexable(x: Any) -> bool:
+    is_array = hasattr(x, "shape") or isinstance(x, (dict, list, str))
+    return hasattr(x, "__len__") and hasattr(x, "__getitem__") and not is_array
+
+
+def _sample_hash(examples: ArrayExamples) -> str:
+    """A digest of some examples spread over all: other data of the same shape is told from it."""
+    chosen = np.unique(np.linspace(0, len(examples) - 1, _SAMPLED).astype(np.int64))
+    digest = hashlib.sha256()
+    for array in tf.nest.flatten(examples._rows(tf.constant(chosen))):
+        digest.update(repr(array.numpy().tolist()).encode() if array.dtype == tf.string else array.numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _checked(spec: Any) -> Any:
+    for each in tf.nest.flatten(spec):
+        if not isinstance(each, tf.TensorSpec):
+            raise InputError(f"{_OWNER}: batches of {type(each).__name__}; expected dense tensors.")
+    return spec
+
+
+def _shown(spec: Any) -> str:
+    """A batch's structure, dtypes and shapes in words, for the comparison with a checkpoint's."""
+    return str(tf.nest.map_structure(lambda each: f"{each.dtype.name} {each.shape}", spec))

@@ -1,0 +1,183 @@
+"""A directory of training snapshots: each a folder that is written whole, with a checksum of every file."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tfbigbatch.errors import InputError
+from tfbigbatch.utils import files
+
+_NAME = re.compile(r"step-(\d{10})")
+_MANIFEST = "training.json"
+_STATUS = "status.json"
+
+
+class Snapshots:
+    """The snapshots of one training, the newest two of them.
+
+    A snapshot that is not what was written, or not all of it, is renamed to `damaged.step-...` and the one before it is
+    read.
+
+    Args:
+      directory: folder of the snapshots; it is made.
+      keep: number of newest snapshots that are kept.
+
+    Raises:
+      ValueError: the directory cannot be made.
+    """
+
+    def __init__(self, directory: str, keep: int = 2) -> None:
+        self.directory = directory
+        self._keep = keep
+
+    def make_directory(self) -> None:
+        """Makes the directory, and removes what a killed process left half written."""
+        with files.writing_errors(self.directory):
+            os.makedirs(self.directory, exist_ok=True)
+            for name in os.listdir(self.directory):
+                if name.startswith(".part-"):
+                    shutil.rmtree(os.path.join(self.directory, name), ignore_errors=True)
+
+    def folder_for_parts(self, name: str) -> str:
+        """Makes an empty folder that the next start removes."""
+        path = os.path.join(self.directory, f".part-{name}")
+        with files.writing_errors(path):
+            shutil.rmtree(path, ignore_errors=True)
+            os.makedirs(path)
+        return path
+
+    def steps(self) -> list[int]:
+        """The steps of the snapshots, newest first."""
+        if not os.path.isdir(self.directory):
+            return []
+        found = (_NAME.fullmatch(name) for name in os.listdir(self.directory))
+        return sorted((int(match[1]) for match in found if match), reverse=True)
+
+    def path(self, step: int) -> str:
+        """The folder of a step's snapshot."""
+        return os.path.join(self.directory, f"step-{step:010d}")
+
+    def newest(self, warn: Callable[[str], None], renames: bool = True) -> dict[str, Any] | None:
+        """What the manifest of the newest whole snapshot holds, or None where there is no snapshot.
+
+        Args:
+          warn: called with a sentence for each snapshot that is damaged.
+          renames: whether damaged ones are renamed.
+
+        Raises:
+          ValueError: all are damaged.
+        """
+        damaged = []
+        for step in self.steps():
+            path = self.path(step)
+            try:
+                content = _checked(path)
+            except (InputError, OSError, KeyError, TypeError, AttributeError) as error:
+                damaged.append(f"{path}: {error}")
+                continue
+            for line in damaged:
+                warn(f"ExactResume: a damaged snapshot was set aside, and the one before it is used. {line}")
+            if renames:
+                self._set_aside([step for step in self.steps() if step > int(content["step"])])
+            return content
+        if damaged:
+            lines = "\n  ".join(damaged)
+            raise InputError(
+                f"ExactResume: every snapshot in {self.directory} is damaged:\n  {lines}\nPut whole files back, or "
+                "remove the directory to start from the beginning."
+            )
+        return None
+
+    def _set_aside(self, steps: list[int]) -> None:
+        for step in steps:
+            path = self.path(step)
+            aside = os.path.join(self.directory, f"damaged.{os.path.basename(path)}")
+            shutil.rmtree(aside, ignore_errors=True)
+            os.replace(path, aside)
+
+    @contextlib.contextmanager
+    def writing(self, step: int, content: dict[str, Any]) -> Iterator[str]:
+        """A context that gives the folder to write a step's files into; they are a snapshot where it ends well.
+
+        Args:
+          content: for the manifest, in values of JSON.
+
+        Raises:
+          ValueError: the files cannot be written; the snapshots before it stay.
+        """
+        part, whole = self.folder_for_parts(f"step-{step:010d}"), self.path(step)
+        with files.writing_errors(whole):
+            yield part
+            content = {**content, "step": step}
+            sums = {name: _sum_of(os.path.join(part, name)) for name in sorted(os.listdir(part))}
+            manifest = {"content": content, "files": sums, "sum": _sum_of_content(content, sums)}
+            text = json.dumps(manifest, indent=1).encode()
+            files.atomic_write(os.path.join(part, _MANIFEST), lambda file: file.write(text))
+            _sync(part)
+            # There is one where a resumed process saves what the killed one had saved, and set aside as damaged.
+            shutil.rmtree(whole, ignore_errors=True)
+            os.replace(part, whole)
+            _sync(self.directory)
+            for old in self.steps()[self._keep :]:
+                # Renamed first: half a snapshot must not look like a damaged one.
+                gone = os.path.join(self.directory, ".part-old")
+                shutil.rmtree(gone, ignore_errors=True)
+                os.replace(self.path(old), gone)
+                shutil.rmtree(gone, ignore_errors=True)
+
+    def status(self) -> dict[str, Any]:
+        """What `write_status` wrote last, or an empty dictionary."""
+        path = os.path.join(self.directory, _STATUS)
+        if not os.path.exists(path):
+            return {}
+        try:
+            return files.read_json_dictionary(path)
+        except InputError:
+            # It only says that a training is done; the snapshots have the rest.
+            return {}
+
+    def write_status(self, content: dict[str, Any]) -> None:
+        """Writes `status.json`."""
+        files.write_json(os.path.join(self.directory, _STATUS), content)
+
+
+def _checked(path: str) -> dict[str, Any]:
+    """The manifest's content of a snapshot whose files are what was written."""
+    manifest = files.read_json_dictionary(os.path.join(path, _MANIFEST))
+    content, sums = manifest["content"], manifest["files"]
+    if manifest["sum"] != _sum_of_content(content, sums):
+        raise InputError(f"{_MANIFEST} is not what was written.")
+    for name, expected in sums.items():
+        if _sum_of(os.path.join(path, name)) != expected:
+            raise InputError(f"{name} is not what was written.")
+    return dict(content)
+
+
+def _sum_of_content(content: Any, sums: Any) -> str:
+    return hashlib.sha256(json.dumps([content, sums], sort_keys=True).encode()).hexdigest()
+
+
+def _sum_of(path: str) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _sync(path: str) -> None:
+    """Makes a folder's files and names last through a crash of the machine."""
+    for name in os.listdir(path):
+        whole = os.path.join(path, name)
+        if os.path.isfile(whole):
+            with open(whole, "rb") as file:
+                os.fsync(file.fileno())
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
