@@ -28,6 +28,7 @@ PAGES = (
     "docs/your_own.md",
     "docs/export.md",
     "docs/runs.md",
+    "docs/exact_resume.md",
 )
 
 

@@ -22,10 +22,11 @@ ALONE = {
     "scaling": {"instruments", "schedules", "optimizers"},
 }
 BELOW_TASKS = {"data", "models", "optimizers", "schedules", "scaling", "instruments"}
-BELOW_TRAINING = BELOW_TASKS | {"tasks", "runs", "cluster", "experiment"}
+BELOW_TRAINING = BELOW_TASKS | {"callbacks", "tasks", "runs", "cluster", "experiment"}
 ALLOWED = {
     "utils": set(),
     **ALONE,
+    "callbacks": {"data", "optimizers"},
     "cluster": set(),
     "data": set(),
     "models": set(),
