@@ -311,7 +311,7 @@ class ExactResumeMixin:
         if getattr(self.model, "autotune_steps_per_execution", False):
             raise InputError(f"{name}: steps_per_execution='auto' changes in training; give a number.")
         # A number in Keras 3, a variable in Keras 2.
-        at_once = int(self.model._steps_per_execution if self._is_keras2() else self.model.steps_per_execution)
+        at_once = int(self.model._steps_per_execution.numpy() if self._is_keras2() else self.model.steps_per_execution)
         if self._every is not None and self._every % at_once:
             raise InputError(
                 f"{name}: every={self._every} with steps_per_execution={at_once}; expected a multiple, as Keras calls "

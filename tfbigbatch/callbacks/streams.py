@@ -209,7 +209,7 @@ class IteratorStream(Stream):
     def save(self, position: int, prefix: str) -> None:
         with self._lock:
             if position == self._next and position not in self._written:
-                if not self._is_endless and position // self.steps_per_epoch != self._epoch:
+                if self._iterator is None or (not self._is_endless and position // self.steps_per_epoch != self._epoch):
                     self._open_epoch(position)
                 self._write(position)
             here = self._written.get(position)
