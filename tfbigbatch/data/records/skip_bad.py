@@ -176,7 +176,7 @@ def map_skipping_errors(
 
 
 def map_batch_skipping_errors(
-    function: Callable[..., Any], elements: tuple[tf.Tensor, ...], report: Callable[[tf.Tensor], None]
+    function: Callable[..., Any], elements: tuple[tf.Tensor, ...], report: Callable[[tf.Tensor], Any]
 ) -> Any:
     """`function` of a batch of records, where a record that it fails on is replaced by an empty one.
 
