@@ -428,7 +428,7 @@ def test_divergence_after_a_checkpoint_leaves_it(tmp_path, quick_config):
         ({"optimizer": {"name": "lam"}}, "Did you mean 'lamb'"),
         ({"optimizer": {"name": "lamb", "learning_rate": 0.1}}, "optimizer.learning_rate cannot be set here"),
         (
-            {"optimizer": {"name": "adamw", "use_ema": True, "local_steps": {"steps": 2}}},
+            {"optimizer": {"name": "adamw", "use_ema": True, "local_steps": {"every": 2}}},
             "LocalSteps.*use_ema=True.*each replica's own weights",
         ),
         ({"schedule__rule": "lgw"}, "Did you mean 'legw'"),

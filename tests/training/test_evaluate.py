@@ -66,7 +66,7 @@ def test_a_check_that_finds_something_wrong_is_heard():
     task, held_out = ScoredTask(), fake.pairs(3)[1]
     task.checks = (check,)
     ids = tf_keras.Input((None,), dtype=tf.int32)
-    model = tf_keras.Model({"input_word_ids": ids}, tf.cast(ids[:, :1], tf.float32))
+    model = TrainingModel(tf_keras.Model({"input_word_ids": ids}, tf.cast(ids[:, :1], tf.float32)))
     with pytest.raises(ValueError, match="too much of it is bad"):
         evaluate(model, task, held_out, held_out.evaluation_batches(tf.distribute.InputContext(), batch_size=20), 1)
 

@@ -69,6 +69,7 @@ INSTANCES = {
     "keras.Model": keras3_model,
     "keras.KerasTensor": lambda: keras3_model().outputs[0],
     "tf_keras.optimizers.Optimizer": lambda: built(tf_keras.optimizers.Adam(use_ema=True), tf.Variable([1.0])),
+    "tf_keras.optimizers.legacy.Optimizer": tf_keras.optimizers.legacy.Adam,
     "tf_keras.Model": keras2_model,
     "tf_keras.layers.Dropout": lambda: tf_keras.layers.Dropout(0.5),
     "tf_keras.src.backend.RandomGenerator": random_generator,

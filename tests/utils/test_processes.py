@@ -115,7 +115,9 @@ def test_forked_jobs_leave_each_other_nothing_and_end_as_new_processes_do(tmp_pa
     assert found[0]["seen"] == found[0]["arguments"] == [] and found[0]["folder"] == os.getcwd()
     assert found[0]["environment"] == {"MADE_UP": "given", "LEFT": None, "TF_NUM_INTRAOP_THREADS": str(cores())}
     assert {name: code for name, (code, _) in ended.items()} == {"a": 0, "b": -signal.SIGKILL, "c": 1, "d": 0}
-    assert ended["a"][1] == "said by a\n" and "RuntimeError: the disk is on fire" in ended["c"][1]
+    # TensorFlow looks for a GPU, and may say that there is none.
+    said = [line for line in ended["a"][1].splitlines() if "cuda" not in line]
+    assert said == ["said by a"] and "RuntimeError: the disk is on fire" in ended["c"][1]
 
 
 def test_jobs_get_new_processes_where_they_cannot_fork(tmp_path, monkeypatch):

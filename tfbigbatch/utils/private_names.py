@@ -64,7 +64,14 @@ CLASSES: dict[str, Owner] = {
             }
         ),
     ),
-    "keras.Model": Owner(KERAS, {"_flatten_layers": "include_self, recursive"}),
+    "keras.Model": Owner(
+        KERAS,
+        {
+            "_flatten_layers": "include_self, recursive",
+            "_initial_epoch": None,
+            "_symbolic_build": "iterator, data_batch",
+        },
+    ),
     "keras.KerasTensor": Owner(KERAS, {"_keras_history": None}),
     # On JAX alone: where a distribution places it.
     "keras.Variable": Owner(KERAS, {"_layout": None}),
@@ -99,9 +106,11 @@ CLASSES: dict[str, Owner] = {
             }
         ),
     ),
+    "tf_keras.optimizers.legacy.Optimizer": Owner(KERAS_2, {"_create_all_weights": "var_list"}),
     "tf_keras.Model": Owner(
         KERAS_2,
         {
+            "_cluster_coordinator": None,
             "_flatten_layers": "recursive, include_self",
             "_is_compiled": None,
             "_is_graph_network": None,
@@ -109,10 +118,13 @@ CLASSES: dict[str, Owner] = {
             "_nested_outputs": None,
             "_nodes_by_depth": None,
             "_steps_per_execution": None,
+            "_test_counter": None,
+            "_train_counter": None,
+            "_training_state": None,
         },
     ),
     "tf_keras.layers.Dropout": Owner(KERAS_2, {"_dtype_policy": None, "_random_generator": None}),
-    "tf_keras.src.backend.RandomGenerator": Owner(KERAS_2, {"_generator": None, "_maybe_init": ""}),
+    "tf_keras.src.backend.RandomGenerator": Owner(KERAS_2, {"_generator": None, "_maybe_init": "", "_rng_type": None}),
     "tf_keras.src.engine.keras_tensor.KerasTensor": Owner(KERAS_2, {"_keras_history": None}),
     "tf_keras.callbacks.Callback": Owner(KERAS_2, {"_supports_tf_logs": None}, frozenset({"_supports_tf_logs"})),
     "tensorflow.Variable": Owner(
@@ -126,7 +138,7 @@ CLASSES: dict[str, Owner] = {
         },
         frozenset({"_lookup_dependency", "_restore_from_tensors", "_serialize_to_tensors", "_trackable_children"}),
     ),
-    "tensorflow.data.Dataset": Owner(TENSORFLOW, {"_inputs": ""}, frozenset({"_inputs"})),
+    "tensorflow.data.Dataset": Owner(TENSORFLOW, {"_inputs": "", "_variant_tensor": None}, frozenset({"_inputs"})),
     "tensorflow.random.Generator": Owner(TENSORFLOW, {"_prepare_key_counter": "shape", "_state_var": None}),
     "tensorflow.python.distribute.distribute_lib.StrategyExtendedV2": Owner(
         TENSORFLOW,

@@ -71,7 +71,7 @@ def test_a_larger_image_becomes_a_baseline_jpeg_of_the_quality(kind):
 
 def test_no_pixel_is_left_out():
     # A pattern of single pixels: what takes some and leaves others sees black or white, its mean is gray.
-    checkered = np.indices((256, 256)).sum(0) % 2 * np.uint8(255)
+    checkered = (np.indices((256, 256)).sum(0) % 2 * 255).astype(np.uint8)
     image = check.check(encoded(PIL.Image.fromarray(checkered), kind="PNG"), StoredSize(32, quality=95))
     assert np.abs(np.asarray(opened(image.encoded), int) - 127.5).max() < 8
 
