@@ -34,13 +34,13 @@ LAMB = {
 }
 LEARNING_RATE = 0.01
 CHECKED_UPDATES = 3
-# Of LAMB's weights and optax's, an entry; of results and movements after one step on another device, whose products
-# may be of 10 bits (TF32, bfloat16).
+# The largest difference allowed between LAMB's weights and optax's, and, relative, between one step here and on another
+# device, whose products may have as few as 8 bits (TF32 has 11, bfloat16 8).
 TOLERANCE, TOLERANCE_OF_STEP = 1e-4, 5e-2
 # Of ours over the floor, on a GPU.
 TARGETS = {"lamb": 1.3}
-# Elements of the copy, of which an in-place pass moves 8 bytes each, and side of the product's matrices. On a GPU the
-# copy is of 1 GiB, far more than any cache holds.
+# To measure bandwidth and arithmetic: the float32 elements of a vector that is read and written in place, 8 bytes each
+# (1 GiB on a GPU, more than any cache holds), and the side of two square matrices that are multiplied.
 SIZES = {"gpu": (2**28, 8192), "cpu": (2**24, 512)}
 
 
@@ -181,7 +181,7 @@ def _exported_call(manifest, module):
     arguments = [jax.ShapeDtypeStruct(tuple(shape), dtype) for shape, dtype in described]
 
     # JAX's own export of a function with the module's signature, its code then replaced by ours: Exported has no
-    # public constructor whose arguments are the same from one JAX to the next.
+    # public constructor whose arguments stay the same between versions of JAX.
     def signature(*arguments):
         return [*(jnp.zeros(shape, dtype) for shape, dtype in manifest["results"]), *arguments[inputs:]]
 
@@ -318,7 +318,7 @@ def _export(given):
     import gpu_programs
 
     if given.model and not given.program:
-        sys.exit(f"error: --model={given.model}: of which program? Add --program, one of {', '.join(PROGRAMS)}.")
+        sys.exit(f"error: --model={given.model}: name its program, --program: {', '.join(PROGRAMS)}.")
     for program in [given.program] if given.program else PROGRAMS:
         try:
             gpu_programs.export(program, given.model or gpu_programs.MODELS[program], given.out)

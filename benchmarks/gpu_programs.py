@@ -162,7 +162,7 @@ def _step(model):
 
 
 def _kinds(inputs):
-    """What stands in each tensor of a batch (inputs, labels, weights), in the order of tf.nest."""
+    """The kind of each tensor of a batch (inputs, labels, weights), in the order of tf.nest."""
     kinds = []
     for part, name in zip(inputs, ("images", "labels", "weights")):
         leaves = part if isinstance(part, dict) else {name: part}

@@ -42,7 +42,7 @@ def run(name, overrides, data_dir, seed, precision):
         seconds, steps, before = 0.0, 0, None
 
         def on_train_begin(self, logs=None):
-            # The step after an evaluation begins anew, and a first call traces.
+            # Evaluation and the first call, which traces, are not part of a step's time.
             self.before = None
 
         def on_train_batch_end(self, batch, logs=None):
@@ -56,7 +56,7 @@ def run(name, overrides, data_dir, seed, precision):
     experiment.override(config, overrides)
     config.mixed_precision, config.seed = precision, seed
     measured = StepTime()
-    # The trainer tells its user much that nobody asked for here.
+    # Only the result is wanted, not the trainer's own output.
     with tempfile.TemporaryDirectory() as directory, contextlib.redirect_stdout(io.StringIO()):
         status = train.run(config, model_dir=os.path.join(directory, "run"), data_dir=data_dir, callbacks=[measured])
     return status["metrics"][Metric.of_task(config.task).name], measured.seconds / measured.steps

@@ -8,8 +8,8 @@ images.py, with its flags: our batches, and the bare decode of random crops of t
 tf.data; and tf-models-official's batches, of the originals. Pixels: the same crops, by their share of the picture,
 against those of the originals, as peak signal-to-noise ratio over all crops.
 
-Speeds are images a second, and images a second of processor time over all threads: the latter holds on a busy machine
-too. A turn has to take whole windows of the shuffle, 1,024 records or all of them, to count what they cost.
+Speeds are images a second of the clock, and of processor time over all threads, which other programs disturb less. A
+turn has to take whole windows of the shuffle, 1,024 records or all of them, to count what they cost.
 """
 
 import gc
@@ -27,7 +27,7 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.utils import command
 
 flags.DEFINE_list("stored", ["400:90", "320:90", "320:75", "256:90"], "Stored sizes, each MAX_SIDE:QUALITY.")
-flags.DEFINE_integer("crops", 2, "Random crops of each picture whose pixels are compared.", lower_bound=1)
+flags.DEFINE_integer("crops", 2, "Random crops to compare of each picture.", lower_bound=1)
 
 _ORIGINALS = "originals"
 _UNTIMED = 2

@@ -1,4 +1,4 @@
-"""Seconds of a study of short runs, with runs that are forks and with runs that import TensorFlow anew, in turns.
+"""Seconds of a study of short runs, whose runs are forks of one process or new processes, in turns.
 
     python benchmarks/study_start.py --results=results/throughput/study_start.json
 

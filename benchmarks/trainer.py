@@ -141,7 +141,7 @@ def turn(name, path, overrides, fields, data_dir, steps, windows):
     experiment.override(config, overrides)
     config.update(fields)
     config.schedule.decay, config.schedule.warmup_epochs = "constant", 0.0
-    # The trainer tells its user much that nobody asked for here.
+    # Only the result is wanted, not the trainer's own output.
     with contextlib.redirect_stdout(io.StringIO()):
         return BASELINES[name](config, data_dir, steps, windows + 1)[1:]
 

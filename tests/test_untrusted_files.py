@@ -36,7 +36,7 @@ TORCH_WITHOUT_FILES = {
 # Where files are executed: experiment and study files, and, in a benchmark, code of this repository's own history.
 EXECUTES = {"tfbigbatch/experiment/files.py": {"exec_module"}, "benchmarks/libraries.py": {"exec_module"}}
 # Where NumPy's files are read, without objects.
-READ_ARRAYS = {"tfbigbatch/utils/files.py", "tfbigbatch/callbacks/exact_resume.py"}
+READ_ARRAYS = {"tfbigbatch/utils/files.py", "tfbigbatch/callbacks/counters.py"}
 # Python's own functions, and methods of any module, that run what a text or a file says.
 FUNCTIONS, METHODS = {"eval", "exec", "compile", "__import__"}, {"exec_module", "run_path"}
 # Of Keras, what lets a file hold code; of archives, what writes where an archive says.

@@ -9,7 +9,7 @@ VERSION = torch.__version__
 
 
 class _OneBiasLSTM(nn.LSTM):
-    """torch.nn.LSTM, whose second bias of each layer is fixed at zero: with both it would have more parameters."""
+    """torch.nn.LSTM with one bias a layer, as Keras and JAX have: the second stays zero and is not trained."""
 
     def __init__(self, inputs, units, **options):
         super().__init__(inputs, units, batch_first=True, **options)

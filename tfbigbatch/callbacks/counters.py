@@ -1,8 +1,10 @@
-"""Counters of Keras callbacks, such as the patience that EarlyStopping has left."""
+"""State of Keras callbacks, such as the patience that EarlyStopping has left and its best weights."""
 
 from __future__ import annotations
 
 import inspect
+import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,32 @@ def arrays(callback: Any) -> dict[str, list[np.ndarray]]:
         for name, value in _own(callback).items()
         if isinstance(value, (list, tuple)) and value and all(isinstance(each, np.ndarray) for each in value)
     }
+
+
+def save_arrays(path: str, callbacks: Sequence[Any]) -> None:
+    """Writes the arrays of some callbacks to a .npz file; no file where they have none."""
+    named = {
+        f"{number}/{name}/{index}": array
+        for number, callback in enumerate(callbacks)
+        for name, kept in arrays(callback).items()
+        for index, array in enumerate(kept)
+    }
+    if named:
+        with open(path, "wb") as file:
+            np.savez(file, **named)  # type: ignore[arg-type]
+
+
+def restore_arrays(path: str, callbacks: Sequence[Any]) -> None:
+    """Gives the same callbacks their arrays back, from a file of `save_arrays` where there is one."""
+    if not os.path.exists(path):
+        return
+    found: dict[tuple[int, str], list[np.ndarray]] = {}
+    with np.load(path, allow_pickle=False) as stored:
+        for key in stored.files:
+            number, name, _ = key.split("/")
+            found.setdefault((int(number), name), []).append(stored[key])
+    for (number, name), value in found.items():
+        setattr(callbacks[number], name, value)
 
 
 def _own(callback: Any) -> dict[str, Any]:

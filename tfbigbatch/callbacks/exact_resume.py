@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from tfbigbatch import keras_version
 from tfbigbatch.callbacks import fit_data
-from tfbigbatch.callbacks.counters import arrays, counters
+from tfbigbatch.callbacks.counters import counters, restore_arrays, save_arrays
 from tfbigbatch.callbacks.snapshots import Snapshots
 from tfbigbatch.callbacks.training_state import TrainingState
 from tfbigbatch.errors import InputError
@@ -390,20 +390,9 @@ class ExactResumeMixin:
         with self._snapshots.writing(self._position(), content) as folder:
             state.save(folder, with_metrics=has_metrics)
             data.stream.save(self._position(), os.path.join(folder, _ITERATOR))
-            self._save_arrays(folder)
+            save_arrays(os.path.join(folder, _ARRAYS), self._others)
         if not self._snapshots.status() or self._found is None and self._snapshots.status().get("status") == "done":
             self._snapshots.write_status({"status": "running"})
-
-    def _save_arrays(self, folder: str) -> None:
-        named = {
-            f"{number}/{name}/{index}": array
-            for number, other in enumerate(self._others)
-            for name, kept in arrays(other).items()
-            for index, array in enumerate(kept)
-        }
-        if named:
-            with open(os.path.join(folder, _ARRAYS), "wb") as file:
-                np.savez(file, **named)  # type: ignore[arg-type]
 
     def _restore_others(self) -> None:
         if self._found is None:
@@ -416,15 +405,7 @@ class ExactResumeMixin:
             return
         for other, each in zip(self._others, kept):
             vars(other).update(each["counters"])
-        path = os.path.join(self._folder(), _ARRAYS)
-        if os.path.exists(path):
-            found: dict[tuple[int, str], list[np.ndarray]] = {}
-            with np.load(path, allow_pickle=False) as stored:
-                for key in stored.files:
-                    number, name, _ = key.split("/")
-                    found.setdefault((int(number), name), []).append(stored[key])
-            for (number, name), value in found.items():
-                setattr(self._others[number], name, value)
+        restore_arrays(os.path.join(self._folder(), _ARRAYS), self._others)
 
     def _restore_history(self) -> None:
         history = getattr(self.model, "history", None)

@@ -90,7 +90,7 @@ def define_flags() -> None:
         "fork",
         True,
         "With several --processes: each run is a fork of a process that has imported TensorFlow, which saves that "
-        "time. Never with GPUs or TPUs. --nofork: each run imports it anew.",
+        "time. Never with GPUs or TPUs. --nofork: each run imports it for itself.",
     )
     flags.DEFINE_string("results", None, "Also write the results to this path; file extensions are added.")
     flags.DEFINE_string(
