@@ -7,6 +7,7 @@ The same command on the same directory resumes the run; a finished run is report
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import sys
@@ -32,6 +33,7 @@ from tfbigbatch.training.options import (
 )
 from tfbigbatch.training.rollbacks import RollBack, Rollbacks
 from tfbigbatch.utils import startup
+from tfbigbatch.utils.signals import StopRequest
 from tfbigbatch.utils.startup import StartTimings
 
 __all__ = ["MODES", "run", "smoke"]
@@ -134,18 +136,22 @@ def _run(options: RunOptions, rollbacks: Rollbacks) -> dict[str, Any]:
     timings.mark("tensorflow")
     machine = setup.prepare_machine(options)
     timings.mark("devices")
-    directory = setup.check_directory(options, machine)
-    if directory.is_finished and options.trains:
-        return _say_finished(options, machine.say)
-    plan = setup.make_plan(options, machine, directory, rollbacks)
-    timings.mark("data")
-    model = setup.build_model(options, machine, directory, plan)
-    timings.mark("model")
-    # Resume: 1. weights, optimizer and generators  2. the step  3. the data's position  4. the rows of metrics.
-    start = setup.resume(options, machine, directory, model)
-    timings.mark("model" if start.is_new else "checkpoint")
-    trainer = Trainer(options, machine, directory, plan, model, start, rollbacks)
-    return trainer.train() if options.trains else trainer.evaluate()
+    stop_request = StopRequest()
+    # In one process a signal ends the preparation at once; the workers of a cluster wait for each other and stop
+    # together.
+    with stop_request.handling() if machine.is_multi_worker and options.trains else contextlib.nullcontext():
+        directory = setup.check_directory(options, machine)
+        if directory.is_finished and options.trains:
+            return _say_finished(options, machine.say)
+        plan = setup.make_plan(options, machine, directory, rollbacks)
+        timings.mark("data")
+        model = setup.build_model(options, machine, directory, plan)
+        timings.mark("model")
+        # Resume: 1. weights, optimizer and generators  2. the step  3. the data's position  4. the rows of metrics.
+        start = setup.resume(options, machine, directory, model)
+        timings.mark("model" if start.is_new else "checkpoint")
+        trainer = Trainer(options, machine, directory, plan, model, start, rollbacks, stop_request)
+        return trainer.train() if options.trains else trainer.evaluate()
 
 
 def _say_finished(options: RunOptions, say: Callable[[str], object]) -> dict[str, Any]:

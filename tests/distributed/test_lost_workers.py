@@ -168,6 +168,23 @@ def test_workers_that_are_told_to_stop_save_together(tmp_path, undisturbed):
 
 
 @pytest.mark.slow
+def test_workers_that_are_told_to_stop_before_the_first_step_stop_together(tmp_path, undisturbed):
+    launcher = launch(tmp_path / "run", 2)
+    lines = []
+    for line in launcher.stdout:
+        lines.append(line)
+        if "task       " in line:
+            os.kill(workers_of(launcher)[1], signal.SIGTERM)
+            break
+    code, out, _ = finish(launcher)
+    assert code == 42 and "before a step was made" in out, "".join([*lines, out])
+    assert not (tmp_path / "run" / "checkpoints").exists() or not list((tmp_path / "run" / "checkpoints").iterdir())
+    code, out, _ = finish(launch(tmp_path / "run", 2))
+    assert code == 0, out
+    assert_same_bits(tmp_path / "run", undisturbed(2))
+
+
+@pytest.mark.slow
 def test_a_worker_whose_others_never_come_gives_up(tmp_path):
     cluster = '{"cluster": {"worker": ["127.0.0.1:%d", "127.0.0.1:%d"]}, "task": {"type": "worker", "index": 0}}'
     began = time.monotonic()

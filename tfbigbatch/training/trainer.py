@@ -31,6 +31,7 @@ from tfbigbatch.training.phases import Phase
 from tfbigbatch.training.plan import fit_segments
 from tfbigbatch.training.rollbacks import RollBack, Rollbacks
 from tfbigbatch.training.setup import Directory, Machine, RunModel, RunPlan, Start
+from tfbigbatch.utils.signals import StopRequest
 
 Status = dict[str, Any]
 """The content of status.json: status, step, total_steps, seconds, and at the end the metrics."""
@@ -40,7 +41,8 @@ Status = dict[str, Any]
 class Trainer:
     """A run with all that it consists of, ready to train or to evaluate.
 
-    The parts are what the five functions of `training.setup` return, in their order.
+    The parts are what the five functions of `training.setup` return, in their order; `stop_request` may have come
+    before.
     """
 
     options: RunOptions
@@ -50,6 +52,7 @@ class Trainer:
     model: RunModel
     start: Start
     rollbacks: Rollbacks
+    stop_request: StopRequest = dataclasses.field(default_factory=StopRequest)
 
     def __post_init__(self) -> None:
         self._config = self.options.config
@@ -59,6 +62,7 @@ class Trainer:
             self.start.checkpoints,
             agree=self.machine.agree if self.machine.is_multi_worker else None,
             every=self.plan.phases[0].plan.log_every,
+            request=self.stop_request,
         )
         self._evaluates = self.options.mode == "train_and_eval"
         self._last_step = self.plan.last_step
@@ -104,6 +108,7 @@ class Trainer:
         try:
             with self._stop, self.options.watch_preemption(self._stop.request):
                 self._write_status(RUNNING, self.start.step)
+                self._stop.stop_before_first_step(self.start.step)
                 if owed:
                     self._timings.mark("input")
                     self._stop.step = self.start.step

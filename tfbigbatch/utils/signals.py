@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 
+_TERMINATING = (signal.SIGTERM, signal.SIGINT)
+
 
 @contextlib.contextmanager
 def handling_signals(
@@ -55,3 +57,34 @@ def exiting_on_signals(exit_code: int) -> contextlib.AbstractContextManager[None
         os._exit(exit_code)
 
     return handling_signals((signal.SIGINT, signal.SIGTERM, signal.SIGUSR1), end)
+
+
+class StopRequest:
+    """A request to stop: SIGTERM, Ctrl-C or SIGUSR1, noted inside of `handling`, or one of another thread.
+
+    A second SIGTERM or Ctrl-C interrupts at once; SIGUSR1, Slurm's early warning, does not count towards it.
+
+    Attributes:
+      requested: whether there was one.
+      reason: of it, for a message.
+    """
+
+    def __init__(self) -> None:
+        self.requested = False
+        self.reason = "on request"
+        self._terminating = False
+
+    def handling(self) -> contextlib.AbstractContextManager[None]:
+        """A context in which signals are noted."""
+        return handling_signals((*_TERMINATING, signal.SIGUSR1), self._on_signal)
+
+    def request(self, reason: str) -> None:
+        """Requests a stop, from any thread; `reason` is for the message."""
+        self.reason = f"since {reason},"
+        self.requested = True
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if number in _TERMINATING and self._terminating:
+            raise KeyboardInterrupt
+        self._terminating |= number in _TERMINATING
+        self.requested = True

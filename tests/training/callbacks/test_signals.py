@@ -7,6 +7,7 @@ import pytest
 
 from tfbigbatch.errors import Preempted
 from tfbigbatch.training.callbacks import StopOnSignal
+from tfbigbatch.utils.signals import StopRequest
 
 
 class Saved:
@@ -53,3 +54,20 @@ def test_a_warning_and_then_the_signal_itself_do_not_interrupt_the_saving():
             os.kill(os.getpid(), number)
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_a_request_from_the_preparation_of_a_cluster_stops_all_before_the_first_step():
+    request, saved, asked = StopRequest(), Saved(), []
+    with request.handling():
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def agree(wanted):
+        asked.append(wanted)
+        return wanted
+
+    with pytest.raises(Preempted, match="at step 7, before a step was made, with nothing new to save"):
+        StopOnSignal(saved, agree, request=request).stop_before_first_step(7)
+    StopOnSignal(saved, agree).stop_before_first_step(7)
+    # A process that is alone was ended by the signal.
+    StopOnSignal(saved, request=request).stop_before_first_step(7)
+    assert asked == [True, False] and not saved.asked

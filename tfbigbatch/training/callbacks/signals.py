@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import signal
-import types
 from collections.abc import Callable
 
 import tf_keras
@@ -12,9 +10,8 @@ import tf_keras
 from tfbigbatch.errors import Preempted
 from tfbigbatch.training.callbacks.base import Logs, StepCallback, crosses
 from tfbigbatch.training.checkpoints import Checkpoints
-from tfbigbatch.utils.signals import handling_signals
+from tfbigbatch.utils.signals import StopRequest
 
-_TERMINATING = (signal.SIGTERM, signal.SIGINT)
 # How often the workers of a cluster agree on stopping while they evaluate.
 _EVALUATED_BATCHES = 10
 
@@ -31,20 +28,25 @@ class StopOnSignal(StepCallback):
       agree: None in one process; in a cluster, a function of whether this worker is to stop, that returns whether any
         worker is.
       every: with `agree`, how often the workers agree, in steps.
+      request: None, or the request that may have come before.
     """
 
-    def __init__(self, checkpoints: Checkpoints, agree: Callable[[bool], bool] | None = None, every: float = 1) -> None:
+    def __init__(
+        self,
+        checkpoints: Checkpoints,
+        agree: Callable[[bool], bool] | None = None,
+        every: float = 1,
+        request: StopRequest | None = None,
+    ) -> None:
         super().__init__()
         self._checkpoints = checkpoints
         self._agree = agree
         self._every = every
-        self._requested = False
-        self._terminating = False
-        self._reason = "on request"
+        self._request = request or StopRequest()
         self._handling = contextlib.ExitStack()
 
     def __enter__(self) -> StopOnSignal:
-        self._handling.enter_context(handling_signals((*_TERMINATING, signal.SIGUSR1), self._on_signal))
+        self._handling.enter_context(self._request.handling())
         return self
 
     def __exit__(self, *unused: object) -> None:
@@ -52,14 +54,7 @@ class StopOnSignal(StepCallback):
 
     def request(self, reason: str) -> None:
         """Requests a stop, from any thread; `reason` is for the message."""
-        self._reason = f"since {reason},"
-        self._requested = True
-
-    def _on_signal(self, number: int, frame: types.FrameType | None) -> None:
-        if number in _TERMINATING and self._terminating:
-            raise KeyboardInterrupt
-        self._terminating |= number in _TERMINATING
-        self._requested = True
+        self._request.request(reason)
 
     @property
     def in_evaluation(self) -> tf_keras.callbacks.Callback:
@@ -81,12 +76,26 @@ class StopOnSignal(StepCallback):
         them; at each call by default.
         """
         if self._agree is None:
-            stop = self._requested
+            stop = self._request.requested
         else:
-            stop = crosses(before, now, every) and self._agree(self._requested)
+            stop = crosses(before, now, every) and self._agree(self._request.requested)
         if stop:
             self._checkpoints.save(self.step)
-            raise Preempted(f"stopped {self._reason} after step {self.step:,}, and saved; the same command resumes it.")
+            raise Preempted(
+                f"stopped {self._request.reason} after step {self.step:,}, and saved; the same command resumes it."
+            )
+
+    def stop_before_first_step(self, step: int) -> None:
+        """Raises Preempted where a stop was requested while the run of a cluster was set up; nothing is saved.
+
+        Args:
+          step: steps done before.
+        """
+        if self._agree is not None and self._agree(self._request.requested):
+            raise Preempted(
+                f"stopped {self._request.reason} at step {step:,}, before a step was made, with nothing new to save; "
+                "the same command resumes it."
+            )
 
 
 class _InEvaluation(tf_keras.callbacks.Callback):
