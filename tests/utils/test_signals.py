@@ -1,5 +1,6 @@
 """Signals in processes that have nothing to save."""
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -9,7 +10,7 @@ import time
 
 import pytest
 
-from tfbigbatch.utils.signals import collecting_signals, exiting_on_signals
+from tfbigbatch.utils.signals import collecting_signals, exiting_on_signals, handling_signals, reinstall_handler
 
 
 def test_signals_are_collected_and_then_do_again_what_they_did():
@@ -58,3 +59,16 @@ def test_afterwards_the_signals_are_as_before():
     with exiting_on_signals(7):
         pass
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)] == before
+
+
+def test_a_handler_that_a_library_replaced_is_put_back():
+    received = []
+    with handling_signals([signal.SIGTERM], lambda number, frame: received.append(number)):
+        libc = ctypes.CDLL(None)
+        libc.signal.argtypes, libc.signal.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p
+        libc.signal(signal.SIGTERM, 1)  # SIG_IGN, as a library in C would put its own.
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert not received
+        reinstall_handler(signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert received == [signal.SIGTERM]

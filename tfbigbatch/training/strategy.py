@@ -9,6 +9,7 @@ import functools
 import glob
 import json
 import os
+import signal
 import socket
 import urllib.parse
 from collections.abc import Callable
@@ -18,6 +19,7 @@ import tensorflow as tf
 from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.training.options import STRATEGIES
 from tfbigbatch.utils import quiet
+from tfbigbatch.utils.signals import reinstall_handler
 
 LOCAL = "local"
 # Google Cloud's server that tells a machine about itself; TensorFlow asks it where a named TPU is.
@@ -174,12 +176,15 @@ def _mirrored_strategy(devices: tuple[str, ...]) -> tf.distribute.Strategy:
 @functools.cache
 def _multi_worker_strategy() -> tf.distribute.Strategy:
     try:
-        return tf.distribute.MultiWorkerMirroredStrategy()
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
     except (tf.errors.OpError, RuntimeError, ValueError) as error:
         raise InputError(
             f"the cluster of TF_CONFIG cannot be joined: {str(error).strip().splitlines()[0]}. Expected this process's "
             "own address to be free and the other workers to be started."
         ) from None
+    # TensorFlow's coordination service has put a handler of its own in the place of Python's: nobody would hear of it.
+    reinstall_handler(signal.SIGTERM)
+    return strategy
 
 
 # Created once in a process: initialising the TPU again would lose all variables on it.

@@ -27,6 +27,12 @@ def handling_signals(
             signal.signal(number, former)
 
 
+def reinstall_handler(number: signal.Signals) -> None:
+    """Puts Python's handler of a signal back, where a library in C has replaced it; in the main thread alone."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(number, signal.getsignal(number) or signal.SIG_DFL)
+
+
 @contextlib.contextmanager
 def collecting_signals(interrupt_on_second: bool = False) -> Iterator[list[int]]:
     """A context with the list of the SIGINT and SIGTERM received in it, which do nothing else.
