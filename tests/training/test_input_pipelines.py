@@ -62,3 +62,32 @@ def test_an_iterator_that_is_dropped_does_not_hold_up(name):
     gc.unfreeze()
     # TensorFlow's own way waits for about as long as the iterator was in use, for each of five.
     assert took < 1.0
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_held_out_batches_are_read_once_where_they_are_small(name, monkeypatch):
+    strategy, read = STRATEGIES[name](), []
+
+    def counted(context):
+        def noted(taken):
+            tf.py_function(lambda: read.append(1), [], [])
+            return taken
+
+        batches = arrays.replica_batches(lambda taken: taken, context, batch_size=8, first_step=0, last_step=3)
+        return batches.map(noted)
+
+    kept = input_pipelines.held_out(strategy, counted, 3)
+    for _ in range(2):
+        shares = [strategy.experimental_local_results(each) for each in kept]
+        assert tf.concat(tf.nest.flatten(shares), axis=0).numpy().tolist() == list(range(24))
+    assert len(read) == 3 * strategy.num_replicas_in_sync
+    # 24 positions of 8 bytes.
+    monkeypatch.setattr(input_pipelines, "_KEPT_BYTES", 3 * 8 * 8 - 1)
+    assert not isinstance(input_pipelines.held_out(strategy, counted, 3), input_pipelines.KeptBatches)
+
+
+def test_held_out_batches_of_unknown_size_are_not_kept():
+    def ragged(context):
+        return tf.data.Dataset.range(4).batch(3)
+
+    assert not isinstance(input_pipelines.held_out(STRATEGIES["one device"](), ragged, 2), input_pipelines.KeptBatches)

@@ -91,6 +91,69 @@ def test_evaluation_is_exact_at_any_batch_size(replicas, batch_size):
     np.testing.assert_allclose(result["cross_entropy"], exact, rtol=1e-5)
 
 
+@pytest.mark.parametrize("replicas, jit_compile", [("one", False), ("one", True), ("two", False)])
+def test_kept_batches_have_the_same_bits_as_those_that_are_read_again(replicas, jit_compile):
+    """With batch normalisation, and padding in the last batch; before and after training."""
+    strategy, examples = STRATEGIES[replicas](), data()
+    tf_keras.utils.set_random_seed(1)
+    with strategy.scope():
+        images = tf_keras.Input((6,), dtype="uint8")
+        scaled = tf_keras.layers.Rescaling(1 / 255)(images)
+        normalized = tf_keras.layers.BatchNormalization()(tf_keras.layers.Dense(8)(scaled))
+        model = TrainingModel(tf_keras.Model(images, tf_keras.layers.Dense(3)(normalized)))
+        model.compile(
+            "sgd",
+            tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+            weighted_metrics=[
+                tf_keras.metrics.SparseCategoricalCrossentropy(name="cross_entropy", from_logits=True),
+                tf_keras.metrics.SparseCategoricalAccuracy(name="accuracy"),
+            ],
+            jit_compile=jit_compile,
+        )
+    steps = examples.evaluation_steps(12)
+    batches = input_pipelines.held_out(
+        strategy, lambda context: examples.evaluation_batches(context, batch_size=12), steps
+    )
+    assert isinstance(batches, input_pipelines.KeptBatches)
+    found = []
+    for _ in range(2):
+        kept = model.evaluate_kept(batches)
+        assert kept == model.evaluate(batches.batches, steps=steps, verbose=0, return_dict=True)
+        assert list(kept) == ["cross_entropy", "accuracy"]
+        assert all(type(value) is float for value in kept.values())
+        found.append(kept)
+        fitted(strategy, model=model)
+    assert found[0] != found[1]
+
+
+def test_callbacks_hear_of_kept_batches_and_may_end_them():
+    class Heard(tf_keras.callbacks.Callback):
+        def __init__(self):
+            super().__init__()
+            self.of, self.most = [], 10
+
+        def on_test_begin(self, logs=None):
+            self.of.append("begin")
+
+        def on_test_batch_end(self, batch, logs=None):
+            self.of.append(batch)
+            if len(self.of) > self.most:
+                raise InterruptedError
+
+        def on_test_end(self, logs=None):
+            self.of.append(sorted(logs))
+
+    strategy, heard = STRATEGIES["one"](), Heard()
+    model = compiled(strategy)
+    batches = input_pipelines.held_out(strategy, lambda context: data().evaluation_batches(context, batch_size=12), 3)
+    expected = model.evaluate_kept(batches, [heard])
+    assert heard.of == ["begin", 0, 1, 2, ["accuracy", "cross_entropy"]] and heard.model is model
+    heard.most = 6
+    with pytest.raises(InterruptedError):
+        model.evaluate_kept(batches, [heard])
+    assert model.evaluate_kept(batches) == expected
+
+
 def test_an_embedding_is_clipped_by_the_norm_of_its_whole_gradient():
     # One word eight times: its eight rows sum to a norm of 8 times, not root 8 times, each one's.
     words = tf_keras.Input((8,), dtype="int32")

@@ -11,6 +11,7 @@ import tf_keras
 
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.training import local_steps
+from tfbigbatch.training.input_pipelines import KeptBatches
 from tfbigbatch.training.train_step import TrainingModel
 
 
@@ -18,7 +19,7 @@ def evaluate(
     model: TrainingModel,
     task: Task,
     held_out: Any,
-    batches: tf.data.Dataset,
+    batches: tf.data.Dataset | KeptBatches,
     steps: int,
     *,
     on_texts: Callable[[list[str]], None] | None = None,
@@ -31,7 +32,8 @@ def evaluate(
       task: where it has scores, the outputs of all examples are gathered, and the metrics are computed only with
         `metrics_with_scores`.
       held_out: the held-out split; its `len` is the number of its examples, for a task with scores.
-      batches, steps: the split's batches, every example once and then padding, and their number.
+      batches, steps: the split's batches, every example once and then padding, and their number. Those that are kept
+        in memory are evaluated without Keras' `evaluate`, which makes an iterator each time; to the same bits.
       on_texts: called with the task's `texts` of the outputs, where it has them.
       callbacks: of Keras' `evaluate` and `predict`.
 
@@ -41,9 +43,10 @@ def evaluate(
     results: dict[str, float] = {}
     with local_steps.common_weights(model.optimizer), model.evaluated_weights():
         if not task.has_scores or task.metrics_with_scores:
-            results = model.evaluate(batches, steps=steps, verbose=0, return_dict=True, callbacks=list(callbacks))
+            results = _metrics(model, batches, steps, callbacks)
         if task.has_scores:
-            outputs = model.predict(batches, steps=steps, verbose=0, callbacks=list(callbacks))
+            read = batches.batches if isinstance(batches, KeptBatches) else batches
+            outputs = model.predict(read, steps=steps, verbose=0, callbacks=list(callbacks))
     if task.has_scores:
         outputs = tf.nest.map_structure(lambda array: np.asarray(array)[: len(held_out)], outputs)
         outputs = task.in_order(held_out, outputs)
@@ -54,3 +57,14 @@ def evaluate(
     for check in task.checks:
         check()
     return results
+
+
+def _metrics(
+    model: TrainingModel,
+    batches: tf.data.Dataset | KeptBatches,
+    steps: int,
+    callbacks: Sequence[tf_keras.callbacks.Callback],
+) -> dict[str, float]:
+    if isinstance(batches, KeptBatches):
+        return model.evaluate_kept(batches, callbacks)
+    return model.evaluate(batches, steps=steps, verbose=0, return_dict=True, callbacks=list(callbacks))

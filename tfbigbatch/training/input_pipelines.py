@@ -7,10 +7,13 @@ well, to copy batches to it, and no option disables their tuning. CPUs need no c
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
+
+_KEPT_BYTES = 64 * 2**20
 
 
 def distribute(
@@ -23,6 +26,60 @@ def distribute(
       batches_of: returns the batches of an input context's replicas, in turn. Called once for each worker, or for
         each replica.
     """
+    return _distributed(strategy, batches_of)[0]
+
+
+def held_out(
+    strategy: tf.distribute.Strategy,
+    batches_of: Callable[[tf.distribute.InputContext], tf.data.Dataset],
+    steps: int,
+) -> tf.distribute.DistributedDataset | KeptBatches:
+    """The batches of a held-out split, which is read again in each evaluation.
+
+    They are kept in memory where all replicas are CPUs and a worker's batches take at most 64 MiB: to make an iterator
+    for each evaluation takes longer than a small network takes for hundreds of examples.
+
+    Args:
+      strategy, batches_of: as in `distribute`.
+      steps: the number of batches.
+    """
+    batches, pipeline = _distributed(strategy, batches_of)
+    specs = tf.nest.flatten(pipeline.element_spec)
+    if _devices(strategy) != {"CPU"} or not all(spec.shape.is_fully_defined() for spec in specs):
+        return batches
+    of_replica = sum(spec.shape.num_elements() * spec.dtype.size for spec in specs)
+    size = steps * len(strategy.extended.worker_devices) * of_replica
+    return KeptBatches(batches, steps) if size <= _KEPT_BYTES else batches
+
+
+class KeptBatches:
+    """Batches that the first iteration reads, and keeps in memory for those after it.
+
+    Args:
+      batches: the distributed dataset, always the same.
+      steps: how many of its batches.
+    """
+
+    def __init__(self, batches: tf.distribute.DistributedDataset, steps: int) -> None:
+        self.batches = batches
+        self.steps = steps
+        self._kept: list[Any] = []
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self._kept:
+            self._kept = list(itertools.islice(self.batches, self.steps))
+        return iter(self._kept)
+
+
+def _devices(strategy: tf.distribute.Strategy) -> set[str]:
+    """The types of a worker's devices."""
+    return {tf.DeviceSpec.from_string(device).device_type for device in strategy.extended.worker_devices}
+
+
+def _distributed(
+    strategy: tf.distribute.Strategy, batches_of: Callable[[tf.distribute.InputContext], tf.data.Dataset]
+) -> tuple[tf.distribute.DistributedDataset, tf.data.Dataset]:
+    """The distributed dataset, and the pipeline of this worker or of its first replica."""
     untuned = tf.data.Options()
     untuned.autotune.enabled = False
     pipelines: list[tf.data.Dataset] = []
@@ -31,15 +88,16 @@ def distribute(
         pipelines.append(batches_of(context).with_options(untuned))
         return pipelines[-1]
 
-    devices = [tf.DeviceSpec.from_string(device).device_type for device in strategy.extended.worker_devices]
-    if set(devices) == {"CPU"} and isinstance(strategy, tf.distribute.MirroredStrategy):
+    on_cpus = _devices(strategy) == {"CPU"}
+    if on_cpus and isinstance(strategy, tf.distribute.MirroredStrategy):
         per_replica = tf.distribute.InputOptions(
             experimental_fetch_to_device=False,
             experimental_replication_mode=tf.distribute.InputReplicationMode.PER_REPLICA,
         )
-        return strategy.distribute_datasets_from_function(pipeline, per_replica)
+        return strategy.distribute_datasets_from_function(pipeline, per_replica), pipelines[0]
     distributed = strategy.distribute_datasets_from_function(pipeline)
-    return _OnHost(pipelines[0]) if devices == ["CPU"] else distributed
+    is_one = on_cpus and len(strategy.extended.worker_devices) == 1
+    return _OnHost(pipelines[0]) if is_one else distributed, pipelines[0]
 
 
 def merged(batches: tf.data.Dataset, count: int, replicas: int) -> tf.data.Dataset:

@@ -70,11 +70,14 @@ class Phase:
         """Batches that hold every held-out example once."""
         return self.held_out.evaluation_steps(self.plan.evaluation_batch_size)
 
-    def evaluation_set(self, strategy: tf.distribute.Strategy) -> tf.distribute.DistributedDataset:
-        """The distributed dataset of the held-out examples."""
-        return input_pipelines.distribute(
+    def evaluation_set(
+        self, strategy: tf.distribute.Strategy
+    ) -> tf.distribute.DistributedDataset | input_pipelines.KeptBatches:
+        """The batches of the held-out examples; kept in memory where they are small."""
+        return input_pipelines.held_out(
             strategy,
             lambda context: self.held_out.evaluation_batches(context, batch_size=self.plan.evaluation_batch_size),
+            self.evaluation_steps,
         )
 
     def training_set(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import tensorflow as tf
@@ -101,6 +101,43 @@ class TrainingModel(tf_keras.Model):
             if self._loops():
                 self.test_function = self._loop(self._test, functools.partial(self._results, training=False))
         return self.test_function
+
+    def evaluate_kept(
+        self, batches: Iterable[Tensors], callbacks: Sequence[tf_keras.callbacks.Callback] = ()
+    ) -> dict[str, float]:
+        """The metrics by name, as Keras' `evaluate` of a dataset of these batches; it saves the iterator.
+
+        Args:
+          batches: as the dataset's iterator returns them under the strategy, one at least.
+          callbacks: of Keras' `evaluate`; those of a batch get no logs.
+        """
+        results: dict[str, tf.Tensor] = {}
+        with self.distribute_strategy.scope():
+            for callback in callbacks:
+                callback.set_model(self)
+                callback.on_test_begin()
+            self.reset_metrics()
+            for number, batch in enumerate(batches):
+                for callback in callbacks:
+                    callback.on_test_batch_begin(number)
+                results = self._test_batch(batch)
+                for callback in callbacks:
+                    callback.on_test_batch_end(number)
+            found = {name: float(value) for name, value in results.items()}
+            for callback in callbacks:
+                callback.on_test_end(found)
+        return found
+
+    @functools.cached_property
+    def _test_batch(self) -> Callable[[Tensors], dict[str, tf.Tensor]]:
+        """A traced function of a batch: evaluates it in each replica, and returns the metrics up to it."""
+        step = tf.function(self.test_step, jit_compile=True) if self.jit_compile else self.test_step
+
+        @tf.function
+        def evaluated(batch: Tensors) -> dict[str, tf.Tensor]:
+            return tf.nest.map_structure(self._of_first_replica, self.distribute_strategy.run(step, args=(batch,)))
+
+        return evaluated
 
     def _loops(self) -> bool:
         """Whether Keras makes several steps in a call of a traced function, in this process."""
