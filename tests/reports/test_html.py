@@ -1,5 +1,6 @@
 import base64
 import html.parser
+import json
 import os
 import re
 
@@ -87,6 +88,9 @@ def folder(tmp_path):
         file.write('{"step": 8, "split": "eval", "accu')
     made_runs.write(tmp_path / "gone", config(batch_size=256), status="diverged", step=9, reason="loss became nan")
     made_runs.write(tmp_path / "new", config(batch_size=512))
+    status = json.loads((tmp_path / "a" / "status.json").read_text())
+    goodput = {"fraction": 0.75, "wall": 4.0, "useful": 3.0, "start": 1.0}
+    (tmp_path / "a" / "status.json").write_text(json.dumps({**status, "goodput": goodput}))
     for name in ("status.json", "metrics.jsonl"):
         os.remove(tmp_path / "new" / name)
     return tmp_path
@@ -99,6 +103,7 @@ def test_the_page_holds_all_and_asks_for_nothing(folder, tmp_path):
     written = write_page(report, str(tmp_path / "out" / "page"))
     page = (tmp_path / "out" / "page.html").read_text()
     read = Reader(page)
+    assert "Goodput" in read.words and "75.0%" in read.words
     for words in ("5 runs: 2 ended, 1 running, 1 diverged, 1 not started", "diverged: loss became nan", "none yet"):
         assert words in read.words
     assert "25.00% at 4" in read.words and "Target: 80%" in read.words

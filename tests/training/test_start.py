@@ -1,5 +1,7 @@
 """What a run records of its start."""
 
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
 from tfbigbatch import train
 from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.utils.startup import StartTimings
@@ -14,11 +16,18 @@ def test_a_run_and_its_resume_time_their_starts(tmp_path, quick_config, capsys):
     parts = ["config", "tensorflow", "devices", "data", "model", "input", "tracing", "first_step"]
     assert first.keys() == {*parts, "total", "traces"} and first["traces"] == 1 and first["config"] >= 1.0
     assert abs(first["total"] - sum(first[name] for name in parts)) < 0.01
+    counted = RunDirectory(folder).status()["goodput"]
+    assert counted["start"] >= 1.0 and min(counted[part] for part in ("compile", "useful", "save", "evaluate")) > 0.0
     # The last loop of an epoch has 4 steps.
     train.run(config, model_dir=folder)
     assert "start " not in capsys.readouterr().out
     second = RunDirectory(folder).status()["start"]
     assert second.keys() == first.keys() | {"checkpoint"} and second["traces"] == 1
+    both = RunDirectory(folder).status()["goodput"]
+    assert (both["starts"], both["step"], both["repeated_steps"], both["start"]) == (2, 24, 4, counted["start"])
+    assert both["restart"] > 0.0 and both["wall"] > counted["wall"]
+    tags = EventAccumulator(f"{folder}/train").Reload().Tags()["tensors"]
+    assert {"goodput/fraction", "goodput/useful", "goodput/restart"} <= set(tags)
     train.run(config, model_dir=folder, mode="eval", timings=StartTimings(show=True))
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("start ")]
     assert "evaluation" in lines[-2] and "in all" in lines[-1]

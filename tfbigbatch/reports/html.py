@@ -17,6 +17,7 @@ from tfbigbatch.errors import missing_extra
 from tfbigbatch.reports import collect
 from tfbigbatch.reports.run_plots import limits, panels_of, run_curves, trust_map, trust_ratios
 from tfbigbatch.reports.table import Table, from_lines
+from tfbigbatch.runs.goodput import table_lines
 from tfbigbatch.runs.run_states import run_states
 from tfbigbatch.utils.files import write_text
 
@@ -31,6 +32,12 @@ _CAPTIONS = {
     "seconds": "Time of a run against batch size.",
     "updates": "Steps to the target against batch size: along the dotted line twice the batch takes half of the steps.",
 }
+
+_GOODPUT = (
+    "Wall time since the start of a run's first process: the share in which it made new steps (goodput), and the "
+    "shares of everything else. repeated: steps made before a kill, and lost; restart: from the end of a process to "
+    "the first step of the next."
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,9 +105,13 @@ def write_page(report: Report, path: str) -> list[str]:
     curves += [_picture(file, "Every run, up to its last step.") for file in all_runs]
     others = [_picture(file, caption) for file, caption in captioned.items() if not file.endswith("_curves.png")]
     states = from_lines(run_states(report.rows, report.scalars, report.metric))
+    goodput = table_lines(
+        [(f"{row.name} at {row.batch_size:,}, seed {run.seed}", run.status) for row in report.rows for run in row.runs]
+    )
     sections = [
         Section("", [_overview(report)], [report.table()]),
         Section("Runs", tables=[states]),
+        Section("Goodput", [_GOODPUT] if goodput else [], [from_lines(goodput)] if goodput else []),
         Section("Curves", pictures=curves),
         Section("Batch size", pictures=others),
         Section("Trust ratios", pictures=[_picture(file, caption) for file, caption in trust]),

@@ -50,6 +50,12 @@ class MetricsLog:
         with writing_errors(self._directory.metrics):
             with open(self._directory.metrics, "a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
+        self.write_events(split, step, scalars)
+
+    def write_events(self, split: str, step: int, scalars: Mapping[str, float]) -> None:
+        """Writes scalars to TensorBoard only."""
+        if not self._directory.is_chief:
+            return
         with writing_errors(self._directory.path), self._at_step(self._writer(split), step):
             self._write_scalars({name: float(value) for name, value in scalars.items()})
 

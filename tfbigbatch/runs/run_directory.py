@@ -93,6 +93,9 @@ def checked_status(content: Any, path: str) -> dict[str, Any]:
         wrong += [name for name in ("step", "total_steps", "seconds") if name not in wrong and content.get(name, 0) < 0]
         if not _has_fields(content.get("best"), {"metric": str, "step": int, "value": (int, float)}):
             wrong.append("best")
+        goodput = content.get("goodput", {})
+        if not isinstance(goodput, dict) or not all(_is(each, (int, float)) and each >= 0 for each in goodput.values()):
+            wrong.append("goodput")
         wrong += [f"metrics.{name}" for name, value in metrics.items() if not _is(value, (int, float))]
     else:
         wrong = ["status", "step"]

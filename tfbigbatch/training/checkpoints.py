@@ -58,6 +58,7 @@ class Checkpoints:
       limit_save: context-manager factory of what limits the time of a save; takes what is saved, in words.
 
     Attributes:
+      timed: context-manager factory around each save, which counts its time.
       set_aside: list of (path, reason) of the damaged checkpoints that `restore` renamed.
     """
 
@@ -89,6 +90,7 @@ class Checkpoints:
         self._keep = keep
         self._heartbeat = heartbeat
         self._limit_save = limit_save
+        self.timed: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
         self._manager: tf.train.CheckpointManager | None = None
         self.set_aside: list[tuple[str, str]] = []
 
@@ -184,18 +186,20 @@ class Checkpoints:
             max_to_keep=self._keep,
             checkpoint_name=checkpoint_files.NAME,
         )
-        with self._parts_prepared(step), _saving_errors(step, self._directory):
-            self._manager.save(checkpoint_number=step)
-        self._barrier()
+        with self.timed():
+            with self._parts_prepared(step), _saving_errors(step, self._directory):
+                self._manager.save(checkpoint_number=step)
+            self._barrier()
 
     def save_in(self, folder: str, step: int) -> None:
         """Saves the state after `step` into another folder, which this object does not manage; see `save`."""
         # Checkpoints of the manager have this count, and `restore` expects it.
         _ = self._checkpoint.save_counter
         scratch = self._scratch and os.path.join(self._scratch, os.path.basename(folder))
-        with self._parts_prepared(step), _saving_errors(step, folder):
-            self._checkpoint.write(os.path.join(scratch or folder, f"{checkpoint_files.NAME}-{step}"))
-        self._barrier()
+        with self.timed():
+            with self._parts_prepared(step), _saving_errors(step, folder):
+                self._checkpoint.write(os.path.join(scratch or folder, f"{checkpoint_files.NAME}-{step}"))
+            self._barrier()
         if scratch:
             shutil.rmtree(scratch, ignore_errors=True)
 

@@ -16,7 +16,9 @@ from tfbigbatch import experiment, scaling, tasks
 from tfbigbatch.errors import InputError
 from tfbigbatch.runs import checkpoint_files, initial_weights, run_directory, stored_run
 from tfbigbatch.runs import extension as extensions
+from tfbigbatch.runs import goodput as goodputs
 from tfbigbatch.runs.extension import Extension
+from tfbigbatch.runs.goodput import Goodput
 from tfbigbatch.runs.metric import Metric
 from tfbigbatch.runs.metrics_log import MetricsLog, lost_steps
 from tfbigbatch.runs.resume_rules import may_change
@@ -331,12 +333,14 @@ class Start:
       checkpoints: saves and restores it.
       step: steps done before; 0 for a new run.
       seconds: training time before.
+      goodput: counts the seconds of this process, beginning with those before.
       is_new: whether there was no checkpoint.
     """
 
     checkpoints: Checkpoints
     step: int
     seconds: float
+    goodput: Goodput
     is_new: bool = False
 
 
@@ -375,7 +379,8 @@ def resume(options: RunOptions, machine: Machine, directory: Directory, model: R
     if options.trains and directory.content is not None:
         every = options.config.checkpoint_every
         machine.say_all(lost_steps(directory.files.metrics, directory.status, step, every))
-    if step is None:
-        return Start(checkpoints, 0, 0.0, is_new=True)
     status = directory.status
-    return Start(checkpoints, step, status.get("saved_seconds", status.get("seconds", 0.0)))
+    goodput = goodputs.resumed(directory.files, status, options.timings, step or 0)
+    if step is None:
+        return Start(checkpoints, 0, 0.0, goodput, is_new=True)
+    return Start(checkpoints, step, status.get("saved_seconds", status.get("seconds", 0.0)), goodput)

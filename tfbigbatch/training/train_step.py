@@ -14,6 +14,7 @@ from tfbigbatch.instruments.step_gradients import StepGradients
 from tfbigbatch.optimizers.accumulation import accumulate_gradients
 from tfbigbatch.training.averages import WeightAverages
 from tfbigbatch.training.checkpoints import CheckpointPart
+from tfbigbatch.training.input_wait import InputWait
 from tfbigbatch.utils.startup import StartTimings
 
 Tensors = Any
@@ -46,6 +47,7 @@ class TrainingModel(tf_keras.Model):
 
     Attributes:
       timings: None, or those of the run's start: the first call of `fit` traces, and adds its seconds.
+      input_wait: None, or what measures the time in which training steps wait for batches; set it before `fit`.
       step_gradients: None, or an `instruments.StepGradients` that receives the gradients of every step; set it before
         `fit`. The weights do not depend on it.
       averages: None, or the moving averages of the weights, which evaluations have in their place.
@@ -72,6 +74,7 @@ class TrainingModel(tf_keras.Model):
         self._predictions = predictions
         self.step_gradients: StepGradients | None = None
         self.timings: StartTimings | None = None
+        self.input_wait: InputWait | None = None
         self.averages: WeightAverages | None = None
         # Each replica returns metrics that are already reduced; Keras' default would sum them over workers.
         self.distribute_reduction_method = "first"
@@ -89,7 +92,9 @@ class TrainingModel(tf_keras.Model):
             super().make_train_function(force)
             if self._loops():
                 results = functools.partial(self._results, training=True)
-                self.train_function = self.train_tf_function = self._loop(self._train, results)
+                self.train_function = self.train_tf_function = self._loop(self._train, results, self._next)
+            elif self.input_wait is not None and self.train_tf_function is not None:
+                self.train_function = self.train_tf_function = self._single_step()
             if self.timings is not None and not self.timings.is_complete and self.train_tf_function is not None:
                 self.train_function = self._timed(self.train_tf_function, self.timings)
         return self.train_function
@@ -99,7 +104,7 @@ class TrainingModel(tf_keras.Model):
         if self.test_function is None or force:
             super().make_test_function(force)
             if self._loops():
-                self.test_function = self._loop(self._test, functools.partial(self._results, training=False))
+                self.test_function = self._loop(self._test, functools.partial(self._results, training=False), next)
         return self.test_function
 
     def evaluate_kept(
@@ -145,7 +150,10 @@ class TrainingModel(tf_keras.Model):
         return steps > 1 and not (self.run_eagerly or self._cluster_coordinator)
 
     def _loop(
-        self, step: Callable[[Tensors], None], results: Callable[[], dict[str, tf.Tensor]]
+        self,
+        step: Callable[[Tensors], None],
+        results: Callable[[], dict[str, tf.Tensor]],
+        next_batch: Callable[[Any], Tensors],
     ) -> Callable[[Any], dict[str, tf.Tensor]]:
         """A traced function of an iterator: several steps in each replica, then the metrics.
 
@@ -157,11 +165,31 @@ class TrainingModel(tf_keras.Model):
         @tf.function(reduce_retracing=True)
         def steps(iterator: Any) -> dict[str, tf.Tensor]:
             for _ in tf.range(self._steps_per_execution):
-                self.distribute_strategy.run(step, args=(next(iterator),))
+                self.distribute_strategy.run(step, args=(next_batch(iterator),))
             of_replicas = self.distribute_strategy.run(results)
             return tf.nest.map_structure(self._of_first_replica, of_replicas)
 
         return steps
+
+    def _single_step(self) -> Callable[[Any], dict[str, tf.Tensor]]:
+        """A traced function of an iterator: one step in each replica, as Keras makes it, with the batch of `_next`."""
+
+        def in_replica(data: Tensors) -> dict[str, tf.Tensor]:
+            results = self.train_step(data)
+            self._train_counter.assign_add(1)
+            return results
+
+        step = tf.function(in_replica, jit_compile=True, reduce_retracing=True) if self.jit_compile else in_replica
+
+        @tf.function(reduce_retracing=True)
+        def single_step(iterator: Any) -> dict[str, tf.Tensor]:
+            of_replicas = self.distribute_strategy.run(step, args=(self._next(iterator),))
+            return tf.nest.map_structure(self._of_first_replica, of_replicas)
+
+        return single_step
+
+    def _next(self, iterator: Any) -> Tensors:
+        return next(iterator) if self.input_wait is None else self.input_wait.next(iterator)
 
     def _of_first_replica(self, value: Any) -> tf.Tensor:
         return self.distribute_strategy.experimental_local_results(value)[0]

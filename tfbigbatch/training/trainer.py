@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import tensorflow as tf
@@ -14,7 +14,7 @@ import tf_keras
 
 from tfbigbatch import experiment
 from tfbigbatch.errors import DivergedError, Preempted
-from tfbigbatch.runs import network_file
+from tfbigbatch.runs import goodput, network_file
 from tfbigbatch.runs.extension import extended
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import DIVERGED, DONE, PREEMPTED, RUNNING
@@ -22,9 +22,11 @@ from tfbigbatch.runs.stored_run import shown_best, shown_metrics
 from tfbigbatch.training import callbacks as run_callbacks
 from tfbigbatch.training import local_steps
 from tfbigbatch.training import phases as run_phases
+from tfbigbatch.training import strategy as strategies
 from tfbigbatch.training.callbacks import own
 from tfbigbatch.training.callbacks.base import steps_done
 from tfbigbatch.training.evaluate import evaluate
+from tfbigbatch.training.input_wait import InputWait
 from tfbigbatch.training.mlperf import rules
 from tfbigbatch.training.options import RunOptions
 from tfbigbatch.training.phases import Phase
@@ -79,6 +81,12 @@ class Trainer:
         )
         self._own = self._own_callbacks()
         self._timings = self._network.timings = self.options.timings
+        self._goodput = self.start.goodput
+        self.start.checkpoints.timed = functools.partial(self._goodput.timed, "save")
+        # A TPU's own host may run the loop, where a variable of this process is not.
+        if not strategies.is_tpu(self.machine.strategy):
+            self._network.input_wait = InputWait()
+            self._goodput.input_wait = self._network.input_wait
 
     def evaluate(self) -> Status:
         """Evaluates the restored checkpoint and changes nothing on disk."""
@@ -197,7 +205,8 @@ class Trainer:
                 (phase.plan.evaluate_every, phase.plan.checkpoint_every),
                 phase.offset,
             ):
-                batches = phase.training_set(self.machine.strategy, first_step, first_step + length * epochs)
+                with self._goodput.timed("input"):
+                    batches = phase.training_set(self.machine.strategy, first_step, first_step + length * epochs)
                 self._network.fit(batches, epochs=epochs, steps_per_epoch=length, callbacks=callbacks, verbose=0)
                 if self._stopped:
                     break
@@ -248,9 +257,9 @@ class Trainer:
 
     # ---- Evaluation and callbacks -----------------------------------------------------------------
 
-    def _evaluator(self, phase: Phase, **options: Any) -> functools.partial[dict[str, float]]:
+    def _evaluator(self, phase: Phase, **options: Any) -> Callable[[], dict[str, float]]:
         """`evaluate` with the held-out split of a phase, whose input pipeline is built once."""
-        return functools.partial(
+        evaluated = functools.partial(
             evaluate,
             self._network,
             phase.task,
@@ -260,6 +269,12 @@ class Trainer:
             callbacks=[self._heartbeat, self._stop.in_evaluation],
             **options,
         )
+
+        def timed() -> dict[str, float]:
+            with self._goodput.timed("evaluate"):
+                return evaluated()
+
+        return timed
 
     def _evaluation_of(self, phase: Phase) -> run_callbacks.Evaluation:
         return run_callbacks.Evaluation(
@@ -312,6 +327,7 @@ class Trainer:
             self._own.log_every = phase.plan.log_every
         return [
             *([] if self._timings.is_complete else [run_callbacks.FirstStep(self._timings, self._started_training)]),
+            run_callbacks.CountGoodput(self._goodput),
             run_callbacks.StepMetrics(
                 self.model.log,
                 every=phase.plan.log_every,
@@ -342,8 +358,9 @@ class Trainer:
             self._heartbeat,
         ]
 
-    def _started_training(self) -> None:
-        """Shows what the start took, where that was asked for."""
+    def _started_training(self, step: int) -> None:
+        """Shows what the start took, where that was asked for; from here on seconds are of steps."""
+        self._goodput.started(step)
         if self._timings.show:
             self.machine.say_all(self._timings.lines())
 
@@ -370,6 +387,9 @@ class Trainer:
         }
         if self._timings.is_complete:
             content["start"] = self._timings.content()
+        content[goodput.NAME] = self._goodput.content()
+        shown = {f"{goodput.NAME}/{part}": content[goodput.NAME][part] for part in ("fraction", *goodput.PARTS)}
+        self.model.log.write_events("train", step, shown)
         if self._best.best:
             content["best"] = {"metric": self.plan.target.name, **dataclasses.asdict(self._best.best)}
         self.model.log.flush()

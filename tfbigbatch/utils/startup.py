@@ -56,6 +56,10 @@ class StartTimings:
         self.seconds[part] = self.seconds.get(part, 0.0) + now - self._last
         self._last = now
 
+    def elapsed(self) -> float:
+        """Seconds since the start, with those of no part yet."""
+        return sum(self.seconds.values()) + time.perf_counter() - self._last
+
     @property
     def is_complete(self) -> bool:
         """Whether the first step is done."""

@@ -17,10 +17,10 @@ class FirstStep(StepCallback):
 
     Args:
       timings: of the start.
-      done: called once, with the timings complete.
+      done: called once with the step, when the timings are complete.
     """
 
-    def __init__(self, timings: StartTimings, done: Callable[[], None]) -> None:
+    def __init__(self, timings: StartTimings, done: Callable[[int], None]) -> None:
         super().__init__()
         self._timings = timings
         self._done = done
@@ -33,4 +33,4 @@ class FirstStep(StepCallback):
             tf.convert_to_tensor(value).numpy()
         self._timings.steps = step - before
         self._timings.mark("first_step")
-        self._done()
+        self._done(step)
