@@ -18,11 +18,12 @@ from tfbigbatch.optimizers import exclusions, rules, sharded_updates, sharing
 from tfbigbatch.optimizers.accumulation_schedule import AccumulationSchedule
 from tfbigbatch.optimizers.base import Adapter, LayerStatistics, MatrixRule, Rule, View
 from tfbigbatch.optimizers.checkpointing import ShardedVariable
+from tfbigbatch.optimizers.layers_in_flight import LayersInFlight
 from tfbigbatch.optimizers.options import LayerOptions, check_gradient
 from tfbigbatch.optimizers.replica_state import regrouped
 from tfbigbatch.optimizers.tracing import compiled_by_xla
 
-# Layers of 256 KB and more are updated in place one after the other on a CPU: one temporary at a time.
+# Layers of 256 KB and more are updated in place in an order, on a CPU: `LayersInFlight`.
 _LARGE = 2**16
 
 
@@ -47,7 +48,7 @@ class _Layer:
 
 
 class _Step(NamedTuple):
-    """The scalars of one step, and the last in-place operation on each device.
+    """The scalars of one step, and the layers that are updated in place on each device.
 
     Attributes:
       micro_batches: number of micro-batches in the summed gradients; an int or an int64 tensor.
@@ -57,7 +58,7 @@ class _Step(NamedTuple):
     number: tf.Tensor
     weight_decay: Any
     kernel_scalars: Any
-    last_operation: dict[str, tf.Operation]
+    in_flight: dict[str, LayersInFlight]
     micro_batches: Any = 1
 
 
@@ -81,6 +82,8 @@ class LayerwiseUpdater:
         self._name = type(adapter).__name__
         self.micro_steps = micro_steps
         self._layers: dict[Hashable, _Layer] = {}
+        # The number of elements of the largest layer.
+        self._largest = 0
         # The replicas' shares of the layers; None where each updates all.
         self._shards: sharded_updates.Shards | None = None
         self._compiled = tf.function(self._apply_compiled, jit_compile=True, autograph=False)
@@ -104,6 +107,7 @@ class LayerwiseUpdater:
           The state for a checkpoint, by name: a list with a variable, or a `ShardedVariable`, or None, for each layer.
         """
         options = self.options
+        self._largest = max((variable.shape.num_elements() or 0 for variable in variables), default=0)
         views = self.rule.views(paths, [tuple(variable.shape) for variable in variables])
         shapes = [self.rule.state_shapes(tuple(variable.shape), view) for variable, view in zip(variables, views)]
         if options.accumulates:
@@ -430,7 +434,7 @@ class LayerwiseUpdater:
             number=number,
             weight_decay=decay,
             kernel_scalars=self.rule.kernel_scalars(number),
-            last_operation={},
+            in_flight={},
         )
 
     def _factor_of_replicas(
@@ -505,9 +509,11 @@ class LayerwiseUpdater:
         self, layer: _Layer, variable: Any, gradient: Any, step: _Step, factor: Any, transformed: Any
     ) -> None:
         in_place = transformed is None and self._can_update_in_place(variable)
-        device = variable.device
-        large = in_place and (variable.shape.num_elements() or 0) >= _LARGE and not tf.executing_eagerly()
-        with tf.control_dependencies([step.last_operation[device]] if large and device in step.last_operation else []):
+        elements = variable.shape.num_elements() or 0
+        in_flight = None
+        if in_place and elements >= _LARGE and not tf.executing_eagerly():
+            in_flight = step.in_flight.setdefault(variable.device, LayersInFlight(self._largest))
+        with tf.control_dependencies([] if in_flight is None else in_flight.before(elements)):
             gradient = self._clipped(tf.cast(gradient, _wide(variable)), factor)
             weight_decay = step.weight_decay if layer.decay else 0.0
             options = {
@@ -524,8 +530,8 @@ class LayerwiseUpdater:
                     statistics=layer.statistics is not None,
                     **options,
                 )
-                if large:
-                    step.last_operation[device] = operation
+                if in_flight is not None:
+                    in_flight.add(elements, operation)
             else:
                 options["step"] = tf.cast(step.number, gradient.dtype)
                 row = self._assign_new_values(layer, variable, gradient, transformed, options)
