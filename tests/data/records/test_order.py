@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from tfbigbatch.data.records import order as order_module
-from tfbigbatch.data.records.order import Chunks, HostSlice, RecordOrder, examples_at
+from tfbigbatch.data.records.order import Chunks, HostSlice, RecordOrder, examples_at, examples_of_epoch
 
 COUNTS = (20, 3, 41, 8, 31)
 RECORDS = sum(COUNTS)
@@ -169,3 +169,9 @@ def test_epochs_and_seeds_are_shuffled_differently_and_well():
 def test_far_positions_cost_nothing():
     far = 89 * 1_281_167
     assert indices(far, far + 8, dataset_size=1_281_167).max() < 1_281_167
+
+
+def test_the_examples_of_one_epoch_are_those_at_its_positions():
+    positions = tf.range(3 * 101 + 5, 4 * 101, dtype=tf.int64)
+    found = examples_of_epoch(tf.constant(3, tf.int64), positions, seed=7, dataset_size=101)
+    np.testing.assert_array_equal(found, examples_at(positions, seed=7, dataset_size=101))

@@ -13,6 +13,7 @@ both parts from about the same length quantile.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -38,6 +39,16 @@ class BucketOrder:
     seed: int
     block: int
 
+    @functools.cached_property
+    def _buckets(self) -> tf.Tensor:
+        # Made outside of any graph: as a constant in one, TensorFlow copies and hashes it for each pipeline.
+        with tf.init_scope():
+            return tf.constant(self.buckets)
+
+    @functools.cached_property
+    def _number_of_buckets(self) -> int:
+        return int(self.buckets.max()) + 1
+
     def position(self, step: int) -> tuple[int, int, int]:
         """(epoch, block, examples of the block used by earlier steps) at which `step` begins, in constant time."""
         position = step * self.batch_size
@@ -59,15 +70,17 @@ class BucketOrder:
         begin, end = first + block * steps // blocks, first + (block + 1) * steps // blocks
         bounds = self._bounds(epoch, tf.range(begin, end + 1), tf.maximum, tf.minimum)
         sizes = bounds[1:] - bounds[:-1]
-        examples = order.examples_at(
-            tf.range(bounds[0], bounds[-1]), seed=2 * self.seed, dataset_size=len(self.buckets)
+        examples = order.examples_of_epoch(
+            epoch, tf.range(bounds[0], bounds[-1]), seed=2 * self.seed, dataset_size=len(self.buckets)
         )
-        by_bucket = tf.argsort(tf.gather(tf.constant(self.buckets), examples), stable=True)
+        # Partitions in place of sorts: linear in the examples, of which every host orders those of all.
+        positions = tf.range(tf.size(examples, tf.int64))
+        by_bucket = _partitioned(positions, tf.gather(self._buckets, examples), self._number_of_buckets)
         batches = self._batches(epoch, block, begin, sizes)
         batch_of = tf.repeat(batches, tf.gather(sizes, batches))
+        batch_of_position = tf.scatter_nd(by_bucket[:, tf.newaxis], batch_of, [tf.size(examples, tf.int64)])
         # Within a batch in the epoch's order, so that the replicas get similar parts.
-        ranks = tf.argsort(batch_of * tf.size(examples, tf.int64) + tf.cast(by_bucket, tf.int64))
-        return tf.gather(examples, tf.gather(by_bucket, ranks))
+        return _partitioned(examples, tf.cast(batch_of_position, tf.int32), self.block)
 
     def runs(self, first_step: int) -> tf.data.Dataset:
         """Endless dataset of the example numbers from a step on: int64 [examples] for each block."""
@@ -105,3 +118,8 @@ class BucketOrder:
         steps = begin + tf.range(count)
         own = tf.cast(order.splitmix64(order.splitmix64(steps) + self.seed) & ((1 << 24) - 1), tf.float64) / (1 << 24)
         return tf.cast(tf.argsort(tf.where(sizes < self.batch_size, own, quantiles)), tf.int64)
+
+
+def _partitioned(values: tf.Tensor, parts: tf.Tensor, count: int) -> tf.Tensor:
+    """The values of part 0, then of part 1 and so on, each part in its order; parts is int32 [n], below `count`."""
+    return tf.concat(tf.dynamic_partition(values, parts, count), axis=0)
