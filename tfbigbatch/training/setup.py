@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import ml_collections
+import numpy as np
 import tensorflow as tf
 import tf_keras
 
@@ -34,6 +35,7 @@ from tfbigbatch.training.mlperf.log import MLPerfLog
 from tfbigbatch.training.options import RunOptions
 from tfbigbatch.training.phases import Phase
 from tfbigbatch.training.precision import Precision, of_run
+from tfbigbatch.training.reduction_time import ReductionTime
 from tfbigbatch.training.rollbacks import Rollbacks
 from tfbigbatch.training.train_step import TrainingModel
 
@@ -71,6 +73,10 @@ class Machine:
     def agree(self, wanted: bool) -> bool:
         """Whether `wanted` is true on any worker; every worker calls it."""
         return strategies.any_worker(self.strategy, wanted) if self.is_multi_worker else wanted
+
+    def of_workers(self, mine: np.ndarray) -> np.ndarray:
+        """A vector of each worker, float64 [workers, n], from this one's; every worker of a cluster calls it."""
+        return strategies.of_workers(self.strategy, mine)
 
     def say(self, line: str) -> None:
         """Prints a line, in one process of a cluster."""
@@ -291,6 +297,9 @@ def build_model(options: RunOptions, machine: Machine, directory: Directory, pla
     """
     with machine.strategy.scope():
         keras = compiled_model(options.config, plan.phases, jit_compile=machine.jit_compile)
+        # Workers with local steps meet once in many steps, outside of the gradients.
+        if machine.is_multi_worker and not options.config.optimizer.get("local_steps"):
+            keras.reduction_time = ReductionTime()
         # The plot of the whole run begins at the first weights, in a resumed run too.
         begins = (
             not checkpoint_files.paths(directory.files.checkpoints) or options.config.instruments.interpolation.enabled

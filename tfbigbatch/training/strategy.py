@@ -14,6 +14,7 @@ import socket
 import urllib.parse
 from collections.abc import Callable
 
+import numpy as np
 import tensorflow as tf
 
 from tfbigbatch.errors import InputError, nearest
@@ -154,6 +155,24 @@ def any_worker(strategy: tf.distribute.Strategy, wanted: bool) -> bool:
     """Whether `wanted` is true on any worker of a cluster; every worker calls it."""
     answers = strategy.experimental_local_results(_asking(strategy)(tf.constant(1.0 if wanted else 0.0)))
     return bool(answers[0].numpy() > 0.0)
+
+
+def of_workers(strategy: tf.distribute.Strategy, mine: np.ndarray) -> np.ndarray:
+    """A vector of each worker of a cluster; every worker calls it.
+
+    Args:
+      strategy: of several workers.
+      mine: float64 [n], this worker's.
+
+    Returns:
+      float64 [workers, n].
+    """
+    workers, index = parse_tf_config(os.environ["TF_CONFIG"])
+    rows = np.zeros([workers, len(mine)])
+    # Each of a worker's replicas adds the same.
+    rows[index] = mine * workers / strategy.num_replicas_in_sync
+    sums = strategy.experimental_local_results(_asking(strategy)(tf.constant(rows)))
+    return np.asarray(sums[0])
 
 
 @functools.cache

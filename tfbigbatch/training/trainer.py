@@ -34,6 +34,7 @@ from tfbigbatch.training.plan import fit_segments
 from tfbigbatch.training.rollbacks import RollBack, Rollbacks
 from tfbigbatch.training.setup import Directory, Machine, RunModel, RunPlan, Start
 from tfbigbatch.utils.signals import StopRequest
+from tfbigbatch.training.stragglers import NameSlowestWorker
 
 Status = dict[str, Any]
 """The content of status.json: status, step, total_steps, seconds, and at the end the metrics."""
@@ -87,6 +88,7 @@ class Trainer:
         if not strategies.is_tpu(self.machine.strategy):
             self._network.input_wait = InputWait()
             self._goodput.input_wait = self._network.input_wait
+        self._stragglers = self._named_stragglers()
 
     def evaluate(self) -> Status:
         """Evaluates the restored checkpoint and changes nothing on disk."""
@@ -320,6 +322,8 @@ class Trainer:
     ) -> list[tf_keras.callbacks.Callback]:
         """The callbacks of a phase, in the order that they are called in."""
         in_ramp = phase.config.ramp.name != "none"
+        if self._stragglers:
+            self._stragglers.every = phase.plan.log_every
         self._best.evaluation = self._evaluation
         self._progress.evaluation = self._evaluation
         if self._own:
@@ -337,6 +341,7 @@ class Trainer:
                 first_step=-phase.offset if in_ramp else phase.first_step,
                 examples=in_ramp,
             ),
+            *([self._stragglers] if self._stragglers else []),
             *([self.model.date] if self.model.date else []),
             *self.model.instruments.callbacks,
             run_callbacks.Checks(phase.task.checks),
@@ -363,6 +368,18 @@ class Trainer:
         self._goodput.started(step)
         if self._timings.show:
             self.machine.say_all(self._timings.lines())
+
+    def _named_stragglers(self) -> NameSlowestWorker | None:
+        """The callback that names the slowest worker of a cluster; None in one process."""
+        if self._network.reduction_time is None:
+            return None
+        return NameSlowestWorker(
+            self._network.reduction_time,
+            self.machine.of_workers,
+            self.model.log,
+            every=self.plan.phases[0].plan.log_every,
+            say=self.machine.say,
+        )
 
     # ---- Status -----------------------------------------------------------------------------------
 
@@ -392,6 +409,8 @@ class Trainer:
         self.model.log.write_events("train", step, shown)
         if self._best.best:
             content["best"] = {"metric": self.plan.target.name, **dataclasses.asdict(self._best.best)}
+        if self._stragglers and self._stragglers.slowest:
+            content["slowest_worker"] = self._stragglers.slowest
         self.model.log.flush()
         self.directory.files.write_status(name, **content)
         return {"status": name, **content}
