@@ -21,6 +21,8 @@ from tfbigbatch.experiment import load
 INDEX = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
 
 class Sleep(tf_keras.callbacks.Callback):
+    every_worker = True
+
     def on_train_batch_begin(self, batch, logs=None):
         time.sleep(0.05 * INDEX)
 

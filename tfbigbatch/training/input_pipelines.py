@@ -29,6 +29,17 @@ def distribute(
     return _distributed(strategy, batches_of)[0]
 
 
+def of_same_length(batches: tf.data.Dataset, context: tf.distribute.InputContext) -> tf.data.Dataset:
+    """Batches of a pipeline that has as many on each worker, none of which is read beyond them.
+
+    The workers of a cluster then do not ask each other before each batch whether all have one.
+    """
+    if context.num_input_pipelines == 1:
+        return batches
+    # What TensorFlow takes as a word that there always is a next batch.
+    return batches.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
+
+
 def held_out(
     strategy: tf.distribute.Strategy,
     batches_of: Callable[[tf.distribute.InputContext], tf.data.Dataset],

@@ -99,7 +99,7 @@ class Phase:
                 last_step=last,
             )
             replicas = context.num_replicas_in_sync // context.num_input_pipelines
-            return input_pipelines.merged(batches, self.merged, replicas)
+            return input_pipelines.of_same_length(input_pipelines.merged(batches, self.merged, replicas), context)
 
         return input_pipelines.distribute(strategy, batches_of)
 

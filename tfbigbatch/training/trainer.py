@@ -33,8 +33,8 @@ from tfbigbatch.training.phases import Phase
 from tfbigbatch.training.plan import fit_segments
 from tfbigbatch.training.rollbacks import RollBack, Rollbacks
 from tfbigbatch.training.setup import Directory, Machine, RunModel, RunPlan, Start
-from tfbigbatch.utils.signals import StopRequest
 from tfbigbatch.training.stragglers import NameSlowestWorker
+from tfbigbatch.utils.signals import StopRequest
 
 Status = dict[str, Any]
 """The content of status.json: status, step, total_steps, seconds, and at the end the metrics."""
