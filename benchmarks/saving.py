@@ -1,14 +1,17 @@
-"""What saving checkpoints costs a training loop.
+"""What saving checkpoints costs a training loop, and the steps that a kill loses.
 
-    python benchmarks/saving.py --parameters=25000000 --directory=/mnt/slow/disk
+    python benchmarks/saving.py --parameters=25000000 --every=200 --updates=600 --directory=/mnt/slow/disk
 
-A loop of updates of LAMB, without checkpoints and with one after every few of them, in turns. Printed is the time of
-the whole loop, of one update and of what a checkpoint adds to the loop. The directory's disk decides: name the one that
-runs are saved to.
+A loop of updates of LAMB: without checkpoints, with one in the foreground after every few updates, and with continuous
+ones, which a thread writes. The kinds take turns. Printed is the time of an update, what the checkpoints add to it, and
+the steps that a kill would lose: the mean over all moments of the loop of the steps since the newest whole checkpoint.
+The directory's disk decides: name the one that runs are saved to.
 """
 
+import os
 import statistics
 import tempfile
+import threading
 import time
 
 from absl import flags
@@ -17,11 +20,38 @@ from tfbigbatch.utils import command
 
 flags.DEFINE_integer("parameters", 25_000_000, "Of the network, about; a checkpoint has three floats of each.")
 flags.DEFINE_integer("updates", 60, "In a loop.", lower_bound=1)
-flags.DEFINE_integer("every", 20, "Updates from one checkpoint to the next.", lower_bound=1)
-flags.DEFINE_integer("rounds", 3, "Loops of each kind.", lower_bound=1)
+flags.DEFINE_integer("every", 20, "Updates from one checkpoint in the foreground to the next.", lower_bound=1)
+flags.DEFINE_integer("examples", 32, "In a batch.", lower_bound=1)
+flags.DEFINE_integer("log_every", 10, "Updates between the moments at which a continuous one may begin.", lower_bound=1)
+flags.DEFINE_integer("rounds", 5, "Loops of each kind.", lower_bound=1)
 flags.DEFINE_string("directory", None, "Where the checkpoints go; a temporary folder where it is left out.")
 
 _LAYERS = 8
+_KINDS = ("none", "foreground", "continuous")
+_SAMPLE = 0.02  # seconds
+
+
+class LostSteps:
+    """The steps since the newest checkpoint of a folder, sampled by a thread in a context."""
+
+    def __init__(self, folder):
+        self.step, self.samples = 0, []
+        self._folder, self._ended = folder, threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *unused):
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self):
+        while not self._ended.wait(_SAMPLE):
+            names = [name for name in os.listdir(self._folder) if name.endswith(".index")]
+            newest = max((int(name.split("-")[1].split(".")[0]) for name in names), default=0)
+            self.samples.append(self.step - newest)
 
 
 def _main(unused):
@@ -38,7 +68,7 @@ def _main(unused):
     )
     optimizer = LAMB(1e-3)
     optimizer.build(network.trainable_variables)
-    inputs = tf.random.stateless_normal([32, width], [0, 1])
+    inputs = tf.random.stateless_normal([options.examples, width], [0, 1])
 
     @tf.function
     def update():
@@ -50,32 +80,46 @@ def _main(unused):
 
     def loop(kind):
         with tempfile.TemporaryDirectory(dir=options.directory) as folder:
-            made = Checkpoints(network, optimizer, folder)
-            began = time.perf_counter()
-            for step in range(1, options.updates + 1):
-                update().numpy()
-                if kind != "none" and step % options.every == 0:
-                    made.save(step)
-            return time.perf_counter() - began
+            made = Checkpoints(network, optimizer, folder, continuous=kind == "continuous")
+            made.prepare(tf.distribute.get_strategy())
+            # A run's first one is in the foreground, whatever the kind.
+            made.save(0)
+            with LostSteps(folder) as lost:
+                began = time.perf_counter()
+                for step in range(1, options.updates + 1):
+                    update().numpy()
+                    lost.step = step
+                    if kind == "foreground" and step % options.every == 0:
+                        made.save(step)
+                    if kind == "continuous" and step % options.log_every == 0 and made.wants_save(step):
+                        made.begin_save(step)
+                seconds = time.perf_counter() - began
+            made.wait()
+            return seconds / options.updates, statistics.fmean(lost.samples or [0]), max(lost.samples or [0])
 
     update().numpy()
-    loop("saved")  # The first one traces what saves.
-    taken = {kind: [] for kind in ("none", "saved")}
+    for kind in _KINDS:
+        loop(kind)  # The first one traces.
+    taken = {kind: [] for kind in _KINDS}
     for _ in range(options.rounds):
-        for kind, times in taken.items():
-            times.append(loop(kind))
+        for kind, measured in taken.items():
+            measured.append(loop(kind))
     _print(taken, network.count_params(), options)
 
 
 def _print(taken, parameters, options):
-    saves = options.updates // options.every
-    bare = statistics.median(taken["none"])
-    print(f"{parameters:,} parameters; {options.updates} updates, {saves} checkpoints; medians of {options.rounds}")
-    print("checkpoints    loop s   update ms   a checkpoint adds ms")
-    for kind, times in taken.items():
-        in_loop = statistics.median(times)
-        added = f"{1e3 * (in_loop - bare) / saves:20.1f}" if saves and kind != "none" else " " * 20
-        print(f"{kind:12s} {in_loop:8.2f} {1e3 * in_loop / options.updates:11.2f} {added}")
+    bare = [seconds for seconds, _, _ in taken["none"]]
+    print(f"{parameters:,} parameters, {options.updates} updates of {options.examples}; medians of {options.rounds}")
+    print("| checkpoints | update ms | slower | steps lost at a kill, mean | at most |")
+    print("|---|---:|---:|---:|---:|")
+    for kind, measured in taken.items():
+        # Of pairs that were measured after each other.
+        slower = statistics.median(seconds / before - 1.0 for (seconds, _, _), before in zip(measured, bare))
+        name = f"every {options.every} updates" if kind == "foreground" else kind
+        update, lost, most = (statistics.median(values) for values in zip(*measured))
+        shown = "" if kind == "none" else f"{lost:.1f} | {most:.0f}"
+        added = "" if kind == "none" else f"{slower:+.1%}"
+        print(f"| {name} | {1e3 * update:.2f} | {added} | {shown or ' | '} |")
 
 
 if __name__ == "__main__":

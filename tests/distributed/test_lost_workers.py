@@ -105,6 +105,16 @@ def test_a_killed_worker_restarts_all_to_the_same_bits(tmp_path, undisturbed, wo
     assert_same_bits(tmp_path / "run", undisturbed(workers))
 
 
+@pytest.mark.slow
+def test_a_kill_with_continuous_checkpoints_ends_in_the_same_bits(tmp_path, undisturbed):
+    launcher = launch(tmp_path / "run", 2, "--config.checkpoint_every=continuous", restarts=2)
+    wait_for_step(tmp_path / "run", random.randint(100, 250), launcher)
+    os.kill(workers_of(launcher)[random.randint(0, 1)], signal.SIGKILL)
+    code, out, _ = finish(launcher)
+    assert code == 0 and "resume     from the checkpoint of step" in out, out
+    assert_same_bits(tmp_path / "run", undisturbed(2))
+
+
 @pytest.mark.slow  # Twenty starts of all workers, about half an hour.
 @pytest.mark.parametrize("workers", [2, 4])
 def test_twenty_kills_at_random_end_in_the_same_bits(tmp_path, workers):

@@ -77,7 +77,7 @@ def check_plan(config: ml_collections.ConfigDict) -> None:
                 f"batch_size={phase.batch_size}, accumulation_steps={phase.accumulation_steps}: both are at least 1."
             )
         for name in ("duration", "evaluate_every", "checkpoint_every", "log_every"):
-            to_steps(phase[name], name=name, batch_size=phase.batch_size, dataset_size=size or 1)
+            to_steps(experiment.interval(phase, name), name=name, batch_size=phase.batch_size, dataset_size=size or 1)
         if phase.schedule.rule not in RULES:
             raise InputError(f"schedule.rule={phase.schedule.rule!r} is unknown. {nearest(phase.schedule.rule, RULES)}")
         if phase.schedule.decay not in DECAYS:

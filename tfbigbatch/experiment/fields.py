@@ -19,6 +19,9 @@ from tfbigbatch.utils import arguments
 Config = ml_collections.ConfigDict
 """The config of an experiment, as `new` gives it."""
 
+CONTINUOUS = "continuous"
+"""Of `checkpoint_every`: the next checkpoint begins when the last one is written."""
+
 # Fields that may differ between the phases of a run; a name that ends in a dot means all fields in it.
 PHASE_FIELDS = (
     "batch_size",
@@ -150,6 +153,7 @@ _RUN: dict[str, Any] = {
     "evaluate_every": "1 epochs",
     # The run ends with the first evaluation in which the task's target metric reaches this; 0.0: never.
     "stop_at_target": 0.0,
+    # A duration, or 'continuous': a thread writes one checkpoint after the other; see docs/reliability.md.
     "checkpoint_every": "1 epochs",
     "log_every": "10 steps",
     "keep_checkpoints": 2,
@@ -208,6 +212,16 @@ def new(task: str, *, model: str | None = None) -> ml_collections.ConfigDict:
         **_RUN,
     }
     return ml_collections.ConfigDict(copy.deepcopy(fields)).lock()
+
+
+def saves_continuously(config: ml_collections.ConfigDict) -> bool:
+    """Whether a config, or that of a phase, has checkpoints written one after the other, in the background."""
+    return config.checkpoint_every == CONTINUOUS
+
+
+def interval(config: ml_collections.ConfigDict, name: str) -> str:
+    """The duration of the field `name`; '0 steps', which is at the end alone, for continuous checkpoints."""
+    return "0 steps" if name == "checkpoint_every" and saves_continuously(config) else config[name]
 
 
 def tuned_recipe(config: ml_collections.ConfigDict, dataset_size: int) -> scaling.Recipe:

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tfbigbatch.experiment.fields import CONTINUOUS
 from tfbigbatch.runs.run_directory import DIVERGED, RunDirectory
 from tfbigbatch.utils.files import atomic_write, writing_errors
 
@@ -113,7 +114,7 @@ def lost_steps(
         found.append(f"restart    from step 0. The run {how}, and had no checkpoint yet")
     elif lost > 0:
         found.append(f"           the run had reached step {reached:,}: {lost:,} steps are repeated")
-    if lost > 0:
+    if lost > 0 and checkpoint_every != CONTINUOUS:
         found.append(f"           a shorter checkpoint_every than {checkpoint_every!r} loses less")
     return found
 

@@ -107,7 +107,7 @@ def plan_of(config: ml_collections.ConfigDict, dataset_size: int, replicas: int)
     """
     arithmetic = BatchArithmetic(config.batch_size, config.accumulation_steps, replicas, dataset_size)
     total_steps, evaluate_every, checkpoint_every, log_every = (
-        to_steps(config[name], name=name, batch_size=config.batch_size, dataset_size=dataset_size)
+        to_steps(experiment.interval(config, name), name=name, batch_size=config.batch_size, dataset_size=dataset_size)
         for name in ("duration", "evaluate_every", "checkpoint_every", "log_every")
     )
     tuned = experiment.tuned_recipe(config, dataset_size)
@@ -154,10 +154,11 @@ def stage_plan(
     arithmetic = BatchArithmetic(config.batch_size, config.accumulation_steps, replicas, dataset_size)
     # Not rounded to steps of this stage, so that each interval ends after as many examples in all stages.
     evaluate_every, checkpoint_every, log_every = (
-        to_steps(config[name], name=name, batch_size=1, dataset_size=dataset_size) / config.batch_size
-        if parsed(config[name], name=name)[1] != "step"
-        else parsed(config[name], name=name)[0]
+        to_steps(every, name=name, batch_size=1, dataset_size=dataset_size) / config.batch_size
+        if parsed(every, name=name)[1] != "step"
+        else parsed(every, name=name)[0]
         for name in ("evaluate_every", "checkpoint_every", "log_every")
+        for every in [experiment.interval(config, name)]
     )
     batch, _ = arithmetic.lines(stage.steps)
     first = plan.lines if stage.first_step == 0 else ()

@@ -78,6 +78,10 @@ class Machine:
         """A vector of each worker, float64 [workers, n], from this one's; every worker of a cluster calls it."""
         return strategies.of_workers(self.strategy, mine)
 
+    def agree_each(self, wanted: Sequence[bool]) -> list[bool]:
+        """`agree` on several questions in one exchange; every worker calls it with as many."""
+        return strategies.any_worker_each(self.strategy, wanted) if self.is_multi_worker else list(wanted)
+
     def say(self, line: str) -> None:
         """Prints a line, in one process of a cluster."""
         if self.is_chief:
@@ -184,7 +188,7 @@ def check_directory(options: RunOptions, machine: Machine) -> Directory:
 
 _ASYNCHRONOUS = (
     "warning    asynchronous_saving=True has no effect: checkpoints are written in the foreground. Set it to False, "
-    "and a longer checkpoint_every if saving takes too long."
+    "and checkpoint_every='continuous' if saving takes too long."
 )
 
 
@@ -375,6 +379,7 @@ def resume(options: RunOptions, machine: Machine, directory: Directory, model: R
         parts=parts,
         heartbeat=options.heartbeat,
         limit_save=options.limit_save,
+        continuous=options.trains and any(map(experiment.saves_continuously, experiment.phases(options.config))),
     )
     step = checkpoints.restore()
     if step is None and not options.trains:

@@ -12,7 +12,7 @@ import os
 import signal
 import socket
 import urllib.parse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -153,8 +153,13 @@ def barrier(strategy: tf.distribute.Strategy) -> None:
 
 def any_worker(strategy: tf.distribute.Strategy, wanted: bool) -> bool:
     """Whether `wanted` is true on any worker of a cluster; every worker calls it."""
-    answers = strategy.experimental_local_results(_asking(strategy)(tf.constant(1.0 if wanted else 0.0)))
-    return bool(answers[0].numpy() > 0.0)
+    return any_worker_each(strategy, [wanted])[0]
+
+
+def any_worker_each(strategy: tf.distribute.Strategy, wanted: Sequence[bool]) -> list[bool]:
+    """`any_worker` of several questions, in one exchange; every worker calls it with as many."""
+    answers = strategy.experimental_local_results(_asking(strategy)(tf.constant([float(each) for each in wanted])))
+    return [bool(value > 0.0) for value in answers[0].numpy()]
 
 
 def of_workers(strategy: tf.distribute.Strategy, mine: np.ndarray) -> np.ndarray:

@@ -63,14 +63,15 @@ class Trainer:
         self._heartbeat = run_callbacks.Heartbeat(self.options.heartbeat)
         self._stop = run_callbacks.StopOnSignal(
             self.start.checkpoints,
-            agree=self.machine.agree if self.machine.is_multi_worker else None,
+            agree=self.machine.agree_each if self.machine.is_multi_worker else None,
             every=self.plan.phases[0].plan.log_every,
             request=self.stop_request,
+            began_save=self._began_save,
         )
         self._evaluates = self.options.mode == "train_and_eval"
         self._last_step = self.plan.last_step
         self._started = time.perf_counter()
-        self._saved_seconds = self.start.seconds
+        self._saved_seconds = self._begun_seconds = self.start.seconds
         self._progress = run_callbacks.Progress(self.plan.total_steps, self._config.evaluate_on)
         self._best = run_callbacks.KeepBest(
             self.start.checkpoints,
@@ -112,6 +113,7 @@ class Trainer:
         phase = run_phases.at_step(self.plan.phases, self.start.step - 1)
         self._evaluation = self._evaluation_of(phase)
         self._open()
+        self.start.checkpoints.prepare(self.machine.strategy)
         owed = self.machine.agree(
             self._evaluates and self.machine.is_chief and self._evaluation.is_owed(self.start.step)
         )
@@ -226,6 +228,7 @@ class Trainer:
         """Rolls the run back where its config allows another rollback, and ends it otherwise."""
         self._progress.close()
         step, checkpoints = steps_done(self._network.optimizer), self.start.checkpoints
+        checkpoints.wait()
         self._write_status(DIVERGED, step, reason=str(error))
         last_good = checkpoints.latest() or "none yet"
         if self.rollbacks.left():
@@ -325,6 +328,9 @@ class Trainer:
         if self._stragglers:
             self._stragglers.every = phase.plan.log_every
         self._best.evaluation = self._evaluation
+        self._stop.saves = experiment.saves_continuously(phase.config)
+        if self._stop.saves:
+            self._stop.every = phase.plan.log_every
         self._progress.evaluation = self._evaluation
         if self._own:
             self._own.evaluation = self._evaluation if self._evaluates else None
@@ -390,6 +396,11 @@ class Trainer:
         """Writes the status after a checkpoint; a resumed run counts its seconds from there."""
         self._saved_seconds = self.start.seconds + time.perf_counter() - self._started
         self._write_status(RUNNING, step)
+
+    def _began_save(self, step: int) -> None:
+        """The save before this one is written: a resumed run counts its seconds from there, at least."""
+        self._saved_seconds = self._begun_seconds
+        self._begun_seconds = self.start.seconds + time.perf_counter() - self._started
 
     def _write_status(self, name: str, step: int, **fields: Any) -> Status:
         seconds = self.start.seconds + time.perf_counter() - self._started
