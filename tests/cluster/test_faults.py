@@ -9,7 +9,6 @@ import threading
 import time
 
 import pytest
-import tensorflow as tf
 
 from tfbigbatch.cluster import faults
 from tfbigbatch.cluster.faults import Proxy, Workers, flip_newest, inject, kinds_for
@@ -101,6 +100,8 @@ def test_a_full_disk_is_an_error_of_the_next_write(started, tmp_path):
 
 
 def test_a_slow_disk_delays_checkpoints_and_fsyncs(tmp_path, monkeypatch):
+    import tensorflow as tf
+
     monkeypatch.setattr(tf.train.CheckpointManager, "save", lambda self: "saved")
     monkeypatch.setattr(os, "fsync", lambda file: None)
     slept = []

@@ -68,11 +68,14 @@ def main(unused: Sequence[str]) -> None:
     end = time.monotonic() + 60.0 * options.minutes
     with collecting_signals() as signals:
         for workers, steps, kind in cells:
-            if _row_of(_rows(path), workers, steps, kind, options.checkpoint_every):
+            soak = _Soak(options, workers, steps, kind, signals)
+            # The undisturbed run is needed itself, and not its row alone.
+            is_there = kind != _NONE or soak.is_done()
+            if is_there and _row_of(_rows(path), workers, steps, kind, options.checkpoint_every):
                 continue
             if time.monotonic() > end or signals:
                 break
-            row = _Soak(options, workers, steps, kind, signals).row()
+            row = soak.row()
             if row is None:
                 break
             with writing_errors(path), open(f"{path}.jsonl", "a", encoding="utf-8") as file:
@@ -122,6 +125,10 @@ class _Soak:
         self._failures: collections.Counter[str] = collections.Counter()
         self._codes: collections.Counter[str] = collections.Counter()
         self._expected_error = False
+
+    def is_done(self) -> bool:
+        """Whether its directory holds the finished run."""
+        return RunDirectory(self._directory).status().get("status") == DONE
 
     def row(self) -> dict[str, Any] | None:
         """The run's row of the results; None where it was stopped on request.
@@ -190,7 +197,7 @@ class _Soak:
 
     def _ended(self, seconds: float) -> dict[str, Any]:
         status = RunDirectory(self._directory).status()
-        if status.get("status") != DONE:
+        if not self.is_done():
             raise InputError(f"{self._directory}: the processes ended, and status.json says {status.get('status')}.")
         undisturbed = os.path.join(self._folder, _NONE)
         different = [] if self._kind == _NONE else different_values(undisturbed, self._directory)
