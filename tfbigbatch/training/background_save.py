@@ -83,8 +83,10 @@ class StateCopy:
             self._pairs += [(variable, None)] if on_read else []
             return tf.train.Checkpoint()
         with tf.device("CPU:0"):
+            # What is of all replicas is read by all workers at once, in `take`; a shape that is open, here alone.
+            value = tf.zeros(variable.shape, variable.dtype) if on_read else tf.identity(variable.read_value())
             # The name is what the weights of another run are matched by.
-            copy = tf.Variable(tf.identity(variable.read_value()), trainable=False, name=variable.name.split(":")[0])
+            copy = tf.Variable(value, trainable=False, name=variable.name.split(":")[0])
         self._pairs.append((variable, copy))
         return copy
 
