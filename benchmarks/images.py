@@ -92,8 +92,8 @@ def tf_models_official(jpegs, split, options):
     return examples.batch(options.batch_size, drop_remainder=True).prefetch(2)
 
 
-def ours(jpegs, split, options, reduced_decoding=False, first_step=0):
-    """The project's training batches."""
+def ours(jpegs, split, options, first_step=0, **settings):
+    """The project's training batches; settings as of `ImageRecords`."""
     import tensorflow as tf
 
     from tfbigbatch.data.images.dataset import ImageRecords
@@ -106,7 +106,7 @@ def ours(jpegs, split, options, reduced_decoding=False, first_step=0):
         image_size=options.image_size,
         shuffle_window=1024,
         threads=options.threads,
-        reduced_decoding=reduced_decoding,
+        **settings,
     )
     return images.training_batches(
         tf.distribute.InputContext(1, 0, 1),
@@ -122,12 +122,18 @@ def ours_reduced(jpegs, split, options):
     return ours(jpegs, split, options, reduced_decoding=True)
 
 
+def ours_opencv(jpegs, split, options):
+    """The same, resized by OpenCV."""
+    return ours(jpegs, split, options, resizer="opencv")
+
+
 BASELINES = {
     "bare_decode": bare_decode,
     "bare_decode_kept_in": bare_decode_kept_in,
     "tf_models_official": tf_models_official,
     "tfbigbatch": ours,
     "tfbigbatch_reduced": ours_reduced,
+    "tfbigbatch_opencv": ours_opencv,
 }
 
 

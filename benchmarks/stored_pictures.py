@@ -31,6 +31,7 @@ flags.DEFINE_integer("crops", 2, "Random crops to compare of each picture.", low
 
 _ORIGINALS = "originals"
 _UNTIMED = 2
+_OURS = ("tfbigbatch", "tfbigbatch_opencv")
 _UNITS = ("images_per_second", "images_per_second_of_core")
 
 
@@ -151,7 +152,7 @@ def speeds(sets, folder, options):
         place = os.path.join(folder, str(number))
         os.mkdir(place)
         split = images.write_records(jpegs, place, options.records, options.files)
-        kinds = ["bare_decode_kept_in", "tfbigbatch"]
+        kinds = ["bare_decode_kept_in", *_OURS]
         for kind in kinds + ["tf_models_official"] * (name == _ORIGINALS):
             pipelines[name, kind] = images.BASELINES[kind](jpegs, split, options)
     found = {}
@@ -191,20 +192,20 @@ def _main(unused):
         }
         official = medians[_ORIGINALS]["tf_models_official"]
         for name, values in medians.items():
-            ours = values["tfbigbatch"]
             figures[name][unit] = {
                 **values,
-                "of_bare_decode": ours / values["bare_decode_kept_in"],
-                "of_tf_models_official_on_originals": ours / official,
+                "of_bare_decode": {ours: values[ours] / values["bare_decode_kept_in"] for ours in _OURS},
+                "of_tf_models_official_on_originals": {ours: values[ours] / official for ours in _OURS},
             }
     for name, values in figures.items():
         print(f"{name:10s} {values['bytes']:5.0%} of the bytes, {values['milliseconds_to_decode']:5.2f} ms to decode")
         for unit in _UNITS:
             of = values[unit]
-            print(
-                f"  {of['tfbigbatch']:8,.0f} {unit}: {of['of_bare_decode']:.2f} of the bare decode, "
-                f"{of['of_tf_models_official_on_originals']:.2f} of tf-models-official"
-            )
+            for ours in _OURS:
+                print(
+                    f"  {ours:17s} {of[ours]:8,.0f} {unit}: {of['of_bare_decode'][ours]:.2f} of the bare decode, "
+                    f"{of['of_tf_models_official_on_originals'][ours]:.2f} of tf-models-official"
+                )
         print(f"  dB {values['psnr']}")
     print(f"moved by a pixel: dB {moved}")
     if options.results:

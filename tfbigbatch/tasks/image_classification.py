@@ -30,6 +30,7 @@ class ImageClassification(Task):
         "min_area": 0.08,
         "reduced_decoding": False,
         "central_share": 0.875,
+        "resizer": "tensorflow",
         "shuffle_window": 8192,
         "cache_records": False,
         "max_bad_share": 0.0001,

@@ -16,6 +16,8 @@ def split(tmp_path_factory):
 
 
 def images_of(split, **options):
+    if options.get("resizer") == "opencv":
+        pytest.importorskip("cv2")
     options = {"image_size": 32, "shuffle_window": 50, "threads": 2, **options}
     return ImageRecords(split, made_images.manifest_of(train=split), **options)
 
@@ -60,10 +62,11 @@ def bands(tmp_path_factory):
 
 
 @pytest.mark.parametrize("step", [pytest.param(3, marks=pytest.mark.slow), 13])
-def test_a_resumed_run_sees_the_same_bits(bands, step):
-    whole = train(images_of(bands))
-    equal(train(images_of(bands), step, 16), whole[step:])
-    equal(train(images_of(bands), step, step + 1), whole[step : step + 1])
+@pytest.mark.parametrize("resizer", ["tensorflow", pytest.param("opencv", marks=pytest.mark.slow)])
+def test_a_resumed_run_sees_the_same_bits(bands, step, resizer):
+    whole = train(images_of(bands, resizer=resizer))
+    equal(train(images_of(bands, resizer=resizer), step, 16), whole[step:])
+    equal(train(images_of(bands, resizer=resizer), step, step + 1), whole[step : step + 1])
 
 
 @pytest.mark.slow
@@ -75,6 +78,22 @@ def test_crops_differ_from_image_to_image_and_from_epoch_to_epoch(bands):
     flipped = images[:, :, 0].mean(axis=(1, 2)) > images[:, :, -1].mean(axis=(1, 2))
     assert 0.35 < flipped.mean() < 0.65
     assert not np.array_equal(train(images_of(bands), 0, 1, seed=1)[0][0], images[:BATCH])
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, pytest.param({"reduced_decoding": True, "image_size": 8}, marks=pytest.mark.slow)]
+)
+def test_opencv_makes_the_same_crops_up_to_rounding(bands, settings):
+    for one, other in zip(
+        train(images_of(bands, **settings), 3, 5), train(images_of(bands, resizer="opencv", **settings), 3, 5)
+    ):
+        assert np.abs(one[0].astype(int) - other[0]).max() <= 2
+        equal([one[1:]], [other[1:]])
+
+
+def test_an_unknown_resizer_is_refused(split):
+    with pytest.raises(ValueError, match="resizer='open_cv': Did you mean 'opencv'?"):
+        images_of(split, resizer="open_cv")
 
 
 @pytest.mark.slow
@@ -131,8 +150,9 @@ def damaged(tmp_path):
     return split
 
 
-def test_a_bad_record_weighs_nothing_and_costs_no_other(damaged, caplog):
-    images = images_of(damaged, max_bad_share=0.1)
+@pytest.mark.parametrize("resizer", ["tensorflow", pytest.param("opencv", marks=pytest.mark.slow)])
+def test_a_bad_record_weighs_nothing_and_costs_no_other(damaged, caplog, resizer):
+    images = images_of(damaged, max_bad_share=0.1, resizer=resizer)
     batches = train(images)
     weights = np.concatenate([weights for _, _, weights in batches])
     numbers = numbers_in(batches)
@@ -146,11 +166,12 @@ def test_a_bad_record_weighs_nothing_and_costs_no_other(damaged, caplog):
     for number in bad:
         file, offset = images.bad.locate(number)
         assert sum(f"byte {offset} of {file} " in message for message in caplog.messages) == 1
-    equal(train(images_of(damaged), 5, 9), batches[5:9])
+    equal(train(images_of(damaged, resizer=resizer), 5, 9), batches[5:9])
 
 
-def test_evaluation_masks_a_bad_record(damaged):
-    images = images_of(damaged, max_bad_share=0.1)
+@pytest.mark.parametrize("resizer", ["tensorflow", "opencv"])
+def test_evaluation_masks_a_bad_record(damaged, resizer):
+    images = images_of(damaged, max_bad_share=0.1, resizer=resizer)
     batches = images.evaluation_batches(tf.distribute.InputContext(1, 0, 1), batch_size=50)
     assert sum(mask.numpy().sum() for _, _, mask in batches) == SIZE - 6
     assert images.bad.count == 6

@@ -1,10 +1,13 @@
 """The crop of a JPEG beside an independent bilinear resize in float64."""
 
+import sys
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tfbigbatch.data.images import jpeg
+from tfbigbatch.errors import InputError
 
 
 def bilinear(image, size):
@@ -34,3 +37,28 @@ def test_a_window_is_resized_to_the_nearest_of_the_exact_values(window):
     # The decoder smooths colours over the window's edge from other pixels than those of the whole picture.
     assert np.abs(found - exact)[1:-1, 1:-1].max() < (0.51 if window == (0, 0, 60, 90) else 12)
     assert np.median(np.abs(found - exact)) < 0.51
+
+
+def test_opencv_makes_the_same_crops_up_to_rounding():
+    pytest.importorskip("cv2")
+    pixels = np.random.default_rng(0).integers(0, 256, (4, 60, 90, 3)).astype(np.uint8)
+    # Of low frequencies, as a photograph is.
+    pixels = tf.image.resize(pixels[:, ::12, ::12], [60, 90]).numpy().astype(np.uint8)
+    encoded = tf.stack([tf.io.encode_jpeg(each, quality=95) for each in pixels])
+    seeds = tf.constant([[0, number] for number in range(4)], tf.int64)
+    options = {"image_size": 24, "min_area": 0.08}
+    one_by_one = np.stack([jpeg.random_crop(*one, **options) for one in zip(encoded, seeds)])
+    found = jpeg.random_crops(encoded, seeds, **options).numpy()
+    assert found.dtype == np.uint8 and found.shape == (4, 24, 24, 3)
+    difference = np.abs(found.astype(int) - one_by_one)
+    assert difference.max() <= 2 and difference.mean() < 0.5
+    centres = np.stack([jpeg.centre_crop(each, image_size=24) for each in encoded])
+    assert np.abs(jpeg.centre_crops(encoded, image_size=24).numpy().astype(int) - centres).max() <= 2
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        jpeg.random_crops(tf.constant([b"no JPEG"]), seeds[:1], **options)
+
+
+def test_opencv_that_is_not_installed_is_asked_for(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cv2", None)
+    with pytest.raises(InputError, match=r"opencv-python-headless.*pip install 'tfbigbatch\[models\]'"):
+        jpeg.require_opencv()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
@@ -18,7 +19,9 @@ from tfbigbatch.data.images.manifest import Manifest
 from tfbigbatch.data.records import reader, skip_bad
 from tfbigbatch.data.records.manifest import Split
 from tfbigbatch.data.records.order import HostSlice, RecordOrder
+from tfbigbatch.errors import InputError, nearest
 
+_RESIZERS = ("tensorflow", "opencv")
 # Images that are decoded in one call: few enough that calls share the cores well, enough to pay for a call.
 _GROUP = 16
 
@@ -35,6 +38,8 @@ class ImageRecords(Dataset):
       image_size: height and width of the images, in pixels.
       min_area, reduced_decoding: see `jpeg.random_crop`.
       central_share: see `jpeg.centre_crop`.
+      resizer: "tensorflow", or "opencv": a third to a half of the other processor time beside decoding, and a pixel
+        that may differ by one or two of 255. OpenCV is called through Python, so not on another host than that.
       shuffle_window: records that are shuffled together, and held in memory.
       cache_records: keep the records in memory, encoded, and read each once.
       max_bad_share: the largest fraction of the split's records that may be bad.
@@ -53,12 +58,17 @@ class ImageRecords(Dataset):
         min_area: float = 0.08,
         reduced_decoding: bool = False,
         central_share: float = 0.875,
+        resizer: str = "tensorflow",
         shuffle_window: int = 8192,
         cache_records: bool = False,
         max_bad_share: float = 0.0001,
         threads: int | None = None,
     ) -> None:
-        self._split, self._manifest = split, manifest
+        if resizer not in _RESIZERS:
+            raise InputError(f"resizer={resizer!r}: {nearest(resizer, _RESIZERS)}")
+        if resizer == "opencv":
+            jpeg.require_opencv()
+        self._split, self._manifest, self._resizer = split, manifest, resizer
         self._image_size, self._central_share = image_size, central_share
         self._min_area, self._reduced_decoding = min_area, reduced_decoding
         self._shuffle_window = shuffle_window
@@ -95,17 +105,19 @@ class ImageRecords(Dataset):
             run = tf.fill(tf.shape(numbers), tf.constant(seed, tf.int64))
             return records, numbers, tf.stack([run, epoch * len(self) + numbers], axis=-1)
 
-        def crop(record: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-            return jpeg.random_crop(
-                record,
-                seed,
-                image_size=self._image_size,
-                min_area=self._min_area,
-                reduced_decoding=self._reduced_decoding,
-            )
+        options: dict[str, Any] = {
+            "image_size": self._image_size,
+            "min_area": self._min_area,
+            "reduced_decoding": self._reduced_decoding,
+        }
+
+        def crops(encoded: tf.Tensor, seeds: tf.Tensor) -> tf.Tensor:
+            if self._resizer == "opencv":
+                return jpeg.random_crops(encoded, seeds, **options)
+            return self._each(lambda one: jpeg.random_crop(*one, **options), (encoded, seeds))
 
         records = reader.shuffled_records(self._reader, order, first_step).map(with_seeds)
-        return self._batches(records, crop, context, batch_size, last_step - first_step)
+        return self._batches(records, crops, context, batch_size, last_step - first_step)
 
     def evaluation_batches(self, context: tf.distribute.InputContext, *, batch_size: int) -> tf.data.Dataset:
         host_slice = HostSlice(batch_size, context.num_input_pipelines, context.input_pipeline_id)
@@ -114,10 +126,14 @@ class ImageRecords(Dataset):
             lambda records, numbers: (records, numbers, tf.zeros([tf.size(numbers), 2], tf.int64))
         )
 
-        def crop(record: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-            return jpeg.centre_crop(record, image_size=self._image_size, central_share=self._central_share)
+        options: dict[str, Any] = {"image_size": self._image_size, "central_share": self._central_share}
 
-        return self._batches(records, crop, context, batch_size, steps)
+        def crops(encoded: tf.Tensor, seeds: tf.Tensor) -> tf.Tensor:
+            if self._resizer == "opencv":
+                return jpeg.centre_crops(encoded, **options)
+            return self._each(lambda one: jpeg.centre_crop(one, **options), encoded)
+
+        return self._batches(records, crops, context, batch_size, steps)
 
     def evaluation_steps(self, batch_size: int) -> int:
         return -(-len(self) // batch_size)
@@ -125,12 +141,14 @@ class ImageRecords(Dataset):
     def _batches(
         self,
         records: tf.data.Dataset,
-        crop: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
+        crops: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
         context: tf.distribute.InputContext,
         batch_size: int,
         steps: int,
     ) -> tf.data.Dataset:
         """This worker's batches of `steps` steps, from runs of (records, numbers, seeds), decoded in parallel."""
+        if self._resizer == "opencv":
+            skip_bad.check_is_local(f"{self.source} with data.resizer='opencv'")
         size = batch_size // context.num_replicas_in_sync
         count = steps * (context.num_replicas_in_sync // context.num_input_pipelines)
         group = math.gcd(size, _GROUP)
@@ -144,7 +162,7 @@ class ImageRecords(Dataset):
             records.rebatch(group, drop_remainder=True)
             .take(count * (size // group))
             .map(
-                lambda records, numbers, seeds: self._decoded(records, numbers, seeds, crop, group, report),
+                lambda records, numbers, seeds: self._decoded(records, numbers, seeds, crops, group, report),
                 num_parallel_calls=self._threads,
                 deterministic=True,
             )
@@ -163,30 +181,37 @@ class ImageRecords(Dataset):
         records: tf.Tensor,
         numbers: tf.Tensor,
         seeds: tf.Tensor,
-        crop: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
+        crops: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
         group: int,
         report: Callable[[tf.Tensor], object],
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """(images, labels, weights) of a group of records."""
 
-        def example(record: tf.Tensor, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            features = tf.io.parse_single_example(
-                record,
+        def examples(records: tf.Tensor, seeds: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            features = tf.io.parse_example(
+                records,
                 {
                     self._manifest.image_key: tf.io.FixedLenFeature([], tf.string),
                     self._manifest.label_key: tf.io.FixedLenFeature([], tf.int64),
                 },
             )
-            label = features[self._manifest.label_key] - self._manifest.label_offset
-            in_range = tf.debugging.Assert((label >= 0) & (label < len(self._manifest.classes)), [label])
-            with tf.control_dependencies([in_range]):
-                label = tf.cast(label, tf.int32)
-            return crop(features[self._manifest.image_key], seed), label
+            labels = features[self._manifest.label_key] - self._manifest.label_offset
+            in_range = tf.reduce_all((labels >= 0) & (labels < len(self._manifest.classes)))
+            with tf.control_dependencies([tf.debugging.Assert(in_range, [labels])]):
+                labels = tf.cast(labels, tf.int32)
+            return crops(features[self._manifest.image_key], seeds), labels
 
         def report_bad(fine: tf.Tensor) -> None:
             report(tf.boolean_mask(numbers, ~fine & (numbers != reader.PADDING)))
 
+        # Lost where the reader has a cache.
+        records = tf.ensure_shape(records, [group])
         size = self._image_size
         signature = tf.TensorSpec([size, size, 3], tf.uint8), tf.TensorSpec([], tf.int32)
-        (images, labels), fine = skip_bad.map_skipping_errors(example, (records, seeds), group, signature, report_bad)
+        (images, labels), fine = skip_bad.map_skipping_errors(examples, (records, seeds), group, signature, report_bad)
         return images, labels, tf.cast(fine, tf.float32)
+
+    def _each(self, crop: Callable[..., tf.Tensor], elements: tf.Tensor | tuple[tf.Tensor, ...]) -> tf.Tensor:
+        """Crops, uint8 [n, image_size, image_size, 3], one by one."""
+        size = self._image_size
+        return tf.map_fn(crop, elements, fn_output_signature=tf.TensorSpec([size, size, 3], tf.uint8))

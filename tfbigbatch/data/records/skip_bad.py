@@ -131,15 +131,16 @@ def map_skipping_errors(
     signature: tuple[tf.TensorSpec, ...],
     report: Callable[[tf.Tensor], None],
 ) -> tuple[tuple[tf.Tensor, ...], tf.Tensor]:
-    """`function` of each element, and zeros where it fails.
+    """`function` of a group of elements, and zeros for each that it fails on.
 
     All are tried at once, and one by one only where that fails: the price of safety is paid once for a group.
 
     Args:
-      function: from one element's tensors to a tuple of tensors; it may raise any TensorFlow error.
-      elements: tensors of [count, ...] each.
+      function: from tensors of [n, ...] to a tuple of tensors of [n, ...], n of `count` or 1; it may raise any
+        TensorFlow error.
+      elements: tensors of [count, ...] each, of known rank.
       count: the number of elements.
-      signature: of what the function returns.
+      signature: of what the function returns of one.
       report: called where it fails on any, with bool [count]: whether it succeeded on each.
 
     Returns:
@@ -150,7 +151,7 @@ def map_skipping_errors(
         """(*results, True), or zeros and False where the function fails on any."""
 
         def all_of_them(*elements: tf.Tensor) -> tuple[Any, ...]:
-            results = tf.map_fn(lambda one: function(*one), elements, fn_output_signature=signature)
+            results = function(*(tf.ensure_shape(each, [count, *each.shape[1:]]) for each in elements))
             return *(tf.ensure_shape(one, [count, *spec.shape]) for one, spec in zip(results, signature)), True
 
         # A dataset inside this function: nothing else in a graph continues after an error.
