@@ -12,6 +12,7 @@ OpenCV's resize, and images.py's bare decode and tf-models-official, with its fl
 import contextlib
 import os
 import statistics
+import tempfile
 import time
 
 import images
@@ -189,12 +190,34 @@ def microseconds(iterators, options):
     return found
 
 
-def _main(unused):
-    import tempfile
-
+def report(turns, names, options):
+    """Prints the figures of the stages `names` and of those beside them, and writes them where asked to."""
     from tfbigbatch.runs.run_directory import versions
     from tfbigbatch.utils.files import write_json
 
+    added, before = {}, [0.0] * options.turns
+    for name in names:
+        added[name] = statistics.median(now - then for now, then in zip(turns[name], before, strict=True))
+        before = turns[name]
+    what = _OF_RECORDS | _OF_CROPS | _OF_BATCHES
+    whole = {name: statistics.median(turns[name]) for name in turns}
+    print(f"{'':20s} {'so far':>8s} {'added':>8s} us a picture")
+    for name in names:
+        share = added[name] / whole["batch"]
+        print(f"{name:20s} {whole[name]:8.0f} {added[name]:8.0f} {share:5.0%}  {what[name]}")
+    for name in _BESIDE:
+        print(f"{name:20s} {whole[name]:8.0f}", flush=True)
+    if options.results:
+        setting = {
+            name: options[name].value
+            for name in ("records", "files", "image_size", "batch_size", "threads", "turns", "batches")
+        }
+        figures = {"microseconds": whole, "added": added, "turns": turns}
+        write_json(options.results, {"setting": setting, **figures, "versions": versions()})
+        print(f"results      {options.results}", flush=True)
+
+
+def _main(unused):
     options = flags.FLAGS
     pictures_in_turn, window = options.batches * options.batch_size, min(_WINDOW, options.records)
     if pictures_in_turn % window or options.batch_size % _GROUP:
@@ -209,27 +232,9 @@ def _main(unused):
         names = list(pipelines)
         for name in _BESIDE:
             pipelines[name] = images.BASELINES[name](jpegs, split, options)
-        turns = microseconds({name: iter(dataset) for name, dataset in pipelines.items()}, options)
-    added, before = {}, [0.0] * options.turns
-    for name in names:
-        added[name] = statistics.median(now - then for now, then in zip(turns[name], before, strict=True))
-        before = turns[name]
-    what = _OF_RECORDS | _OF_CROPS | _OF_BATCHES
-    whole = {name: statistics.median(turns[name]) for name in turns}
-    print(f"{'':20s} {'so far':>8s} {'added':>8s} us a picture")
-    for name in names:
-        share = added[name] / whole["batch"]
-        print(f"{name:20s} {whole[name]:8.0f} {added[name]:8.0f} {share:5.0%}  {what[name]}")
-    for name in _BESIDE:
-        print(f"{name:20s} {whole[name]:8.0f}")
-    if options.results:
-        setting = {
-            name: options[name].value
-            for name in ("records", "files", "image_size", "batch_size", "threads", "turns", "batches")
-        }
-        figures = {"microseconds": whole, "added": added, "turns": turns}
-        write_json(options.results, {"setting": setting, **figures, "versions": versions()})
-        print(f"results      {options.results}")
+        iterators = {name: iter(dataset) for name, dataset in pipelines.items()}
+        # Before the iterators end: some need long for it.
+        report(microseconds(iterators, options), names, options)
 
 
 if __name__ == "__main__":

@@ -38,8 +38,8 @@ class ImageRecords(Dataset):
       image_size: height and width of the images, in pixels.
       min_area, reduced_decoding: see `jpeg.random_crop`.
       central_share: see `jpeg.centre_crop`.
-      resizer: "tensorflow", or "opencv": a third to a half of the other processor time beside decoding, and a pixel
-        that may differ by one or two of 255. OpenCV is called through Python, so not on another host than that.
+      resizer: "tensorflow", or "opencv": up to a fifth less processor time a picture, and a pixel that may differ by
+        one or two of 255. OpenCV is called through Python, so not on another host than Python's.
       shuffle_window: records that are shuffled together, and held in memory.
       cache_records: keep the records in memory, encoded, and read each once.
       max_bad_share: the largest fraction of the split's records that may be bad.
