@@ -11,7 +11,7 @@ PEERS := $(if $(filter 2.20,$(TENSORFLOW)),parity,jax)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --use-pep517 --constraint $(CONSTRAINTS)
 VERSION_OF := -c 'import sys; print("Python %d.%d" % sys.version_info[:2])'
 
-.PHONY: setup python train results tune lint test test-slow test-nightly tpu-check audit clean
+.PHONY: setup python train results tune lint test test-slow test-nightly docs tpu-check audit clean
 
 setup: $(VENV)/.installed
 
@@ -64,6 +64,15 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The documentation site, in build/site. Offline once its packages are installed; a warning is an error.
+$(VENV)/.installed-docs: $(VENV)/.installed | python
+	@echo 'Installing the packages of the documentation site'
+	$(INSTALL) --editable '.[test,docs]'
+	@touch $@
+
+docs: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # A process for each of two cores, each with one thread for its kernels; one that runs out of tests takes some of the
 # other's.

@@ -1,0 +1,84 @@
+"""The documentation site: it builds without a warning, asks for nothing from the network, and has every public name."""
+
+import ast
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.helpers.preloaded import ROOT
+
+REFERENCE = os.path.join(ROOT, "docs", "reference")
+PACKAGES = {
+    "advice": "advice.md",
+    "callbacks": "callbacks.md",
+    "experiment": "experiment.md",
+    "export": "runs.md",
+    "instruments": "instruments.md",
+    "models": "models.md",
+    "optimizers": "optimizers.md",
+    "scaling": "scaling.md",
+    "schedules": "schedules.md",
+    "studies": "studies.md",
+}
+
+
+def read(*path):
+    with open(os.path.join(ROOT, *path), encoding="utf-8") as file:
+        return file.read()
+
+
+def documented(text):
+    """The names that a page of the reference has, without their modules."""
+    return set(re.findall(r"^::: tfbigbatch(?:\.\w+)*\.(\w+)$", text, re.MULTILINE)) | set(
+        re.findall(r"^      heading: (\w+)$", text, re.MULTILINE)
+    )
+
+
+def test_the_reference_has_every_name_of_the_top():
+    import tfbigbatch
+
+    pages = "".join(read("docs", "reference", name) for name in os.listdir(REFERENCE))
+    assert set(tfbigbatch.__all__) - {"__version__"} <= documented(pages)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_reference_has_every_public_name(package):
+    module = importlib.import_module(f"tfbigbatch.{package}")
+    assert set(module.__all__) <= documented(read("docs", "reference", PACKAGES[package]))
+
+
+def test_the_reference_has_every_function_of_tasks():
+    tree = ast.parse(read("tfbigbatch", "tasks", "__init__.py"))
+    names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name[0] != "_"}
+    names |= {each.asname for node in tree.body if isinstance(node, ast.ImportFrom) for each in node.names} - {None}
+    assert names | {"Task"} <= documented(read("docs", "reference", "tasks.md"))
+
+
+def test_both_sets_pin_the_packages_of_the_site():
+    for name in ("constraints.txt", "constraints-2.21.txt"):
+        text = read(name)
+        for package in ("mkdocs", "mkdocs-material", "mkdocstrings", "mkdocstrings-python", "griffelib"):
+            assert re.search(rf"^{package}==", text, re.MULTILINE), (name, package)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not all(importlib.util.find_spec(each) for each in ("mkdocs", "material", "mkdocstrings")),
+    reason="the extra `docs` is not installed",
+)
+def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path):
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(tmp_path)]
+    outcome = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert outcome.returncode == 0, outcome.stderr[-3000:]
+    pages = [os.path.join(folder, name) for folder, _, names in os.walk(tmp_path) for name in names]
+    for path in (each for each in pages if each.endswith(".html")):
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        assert not re.findall(r"<(?:script|img|iframe)[^>]* src=\"?(?:https?:)?//", text), path
+        assert not re.findall(r"<link(?![^>]*canonical)[^>]* href=\"?(?:https?:)?//", text), path
+    page = (tmp_path / "docs" / "reference" / "optimizers.html").read_text(encoding="utf-8")
+    assert "Layer-wise Adaptive Moments" in page and "micro-batches in a step" in page
