@@ -50,7 +50,7 @@ def define_flags() -> None:
     flags.DEFINE_list("workers", ["1", "2", "4"], "Numbers of processes.")
     flags.DEFINE_list("failures", [*faults.KINDS, _MIXED], "Kinds of failures, a run for each.")
     flags.DEFINE_float("mean_time_between_failures", 30.0, "Seconds.", lower_bound=1.0)
-    flags.DEFINE_list("steps", ["20000", "8000", "4000"], "Steps of a run, for each of --workers.")
+    flags.DEFINE_list("steps", ["10000", "2000", "1000"], "Steps of a run, for each of --workers.")
     flags.DEFINE_string("checkpoint_every", CONTINUOUS, "Of the runs: a duration, or continuous.")
     flags.DEFINE_integer("seed", 0, "Of the failures.")
     flags.DEFINE_string("model_dir", None, "Folder of the run directories.", required=True)

@@ -27,6 +27,7 @@ LOCAL = "local"
 _METADATA = ("metadata.google.internal", 80)
 _PORT = 8470
 _SECONDS = 5.0
+_QUESTIONS = 2
 # A TPU VM's chips: the first for v2 to v4, the second for v5e and on. The third are all PCI devices' makers.
 _DEVICES, _VENDORS, _GOOGLE = ("/dev/accel*", "/dev/vfio/[0-9]*"), "/sys/bus/pci/devices/*/vendor", "0x1ae0"
 
@@ -157,9 +158,11 @@ def any_worker(strategy: tf.distribute.Strategy, wanted: bool) -> bool:
 
 
 def any_worker_each(strategy: tf.distribute.Strategy, wanted: Sequence[bool]) -> list[bool]:
-    """`any_worker` of several questions, in one exchange; every worker calls it with as many."""
-    answers = strategy.experimental_local_results(_asking(strategy)(tf.constant([float(each) for each in wanted])))
-    return [bool(value > 0.0) for value in answers[0].numpy()]
+    """`any_worker` of one or two questions, in one exchange; every worker calls it with as many."""
+    # Always of one size: the exchange is traced once for each.
+    asked = tf.constant([*(float(each) for each in wanted), *[0.0] * (_QUESTIONS - len(wanted))])
+    answers = strategy.experimental_local_results(_asking(strategy)(asked))[0].numpy()
+    return [bool(value > 0.0) for value in answers[: len(wanted)]]
 
 
 def of_workers(strategy: tf.distribute.Strategy, mine: np.ndarray) -> np.ndarray:
