@@ -5,6 +5,7 @@ from __future__ import annotations
 import tf_keras
 
 from tfbigbatch.errors import InputError
+from tfbigbatch.models import recurrent
 
 
 def row_classifier(
@@ -44,7 +45,7 @@ def row_classifier(
     rows = tf_keras.layers.Rescaling(1.0 / brightest, name="rescaling")(images)
     if projection_units:
         rows = tf_keras.layers.Dense(projection_units, name="projection")(rows)
-    last = tf_keras.layers.LSTM(hidden_units, unroll=unroll, name="lstm")(rows)
+    last = recurrent.lstm(hidden_units, unroll=unroll, name="lstm")(rows)
     if dropout:
         last = tf_keras.layers.Dropout(dropout, name="dropout")(last)
     # The logits stay float32 under mixed precision: their softmax needs the precision.

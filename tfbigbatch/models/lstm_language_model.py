@@ -6,6 +6,7 @@ from typing import Any
 
 import tf_keras
 
+from tfbigbatch.models import recurrent
 from tfbigbatch.models.recurrent import check_sizes, uniform
 
 
@@ -83,7 +84,7 @@ def _dropped(tensor: Any, dropout: float, name: str) -> Any:
 
 
 def _lstm(units: int, initial_scale: float, unit_forget_bias: bool, unroll: bool, name: str) -> tf_keras.layers.LSTM:
-    return tf_keras.layers.LSTM(
+    return recurrent.lstm(
         units,
         return_sequences=True,
         return_state=True,

@@ -124,6 +124,7 @@ CLASSES: dict[str, Owner] = {
         },
     ),
     "tf_keras.layers.Dropout": Owner(KERAS_2, {"_dtype_policy": None, "_random_generator": None}),
+    "tf_keras.layers.LSTM": Owner(KERAS_2, {"_could_use_gpu_kernel": None}),
     "tf_keras.src.backend.RandomGenerator": Owner(KERAS_2, {"_generator": None, "_maybe_init": "", "_rng_type": None}),
     "tf_keras.src.engine.keras_tensor.KerasTensor": Owner(KERAS_2, {"_keras_history": None}),
     "tf_keras.callbacks.Callback": Owner(KERAS_2, {"_supports_tf_logs": None}, frozenset({"_supports_tf_logs"})),

@@ -83,6 +83,7 @@ class Arrays(Dataset):
     ) -> tf.data.Dataset:
         arrays = self._constants
 
+        @tf.autograph.experimental.do_not_convert
         def batch_of(positions: tf.Tensor) -> Any:
             return _rows(arrays, order.examples_at(positions, seed=seed, dataset_size=len(self)))
 
@@ -91,6 +92,7 @@ class Arrays(Dataset):
     def evaluation_batches(self, context: tf.distribute.InputContext, *, batch_size: int) -> tf.data.Dataset:
         arrays = self._constants
 
+        @tf.autograph.experimental.do_not_convert
         def batch_of(positions: tf.Tensor) -> Any:
             mask = tf.cast(positions < len(self), tf.float32)
             return (*_rows(arrays, tf.minimum(positions, len(self) - 1)), mask)
