@@ -26,6 +26,7 @@ from tfbigbatch.training import strategy as strategies
 from tfbigbatch.training.callbacks import own
 from tfbigbatch.training.callbacks.base import steps_done
 from tfbigbatch.training.evaluate import evaluate
+from tfbigbatch.training.input_pipelines import Continued
 from tfbigbatch.training.input_wait import InputWait
 from tfbigbatch.training.mlperf import rules
 from tfbigbatch.training.options import RunOptions
@@ -203,14 +204,11 @@ class Trainer:
                 self._evaluation = self._evaluation_of(phase)
             self._network.accumulate(phase.config.accumulation_steps)
             callbacks = self._callbacks(phase, of_run)
-            for first_step, length, epochs in fit_segments(
-                max(self.start.step, phase.first_step),
-                min(self._last_step, phase.last_step),
-                (phase.plan.evaluate_every, phase.plan.checkpoint_every),
-                phase.offset,
-            ):
-                with self._goodput.timed("input"):
-                    batches = phase.training_set(self.machine.strategy, first_step, first_step + length * epochs)
+            first_step, last_step = max(self.start.step, phase.first_step), min(self._last_step, phase.last_step)
+            intervals = (phase.plan.evaluate_every, phase.plan.checkpoint_every)
+            with self._goodput.timed("input"):
+                batches = Continued(phase.training_set(self.machine.strategy, first_step, last_step))
+            for _, length, epochs in fit_segments(first_step, last_step, intervals, phase.offset):
                 self._network.fit(batches, epochs=epochs, steps_per_epoch=length, callbacks=callbacks, verbose=0)
                 if self._stopped:
                     break
