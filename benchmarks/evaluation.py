@@ -7,7 +7,12 @@
 Each experiment is trained by the trainer itself, in a process of its own, for --steps of its steps, and evaluated
 --evaluations times, at equal distances. A step and an evaluation are the medians without the
 first of each, which hold the tracing; the share of a run follows from its own numbers of both. An evaluation of GNMT is
-longer at the start of a run, where few translations end; the last one is given too.
+longer at the start of a run, where few translations end; the last one is given too. --before=CHECKOUT measures another
+checkout of the package in turns, --rounds times.
+
+    python benchmarks/evaluation.py --orders=RUN_DIR --results=results/throughput/evaluation_orders.json
+
+evaluates a trained GNMT with the pairs in their order and by length, in turns.
 """
 
 import contextlib
@@ -103,8 +108,51 @@ def search_steps(folder):
     return found
 
 
+def orders(run_dir, rounds):
+    """Seconds and processor seconds of an evaluation of a run's checkpoint, pairs in their order and by length."""
+    from tfbigbatch import train
+    from tfbigbatch.data.translation import dataset
+    from tfbigbatch.runs import stored_run
+    from tfbigbatch.training import trainer
+
+    spans, found = [], {"in order": [], "by length": []}
+    trainer.evaluate = repeated(trainer.evaluate, spans, rounds)
+    by_length = dataset.TranslationRecords
+    for name, is_sorted in (("in order", False), ("by length", True)) * 2:
+
+        def ordered(*arguments, is_sorted=is_sorted, **options):
+            return by_length(*arguments, **{**options, "evaluate_by_length": is_sorted})
+
+        dataset.TranslationRecords = ordered
+        spans.clear()
+        with contextlib.redirect_stdout(io.StringIO()):
+            result = train.run(stored_run.config_of(run_dir), model_dir=run_dir, mode="eval")
+        # The first one holds the tracing.
+        lasted = [[end - start for start, end in zip(*each)] for each in spans[1:]]
+        found[name] += [{"seconds": each[0], "processor seconds": each[1]} for each in lasted]
+        print(name, json.dumps(lasted), json.dumps(result["metrics"]), flush=True)
+    dataset.TranslationRecords = by_length
+    return found
+
+
+def repeated(function, spans, times):
+    """The function as `timed`, called `times` and once more."""
+    measured = timed(function, spans)
+
+    def call(*arguments, **options):
+        for _ in range(times):
+            measured(*arguments, **options)
+        return measured(*arguments, **options)
+
+    return call
+
+
 def _main(unused):
     options = flags.FLAGS
+    if options.orders:
+        return results_file.write(
+            options.results, "evaluation.py", sys.argv[1:], orders=orders(options.orders, options.rounds)
+        )
     if options.lengths:
         return results_file.write(
             options.results, "evaluation.py", sys.argv[1:], search_steps=search_steps(options.lengths)
@@ -113,23 +161,21 @@ def _main(unused):
         path, data_dir, steps, evaluations = options.measure
         return measure(path, data_dir or None, int(steps), int(evaluations))
     results_file.check(options.results)
-    environment = {**os.environ, "PYTHONPATH": os.path.abspath(options.package)}
+    packages = {**({"before": options.before} if options.before else {}), "now": options.package}
     rows = {}
     for each, steps, evaluations in zip(options.experiments, options.steps, options.evaluations, strict=True):
         path, _, data_dir = each.partition("=")
-        done = subprocess.run(
-            [
-                sys.executable,
-                os.path.abspath(__file__),
-                f"--measure={path},{data_dir},{steps},{evaluations}",
-            ],
-            env=environment,
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-        )
-        rows[path] = json.loads(done.stdout.splitlines()[-1])
-        print(path, json.dumps(rows[path]), flush=True)
+        rows[path] = {name: [] for name in packages}
+        for name in [*packages] * options.rounds:
+            done = subprocess.run(
+                [sys.executable, os.path.abspath(__file__), f"--measure={path},{data_dir},{steps},{evaluations}"],
+                env={**os.environ, "PYTHONPATH": os.path.abspath(packages[name])},
+                stdout=subprocess.PIPE,
+                text=True,
+                check=True,
+            )
+            rows[path][name].append(json.loads(done.stdout.splitlines()[-1]))
+            print(path, name, json.dumps(rows[path][name][-1]), flush=True)
     results_file.write(options.results, "evaluation.py", sys.argv[1:], experiments=rows)
 
 
@@ -139,6 +185,9 @@ if __name__ == "__main__":
     flags.DEFINE_list("steps", ["111"], "Training steps of each.")
     flags.DEFINE_list("evaluations", ["37"], "Evaluations of each, in its steps; three or more.")
     flags.DEFINE_string("package", here, "Folder that holds the package that is measured.")
+    flags.DEFINE_string("before", None, "Folder of another checkout of the package, which takes turns.")
+    flags.DEFINE_integer("rounds", 1, "Processes of each; of --orders, evaluations in each turn.", lower_bound=1)
+    flags.DEFINE_string("orders", None, "In place of all that: time both orders of a trained GNMT's held-out pairs.")
     flags.DEFINE_string("results", None, "Also write the figures to this JSON file.")
     flags.DEFINE_string("lengths", None, "In place of all that: count the search steps of a folder's held-out sets.")
     flags.DEFINE_list("measure", None, "Of one process, for this command itself.")

@@ -59,7 +59,7 @@ def _study(how):
 
 def _main(unused):
     options = flags.FLAGS
-    kinds = {"imported anew": "--nofork", "forks": "--fork"}
+    kinds = {"new processes": "--nofork", "forks": "--fork"}
     measured = {name: [] for name in kinds}
     for _ in range(options.rounds):
         for name, flag in kinds.items():

@@ -57,6 +57,12 @@ def define_flags() -> None:
     flags.DEFINE_integer("micro_batch_size", 0, "Examples of one pass, at most; 0: those of the run.", lower_bound=0)
     flags.DEFINE_bool("noise", True, "Measure the gradient noise scale at the same checkpoints.")
     flags.DEFINE_integer("processes", 1, "Branches at once.", lower_bound=1)
+    flags.DEFINE_bool(
+        "fork",
+        True,
+        "With several --processes: each branch is a fork of a process that has imported TensorFlow. Never with GPUs or "
+        "TPUs. --nofork: each branch imports it for itself.",
+    )
     flags.DEFINE_string("title", None, "Of the figure. Default: the run's folder.")
 
 
@@ -126,6 +132,7 @@ def _measure(run: BranchedRun, points: Sequence[BranchPoint], measured: list[rep
             run=functools.partial(branches.run_branch, checkpoint=point.checkpoint, run=train.run),
             processes=options.processes,
             on_run_end=ended,
+            fork=options.fork,
             check=lambda **arguments: check(RunOptions(**arguments)),
         )
         # Branches that ended before, without a row in the file.

@@ -22,7 +22,15 @@ from tfbigbatch.utils.processes import Job, forking_refused, run_jobs
 
 _LOG_LINES = 8
 # Imported once for all runs in processes that are forks.
-_PRELOAD = ("tfbigbatch.training.setup", "tfbigbatch.training.trainer")
+_PRELOAD = (
+    "tfbigbatch.training.setup",
+    "tfbigbatch.training.trainer",
+    "tfbigbatch.optimizers.keras2",
+    "tfbigbatch.schedules.keras2",
+    "tfbigbatch.tasks.losses",
+    "tfbigbatch.tasks.metrics",
+    "tfbigbatch.instruments.event_log",
+)
 
 
 class NothingRun(InputError):
