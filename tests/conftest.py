@@ -64,6 +64,16 @@ def _reset_keras():
     tf_keras.utils.set_random_seed(0)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def untuned_iterators():
+    """Iterators without the thread that tunes buffers: dropping one waits for it, up to a minute, in any later test."""
+    iterate, untuned = tf.data.Dataset.__iter__, tf.data.Options()
+    untuned.autotune.enabled = False
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tf.data.Dataset, "__iter__", lambda dataset: iterate(dataset.with_options(untuned)))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def own_optimizers_and_tasks(monkeypatch):
     """An optimizer or task that a file registers is known to its test alone."""
