@@ -16,6 +16,7 @@ from tfbigbatch.utils.files import read_json
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAGES = (
+    "docs/start.md",
     "docs/advise.md",
     "docs/optimizers.md",
     "docs/migration.md",
@@ -58,10 +59,11 @@ def run(page):
     return names
 
 
-# docs/runs.md trains, resumes and analyses.
-@pytest.mark.parametrize(
-    "page", [pytest.param(page, marks=[pytest.mark.slow] * (page == "docs/runs.md")) for page in PAGES]
-)
+# docs/runs.md trains, resumes and analyses; docs/start.md trains five times.
+_SLOW = ("docs/runs.md", "docs/start.md")
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, marks=[pytest.mark.slow] * (page in _SLOW)) for page in PAGES])
 def test_the_page_runs(page):
     run(page)
 
