@@ -24,7 +24,7 @@ PACKAGES = {
     "schedules": "schedules.md",
     "studies": "studies.md",
 }
-PLAIN = ("background.md", "faq.md", "glossary.md", "start.md", "which_part.md")
+PLAIN = ("background.md", "comparison.md", "faq.md", "glossary.md", "start.md", "which_part.md")
 
 
 def read(*path):
