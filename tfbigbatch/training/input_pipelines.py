@@ -29,13 +29,11 @@ def distribute(
     return _distributed(strategy, batches_of)[0]
 
 
-def of_same_length(batches: tf.data.Dataset, context: tf.distribute.InputContext) -> tf.data.Dataset:
-    """Batches of a pipeline that has as many on each worker, none of which is read beyond them.
+def of_same_length(batches: tf.data.Dataset) -> tf.data.Dataset:
+    """Batches of a cluster's worker that has as many as each other worker, none of which is read beyond them.
 
-    The workers of a cluster then do not ask each other before each batch whether all have one.
+    The workers then do not ask each other before each batch whether all have one.
     """
-    if context.num_input_pipelines == 1:
-        return batches
     # What TensorFlow takes as a word that there always is a next batch.
     return batches.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
 

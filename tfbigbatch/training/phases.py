@@ -16,6 +16,7 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.runs.extension import Extension
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.training import input_pipelines
+from tfbigbatch.training import strategy as strategies
 from tfbigbatch.training.plan import Plan, plan_of, stage_plan
 from tfbigbatch.utils import arguments
 
@@ -99,7 +100,8 @@ class Phase:
                 last_step=last,
             )
             replicas = context.num_replicas_in_sync // context.num_input_pipelines
-            return input_pipelines.of_same_length(input_pipelines.merged(batches, self.merged, replicas), context)
+            batches = input_pipelines.merged(batches, self.merged, replicas)
+            return input_pipelines.of_same_length(batches) if strategies.is_multi_worker(strategy) else batches
 
         return input_pipelines.distribute(strategy, batches_of)
 
