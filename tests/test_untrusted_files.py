@@ -30,6 +30,7 @@ BETWEEN_OUR_PROCESSES = {"tfbigbatch/utils/processes.py", "tfbigbatch/utils/job_
 # Use torch's optimizers and devices, and read nothing with it.
 TORCH_WITHOUT_FILES = {
     "benchmarks/frameworks/with_torch.py",
+    "benchmarks/image_decoders.py",
     "benchmarks/muon.py",
     "tfbigbatch/optimizers/ops_keras.py",
 }
