@@ -2,6 +2,7 @@
 
 import doctest
 import functools
+import glob
 import os
 import re
 import subprocess
@@ -136,6 +137,49 @@ def test_the_pages_run_in_the_other_keras():
         [sys.executable, "-m", "tests.test_docs"], cwd=ROOT, env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+GUIDES = ["README.md", *sorted(os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(ROOT, "docs", "*.md")))]
+# Pages with a longer paragraph. None is added: a page is taken out once it is rewritten.
+_LONG_PARAGRAPHS = {
+    "README.md",
+    "docs/advise.md",
+    "docs/instruments.md",
+    "docs/optimizers.md",
+    "docs/scaling.md",
+    "docs/why-large-batches-lose-accuracy.md",
+    "docs/bert.md",
+    "docs/bert_data.md",
+    "docs/cluster.md",
+    "docs/development.md",
+    "docs/gnmt.md",
+    "docs/images.md",
+    "docs/performance.md",
+    "docs/reliability.md",
+    "docs/runs.md",
+    "docs/tpu.md",
+    "docs/translation_data.md",
+    "docs/your_own.md",
+}
+
+
+def paragraphs(text):
+    """The paragraphs and list items of a page, without code, tables, headings and the targets of links."""
+    text = re.sub(r"^ *```.*?^ *```$", "\n", text, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"^ *(?:\||#).*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^ *(?:[-*+]|\d+\.) +", "\n", text, flags=re.MULTILINE)
+    text = re.sub(r"\]\([^)\s]*\)", "]", text)
+    return re.split(r"\n\s*\n", text)
+
+
+@pytest.mark.parametrize("page", GUIDES)
+def test_no_paragraph_is_above_90_words(page):
+    with open(os.path.join(ROOT, page), encoding="utf-8") as file:
+        long = [each for each in paragraphs(file.read()) if len(each.split()) > 90]
+    if page in _LONG_PARAGRAPHS:
+        assert long, f"take {page} out of _LONG_PARAGRAPHS: it has none left"
+    else:
+        assert not long, f"{page}: {len(long[0].split())} words, split it:\n{long[0]}"
 
 
 if __name__ == "__main__":

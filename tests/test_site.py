@@ -24,7 +24,6 @@ PACKAGES = {
     "schedules": "schedules.md",
     "studies": "studies.md",
 }
-PLAIN = ("background.md", "comparison.md", "faq.md", "glossary.md", "start.md", "which_part.md")
 
 
 def read(*path):
@@ -57,14 +56,6 @@ def test_the_reference_has_every_function_of_tasks():
     names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name[0] != "_"}
     names |= {each.asname for node in tree.body if isinstance(node, ast.ImportFrom) for each in node.names} - {None}
     assert names | {"Task"} <= documented(read("docs", "reference", "tasks.md"))
-
-
-@pytest.mark.parametrize("page", PLAIN)
-def test_paragraphs_are_short(page):
-    text = re.sub(r"^```.*?^```$", "", read("docs", page), flags=re.DOTALL | re.MULTILINE)
-    for paragraph in text.split("\n\n"):
-        words = [word for line in paragraph.splitlines() if not line.startswith("|") for word in line.split()]
-        assert len(words) <= 90, paragraph
 
 
 def test_both_sets_pin_the_packages_of_the_site():
