@@ -10,7 +10,7 @@ import pytest
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAGES = [
     os.path.relpath(path, ROOT)
-    for pattern in ("*.md", "*/*.md", "experiments/*/*.md")
+    for pattern in ("*.md", "*/*.md", "experiments/*/*.md", "results/measurements/*.md")
     for path in glob.glob(os.path.join(ROOT, pattern))
 ]
 
