@@ -11,7 +11,7 @@ on the held-out examples; its interval is from the spread over the seeds. For ta
 scale at the same checkpoint is beside it (docs/instruments.md).
 
 Writes RESULTS.jsonl, a line per branch; RESULTS.md, a table; RESULTS.png. The same command resumes. It ends with the
-fields of a batch ramp that follows what was measured (docs/scaling.md).
+fields of a batch ramp that follows what was measured (docs/batch_ramps.md).
 """
 
 from __future__ import annotations

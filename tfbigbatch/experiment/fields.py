@@ -81,7 +81,7 @@ _SCHEDULE: dict[str, Any] = {
     "rise": "linear",
 }
 
-# The batch grows while the run trains, from batch_size; see docs/scaling.md and `scaling.BatchRamp`.
+# The batch grows while the run trains, from batch_size; see docs/batch_ramps.md and `scaling.BatchRamp`.
 _RAMP: dict[str, Any] = {
     # none, doubling, seesaw, or growth: the batches that are given.
     "name": "none",

@@ -7,7 +7,7 @@
 same epochs at every batch: throughout, and in ramps that begin with its small batch. The trials of a row are three
 learning rates a factor of 3 apart, around the small batch's recipe and, at the large batch, what the square root makes
 of it; a ramp scales by the square root as it grows. Chosen on data apart from the test set. What they say:
-docs/scaling.md.
+docs/batch_ramps.md.
 """
 
 import copy
