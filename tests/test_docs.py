@@ -172,7 +172,6 @@ _LONG_PARAGRAPHS = {
     "docs/images.md",
     "docs/reliability.md",
     "docs/runs.md",
-    "docs/tpu.md",
     "docs/translation_data.md",
     "docs/your_own.md",
 }
