@@ -169,7 +169,6 @@ _LONG_PARAGRAPHS = {
     "docs/cluster.md",
     "docs/development.md",
     "docs/gnmt.md",
-    "docs/images.md",
     "docs/runs.md",
     "docs/translation_data.md",
     "docs/your_own.md",
