@@ -168,7 +168,6 @@ _LONG_PARAGRAPHS = {
     "docs/bert_data.md",
     "docs/cluster.md",
     "docs/development.md",
-    "docs/gnmt.md",
     "docs/runs.md",
     "docs/translation_data.md",
     "docs/your_own.md",
