@@ -170,7 +170,6 @@ _LONG_PARAGRAPHS = {
     "docs/development.md",
     "docs/runs.md",
     "docs/translation_data.md",
-    "docs/your_own.md",
 }
 
 
