@@ -166,7 +166,6 @@ _LONG_PARAGRAPHS = {
     "docs/why-large-batches-lose-accuracy.md",
     "docs/bert.md",
     "docs/bert_data.md",
-    "docs/cluster.md",
     "docs/development.md",
     "docs/runs.md",
     "docs/translation_data.md",
