@@ -167,7 +167,6 @@ _LONG_PARAGRAPHS = {
     "docs/bert.md",
     "docs/bert_data.md",
     "docs/development.md",
-    "docs/runs.md",
     "docs/translation_data.md",
 }
 
