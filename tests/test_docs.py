@@ -153,7 +153,7 @@ GUIDES = [
     "tfbigbatch/experiments/README.md",
     *sorted(
         os.path.relpath(path, ROOT)
-        for pattern in ("docs/*.md", "docs/measured/*.md")
+        for pattern in ("docs/*.md", "results/measurements/*.md")
         for path in glob.glob(os.path.join(ROOT, pattern))
     ),
 ]

@@ -53,7 +53,7 @@ def test_no_recipe_stands_there_twice():
 
 
 def test_the_page_shows_what_is_kept():
-    with open(os.path.join(ROOT, "docs", "measured", "tpu.md"), encoding="utf-8") as file:
+    with open(os.path.join(ROOT, "results", "measurements", "tpu.md"), encoding="utf-8") as file:
         page = file.read()
     kept = table.read(os.path.join(ROOT, "results", "tpu"))
     assert page == table.written_into(page, kept.values()), "run: python tools/tpu_table.py --only="

@@ -1,4 +1,4 @@
-"""The table of compiled recipes in docs/measured/tpu.md, made from checks stored as JSON files."""
+"""The table of compiled recipes in results/measurements/tpu.md, made from checks stored as JSON files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiles the recipes of the table in docs/measured/tpu.md that are not compiled yet, and writes the table.
+"""Compiles the recipes of the table in results/measurements/tpu.md that are not compiled yet, and writes the table.
 
     tfbigbatch tpu-table                   # all of them: hours
     tfbigbatch tpu-table --only=digits     # those with this in their path or slice
@@ -27,7 +27,7 @@ def define_flags() -> None:
         "only", None, "Compile only the recipes with this text in their path or slice; empty for none. Default: all."
     )
     flags.DEFINE_string("results", "results/tpu", "Folder of the outcomes.")
-    flags.DEFINE_string("page", "docs/measured/tpu.md", "Page to write the table into.")
+    flags.DEFINE_string("page", "results/measurements/tpu.md", "Page to write the table into.")
     flags.DEFINE_string("environments", environments.FOLDER, "Folder of the environments; see tpu-check.")
     flags.DEFINE_bool("accept_libtpu_license", False, "See tpu-check.")
 
