@@ -164,9 +164,7 @@ _LONG_PARAGRAPHS = {
     "docs/advise.md",
     "docs/instruments.md",
     "docs/why-large-batches-lose-accuracy.md",
-    "docs/bert_data.md",
     "docs/development.md",
-    "docs/translation_data.md",
 }
 
 
