@@ -164,7 +164,6 @@ _LONG_PARAGRAPHS = {
     "docs/advise.md",
     "docs/instruments.md",
     "docs/why-large-batches-lose-accuracy.md",
-    "docs/development.md",
 }
 
 
