@@ -159,7 +159,6 @@ GUIDES = [
 ]
 # Pages with a longer paragraph. None is added: a page is taken out once it is rewritten.
 _LONG_PARAGRAPHS = {
-    "tfbigbatch/experiments/README.md",
     "README.md",
     "docs/advise.md",
     "docs/instruments.md",
