@@ -161,7 +161,6 @@ GUIDES = [
 _LONG_PARAGRAPHS = {
     "README.md",
     "docs/advise.md",
-    "docs/why-large-batches-lose-accuracy.md",
 }
 
 
