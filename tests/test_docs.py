@@ -160,7 +160,6 @@ GUIDES = [
 # Pages with a longer paragraph. None is added: a page is taken out once it is rewritten.
 _LONG_PARAGRAPHS = {
     "README.md",
-    "docs/advise.md",
 }
 
 
