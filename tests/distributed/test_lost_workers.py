@@ -115,42 +115,10 @@ def test_a_kill_with_continuous_checkpoints_ends_in_the_same_bits(tmp_path, undi
     assert_same_bits(tmp_path / "run", undisturbed(2))
 
 
-NORMALISED = """
-import numpy as np
-
-from tfbigbatch import experiment, tasks
-
-
-def network():
-    from tf_keras import Sequential, layers
-
-    return Sequential(
-        [layers.Dense(16), layers.BatchNormalization(), layers.ReLU(), layers.Dropout(0.2), layers.Dense(1)]
-    )
-
-
-def data():
-    features = np.random.RandomState(0).normal(size=(640, 8)).astype("float32")
-    return features, features[:, :1] ** 2
-
-
-tasks.define("normalised", network=network, data=data, loss="mse", metrics=["mae"])
-
-
-def get_config():
-    config = experiment.new("normalised")
-    config.batch_size, config.duration, config.optimizer = 64, "600 steps", {"name": "lamb"}
-    config.schedule.learning_rate, config.schedule.warmup_epochs = 0.01, 0.0
-    config.log_every, config.evaluate_every = "5 steps", "200 steps"
-    return config
-"""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("every", ["continuous", "50 steps"])
 def test_a_killed_network_with_batch_normalisation_ends_in_the_same_bits_on_two_workers(tmp_path, every):
-    (tmp_path / "normalised.py").write_text(NORMALISED)
-    flags = [f"--config={tmp_path}/normalised.py", f"--config.checkpoint_every={every}"]
+    flags = ["--config=tests/helpers/normalised.py", f"--config.checkpoint_every={every}"]
     code, out, _ = finish(launch(tmp_path / "whole", 2, *flags, common=[]))
     assert code == 0, out
     launcher = launch(tmp_path / "run", 2, *flags, common=[], restarts=2)

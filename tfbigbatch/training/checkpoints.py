@@ -23,6 +23,8 @@ from tfbigbatch.training.options import Heartbeat, LimitSave, no_heartbeat, no_s
 
 # The name, in `CheckpointPart.more`, of variables [replicas, ...].
 OF_REPLICAS = "of_replicas"
+STATISTICS = "statistics_of_replicas"
+"""The name, in `CheckpointPart.more`, of a list of variables [replicas, ...] that only as many replicas read."""
 
 
 def _nothing() -> None:
@@ -86,10 +88,9 @@ class Checkpoints:
         self._optimizer = optimizer
         self._directory = directory
         self._parts = parts
-        more = {name: trackable for part in parts for name, trackable in part.more.items()}
-        self._checkpoint = tf.train.Checkpoint(
-            network=network, optimizer=optimizer, generators=random_generators(network), **more
-        )
+        self._content = {"network": network, "optimizer": optimizer, "generators": random_generators(network)}
+        self._content |= {name: trackable for part in parts for name, trackable in part.more.items()}
+        self._checkpoint = tf.train.Checkpoint(**self._content)
         self._scratch = scratch
         self._barrier = barrier
         self._keep = keep
@@ -148,15 +149,17 @@ class Checkpoints:
         if not self._scratch:
             self.set_aside = [(checkpoint_files.set_aside(path), wrong) for path, wrong in damaged]
             checkpoint_files.write_list(self._directory, whole)
+        others = self._statistics_of_others(path) is not None
         for part in self._parts:
-            part.after_restore()
+            if not (others and STATISTICS in part.more):
+                part.after_restore()
         return int(self._optimizer.iterations.numpy())
 
     def _restored(self, path: str) -> str | None:
         """Restores a checkpoint; returns what is wrong with its files, or None."""
         try:
             self._check_replicas(path)
-            status = self._checkpoint.restore(path)
+            status = self._readable(path).restore(path)
             status.assert_existing_objects_matched()
             status.assert_consumed()
         except InputError:
@@ -170,6 +173,24 @@ class Checkpoints:
         except (tf.errors.OpError, IndexError) as error:
             return _first_line(error)
         return None
+
+    def _readable(self, path: str) -> tf.train.Checkpoint:
+        """What a checkpoint is read into: with other `STATISTICS`, these go nowhere, and the network has their mean."""
+        statistics = self._statistics_of_others(path)
+        if statistics is None:
+            return self._checkpoint
+        content = {name: each for name, each in self._content.items() if name != STATISTICS}
+        unused = [tf.Variable(tf.zeros(shape, dtype), trainable=False) for shape, dtype in statistics]
+        return tf.train.Checkpoint(**content, **({STATISTICS: unused} if unused else {}))
+
+    def _statistics_of_others(self, path: str) -> list[tuple[list[int], tf.DType]] | None:
+        """Shapes and dtypes of a checkpoint's `STATISTICS` where they are not those of this run, else None."""
+        reader = tf.train.load_checkpoint(path)
+        shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
+        names = [f"{STATISTICS}/{index}/.ATTRIBUTES/VARIABLE_VALUE" for index in range(len(shapes))]
+        there = [(list(shapes[name]), dtypes[name]) for name in names if name in shapes]
+        here = [(each.shape.as_list(), each.dtype) for each in self._content.get(STATISTICS, [])]
+        return None if there == here else there
 
     def _check_replicas(self, path: str) -> None:
         """Raises InputError for a checkpoint of another number of replicas that each have state of their own."""

@@ -36,6 +36,7 @@ from tfbigbatch.training.options import RunOptions
 from tfbigbatch.training.phases import Phase
 from tfbigbatch.training.precision import Precision, of_run
 from tfbigbatch.training.reduction_time import ReductionTime
+from tfbigbatch.training.replica_statistics import ReplicaStatistics
 from tfbigbatch.training.rollbacks import Rollbacks
 from tfbigbatch.training.train_step import TrainingModel
 
@@ -369,6 +370,15 @@ def resume(options: RunOptions, machine: Machine, directory: Directory, model: R
     parts = [*model.keras.checkpoint_parts(), model.instruments.checkpoint_part()]
     if model.date is not None:
         parts.append(CheckpointPart({"date": model.date.state}))
+    statistics = ReplicaStatistics(machine.strategy, model.keras.network.weights)
+    if statistics.is_kept:
+        parts.append(statistics.checkpoint_part())
+    elif statistics.bytes:
+        machine.say(
+            "resume     a checkpoint has the mean of the replicas' statistics of batch normalisation: those of all "
+            f"{machine.strategy.num_replicas_in_sync:,} would take {statistics.bytes / 2**20:,.0f} MiB. "
+            "A resumed run differs from one that was not interrupted in the rounding of these statistics."
+        )
     checkpoints = Checkpoints(
         model.keras.network,
         model.keras.optimizer,

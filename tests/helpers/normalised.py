@@ -1,0 +1,29 @@
+"""An experiment whose network has batch normalisation: each replica has statistics of its own."""
+
+import numpy as np
+
+from tfbigbatch import experiment, tasks
+
+
+def network():
+    from tf_keras import Sequential, layers
+
+    return Sequential(
+        [layers.Dense(16), layers.BatchNormalization(), layers.ReLU(), layers.Dropout(0.2), layers.Dense(1)]
+    )
+
+
+def data():
+    features = np.random.RandomState(0).normal(size=(640, 8)).astype("float32")
+    return features, features[:, :1] ** 2
+
+
+tasks.define("normalised", network=network, data=data, loss="mse", metrics=["mae"])
+
+
+def get_config():
+    config = experiment.new("normalised")
+    config.batch_size, config.duration, config.optimizer = 64, "600 steps", {"name": "lamb"}
+    config.schedule.learning_rate, config.schedule.warmup_epochs = 0.01, 0.0
+    config.log_every, config.evaluate_every = "5 steps", "200 steps"
+    return config

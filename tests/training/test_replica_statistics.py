@@ -1,0 +1,91 @@
+"""A network with batch normalisation, whose replicas have statistics of their own, in a run's checkpoints."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from tests.conftest import mirrored
+from tests.helpers import normalised
+from tests.test_train import assert_same_bits
+from tfbigbatch import experiment, train
+from tfbigbatch.optimizers import keras2
+from tfbigbatch.training import replica_statistics
+from tfbigbatch.training.checkpoints import Checkpoints
+from tfbigbatch.training.replica_statistics import ReplicaStatistics
+
+UNITS = 3
+
+
+class Run:
+    """Network and checkpoints on a number of replicas."""
+
+    def __init__(self, replicas, directory, seed=0):
+        self.strategy = mirrored(replicas) if replicas > 1 else tf.distribute.get_strategy()
+        with self.strategy.scope():
+            self.network = tf_keras.Sequential([tf_keras.layers.BatchNormalization(input_shape=(UNITS,))])
+            optimizer = keras2.LAMB(0.01)
+            optimizer.build(self.network.trainable_variables)
+        self.statistics = ReplicaStatistics(self.strategy, self.network.weights)
+        parts = [self.statistics.checkpoint_part()] if self.statistics.is_kept else []
+        self.checkpoints = Checkpoints(self.network, optimizer, str(directory), parts=parts)
+        random = np.random.RandomState(seed)
+        for variable in self.network.non_trainable_weights:
+            for copy in self.strategy.experimental_local_results(variable):
+                copy.assign(random.uniform(size=UNITS))
+
+    def values(self):
+        """[variables, replicas, UNITS]."""
+        rows = [self.strategy.experimental_local_results(each) for each in self.network.non_trainable_weights]
+        return np.array([[copy.numpy() for copy in row] for row in rows])
+
+
+@pytest.mark.parametrize("replicas", [1, 2, pytest.param(4, marks=pytest.mark.slow)])
+def test_every_replica_gets_its_own_values_back(tmp_path, replicas):
+    saved = Run(replicas, tmp_path)
+    assert saved.statistics.is_kept == (replicas > 1)
+    saved.checkpoints.save(0)
+    restored = Run(replicas, tmp_path, seed=1)
+    assert restored.checkpoints.restore() == 0
+    np.testing.assert_array_equal(restored.values(), saved.values())
+    restored.checkpoints.save(1)
+    assert Run(replicas, tmp_path).checkpoints.latest_step() == 1
+
+
+@pytest.mark.parametrize("before, after", [(2, 1), (1, 2), pytest.param(2, 4, marks=pytest.mark.slow)])
+def test_another_number_of_replicas_begins_with_the_mean(tmp_path, before, after):
+    saved = Run(before, tmp_path)
+    saved.checkpoints.save(0)
+    restored = Run(after, tmp_path, seed=1)
+    assert restored.checkpoints.restore() == 0
+    mean = saved.values().mean(1, keepdims=True)
+    np.testing.assert_allclose(restored.values(), np.repeat(mean, after, 1), rtol=1e-6)
+
+
+def test_above_the_limit_a_checkpoint_has_the_mean(tmp_path, monkeypatch):
+    saved = Run(2, tmp_path)
+    assert saved.statistics.bytes == 2 * 2 * UNITS * 4
+    saved.checkpoints.save(0)
+    monkeypatch.setattr(replica_statistics, "LIMIT", saved.statistics.bytes - 1)
+    restored = Run(2, tmp_path, seed=1)
+    assert not restored.statistics.is_kept and restored.checkpoints.restore() == 0
+    np.testing.assert_allclose(restored.values()[:, 0], saved.values().mean(1), rtol=1e-6)
+
+
+def test_a_network_without_statistics_has_no_part():
+    assert (
+        ReplicaStatistics(mirrored(2), tf_keras.Sequential([tf_keras.layers.Dense(2, input_shape=(1,))]).weights).bytes
+        == 0
+    )
+
+
+@pytest.mark.slow
+def test_stopped_and_resumed_it_ends_in_the_same_bits(tmp_path):
+    # Tests may forget the tasks of others.
+    experiment.execute(normalised.__file__)
+    config = normalised.get_config()
+    config.duration, config.log_every, config.evaluate_every = "60 steps", "4 steps", "30 steps"
+    for name, stops in (("whole", [None]), ("parts", [5, 31, None])):
+        for stop in stops:
+            train.run(config, model_dir=str(tmp_path / name), strategy_name="mirrored", stop_after=stop)
+    assert_same_bits(tmp_path / "whole", tmp_path / "parts")
