@@ -62,6 +62,12 @@ def test_an_exported_program_runs_in_place_and_gives_what_is_expected(tmp_path, 
         (tmp_path / "out" / "step.json").write_text(json.dumps(manifest))
         refused = bench("run", *arguments)
         assert refused.returncode == 1 and "step did not give what was expected" in refused.stderr
+        # As --unchecked writes it.
+        del manifest["expected"]
+        (tmp_path / "out" / "step.json").write_text(json.dumps(manifest))
+        unchecked = bench("run", *arguments)
+        assert unchecked.returncode == 0 and "not checked" in unchecked.stdout, unchecked.stderr
+        assert json.loads(results.read_text())["programs"]["step"]["agrees"] is None
 
 
 @needs_jax

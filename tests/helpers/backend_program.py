@@ -149,7 +149,7 @@ def refused():
 
 
 def of_jax():
-    """Steps without state under jax.jit, on one and four devices, and beside optax."""
+    """Steps without state under jax.jit, on one and four devices where there are as many, and beside optax."""
     import jax
 
     found = {}
@@ -166,7 +166,7 @@ def of_jax():
             optimizer.apply(gradients)
         found.update({f"stateless {name}/{index}": np.asarray(value) for index, value in enumerate(values)})
         found.update(weights(f"with state {name}", model))
-    for devices in (1, 4):
+    for devices in (1, 4) if len(jax.devices()) >= 4 else ():
         keras.distribution.set_distribution(keras.distribution.DataParallel(devices=jax.devices()[:devices]))
         for name in ("lamb", "muon", "shampoo"):
             found.update(weights(f"{devices} devices {name}", fit(compiled(OPTIMIZERS[name]()))))
@@ -188,7 +188,8 @@ def our_steps(optimizer):
     model = small_model()
     optimizer.build(model.trainable_variables)
     for number in range(STEPS):
-        optimizer.apply(gradients_of_step(number, [variable.shape for variable in model.trainable_variables]))
+        gradients = gradients_of_step(number, [variable.shape for variable in model.trainable_variables])
+        optimizer.apply([keras.ops.convert_to_tensor(gradient) for gradient in gradients])
     return model
 
 
@@ -287,12 +288,12 @@ def of_torch():
         for number in range(STEPS):
             gradients = gradients_of_step(number, [value.shape for value in starts])
             for index, value in zip(indices, values):
-                value.grad = torch.as_tensor(gradients[index])
+                value.grad = torch.as_tensor(gradients[index], device=value.device)
             other.param_groups[0]["lr"] = float(falling_rate()(number))
             # Its Newton-Schulz steps are of bfloat16; in float32 the formulas can be told apart.
             with unittest.mock.patch.object(torch.Tensor, "bfloat16", torch.Tensor.clone):
                 other.step()
-        found.update({f"optim {name}/{index}": each.detach().numpy() for index, each in zip(indices, values)})
+        found.update({f"optim {name}/{index}": each.detach().cpu().numpy() for index, each in zip(indices, values)})
         found.update(weights(f"beside optim {name}", our_steps(ours)))
     return found
 
