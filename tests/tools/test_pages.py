@@ -26,6 +26,18 @@ def test_the_others_are_compared_at_the_batch_of_ours():
     assert table.rows[0][-1] == f"{muon.value.replace('% ±', ' ±')} (Muon, {muon.ended} seeds)"
 
 
+def test_the_first_line_of_the_readme_is_what_the_table_says():
+    gains = []
+    for task in headline.TASKS:
+        (others, _), (ours, _) = (headline.best(rows, task.batches[1]) for rows in (task.others, task.ours))
+        gains.append(others.metric.order(others.mean) - ours.metric.order(ours.mean))
+    assert sum(gain >= 0 for gain in gains) == 7 and len(gains) == 8
+    # Of fractions; BLEU and perplexity are on the last two rows.
+    assert [round(100 * gain) for gain in gains[:2]] == [10, 6] and max(gains[2:6]) < 0.02
+    factors = {large // small for small, large in _batches()}
+    assert min(factors) == 16 and max(factors) == 64
+
+
 def _batches():
     return [task.batches for task in headline.TASKS]
 

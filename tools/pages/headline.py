@@ -138,7 +138,7 @@ def table(folder: str) -> Table:
     cells = []
     for task in TASKS:
         small, large = task.batches
-        columns = [_best(task.small, small), _best(task.others, large), _best(task.ours, large)]
+        columns = [best(task.small, small), best(task.others, large), best(task.ours, large)]
         (first, _), _, (ours, _) = columns
         cells.append(
             [
@@ -151,8 +151,8 @@ def table(folder: str) -> Table:
     return Table(headings, cells, frozenset({"task", "batch", "steps"}))
 
 
-def _best(named: Sequence[Named], batch_size: int) -> tuple[Row, str]:
-    """The row with the best mean, and its words."""
+def best(named: Sequence[Named], batch_size: int) -> tuple[Row, str]:
+    """The row with the best mean at a batch size, and its words."""
     found = [(stored_rows.find(path, name, batch_size), words) for path, name, words in named]
     return min(found, key=lambda each: each[0].metric.order(each[0].mean))
 
