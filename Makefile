@@ -11,7 +11,7 @@ PEERS := $(if $(filter 2.20,$(TENSORFLOW)),parity,jax)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --use-pep517 --constraint $(CONSTRAINTS)
 VERSION_OF := -c 'import sys; print("Python %d.%d" % sys.version_info[:2])'
 
-.PHONY: setup python train results pages tune lint test test-slow test-nightly docs tpu-check audit clean
+.PHONY: setup python train results tune lint test test-slow test-nightly docs notebooks wheel tpu-check audit clean
 
 setup: $(VENV)/.installed
 
@@ -42,15 +42,11 @@ $(VENV)/.installed-parity: $(VENV)/.installed | python
 train: setup
 	$(BIN)/python tools/compare.py --model_dir=runs/digits
 
-# The digits' table: six runs at five seeds, about 5 minutes on 2 cores.
+# The README's table: six runs at five seeds, about 5 minutes on 2 cores.
 DIGITS := experiments/digits/lstm
 results: setup
 	$(BIN)/python tools/compare.py --model_dir=runs/results --seeds=0,1,2,3,4 --results=results/digits \
 	  --configs=$(DIGITS)_small_batch.py,$(DIGITS)_naive.py,$(DIGITS)_legw.py,$(DIGITS)_lamb.py,$(DIGITS)_nesterov.py,$(DIGITS)_adamw.py
-
-# The tables and pictures of README.md and docs/, from the files of results/.
-pages: setup
-	$(BIN)/python -m tools.pages
 
 # How its recipes were tuned: 10 rates x 2 warm-ups x 3 seeds each, about half an hour.
 tune: setup
@@ -77,6 +73,22 @@ $(VENV)/.installed-docs: $(VENV)/.installed | python
 
 docs: $(VENV)/.installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# The notebooks of examples/, executed and stored with their output.
+notebooks: $(VENV)/.installed
+	$(BIN)/python examples/execute_notebooks.py
+
+# The source distribution and the wheel, in dist/. The wheel is installed in a fresh environment, where its command has
+# to work; that environment is removed again.
+wheel: $(VENV)/.installed
+	rm -rf dist build/fresh && mkdir -p build
+	$(BIN)/python -m build --no-isolation --outdir dist . > build/wheel.log 2>&1 || { tail -30 build/wheel.log; exit 1; }
+	$(PYTHON) -m venv build/fresh
+	build/fresh/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) dist/*.whl
+	cd build/fresh && bin/tfbigbatch --version && bin/tfbigbatch --help > /dev/null && bin/python -c \
+	  'import tfbigbatch; assert tfbigbatch.__file__.startswith("$(CURDIR)/build/fresh/"); tfbigbatch.LAMB'
+	rm -rf build/fresh
+	@ls dist
 
 # A process for each of two cores, each with one thread for its kernels; one that runs out of tests takes some of the
 # other's.
@@ -110,4 +122,4 @@ audit:
 	$(AUDIT)/bin/pip-audit --disable-pip --no-deps --vulnerability-service osv --requirement constraints-2.21.txt
 
 clean:
-	rm -rf $(VENV) $(AUDIT) $(NIGHTLY) build *.egg-info runs
+	rm -rf $(VENV) $(AUDIT) $(NIGHTLY) build dist *.egg-info runs

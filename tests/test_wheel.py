@@ -1,5 +1,6 @@
 """The wheel as a user installs it: each command runs from an empty folder, without the checkout."""
 
+import email
 import os
 import shutil
 import subprocess
@@ -8,6 +9,7 @@ import zipfile
 
 import pytest
 
+import tfbigbatch
 from tests.cli.test_study import TINY
 from tests.helpers import preloaded
 from tests.helpers.preloaded import ROOT
@@ -65,6 +67,18 @@ def test_it_holds_every_file_of_the_package(wheel):
     with zipfile.ZipFile(wheel) as file:
         names = {name for name in file.namelist() if name.startswith("tfbigbatch/")}
     assert names == tracked()
+
+
+def test_its_metadata_are_the_projects(wheel):
+    with zipfile.ZipFile(wheel) as file:
+        [name] = [each for each in file.namelist() if each.endswith(".dist-info/METADATA")]
+        metadata = email.message_from_bytes(file.read(name))
+    assert (metadata["Name"], metadata["Version"]) == ("tfbigbatch", tfbigbatch.__version__)
+    assert metadata["License-Expression"] == "Apache-2.0" and metadata["Requires-Python"] == "<3.14,>=3.11"
+    assert "large-batch training" in metadata["Keywords"].split(",")
+    # Dependencies and extras come from setup.cfg.
+    assert any(each.startswith("tensorflow<") for each in metadata.get_all("Requires-Dist"))
+    assert {"models", "plot", "test"} <= set(metadata.get_all("Provides-Extra"))
 
 
 def test_the_console_script_has_every_command(installed, tmp_path):

@@ -11,7 +11,7 @@ from typing import Any
 
 from tfbigbatch import old_names
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "Adasum": "tfbigbatch.optimizers",
