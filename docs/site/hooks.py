@@ -16,7 +16,15 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("README.md", "CHANGELOG.md", "docs/**/*.md", "results/**/*.md", "tfbigbatch/experiments/**/*.md")
+PAGES = (
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "docs/**/*.md",
+    "examples/*.md",
+    "results/**/*.md",
+    "tfbigbatch/experiments/**/*.md",
+)
 ASSETS = ("docs/site/*.css",)
 LINK = re.compile(r"(\]\()(?!\w+:|#)([^)#\s]+)(#[^)\s]*)?(\))")
 
