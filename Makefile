@@ -11,7 +11,7 @@ PEERS := $(if $(filter 2.20,$(TENSORFLOW)),parity,jax)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --use-pep517 --constraint $(CONSTRAINTS)
 VERSION_OF := -c 'import sys; print("Python %d.%d" % sys.version_info[:2])'
 
-.PHONY: setup python train results tune lint test test-slow test-nightly docs notebooks wheel tpu-check audit clean
+.PHONY: setup python train results pages tune lint test test-slow test-nightly docs notebooks wheel tpu-check audit clean
 
 setup: $(VENV)/.installed
 
@@ -42,11 +42,15 @@ $(VENV)/.installed-parity: $(VENV)/.installed | python
 train: setup
 	$(BIN)/python tools/compare.py --model_dir=runs/digits
 
-# The README's table: six runs at five seeds, about 5 minutes on 2 cores.
+# The digits' table: six runs at five seeds, about 5 minutes on 2 cores.
 DIGITS := experiments/digits/lstm
 results: setup
 	$(BIN)/python tools/compare.py --model_dir=runs/results --seeds=0,1,2,3,4 --results=results/digits \
 	  --configs=$(DIGITS)_small_batch.py,$(DIGITS)_naive.py,$(DIGITS)_legw.py,$(DIGITS)_lamb.py,$(DIGITS)_nesterov.py,$(DIGITS)_adamw.py
+
+# The tables and pictures of README.md and docs/, from the files of results/.
+pages: setup
+	$(BIN)/python -m tools.pages
 
 # How its recipes were tuned: 10 rates x 2 warm-ups x 3 seeds each, about half an hour.
 tune: setup

@@ -31,7 +31,7 @@ best, and half and twice lose 7 to 10 points; results/why/mnist_lenet.md: neighb
 differ by 0.2 points near the best."""
 
 LAYERWISE_FROM = 16
-"""From this factor of the tuned batch on, LARS or LAMB beat momentum. README.md, the digits at x16: LAMB 98.4%, LEGW
+"""From this factor of the tuned batch on, LARS or LAMB beat momentum. docs/results/digits.md, x16: LAMB 98.4%, LEGW
 96.4%; results/tiny_imagenet_resnet.md: LARS 43.2% against 41.9% (linear) at x16, level with Nesterov momentum at x4.
 With Adam's family it did not: results/bert.md at x32, AdamW 26.2%, LAMB 24.5%."""
 

@@ -2,7 +2,7 @@
 
     python -m tfbigbatch.train --config=experiments/digits/lstm_legw.py --model_dir=runs/legw
 
-Two CPU cores, about 5 seconds. Measured: see the table in README.md (`make results`).
+Two CPU cores, about 5 seconds. Measured: see docs/results/digits.md (`make results`).
 The rule: You et al. 2019, arXiv:1901.08256. Nothing was tuned at this batch size.
 """
 

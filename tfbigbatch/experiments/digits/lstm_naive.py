@@ -2,7 +2,7 @@
 
     python -m tfbigbatch.train --config=experiments/digits/lstm_naive.py --model_dir=runs/naive
 
-Two CPU cores, about 5 seconds. Measured: see the table in README.md (`make results`).
+Two CPU cores, about 5 seconds. Measured: see docs/results/digits.md (`make results`).
 """
 
 from tfbigbatch import experiment

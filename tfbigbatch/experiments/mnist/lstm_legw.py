@@ -3,7 +3,7 @@
     python -m tfbigbatch.train --config=experiments/mnist/lstm_legw.py --model_dir=runs/mnist_legw \\
       --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES
 
-Two CPU cores, about 5 minutes. Measured: see results/mnist.md.
+Two CPU cores, about 5 minutes. Measured: see docs/results/mnist_lstm.md.
 """
 
 from tfbigbatch import experiment

@@ -1,0 +1,113 @@
+"""The tables and pictures of README.md and docs/ are as the files of results/, and the command makes them."""
+
+import json
+import os
+
+import pytest
+
+from tests.helpers.preloaded import ROOT
+from tools.pages import __main__ as command
+from tools.pages import architecture, headline, pictures, stored_rows, tables, tasks
+
+
+def test_the_pages_and_pictures_show_what_the_results_are():
+    assert command.outdated() == [], "python -m tools.pages writes them"
+
+
+def test_every_task_has_a_page_with_a_table():
+    with_tables = {path.name for path in tables.pages()}
+    assert {task.page for task in headline.TASKS} <= with_tables and "README.md" in with_tables
+
+
+def test_the_others_are_compared_at_the_batch_of_ours():
+    table = headline.table("")
+    assert [row[1] for row in table.rows] == [f"{small:,} → {large:,}" for small, large in _batches()]
+    muon = stored_rows.find("results/few_steps/few_steps_bert.json", "Muon", 2048)
+    assert table.rows[0][-1] == f"{muon.value.replace('% ±', ' ±')} (Muon, {muon.ended} seeds)"
+
+
+def test_the_first_line_of_the_readme_is_what_the_table_says():
+    gains = []
+    for task in headline.TASKS:
+        (others, _), (ours, _) = (headline.best(rows, task.batches[1]) for rows in (task.others, task.ours))
+        gains.append(others.metric.order(others.mean) - ours.metric.order(ours.mean))
+    assert sum(gain >= 0 for gain in gains) == 7 and len(gains) == 8
+    # Of fractions; BLEU and perplexity are on the last two rows.
+    assert [round(100 * gain) for gain in gains[:2]] == [10, 6] and max(gains[2:6]) < 0.02
+    factors = {large // small for small, large in _batches()}
+    assert min(factors) == 16 and max(factors) == 64
+
+
+def _batches():
+    return [task.batches for task in headline.TASKS]
+
+
+def test_the_pictures_are_drawn_on_backgrounds_of_their_own(tmp_path):
+    pictures.write(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {*pictures.made(), "sources.json"}
+    assert json.loads((tmp_path / "sources.json").read_text()) == pictures.digests()
+    for path in tmp_path.glob("*.svg"):
+        text = path.read_text()
+        assert "fill: #ffffff" in text and "stroke: #cccccc" in text and len(text) > 10_000
+
+
+def test_every_picture_is_on_a_page():
+    pages = [os.path.join(folder, name) for folder, _, names in os.walk(os.path.join(ROOT, "docs")) for name in names]
+    text = ""
+    for path in (each for each in pages if each.endswith(".md")):
+        with open(path, encoding="utf-8") as page:
+            text += page.read()
+    for name in pictures.made():
+        assert f"pictures/{name})" in text, name
+
+
+@pytest.mark.parametrize(
+    "asked, message",
+    [
+        ("results/digits.json rows=lstm_adamw|lstm_adam", "lacks the rows.*lstm_adam"),
+        ("results/digits.json batches=513", "no row .* has a batch size of 513"),
+        ("results/digits.json row=lstm_adamw", "options.*row"),
+    ],
+)
+def test_a_table_that_cannot_be_written_is_an_error(asked, message):
+    with pytest.raises(ValueError, match=message):
+        tables.written(f"<!-- table: {asked} -->\n<!-- end of table -->")
+
+
+def test_rows_come_by_batch_and_under_other_names():
+    asked = 'results/mnist.json batches=8192,1024 rows=LEGW|naive names="LEGW=by LEGW"'
+    text = tables.written(f"<!-- table: {asked} -->\nold\n<!-- end of table -->")
+    assert [line.split(" | ")[:2] for line in text.splitlines()[3:-1]] == [
+        ["| by LEGW", "8,192"],
+        ["| learning rate kept", "8,192"],
+        ["| by LEGW", "1,024"],
+        ["| learning rate kept", "1,024"],
+    ]
+    assert tables.written(text) == text
+
+
+def test_steps_to_a_target_are_of_the_seeds_own_curves():
+    path, runs = "results/tiny_imagenet_resnet.json", "results/tiny_imagenet_resnet_runs.jsonl"
+    row = stored_rows.find(path, "LARS", 2048)
+    with open(os.path.join(ROOT, runs), encoding="utf-8") as file:
+        curves = [json.loads(line) for line in file]
+    ended = {run["evaluations"][-1]["accuracy"]: run["evaluations"] for run in curves}
+    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+        values = next(
+            each["values"] for each in json.load(file)["runs"] if each["name"] == "LARS" and each["steps"] == 732
+        )
+    firsts = [next(each["step"] for each in ended[value] if each["accuracy"] >= 0.4) for value in values]
+    assert stored_rows.steps_to(row, 0.4, runs) == pytest.approx(sum(firsts) / len(firsts))
+    assert stored_rows.steps_to(row, 0.99, runs) is None
+
+
+def test_each_panel_has_the_small_batch_and_some_methods():
+    for task in tasks.TASKS:
+        methods = {method for method, _, _ in task.points()}
+        assert task.baseline.mean is not None and len(methods) >= 4 and methods <= set(pictures.STYLES), task.title
+
+
+@pytest.mark.parametrize("text", ["row A\n  a | b\n", "row A\n  a | b | c\na -> z\n", "  a | b | c\n"])
+def test_a_diagram_that_cannot_be_drawn_is_an_error(text):
+    with pytest.raises(ValueError, match="expected|arrows name"):
+        architecture.parse(text)

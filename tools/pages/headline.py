@@ -1,0 +1,163 @@
+"""The table of the README: each task at its large batch, the best of the others beside the best of this package."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from tfbigbatch.reports.table import Table
+from tools.pages import stored_rows
+from tools.pages.stored_rows import Row
+
+FEW_STEPS = "results/few_steps/few_steps_"
+Named = tuple[str, str, str]
+"""(file of results, name of the row, words for the table)."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """What the table says of a task.
+
+    Attributes:
+      title: words for the task, with the metric.
+      page: of docs/results.
+      batches: the small and the large batch.
+      small: rows at the small batch.
+      others: rows at the large batch that need nothing of this package: the small batch's learning rate kept or scaled
+        linearly, Nesterov momentum and AdamW tuned at the large batch.
+      ours: rows at the large batch with its optimizers or LEGW.
+    """
+
+    title: str
+    page: str
+    batches: tuple[int, int]
+    small: Sequence[Named]
+    others: Sequence[Named]
+    ours: Sequence[Named]
+
+
+def _named(path: str, **names: str) -> list[Named]:
+    """Rows of one file: the words for the table by row name, with `_` for a space where a name has one."""
+    return [(path, name, words) for words, name in names.items()]
+
+
+DIGITS, MNIST, LENET = "results/digits.json", "results/mnist.json", "results/why/mnist_lenet.json"
+RESNET, ALEXNET = "results/tiny_imagenet_resnet.json", "results/tiny_imagenet_alexnet_bn.json"
+BERT, MULTI30K, PTB = "results/bert.json", "results/multi30k.json", "results/ptb.json"
+TASKS = (
+    Task(
+        "WikiText-2, BERT of 2 x 64: masked-LM accuracy",
+        "bert_pretraining.md",
+        (64, 2048),
+        _named(BERT, LAMB="LAMB, 0.01", AdamW="AdamW, 0.002"),
+        [
+            *_named(FEW_STEPS + "bert.json", AdamW="AdamW"),
+            *_named(BERT, AdamW="AdamW, LEGW x1", Nesterov="Nesterov momentum, 0.3"),
+        ],
+        [*_named(FEW_STEPS + "bert.json", Muon="Muon"), *_named(BERT, LAMB="LAMB, LEGW x1")],
+    ),
+    Task(
+        "tiny-imagenet, AlexNet-BN: accuracy",
+        "alexnet_bn.md",
+        (128, 2048),
+        [
+            *_named(FEW_STEPS + "alexnet_bn.json", Muon="Muon", Nesterov="Nesterov", AdamW="AdamW", LAMB="LAMB"),
+            *_named(ALEXNET, Nesterov="baseline"),
+        ],
+        [
+            *_named(FEW_STEPS + "alexnet_bn.json", Nesterov="Nesterov", AdamW="AdamW"),
+            *_named(ALEXNET, Nesterov="Nesterov", AdamW="AdamW", linear="linear", kept="naive"),
+        ],
+        [
+            *_named(FEW_STEPS + "alexnet_bn.json", Muon="Muon", LAMB="LAMB"),
+            *_named(ALEXNET, LARS="LARS", LAMB="LAMB"),
+        ],
+    ),
+    Task(
+        "digits, LSTM: accuracy",
+        "digits.md",
+        (32, 512),
+        _named(DIGITS, momentum="lstm_small_batch"),
+        _named(DIGITS, AdamW="lstm_adamw", Nesterov="lstm_nesterov", kept="lstm_naive"),
+        _named(DIGITS, LAMB="lstm_lamb", LEGW="lstm_legw"),
+    ),
+    Task(
+        "tiny-imagenet, ResNet: accuracy",
+        "tiny_imagenet_resnet.md",
+        (128, 2048),
+        _named(RESNET, Nesterov="baseline"),
+        _named(RESNET, Nesterov="Nesterov", AdamW="AdamW", linear="linear", kept="naive"),
+        _named(RESNET, LARS="LARS", LAMB="LAMB"),
+    ),
+    Task(
+        "MNIST, LSTM: accuracy",
+        "mnist_lstm.md",
+        (128, 8192),
+        _named(MNIST, momentum="baseline"),
+        _named(MNIST, Nesterov="Nesterov", AdamW="AdamW", linear="linear", sqrt="sqrt", kept="naive"),
+        _named(MNIST, LEGW="LEGW") + [(MNIST, "LEGW + LAMB", "LAMB by LEGW"), (MNIST, "LEGW + LARS", "LARS by LEGW")],
+    ),
+    Task(
+        "MNIST, LeNet-5: accuracy",
+        "mnist_lenet.md",
+        (64, 4096),
+        _named(LENET, momentum="small batch"),
+        _named(LENET, Nesterov="Nesterov", AdamW="AdamW", kept="naive"),
+        _named(LENET, LARS="LARS", LAMB="LAMB", Adasum="Adasum", LEGW="LEGW, clipped"),
+    ),
+    Task(
+        "Multi30k, GNMT: BLEU",
+        "multi30k.md",
+        (64, 1024),
+        _named(MULTI30K, AdamW="baseline", LAMB="LAMB"),
+        [
+            # LEGW's learning rate is the best of three that were tried at 1,024.
+            (MULTI30K, "LEGW", "AdamW"),
+            *_named(MULTI30K, AdamW="LEGW x 0.5", Nesterov="Nesterov", linear="linear", kept="naive"),
+        ],
+        [(MULTI30K, "LEGW", "AdamW by LEGW"), (MULTI30K, "LEGW + LAMB", "LAMB by LEGW")],
+    ),
+    Task(
+        "Penn Treebank, LSTM: perplexity (lower is better)",
+        "ptb.md",
+        (20, 640),
+        _named(PTB, SGD="baseline"),
+        [*_named(PTB, linear="linear"), (PTB, "naive", "SGD, its rate kept")],
+        [(PTB, "LEGW", "SGD by LEGW"), (PTB, "LEGW + LAMB", "LAMB by LEGW"), (PTB, "LEGW + AdamW", "AdamW by LEGW")],
+    ),
+)
+
+
+def table(folder: str) -> Table:
+    """The table.
+
+    Args:
+      folder: of the pages, relative to the page that has the table.
+    """
+    headings = ("task", "batch", "steps", "small batch", "others, large batch", "tfbigbatch, large batch")
+    cells = []
+    for task in TASKS:
+        small, large = task.batches
+        columns = [best(task.small, small), best(task.others, large), best(task.ours, large)]
+        (first, _), _, (ours, _) = columns
+        cells.append(
+            [
+                f"[{task.title}]({folder}{task.page})",
+                f"{small:,} → {large:,}",
+                f"{first.steps:,} → {ours.steps:,}",
+                *(_shown(row, words) for row, words in columns),
+            ]
+        )
+    return Table(headings, cells, frozenset({"task", "batch", "steps"}))
+
+
+def best(named: Sequence[Named], batch_size: int) -> tuple[Row, str]:
+    """The row with the best mean at a batch size, and its words."""
+    found = [(stored_rows.find(path, name, batch_size), words) for path, name, words in named]
+    return min(found, key=lambda each: each[0].metric.order(each[0].mean))
+
+
+def _shown(row: Row, words: str) -> str:
+    seeds = f"{row.ended} seed{'s' if row.ended > 1 else ''}"
+    value = row.value if not row.metric.is_fraction else row.value.replace("% ±", " ±")
+    return f"{value} ({words}, {seeds})"

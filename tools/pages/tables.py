@@ -1,0 +1,90 @@
+"""Tables in Markdown pages, written from the files of results/.
+
+A page says which table it has, and the command writes what stands between the two comments:
+
+    <!-- table: results/mnist.json batches=128,8192 rows="baseline|LEGW + LAMB" -->
+    <!-- end of table -->
+
+| option | meaning |
+|---|---|
+| `batches` | batch sizes, in this order; left out, all |
+| `rows` | names of rows, between bars, in this order; left out, all |
+| `names` | other words for the names, between bars, `old=new` |
+
+`<!-- table: headline folder=docs/results/ -->` is the table of `headline`, with links to pages in that folder.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+from tfbigbatch.reports.table import Table
+from tools.pages import headline, stored_rows
+from tools.pages.stored_rows import ROOT, Row
+
+BLOCK = re.compile(r"(<!-- table: (.+?) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+OPTIONS = {"batches", "rows", "names", "folder"}
+# Words for the names that studies give their rows.
+NAMES = {"baseline": "small batch", "naive": "learning rate kept"}
+
+
+def pages() -> list[Path]:
+    """The pages with such tables."""
+    found = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+    return [path for path in found if BLOCK.search(path.read_text(encoding="utf-8"))]
+
+
+def written(text: str) -> str:
+    """A page's text with its tables as the results are now.
+
+    Raises:
+      ValueError: a table asks for rows that its file lacks, or has an unknown option.
+    """
+    return BLOCK.sub(lambda match: match[1] + "\n".join(_lines(match[2])) + "\n" + match[3], text)
+
+
+def _lines(asked: str) -> list[str]:
+    path, *words = shlex.split(asked)
+    options = dict(word.split("=", 1) for word in words)
+    if unknown := set(options) - OPTIONS:
+        raise ValueError(f"table {asked!r} has the options {sorted(unknown)}; expected some of {sorted(OPTIONS)}")
+    if path == "headline":
+        return headline.table(options.get("folder", "")).markdown(padded=False)
+    return _table(_chosen(path, options), options).markdown(padded=False)
+
+
+def _chosen(path: str, options: dict[str, str]) -> list[Row]:
+    rows = list(stored_rows.rows(path))
+    if "batches" in options:
+        batches = [int(each) for each in options["batches"].split(",")]
+        rows = [row for batch in batches for row in rows if row.batch_size == batch]
+    if "rows" in options:
+        names = options["rows"].split("|")
+        if missing := set(names) - {row.name for row in rows}:
+            raise ValueError(f"{path} lacks the rows {sorted(missing)}; it has {sorted({row.name for row in rows})}")
+        # By batch first, as they come.
+        batches = list(dict.fromkeys(row.batch_size for row in rows))
+        rows = [
+            row for batch in batches for name in names for row in rows if (row.batch_size, row.name) == (batch, name)
+        ]
+    if not rows:
+        raise ValueError(f"no row of {path} has a batch size of {options['batches']}")
+    return rows
+
+
+def _table(rows: list[Row], options: dict[str, str]) -> Table:
+    names = NAMES | dict(each.split("=", 1) for each in options["names"].split("|")) if "names" in options else NAMES
+    targets = any(row.steps_to_target is not None for row in rows)
+    tuned = any(row.tuned for row in rows)
+    headings = ["method", "batch", f"{rows[0].metric.title.replace('_', ' ')}, mean ± s.d.", "seeds", "steps"]
+    headings += ["steps to target"] * targets + ["learning rate tuned"] * tuned
+    cells = []
+    for row in rows:
+        seeds = str(row.ended) if row.ended == row.seeds else f"{row.ended} of {row.seeds}"
+        line = [names.get(row.name, row.name), f"{row.batch_size:,}", row.value, seeds, f"{row.steps:,}"]
+        if targets:
+            line.append("never" if row.steps_to_target is None else f"{round(row.steps_to_target):,}")
+        cells.append(line + [row.tuned] * tuned)
+    return Table(headings, cells, frozenset({"method", "learning rate tuned"}))
