@@ -180,11 +180,11 @@ def _steps(path: Path) -> None:
             found = _steps_of(task)
             batches = sorted({row.batch_size for _, row, _ in task.points()} | {task.baseline.batch_size})
             if SMALL in found:
-                (batch, steps), *_ = found.pop(SMALL)
+                (batch, first), *_ = found.pop(SMALL)
                 panel.plot(
-                    batches, [steps * batch / each for each in batches], color="gray", linestyle=":", linewidth=1.2
+                    batches, [first * batch / each for each in batches], color="gray", linestyle=":", linewidth=1.2
                 )
-                panel.plot([batch], [steps], color="black", marker="o", markersize=6, linestyle="")
+                panel.plot([batch], [first], color="black", marker="o", markersize=6, linestyle="")
             for method, points in found.items():
                 colour, marker = STYLES[method]
                 size = 9 if marker == "*" else 5
