@@ -31,6 +31,19 @@ def test_roots_follow_float64(size, rank, p, method):
 
 
 @both_methods
+@pytest.mark.parametrize("rank", [1, 2, 4, 8])
+def test_none_of_many_matrices_stops_early(rank, method):
+    # Of some, the largest entry of Newton's error rises before it falls.
+    factors = np.random.RandomState(0).normal(size=(1000, 8, rank))
+    matrices = factors @ factors.transpose(0, 2, 1)
+    found = matrix_roots.inverse_roots(tf.constant(matrices, tf.float32), 4, epsilon=1e-3, method=method)
+    assert found.residuals.numpy().max() < 2e-3
+    for root, matrix in zip(found.roots.numpy(), matrices):
+        expected = inverse_root(matrix, 4, 1e-3)
+        np.testing.assert_allclose(root, expected, atol=0.02 * np.abs(expected).max())
+
+
+@both_methods
 def test_the_default_damping_is_within_float32(method):
     found = matrix_roots.inverse_roots(tf.constant(statistics(128, 1), tf.float32), 4, epsilon=1e-5, method=method)
     assert (found.residuals.numpy() < 0.01).all()

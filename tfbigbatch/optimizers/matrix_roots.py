@@ -14,8 +14,11 @@ from tfbigbatch.optimizers.ops import Tensor, of
 
 # Newton: a matrix is finished below this error; with 128 rows the rounding of float32 is a little less.
 _TOLERANCE = 1e-5
-# Or where the error rises by more than this: it may rise a little before it falls.
-_ALLOWED_RISE = 1.2
+# Or where an error that was small rises by more than this, which rounding does. Before it is small it may rise: the
+# largest entry is no norm that falls from step to step.
+_SMALL_ERROR, _ALLOWED_RISE = 0.1, 1.2
+# Or where it is above this: the eigenvalues of N lie within (0, (p + 1) / 2] at first and within (0, 1] from then on.
+_LARGEST_ERROR = 2.0
 # A condition of 1e6 takes 26 with p = 4, 41 with p = 2.
 _MOST_ITERATIONS = 100
 # The largest eigenvalue only scales the damping: an iteration that stops early is close enough.
@@ -133,8 +136,8 @@ def coupled_newton(matrices: Tensor, p: int) -> Tensor:
     """M^(-1/p) of positive definite matrices by the coupled Newton iteration.
 
     X and N begin as z^(1/p) I and z M, with z such that the eigenvalues of N lie in (0, (p + 1) / 2]. Then, until N is
-    the identity: T = ((p + 1) I - N) / p, X <- X T, N <- T^p N. Each matrix stops where its error |N - I| is small, or
-    rises, and keeps the better X; the stack is finished when all are.
+    the identity: T = ((p + 1) I - N) / p, X <- X T, N <- T^p N. Each matrix stops where its error |N - I| is small
+    enough, or rises after it was small, and keeps the better X; the stack is finished when all are.
 
     Args:
       matrices: [k, n, n], symmetric; not so near to a singular one that their rounding errors are.
@@ -145,6 +148,7 @@ def coupled_newton(matrices: Tensor, p: int) -> Tensor:
     z = (p + 1.0) / (2.0 * norms)
     roots, coupled = one * z ** (1.0 / p), matrices * z
     error = _distance_from_identity(coupled)
+    largest = ops.ones_like(error) * max(_LARGEST_ERROR, (p + 1.0) / 2.0)
 
     def is_unfinished(index: Tensor, *state: Tensor) -> Tensor:
         return ops.logical_and(index < _MOST_ITERATIONS, ops.reduce_any(state[-1]))
@@ -153,7 +157,8 @@ def coupled_newton(matrices: Tensor, p: int) -> Tensor:
         step = ((p + 1.0) * one - coupled) / p
         new_coupled = product(_power(step, p), coupled)
         new_error = _distance_from_identity(new_coupled)
-        runs = ops.logical_and(runs, new_error < _ALLOWED_RISE * error)
+        allowed = ops.where(error < _SMALL_ERROR, _ALLOWED_RISE * error, largest)
+        runs = ops.logical_and(runs, new_error < allowed)
         taken = runs[:, None, None]
         roots = ops.where(taken, product(roots, step), roots)
         coupled = ops.where(taken, new_coupled, coupled)
