@@ -3,7 +3,8 @@
     python examples/jax_backend.py
 
 About 10 seconds on two cores; needs `pip install jax`. A small network trains on scikit-learn's digits at a batch of
-256. Neither tfbigbatch nor Keras imports TensorFlow for it. It prints the accuracy of both on held-out digits.
+256. tfbigbatch does not import TensorFlow for it; Keras itself may, in `fit`, where it is installed. It prints the
+accuracy of both on held-out digits.
 """
 
 import argparse
