@@ -34,7 +34,9 @@ def smokes():
     ):
         # Tasks of one base differ in their heads alone.
         base = next(cls.__name__ for cls in reversed(tasks.get(config.task).__mro__) if cls not in (object, Task))
-        yield pytest.param(name, marks=[pytest.mark.slow] if base in seen else [])
+        # GNMT takes a minute of one core; tests/tasks/test_tasks.py trains a small one.
+        slow = base in seen or config.task == "gnmt"
+        yield pytest.param(name, marks=[pytest.mark.slow] if slow else [])
         seen.add(base)
 
 

@@ -60,8 +60,8 @@ def test_an_iterator_that_is_dropped_does_not_hold_up(name):
     gc.collect()
     took = time.monotonic() - dropped
     gc.unfreeze()
-    # TensorFlow's own way waits for about as long as the iterator was in use, for each of five.
-    assert took < 1.0
+    # TensorFlow's own way waits for about as long as the iterator was in use, for each of five: 7.5 seconds.
+    assert took < 3.75
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
