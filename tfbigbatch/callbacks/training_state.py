@@ -12,7 +12,7 @@ import tensorflow as tf
 from tfbigbatch.callbacks.generators import layers_without_generator, random_generators
 from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers.checkpointing import canonical
-from tfbigbatch.optimizers.replica_state import ReplicaState
+from tfbigbatch.optimizers.replica_state import ReplicaState, is_of_replicas
 
 _STATE, _METRICS = "state", "metrics"
 
@@ -42,8 +42,8 @@ class TrainingState:
         # Keras 2 counts a metric's variables among the model's.
         for tensor in self._metric_variables():
             variables.pop(id(tensor), None)
-        shared = [each for each in variables.values() if not _is_per_replica(each)]
-        own = [each for each in variables.values() if _is_per_replica(each)]
+        shared = [each for each in variables.values() if not is_of_replicas(each)]
+        own = [each for each in variables.values() if is_of_replicas(each)]
         self._finite = [each for each in shared if each.dtype.is_floating]
         parts = _optimizer_parts(optimizer, is_keras2)
         more = optimizer.checkpointing() if hasattr(optimizer, "checkpointing") else {}
@@ -180,8 +180,3 @@ def _tensor(variable: Any) -> Any:
     inner = getattr(variable, "value", None)
     is_keras3 = inner is not None and not callable(inner) and type(variable).__module__.startswith("keras.")
     return inner if is_keras3 else variable
-
-
-def _is_per_replica(variable: Any) -> bool:
-    on_read = getattr(variable, "synchronization", None) == tf.VariableSynchronization.ON_READ
-    return on_read and hasattr(variable, "values")

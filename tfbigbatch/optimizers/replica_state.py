@@ -74,6 +74,12 @@ class ReplicaState:
         self._strategy.run(in_replica)
 
 
+def is_of_replicas(variable: Any) -> bool:
+    """Whether each replica has a value of its own, as of the statistics of batch normalisation and of metrics."""
+    on_read = getattr(variable, "synchronization", None) == tf.VariableSynchronization.ON_READ
+    return on_read and hasattr(variable, "values")
+
+
 def assign_own(variables: Sequence[tf.Variable], values: Sequence[tf.Tensor]) -> None:
     """In a replica: assigns each variable's copy of this replica a value of its own, cast to its dtype."""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfbigbatch.optimizers.replica_state import assign_own
+from tfbigbatch.optimizers.replica_state import assign_own, is_of_replicas
 from tfbigbatch.training.checkpoints import STATISTICS, CheckpointPart
 
 LIMIT = 256 * 2**20
@@ -31,7 +31,7 @@ class ReplicaStatistics:
         self._groups: dict[str, list[tf.Variable]] = {}
         replicas = strategy.num_replicas_in_sync
         for variable in weights:
-            if replicas > 1 and _is_of_replicas(variable):
+            if replicas > 1 and is_of_replicas(variable):
                 self._groups.setdefault(variable.dtype.name, []).append(variable)
         sizes = {dtype: sum(each.shape.num_elements() for each in group) for dtype, group in self._groups.items()}
         self.bytes = sum(replicas * size * tf.as_dtype(dtype).size for dtype, size in sizes.items())
@@ -79,8 +79,3 @@ class ReplicaStatistics:
                 assign_own(group, [tf.reshape(part, variable.shape) for variable, part in zip(group, parts)])
 
         self._strategy.run(in_replica)
-
-
-def _is_of_replicas(variable: Any) -> bool:
-    on_read = getattr(variable, "synchronization", None) == tf.VariableSynchronization.ON_READ
-    return on_read and hasattr(variable, "values")
