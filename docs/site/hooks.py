@@ -46,7 +46,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Links to folders and to Python lead to the pages made of them; fences have one word."""
+    """Links to folders and to Python lead to the pages made of them; fences have one word; rows of tables are set."""
     here = (ROOT / page.file.src_uri).parent
 
     def rewritten(match: re.Match[str]) -> str:
@@ -54,7 +54,20 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         link = match[2] if target is None else os.path.relpath(ROOT / _site_uri(target), here)
         return f"{match[1]}{link}{match[3] or ''}{match[4]}"
 
-    return re.sub(r"^```python [^\n]+$", "```python", LINK.sub(rewritten, markdown), flags=re.MULTILINE)
+    markdown = re.sub(r"^```python [^\n]+$", "```python", LINK.sub(rewritten, markdown), flags=re.MULTILINE)
+    return re.sub(r"^\|.*$", lambda row: _set_row(row[0]), markdown, flags=re.MULTILINE)
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """The start page has the site's description as its title."""
+    title = f"<title>{config.site_name} - {config.site_name}</title>"
+    return output.replace(title, f"<title>{config.site_name}: {config.site_description}</title>")
+
+
+def _set_row(row: str) -> str:
+    """A row of a table without GitHub's escapes of a pipe within code, and without line breaks within a figure."""
+    row = re.sub(r"`[^`]*`", lambda code: code[0].replace("\\|", "|"), row)
+    return re.sub(r" ([±→]) ", "\u00a0\\1\u00a0", row)
 
 
 def _target(folder: Path, link: str) -> Path | None:
