@@ -80,5 +80,9 @@ def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path):
             text = file.read()
         assert not re.findall(r"<(?:script|img|iframe)[^>]* src=\"?(?:https?:)?//", text), path
         assert not re.findall(r"<link(?![^>]*canonical)[^>]* href=\"?(?:https?:)?//", text), path
+        assert not re.findall(r"<t[dh][^>]*>[^<]*<code>[^<]*\\\|", text), path
+    start = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "<title>tfbigbatch: Large-batch training for Keras and TensorFlow</title>" in start
+    assert "64\u00a0→\u00a02,048" in start
     page = (tmp_path / "docs" / "reference" / "optimizers.html").read_text(encoding="utf-8")
     assert "Layer-wise Adaptive Moments" in page and "micro-batches in a step" in page
