@@ -11,7 +11,11 @@ PEERS := $(if $(filter 2.20,$(TENSORFLOW)),parity,jax)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --use-pep517 --constraint $(CONSTRAINTS)
 VERSION_OF := -c 'import sys; print("Python %d.%d" % sys.version_info[:2])'
 
-.PHONY: setup python train results pages tune lint test test-slow test-nightly docs notebooks wheel tpu-check audit clean
+.PHONY: setup setup-hashed lock python train results pages tune lint test test-slow test-nightly docs notebooks wheel tpu-check audit clean
+
+# The same pins with hashes.
+HASHED := $(subst constraints,requirements-hashed,$(CONSTRAINTS))
+VERIFIED := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --no-build-isolation
 
 setup: $(VENV)/.installed
 
@@ -25,9 +29,13 @@ endif
 constraints-%.txt:
 	@echo "TENSORFLOW=$* has no pinned set; expected 2.20 or 2.21" >&2; exit 1
 
-$(VENV)/.installed: setup.cfg pyproject.toml $(CONSTRAINTS) | python
+define SUPPORTED_PYTHON
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || \
 	  { echo "tfbigbatch needs Python 3.11 to 3.13; $(PYTHON) is $$($(PYTHON) -V). Try: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 1; }
+endef
+
+$(VENV)/.installed: setup.cfg pyproject.toml $(CONSTRAINTS) | python
+	$(SUPPORTED_PYTHON)
 	@echo 'Installing the pinned set into $(VENV): about a minute, 2.5 GB on disk'
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) --editable '.[test]'
@@ -38,6 +46,22 @@ $(VENV)/.installed-parity: $(VENV)/.installed | python
 	@echo 'Installing the peers of tests/parity'
 	$(INSTALL) --editable '.[test,$(PEERS)]'
 	@touch $@
+
+# Every file is checked against its hash before anything of it runs. The whole set, so that `make test` and `make docs`
+# take this environment as it is.
+setup-hashed: $(HASHED) | python
+	$(SUPPORTED_PYTHON)
+	@echo 'Installing the pinned set, checked by its hashes, into $(VENV): 3 GB on disk'
+	$(PYTHON) -m venv $(VENV)
+	$(VERIFIED) --requirement requirements-hashed-build.txt
+	$(VERIFIED) --requirement $(HASHED)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $(VENV)/.installed $(VENV)/.installed-parity $(VENV)/.installed-docs
+
+# The hashes, as the package index states them.
+SETS := constraints.txt constraints-2.21.txt constraints-build.txt constraints-audit.txt
+lock: $(VENV)/.installed
+	$(BIN)/python tools/lock.py $(SETS)
 
 train: setup
 	$(BIN)/python tools/compare.py --model_dir=runs/digits
@@ -117,13 +141,16 @@ tpu-check: $(VENV)/.installed-parity
 	$(BIN)/python tools/tpu_check.py --install_only
 	$(BIN)/python -m pytest -m slow tests/tpu
 
-# Known vulnerabilities of the pinned sets, by pip-audit in an environment of its own. Needs a network.
+# Known vulnerabilities of the pinned sets, by pip-audit in an environment of its own. Needs a network; ends with 2 where
+# a pin could not be looked up.
 AUDIT := .venv-audit
-audit:
-	test -x $(AUDIT)/bin/pip-audit || { $(PYTHON) -m venv $(AUDIT) && \
-	  $(AUDIT)/bin/python -m pip install --quiet --disable-pip-version-check pip-audit==2.9.0; }
-	$(AUDIT)/bin/pip-audit --disable-pip --no-deps --vulnerability-service osv --requirement constraints.txt
-	$(AUDIT)/bin/pip-audit --disable-pip --no-deps --vulnerability-service osv --requirement constraints-2.21.txt
+$(AUDIT)/.installed: requirements-hashed-audit.txt
+	$(PYTHON) -m venv $(AUDIT)
+	$(AUDIT)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --requirement $<
+	@touch $@
+
+audit: $(AUDIT)/.installed
+	$(AUDIT)/bin/python tools/audit.py $(SETS)
 
 clean:
 	rm -rf $(VENV) $(AUDIT) $(NIGHTLY) build dist *.egg-info runs

@@ -12,6 +12,8 @@ import tensorflow as tf
 from tests.helpers.preloaded import ROOT
 
 LINES = {"2.20": "constraints.txt", "2.21": "constraints-2.21.txt"}
+# Of environments and steps of their own.
+BUILD, AUDIT = "constraints-build.txt", "constraints-audit.txt"
 
 
 @pytest.fixture(scope="module")
@@ -37,11 +39,21 @@ def pins(name):
 def test_each_line_of_tensorflow_has_its_pinned_set(setup):
     required = setup["options"]["install_requires"].split()
     assert {"tensorflow>=2.20,<2.22", "tf_keras>=2.20,<2.22"} <= set(required)
-    assert {os.path.basename(path) for path in glob.glob(os.path.join(ROOT, "constraints*.txt"))} == set(LINES.values())
+    found = {os.path.basename(path) for path in glob.glob(os.path.join(ROOT, "constraints*.txt"))}
+    assert found == {BUILD, AUDIT, *LINES.values()}
     for line, name in LINES.items():
         versions = pins(name)
         assert all(versions[each].startswith(f"{line}.") for each in ("tensorflow", "tf_keras"))
         assert ("tf-models-official" in versions) == ("tensorflow-addons" in versions) == (line == "2.20")
+
+
+@pytest.mark.parametrize("name", [BUILD, AUDIT, *LINES.values()])
+def test_each_pin_has_its_hashes(name):
+    """`make lock` writes them: a pin that was renewed without is found here."""
+    pin = r"([\w.-]+)==([\w.]+)(?: ; python_version == \"[\d.]+\")?((?: --hash=sha256:[0-9a-f]{64})+)"
+    lines = read(name.replace("constraints", "requirements-hashed")).replace(" \\\n   ", "").splitlines()
+    found = [re.fullmatch(pin, line) for line in lines if not line.startswith("#")]
+    assert all(found) and {each[1]: each[2] for each in found} == pins(name) and len(found) == len(pins(name))
 
 
 def test_the_installed_versions_are_those_of_their_line():
