@@ -1,3 +1,6 @@
+import json
+import zipfile
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -102,6 +105,30 @@ def test_files_of_keras(tmp_path):
     np.testing.assert_array_equal(after.get_layer("head").kernel, before.get_layer("head").kernel)
     with pytest.raises(InputError, match="does not fit this network.*all of it has to fit"):
         initial_weights.load_into(network(), str(tmp_path / "model.weights.h5"))
+
+
+def test_a_keras_file_calls_nothing(tmp_path):
+    trap, path = tmp_path / "trap", tmp_path / "model.keras"
+    network().save(path)
+    with zipfile.ZipFile(path) as file:
+        members = {name: file.read(name) for name in file.namelist()}
+    described = json.loads(members["config.json"])
+    named = {"module": "os", "class_name": "function", "config": "mkdir", "registered_name": "mkdir"}
+    described["config"]["layers"][1]["config"]["activation"] = named
+    with zipfile.ZipFile(path, "w") as file:
+        for name, content in {**members, "config.json": json.dumps(described)}.items():
+            file.writestr(name, content)
+    with pytest.raises(InputError, match="model.keras names os.mkdir: neither a layer"):
+        initial_weights.load_into(network(), str(path))
+    # Of the older format, which may hold code as bytes.
+    code = eval(f"lambda inputs: (open({str(trap)!r}, 'w'), inputs)[1]")
+    held = tf_keras.Sequential([tf_keras.layers.Lambda(code, input_shape=(2,)), tf_keras.layers.Dense(3, name="head")])
+    held.save(tmp_path / "older.h5")
+    trap.unlink()
+    (tmp_path / "older.h5").rename(path)
+    with pytest.raises(InputError, match="model.keras cannot be read as a .keras file: File is not a zip file"):
+        initial_weights.load_into(network(), str(path))
+    assert not trap.exists()
 
 
 def test_what_a_path_may_name(tmp_path):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import zipfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,10 +12,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 import tf_keras
+from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.runs import checkpoint_files
+from tfbigbatch.runs import checkpoint_files, network_file
 
 _SHOWN = 8
 
@@ -121,8 +124,8 @@ def _of_checkpoint(path: str) -> _Values:
             for value in node.attributes
             if value.checkpoint_key.startswith(f"{checkpoint_files.AVERAGES}/")
         }
-    except (tf.errors.OpError, RuntimeError, ValueError, IndexError) as error:
-        raise InputError(f"--init_from: {path} cannot be read: {str(error).strip().splitlines()[0]}") from None
+    except (tf.errors.OpError, RuntimeError, ValueError, IndexError, DecodeError) as error:
+        raise InputError(f"--init_from: {path} cannot be read: {_first_line(error)}") from None
     by_key = _with_averages(by_key, averages, path)
     return _unique(list(by_key.values())), by_key
 
@@ -140,10 +143,23 @@ def _with_averages(by_key: Mapping[str, _Value], averages: Mapping[str, np.ndarr
 
 def _of_keras_file(path: str) -> _Values:
     try:
+        # An older format under this name could hold the code of a function.
+        with zipfile.ZipFile(path) as file:
+            described = json.loads(file.read("config.json"))
+        refused = network_file.refused(described)
+    # zipfile and zlib raise many kinds.
+    except Exception as error:
+        raise InputError(f"--init_from: {path} cannot be read as a .keras file: {_first_line(error)}") from None
+    if refused:
+        raise InputError(
+            f"--init_from: {path} names {', '.join(refused)[:200]}: neither a layer of Keras, nor registered with it. "
+            "Give a checkpoint, or register the layer in your experiment file."
+        )
+    try:
         network = tf_keras.models.load_model(path, compile=False)
     # Keras raises many kinds for a damaged file or layers that it does not know.
     except Exception as error:
-        raise InputError(f"--init_from: {path} cannot be read: {str(error).strip().splitlines()[0]}") from None
+        raise InputError(f"--init_from: {path} cannot be read: {_first_line(error)}") from None
     return _unique([_Value(_name(variable), variable.numpy()) for variable in network.variables]), {}
 
 
@@ -153,10 +169,14 @@ def _whole_file(network: tf_keras.Model, path: str) -> Matched:
         network.load_weights(path)
     except Exception as error:
         raise InputError(
-            f"--init_from: {path} does not fit this network: {str(error).strip().splitlines()[0]} A weights file has "
+            f"--init_from: {path} does not fit this network: {_first_line(error)} A weights file has "
             "no names, so that all of it has to fit; a checkpoint or a .keras file may differ."
         ) from None
     return Matched(path, [_name(variable) for variable in network.variables], [], [], [])
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def _unique(values: Sequence[_Value]) -> dict[str, _Value]:

@@ -60,9 +60,9 @@ def load(directory: str) -> tf_keras.Model | str:
         return f"{directory} has no {NAME}"
     described = files.read_json_dictionary(path)
     # Keras 3 looks at the names by itself.
-    refused = [] if _OF_KERAS_3 in described else sorted(set(_refused(described)))
-    if refused:
-        return f"{path} names {', '.join(refused)}: neither a layer of Keras, nor registered with it"
+    named = [] if _OF_KERAS_3 in described else refused(described)
+    if named:
+        return f"{path} names {', '.join(named)}: neither a layer of Keras, nor registered with it"
     # Keras and a user's layers may raise anything.
     try:
         if _OF_KERAS_3 in described:
@@ -73,6 +73,18 @@ def load(directory: str) -> tf_keras.Model | str:
     if not isinstance(network, tf_keras.Model):
         return f"{path} holds no model"
     return network if network.built else f"the model in {path} has no weights before its first call"
+
+
+def refused(described: Any) -> list[str]:
+    """What a description of a network names and Keras 2 is not to import or call, as 'module.name'.
+
+    Args:
+      described: from JSON, as Keras serializes a model.
+
+    Returns:
+      list of str, sorted; empty where all are layers, parts of layers, or functions that compute.
+    """
+    return sorted(set(_refused(described))) if isinstance(described, (dict, list)) else []
 
 
 def _keras3() -> Any:
