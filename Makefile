@@ -11,7 +11,7 @@ PEERS := $(if $(filter 2.20,$(TENSORFLOW)),parity,jax)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --use-pep517 --constraint $(CONSTRAINTS)
 VERSION_OF := -c 'import sys; print("Python %d.%d" % sys.version_info[:2])'
 
-.PHONY: setup setup-hashed lock python train results pages tune lint test test-slow test-nightly docs notebooks wheel tpu-check audit clean
+.PHONY: setup setup-hashed lock python train results pages tune lint test test-slow test-nightly fuzz docs notebooks wheel tpu-check audit clean
 
 # The same pins with hashes.
 HASHED := $(subst constraints,requirements-hashed,$(CONSTRAINTS))
@@ -125,6 +125,13 @@ test: $(VENV)/.installed-parity
 
 test-slow: $(VENV)/.installed-parity
 	$(BIN)/python -m pytest -m slow
+
+# Damaged files, in parts of some seconds; the same command goes on where one before it ended after MINUTES.
+CASES ?= 100000
+MINUTES ?= 60
+fuzz: $(VENV)/.installed-parity
+	$(BIN)/python -m pytest -q -m "slow or not slow" tests/fuzz --fuzz_cases=$(CASES) --fuzz_minutes=$(MINUTES) \
+	  --fuzz_results=results/reliability/fuzz
 
 # The optimizers on Keras as it will be, by all their tests: keras-nightly in place of keras, in an environment of its own.
 NIGHTLY := .venv-nightly

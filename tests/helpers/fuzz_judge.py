@@ -17,14 +17,11 @@ class Hangs(BaseException):
 
 
 def few_and_many(few, many):
-    """The parameter `seeds` of a test: a few by default, and the others with the slow tests."""
-    return pytest.mark.parametrize(
-        "seeds",
-        [
-            pytest.param(range(few), id=f"{few} seeds"),
-            pytest.param(range(few, few + many), id=f"{many} more seeds", marks=pytest.mark.slow),
-        ],
-    )
+    """The parameter `seeds` of a test in tests/fuzz: a few by default, and the others with the slow tests.
+
+    `make fuzz` gives other numbers of them: see tests/fuzz/conftest.py.
+    """
+    return pytest.mark.fuzzed(few, many)
 
 
 def judge(seeds, case):
