@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from tfbigbatch.errors import InputError
+
 
 def counters(callback: Any) -> dict[str, Any]:
     """The attributes of a callback that JSON holds, except its constructor's arguments, which Keras may change."""
@@ -43,16 +45,25 @@ def save_arrays(path: str, callbacks: Sequence[Any]) -> None:
 
 
 def restore_arrays(path: str, callbacks: Sequence[Any]) -> None:
-    """Gives the same callbacks their arrays back, from a file of `save_arrays` where there is one."""
+    """Gives the same callbacks their arrays back, from a file of `save_arrays` where there is one.
+
+    Raises:
+      ValueError: the file holds something else.
+    """
     if not os.path.exists(path):
         return
     found: dict[tuple[int, str], list[np.ndarray]] = {}
-    with np.load(path, allow_pickle=False) as stored:
-        for key in stored.files:
-            number, name, _ = key.split("/")
-            found.setdefault((int(number), name), []).append(stored[key])
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            for key in stored.files:
+                number, name, _ = key.split("/")
+                found.setdefault((int(number), name), []).append(stored[key])
+    # NumPy's header parser, zipfile and zlib raise dozens of kinds of errors.
+    except Exception as error:
+        raise InputError(f"{path} cannot be read ({error or type(error).__name__}).") from None
     for (number, name), value in found.items():
-        setattr(callbacks[number], name, value)
+        if 0 <= number < len(callbacks) and name in vars(callbacks[number]):
+            setattr(callbacks[number], name, value)
 
 
 def _own(callback: Any) -> dict[str, Any]:

@@ -79,13 +79,14 @@ class Snapshots:
             path = self.path(step)
             try:
                 content = _checked(path)
-            except (InputError, OSError, KeyError, TypeError, AttributeError) as error:
+            # ValueError: a file's name with a zero in it. RecursionError: brackets nested thousands deep.
+            except (ValueError, OSError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 damaged.append(f"{path}: {error}")
                 continue
             for line in damaged:
                 warn(f"ExactResume: a damaged snapshot was set aside, and the one before it is used. {line}")
             if renames:
-                self._set_aside([step for step in self.steps() if step > int(content["step"])])
+                self._set_aside([step for step in self.steps() if step > content["step"]])
             return content
         if damaged:
             lines = "\n  ".join(damaged)
@@ -157,6 +158,8 @@ def _checked(path: str) -> dict[str, Any]:
     for name, expected in sums.items():
         if _sum_of(os.path.join(path, name)) != expected:
             raise InputError(f"{name} is not what was written.")
+    if not os.path.basename(path) == f"step-{content['step']:010d}":
+        raise InputError(f"it says that it is of step {content['step']}.")
     return dict(content)
 
 

@@ -118,17 +118,41 @@ def _row_of(measurement: dict[str, Any]) -> tuple[str, int]:
 
 
 def _read(path: str) -> list[dict[str, Any]]:
-    """The measurements in a file; an incomplete last line is removed from it."""
+    """The measurements in a file; an incomplete last line is removed from it.
+
+    Raises:
+      ValueError: the file holds something else.
+    """
     measurements: list[dict[str, Any]] = []
-    whole = True
+    lines: list[str] = []
     if os.path.exists(path):
-        with open(path, encoding="utf-8") as file:
-            for line in file:
-                try:
-                    measurements.append(json.loads(line))
-                except json.JSONDecodeError:
-                    whole = False
-                    break
+        with open(path, encoding="utf-8", errors="replace") as file:
+            lines = file.readlines()
+    whole = True
+    for number, line in enumerate(lines, 1):
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError):
+            # What a stopped process left.
+            whole = False
+            if number == len(lines):
+                break
+            raise _other_file(path, f"line {number} is not JSON") from None
+        try:
+            if not all(type(found[name]) is int for name in ("batch_size", "seed", "step")):
+                raise TypeError("batch_size, seed and step are whole numbers")
+            # What the table shows of it is all that is used.
+            checkpoint_report.table([found])
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+            raise _other_file(path, f"line {number}: {error!r:.200}") from None
+        measurements.append(found)
     if not whole:
         write_text(path, "".join(json.dumps(each) + "\n" for each in measurements))
     return measurements
+
+
+def _other_file(path: str, reason: str) -> InputError:
+    return InputError(
+        f"{path} does not hold the measurements of tfbigbatch examine ({reason}). Name another with --results, or move "
+        "it away."
+    )

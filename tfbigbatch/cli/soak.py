@@ -274,15 +274,28 @@ def table(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _rows(path: str) -> list[dict[str, Any]]:
-    """The rows of RESULTS.jsonl; a last line that was cut short is left out."""
+    """The rows of RESULTS.jsonl; a last line that was cut short is left out.
+
+    Raises:
+      ValueError: a line is JSON, and not a row of the results.
+    """
     rows = []
     if os.path.exists(f"{path}.jsonl"):
-        with open(f"{path}.jsonl", encoding="utf-8") as file:
+        with open(f"{path}.jsonl", encoding="utf-8", errors="replace") as file:
             for line in file:
                 try:
-                    rows.append(json.loads(line))
-                except ValueError:
+                    row = json.loads(line)
+                except (ValueError, RecursionError):
                     continue
+                try:
+                    # What the table shows of it is all that is used.
+                    table([row])
+                except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+                    raise InputError(
+                        f"{path}.jsonl holds a line that is not a result of tfbigbatch soak ({error!r:.200}). Name "
+                        "another with --results, or move it away."
+                    ) from None
+                rows.append(row)
     return rows
 
 

@@ -10,11 +10,19 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from tfbigbatch.errors import InputError
 
 _FILES = ("model.safetensors", "bert_model.ckpt")
+# Their shapes are the sizes of the model.
+_MATRICES = (
+    "bert/embeddings/word_embeddings",
+    "bert/encoder/layer_0/intermediate/dense/kernel",
+    "bert/embeddings/position_embeddings",
+    "bert/embeddings/token_type_embeddings",
+)
 _SAFETENSORS_TYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": np.uint16, "I64": np.int64}
 # Patterns of our variables' names, and Google's names.
 _NAMES = (
@@ -77,9 +85,11 @@ def read(path: str) -> dict[str, np.ndarray]:
         arrays = _hugging_face(path)
     else:
         raise InputError(f"{path}: no such checkpoint, neither a safetensors file nor the prefix of a TF1 checkpoint.")
-    for name in ("bert/embeddings/word_embeddings", "bert/encoder/layer_0/intermediate/dense/kernel"):
+    for name in _MATRICES:
         if name not in arrays:
             raise InputError(f"{path} is no checkpoint of BERT: it has no {name}, but {', '.join(sorted(arrays)[:3])}.")
+        if arrays[name].ndim != 2:
+            raise InputError(f"{path} is no checkpoint of BERT: {name} has the shape {arrays[name].shape}.")
     return arrays
 
 
@@ -173,8 +183,12 @@ def _our_own(prefix: str) -> dict[str, np.ndarray]:
                     array = _side_by_side(array, value.full_name)
                 arrays[theirs] = array.T if theirs == _OUTPUTS_FIRST else array
         return arrays
-    except (tf.errors.OpError, RuntimeError) as error:
-        raise InputError(f"{prefix} cannot be read: {str(error).splitlines()[0]}.") from None
+    except (tf.errors.OpError, RuntimeError, ValueError, IndexError, DecodeError) as error:
+        raise InputError(f"{prefix} cannot be read: {_first_line(error)}.") from None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def _side_by_side(array: np.ndarray, name: str) -> np.ndarray:
@@ -192,8 +206,9 @@ def _google(prefix: str) -> dict[str, np.ndarray]:
         names = [name for name in reader.get_variable_to_shape_map() if name.startswith(("bert/", "cls/"))]
         # A checkpoint of a training run has the optimizer's state of each variable.
         return {name: reader.get_tensor(name) for name in names if not name.endswith(("/adam_m", "/adam_v"))}
-    except (tf.errors.OpError, RuntimeError) as error:
-        raise InputError(f"{prefix} cannot be read as a TF1 checkpoint: {str(error).splitlines()[0]}.") from None
+    # TensorFlow turns data that ends too soon into Python's own error.
+    except (tf.errors.OpError, RuntimeError, ValueError, IndexError) as error:
+        raise InputError(f"{prefix} cannot be read as a TF1 checkpoint: {_first_line(error)}.") from None
 
 
 def _hugging_face(path: str) -> dict[str, np.ndarray]:
@@ -231,5 +246,6 @@ def _safetensors(path: str) -> dict[str, np.ndarray]:
                 value = (value.astype(np.uint32) << 16).view(np.float32)
             arrays[name] = value.astype(np.float32) if value.dtype.kind == "f" else value
         return arrays
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    # RecursionError: brackets nested thousands deep.
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise InputError(f"{path} cannot be read as a safetensors file: {error}.") from None

@@ -43,7 +43,7 @@ def values(measurement: Mapping[str, Any]) -> dict[str, Any]:
         for name, metric in (("loss", "cross_entropy"), ("accuracy", "accuracy")):
             if f"{split}_{metric}" in measurement:
                 found[f"{shown} {name}"] = measurement[f"{split}_{metric}"]
-    if held_out is not None:
+    if held_out is not None and "train accuracy" in found:
         found["gap"] = found["train accuracy"] - found["held-out accuracy"]
     return found
 

@@ -209,4 +209,4 @@ def write(path: str, measured: Iterable[Measured]) -> None:
 
 def _of_json(fields: Mapping[str, Any]) -> Measured:
     fields = {name: math.inf if value == "inf" else value for name, value in fields.items()}
-    return Noise(**fields) if "noise_scale" in fields else Branch(**fields)
+    return measurement_lines.checked(Noise(**fields) if "noise_scale" in fields else Branch(**fields))

@@ -57,10 +57,13 @@ class RunLoss:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> RunLoss:
-        """The reverse of `to_json`; KeyError or TypeError where it is not of one."""
+        """The reverse of `to_json`; KeyError, TypeError or ValueError where it is not of one."""
+        steps = [int(step) for step in content["curve"]["steps"]]
         losses = [float("nan") if loss is None else float(loss) for loss in content["curve"]["losses"]]
         fields = {field.name: content[field.name] for field in dataclasses.fields(cls)}
-        return cls(**{**fields, "curve": LossCurve(content["curve"]["steps"], losses)})
+        if len(steps) != len(losses):
+            raise ValueError(f"a curve of {len(steps)} steps and {len(losses)} losses")
+        return cls(**{**fields, "curve": LossCurve(steps, losses)})
 
 
 @dataclasses.dataclass(frozen=True)

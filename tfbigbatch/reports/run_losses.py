@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import json
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tfbigbatch import experiment
 from tfbigbatch.reports import measurement_lines
@@ -115,7 +115,11 @@ def read(path: str) -> list[RunLoss]:
     Raises:
       ValueError: the file holds something else.
     """
-    return measurement_lines.read(path, RunLoss.from_json, what="losses of runs", command="explain")
+
+    def of_json(content: Any) -> RunLoss:
+        return measurement_lines.checked(RunLoss.from_json(content))
+
+    return measurement_lines.read(path, of_json, what="losses of runs", command="explain")
 
 
 def write(path: str, runs: Iterable[RunLoss]) -> None:

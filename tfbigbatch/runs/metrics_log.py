@@ -120,7 +120,10 @@ def lost_steps(
 
 
 def read_rows(path: str | os.PathLike[str]) -> list[Row]:
-    """The rows of a metrics.jsonl; a line that a crash cut short, or that is not a row, is left out."""
+    """The rows of a metrics.jsonl; a line that a crash cut short, or that is not a row, is left out.
+
+    A scalar is a finite float or int, or None: what is neither counts as one that was not finite.
+    """
     rows: list[Row] = []
     if not os.path.exists(path):
         return rows
@@ -130,6 +133,14 @@ def read_rows(path: str | os.PathLike[str]) -> list[Row]:
                 row = json.loads(line)
             except (ValueError, RecursionError):
                 continue
-            if isinstance(row, dict) and type(row.get("step")) is int and isinstance(row.get("split"), str):
-                rows.append(row)
+            if not isinstance(row, dict) or type(row.get("step")) is not int or not isinstance(row.get("split"), str):
+                continue
+            if 0 <= row["step"] < 2**63:
+                rows.append({name: value if name == "split" else _finite(value) for name, value in row.items()})
     return rows
+
+
+def _finite(value: Any) -> Any:
+    """The value where it is a finite number, else None."""
+    # Compared, not asked by math.isfinite, which refuses large ints.
+    return value if type(value) in (int, float) and -1e300 < value < 1e300 else None

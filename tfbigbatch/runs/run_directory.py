@@ -26,7 +26,14 @@ from tfbigbatch.utils.files import atomic_write, write_json, write_text, writing
 
 RUNNING, DONE, DIVERGED, PREEMPTED = "running", "done", "diverged", "preempted"
 
-_CONFIG_TYPES: dict[str, Any] = {"task": str, "model": dict, "seed": int, "batch_size": int}
+_CONFIG_TYPES: dict[str, Any] = {
+    "task": str,
+    "model": dict,
+    "schedule": dict,
+    "seed": int,
+    "batch_size": int,
+    "evaluate_on": str,
+}
 _STATUS_TYPES: dict[str, Any] = {
     "status": str,
     "step": int,
@@ -114,7 +121,9 @@ def _wrong_history(content: Mapping[str, Any]) -> list[str]:
     ended = isinstance(extensions, list) and all(each is not None and _has_fields(each, fields) for each in extensions)
     began = _has_fields(content.get("init_from"), {"path": str, "checkpoint": str})
     chosen = content.get("mixed_precision") in (None, *PRECISIONS[:-1])
-    parts = (("extensions", ended), ("init_from", began), ("mixed_precision", chosen))
+    versions = content.get("versions") or {}
+    known = isinstance(versions, dict) and all(isinstance(version, str) for version in versions.values())
+    parts = (("versions", known), ("extensions", ended), ("init_from", began), ("mixed_precision", chosen))
     return [name for name, whole in parts if not whole]
 
 
@@ -131,9 +140,11 @@ def _wrong_types(content: Mapping[str, Any], types: Mapping[str, Any]) -> list[s
 
 
 def _is(value: Any, kind: Any) -> bool:
-    """Whether a value is of a type; bool is not a number, and numbers are finite."""
+    """Whether a value is of a type; bool is not a number, and numbers are finite, whole ones of 64 bits."""
     if isinstance(value, bool) or not isinstance(value, kind):
         return False
+    if kind is int:
+        return -(2**63) <= value < 2**63
     return not isinstance(value, (int, float)) or -1e300 < value < 1e300
 
 

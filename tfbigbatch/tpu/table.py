@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import glob
-import json
 import os
 import typing
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from tfbigbatch.errors import InputError
 from tfbigbatch.tpu import report
+from tfbigbatch.utils import files
 
 BEGIN, END = "<!-- compiled recipes: written by tools/tpu_table.py -->", "<!-- end of compiled recipes -->"
 
@@ -91,11 +92,22 @@ def name(config: str, accelerator_type: str, phase: int | None = None, variant: 
 
 
 def read(folder: str) -> dict[str, dict[str, Any]]:
-    """The stored results of `check.check` in a folder, by name."""
+    """The stored results of `check.check` in a folder, by name.
+
+    Raises:
+      ValueError: a file holds something else.
+    """
     found = {}
-    for path in sorted(glob.glob(os.path.join(folder, "*.json"))):
-        with open(path, encoding="utf-8") as file:
-            found[os.path.splitext(os.path.basename(path))[0]] = json.load(file)
+    for path in sorted(glob.glob(os.path.join(glob.escape(folder), "*.json"))):
+        content = files.read_json_dictionary(path)
+        try:
+            # What the table shows of it and what a plan needs of it are nearly the same.
+            _row(content)
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+            raise InputError(
+                f"{path} is not an output of tfbigbatch tpu-check ({error!r:.200}). Check the step again."
+            ) from None
+        found[os.path.splitext(os.path.basename(path))[0]] = content
     return found
 
 

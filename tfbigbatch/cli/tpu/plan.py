@@ -88,12 +88,17 @@ def _read(path: str) -> dict[str, Any]:
     try:
         with open(path, encoding="utf-8") as file:
             found = json.load(file)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(
             f"--checks={path} cannot be read ({error}). Expected the output of tpu-check --json."
         ) from None
     if not isinstance(found, dict) or "config" not in found or (found.get("fits") and "uncounted_loops" not in found):
         raise InputError(f"--checks={path} is not an output of this version's tpu-check --json; check the step again.")
+    if found.get("fits") and not found["uncounted_loops"]:
+        try:
+            planning.step_of(found)
+        except (LookupError, TypeError, AttributeError, ArithmeticError) as error:
+            raise InputError(f"--checks={path} cannot be planned ({error!r:.200}). Check the step again.") from None
     return found
 
 

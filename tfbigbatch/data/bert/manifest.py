@@ -27,6 +27,15 @@ VOCABULARY = "vocab.txt"
 DYNAMIC = "dynamic"
 # array.array type codes by size of an id.
 ID_CODES = {2: "H", 4: "I"}
+_TYPES: dict[str, Any] = {
+    "masking": str,
+    "max_seq_length": int,
+    "max_predictions_per_seq": int,
+    "next_sentence": bool,
+    "bytes_of_id": int,
+    "keys": dict,
+    "packed": bool,
+}
 # Attributes of a Manifest that are files of their own.
 _FILES = ("vocabulary", "splits", "token_counts")
 # Features of records with static masks: google-research/bert's names, and tf-models-official's newer ones.
@@ -92,6 +101,8 @@ def load(folder: str | None) -> Manifest:
             raise InputError(
                 f"{path} is not the vocabulary that the text was prepared with: it has changed. {KIND.again}"
             )
+        record_manifest.check_types(_TYPES, content)
+        record_manifest.check_types(dict.fromkeys(STANDARD_KEYS, str), content["keys"])
         fields = [field.name for field in dataclasses.fields(Manifest) if field.name not in _FILES]
         return Manifest(
             **{name: content[name] for name in fields},

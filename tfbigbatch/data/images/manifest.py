@@ -16,6 +16,14 @@ KIND = record_manifest.Kind(
     what="images",
     command="tfbigbatch prepare-imagenet --source=IMAGES --output_dir=PREPARED",
 )
+_TYPES: dict[str, Any] = {
+    "classes": list,
+    "image_key": str,
+    "label_key": str,
+    "label_offset": int,
+    "max_side": int | None,
+    "quality": int | None,
+}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -47,10 +55,13 @@ def load(folder: str | None) -> Manifest:
     Raises:
       ValueError: as record_manifest.load.
     """
-    return record_manifest.load(
-        folder,
-        KIND,
-        lambda content, splits: Manifest(
+
+    def build(content: dict[str, Any], splits: dict[str, Split]) -> Manifest:
+        record_manifest.check_types(_TYPES, content)
+        record_manifest.check_types(
+            dict.fromkeys(range(len(content["classes"])), str), dict(enumerate(content["classes"]))
+        )
+        return Manifest(
             classes=tuple(content["classes"]),
             image_key=content["image_key"],
             label_key=content["label_key"],
@@ -58,8 +69,9 @@ def load(folder: str | None) -> Manifest:
             splits=splits,
             max_side=content.get("max_side"),
             quality=content.get("quality"),
-        ),
-    )
+        )
+
+    return record_manifest.load(folder, KIND, build)
 
 
 def save(

@@ -196,6 +196,23 @@ def load(folder: str | None, kind: Kind, build: Callable[[dict[str, Any], dict[s
         raise InputError(f"{path} is incomplete or damaged ({error!r:.200}). {kind.again}") from None
 
 
+def check_types(types: Mapping[Any, Any], content: Mapping[Any, Any]) -> None:
+    """Checks fields of manifest.json, for the `build` of `load`.
+
+    Args:
+      types: by the name of the field; an int is of 32 bits, and none of them a bool.
+      content: of the file.
+
+    Raises:
+      TypeError: one is missing or of another type.
+    """
+    for name, kind in types.items():
+        value = content.get(name)
+        whole = not isinstance(value, int) or abs(value) < 2**31
+        if isinstance(value, bool) is not (kind is bool) or not isinstance(value, kind) or not whole:
+            raise TypeError(f"{name} is {value!r:.50}")
+
+
 def save(
     folder: str,
     kind: Kind,

@@ -99,6 +99,7 @@ def load(folder: str | None) -> Manifest:
 
     def build(content: dict[str, Any], splits: dict[str, record_manifest.Split]) -> Manifest:
         assert folder is not None
+        record_manifest.check_types({"bytes_of_id": int, "lengths_sha256": dict}, content)
         path = os.path.join(folder, VOCABULARY)
         vocabulary = translation_vocabulary.Vocabulary.load(path)
         if vocabulary.digest != content["vocabulary_sha256"]:
@@ -107,6 +108,8 @@ def load(folder: str | None) -> Manifest:
             )
         lengths = {name: _lengths(folder, name, digest) for name, digest in content["lengths_sha256"].items()}
         counts = token_counts.load(folder, content, len(vocabulary), KIND.again)
+        if content["bytes_of_id"] != bytes_of_id(vocabulary):
+            raise ValueError(f"bytes_of_id is {content['bytes_of_id']}")
         return Manifest(folder, content["bytes_of_id"], vocabulary, splits, lengths, counts)
 
     return record_manifest.load(folder, KIND, build)

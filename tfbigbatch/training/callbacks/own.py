@@ -199,10 +199,14 @@ class OwnCallbacks(StepCallback):
         content = read_json(self._path)
         try:
             return [
-                {"step": int(each["step"]), "epoch": int(each["epoch"]), "callbacks": list(each["callbacks"])}
+                {
+                    "step": int(each["step"]),
+                    "epoch": int(each["epoch"]),
+                    "callbacks": [{"class": str(of["class"]), "state": dict(of["state"])} for of in each["callbacks"]],
+                }
                 for each in content
             ]
-        except (TypeError, KeyError, ValueError):
+        except (TypeError, KeyError, ValueError, OverflowError):
             raise InputError(
                 f"{self._path} does not hold the counters of callbacks. Remove the file: they begin again."
             ) from None
