@@ -51,7 +51,7 @@ def test_a_run_directory_that_is_loaded(tmp_path, run, seeds):
     tf_keras.backend.clear_session()
 
 
-@few_and_many(60, 6000)
+@few_and_many(60, 1500)
 def test_the_structure_of_a_network(tmp_path, run, seeds):
     """Nothing that a file names is imported or called, and what is wrong with it is a sentence."""
     described = json.loads(read(run, network_file.NAME))

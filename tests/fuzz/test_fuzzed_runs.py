@@ -12,12 +12,13 @@ from tests.helpers.fuzz_judge import few_and_many, judge
 from tests.training.test_checkpoints import trained
 from tfbigbatch import experiment
 from tfbigbatch.reports import collect, summary
-from tfbigbatch.runs import metrics_log
+from tfbigbatch.runs import extension, goodput, metrics_log, stored_run
 from tfbigbatch.runs.metric import Metric
 from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.studies.results_cache import ResultsCache
 from tfbigbatch.training.checkpoints import Checkpoints
 from tfbigbatch.training.rollbacks import Rollbacks
+from tfbigbatch.utils.startup import StartTimings
 
 
 @few_and_many(150, 10_000)
@@ -47,6 +48,45 @@ def test_what_tells_of_a_run(tmp_path, seeds):
         # Rows of whole lines stay, up to the step that is gone back to.
         kept = [row["step"] for row in metrics_log.read_rows(directory.metrics)]
         assert all(step <= 10 for step in kept)
+
+    outcomes = judge(seeds, case)
+    assert min(outcomes["fine"], outcomes["refused"]) > 0
+
+
+@few_and_many(100, 6000)
+def test_what_a_resumed_or_extended_run_reads(tmp_path, seeds):
+    config = {**experiment.new("digits_lstm").to_dict(), "duration": "40 steps"}
+    folder = str(tmp_path / "run")
+    made_runs.write(folder, {**config, "duration": "20 steps"}, 0.9)
+    whole = {}
+    for name in ("config.json", "status.json", "metrics.jsonl"):
+        with open(os.path.join(folder, name), "rb") as file:
+            whole[name] = file.read()
+    started = {**json.loads(whole["config.json"]), "data_dir": "/data", "mixed_precision": "float32"}
+    started |= {"init_from": {"path": "/runs/one", "checkpoint": "/runs/one/checkpoints/step-3"}}
+    started |= {"extensions": [{"duration": "10 steps", "step": 10, "total_steps": 10}]}
+    spent = {"fraction": 0.8, "wall": 5.0, **dict.fromkeys(goodput.PARTS, 0.5), "starts": 2, "repeated_steps": 3}
+    status = {**json.loads(whole["status.json"]), "goodput": {**spent, "step": 20, "time": 1.0}}
+    values = {"config.json": started, "status.json": status}
+
+    def case(choices):
+        damaged = choices.choice(sorted(whole))
+        for name in whole:
+            content = whole[name] if name not in values else json.dumps(values[name]).encode()
+            if name == damaged:
+                content = mutations.of_file(choices, name, content)
+            with open(os.path.join(folder, name), "wb") as file:
+                file.write(content)
+        directory = RunDirectory(folder)
+        content, status = directory.content(), directory.status()
+        stored_run.config_of(folder)
+        assert isinstance(stored_run.data_dir_of(folder), str | None)
+        stored_run.origin(None, content, folder)
+        longer = extension.requested(content, status, config, folder)
+        if longer is not None:
+            json.dumps(extension.extended(content, longer, "40 steps"))
+        metrics_log.lost_steps(directory.metrics, status, 10, "10 steps")
+        assert goodput.resumed(directory, status, StartTimings(), 10).content()["wall"] >= 0.0
 
     outcomes = judge(seeds, case)
     assert min(outcomes["fine"], outcomes["refused"]) > 0
