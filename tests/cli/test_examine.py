@@ -6,6 +6,8 @@ import pytest
 
 from tests.helpers import preloaded
 from tfbigbatch import train
+from tfbigbatch.cli import examine as command
+from tfbigbatch.errors import InputError
 
 SMALL = ("--fit_examples=256", "--sharpness_examples=128", "--noise_examples=1024")
 
@@ -36,3 +38,13 @@ def test_all_checkpoints_are_measured_once(tmp_path, quick_config):
 def test_it_says_what_it_expects(tmp_path):
     outcome = examine(f"--results={tmp_path}/looked")
     assert outcome.returncode == 1 and "RUN_DIR" in outcome.stderr
+
+
+@pytest.mark.parametrize(
+    "odd", [b"3", b'{"row": "LEGW"}', b"\xff\n{}", b'{"row": 3, "batch_size": 8, "seed": 0, "step": 1}']
+)
+def test_lines_of_another_file_are_refused(tmp_path, odd):
+    whole = b'{"row": "LEGW", "batch_size": 8, "seed": 0, "step": 1, "distance": 2.0}\n'
+    (tmp_path / "found.jsonl").write_bytes(whole + odd + b"\n" + whole)
+    with pytest.raises(InputError, match=r"found.jsonl does not hold the measurements of tfbigbatch examine \(line 2"):
+        command._read(str(tmp_path / "found.jsonl"))

@@ -120,6 +120,12 @@ def test_a_keras_file_calls_nothing(tmp_path):
             file.writestr(name, content)
     with pytest.raises(InputError, match="model.keras names os.mkdir: neither a layer"):
         initial_weights.load_into(network(), str(path))
+    # Whole, and no model.
+    with zipfile.ZipFile(path, "w") as file:
+        for name, content in {**members, "config.json": json.dumps({"a": 1})}.items():
+            file.writestr(name, content)
+    with pytest.raises(InputError, match="model.keras holds a dict; expected a model"):
+        initial_weights.load_into(network(), str(path))
     # Of the older format, which may hold code as bytes.
     code = eval(f"lambda inputs: (open({str(trap)!r}, 'w'), inputs)[1]")
     held = tf_keras.Sequential([tf_keras.layers.Lambda(code, input_shape=(2,)), tf_keras.layers.Dense(3, name="head")])

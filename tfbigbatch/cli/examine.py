@@ -141,6 +141,8 @@ def _read(path: str) -> list[dict[str, Any]]:
         try:
             if not all(type(found[name]) is int for name in ("batch_size", "seed", "step")):
                 raise TypeError("batch_size, seed and step are whole numbers")
+            if not isinstance(found["row"], str):
+                raise TypeError("row is the name of one")
             # What the table shows of it is all that is used.
             checkpoint_report.table([found])
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:

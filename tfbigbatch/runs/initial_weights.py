@@ -160,6 +160,8 @@ def _of_keras_file(path: str) -> _Values:
     # Keras raises many kinds for a damaged file or layers that it does not know.
     except Exception as error:
         raise InputError(f"--init_from: {path} cannot be read: {_first_line(error)}") from None
+    if not isinstance(network, tf_keras.Model):
+        raise InputError(f"--init_from: {path} holds a {type(network).__name__}; expected a model.")
     return _unique([_Value(_name(variable), variable.numpy()) for variable in network.variables]), {}
 
 
