@@ -100,10 +100,11 @@ class _Parts:
         part["failed"] = str(call.excinfo.value).splitlines()[0][:300] if report.failed else ""
         others = [each for each in self._done.get(name, []) if each["first"] != seeds.start]
         self._done[name] = sorted([*others, part], key=lambda each: each["first"])
+        if self._path:
+            # Now, and not at the end: a process that is killed leaves what it had done.
+            self._write()
 
-    def pytest_sessionfinish(self):
-        if not self._path:
-            return
+    def _write(self):
         lines, rows = [], ["| reader | cases | seconds | failed |", "|---|---:|---:|---:|"]
         for name, parts in sorted(self._done.items()):
             for part in _joined(parts):

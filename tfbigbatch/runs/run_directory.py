@@ -29,7 +29,10 @@ RUNNING, DONE, DIVERGED, PREEMPTED = "running", "done", "diverged", "preempted"
 _CONFIG_TYPES: dict[str, Any] = {
     "task": str,
     "model": dict,
+    "data": dict,
+    "optimizer": dict,
     "schedule": dict,
+    "ramp": dict,
     "seed": int,
     "batch_size": int,
     "evaluate_on": str,
