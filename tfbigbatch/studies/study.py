@@ -146,7 +146,7 @@ class Study:
     """Rows of one table; see `new`.
 
     Attributes:
-      title, baseline, target, template, data_folder: the arguments of `new`.
+      title: an argument of `new`, as are baseline, target, template and data_folder.
       entries: list of Entry, in the order of the table.
       tuned: list of TunedRow, which follow them.
     """
