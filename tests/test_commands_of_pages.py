@@ -1,8 +1,16 @@
-"""The shell commands of the pages: what they name is there, and those that end within minutes are executed."""
+"""The shell commands of the pages: what they name is there, and those that two cores can are executed.
+
+Each command of a fenced block has a row in EXECUTED or in NOT_EXECUTED, in the default run too; `make test-slow` runs
+the first. `pytest -m slow tests/test_commands_of_pages.py -k PAGE` runs those of one page.
+"""
 
 import json
 import os
+import re
 import shlex
+import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -35,12 +43,71 @@ WRONG = {
     "python -m pytest tests/fuzzy": "no such file",
 }
 
+# By a part of the command, why it is not executed.
+NOT_EXECUTED = {
+    r"--strategy=tpu|tpu_check|tpu_table|tensorflow-tpu|libtpu": "needs a TPU, or its compiler, which is proprietary",
+    r"--strategy=multi_worker": "needs several machines",
+    r"benchmarks/gpu\.py": "needs a GPU",
+    r"^(\S*/)?pip |make setup|-m venv": "needs the internet, and changes the environment",
+    r"make (docs|test .*=)|peer_suites|KERAS_BACKEND=\S+ python examples|libraries\.py": "needs other packages",
+    r"make (test|lint)|-m pytest": "runs tests",
+    r"make (results|tune)|study_start|soak\.py": "takes hours",
+    r"^tensorboard|http\.server": "serves until it is ended",
+    r"your_training|=CHECKOUT|=RUN_DIR|FOLDER_ON_|compliance_checker|--config=\.\.\.": "needs files of the reader's",
+    r"benchmarks/(muon|sharing.*(replicas|workers)|sharded_updates|adasum|optimizers|jax_updates)": "takes minutes",
+    r"benchmarks/(frameworks( --networks|/shares|$)|cross_entropy|scale|bookkeeping|recompute|lstm)": "takes minutes",
+    r"study.* --data_dir|tools/examine|study_plateau|explain .*runs/": "needs data, and hours",
+    r"prepare[-_]|tools/(score|translate|report)\.py.* --": "needs data that is not in the repository",
+    r"benchmarks/.*(--data_dir|--source|_dir=|--lengths|ptb/|bert/)|--trust_ratios|runs/multi30k|--quick": "needs data",
+}
+# Of the others, by a part of the command, the flags that make it shorter or do without data: they come last and win.
+EXECUTED = {
+    r"train --.*bert/wikitext": "--smoke --config.batch_size=32",
+    r"train .*--data_dir=": "--smoke",
+    r"advise ": "--seconds=20",
+    r"launch_local": "--config.duration='2 epochs'",
+    r"critical-batch": "--steps=180,1260 --batch_sizes=32,512 --seeds=0",
+    r"instruments\.": "--config.duration='3 epochs'",
+    r"study --config=digits": "--config.duration='2 epochs'",
+    r"tfbigbatch soak": "--minutes=0.5",
+    r"examples/own_model_16x": "--smoke",
+    r"examine ": "--data_dir=.",
+    r"train |report|export|scale |explain|study |make train|-m tools\.pages|plan\.py|benchmarks/": "",
+}
 
-def lay_out(folder):
-    """Makes `folder` what a clone's root is to a command that is only checked, with the Python files of the pages."""
+
+def _trained(recipe, name):
+    return f"tfbigbatch train --config=digits/lstm_{recipe} --config.duration='3 epochs' --model_dir=runs/{name}"
+
+
+# What a page's commands need that another page's commands, or the sentences around them, have made.
+BEFORE = {
+    "docs/reports.md": [
+        _trained("small_batch", "small_batch"),
+        _trained("legw", "legw"),
+        _trained("lamb", "lamb"),
+        "cp -r runs/legw runs/digits",
+    ],
+    "docs/why-large-batches-lose-accuracy.md": [
+        _trained("small_batch", "small_batch"),
+        _trained("naive", "large_batch"),
+    ],
+    "docs/tpu.md": ["cp results/tpu/imagenet_resnet50_lars_32k_v3-512.json step.json"],
+    "tfbigbatch/experiments/README.md": [_trained("lamb", "tune/lamb")],
+}
+
+
+def lay_out(folder, copied=()):
+    """Makes `folder` what a clone's root is to the commands, with the Python files of the pages.
+
+    It has links to what is in the root, and copies of `copied`, which commands write to.
+    """
     for name in os.listdir(ROOT):
-        if not name.startswith(".") and name not in _NOT_LINKED:
-            os.symlink(os.path.join(ROOT, name), os.path.join(folder, name))
+        source, target = os.path.join(ROOT, name), os.path.join(folder, name)
+        if name in copied:
+            (shutil.copytree if os.path.isdir(source) else shutil.copy)(source, target)
+        elif not name.startswith(".") and name not in _NOT_LINKED:
+            os.symlink(source, target)
     for page in PAGES:
         for name, code in page_commands.files_of(page).items():
             with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
@@ -73,3 +140,59 @@ def test_what_the_commands_name_is_there(page, problems):
 @pytest.mark.parametrize("text", WRONG)
 def test_a_mistake_is_found(text, problems):
     assert WRONG[text] in problems[tuple(shlex.split(text))]
+
+
+def line_of(command):
+    """What a shell executes for a command of a page; None where there is a reason against it."""
+    if any(re.search(part, command.text) for part in NOT_EXECUTED):
+        return None
+    flags = next((flags for part, flags in EXECUTED.items() if re.search(part, command.text)), None)
+    # [--flag=VALUE] is one that may be left out.
+    return None if flags is None else " ".join([re.sub(r" '\[.*?\]'", "", command.text), flags])
+
+
+def fenced(page):
+    return [each for each in page_commands.of_page(page) if each.fenced]
+
+
+def lines_of(page):
+    return list(dict.fromkeys(line for each in fenced(page) if (line := line_of(each))))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if fenced(page)])
+def test_each_command_is_executed_or_has_a_reason(page):
+    for command in fenced(page):
+        assert any(re.search(part, command.text) for part in [*NOT_EXECUTED, *EXECUTED]), (
+            f"{page}: {command.text}\nA new command: give it a row in EXECUTED of tests/test_commands_of_pages.py, "
+            "with flags that let it end within a minute on two cores, or in NOT_EXECUTED, with the reason."
+        )
+
+
+def test_each_row_has_a_command():
+    texts = [each.text for page in PAGES for each in fenced(page)]
+    for part in [*NOT_EXECUTED, *EXECUTED]:
+        assert any(re.search(part, text) for text in texts), f"no command has {part}: remove it"
+
+
+def run(line, folder):
+    """Runs a line in a shell, with the commands of this environment."""
+    binaries = os.path.dirname(sys.executable)
+    if line.startswith("make "):
+        # With this environment in place of one that is installed first.
+        line += f" VENV={os.path.dirname(binaries)} -o setup"
+    environment = {
+        **os.environ,
+        "PATH": os.pathsep.join([binaries, os.environ["PATH"]]),
+        "PYTHONPATH": ROOT,
+        "MPLBACKEND": "agg",
+    }
+    outcome = subprocess.run(line, shell=True, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
+    assert outcome.returncode == 0, f"{line}\n{outcome.stdout[-1500:]}\n{outcome.stderr[-3000:]}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [page for page in PAGES if lines_of(page)])
+def test_the_commands_run(page, tmp_path):
+    lay_out(tmp_path, copied=("README.md", "docs", "results"))
+    for line in [*BEFORE.get(page, ()), *lines_of(page)]:
+        run(line, tmp_path)

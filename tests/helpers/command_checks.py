@@ -182,6 +182,8 @@ def _load_what_is_named(options: flags.FlagValues) -> None:
                 experiment.override(config, experiment_flags.overrides(options))
             if "sweep" in options:
                 sweeps.entries(name, "", options)
+    if "smoke" in options and options.config and not options.smoke and not options.model_dir:
+        raise ValueError("--model_dir is missing")
     if "study" in options and options.study:
         table = study.load(options.study)
         table.selected(options.only or [] if "only" in options else [])
