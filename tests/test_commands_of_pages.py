@@ -51,7 +51,7 @@ NOT_EXECUTED = {
     r"^(\S*/)?pip |make setup|-m venv": "needs the internet, and changes the environment",
     r"make (docs|test .*=)|peer_suites|KERAS_BACKEND=\S+ python examples|libraries\.py": "needs other packages",
     r"make (test|lint)|-m pytest": "runs tests",
-    r"make (results|tune)|study_start|soak\.py": "takes hours",
+    r"make (results|tune|fuzz)|study_start|soak\.py": "takes hours",
     r"^tensorboard|http\.server": "serves until it is ended",
     r"your_training|=CHECKOUT|=RUN_DIR|FOLDER_ON_|compliance_checker|--config=\.\.\.": "needs files of the reader's",
     r"benchmarks/(muon|sharing.*(replicas|workers)|sharded_updates|adasum|optimizers|jax_updates)": "takes minutes",
