@@ -47,7 +47,7 @@ WRONG = {
 NOT_EXECUTED = {
     r"--strategy=tpu|tpu_check|tpu_table|tensorflow-tpu|libtpu": "needs a TPU, or its compiler, which is proprietary",
     r"--strategy=multi_worker": "needs several machines",
-    r"benchmarks/gpu\.py": "needs a GPU",
+    r"benchmarks/gpu\.py|few_steps_jax --data_dir": "needs a GPU",
     r"^(\S*/)?pip |make setup|-m venv": "needs the internet, and changes the environment",
     r"make (docs|test .*=)|peer_suites|KERAS_BACKEND=\S+ python examples|libraries\.py": "needs other packages",
     r"make (test|lint)|-m pytest": "runs tests",
@@ -72,6 +72,7 @@ EXECUTED = {
     r"tfbigbatch soak": "--minutes=0.5",
     r"examples/own_model_16x": "--smoke",
     r"examine ": "--data_dir=.",
+    r"few_steps_jax .*--tables": "--results=results/few_steps/jax_runs.jsonl",
     r"train |report|export|scale |explain|study |make train|-m tools\.pages|plan\.py|benchmarks/": "",
 }
 

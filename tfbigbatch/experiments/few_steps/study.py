@@ -236,19 +236,25 @@ def _tune(
     fields: Mapping[str, Any] | None = None,
 ) -> None:
     """Adds a method at a batch size; `family` names the middle learning rate of its trials."""
-    config = _config(task, batch_size, optimizer)
+    config = config_of(task, batch_size, optimizer)
     _set(config, fields or {})
     trial = copy.deepcopy(config)
     _set(trial, task.trial)
     if batch_size == task.main:
         _set(trial, task.trial_at_main)
-    middle = task.rates[family] * math.sqrt(batch_size / task.main)
+    middle = middle_learning_rate(task, family, batch_size)
     rates = [float(f"{factor * middle:.2g}") for factor in (1 / SPREAD, 1.0, SPREAD)]
     seeds = SEEDS if batch_size == task.main else SEEDS[:1]
     table.tune(name, config, trial=trial, learning_rates=rates, budget=BUDGET, seeds=seeds)
 
 
-def _config(task: Task, batch_size: int, optimizer: Mapping[str, Any]) -> experiment.Config:
+def middle_learning_rate(task: Task, family: str, batch_size: int) -> float:
+    """Where the trials of a method begin, by the square root of the batch."""
+    return task.rates[family] * math.sqrt(batch_size / task.main)
+
+
+def config_of(task: Task, batch_size: int, optimizer: Mapping[str, Any]) -> experiment.Config:
+    """The experiment of a row, without a learning rate."""
     config = experiment.load(task.base)
     _set(config, task.fields)
     config.batch_size = config.schedule.batch_size = batch_size

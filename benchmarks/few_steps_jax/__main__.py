@@ -1,0 +1,65 @@
+"""The benchmark of few steps on a GPU: Keras 3 on JAX, eight runs at a time, a table in minutes that takes a CPU days.
+
+    python benchmarks/few_steps_jax --data_dir=data --results=runs.jsonl [--tasks=ptb,bert] [--only=Muon@640]
+    python benchmarks/few_steps_jax --results=runs.jsonl --tables=FOLDER/jax
+
+It needs JAX, Keras 3 and ml_collections, for BERT's data google_crc32c, and no TensorFlow. Rows, optimizers, durations
+and schedules are those of experiments/few_steps (its README.md has them, and the commands of the data). The networks
+are built anew in JAX. The runs of a row differ by learning rate and seed alone, and eight of them are one program. So
+the search is wider:
+
+1. Eight learning rates, each twice the one before, on validation data, seed 100. Where the best is at an end, eight
+   beyond it, at most twice.
+2. The best one with eight seeds, on the test data.
+
+Each of these is a line of the file of results; the same command goes on after the last. The second command writes
+FOLDER/jax_TASK.json and .md from it.
+"""
+
+import os
+
+from absl import flags
+
+from tfbigbatch.errors import InputError
+from tfbigbatch.utils import command
+
+TASKS = ("ptb", "bert", "mnist_lstm", "mnist")
+
+flags.DEFINE_string("data_dir", None, "The folder of all data, as of `tfbigbatch study few_steps`.")
+flags.DEFINE_list("tasks", list(TASKS), f"Of {', '.join(TASKS)}.")
+flags.DEFINE_list("only", [], "METHOD, METHOD@BATCH or @BATCH; all rows without it.")
+flags.DEFINE_string("results", None, "The file of results, JSON lines.", required=True)
+flags.DEFINE_integer("compilations", 6, "Programs that are compiled at a time.", lower_bound=1)
+flags.DEFINE_integer("lanes", 8, "Runs at a time: learning rates of a search, and seeds.", lower_bound=2)
+flags.DEFINE_float("share", 1.0, "Of the steps that are taken: to try it.", lower_bound=0.0, upper_bound=1.0)
+flags.DEFINE_string("tables", None, "Write tables from the file of results, to PATH_TASK.json and .md; run nothing.")
+
+
+def _main(unused):
+    options = flags.FLAGS
+    if unknown := set(options.tasks) - set(TASKS):
+        raise InputError(f"--tasks={','.join(sorted(unknown))}: expected some of {', '.join(TASKS)}.")
+    if options.tables:
+        import tables
+
+        return tables.write(options.results, options.tables)
+    if not options.data_dir:
+        raise InputError("--data_dir is missing: the folder that holds those of the tasks.")
+    os.environ["KERAS_BACKEND"] = "jax"
+    # Without them compiling takes longer than the runs: each product would be timed in many ways first.
+    os.environ.setdefault("XLA_FLAGS", "--xla_gpu_autotune_level=0 --xla_gpu_enable_triton_gemm=false")
+    import rows
+
+    rows.run(
+        options.data_dir,
+        options.tasks,
+        options.only,
+        options.results,
+        lanes=options.lanes,
+        share=options.share,
+        compilations=options.compilations,
+    )
+
+
+if __name__ == "__main__":
+    command.execute(_main)

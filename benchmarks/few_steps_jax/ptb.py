@@ -1,0 +1,93 @@
+"""PTB-small."""
+
+import os
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import task
+
+from tfbigbatch.models import output_bias
+
+
+class PTB(task.Task):
+    """PTB-small of Zaremba et al. 2014: two LSTMs of 200, windows of 20 words, the state carried; perplexity."""
+
+    loss_metric = True
+    own_validation = True
+    window, units, scale = 20, 200, 0.1
+
+    def __init__(self, folder):
+        splits = {name: np.load(os.path.join(folder, f"{name}.npy")) for name in ("train", "valid", "test")}
+        self.vocabulary = int(max(tokens.max() for tokens in splits.values())) + 1
+        self.examples = len(splits["train"])
+        self.data = {"train": splits["train"].astype(np.int32)}
+        # As the trainer evaluates: 20 streams.
+        for name, split in (("validation", "valid"), ("test", "test")):
+            self.data[name] = self._windows(splits[split].astype(np.int32), 20)
+        counts = np.bincount(splits["train"], minlength=self.vocabulary)
+        self._bias = output_bias.log_frequencies(counts).astype(np.float32)
+        units, gates = self.units, 4 * self.units
+        self.shapes = {"embedding/embeddings": (self.vocabulary, units)}
+        for layer in (0, 1):
+            cell = f"lstm_{layer}/lstm_cell"
+            self.shapes |= {
+                f"{cell}/kernel": (units, gates),
+                f"{cell}/recurrent_kernel": (units, gates),
+                f"{cell}/bias": (gates,),
+            }
+        self.shapes |= {"logits/kernel": (units, self.vocabulary), "logits/bias": (self.vocabulary,)}
+
+    def weights(self, seed, bias="frequency"):
+        values = [
+            task.uniform(draw, self.shapes[path], self.scale) for path, draw in task.draws(seed, self.shapes).items()
+        ]
+        values[-1] = self._bias if bias == "frequency" else np.zeros_like(self._bias)
+        return [value.astype(np.float32) for value in values]
+
+    def steps_in_epoch(self, batch_size):
+        return (self.examples // batch_size - 1) // self.window
+
+    def carried(self, batch_size):
+        zero = np.zeros((batch_size, self.units), np.float32)
+        return [(zero, zero), (zero, zero)]
+
+    def training_examples(self, steps, batch_size, seed, held_out):
+        # A text has its order; an empty array for each step.
+        return np.zeros((steps, 0), np.int32)
+
+    def _windows(self, tokens, batch_size):
+        """int32 [windows, batch_size, window + 1] of the streams that a text is cut in."""
+        length = tokens.shape[0] // batch_size
+        streams = tokens[: length * batch_size].reshape(batch_size, length)
+        starts = np.arange((length - 1) // self.window) * self.window
+        return np.stack([streams[:, start : start + self.window + 1] for start in starts])
+
+    def batch(self, carried, examples, step, batch_size):
+        in_epoch = step % self.steps_in_epoch(batch_size)
+        first = np.arange(batch_size) * (self.examples // batch_size)
+        tokens = self.data["train"][first[:, None] + in_epoch * self.window + np.arange(self.window + 1)]
+        return jax.tree.map(lambda value: jnp.where(in_epoch == 0, 0.0, value), carried), tokens
+
+    def _logits(self, weights, state, tokens):
+        embedding, *cells, kernel, bias = weights
+        values, ends = embedding[tokens], []
+        for layer in (0, 1):
+            values, end = task.lstm(values, *cells[3 * layer : 3 * layer + 3], state[layer])
+            ends.append(end)
+        return values @ kernel + bias, ends
+
+    def loss(self, weights, batch, key):
+        state, tokens = batch
+        logits, state = self._logits(weights, state, tokens[:, :-1])
+        return task.cross_entropy(logits, tokens[:, 1:]).mean(), state
+
+    def metric(self, weights, split):
+        windows = self.data[split]
+
+        def window(state, tokens):
+            logits, state = self._logits(weights, state, tokens[:, :-1])
+            return state, task.cross_entropy(logits, tokens[:, 1:]).mean()
+
+        zero = jax.tree.map(jnp.asarray, self.carried(20))
+        return jnp.exp(jax.lax.scan(window, zero, windows)[1].mean())

@@ -1,0 +1,194 @@
+"""The rows of the benchmark: a method of a task at a batch size, its search and its runs."""
+
+import concurrent.futures
+import dataclasses
+import json
+import os
+import time
+
+import bert
+import jax
+import mnist
+import numpy as np
+import ptb
+import runs
+
+from tfbigbatch.experiments.few_steps import study
+
+NETWORKS = {"ptb": ptb.PTB, "bert": bert.BERT, "mnist_lstm": mnist.MNISTLSTM, "mnist": mnist.FullBatch}
+TRIAL_SEED = 100
+SPREAD = 2.0
+MOST_SEARCHES = 3
+
+
+class Results:
+    """The lines of the file of results, and those of a row's stages."""
+
+    def __init__(self, path):
+        self._path, self._lines = path, []
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                self._lines = [json.loads(line) for line in file if line.strip()]
+
+    def of(self, row, stage):
+        """The lines of a row's stage, in their order."""
+        wanted = {**row.key, "stage": stage}
+        return [line for line in self._lines if wanted.items() <= line.items()]
+
+    def add(self, row, stage, **content):
+        line = {**row.key, "stage": stage, **content}
+        self._lines.append(line)
+        with open(self._path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A method of a task at a batch size.
+
+    Attributes:
+      name: of the task.
+      task: its network and data.
+      method: as the study names it.
+      family: whose middle learning rate the search begins at.
+      config: of the study, with the optimizer and the batch size.
+      bias: the initial output bias, 'frequency' or 'zero'.
+    """
+
+    name: str
+    task: object
+    method: str
+    family: str
+    config: object
+    bias: str
+
+    @property
+    def key(self):
+        """What a line of results says of its row."""
+        return {"task": self.name, "batch": self.config.batch_size, "method": self.method}
+
+    @property
+    def program(self):
+        """What a program is compiled for: rows of another output bias share it."""
+        return self.name, self.config.batch_size, str(self.config.optimizer)
+
+    def __str__(self):
+        return f"{self.name}, {self.config.batch_size:,}, {self.method}"
+
+    def run(self, program, results):
+        """Searches, and runs the chosen learning rate, as far as it has not been done."""
+        found = {}
+        for lines in range(MOST_SEARCHES):
+            rates = self._next(found, program.lanes)
+            if not rates:
+                break
+            if len(results.of(self, "trials")) == lines:
+                self._add(program, results, "trials", rates, [TRIAL_SEED] * program.lanes)
+            line = results.of(self, "trials")[lines]
+            found |= {
+                rate: np.inf if value is None else value if self.task.loss_metric else -value
+                for rate, value in zip(line["learning_rates"], line["validation"])
+            }
+        best = min(found, key=found.get)
+        at_end = best in (min(found), max(found))
+        seeds = list(range(program.lanes))
+        self._add(program, results, "chosen", [best] * len(seeds), seeds, trials=len(found), at_end=at_end)
+
+    def _next(self, found, count):
+        """The learning rates to try; none where the best of them lies inside."""
+        if not found:
+            middle = study.middle_learning_rate(study.VARIANTS[self.name], self.family, self.config.batch_size)
+            return [_rounded(middle * SPREAD ** (number - count // 2)) for number in range(count)]
+        best = min(found, key=found.get)
+        if best not in (min(found), max(found)):
+            return []
+        step = SPREAD if best == max(found) else 1.0 / SPREAD
+        return [_rounded(best * step ** (number + 1)) for number in range(count)]
+
+    def _add(self, program, results, stage, rates, seeds, **content):
+        held_out = stage == "trials" and not self.task.own_validation
+        validation, test, curves, seconds = program(rates, seeds, held_out, self.bias)
+        results.add(
+            self,
+            stage,
+            learning_rates=rates,
+            seeds=seeds,
+            validation=_numbers(validation),
+            test=_numbers(test),
+            steps=program.steps,
+            seconds=round(seconds, 2),
+            curves=[_numbers(curve, 4) for curve in curves],
+            device=jax.devices()[0].device_kind,
+            jax=jax.__version__,
+            **content,
+        )
+        values = zip(rates, test if stage == "chosen" else validation)
+        shown = " ".join(f"{rate:g}: {value:.2f}" for rate, value in values)
+        print(f"{self}, {stage}, {program.steps} steps, {seconds:.1f} s: {shown}", flush=True)
+
+
+def run(data_dir, names, only, path, *, lanes, share, compilations):
+    """Runs the rows that are asked for and have not ended.
+
+    Args:
+      data_dir: the folder of the tasks' folders.
+      names: of tasks.
+      only: METHOD, METHOD@BATCH or @BATCH; empty for all rows.
+      path: of the file of results.
+      lanes, share: of `runs.Program`.
+      compilations: programs that are compiled at a time.
+    """
+    results, start = Results(path), time.perf_counter()
+    asked = [row for name in names for row in _rows(name, data_dir) if _is_asked(row, only)]
+    sharing = {}
+    for row in asked:
+        if not results.of(row, "chosen"):
+            sharing.setdefault(row.program, []).append(row)
+    count = sum(len(same) for same in sharing.values())
+    print(f"{count} rows on {jax.devices()[0].device_kind}, {time.perf_counter() - start:.0f} s", flush=True)
+    with concurrent.futures.ThreadPoolExecutor(compilations) as threads:
+        compiled = [threads.submit(_compiled, same[0], lanes, share) for same in sharing.values()]
+        for number, same in enumerate(sharing.values()):
+            program, seconds = compiled[number].result()
+            print(f"{same[0]}: compiled in {seconds:.0f} s", flush=True)
+            for row in same:
+                row.run(program, results)
+            # Its memory on the device is free when nothing refers to it.
+            compiled[number] = program = None
+    print(f"{time.perf_counter() - start:.0f} s in all", flush=True)
+
+
+def _compiled(row, lanes, share):
+    program = runs.Program(row.task, row.config, lanes, share)
+    return program, program.compile()
+
+
+def _rows(name, data_dir):
+    """The rows of a task, those of the main batch first."""
+    application = study.VARIANTS[name]
+    network = NETWORKS[name](os.path.join(data_dir, application.folder))
+    for batch_size in (application.main, application.small, *application.others):
+        methods = dict(study.METHODS)
+        if batch_size == application.main:
+            methods |= {**study.VARIANTS_OF_METHODS, **application.variants}
+        for method, (family, optimizer) in methods.items():
+            yield Row(name, network, method, family, study.config_of(application, batch_size, optimizer), "frequency")
+        if batch_size == application.main and study.BIAS.keys() <= application.fields.keys():
+            for method in study.WITHOUT_BIAS:
+                family, optimizer = study.METHODS[method]
+                config = study.config_of(application, batch_size, optimizer)
+                yield Row(name, network, f"{method}, zero bias", family, config, "zero")
+
+
+def _is_asked(row, only):
+    batch_size = row.config.batch_size
+    return not only or bool({row.method, f"{row.method}@{batch_size}", f"@{batch_size}"} & set(only))
+
+
+def _rounded(rate):
+    return float(f"{rate:.3g}")
+
+
+def _numbers(values, digits=3):
+    """For JSON: None where a run diverged."""
+    return [round(float(value), digits) if np.isfinite(value) else None for value in values]

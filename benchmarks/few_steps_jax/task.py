@@ -1,0 +1,124 @@
+"""What a task of the benchmark of few steps is in JAX, and what the tasks share.
+
+Own networks, since the trainer's need TensorFlow: the layers, sizes, initial values and variables' names are those of
+tfbigbatch.models. A task's weights are arrays in the order of `shapes`; all functions are of one run, and are mapped
+over runs by `runs.py`.
+"""
+
+import abc
+import copy
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+class Task(abc.ABC):
+    """What `runs.py` needs of a task.
+
+    Attributes:
+      shapes: from each variable's path to its shape.
+      examples: of training, as an epoch counts them.
+      loss_metric: whether the metric is a loss, lower is better.
+      mapped: whether runs are computed side by side (True) or one after the other, where one fills a GPU.
+      micro_batch: examples of one pass; None for the whole batch.
+      data: arrays, which a program takes as arguments: as constants they would be compiled into it.
+      held_out_count: training examples that trials are chosen on, at most a tenth.
+      own_validation: whether validation data are a set of their own, so that trials train on all training data.
+    """
+
+    shapes: dict[str, tuple[int, ...]]
+    examples: int
+    data: dict[str, Any]
+    loss_metric = False
+    mapped = True
+    micro_batch: int | None = None
+    own_validation = False
+    held_out_count = 0
+
+    def of(self, data):
+        """The task with these arrays for its own: those of a program that is traced."""
+        task = copy.copy(self)
+        task.data = data
+        return task
+
+    @abc.abstractmethod
+    def weights(self, seed, bias="frequency"):
+        """The initial values of a seed, float32 arrays in the order of `shapes`."""
+
+    @abc.abstractmethod
+    def loss(self, weights, batch, key):
+        """(mean loss, carried state) of a batch in training; `key` is of its random numbers."""
+
+    @abc.abstractmethod
+    def metric(self, weights, split):
+        """The metric on 'validation' (held-out training examples, or a set of its own) or 'test'."""
+
+    def steps_in_epoch(self, batch_size):
+        """A number, with a fraction where an epoch ends within a step."""
+        return self.examples / batch_size
+
+    def carried(self, batch_size):
+        """The state before the first step."""
+        return ()
+
+    def training_examples(self, steps, batch_size, seed, held_out):
+        """int32 [steps, batch_size]: the examples of each step, each epoch in another order, without those held out."""
+        draw = np.random.default_rng(seed)
+        kept = np.setdiff1d(np.arange(self.examples), self.held_out if held_out else [])
+        count = steps * batch_size
+        order = np.concatenate([draw.permutation(kept) for _ in range(-(-count // len(kept)))])
+        return order[:count].reshape(steps, batch_size).astype(np.int32)
+
+    @functools.cached_property
+    def held_out(self):
+        """The training examples that trials are chosen on."""
+        return np.sort(
+            np.random.default_rng(1).permutation(self.examples)[: min(self.held_out_count, self.examples // 10)]
+        )
+
+    @abc.abstractmethod
+    def batch(self, carried, examples, step, batch_size):
+        """A step's batch: of the examples' numbers [n], or of the step for data in an order of their own."""
+
+
+def draws(seed, shapes):
+    return {path: np.random.default_rng([seed, number]) for number, path in enumerate(shapes)}
+
+
+def uniform(draw, shape, limit):
+    return draw.uniform(-limit, limit, shape)
+
+
+def glorot(draw, shape):
+    field = int(np.prod(shape[:-2]))
+    return uniform(draw, shape, np.sqrt(6.0 / (field * (shape[-2] + shape[-1]))))
+
+
+def orthogonal(draw, shape):
+    tall = draw.standard_normal((max(shape), min(shape)))
+    q, r = np.linalg.qr(tall)
+    q *= np.sign(np.diag(r))
+    return q if shape[0] >= shape[1] else q.T
+
+
+def cross_entropy(logits, labels):
+    return jax.nn.logsumexp(logits, axis=-1) - jnp.take_along_axis(logits, labels[..., None], axis=-1)[..., 0]
+
+
+def lstm(inputs, kernel, recurrent, bias, state):
+    """Keras' LSTM of inputs [n, T, width] from a state (output, cell): ([n, T, units], the last state)."""
+    from_inputs = jnp.swapaxes(inputs @ kernel + bias, 0, 1)
+
+    def step(state, gates):
+        output, cell = state
+        into, forget, candidate, out = jnp.split(gates + output @ recurrent, 4, axis=-1)
+        cell = jax.nn.sigmoid(forget) * cell + jax.nn.sigmoid(into) * jnp.tanh(candidate)
+        output = jax.nn.sigmoid(out) * jnp.tanh(cell)
+        return (output, cell), output
+
+    # Several time steps in one turn of the loop: on a GPU a turn costs more than its products.
+    state, outputs = jax.lax.scan(step, state, from_inputs, unroll=4)
+    return jnp.swapaxes(outputs, 0, 1), state

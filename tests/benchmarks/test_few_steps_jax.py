@@ -1,0 +1,157 @@
+"""The benchmark of few steps in JAX: its networks are the trainer's, and a table comes from a folder of data."""
+
+import gzip
+import importlib
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tf_keras
+
+from tests.helpers.datasets import bert_sets
+from tfbigbatch.models import bert
+from tfbigbatch.models.lstm import row_classifier
+from tfbigbatch.models.lstm_language_model import lstm_language_model
+from tfbigbatch.models.mnist_cnn import mnist_cnn
+
+jax = pytest.importorskip("jax")
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+FOLDER = os.path.join(ROOT, "benchmarks", "few_steps_jax")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A text of 30 words and 200 images, in the layout of the prepared folders."""
+    folder, draw = tmp_path_factory.mktemp("data"), np.random.default_rng(0)
+    (folder / "ptb_prepared").mkdir()
+    for split, tokens in (("train", 640 * 21), ("valid", 500), ("test", 500)):
+        np.save(folder / "ptb_prepared" / f"{split}.npy", draw.integers(0, 30, tokens, np.int32))
+    (folder / "mnist").mkdir()
+    for split, count in (("train", 200), ("t10k", 100)):
+        images, labels = draw.integers(0, 256, (count, 28, 28), np.uint8), draw.integers(0, 10, count, np.uint8)
+        for name, values in ((f"{split}-images-idx3-ubyte", images), (f"{split}-labels-idx1-ubyte", labels)):
+            header = bytes(16 if values.ndim > 1 else 8)
+            (folder / "mnist" / f"{name}.gz").write_bytes(gzip.compress(header + values.tobytes()))
+    return folder
+
+
+@pytest.fixture
+def networks(monkeypatch):
+    """The modules of the benchmark's tasks."""
+    monkeypatch.syspath_prepend(FOLDER)
+    names = ("task", "ptb", "mnist", "bert")
+    yield {name: importlib.import_module(name) for name in names}
+    for name in names:
+        sys.modules.pop(name)
+
+
+def same_weights(model, task, seed=3):
+    """The weights of a task in JAX, also set in the trainer's model; the paths and shapes are the model's."""
+    weights = task.weights(seed)
+    assert [tuple(weight.shape) for weight in model.weights] == list(task.shapes.values())
+    assert [weight.name.split(":")[0].split("/")[-1] for weight in model.weights] == [
+        path.split("/")[-1] for path in task.shapes
+    ]
+    model.set_weights(weights)
+    return weights
+
+
+def test_the_language_model_is_the_trainers(data, networks):
+    task = networks["ptb"].PTB(data / "ptb_prepared")
+    model = lstm_language_model(vocabulary_size=30, window=20, hidden_units=200, embedding_units=200, layers=2)
+    weights = same_weights(model, task)
+    carried, tokens = task.batch(task.carried(4), None, 0, 4)
+    mean, state = task.loss(weights, (carried, tokens), None)
+    logits, *states = model([np.asarray(tokens)[:, :-1], *[part for pair in task.carried(4) for part in pair]])
+    expected = tf_keras.losses.sparse_categorical_crossentropy(np.asarray(tokens)[:, 1:], logits, from_logits=True)
+    np.testing.assert_allclose(mean, np.mean(expected), rtol=1e-5)
+    for found, wanted in zip([part for pair in state for part in pair], states):
+        np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["MNISTLSTM", "FullBatch"])
+def test_the_networks_of_images_are_the_trainers(name, data, networks):
+    task = getattr(networks["mnist"], name)(data / "mnist")
+    shared = {"shape": (28, 28), "classes": 10, "brightest": 255}
+    if name == "MNISTLSTM":
+        model, tolerance = row_classifier(**shared, hidden_units=128, projection_units=128, dropout=0.5), 1e-5
+    else:
+        model, tolerance = mnist_cnn(**shared), 2e-2  # the task computes in bfloat16
+    weights = same_weights(model, task)
+    images = task.data["images"][:8]
+    np.testing.assert_allclose(task.logits(weights, images, None), model(images), atol=tolerance)
+
+
+def test_berts_network_is_the_trainers(networks, tmp_path):
+    folder, *_ = bert_sets.prepared(tmp_path, bert_sets.plain(30), validation_share=0.1)
+    task = networks["bert"].BERT(folder)
+    sizes = {"layers": 2, "hidden_units": 64, "heads": 1, "inner_units": 256, "max_positions": 32}
+    model = bert.pretrainer(vocabulary_size=task.size, **sizes, dropout=0.0, attention_dropout=0.0)
+    values = dict(zip(task.shapes, task.weights(3)))
+    # The trainer's model has the output bias before its transform.
+    order = [path for path in values if not path.startswith("masked_lm")]
+    heads = ["output_bias", "transform/kernel", "transform/bias", "layer_norm/gamma", "layer_norm/beta"]
+    order[order.index("next_sentence/kernel") : order.index("next_sentence/kernel")] = [
+        f"masked_lm/{name}" for name in heads
+    ]
+    model.set_weights([values[path] for path in order])
+    batch = {name: jax.numpy.asarray(values[:8]) for name, values in task.data["train"].items()}
+    positions = np.tile(np.arange(2, 7), (8, 1)).astype(np.int32)
+    words, following = task.logits(list(values.values()), batch["ids"], positions, batch)
+    there = np.arange(32) < np.asarray(batch["sizes"])[:, None]
+    features = {
+        "input_word_ids": np.asarray(batch["ids"]),
+        "input_mask": there.astype(np.int32),
+        "input_type_ids": (there & (np.arange(32) >= np.asarray(batch["first"])[:, None])).astype(np.int32),
+        "masked_lm_positions": positions,
+    }
+    expected = model(features)
+    np.testing.assert_allclose(words, expected["masked_lm"], atol=1e-4)
+    np.testing.assert_allclose(following, expected["next_sentence"], atol=1e-4)
+
+
+def test_a_masked_word_is_a_word_and_most_become_the_mask(networks, tmp_path):
+    folder, *_ = bert_sets.prepared(tmp_path, bert_sets.plain(30), validation_share=0.1)
+    task = networks["bert"].BERT(folder)
+    batch = {name: jax.numpy.asarray(values) for name, values in task.data["train"].items()}
+    inputs, positions, labels, weights = (np.asarray(each) for each in task.masked(batch, jax.random.key(0)))
+    ids = np.asarray(batch["ids"])
+    chosen = weights > 0
+    assert not {task.vocabulary.classify, task.vocabulary.separate} & set(labels[chosen])
+    np.testing.assert_array_equal(np.take_along_axis(ids, positions, 1), labels)
+    became = np.take_along_axis(inputs, positions, 1)[chosen]
+    assert np.mean(became == task.vocabulary.mask) == pytest.approx(0.8, abs=0.1)
+    assert (inputs != ids).sum() <= chosen.sum()
+
+
+@pytest.mark.slow
+def test_a_search_resumes_and_gives_a_table(data, tmp_path):
+    def run(*arguments):
+        command = [sys.executable, "benchmarks/few_steps_jax", f"--results={tmp_path}/runs.jsonl", *arguments]
+        environment = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": ROOT}
+        outcome = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, env=environment)
+        assert outcome.returncode == 0, outcome.stderr[-3000:]
+        return outcome.stdout
+
+    asked = [f"--data_dir={data}", "--tasks=ptb", "--only=AdamW@640", "--lanes=3"]
+    assert "AdamW, chosen, 4 steps" in run(*asked)
+    lines = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text().splitlines()]
+    assert [line["stage"] for line in lines] == ["trials"] * (len(lines) - 1) + ["chosen"]
+    tried = {rate: value for line in lines[:-1] for rate, value in zip(line["learning_rates"], line["validation"])}
+    assert lines[-1]["learning_rates"] == [min(tried, key=tried.get)] * 3
+    assert len(set(lines[-1]["test"])) == 3  # seeds differ
+    assert "0 rows on" in run(*asked)
+    run(f"--tables={tmp_path}/jax")
+    [row] = json.loads((tmp_path / "jax_ptb.json").read_text())["runs"]
+    assert row["mean"] == pytest.approx(np.mean(lines[-1]["test"]))
+    assert f"| AdamW | 640 | {row['mean']:.2f} ± " in (tmp_path / "jax_ptb.md").read_text()
+
+
+def test_an_unknown_task_is_refused(tmp_path):
+    command = [sys.executable, "benchmarks/few_steps_jax", f"--results={tmp_path}/x", "--tasks=gnmt"]
+    outcome = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": ROOT})
+    assert outcome.returncode == 1 and "--tasks=gnmt: expected some of ptb, bert" in outcome.stderr
