@@ -77,7 +77,7 @@ _MNIST = {
     "AdamW": ADAMW,
 }
 _TINY = {"naive": KEPT, "linear": LINEAR, "LARS": LARS, "LAMB": LAMB, "Nesterov": NESTEROV, "AdamW": ADAMW}
-_FEW_STEPS = {"Muon": MUON, "AdamW": ADAMW, "LAMB": LAMB, "Nesterov": NESTEROV}
+_FEW_STEPS = {"Muon": MUON, "AdamW": ADAMW, "LAMB": LAMB, "LARS": LARS, "Nesterov": NESTEROV}
 TASKS = (
     Task(
         "digits, LSTM",
@@ -101,7 +101,7 @@ TASKS = (
         "MNIST, LSTM",
         "test accuracy",
         ("results/mnist.json", "baseline", 128),
-        [Source("results/mnist.json", _MNIST)],
+        [Source("results/mnist.json", _MNIST), Source("results/few_steps/jax_mnist_lstm.json", _FEW_STEPS)],
         0.98,
     ),
     Task(
@@ -142,8 +142,9 @@ TASKS = (
     Task(
         "WikiText-2, BERT of 2 x 64",
         "masked-LM accuracy",
-        ("results/bert.json", "LAMB, 0.01", 64),
+        ("results/few_steps/jax_bert.json", "Muon", 64),
         [
+            Source("results/few_steps/jax_bert.json", _FEW_STEPS),
             Source("results/few_steps/few_steps_bert.json", _FEW_STEPS, FEW_STEPS_RUNS),
             Source(
                 "results/bert.json",
@@ -178,11 +179,12 @@ TASKS = (
         "test perplexity (log scale)",
         ("results/ptb.json", "baseline", 20),
         [
+            Source("results/few_steps/jax_ptb.json", _FEW_STEPS),
             Source(
                 "results/ptb.json",
                 {"naive": KEPT, "linear": LINEAR, "LEGW": LEGW, "LEGW + LAMB": LAMB, "LEGW + AdamW": ADAMW},
                 "results/ptb_runs.jsonl",
-            )
+            ),
         ],
         150.0,
     ),

@@ -33,6 +33,25 @@ VARIANTS = {
         "log_every": "20 steps",
         "steps_per_execution": 1,
     },
+    "lamb_640": {
+        "batch_size": 640,
+        "duration": "4 epochs",
+        "optimizer": {
+            "name": "lamb",
+            "beta_2": 0.99,
+            "weight_decay": 0.0,
+            "global_clipnorm": 0.25,
+            "exclude_from_layer_adaptation": "norm_and_bias",
+        },
+        "model.output_bias": "frequency",
+        "schedule.batch_size": 640,
+        "schedule.learning_rate": 0.04,
+        "schedule.warmup_epochs": 0.2,  # 15 steps
+        "schedule.decay": "linear",
+        "schedule.start": "0 epochs",
+        "log_every": "20 steps",
+        "steps_per_execution": 1,
+    },
 }
 
 
