@@ -135,8 +135,7 @@ def _batch_panel(panel: Any, task: Task) -> None:
                 )
     if task.label.endswith("(log scale)"):
         panel.set_yscale("log")
-        panel.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        panel.yaxis.set_minor_formatter(lambda value, _: f"{value:g}" if str(value)[0] in "25" else "")
+        panel.set_yticks([100, 200, 500], ["100", "200", "500"])
     panel.set_ylim(low, high)
     _batch_axis(panel, [baseline.batch_size, *(row.batch_size for _, row, _ in points)])
     panel.set_title(task.title, fontsize=10)
@@ -148,7 +147,7 @@ def _limits(task: Task, percent: int) -> tuple[float, float]:
     means = sorted(percent * row.mean for _, row, _ in task.points() if row.mean is not None)
     baseline = percent * (task.baseline.mean or 0.0)
     if not task.baseline.metric.higher_is_better:
-        return 100.0, 1000.0
+        return 90.0, 550.0
     low = max(means[0], baseline - 2.2 * (baseline - means[len(means) // 2]))
     high = max(means[-1], baseline)
     return low - 0.05 * (high - low), high + 0.1 * (high - low)
@@ -161,10 +160,10 @@ def _steps_data() -> list[Any]:
 def _steps_of(task: Task) -> dict[str, list[tuple[int, float]]]:
     """(batch size, steps to the target) of each method that reaches it; the small batch's first."""
     assert task.target is not None
-    path, name, _ = task.small
-    runs = next((source.runs for source in task.sources if source.path == path), "")
+    small = task.small_of_steps or task.small
+    runs = next((source.runs for source in task.sources if source.path == small[0]), "")
     # A method is shown by the row with the best result at the end.
-    rows = [(SMALL, task.baseline, runs), *task.points()]
+    rows = [(SMALL, stored_rows.find(*small), runs), *task.points(with_steps=True)]
     found: dict[str, list[tuple[int, float]]] = {}
     for method, row, runs in rows:
         steps = stored_rows.steps_to(row, task.target, runs) if runs else row.steps_to_target
@@ -196,7 +195,9 @@ def _steps(path: Path) -> None:
             metric = task.baseline.metric
             panel.set_title(f"{task.title}: to {metric.shown_target(task.target)}", fontsize=10)
             panel.set_ylabel("steps (log scale)")
-        figure.suptitle("Steps to a target. A method without a point at a batch does not reach it there", fontsize=10)
+        figure.suptitle(
+            "Steps to a target. A method without a point does not reach it at that batch, or has no curve", fontsize=10
+        )
         _legend(figure, [*STYLES, SMALL, "ideal: steps x batch kept"])
 
 

@@ -22,11 +22,13 @@ class Source:
       path: of the JSON file of rows.
       methods: the method of each row that is shown, by the row's name.
       runs: of the JSON Lines file with the evaluations of its runs; empty where there is none.
+      has_steps: whether it is known when its runs reach a target.
     """
 
     path: str
     methods: Mapping[str, str]
     runs: str = ""
+    has_steps: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Task:
       small: (file, row, batch) of the small batch's result, the line to hold.
       sources: files with the other rows.
       target: value of the metric for the picture of steps; None where there are no curves.
+      small_of_steps: as `small`, for that picture, where it is not known when the best small batch reaches the target.
     """
 
     title: str
@@ -46,16 +49,23 @@ class Task:
     small: tuple[str, str, int]
     sources: Sequence[Source]
     target: float | None = None
+    small_of_steps: tuple[str, str, int] | None = None
 
     @property
     def baseline(self) -> Row:
         """The small batch's row."""
         return stored_rows.find(*self.small)
 
-    def points(self) -> Iterator[tuple[str, Row, str]]:
-        """(method, row, file of runs) of the best row of each method at each batch size."""
+    def points(self, with_steps: bool = False) -> Iterator[tuple[str, Row, str]]:
+        """(method, row, file of runs) of the best row of each method at each batch size.
+
+        Args:
+          with_steps: of the files alone that tell when a run reaches a target.
+        """
         best: dict[tuple[str, int], tuple[Row, str]] = {}
         for source in self.sources:
+            if with_steps and not source.has_steps:
+                continue
             for row in stored_rows.rows(source.path):
                 method = source.methods.get(row.name)
                 if method is None:
@@ -101,7 +111,10 @@ TASKS = (
         "MNIST, LSTM",
         "test accuracy",
         ("results/mnist.json", "baseline", 128),
-        [Source("results/mnist.json", _MNIST), Source("results/few_steps/jax_mnist_lstm.json", _FEW_STEPS)],
+        [
+            Source("results/mnist.json", _MNIST),
+            Source("results/few_steps/jax_mnist_lstm.json", _FEW_STEPS, has_steps=False),
+        ],
         0.98,
     ),
     Task(
@@ -144,7 +157,7 @@ TASKS = (
         "masked-LM accuracy",
         ("results/few_steps/jax_bert.json", "Muon", 64),
         [
-            Source("results/few_steps/jax_bert.json", _FEW_STEPS),
+            Source("results/few_steps/jax_bert.json", _FEW_STEPS, has_steps=False),
             Source("results/few_steps/few_steps_bert.json", _FEW_STEPS, FEW_STEPS_RUNS),
             Source(
                 "results/bert.json",
@@ -160,6 +173,7 @@ TASKS = (
             ),
         ],
         0.25,
+        ("results/bert.json", "LAMB, 0.01", 64),
     ),
     Task(
         "Multi30k, GNMT",
@@ -179,10 +193,10 @@ TASKS = (
         "test perplexity (log scale)",
         ("results/ptb.json", "baseline", 20),
         [
-            Source("results/few_steps/jax_ptb.json", _FEW_STEPS),
+            Source("results/few_steps/jax_ptb.json", _FEW_STEPS, has_steps=False),
             Source(
                 "results/ptb.json",
-                {"naive": KEPT, "linear": LINEAR, "LEGW": LEGW, "LEGW + LAMB": LAMB, "LEGW + AdamW": ADAMW},
+                {"naive": KEPT, "linear": LINEAR, "LEGW": LEGW},
                 "results/ptb_runs.jsonl",
             ),
         ],
