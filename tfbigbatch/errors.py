@@ -42,6 +42,13 @@ def nearest(name: object, known: Iterable[str]) -> str:
     return f"Known: {', '.join(known)}."
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, or its type where it has none, to quote in another message."""
+    # TensorFlow's errors have the message without the graph's nodes in an attribute of this name.
+    message = str(getattr(error, "message", "") or error).strip()
+    return (message or type(error).__name__).splitlines()[0]
+
+
 class MissingExtra(InputError):
     """An optional dependency is not installed; `package` is its name."""
 

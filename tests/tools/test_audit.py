@@ -2,15 +2,14 @@
 answers on loopback."""
 
 import contextlib
-import http.server
 import json
 import os
 import subprocess
 import sys
-import threading
 
 import pytest
 
+from tests.helpers import loopback
 from tests.helpers.preloaded import ROOT
 
 PIP_AUDIT = os.path.join(ROOT, ".venv-audit", "bin", "pip-audit")
@@ -91,26 +90,13 @@ def test_a_program_that_is_not_there(tmp_path, constraints):
 def osv(of_package, status=200):
     """The address of a service that knows what a dictionary has, by the package's name."""
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_POST(self):
-            query = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            assert query["package"]["ecosystem"] == "PyPI" and query["version"]
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(json.dumps(of_package.get(query["package"]["name"], {})).encode())
+    def do_POST(handler):
+        query = json.loads(handler.rfile.read(int(handler.headers["Content-Length"])))
+        assert query["package"]["ecosystem"] == "PyPI" and query["version"]
+        loopback.answer(handler, status, json.dumps(of_package.get(query["package"]["name"], {})).encode())
 
-        def log_message(self, *arguments):
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/v1/query"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with loopback.server(do_POST=do_POST) as address:
+        yield f"{address}/v1/query"
 
 
 @pytest.mark.skipif(not os.path.exists(PIP_AUDIT), reason="make audit has not installed pip-audit")

@@ -2,15 +2,14 @@
 
 import contextlib
 import hashlib
-import http.server
 import json
 import os
 import subprocess
 import sys
-import threading
 
 import pytest
 
+from tests.helpers import loopback
 from tests.helpers.preloaded import ROOT
 
 
@@ -57,25 +56,12 @@ PAGES = {
 
 @contextlib.contextmanager
 def index():
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            files = PAGES.get(self.path.strip("/").removeprefix("simple/"))
-            self.send_response(404 if files is None else 200)
-            self.end_headers()
-            self.wfile.write(json.dumps({"files": files}).encode())
+    def do_GET(handler):
+        files = PAGES.get(handler.path.strip("/").removeprefix("simple/"))
+        loopback.answer(handler, 404 if files is None else 200, json.dumps({"files": files}).encode())
 
-        def log_message(self, *arguments):
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/simple"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with loopback.server(do_GET=do_GET) as address:
+        yield f"{address}/simple"
 
 
 def run(*arguments, **environment):

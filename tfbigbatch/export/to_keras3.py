@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
+from tfbigbatch.errors import first_line
 from tfbigbatch.export.keras3_layers import CONVERTERS, NotConvertible, standard_layer
 from tfbigbatch.export.keras3_operations import operation
 from tfbigbatch.models.rebuilt import RebuiltModel
@@ -103,7 +104,7 @@ class _Conversion:
             raise
         except (TypeError, ValueError) as error:
             raise NotConvertible(
-                f"layer {layer.name!r} ({type(layer).__name__}): Keras 3 refuses its call: {_first_line(error)}"
+                f"layer {layer.name!r} ({type(layer).__name__}): Keras 3 refuses its call: {first_line(error)}"
             ) from None
 
     def _twin(self, layer: tf_keras.layers.Layer) -> Callable[..., Any]:
@@ -135,7 +136,7 @@ def _copy_weights(layer: tf_keras.layers.Layer, twin: Any) -> None:
         twin.set_weights(layer.get_weights())
     except ValueError as error:
         raise NotConvertible(
-            f"layer {layer.name!r} ({type(layer).__name__}): Keras 3 has other weights for it: {_first_line(error)}"
+            f"layer {layer.name!r} ({type(layer).__name__}): Keras 3 has other weights for it: {first_line(error)}"
         ) from None
 
 
@@ -166,7 +167,3 @@ def _example(tensor: Any) -> np.ndarray:
     if tensor.dtype.is_integer:
         return np.ones(shape, tensor.dtype.as_numpy_dtype)
     return random.normal(size=shape).astype(tensor.dtype.as_numpy_dtype)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -13,7 +13,7 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-from tfbigbatch.errors import InputError
+from tfbigbatch.errors import InputError, first_line
 
 _FILES = ("model.safetensors", "bert_model.ckpt")
 # Their shapes are the sizes of the model.
@@ -184,11 +184,7 @@ def _our_own(prefix: str) -> dict[str, np.ndarray]:
                 arrays[theirs] = array.T if theirs == _OUTPUTS_FIRST else array
         return arrays
     except (tf.errors.OpError, RuntimeError, ValueError, IndexError, DecodeError) as error:
-        raise InputError(f"{prefix} cannot be read: {_first_line(error)}.") from None
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise InputError(f"{prefix} cannot be read: {first_line(error)}.") from None
 
 
 def _side_by_side(array: np.ndarray, name: str) -> np.ndarray:
@@ -208,7 +204,7 @@ def _google(prefix: str) -> dict[str, np.ndarray]:
         return {name: reader.get_tensor(name) for name in names if not name.endswith(("/adam_m", "/adam_v"))}
     # TensorFlow turns data that ends too soon into Python's own error.
     except (tf.errors.OpError, RuntimeError, ValueError, IndexError) as error:
-        raise InputError(f"{prefix} cannot be read as a TF1 checkpoint: {_first_line(error)}.") from None
+        raise InputError(f"{prefix} cannot be read as a TF1 checkpoint: {first_line(error)}.") from None
 
 
 def _hugging_face(path: str) -> dict[str, np.ndarray]:

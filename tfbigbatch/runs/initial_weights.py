@@ -15,7 +15,7 @@ import tf_keras
 from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-from tfbigbatch.errors import InputError
+from tfbigbatch.errors import InputError, first_line
 from tfbigbatch.runs import checkpoint_files, network_file
 
 _SHOWN = 8
@@ -125,7 +125,7 @@ def _of_checkpoint(path: str) -> _Values:
             if value.checkpoint_key.startswith(f"{checkpoint_files.AVERAGES}/")
         }
     except (tf.errors.OpError, RuntimeError, ValueError, IndexError, DecodeError) as error:
-        raise InputError(f"--init_from: {path} cannot be read: {_first_line(error)}") from None
+        raise InputError(f"--init_from: {path} cannot be read: {first_line(error)}") from None
     by_key = _with_averages(by_key, averages, path)
     return _unique(list(by_key.values())), by_key
 
@@ -149,7 +149,7 @@ def _of_keras_file(path: str) -> _Values:
         refused = network_file.refused(described)
     # zipfile and zlib raise many kinds.
     except Exception as error:
-        raise InputError(f"--init_from: {path} cannot be read as a .keras file: {_first_line(error)}") from None
+        raise InputError(f"--init_from: {path} cannot be read as a .keras file: {first_line(error)}") from None
     if refused:
         raise InputError(
             f"--init_from: {path} names {', '.join(refused)[:200]}: neither a layer of Keras, nor registered with it. "
@@ -159,7 +159,7 @@ def _of_keras_file(path: str) -> _Values:
         network = tf_keras.models.load_model(path, compile=False)
     # Keras raises many kinds for a damaged file or layers that it does not know.
     except Exception as error:
-        raise InputError(f"--init_from: {path} cannot be read: {_first_line(error)}") from None
+        raise InputError(f"--init_from: {path} cannot be read: {first_line(error)}") from None
     if not isinstance(network, tf_keras.Model):
         raise InputError(f"--init_from: {path} holds a {type(network).__name__}; expected a model.")
     return _unique([_Value(_name(variable), variable.numpy()) for variable in network.variables]), {}
@@ -171,14 +171,10 @@ def _whole_file(network: tf_keras.Model, path: str) -> Matched:
         network.load_weights(path)
     except Exception as error:
         raise InputError(
-            f"--init_from: {path} does not fit this network: {_first_line(error)} A weights file has "
+            f"--init_from: {path} does not fit this network: {first_line(error)} A weights file has "
             "no names, so that all of it has to fit; a checkpoint or a .keras file may differ."
         ) from None
     return Matched(path, [_name(variable) for variable in network.variables], [], [], [])
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def _unique(values: Sequence[_Value]) -> dict[str, _Value]:

@@ -16,7 +16,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.callbacks.generators import random_generators
-from tfbigbatch.errors import DivergedError, InputError
+from tfbigbatch.errors import DivergedError, InputError, first_line
 from tfbigbatch.runs import checkpoint_files
 from tfbigbatch.training.background_save import BackgroundWriter, Pace, StateCopy, differences
 from tfbigbatch.training.options import Heartbeat, LimitSave, no_heartbeat, no_save_limit
@@ -166,12 +166,12 @@ class Checkpoints:
             raise
         except (AssertionError, ValueError) as error:
             raise InputError(
-                f"checkpoint {path} is of another model or optimizer: {_first_line(error)} "
+                f"checkpoint {path} is of another model or optimizer: {first_line(error)} "
                 "Use the experiment file that wrote it, or another --model_dir."
             ) from None
         # TensorFlow turns data that ends too soon into Python's own error.
         except (tf.errors.OpError, IndexError) as error:
-            return _first_line(error)
+            return first_line(error)
         return None
 
     def _readable(self, path: str) -> tf.train.Checkpoint:
@@ -376,7 +376,7 @@ def _saving_errors(step: int, folder: str) -> Iterator[None]:
         yield
     except (tf.errors.OpError, OSError) as error:
         raise InputError(
-            f"the checkpoint of step {step} cannot be written under {folder}: {_first_line(error)} "
+            f"the checkpoint of step {step} cannot be written under {folder}: {first_line(error)} "
             "The checkpoints before it are whole; free or extend the disk and run the same command again."
         ) from None
 
@@ -399,8 +399,3 @@ def _forget_file_patterns() -> None:
     clear = getattr(getattr(fnmatch, "_compile_pattern", None), "cache_clear", None)
     if clear is not None:
         clear()
-
-
-def _first_line(error: Exception) -> str:
-    message = error.message if isinstance(error, tf.errors.OpError) else str(error)
-    return str(message or type(error).__name__).strip().splitlines()[0]
