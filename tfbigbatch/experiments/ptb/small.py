@@ -1,4 +1,4 @@
-"""PTB-small of Zaremba et al. 2014 (arXiv:1409.2329): two LSTMs of 200, 13 epochs; the baseline and two variants.
+"""PTB-small of Zaremba et al. 2014 (arXiv:1409.2329): two LSTMs of 200, 13 epochs; the baseline and three variants.
 
     python tools/prepare_ptb.py --source=FOLDER_WITH_THE_MIKOLOV_FILES --output_dir=data/ptb_prepared
     python -m tfbigbatch.train --config=experiments/ptb/small.py --model_dir=runs/ptb_small \\
@@ -11,8 +11,10 @@ One CPU core, about an hour each. Measured test perplexity:
 | 20 | 20 | SGD | 114.5 (the paper, not regularised) | 115.8 after 4 epochs, halved from the third on |
 | lamb | 20 | LAMB | that of 20 | by LEGW at 80, 320 and 640: worse than momentum |
 | legw | 640 | SGD, by LEGW | that of 20 | 494 after 4 epochs, 292 steps; 304 after 13 |
+| lamb_640 | 640 | LAMB, output bias by frequency | that of 20 | 109.9 after 4 epochs, 292 steps |
 
-Tables: results/ptb.md and ptb_13_epochs.md. The learning rate of lamb is the best of three in three epochs
+Tables: results/ptb.md and ptb_13_epochs.md; of lamb_640 results/few_steps/jax_ptb.md, where its learning rate was
+chosen. The learning rate of lamb is the best of three in three epochs
 (results/tuning/ptb_lamb_20.json); twice of it diverges.
 """
 
