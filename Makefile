@@ -119,9 +119,9 @@ wheel: $(VENV)/.installed
 	@ls dist
 
 # A process for each of two cores, each with one thread for its kernels; one that runs out of tests takes some of the
-# other's.
+# other's. Bytecode is kept whatever the environment says: the tests start a hundred processes that import the package.
 test: $(VENV)/.installed-parity
-	TF_NUM_INTRAOP_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+	PYTHONDONTWRITEBYTECODE= TF_NUM_INTRAOP_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-slow: $(VENV)/.installed-parity
 	$(BIN)/python -m pytest -m slow

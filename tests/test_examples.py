@@ -174,8 +174,9 @@ def _example(name, backend, *packages, marks=(pytest.mark.slow,)):
         _example("hugging_face_classifier.py", "torch", "transformers", "datasets"),
     ],
 )
-def test_the_loss_falls_and_held_out_examples_are_told(name, backend):
-    out = _run(name, KERAS_BACKEND=backend)
+def test_the_loss_falls_and_held_out_examples_are_told(name, backend, tmp_path):
+    run = _run_preloaded if backend == "tensorflow" else _run
+    out = run(name, folder=tmp_path, KERAS_BACKEND=backend)
     first, last, accuracy = re.search(r"loss ([\d.]+) to ([\d.]+), ([\d.]+)% of", out).groups()
     assert float(last) < 0.5 * float(first) and float(accuracy) > 90.0
 

@@ -25,7 +25,12 @@ PLACES = {
     "an evaluation": lambda steps: ("on_test_batch_begin", 2),
     "the end of an epoch": lambda steps: ("on_epoch_end", 2),
 }
-QUICK = [("keras3", "arrays", "within the first epoch"), ("tf_keras", "pipeline", "an evaluation")]
+# In the default run.
+QUICK = [
+    ("keras3", "arrays", "within the first epoch"),
+    ("tf_keras", "pipeline", "an evaluation"),
+    ("keras3", "function", "the end of an epoch"),
+]
 
 
 @functools.cache
@@ -50,13 +55,7 @@ def cases():
     for keras_version in KERAS_VERSIONS:
         for kind in STEPS:
             for place in PLACES:
-                quick = (kind, place) in (
-                    ("arrays", "within the first epoch"),
-                    ("pipeline", "an evaluation")
-                    if keras_version == "tf_keras"
-                    else ("function", "the end of an epoch"),
-                )
-                marks = [] if quick else [pytest.mark.slow]
+                marks = [] if (keras_version, kind, place) in QUICK else [pytest.mark.slow]
                 yield pytest.param(keras_version, kind, place, marks=marks, id=f"{keras_version}-{kind}-{place}")
 
 

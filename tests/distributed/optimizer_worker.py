@@ -1,7 +1,7 @@
 """Twenty updates of each case, by either keras_version's optimizers.
 
-As one worker of TF_CONFIG's cluster, `python -m tests.distributed.optimizer_worker DIRECTORY` leaves
-worker0.npz, worker1.npz and so on: each case's weights and optimizer state, as that worker has them.
+As one worker of TF_CONFIG's cluster, `python -m tests.distributed.optimizer_worker DIRECTORY KERAS_VERSION/CASE...`
+leaves worker0.npz, worker1.npz and so on: each case's weights and optimizer state, as that worker has them.
 """
 
 import os
@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import tensorflow as tf
 
-from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS, make
+from tests.helpers.keras_versions import KERAS, make
 from tfbigbatch.training import strategy as strategies
 
 UPDATES, BATCH = 20, 32
@@ -96,23 +96,23 @@ def loop(strategy, model, rule, size):
         step(batch)
 
 
-def ends(strategy):
-    """Arrays by name after all cases: "keras_version/case/weights/0" and so on."""
+def ends(strategy, cases):
+    """Arrays by name after the cases: "keras_version/case/weights/0" and so on."""
     arrays = {"replicas": np.asarray(strategy.num_replicas_in_sync)}
-    for keras_version in KERAS_VERSIONS:
-        for label, case in CASES.items():
-            model, rule = trained(keras_version, strategy, **case)
-            state = [np.asarray(variable) for variable in rule.variables]
-            for kind, values in (("weights", model.get_weights()), ("state", state)):
-                arrays.update({f"{keras_version}/{label}/{kind}/{i}": value for i, value in enumerate(values)})
-            arrays[f"{keras_version}/{label}/iterations"] = np.asarray(rule.iterations)
+    for name in cases:
+        keras_version, case = name.split("/")
+        model, rule = trained(keras_version, strategy, **CASES[case])
+        state = [np.asarray(variable) for variable in rule.variables]
+        for kind, values in (("weights", model.get_weights()), ("state", state)):
+            arrays.update({f"{name}/{kind}/{i}": value for i, value in enumerate(values)})
+        arrays[f"{name}/iterations"] = np.asarray(rule.iterations)
     return arrays
 
 
-def main(directory):
+def main(directory, *cases):
     strategy, _ = strategies.choose("auto")
     index = strategies.parse_tf_config(os.environ["TF_CONFIG"])[1]
-    np.savez(os.path.join(directory, f"worker{index}.npz"), **ends(strategy))
+    np.savez(os.path.join(directory, f"worker{index}.npz"), **ends(strategy, cases))
     # The first worker serves the cluster: it must not leave before the others are done.
     strategies.barrier(strategy)
 

@@ -97,17 +97,38 @@ def results():
 
 
 def steps():
-    """The weights after four steps of given gradients by LARS, LAMB, Muon and Shampoo."""
+    """The weights after four steps of given gradients by LARS, LAMB, Muon and Shampoo.
+
+    On JAX all but LARS step under jax.jit, as in `fit`: JAX compiles each operation of a step outside of it.
+    """
     found = {}
     for name in ("lars", "lamb", "muon", "shampoo"):
         optimizer, model = OPTIMIZERS[name](), small_model()
         optimizer.build(model.trainable_variables)
-        for number in range(4):
-            random = np.random.RandomState(number)
-            values = [random.normal(size=variable.shape) for variable in model.trainable_variables]
-            optimizer.apply([keras.ops.convert_to_tensor(value, "float32") for value in values])
-        found.update(weights(f"steps {name}", model))
+        if keras.config.backend() == "jax" and name != "lars":
+            values = steps_without_state(optimizer, model.trainable_variables)
+            found.update({f"steps {name}/{index}": np.asarray(value) for index, value in enumerate(values)})
+        else:
+            steps_with_state(optimizer, model.trainable_variables)
+            found.update(weights(f"steps {name}", model))
     return found
+
+
+def steps_with_state(optimizer, variables):
+    for number in range(4):
+        gradients = gradients_of_step(number, [variable.shape for variable in variables])
+        optimizer.apply([keras.ops.convert_to_tensor(gradient) for gradient in gradients])
+
+
+def steps_without_state(optimizer, variables):
+    """The variables' values after the same steps, which change neither them nor the optimizer."""
+    import jax
+
+    values, state = ([each.value for each in group] for group in (variables, optimizer.variables))
+    step = jax.jit(optimizer.stateless_apply)
+    for number in range(4):
+        values, state = step(state, gradients_of_step(number, [value.shape for value in values]), values)
+    return values
 
 
 def saved(folder):
@@ -156,14 +177,8 @@ def of_jax():
     for name in CONTINUED:
         optimizer, model = OPTIMIZERS[name](), small_model()
         optimizer.build(model.trainable_variables)
-        values = [variable.value for variable in model.trainable_variables]
-        state = [variable.value for variable in optimizer.variables]
-        step = jax.jit(optimizer.stateless_apply)
-        for number in range(4):
-            random = np.random.RandomState(number)
-            gradients = [random.normal(size=value.shape).astype("float32") for value in values]
-            values, state = step(state, gradients, values)
-            optimizer.apply(gradients)
+        values = steps_without_state(optimizer, model.trainable_variables)
+        steps_with_state(optimizer, model.trainable_variables)
         found.update({f"stateless {name}/{index}": np.asarray(value) for index, value in enumerate(values)})
         found.update(weights(f"with state {name}", model))
     for devices in (1, 4) if len(jax.devices()) >= 4 else ():

@@ -26,16 +26,9 @@ def run(command, *arguments, timeout=240, folder=ROOT, package_path=None, **envi
     Returns:
       subprocess.CompletedProcess, with `returncode`, and `stdout` and `stderr` as text.
     """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(_IMPORTED)
-    arguments = [str(each) for each in arguments]
-    environment = {**os.environ, **environment}
-    if package_path is not None:
-        environment["PYTHONPATH"] = str(package_path)
     with tempfile.TemporaryDirectory() as scratch:
         outputs = [os.path.join(scratch, name) for name in ("stdout", "stderr")]
-        process = context.Process(target=_become, args=(command, arguments, environment, str(folder), outputs))
-        process.start()
+        process = start(command, *arguments, outputs=outputs, folder=folder, package_path=package_path, **environment)
         process.join(timeout)
         if process.is_alive():
             process.kill()
@@ -46,6 +39,27 @@ def run(command, *arguments, timeout=240, folder=ROOT, package_path=None, **envi
             with open(path, encoding="utf-8") as file:
                 said.append(file.read())
     return subprocess.CompletedProcess([command, *arguments], process.exitcode, *said)
+
+
+def start(command, *arguments, outputs, folder=ROOT, package_path=None, **environment):
+    """Starts a command as `run` does, and returns its process at once.
+
+    Args:
+      outputs: paths of the files for its stdout and its stderr; the two may be one.
+
+    Returns:
+      multiprocessing.Process, with `exitcode`, None while it runs, and `kill` and `join`.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_IMPORTED)
+    arguments = [str(each) for each in arguments]
+    environment = {**os.environ, **environment}
+    if package_path is not None:
+        environment["PYTHONPATH"] = str(package_path)
+    outputs = [str(each) for each in outputs]
+    process = context.Process(target=_become, args=(command, arguments, environment, str(folder), outputs))
+    process.start()
+    return process
 
 
 def tfbigbatch(*arguments, **options):
@@ -62,7 +76,7 @@ def _become(command, arguments, environment, folder, outputs):
         installed = [path for path in sys.path if os.path.abspath(path) != ROOT]
         sys.path[:] = [*environment.get("PYTHONPATH", "").split(os.pathsep), *installed]
     for stream, path in enumerate(outputs, start=1):
-        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), stream)
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
     sys.stdout, sys.stderr = (os.fdopen(stream, "w", buffering=1, encoding="utf-8") for stream in (1, 2))
     sys.argv = [command, *arguments]
     if command.endswith(".py"):
