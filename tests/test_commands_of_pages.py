@@ -69,7 +69,7 @@ EXECUTED = {
     r"critical-batch": "--steps=180,1260 --batch_sizes=32,512 --seeds=0",
     r"instruments\.": "--config.duration='3 epochs'",
     r"study --config=digits": "--config.duration='2 epochs'",
-    r"tfbigbatch soak": "--minutes=0.5",
+    r"tfbigbatch soak": "--minutes=0.5 --steps=300",
     r"examples/own_model_16x": "--smoke",
     r"examine ": "--data_dir=.",
     r"few_steps_jax .*--tables": "--results=results/few_steps/jax_runs.jsonl",
