@@ -50,8 +50,12 @@ def pytest_collection():
 
 
 def pytest_collection_finish():
-    """From here garbage is collected, but not searched for in what was imported: that took 0.3 seconds each time."""
+    """From here garbage is collected, but not searched for in what was imported: that took 0.3 seconds each time.
+
+    Nor as often as by default: a traced function makes tens of thousands of objects that stay.
+    """
     gc.freeze()
+    gc.set_threshold(5_000)
     gc.enable()
 
 
@@ -94,7 +98,7 @@ def own_optimizers_and_tasks(monkeypatch):
     monkeypatch.setattr(image_models, "_own", {})
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def quick_config():
     """Returns a function that gives a digits experiment of seconds, with fields changed."""
     from tfbigbatch import experiment

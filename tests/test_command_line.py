@@ -183,11 +183,14 @@ def test_killed_while_checkpoints_are_written(whole, tmp_path):
     assert_same_bits(str(tmp_path), whole)
 
 
-def test_the_finished_run_says_so(whole):
-    before = files_of(whole)
-    code, out, err = finish(command(*QUICK, f"--model_dir={whole}"))
-    assert code == 0 and "finished run (600 steps); nothing to do" in out, err
-    assert files_of(whole) == before
+def test_the_finished_run_says_so(tmp_path):
+    flags = [*QUICK, "--config.duration=20 steps", f"--model_dir={tmp_path}"]
+    done = preloaded.run("tfbigbatch.train", *flags)
+    assert done.returncode == 0 and "done       20 steps" in done.stdout, done.stderr
+    before = files_of(tmp_path)
+    again = preloaded.run("tfbigbatch.train", *flags)
+    assert again.returncode == 0 and "finished run (20 steps); nothing to do" in again.stdout, again.stderr
+    assert files_of(tmp_path) == before
 
 
 CASES = {
@@ -241,8 +244,8 @@ def test_bad_input_ends_with_one_message_and_code_1(case):
 
 def test_smoke_needs_neither_data_nor_a_directory():
     started = time.perf_counter()
-    code, out, err = finish(command("--config=experiments/mnist/lstm_legw.py", "--smoke"))
-    assert code == 0 and "done       8 steps" in out, err
+    done = preloaded.run("tfbigbatch.train", "--config=experiments/mnist/lstm_legw.py", "--smoke")
+    assert done.returncode == 0 and "done       8 steps" in done.stdout, done.stderr
     assert time.perf_counter() - started < 60
 
 

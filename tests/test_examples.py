@@ -76,6 +76,8 @@ class TestShortForms:
         out = _run_preloaded("custom_task.py", "--duration=8 steps", folder=tmp_path)
         assert "stopped at step 4 of 8" in out and "the loaded network has" in out
 
+    # The default run has the optimizers on JAX in tests/optimizers/test_backends.py.
+    @pytest.mark.slow
     @pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed")
     def test_jax(self):
         assert "backend jax, TensorFlow imported: False" in _run("jax_backend.py", "--epochs=1")

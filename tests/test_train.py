@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -64,33 +65,45 @@ def test_a_run_directory_holds_all_that_happened(tmp_path, quick_config, capsys)
     assert list((tmp_path / "train" / "plugins" / "profile").rglob("*.xplane.pb"))
 
 
-def test_a_finished_run_says_so_and_changes_nothing(tmp_path, quick_config, capsys):
-    config = quick_config()
-    first = train.run(config, model_dir=str(tmp_path))
-    before = files_of(tmp_path)
-    capsys.readouterr()
-    assert train.run(config, model_dir=str(tmp_path)) == first
+@pytest.fixture(scope="module")
+def finished_run(tmp_path_factory, quick_config):
+    """(What the run gave, its directory, which no test changes)."""
+    directory = tmp_path_factory.mktemp("finished")
+    return train.run(quick_config(), model_dir=str(directory)), directory
+
+
+@pytest.fixture
+def finished(finished_run, tmp_path):
+    """(What a finished run gave, a copy of its directory)."""
+    shutil.copytree(finished_run[1], tmp_path / "finished")
+    return finished_run[0], tmp_path / "finished"
+
+
+def test_a_finished_run_says_so_and_changes_nothing(finished, quick_config, capsys):
+    first, directory = finished
+    before = files_of(directory)
+    assert train.run(quick_config(), model_dir=str(directory)) == first
     assert "finished run (24 steps); nothing to do" in capsys.readouterr().out
-    assert files_of(tmp_path) == before
+    assert files_of(directory) == before
 
 
-def test_a_directory_of_another_config_is_refused_and_left_alone(tmp_path, quick_config):
-    train.run(quick_config(), model_dir=str(tmp_path))
-    before = files_of(tmp_path)
+def test_a_directory_of_another_config_is_refused_and_left_alone(finished, quick_config):
+    _, directory = finished
+    before = files_of(directory)
     with pytest.raises(
         ValueError, match="(?s)another config.*batch_size: 48 -> 24.*schedule.learning_rate: 0.1 -> 0.2"
     ):
-        train.run(quick_config(batch_size=24, schedule__learning_rate=0.2), model_dir=str(tmp_path))
-    assert files_of(tmp_path) == before
+        train.run(quick_config(batch_size=24, schedule__learning_rate=0.2), model_dir=str(directory))
+    assert files_of(directory) == before
 
 
-def test_eval_mode_scores_the_newest_checkpoint_and_changes_nothing(tmp_path, quick_config):
-    done = train.run(quick_config(), model_dir=str(tmp_path))
-    before = files_of(tmp_path)
+def test_eval_mode_scores_the_newest_checkpoint_and_changes_nothing(finished, tmp_path, quick_config):
+    done, directory = finished
+    before = files_of(directory)
     # None: the run's own config.
-    result = train.run(None, model_dir=str(tmp_path), mode="eval")
+    result = train.run(None, model_dir=str(directory), mode="eval")
     assert result["metrics"] == pytest.approx(done["metrics"]) and result["step"] == 24
-    assert files_of(tmp_path) == before
+    assert files_of(directory) == before
     with pytest.raises(ValueError, match="holds no checkpoint. Train first"):
         train.run(quick_config(), model_dir=str(tmp_path / "empty"), mode="eval")
     assert not (tmp_path / "empty").exists()
@@ -286,20 +299,20 @@ def test_chosen_on_the_valid_set_a_run_is_scored_on_the_test_set(tmp_path, capsy
         run_language(language_config(evaluate_on="test"), tmp_path)
 
 
-def test_killed_just_before_the_end_it_still_ends_with_its_metrics(tmp_path, quick_config):
-    done = train.run(quick_config(), model_dir=str(tmp_path))
-    rows = read_rows(tmp_path / "metrics.jsonl")
+def test_killed_just_before_the_end_it_still_ends_with_its_metrics(finished, quick_config):
+    done, directory = finished
+    rows = read_rows(directory / "metrics.jsonl")
     status = {"status": "running", "step": 24, "total_steps": 24, "seconds": 1.0}
-    (tmp_path / "status.json").write_text(json.dumps(status))
-    again = train.run(quick_config(), model_dir=str(tmp_path))
+    (directory / "status.json").write_text(json.dumps(status))
+    again = train.run(quick_config(), model_dir=str(directory))
     assert again["status"] == "done" and again["metrics"] == pytest.approx(done["metrics"])
-    assert read_rows(tmp_path / "metrics.jsonl") == rows
+    assert read_rows(directory / "metrics.jsonl") == rows
 
 
 @pytest.mark.parametrize(
     "stop_at", [5, pytest.param(12, marks=pytest.mark.slow), pytest.param(24, marks=pytest.mark.slow)]
 )
-def test_a_signal_saves_and_the_resumed_run_lacks_nothing(tmp_path, quick_config, monkeypatch, stop_at):
+def test_a_signal_saves_and_the_resumed_run_lacks_nothing(tmp_path, quick_config, finished_run, monkeypatch, stop_at):
     from tfbigbatch.training import callbacks
 
     def requested(self, before, step, logs):
@@ -315,9 +328,8 @@ def test_a_signal_saves_and_the_resumed_run_lacks_nothing(tmp_path, quick_config
     status = json.loads((tmp_path / "parts" / "status.json").read_text())
     assert (status["status"], status["step"]) == ("preempted", stop_at)
     train.run(quick_config(), model_dir=str(tmp_path / "parts"))
-    train.run(quick_config(), model_dir=str(tmp_path / "whole"))
-    assert_same_bits(tmp_path / "parts", tmp_path / "whole")
-    parts, whole = (read_rows(tmp_path / name / "metrics.jsonl") for name in ("parts", "whole"))
+    assert_same_bits(tmp_path / "parts", finished_run[1])
+    parts, whole = (read_rows(directory / "metrics.jsonl") for directory in (tmp_path / "parts", finished_run[1]))
     assert [row for row in parts if row["split"] == "eval"] == [row for row in whole if row["split"] == "eval"]
 
 

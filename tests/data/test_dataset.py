@@ -47,6 +47,7 @@ class Case:
       shuffles: whether a seed changes the order.
       per_host: whether each host shuffles its slice of an epoch for itself: an epoch is the same set of examples on any
         number of hosts, a batch is not.
+      made: the pipelines that the tests share, by their arguments: BERT's takes a second to trace.
     """
 
     data: Dataset
@@ -55,6 +56,7 @@ class Case:
     counts: Callable = np.asarray
     shuffles: bool = True
     per_host: bool = False
+    made: dict = dataclasses.field(default_factory=dict)
 
 
 def in_rows(weights):
@@ -185,13 +187,22 @@ def case(request, tmp_path_factory):
     return request.param(tmp_path_factory.mktemp("data"))
 
 
-def training(data, first=0, last=STEPS, *, seed=0, workers=1, worker=0, replicas=1):
-    context = tf.distribute.InputContext(workers, worker, replicas)
-    return data.training_batches(context, batch_size=BATCH, seed=seed, first_step=first, last_step=last)
+def training(case, first=0, last=STEPS, *, seed=0, workers=1, worker=0, replicas=1):
+    key = (first, last, seed, workers, worker, replicas)
+    if key not in case.made:
+        context = tf.distribute.InputContext(workers, worker, replicas)
+        case.made[key] = case.data.training_batches(
+            context, batch_size=BATCH, seed=seed, first_step=first, last_step=last
+        )
+    return case.made[key]
 
 
-def evaluation(data, *, workers=1, worker=0, replicas=1):
-    return data.evaluation_batches(tf.distribute.InputContext(workers, worker, replicas), batch_size=BATCH)
+def evaluation(case, *, workers=1, worker=0, replicas=1):
+    key = (workers, worker, replicas)
+    if key not in case.made:
+        context = tf.distribute.InputContext(workers, worker, replicas)
+        case.made[key] = case.data.evaluation_batches(context, batch_size=BATCH)
+    return case.made[key]
 
 
 def on_host(batches):
@@ -228,7 +239,7 @@ def test_it_has_the_interface(case):
 
 
 def test_batches_have_static_shapes(case):
-    for batches in (training(case.data, replicas=2), evaluation(case.data, replicas=2)):
+    for batches in (training(case, last=10, workers=2, replicas=2), evaluation(case, replicas=2)):
         specs = tf.nest.flatten(batches.element_spec)
         assert all(spec.shape.is_fully_defined() for spec in specs)
         # A batch may have numbers of its own, such as its bucket, beside the examples'.
@@ -236,24 +247,24 @@ def test_batches_have_static_shapes(case):
 
 
 def test_training_is_a_function_of_seed_and_step(case):
-    whole = on_host(training(case.data))
+    whole = on_host(training(case))
     assert len(whole) == STEPS
-    assert equal(on_host(training(case.data, first=4)), whole[4:])
-    assert equal(on_host(training(case.data, seed=1)), whole) != case.shuffles
+    assert equal(on_host(training(case, first=4)), whole[4:])
+    assert equal(on_host(training(case, seed=1)), whole) != case.shuffles
 
 
 def test_the_evaluation_batches_of_two_workers_make_up_that_of_one(case):
     # The replicas of a worker take turns.
-    whole = on_host(evaluation(case.data, replicas=2))
+    whole = on_host(evaluation(case, replicas=2))
     for worker in range(2):
-        assert equal(on_host(evaluation(case.data, workers=2, worker=worker, replicas=2)), whole[worker::2])
+        assert equal(on_host(evaluation(case, workers=2, worker=worker, replicas=2)), whole[worker::2])
 
 
 def test_two_workers_share_each_training_batch(case):
-    parts = [on_host(training(case.data, last=10, workers=2, worker=worker, replicas=2)) for worker in range(2)]
+    parts = [on_host(training(case, last=10, workers=2, worker=worker, replicas=2)) for worker in range(2)]
     if not case.per_host:
         together = [batch for step in zip(*parts) for batch in step]
-        assert equal(together, on_host(training(case.data, last=10, replicas=2)))
+        assert equal(together, on_host(training(case, last=10, replicas=2)))
     if case.numbers and case.shuffles:
         # The first epoch: each worker's slice of it, disjoint and together every example.
         numbers = [np.concatenate([np.ravel(case.numbers(*(*batch, None)[:3])) for batch in part]) for part in parts]
@@ -263,7 +274,7 @@ def test_two_workers_share_each_training_batch(case):
 
 
 def test_evaluation_covers_every_example_once(case):
-    batches = on_host(evaluation(case.data, replicas=2))
+    batches = on_host(evaluation(case, replicas=2))
     assert len(batches) == case.data.evaluation_steps(BATCH) * 2
     counted = [case.counts(weights) for _, _, weights in batches]
     assert sum(np.sum(one != 0) for one in counted) == case.units

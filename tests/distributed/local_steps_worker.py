@@ -1,6 +1,6 @@
 """Local steps in real processes, and the bytes that they send.
 
-`python -m tests.distributed.local_steps_worker DIRECTORY` is one worker of TF_CONFIG's cluster and leaves
+`python -m tests.distributed.local_steps_worker DIRECTORY CASE...` is one worker of TF_CONFIG's cluster and leaves
 worker0.npz, worker1.npz and so on.
 """
 
@@ -98,13 +98,13 @@ def _received():
         return next(int(line.split(":")[1].split()[0]) for line in lines if line.strip().startswith("lo:"))
 
 
-def main(directory):
+def main(directory, *cases):
     strategy, _ = strategies.choose("auto")
     replicas, index = strategy.num_replicas_in_sync, strategies.parse_tf_config(os.environ["TF_CONFIG"])[1]
     arrays = {"replicas": np.array(replicas)}
-    for name, (keras_version, options) in CASES.items():
-        if replicas % options.get("group_size", 1) == 0:
-            arrays[name] = trained(strategy, keras_version, options)
+    for name in cases:
+        keras_version, options = CASES[name]
+        arrays[name] = trained(strategy, keras_version, options)
     for name, options in (("data_parallel", None), ("local", {"every": EVERY}), ("late", {"every": EVERY, "delay": 1})):
         arrays[f"bytes/{name}"] = np.array(bytes_sent(strategy, options))
     np.savez(os.path.join(directory, f"worker{index}.npz"), **arrays)

@@ -32,7 +32,7 @@ def read(folder, name):
         return file.read()
 
 
-@few_and_many(12, 500)
+@few_and_many(6, 506)
 def test_a_run_directory_that_is_loaded(tmp_path, run, seeds):
     """A network comes with the weights of the checkpoint, or one error says what is wrong."""
     weights = tfbigbatch.load_run(run).network.count_params()
@@ -51,7 +51,7 @@ def test_a_run_directory_that_is_loaded(tmp_path, run, seeds):
     tf_keras.backend.clear_session()
 
 
-@few_and_many(60, 1500)
+@few_and_many(20, 1540)
 def test_the_structure_of_a_network(tmp_path, run, seeds):
     """Nothing that a file names is imported or called, and what is wrong with it is a sentence."""
     described = json.loads(read(run, network_file.NAME))

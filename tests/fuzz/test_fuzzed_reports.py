@@ -69,7 +69,7 @@ def test_the_table_and_the_states_of_runs(tmp_path, runs, seeds):
     assert min(outcomes["fine"], outcomes["refused"]) > 0
 
 
-@few_and_many(4, 60)
+@few_and_many(2, 62)
 def test_the_page_and_its_plots(tmp_path, runs, seeds):
     before = sorted(os.listdir(tmp_path))
 

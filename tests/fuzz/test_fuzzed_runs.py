@@ -114,7 +114,7 @@ def test_ended_runs_and_rollbacks(tmp_path, seeds):
     assert min(outcomes["fine"], outcomes["refused"]) > 0
 
 
-@few_and_many(40, 1500)
+@few_and_many(16, 1524)
 def test_the_newest_checkpoint(tmp_path, seeds):
     """Whatever happens to its files, the weights are afterwards those of a save, to the last bit."""
     network, optimizer = trained()

@@ -113,7 +113,7 @@ def test_a_corpus_for_bert(tmp_path, seeds):
     assert min(outcomes["fine"], outcomes["refused"]) > 0
 
 
-@few_and_many(12, 100)
+@few_and_many(5, 107)
 def test_a_vocabulary_that_is_learnt_for_bert(tmp_path, seeds):
     settings = bert_settings.Settings(max_seq_length=32, max_predictions_per_seq=5, next_sentence=False)
 
@@ -186,7 +186,7 @@ def bert_set(tmp_path_factory):
     return folder, out
 
 
-@few_and_many(120, 4000)
+@few_and_many(50, 4070)
 def test_a_prepared_folder(bert_set, seeds):
     """Its manifest, index and vocabulary; the records themselves have a file of tests of their own."""
     folder, out = bert_set

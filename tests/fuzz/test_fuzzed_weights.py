@@ -26,7 +26,7 @@ def dense():
     )
 
 
-@few_and_many(40, 2500)
+@few_and_many(20, 2520)
 def test_checkpoints_of_runs(tmp_path, seeds):
     """What is assigned is whole: the values of the save, or none at all."""
     network, optimizer = trained()

@@ -14,7 +14,7 @@ from tfbigbatch import models
 from tfbigbatch.models import image_models, resnet
 
 # They pass the same code as the shorter ones.
-DEEP = ["resnet50_v2"] + [f"resnet{depth}{suffix}" for depth in (34, 101, 152) for suffix in ("", "_v2")]
+DEEP = [f"resnet{depth}{suffix}" for depth in (34, 50, 101, 152) for suffix in ("", "_v2")]
 SHARED = {"image_layers", "image_models"}
 
 

@@ -1,6 +1,7 @@
 """Moving averages of the weights (`use_ema`) in a run: evaluated, loaded and exported; training has the weights."""
 
 import contextlib
+import functools
 
 import numpy as np
 import pytest
@@ -46,6 +47,7 @@ def averaged(tmp_path_factory, module_config):
     return directory
 
 
+@functools.cache
 def expected_averages(directory, steps):
     """The averages after `steps`, of the weights in the checkpoints, from those of step 1."""
     reader = checkpoint_of(directory, 1)

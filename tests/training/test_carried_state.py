@@ -1,5 +1,7 @@
 """Language modelling with carried state: replicas, accumulation and the number of streams do not change it."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -56,6 +58,13 @@ def fitted(strategy, accumulation_steps=1, steps=EPOCH + 4, **settings):
     return model, losses, history
 
 
+@functools.cache
+def on_two_replicas():
+    """(strategy, a network trained on it, its losses), with two micro-batches; an evaluation changes none of it."""
+    strategy = STRATEGIES["two"]()
+    return strategy, *fitted(strategy, 2)[:2]
+
+
 @pytest.fixture(scope="module")
 def reference():
     model, losses, _ = fitted(STRATEGIES["one"]())
@@ -74,7 +83,10 @@ def reference():
 )
 def test_replicas_accumulation_and_xla_do_not_change_the_run(reference, replicas, accumulation_steps, jit_compile):
     weights, curve = reference
-    model, losses, _ = fitted(STRATEGIES[replicas](), accumulation_steps, jit_compile=jit_compile)
+    if (replicas, accumulation_steps) == ("two", 2):
+        _, model, losses = on_two_replicas()
+    else:
+        model, losses, _ = fitted(STRATEGIES[replicas](), accumulation_steps, jit_compile=jit_compile)
     np.testing.assert_allclose(losses, curve, rtol=1e-5)
     for ours, theirs in zip(model.network.get_weights(), weights):
         np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-5)
@@ -115,8 +127,7 @@ def test_the_perplexity_of_an_evaluation_is_that_of_the_whole_text(reference, re
 
 
 def test_evaluation_leaves_the_states_of_training_alone():
-    strategy = STRATEGIES["two"]()
-    model, _, _ = fitted(strategy, steps=3)
+    strategy, model, _ = on_two_replicas()
     before = all_states(model)
     batches = input_pipelines.distribute(strategy, lambda context: TEXT.evaluation_batches(context, batch_size=STREAMS))
     model.evaluate(batches, steps=4, verbose=0)

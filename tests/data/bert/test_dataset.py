@@ -74,6 +74,12 @@ def train(data, first=0, last=14, *, seed=0, host=0, hosts=1, replicas=None):
     return on_host(data.training_batches(context, batch_size=BATCH, seed=seed, first_step=first, last_step=last))
 
 
+@pytest.fixture(scope="module")
+def whole(manifest):
+    """The first two epochs' batches on one host."""
+    return train(records_of(manifest))
+
+
 def together(batches, part, name):
     return np.concatenate([batch[part][name] for batch in batches])
 
@@ -97,11 +103,10 @@ def equal(one, two):
     tf.nest.map_structure(np.testing.assert_array_equal, one, two)
 
 
-def test_each_epoch_visits_each_sequence_once_as_it_is(manifest):
-    data = records_of(manifest)
+def test_each_epoch_visits_each_sequence_once_as_it_is(manifest, whole):
+    data, batches = records_of(manifest), whole
     assert len(data) == data.examples_in_epoch(7) == SIZE and data.tokens_per_example == LENGTH
     assert "103 pairs of segments of 24 tokens in 4 files" in data.contents
-    batches = train(data)
     numbers = numbers_in(batches)
     for epoch in range(2):
         assert sorted(numbers[epoch * SIZE : (epoch + 1) * SIZE]) == list(range(SIZE))
@@ -125,12 +130,12 @@ def test_each_epoch_visits_each_sequence_once_as_it_is(manifest):
     assert features["input_word_ids"].shape == (BATCH, LENGTH) and labels["masked_lm"].shape == (BATCH, MOST)
 
 
-def test_a_resumed_run_sees_the_same_bits(manifest):
-    equal(train(records_of(manifest), 9, 14), train(records_of(manifest))[9:])
+def test_a_resumed_run_sees_the_same_bits(manifest, whole):
+    equal(train(records_of(manifest), 9, 14), whole[9:])
 
 
-def test_masks_are_made_anew_in_each_epoch_whatever_the_hosts(manifest):
-    batches = train(records_of(manifest))
+def test_masks_are_made_anew_in_each_epoch_whatever_the_hosts(manifest, whole):
+    batches = whole
     numbers, ids = numbers_in(batches), together(batches, 0, "input_word_ids")
     first, second = (ids[epoch * SIZE : (epoch + 1) * SIZE] for epoch in range(2))
     order = [np.argsort(numbers[epoch * SIZE : (epoch + 1) * SIZE]) for epoch in range(2)]

@@ -110,7 +110,7 @@ def test_hosts_and_replicas_share_each_batch(split, hosts, replicas):
         assert sorted(numbers[epoch * SIZE : (epoch + 1) * SIZE]) == list(range(SIZE))
 
 
-@pytest.mark.parametrize("hosts, batch_size", [(1, 16), (1, 200), (3, 60)])
+@pytest.mark.parametrize("hosts, batch_size", [pytest.param(1, 16, marks=pytest.mark.slow), (1, 200), (3, 60)])
 def test_evaluation_sees_every_image_once_in_order(split, hosts, batch_size):
     images = images_of(split)
     found = []

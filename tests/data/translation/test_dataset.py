@@ -93,7 +93,7 @@ def test_a_batch_has_one_bucket_that_holds_it(whole):
         assert found[step, 0] == fitting[0]
 
 
-@pytest.mark.parametrize("hosts, replicas, host", [(2, 4, 1), (4, 4, 0), (4, 4, 2)])
+@pytest.mark.parametrize("hosts, replicas, host", [(2, 4, 1), pytest.param(4, 4, 0, marks=pytest.mark.slow), (4, 4, 2)])
 def test_hosts_share_the_same_global_batches(manifest, whole, hosts, replicas, host):
     own = []
     for batch in whole[:8]:
@@ -107,7 +107,7 @@ def test_a_resumed_run_sees_the_same_bits(manifest, whole):
     equal(train(records_of(manifest), 9, 14), whole[9:])
 
 
-@pytest.mark.parametrize("hosts, batch_size", [(1, 20), (2, 60)])
+@pytest.mark.parametrize("hosts, batch_size", [pytest.param(1, 20, marks=pytest.mark.slow), (2, 60)])
 def test_evaluation_sees_every_pair_once_in_order(manifest, hosts, batch_size):
     data, found = records_of(manifest), []
     for host in range(hosts):
