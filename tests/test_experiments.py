@@ -34,8 +34,8 @@ def smokes():
     ):
         # Tasks of one base differ in their heads alone.
         base = next(cls.__name__ for cls in reversed(tasks.get(config.task).__mro__) if cls not in (object, Task))
-        # GNMT takes a minute of one core; tests/tasks/test_tasks.py trains a small one.
-        slow = base in seen or config.task == "gnmt"
+        # GNMT takes a minute of one core, BERT ten seconds; tests/tasks/test_tasks.py runs small ones of both.
+        slow = base in seen or config.task == "gnmt" or config.task.startswith("bert")
         yield pytest.param(name, marks=[pytest.mark.slow] if slow else [])
         seen.add(base)
 
