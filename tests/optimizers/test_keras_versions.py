@@ -1,8 +1,5 @@
 """LARS and LAMB as a user of either Keras meets them: made, in compile, in fit, saved and loaded."""
 
-import os
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -10,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import tfbigbatch
-from tests.helpers import keras_versions
+from tests.helpers import keras_versions, preloaded
 from tests.helpers.keras_versions import (
     KERAS,
     KERAS_VERSIONS,
@@ -348,15 +345,18 @@ def test_variables_of_keras_3_are_refused_by_optimizers_of_keras_2():
 
 
 @pytest.mark.parametrize("legacy, expected", [("1", "keras2"), ("", "keras3")])
-def test_the_package_gives_the_optimizers_of_the_tf_keras_in_use(legacy, expected):
-    code = (
-        "import tensorflow as tf, tfbigbatch; m = tf.keras.Sequential([tf.keras.layers.Dense(1)]); "
-        "m.compile(tfbigbatch.LARS(0.1), 'mse'); m.fit(tf.ones([4, 2]), tf.ones([4, 1]), verbose=0); "
-        "print(type(m.optimizer).__module__)"
+def test_the_package_gives_the_optimizers_of_the_tf_keras_in_use(legacy, expected, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import tensorflow as tf, tfbigbatch\n"
+        "m = tf.keras.Sequential([tf.keras.layers.Dense(1)])\n"
+        "m.compile(tfbigbatch.LARS(0.1), 'mse')\n"
+        "m.fit(tf.ones([4, 2]), tf.ones([4, 1]), verbose=0)\n"
+        "print(type(m.optimizer).__module__)\n"
     )
-    environment = {**os.environ, "TF_USE_LEGACY_KERAS": legacy}
-    out = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert out.stdout.split()[-1] == f"tfbigbatch.optimizers.{expected}"
+    outcome = preloaded.run(str(program), TF_USE_LEGACY_KERAS=legacy)
+    assert outcome.returncode == 0, outcome.stderr[-3000:]
+    assert outcome.stdout.split()[-1] == f"tfbigbatch.optimizers.{expected}"
 
 
 def test_the_old_word_for_the_rate_is_refused():

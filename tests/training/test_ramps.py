@@ -68,9 +68,9 @@ def test_it_is_evaluated_after_as_many_examples_at_every_batch(tmp_path, quick_c
     assert "batch      192 global = 48 per replica x 4 accumulation x 1 replica, from step" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("stops", [(17,), pytest.param((3, 22, 26), marks=pytest.mark.slow)])
-def test_it_resumes_in_any_stage_in_the_same_bits(tmp_path, quick_config, stops):
-    fields = {**DOUBLING, **INTERVALS, "optimizer": {"name": "lamb"}, "model__dropout": 0.3}
+@pytest.mark.parametrize("stops, to", [((34,), 96), pytest.param((3, 22, 26), 192, marks=pytest.mark.slow)])
+def test_it_resumes_in_any_stage_in_the_same_bits(tmp_path, quick_config, stops, to):
+    fields = {**DOUBLING, **INTERVALS, "ramp__to": to, "optimizer": {"name": "lamb"}, "model__dropout": 0.3}
     train.run(quick_config(**fields), model_dir=str(tmp_path / "whole"))
     for stop in (*stops, None):
         train.run(quick_config(**fields), model_dir=str(tmp_path / "parts"), stop_after=stop)
