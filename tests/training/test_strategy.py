@@ -7,6 +7,7 @@ import time
 import pytest
 import tensorflow as tf
 
+from tfbigbatch.errors import InputError, WorkerLost
 from tfbigbatch.training import strategy as strategies
 from tfbigbatch.training.strategy import choose, is_chief, parse_tf_config
 
@@ -68,6 +69,31 @@ def test_a_tf_config_that_does_not_parse_is_refused(monkeypatch, text, said):
     monkeypatch.setenv("TF_CONFIG", text)
     with pytest.raises(ValueError, match=said):
         choose("auto")
+
+
+@pytest.mark.parametrize(
+    "error, raised, said",
+    [
+        (
+            tf.errors.InternalError(None, None, "Barrier failed because: task is set to ERROR: heartbeat timeout"),
+            WorkerLost,
+            "heartbeat timeout.*Start all workers again",
+        ),
+        (
+            tf.errors.UnknownError(None, None, "Could not start gRPC server"),
+            InputError,
+            "cannot be joined: Could not start gRPC server.*own address to be free",
+        ),
+    ],
+)
+def test_a_worker_that_is_lost_while_the_others_join_is_no_bad_input(monkeypatch, error, raised, said):
+    def fails():
+        raise error
+
+    monkeypatch.setenv("TF_CONFIG", json.dumps(CLUSTER))
+    monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", fails)
+    with pytest.raises(raised, match=said):
+        choose("multi_worker")
 
 
 @pytest.fixture

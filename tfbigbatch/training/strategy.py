@@ -17,7 +17,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
-from tfbigbatch.errors import InputError, nearest
+from tfbigbatch.cluster.worker_loss import worker_loss
+from tfbigbatch.errors import InputError, WorkerLost, nearest
 from tfbigbatch.training.options import STRATEGIES
 from tfbigbatch.utils import quiet
 from tfbigbatch.utils.signals import reinstall_handler
@@ -203,7 +204,11 @@ def _mirrored_strategy(devices: tuple[str, ...]) -> tf.distribute.Strategy:
 @functools.cache
 def _multi_worker_strategy() -> tf.distribute.Strategy:
     try:
-        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+        # A worker that freezes or ends while the others join fails them: all have to be started again.
+        with worker_loss():
+            strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    except WorkerLost:
+        raise
     except (tf.errors.OpError, RuntimeError, ValueError) as error:
         raise InputError(
             f"the cluster of TF_CONFIG cannot be joined: {str(error).strip().splitlines()[0]}. Expected this process's "
