@@ -8,6 +8,7 @@ import numpy as np
 import task
 
 from tfbigbatch.models import output_bias
+from tfbigbatch.utils import files
 
 
 class PTB(task.Task):
@@ -18,7 +19,7 @@ class PTB(task.Task):
     window, units, scale = 20, 200, 0.1
 
     def __init__(self, folder):
-        splits = {name: np.load(os.path.join(folder, f"{name}.npy")) for name in ("train", "valid", "test")}
+        splits = {name: files.read_array(os.path.join(folder, f"{name}.npy")) for name in ("train", "valid", "test")}
         self.vocabulary = int(max(tokens.max() for tokens in splits.values())) + 1
         self.examples = len(splits["train"])
         self.data = {"train": splits["train"].astype(np.int32)}

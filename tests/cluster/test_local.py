@@ -58,6 +58,12 @@ def test_a_lost_worker_starts_all_again(tmp_path, what, said):
     assert any(said in line for line in lines) and "restarting all, 1 restart(s) left" in lines[-1]
 
 
+def test_the_cause_is_told_where_all_end_between_two_looks(tmp_path, monkeypatch):
+    monkeypatch.setattr("tfbigbatch.cluster.local._POLL", 2.0)
+    code, lines, _ = run(tmp_path, "die")
+    assert code == 75 and "worker 1 was killed by SIGKILL" in lines[0] and "no restart left" in lines[1]
+
+
 def test_without_restarts_the_code_says_restart_me(tmp_path):
     code, lines, starts = run(tmp_path, "die", loss_grace=1.0)
     assert code == 75 and starts == ["x", "x"] and "no restart left" in lines[-1]

@@ -102,7 +102,7 @@ class _Attempt:
     def outcome(self) -> int:
         """Waits for all workers; returns the exit code of the attempt."""
         deadline: float | None = None
-        asked = False
+        asked = told = False
         while running := [worker for worker in self._workers if worker.code() is None]:
             if len(self._requests) > 1 or (deadline and time.monotonic() > deadline):
                 self._say(f"launcher: killing {', '.join(worker.name for worker in running)}.")
@@ -111,12 +111,16 @@ class _Attempt:
                 asked = True
                 deadline = self._terminate(running)
             elif deadline is None and (failed := self._failed()):
+                told = True
                 self._say(f"launcher: {failed[0].name} {failed[0].ending()}.")
                 if _is_loss(failed[0].code()):
                     deadline = time.monotonic() + self._limits.loss_grace
                 else:
                     deadline = self._terminate(running)
             time.sleep(_POLL)
+        if not asked and not told and (failed := self._failed()):
+            # All have ended since the last look.
+            self._say(f"launcher: {failed[0].name} {failed[0].ending()}.")
         for worker in self._workers:
             worker.close()
         return self._code()
@@ -128,7 +132,9 @@ class _Attempt:
         return time.monotonic() + self._limits.grace
 
     def _failed(self) -> list[_Worker]:
-        return [worker for worker in self._workers if worker.code()]
+        """The workers that ended with an error; last those that only lost another one."""
+        failed = [worker for worker in self._workers if worker.code()]
+        return sorted(failed, key=lambda worker: worker.code() == WorkerLost.exit_code)
 
     def _code(self) -> int:
         codes = [worker.code() or 0 for worker in self._workers]
