@@ -36,18 +36,21 @@ class Snapshots:
     def __init__(self, directory: str, keep: int = 2) -> None:
         self.directory = directory
         self._keep = keep
+        self._parts: set[str] = set()
 
     def make_directory(self) -> None:
         """Makes the directory, and removes what a killed process left half written."""
         with files.writing_errors(self.directory):
             os.makedirs(self.directory, exist_ok=True)
             for name in os.listdir(self.directory):
-                if name.startswith(".part-"):
+                # Under some strategies Keras reads data, whose states are written, before a training begins.
+                if name.startswith(".part-") and name not in self._parts:
                     shutil.rmtree(os.path.join(self.directory, name), ignore_errors=True)
 
     def folder_for_parts(self, name: str) -> str:
         """Makes an empty folder that the next start removes."""
         path = os.path.join(self.directory, f".part-{name}")
+        self._parts.add(f".part-{name}")
         with files.writing_errors(path):
             shutil.rmtree(path, ignore_errors=True)
             os.makedirs(path)

@@ -42,8 +42,10 @@ class TrainingState:
         # Keras 2 counts a metric's variables among the model's.
         for tensor in self._metric_variables():
             variables.pop(id(tensor), None)
-        shared = [each for each in variables.values() if not is_of_replicas(each)]
-        own = [each for each in variables.values() if is_of_replicas(each)]
+        own = [each for each in variables.values() if _may_differ(each, is_keras2)]
+        shared = [each for each in variables.values() if not _may_differ(each, is_keras2)]
+        # A replica that gets no example of an epoch's last batch draws no numbers.
+        own += [generator.state for generator in generators if hasattr(generator.state, "values")]
         self._finite = [each for each in shared if each.dtype.is_floating]
         parts = _optimizer_parts(optimizer, is_keras2)
         more = optimizer.checkpointing() if hasattr(optimizer, "checkpointing") else {}
@@ -137,6 +139,15 @@ class TrainingState:
         for hooks in self._hooks:
             if name in hooks:
                 hooks[name]()
+
+
+def _may_differ(variable: tf.Variable, is_keras2: bool) -> bool:
+    """Whether replicas may have values of their own.
+
+    Keras 3 declares statistics of batch normalisation and the state of generators as weights that are the same
+    everywhere, and each replica assigns its own.
+    """
+    return is_of_replicas(variable) or (not is_keras2 and not variable.trainable and hasattr(variable, "values"))
 
 
 def _build_optimizer(optimizer: Any, variables: Sequence[Any]) -> None:
