@@ -5,8 +5,8 @@
 
 It needs JAX, Keras 3 and ml_collections, for BERT's data google_crc32c, and no TensorFlow. Rows, optimizers, durations
 and schedules are those of experiments/few_steps (its README.md has them, and the commands of the data). The networks
-are built anew in JAX. The runs of a row differ by learning rate and seed alone, and eight of them are one program. So
-the search is wider:
+are written again in JAX. The runs of a row differ by learning rate and seed alone, and eight of them are one program,
+so that the search can be wider:
 
 1. Eight learning rates, each twice the one before, on validation data, seed 100. Where the best is at an end, eight
    beyond it, at most twice.

@@ -12,7 +12,7 @@ from tfbigbatch.models import output_bias
 
 
 class BERT(task.Task):
-    """BERT of two layers of 64 on WikiText-2 in sequences of 32, masked anew in each step; masked-LM accuracy."""
+    """BERT of two layers of 64 on WikiText-2 in sequences of 32, with dynamic masking; masked-LM accuracy."""
 
     held_out_count = 2048
     width, inner, layers, predictions = 64, 256, 2, 5
@@ -100,7 +100,7 @@ class BERT(task.Task):
         return {name: values[examples] for name, values in self.data["train"].items()}
 
     def masked(self, batch, key):
-        """(inputs, positions [n, 5], labels, weights): 15% of the words, of which 80% become [MASK], 10% others."""
+        """(inputs, positions [n, 5], labels, weights): of 15% of the words 80% become [MASK], 10% a random word."""
         ids, sizes = batch["ids"], batch["sizes"]
         position = jnp.arange(ids.shape[1])
         special = (ids == self.vocabulary.classify) | (ids == self.vocabulary.separate)

@@ -50,7 +50,7 @@ class Row:
       name: of the task.
       task: its network and data.
       method: as the study names it.
-      family: whose middle learning rate the search begins at.
+      family: the method that gives the middle of the first learning rates.
       config: of the study, with the optimizer and the batch size.
       bias: the initial output bias, 'frequency' or 'zero'.
     """

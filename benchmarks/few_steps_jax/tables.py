@@ -8,7 +8,7 @@ from tfbigbatch.reports.table import Table
 from tfbigbatch.runs.metric import Metric
 from tfbigbatch.utils import files
 
-# Tasks whose validation data are apart from the training data.
+# Tasks with a validation set of their own.
 OWN_VALIDATION = {"ptb"}
 METRICS = {"ptb": "perplexity", "bert": "masked_lm_accuracy", "mnist_lstm": "accuracy", "mnist": "accuracy"}
 

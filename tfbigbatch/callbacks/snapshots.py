@@ -43,7 +43,7 @@ class Snapshots:
         with files.writing_errors(self.directory):
             os.makedirs(self.directory, exist_ok=True)
             for name in os.listdir(self.directory):
-                # Under some strategies Keras reads data, whose states are written, before a training begins.
+                # Under a MirroredStrategy Keras 3 reads batches, and so saves iterators, before a training begins.
                 if name.startswith(".part-") and name not in self._parts:
                     shutil.rmtree(os.path.join(self.directory, name), ignore_errors=True)
 
