@@ -90,6 +90,21 @@ def untuned_iterators():
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def collectives_of_one_size():
+    """Refuses what would fail another test of this process, for the reason that `mirrored` gives."""
+    initialise = tf.distribute.MirroredStrategy.__init__
+
+    def checked(strategy, devices=None, cross_device_ops=None):
+        initialise(strategy, devices, cross_device_ops)
+        if cross_device_ops is None and strategy.num_replicas_in_sync not in (1, LOGICAL_CPUS):
+            raise AssertionError("take tests.conftest.mirrored, or a process of its own")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tf.distribute.MirroredStrategy, "__init__", checked)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def own_optimizers_and_tasks(monkeypatch):
     """An optimizer or task that a file registers is known to its test alone."""

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.conftest import mirrored
 from tests.helpers import preloaded, resumed_fit
 from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS
 from tests.helpers.resumed_fit import EXACT, STEPS, Killed, die_at, raise_killed, train
@@ -182,7 +183,7 @@ def test_another_training_is_refused_and_nothing_is_touched(interrupted_director
     wider = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(1)])
     wider.compile(resumed_fit.OPTIMIZERS["tf_keras"].LAMB(0.1), "mse")
     refused(r"of another model: \['dense/kernel', \[4, 6\], 'float32'\] there", model=wider)
-    with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+    with mirrored(2).scope():
         refused("replicas: 1 there, 2 here", model=resumed_fit.model_of("tf_keras"))
     assert before == {path: path.stat().st_mtime_ns for path in interrupted_directory.rglob("*")}
 
@@ -352,7 +353,7 @@ def test_several_steps_at_once(keras_version, kind, tmp_path):
 @pytest.mark.parametrize("kind", STEPS)
 @pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 def test_two_replicas(keras_version, kind, tmp_path):
-    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    strategy = mirrored(2)
 
     def model():
         with strategy.scope():
@@ -366,7 +367,7 @@ def test_two_replicas(keras_version, kind, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 def test_local_steps_within_a_round(keras_version, tmp_path):
-    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    strategy = mirrored(2)
 
     def model():
         with strategy.scope():

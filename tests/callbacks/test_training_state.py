@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
+from tests.conftest import mirrored
 from tests.helpers import resumed_fit
 from tfbigbatch.callbacks.training_state import TrainingState
 
@@ -21,7 +21,7 @@ def values_of_replicas(model, keras_version):
 
 @pytest.mark.parametrize("keras_version", ["tf_keras", "keras3"])
 def test_each_replica_gets_its_own_statistics_and_generators_back(keras_version, tmp_path):
-    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    strategy = mirrored(2)
     with strategy.scope():
         trained, fresh = (resumed_fit.model_of(keras_version) for _ in range(2))
     # The last batch of one example leaves the second replica none.

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
+from tests.conftest import mirrored
 from tfbigbatch.models.gnmt.network import gnmt
 from tfbigbatch.tasks.losses import SmoothedTokenCrossEntropy
 from tfbigbatch.training.train_step import TrainingModel
@@ -46,8 +47,7 @@ def on_one_device():
 @pytest.mark.parametrize("replicas, accumulation_steps, jit_compile", [(2, 1, False), (2, 2, False), (1, 4, True)])
 def test_replicas_micro_batches_and_xla_change_no_update(on_one_device, replicas, accumulation_steps, jit_compile):
     before, expected = on_one_device
-    devices = [f"CPU:{number}" for number in range(replicas)]
-    strategy = tf.distribute.MirroredStrategy(devices) if replicas > 1 else tf.distribute.OneDeviceStrategy("CPU:0")
+    strategy = mirrored(replicas) if replicas > 1 else tf.distribute.OneDeviceStrategy("CPU:0")
     _, found = trained(strategy, accumulation_steps, jit_compile, before)
     for ours, theirs, start in zip(found, expected, before):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
