@@ -180,8 +180,8 @@ class Shards:
 def _check_strategy(label: str, strategy: tf.distribute.Strategy) -> None:
     if isinstance(strategy, tf.distribute.TPUStrategy):
         raise InputError(
-            f"{label}(shard_updates=True): on TPUs sharding the update is XLA's, by "
-            "LIBTPU_INIT_ARGS=--xla_jf_auto_cross_replica_sharding=true. Leave shard_updates out."
+            f"{label}(shard_updates=True) under TPUStrategy: the compiler for TPUs shards updates by itself where it "
+            "finds that it pays. Leave shard_updates out."
         )
     known = (tf.distribute.MirroredStrategy, tf.distribute.MultiWorkerMirroredStrategy)
     if strategy.num_replicas_in_sync > 1 and not isinstance(strategy, known):

@@ -10,6 +10,7 @@ A page says which table it has, and the command writes what stands between the t
 | `batches` | batch sizes, in this order; left out, all |
 | `rows` | names of rows, between bars, in this order; left out, all |
 | `names` | other words for the names, between bars, `old=new` |
+| `columns` | beginnings of names, between bars: the rows "AdamW, small batch" and "LAMB, small batch" become one row |
 
 `<!-- table: headline folder=docs/results/ -->` is the table of `headline`, with links to pages in that folder.
 """
@@ -25,14 +26,15 @@ from tools.pages import headline, stored_rows
 from tools.pages.stored_rows import ROOT, Row
 
 BLOCK = re.compile(r"(<!-- table: (.+?) -->\n).*?(<!-- end of table -->)", re.DOTALL)
-OPTIONS = {"batches", "rows", "names", "folder"}
+OPTIONS = {"batches", "rows", "names", "columns", "folder"}
 # Words for the names that studies give their rows.
 NAMES = {"baseline": "small batch", "naive": "learning rate kept"}
 
 
 def pages() -> list[Path]:
     """The pages with such tables."""
-    found = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+    found = [ROOT / "README.md"]
+    found += [path for folder in ("docs", "results/measurements") for path in sorted((ROOT / folder).glob("**/*.md"))]
     return [path for path in found if BLOCK.search(path.read_text(encoding="utf-8"))]
 
 
@@ -52,7 +54,8 @@ def _lines(asked: str) -> list[str]:
         raise ValueError(f"table {asked!r} has the options {sorted(unknown)}; expected some of {sorted(OPTIONS)}")
     if path == "headline":
         return headline.table(options.get("folder", "")).markdown(padded=False)
-    return _table(_chosen(path, options), options).markdown(padded=False)
+    table = _side_by_side if "columns" in options else _table
+    return table(_chosen(path, options), options).markdown(padded=False)
 
 
 def _chosen(path: str, options: dict[str, str]) -> list[Row]:
@@ -74,8 +77,30 @@ def _chosen(path: str, options: dict[str, str]) -> list[Row]:
     return rows
 
 
+def _names(options: dict[str, str]) -> dict[str, str]:
+    return NAMES | dict(each.split("=", 1) for each in options["names"].split("|")) if "names" in options else NAMES
+
+
+def _side_by_side(rows: list[Row], options: dict[str, str]) -> Table:
+    """The values alone, those of names that differ in their beginning in one line."""
+    names, columns = _names(options), options["columns"].split("|")
+    values: dict[tuple[str, int, int], dict[str, str]] = {}
+    for row in rows:
+        column, _, name = row.name.partition(", ")
+        line = values.setdefault((names.get(name, name), row.batch_size, row.steps), {})
+        if row.ended:
+            line[column] = row.value
+    headings = ["method", "batch", "steps", *columns]
+    cells = [
+        [name, f"{batch:,}", f"{steps:,}", *(line.get(column, "not run") for column in columns)]
+        for (name, batch, steps), line in values.items()
+        if any(column in line for column in columns)
+    ]
+    return Table(headings, cells, frozenset({"method"}))
+
+
 def _table(rows: list[Row], options: dict[str, str]) -> Table:
-    names = NAMES | dict(each.split("=", 1) for each in options["names"].split("|")) if "names" in options else NAMES
+    names = _names(options)
     targets = any(row.steps_to_target is not None for row in rows)
     tuned = any(row.tuned for row in rows)
     headings = ["method", "batch", f"{rows[0].metric.title.replace('_', ' ')}, mean ± s.d.", "seeds", "steps"]
