@@ -1,5 +1,6 @@
-"""The tables and pictures of README.md and docs/ are as the files of results/, and the command makes them."""
+"""The tables and pictures of the pages are as the files of results/, and the command makes them."""
 
+import dataclasses
 import json
 import os
 
@@ -112,3 +113,19 @@ def test_each_panel_has_the_small_batch_and_some_methods():
 def test_a_diagram_that_cannot_be_drawn_is_an_error(text):
     with pytest.raises(ValueError, match="expected|arrows name"):
         architecture.parse(text)
+
+
+def test_methods_of_several_optimizers_stand_side_by_side(monkeypatch):
+    kept = stored_rows.rows("results/digits.json")[0]
+
+    def row(name, **changes):
+        return dataclasses.replace(kept, name=name, batch_size=64, steps=100, deviation=None, **changes)
+
+    made = (row("LAMB, alone", mean=0.5), row("LARS, together", mean=0.25), row("LARS, far", mean=None, ended=0))
+    monkeypatch.setattr(stored_rows, "rows", lambda path: made)
+    text = tables.written('<!-- table: any.json columns="LARS|LAMB" names="alone=by itself" -->\n<!-- end of table -->')
+    assert text.splitlines()[3:5] == [
+        "| by itself | 64 | 100 | not run | 50.00% |",
+        "| together | 64 | 100 | 25.00% | not run |",
+    ]
+    assert "far" not in text

@@ -1,4 +1,4 @@
-"""Writes the tables of README.md and docs/ and the pictures of docs/pictures/ from the files of results/.
+"""Writes the tables of README.md, docs/ and results/measurements/, and docs/pictures/, from the files of results/.
 
     python -m tools.pages                          # all tables and pictures
     python -m tools.pages --check                  # names what is not as the results are, and ends with 1
