@@ -6,7 +6,7 @@
 
 `digits` (no data), `mnist_lstm`, `ptb` and `bert`, with the data of study.py beside it. Each optimizer is trained on
 one worker; by 16 and 4 workers in data parallelism; and by as many with local steps: rounds of 1, 8 and 32 steps that
-end in the mean, and rounds of 8 with Nesterov's outer step (DiLoCo). Workers are simulated replicas of one machine: the
+end in the mean, and rounds of 8 with Nesterov's outer step (DiLoCo), or with twice and four times the mean change. Workers are simulated replicas of one machine: the
 accuracy is measured, and seconds are by benchmarks/local_steps.py.
 
 Nothing is tuned here. Several workers see as many examples as one, in a 4th or a 16th of the steps, so that their rows
@@ -23,6 +23,7 @@ from tfbigbatch import experiment
 from tfbigbatch.studies import study
 
 EVERY = (1, 8, 32)
+OUTER = (2, 4)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,6 +136,12 @@ def _rows(task: Task, optimizer: Mapping[str, Any], learning_rate: float) -> dic
         local.simulated_replicas = workers
         ways = {f"every {every}": {"every": every, "outer": "average"} for every in EVERY}
         ways["every 8, Nesterov"] = {"every": 8, "outer": "nesterov"}
+        for factor in OUTER:
+            ways[f"every 8, outer learning rate {factor}"] = {
+                "every": 8,
+                "outer": "average",
+                "outer_learning_rate": factor,
+            }
         for name, local_steps in ways.items():
             row = copy.deepcopy(local)
             row.optimizer = {**optimizer, "local_steps": local_steps}
