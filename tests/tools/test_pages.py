@@ -123,7 +123,8 @@ def test_methods_of_several_optimizers_stand_side_by_side(monkeypatch):
 
     made = (row("LAMB, alone", mean=0.5), row("LARS, together", mean=0.25), row("LARS, far", mean=None, ended=0))
     monkeypatch.setattr(stored_rows, "rows", lambda path: made)
-    text = tables.written('<!-- table: any.json columns="LARS|LAMB" names="alone=by itself" -->\n<!-- end of table -->')
+    asked = 'any.json columns="LARS|LAMB" rows="alone|together|far" names="alone=by itself"'
+    text = tables.written(f"<!-- table: {asked} -->\n<!-- end of table -->")
     assert text.splitlines()[3:5] == [
         "| by itself | 64 | 100 | not run | 50.00% |",
         "| together | 64 | 100 | 25.00% | not run |",

@@ -10,7 +10,7 @@ A page says which table it has, and the command writes what stands between the t
 | `batches` | batch sizes, in this order; left out, all |
 | `rows` | names of rows, between bars, in this order; left out, all |
 | `names` | other words for the names, between bars, `old=new` |
-| `columns` | beginnings of names, between bars: the rows "AdamW, small batch" and "LAMB, small batch" become one row |
+| `columns` | beginnings of names, between bars: "AdamW, alone" and "LAMB, alone" become one row; `rows` has the rest |
 
 `<!-- table: headline folder=docs/results/ -->` is the table of `headline`, with links to pages in that folder.
 """
@@ -65,12 +65,17 @@ def _chosen(path: str, options: dict[str, str]) -> list[Row]:
         rows = [row for batch in batches for row in rows if row.batch_size == batch]
     if "rows" in options:
         names = options["rows"].split("|")
-        if missing := set(names) - {row.name for row in rows}:
-            raise ValueError(f"{path} lacks the rows {sorted(missing)}; it has {sorted({row.name for row in rows})}")
+        found = [(row, row.name.partition(", ")[2] if "columns" in options else row.name) for row in rows]
+        if missing := set(names) - {name for _, name in found}:
+            raise ValueError(f"{path} lacks the rows {sorted(missing)}; it has {sorted({name for _, name in found})}")
         # By batch first, as they come.
         batches = list(dict.fromkeys(row.batch_size for row in rows))
         rows = [
-            row for batch in batches for name in names for row in rows if (row.batch_size, row.name) == (batch, name)
+            row
+            for batch in batches
+            for wanted in names
+            for row, name in found
+            if (row.batch_size, name) == (batch, wanted)
         ]
     if not rows:
         raise ValueError(f"no row of {path} has a batch size of {options['batches']}")
