@@ -1,4 +1,4 @@
-"""The state of a training on two replicas, each of which has values of its own."""
+"""The state of a training whose two replicas hold different values."""
 
 import numpy as np
 import pytest

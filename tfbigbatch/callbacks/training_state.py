@@ -20,8 +20,8 @@ _STATE, _METRICS = "state", "metrics"
 class TrainingState:
     """The variables of a model, as they are saved and restored.
 
-    Variables of which each replica has its own value, as metrics, generators and the statistics of batch normalisation,
-    are saved for each replica.
+    Metrics, generators and the statistics of batch normalisation may differ between replicas, and are saved for each
+    replica.
 
     Args:
       model: compiled and built, of Keras 2 or 3.

@@ -23,7 +23,7 @@ from tfbigbatch import experiment
 from tfbigbatch.studies import study
 
 EVERY = (1, 8, 32)
-OUTER = (2, 4)
+OUTER_LEARNING_RATES = (2, 4)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,7 +136,7 @@ def _rows(task: Task, optimizer: Mapping[str, Any], learning_rate: float) -> dic
         local.simulated_replicas = workers
         ways = {f"every {every}": {"every": every, "outer": "average"} for every in EVERY}
         ways["every 8, Nesterov"] = {"every": 8, "outer": "nesterov"}
-        for factor in OUTER:
+        for factor in OUTER_LEARNING_RATES:
             ways[f"every 8, outer learning rate {factor}"] = {
                 "every": 8,
                 "outer": "average",
