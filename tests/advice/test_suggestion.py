@@ -4,10 +4,13 @@ import dataclasses
 import math
 
 import pytest
+import tf_keras
 
 from tfbigbatch import Recipe
 from tfbigbatch.advice.noise import Range
 from tfbigbatch.advice.suggestion import Optimizer, suggest
+from tfbigbatch.models.gnmt.attention import NormedBahdanau
+from tfbigbatch.models.sequence_lstm import SequenceLSTM
 
 TUNED = Recipe(32, 0.1, 0.25, epochs=20)
 MOMENTUM = Optimizer("momentum", clips=True)
@@ -61,8 +64,40 @@ def test_muon_where_a_far_larger_batch_leaves_few_steps(name):
     assert made(256, optimizer=Optimizer(name)).optimizer == name
 
 
-def test_muons_learning_rate_is_not_the_tuned_optimizers():
-    assert made(512).reasons[-1].endswith("The learning rate here is momentum's: begin Muon's between 0.005 and 0.05")
+@pytest.mark.parametrize("name", ["momentum", "AdamW", "muon", "lamb"])
+def test_lamb_where_a_far_larger_batch_leaves_a_recurrent_network_few_steps(name):
+    recurrent = Optimizer(name, recurrent=True)
+    assert made(512, optimizer=recurrent).optimizer == "lamb"
+    assert made(256, optimizer=recurrent).optimizer == name
+
+
+@pytest.mark.parametrize(
+    "recurrent, said", [(False, "muon's between 0.005 and 0.05"), (True, "lamb's between 0.02 and 0.1")]
+)
+def test_another_optimizers_learning_rate_is_not_the_tuned_ones(recurrent, said):
+    why = made(512, optimizer=Optimizer("momentum", recurrent=recurrent)).reasons[-1]
+    assert why.endswith(f"The learning rate here is momentum's: begin {said}")
+    tuned = Optimizer("LAMB" if recurrent else "Muon", recurrent=recurrent)
+    assert made(512, optimizer=tuned).reasons[-1].startswith("optimizer: the tuned one, which kept ")
+
+
+@pytest.mark.parametrize(
+    "made_by, convolutional, recurrent",
+    [
+        (lambda layers: [layers.Dense(2)], False, False),
+        (lambda layers: [layers.Conv2D(2, 3)], True, False),
+        (lambda layers: [layers.Bidirectional(layers.GRU(2))], False, True),
+        (lambda layers: [layers.RNN(layers.SimpleRNNCell(2))], False, True),
+        (lambda layers: [SequenceLSTM(2)], False, True),
+        (lambda layers: [layers.ConvLSTM2D(2, 3)], True, True),
+        (lambda layers: [layers.LSTM(2), layers.MultiHeadAttention(1, 2)], False, False),
+        (lambda layers: [SequenceLSTM(2), NormedBahdanau(2)], False, False),
+    ],
+)
+def test_the_kind_of_a_network_is_that_of_its_layers(made_by, convolutional, recurrent):
+    nested = tf_keras.Sequential([tf_keras.Sequential(made_by(tf_keras.layers))])
+    found = Optimizer.of("AdamW", clips=True, layers=nested._flatten_layers())
+    assert found == Optimizer("AdamW", True, convolutional, recurrent)
 
 
 def test_few_steps_and_large_batches_are_warned_of():

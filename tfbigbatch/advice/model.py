@@ -250,6 +250,5 @@ def _optimizer(model: Any) -> Optimizer:
     optimizer = innermost(model.optimizer)
     clips = any(getattr(optimizer, name, None) for name in ("global_clipnorm", "clipnorm", "clipvalue"))
     layers = model._flatten_layers() if hasattr(model, "_flatten_layers") else model.layers
-    convolutional = any("Conv" in type(layer).__name__ for layer in layers)
     name = type(optimizer).__name__
-    return Optimizer("momentum" if name == "SGD" else name, clips, convolutional)
+    return Optimizer.of("momentum" if name == "SGD" else name, clips=clips, layers=layers)

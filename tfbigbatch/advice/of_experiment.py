@@ -296,5 +296,4 @@ def _step_maker(
 def _optimizer(config: ml_collections.ConfigDict, model: TrainingModel) -> Optimizer:
     fields = config.optimizer.to_dict()
     clips = any(fields.get(name) for name in ("global_clipnorm", "clipnorm", "clipvalue"))
-    convolutional = any("Conv" in type(layer).__name__ for layer in model._flatten_layers())
-    return Optimizer(str(fields.get("name")), clips, convolutional)
+    return Optimizer.of(str(fields.get("name")), clips=clips, layers=model._flatten_layers())

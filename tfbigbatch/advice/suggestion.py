@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from tfbigbatch.advice import sources
 from tfbigbatch.advice.noise import Range
@@ -13,6 +14,8 @@ from tfbigbatch.scaling.recipe import Recipe
 
 _ADAM = ("adam", "nadam", "adamax", "rmsprop", "adagrad", "adafactor", "lion", "ftrl")
 _LAYERWISE = ("lars", "lamb", "adasum", "muon")
+_RECURRENT = ("LSTM", "GRU", "RNN")
+_ATTENTION = ("Attention", "Bahdanau")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,11 +26,27 @@ class Optimizer:
       name: as 'momentum' or 'AdamW'.
       clips: whether gradients are clipped.
       convolutional: whether the model has convolutions.
+      recurrent: whether it has an LSTM, a GRU or another recurrent layer, and no attention.
     """
 
     name: str
     clips: bool = False
     convolutional: bool = False
+    recurrent: bool = False
+
+    @classmethod
+    def of(cls, name: str, *, clips: bool, layers: Iterable[Any]) -> Optimizer:
+        """The optimizer of a model.
+
+        Args:
+          name: as 'momentum' or 'AdamW'.
+          clips: whether gradients are clipped.
+          layers: of the model, nested ones too.
+        """
+        kinds = " ".join(type(layer).__name__ for layer in layers)
+        has_attention = any(word in kinds for word in _ATTENTION)
+        recurrent = any(word in kinds for word in _RECURRENT) and not has_attention
+        return cls(name, clips, "Conv" in kinds, recurrent)
 
     @property
     def is_layerwise(self) -> bool:
@@ -172,13 +191,8 @@ def _warmup(tuned: Recipe, factor: float, rule: str) -> tuple[float, str]:
 
 
 def _optimizer(optimizer: Optimizer, factor: float, steps: int | None) -> tuple[str, str]:
-    is_muon = "muon" in optimizer.name.lower()
-    if factor >= sources.LAYERWISE_FROM and steps is not None and steps < sources.FEW_STEPS and not is_muon:
-        low, high = sources.MUON_RATES
-        return "muon", (
-            f"in {steps:,} steps it kept most of the small batch's accuracy where the others lost it, on a BERT and on "
-            f"tiny-imagenet. The learning rate here is {optimizer.name}'s: begin Muon's between {low:g} and {high:g}"
-        )
+    if factor >= sources.LAYERWISE_FROM and steps is not None and steps < sources.FEW_STEPS:
+        return _for_few_steps(optimizer, steps)
     if optimizer.is_layerwise or factor < sources.LAYERWISE_FROM:
         return optimizer.name, (
             f"the tuned one; below {sources.LAYERWISE_FROM} times the tuned batch the studies show no need of another"
@@ -194,6 +208,23 @@ def _optimizer(optimizer: Optimizer, factor: float, steps: int | None) -> tuple[
         f"at {sources.LAYERWISE_FROM} times the tuned batch and more, layer-wise adaptation beat momentum on the "
         f"digits, LeNet-5 and tiny-imagenet. The learning rate here is {optimizer.name}'s: tune {name}'s at "
         "the small batch"
+    )
+
+
+def _for_few_steps(optimizer: Optimizer, steps: int) -> tuple[str, str]:
+    if optimizer.recurrent:
+        name, kept = "lamb", "kept the small batch's accuracy on the digits' LSTM, and Muon did not; try Muon next"
+    else:
+        name, kept = (
+            "muon",
+            ("kept most of the small batch's accuracy where the others lost it, on a BERT and on tiny-imagenet"),
+        )
+    if name in optimizer.name.lower():
+        return optimizer.name, f"the tuned one, which {kept}"
+    low, high = sources.LAMB_RATES if optimizer.recurrent else sources.MUON_RATES
+    return name, (
+        f"in {steps:,} steps it {kept}. The learning rate here is {optimizer.name}'s: begin {name}'s between {low:g} "
+        f"and {high:g}"
     )
 
 
