@@ -89,6 +89,20 @@ def test_selected_rows_are_run_alone_and_the_tables_show_what_has_ended(table, t
     assert (tmp_path / "rates.png").stat().st_size > 10_000
 
 
+def test_rows_that_are_not_selected_are_restored_for_the_tables(tmp_path):
+    made = study.new("Digits")
+    for name in ("one", "two"):
+        config = experiment.new("digits_lstm")
+        config.schedule.learning_rate = {"one": 0.1, "two": 0.2}[name]
+        made.add(name, config, seeds=(0, 1))
+    ended = str(tmp_path / "ended.jsonl")
+    run(made, tmp_path / "here", ended_runs=ended)
+    stages.restore(made, str(tmp_path / "there"), ended)
+    run(made, tmp_path / "there", ["two"], ended_runs=ended)
+    reports = [Report.of_study(made, str(tmp_path / where)).table() for where in ("here", "there")]
+    assert reports[0] == reports[1]
+
+
 def test_a_report_before_the_choice_says_what_is_missing(table, tmp_path):
     with pytest.raises(ValueError, match="no row of 'Digits' has all of its trials yet"):
         Report.of_study(table, str(tmp_path))

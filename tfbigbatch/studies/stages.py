@@ -28,7 +28,7 @@ def run_rows(rows: Sequence[Entry | TunedRow], model_dir: str, run_entries: Call
 
 
 def restore(table: Study, model_dir: str, path: str) -> None:
-    """Writes the run directories of a study's tuned rows that a `ResultsCache` has and `model_dir` lacks.
+    """Writes the run directories of a study's rows that a `ResultsCache` has and `model_dir` lacks.
 
     Args:
       table: the study.
@@ -37,9 +37,11 @@ def restore(table: Study, model_dir: str, path: str) -> None:
     """
     cache = ResultsCache(path)
 
-    def restored(entry: Entry) -> bool:
-        return any(cache.restore(entry.directory(model_dir, s), entry.config_at(s).to_dict()) for s in entry.seeds)
+    def restored(entry: Entry) -> int:
+        return sum(cache.restore(entry.directory(model_dir, s), entry.config_at(s).to_dict()) for s in entry.seeds)
 
+    for entry in table.entries:
+        restored(entry)
     for row in table.tuned:
-        while any(restored(entry) for entry in row.search(model_dir).next_entries(model_dir)):
+        while sum(restored(entry) for entry in row.search(model_dir).next_entries(model_dir)):
             pass

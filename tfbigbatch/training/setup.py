@@ -26,6 +26,7 @@ from tfbigbatch.runs.resume_rules import may_change
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.training import local_steps
 from tfbigbatch.training import phases as run_phases
+from tfbigbatch.training import precision as precisions
 from tfbigbatch.training import strategy as strategies
 from tfbigbatch.training.build import compiled_model
 from tfbigbatch.training.checkpoints import CheckpointPart, Checkpoints
@@ -34,7 +35,7 @@ from tfbigbatch.training.mlperf import rules
 from tfbigbatch.training.mlperf.log import MLPerfLog
 from tfbigbatch.training.options import RunOptions
 from tfbigbatch.training.phases import Phase
-from tfbigbatch.training.precision import Precision, of_run
+from tfbigbatch.training.precision import Precision
 from tfbigbatch.training.reduction_time import ReductionTime
 from tfbigbatch.training.replica_statistics import ReplicaStatistics
 from tfbigbatch.training.rollbacks import Rollbacks
@@ -116,7 +117,7 @@ def prepare_machine(options: RunOptions) -> Machine:
             "process. Train on one machine, with --strategy=mirrored or one_device and no TF_CONFIG."
         )
     content = run_directory.RunDirectory(options.model_dir).content()
-    precision = of_run(config.mixed_precision, strategy, content)
+    precision = precisions.of_run(config.mixed_precision, strategy, content)
     _set_up_keras(config, precision)
     return Machine(strategy, description, strategies.is_chief(strategy), jit_compile, precision)
 
@@ -257,6 +258,7 @@ def make_plan(options: RunOptions, machine: Machine, directory: Directory, rollb
         *task.banner_lines(),
         *([f"score      {target.name}, {task.score_signature}"] if task.score_signature else []),
         *rollbacks.lines(),
+        *([slow] if (slow := precisions.warning(machine.precision, machine.strategy)) else []),
         *([_ASYNCHRONOUS] if config.asynchronous_saving else []),
         *(f"changed    since the run began: {line}" for line in directory.changed),
     ):
