@@ -92,3 +92,10 @@ def _check_variables(variables: Sequence[Any]) -> None:
                 f"accumulate_gradients: {variable.name!r} is of {tf.as_dtype(variable.dtype).name}, which has no "
                 "gradient. Leave it out of `variables`."
             )
+
+
+def mean_of(total: Any, micro_batches: Any) -> Any:
+    """A sum over micro-batches, divided by their number: an int, or an int64 tensor."""
+    if tf.is_tensor(micro_batches):
+        micro_batches = tf.cast(micro_batches, total.dtype if hasattr(total, "dtype") else tf.float32)
+    return total / micro_batches

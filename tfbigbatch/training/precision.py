@@ -75,7 +75,7 @@ def automatic(strategy: tf.distribute.Strategy) -> Precision:
 def warning(precision: Precision, strategy: tf.distribute.Strategy) -> str | None:
     """A line for the banner where a run computes in bfloat16 on processors without instructions for it.
 
-    A step takes tens of times as long there as in float32: results/measurements/steps.md.
+    A step takes eight times as long there as in float32 (results/measurements/steps.md).
     """
     devices = strategy.extended.worker_devices
     if precision.name != "bfloat16" or strategies.is_tpu(strategy) or any("GPU" in device for device in devices):
@@ -84,7 +84,7 @@ def warning(precision: Precision, strategy: tf.distribute.Strategy) -> str | Non
         return None
     return (
         f"warning    bfloat16 is slow here: the processor has neither {' nor '.join(_INSTRUCTIONS)}. A new run with "
-        "--config.mixed_precision=float32 is many times as fast."
+        "--config.mixed_precision=float32 is several times as fast."
     )
 
 

@@ -1,0 +1,140 @@
+"""The part of a step that is a function of whole matrices: the replicas share it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tfbigbatch.optimizers import sharing
+from tfbigbatch.optimizers.accumulation import mean_of
+from tfbigbatch.optimizers.base import Adapter, MatrixRule
+from tfbigbatch.optimizers.clipping import Clipping
+from tfbigbatch.optimizers.layers import Layers, arithmetic_dtype
+from tfbigbatch.optimizers.replica_state import regrouped
+
+_Batches = list[tf.Tensor]
+
+
+class MatrixTransforms:
+    """What a `MatrixRule` makes of the layers' matrices, such as orthogonalised momentum.
+
+    Args:
+      rule: the formula and its hyperparameters.
+      adapter: the Keras optimizer.
+      layers: of the optimizer.
+      clipping: of its gradients.
+    """
+
+    def __init__(self, rule: MatrixRule, adapter: Adapter, layers: Layers, clipping: Clipping) -> None:
+        self._rule = rule
+        self._adapter = adapter
+        self._layers = layers
+        self._clipping = clipping
+
+    def of_layers(
+        self,
+        strategy: tf.distribute.Strategy,
+        gradients: Sequence[Any],
+        variables: Sequence[Any],
+        factor: Any,
+        *,
+        step: tf.Tensor,
+        micro_batches: Any,
+    ) -> list[list[Any] | None]:
+        """The transformed batches of each layer on all replicas, by the replicas together.
+
+        Args:
+          strategy: of the step.
+          gradients: of the variables, summed over micro-batches.
+          variables: of the step.
+          factor: of clipping.
+          step: number of the step, from 1.
+          micro_batches: number of them in the gradients.
+
+        Returns:
+          For each variable its batches; None for a vector, and where another process has the layer.
+        """
+        counts: list[int | None] = []
+        batches: list[_Batches] = []
+        kept: list[_Batches] = []
+        owners: list[int | None] = []
+        for variable, gradient in zip(variables, gradients):
+            if self._layers.of(variable).view is None:
+                counts.append(None)
+                continue
+            of_replicas = self._before_on_replicas(strategy, variable, gradient, factor, micro_batches)
+            if not of_replicas:
+                # Another process updates it.
+                counts.append(None)
+                continue
+            counts.append(len(of_replicas[0][0]))
+            owners += [self._layers.of(variable).owner] * len(of_replicas[0][0])
+            batches.extend(map(list, zip(*(each for each, _ in of_replicas))))
+            kept.extend(map(list, zip(*(each for _, each in of_replicas))))
+        if not batches:
+            return [None] * len(variables)
+        outcomes = iter(self._when_due(step, lambda: self._by_owners(strategy, batches, owners), kept))
+        return [None if count is None else [regrouped(next(outcomes)) for _ in range(count)] for count in counts]
+
+    def of_variable(self, variable: tf.Variable, gradient: tf.Tensor, step: tf.Tensor) -> _Batches | None:
+        """The transformed batches of one variable on one replica; None for a vector."""
+        if self._layers.of(variable).view is None:
+            return None
+        batches, kept = self._before(variable, gradient, None, 1)
+        return self._when_due(step, lambda: [self._rule.transform(batch) for batch in batches], kept)
+
+    def _by_owners(
+        self, strategy: tf.distribute.Strategy, batches: Sequence[_Batches], owners: Sequence[int | None]
+    ) -> list[_Batches]:
+        """The transformed batches; where layers have owners, each on the device of its own."""
+        # With gradients of their own, the replicas have nothing in common to share, and layers with an owner neither.
+        alone = self._adapter.replicas_differ or self._layers.shards is not None
+        outcomes: list[_Batches] = [[] for _ in batches]
+        for owner in dict.fromkeys(owners):
+            own = [index for index, each in enumerate(owners) if each == owner]
+            found = sharing.map_matrices(
+                self._rule.transform,
+                [batches[index] for index in own],
+                flops=self._rule.transform_flops,
+                strategy=strategy,
+                share=False if alone else self._rule.share_work,
+            )
+            for index, transformed in zip(own, found):
+                outcomes[index] = transformed
+        return outcomes
+
+    def _when_due(self, step: tf.Tensor, transform: Callable[[], Any], kept: Any) -> Any:
+        """The transformed batches; in steps between those of `transform_every` what was kept."""
+        every = self._rule.transform_every()
+        if every == 1:
+            return transform()
+        is_due = tf.equal(tf.math.floormod(step - 1.0, float(every)), 0.0)
+        return tf.cond(is_due, transform, lambda: kept)
+
+    def _before_on_replicas(
+        self, strategy: tf.distribute.Strategy, variable: Any, gradient: Any, factor: Any, micro_batches: Any
+    ) -> list[tuple[_Batches, _Batches]]:
+        """What the first part of the step gives on each replica of this process."""
+        found: list[tuple[_Batches, _Batches]] = []
+
+        @tf.autograph.experimental.do_not_convert
+        def run(variable: Any, gradient: Any, factor: Any) -> None:
+            # Kept here rather than returned: what `update` makes of a result depends on the strategy.
+            found.append(self._before(variable, gradient, factor, micro_batches))
+
+        self._layers.on_replicas(strategy, self._layers.of(variable), variable, run, gradient, factor)
+        return found
+
+    def _before(self, variable: Any, gradient: Any, factor: Any, micro_batches: Any) -> tuple[_Batches, _Batches]:
+        """The batches of one layer to transform, and what takes their place in a step without.
+
+        `gradient` is the sum over the micro-batches.
+        """
+        layer = self._layers.of(variable)
+        gradient = mean_of(tf.cast(gradient, arithmetic_dtype(variable)), micro_batches)
+        slots = layer.read_slots()
+        batches, new_slots = self._rule.before_transform(self._clipping.clipped(gradient, factor), slots, layer.view)
+        layer.assign_slots(slots, new_slots)
+        return batches, self._rule.kept(slots, layer.view) if self._rule.transform_every() > 1 else []
