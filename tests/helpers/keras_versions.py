@@ -29,6 +29,12 @@ def variables(keras_version, values, constraint=None):
     return made
 
 
+def applied(optimizer, gradients, variables, dtype="float32"):
+    """Takes a step for each row of gradients: lists of arrays, one for each variable."""
+    for row in gradients:
+        optimizer.apply_gradients([(tf.constant(g, dtype), variable) for g, variable in zip(row, variables)])
+
+
 def tensor_variables(optimizer):
     """The tf.Variables of an optimizer of either Keras, in the order of its `variables`."""
     return [variable.value if isinstance(variable, keras.Variable) else variable for variable in optimizer.variables]

@@ -1,0 +1,134 @@
+"""What applies to each layer: decay, adaptation, statistics; variables and gradients that are none of a layer."""
+
+import warnings
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS, applied, make, small_model, variables
+from tests.helpers.references.numpy_rules import lamb_run
+from tfbigbatch import optimizers
+
+both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
+
+
+@both_versions
+def test_exclusions_act_on_decay_and_on_the_ratio_apart(keras_version):
+    random = np.random.RandomState(2)
+    weights = {name: random.normal(size=6) for name in ("kernel", "bias", "gamma")}
+    gradients = [[random.normal(size=6) for _ in weights] for _ in range(3)]
+    optimizer = make(
+        keras_version,
+        "LAMB",
+        learning_rate=0.01,
+        weight_decay=0.1,
+        exclude_from_weight_decay=["bias", "gamma"],
+        exclude_from_layer_adaptation=["gamma$"],
+    )
+    ours = variables(keras_version, weights)
+    applied(optimizer, gradients, ours)
+    for i, (name, decay, adapt) in enumerate((("kernel", 0.1, True), ("bias", 0.0, True), ("gamma", 0.0, False))):
+        expected = lamb_run(weights[name], [row[i] for row in gradients], [0.01] * 3, wd=decay, adapt=adapt)
+        np.testing.assert_allclose(ours[i].numpy(), expected, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def decayed(optimizer, variables):
+    """The names of the variables, all set to 1, that a step without a gradient changes: by their decay."""
+    for variable in variables:
+        variable.assign(np.ones(variable.shape))
+    optimizer.apply_gradients([(tf.zeros(variable.shape), variable) for variable in variables])
+    return [variable.name.split(":")[0] for variable in variables if not (np.array(variable) == 1.0).all()]
+
+
+@both_versions
+@pytest.mark.parametrize("given, expected_adapts", [(None, [True, False]), ([], [True, True])])
+def test_no_adaptation_list_means_as_decay_and_an_empty_one_means_none(keras_version, given, expected_adapts):
+    options = {"exclude_from_weight_decay": ["bias"], "exclude_from_layer_adaptation": given}
+    optimizer = make(keras_version, "LARS", layer_statistics=True, **options)
+    applied(optimizer, [[[1.0], [1.0]]], variables(keras_version, {"kernel": [1.0], "bias": [1.0]}))
+    assert [layer.trust_ratio != 1.0 for layer in optimizer.layer_statistics().values()] == expected_adapts
+
+
+@both_versions
+def test_keras_own_method_of_exclusion_counts_too(keras_version):
+    optimizer = make(keras_version, "LAMB", weight_decay=0.1, layer_statistics=True)
+    optimizer.exclude_from_weight_decay(var_names=["bias"])
+    ours = variables(keras_version, {"kernel": [1.0], "bias": [1.0]})
+    assert decayed(optimizer, ours) == ["kernel"]
+    applied(optimizer, [[[1.0], [1.0]]], ours)
+    assert [layer.trust_ratio != 1.0 for layer in optimizer.layer_statistics().values()] == [True, False]
+
+
+@both_versions
+def test_the_usual_set_excludes_norms_and_biases_by_name(keras_version):
+    layers = KERAS[keras_version].layers
+    model = KERAS[keras_version].Sequential(
+        [layers.Input((8, 8, 3)), layers.Conv2D(4, 3), layers.BatchNormalization(), layers.LayerNormalization()]
+        + [layers.Flatten(), layers.Dense(2)]
+    )
+    optimizer = make(keras_version, "LAMB", weight_decay=0.1, exclude_from_weight_decay="norm_and_bias")
+    names = decayed(optimizer, model.trainable_variables)
+    assert len(names) == 2 and all(name.endswith("kernel") for name in names)
+    assert optimizer.get_config()["exclude_from_weight_decay"] == "norm_and_bias"
+
+
+@both_versions
+def test_a_pattern_without_a_match_warns_once_with_likely_paths(keras_version):
+    model = small_model(keras_version)
+    optimizer = make(keras_version, "LAMB", exclude_from_weight_decay=["biass", "kernel"])
+    with pytest.warns(UserWarning, match="'biass' matches none of the 4 variables.*could have meant: .*bias") as caught:
+        optimizer.build(model.trainable_variables)
+    assert len([each for each in caught if "matches none" in str(each.message)]) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        optimizer.build(model.trainable_variables)
+
+
+@both_versions
+def test_layer_statistics_tell_the_last_update(keras_version):
+    [kernel, bias] = variables(keras_version, {"kernel": [3.0, 4.0], "bias": [0.0, 0.0]})
+    optimizer = make(
+        keras_version, "LAMB", learning_rate=0.1, exclude_from_layer_adaptation=["bias"], layer_statistics=True
+    )
+    with pytest.raises(ValueError, match="has made no update yet"):
+        optimizer.layer_statistics()
+    applied(optimizer, [[[1.0, 1.0], [1.0, 1.0]]], [kernel, bias])
+    statistics = optimizer.layer_statistics()
+    assert list(statistics) == ["kernel", "bias"]
+    # The first direction is of ones: its norm is sqrt 2, and the ratio brings the step to 0.1 |w|.
+    assert statistics["kernel"] == pytest.approx((5 / np.sqrt(2), 5.0, 0.5), rel=1e-5)
+    assert statistics["bias"] == pytest.approx((1.0, 0.0, 0.1 * np.sqrt(2)), rel=1e-5)
+    with pytest.raises(ValueError, match="layer_statistics=True"):
+        make(keras_version, "LAMB").layer_statistics()
+
+
+@both_versions
+@pytest.mark.parametrize("arguments", [{}, {"jit_compile": True}, {"accumulation_steps": 2}])
+@pytest.mark.parametrize("name, options", [("LAMB", {}), ("LARS", {"form": "momentum_ratio"})])
+def test_gradients_of_another_shape_are_refused(keras_version, name, options, arguments):
+    [kernel] = variables(keras_version, {"kernel": np.ones((2, 3))})
+    optimizer = make(keras_version, name, **options, **arguments)
+    with pytest.raises(
+        ValueError, match=rf"{name}: the gradient of 'kernel' is of shape \(3,\), the variable of \(2, 3\)"
+    ):
+        optimizer.apply_gradients([(tf.ones(3), kernel)])
+    np.testing.assert_array_equal(kernel.numpy(), np.ones((2, 3)))
+    with pytest.raises(ValueError, match="accumulate_gradients: the gradient of 'kernel.*' is of shape"):
+        optimizers.accumulate_gradients(lambda batch: [batch], tf.ones([2, 3]), [kernel], 2)
+
+
+@both_versions
+def test_integer_variables_are_refused_by_name(keras_version):
+    counter = tf.Variable([3, 4], name="counter")
+    if keras_version == "keras3":
+        counter = KERAS["keras3"].Variable(np.array([3, 4]), dtype="int32", name="counter")
+    [kernel] = variables(keras_version, {"kernel": [1.0]})
+    optimizer = make(keras_version, "LAMB")
+    with pytest.raises(ValueError, match="LAMB: 'counter' is of int32, .*[Mm]ake it with trainable=False"):
+        optimizer.apply_gradients([(tf.ones(1), kernel), (tf.constant([0.4, 0.4]), counter)])
+    # Without a gradient it changes nothing.
+    optimizer.apply_gradients([(tf.ones(1), kernel), (None, counter)])
+    np.testing.assert_array_equal(counter.numpy(), [3, 4])
+    with pytest.raises(ValueError, match="accumulate_gradients: 'counter.*' is of int32"):
+        optimizers.accumulate_gradients(lambda batch: [batch], tf.ones([2, 2]), [counter], 2)
