@@ -14,7 +14,7 @@ from typing import Any
 import keras
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.optimizers import exclusions, rules
+from tfbigbatch.optimizers import rules
 from tfbigbatch.optimizers.accumulation_schedule import AccumulationSchedule
 from tfbigbatch.optimizers.base import MatrixRule, Rule, View
 from tfbigbatch.optimizers.keras3_config import ConfiguredOptimizer
@@ -192,20 +192,16 @@ class LayerwiseOptimizer(ConfiguredOptimizer):
             for variable in trained
         ]
         for index, (variable, path) in enumerate(zip(trained, paths)):
-            decay = self._use_weight_decay(variable) and not exclusions.is_excluded(
-                path, options.exclude_from_weight_decay
-            )
-            adapted = options.exclude_from_layer_adaptation
+            decay, adapt = options.of_layer(path, self._use_weight_decay(variable))
             self.updater.layers[self._var_key(variable)] = _Layer(
                 path=path,
                 decay=decay,
-                adapt=decay if adapted is None else not exclusions.is_excluded(path, adapted),
+                adapt=adapt,
                 view=views[index],
                 slots=[each for name in rule.slot_names if (each := state[name][index]) is not None],
                 accumulator=accumulators[index],
             )
-        exclusions.warn_of_idle("exclude_from_weight_decay", options.exclude_from_weight_decay, paths)
-        exclusions.warn_of_idle("exclude_from_layer_adaptation", options.exclude_from_layer_adaptation, paths)
+        options.warn_of_idle_patterns(paths)
         self._largest = {}
         if options.accumulates:
             self._largest = {

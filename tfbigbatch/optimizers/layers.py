@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.optimizers import exclusions, sharded_updates
+from tfbigbatch.optimizers import sharded_updates
 from tfbigbatch.optimizers.base import Adapter, LayerStatistics, Rule, View
 from tfbigbatch.optimizers.checkpointing import ShardedVariable
 from tfbigbatch.optimizers.options import LayerOptions
@@ -115,16 +115,12 @@ class Layers:
             for name in names
         }
         for index, (variable, path) in enumerate(zip(variables, paths)):
-            decay = self._adapter.is_decayed(variable) and not exclusions.is_excluded(
-                path, options.exclude_from_weight_decay
-            )
-            # None means the same layers as weight decay; an empty list means that none is excluded.
-            adapted = options.exclude_from_layer_adaptation
+            decay, adapt = options.of_layer(path, self._adapter.is_decayed(variable))
             self._layers[self._adapter.layer_key(variable)] = Layer(
                 index=index,
                 path=path,
                 decay=decay,
-                adapt=decay if adapted is None else not exclusions.is_excluded(path, adapted),
+                adapt=adapt,
                 view=views[index],
                 slots=[each for name in self._rule.slot_names if (each := state[name][index]) is not None],
                 accumulator=state["accumulator"][index] if options.accumulates else None,
@@ -132,8 +128,7 @@ class Layers:
                 statistics=tf.Variable(tf.zeros([3]), trainable=False) if options.layer_statistics else None,
                 owner=owners[index],
             )
-        exclusions.warn_of_idle("exclude_from_weight_decay", options.exclude_from_weight_decay, paths)
-        exclusions.warn_of_idle("exclude_from_layer_adaptation", options.exclude_from_layer_adaptation, paths)
+        options.warn_of_idle_patterns(paths)
         return self._for_checkpoint(variables, shapes, state)
 
     def _costs(self, variables: Sequence[tf.Variable], views: Sequence[Any], shapes: Sequence[Any]) -> list[float]:

@@ -73,6 +73,23 @@ class LayerOptions:
         """Whether any step may be of several micro-batches."""
         return self.accumulation_steps != 1
 
+    def of_layer(self, path: str, may_decay: bool) -> tuple[bool, bool]:
+        """Whether weight decay applies to a layer, and whether layer adaptation does.
+
+        Args:
+          path: of the variable in its model.
+          may_decay: False where Keras' own method excluded it from weight decay.
+        """
+        decay = may_decay and not exclusions.is_excluded(path, self.exclude_from_weight_decay)
+        # None means the same layers as weight decay; an empty list means that none is excluded.
+        adapted = self.exclude_from_layer_adaptation
+        return decay, decay if adapted is None else not exclusions.is_excluded(path, adapted)
+
+    def warn_of_idle_patterns(self, paths: Sequence[str]) -> None:
+        """Warns of each pattern that matches none of the paths of the variables."""
+        for name in ("exclude_from_weight_decay", "exclude_from_layer_adaptation"):
+            exclusions.warn_of_idle(name, getattr(self, name), paths)
+
     def config(self) -> dict[str, Any]:
         """The options for `get_config`, of plain types."""
         config = dataclasses.asdict(self)
