@@ -54,6 +54,19 @@ def test_the_last_weights_are_those_of_all_replicas(tmp_path, config, capsys):
     assert any(value.shape == one.shape and (value == one).all() for value in weights.values())
 
 
+def test_rounds_of_one_step_of_sgd_are_data_parallelism(tmp_path, quick_config, simulated_replicas):
+    ends = []
+    for name, local_steps in (("local", {"every": 1}), ("parallel", None)):
+        optimizer = {"name": "momentum", "momentum": 0.9, **({"local_steps": local_steps} if local_steps else {})}
+        config = quick_config(optimizer=optimizer, simulated_replicas=REPLICAS, duration="12 steps")
+        train.run(config, model_dir=str(tmp_path / name))
+        ends.append(final_weights(tmp_path / name))
+    weights = [name for name in ends[1] if name.startswith("network/")]
+    assert weights
+    for name in weights:
+        np.testing.assert_allclose(ends[0][name], ends[1][name], rtol=1e-4, atol=1e-6, err_msg=name)
+
+
 @pytest.mark.parametrize(
     "local_steps, fields, message",
     [
