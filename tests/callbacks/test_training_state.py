@@ -1,4 +1,4 @@
-"""The state of a training whose two replicas hold different values."""
+"""Saved state of training where two replicas hold different values."""
 
 import numpy as np
 import pytest
