@@ -2,10 +2,11 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
+
+from tfbigbatch.cluster.loopback import free_addresses
 
 _LOOPBACK = "/proc/net/dev"
 
@@ -69,11 +70,6 @@ def _environments(workers):
     base.pop("TF_CONFIG", None)
     if not workers:
         return [base]
-    sockets = [socket.socket() for _ in range(workers)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    cluster = {"worker": [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]}
-    for each in sockets:
-        each.close()
+    cluster = {"worker": free_addresses(workers)}
     tasks = [{"type": "worker", "index": index} for index in range(workers)]
     return [{**base, "TF_CONFIG": json.dumps({"cluster": cluster, "task": task})} for task in tasks]

@@ -7,13 +7,14 @@ Both kinds of step are of the same eight dense layers; the exchange of a row of 
 
 import json
 import os
-import socket
 import statistics
 import subprocess
 import sys
 import time
 
 from absl import app, flags
+
+from tfbigbatch.cluster.loopback import free_addresses
 
 flags.DEFINE_integer("rounds", 7, "Turns of each kind.", lower_bound=1)
 flags.DEFINE_integer("steps", 200, "Steps in a turn.", lower_bound=1)
@@ -78,10 +79,7 @@ def main(arguments):
     if flags.FLAGS.worker:
         work()
         return
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
-    addresses = [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
-    for each in sockets:
-        each.close()
+    addresses = free_addresses(2)
     workers = [
         subprocess.Popen(
             [sys.executable, *sys.argv, "--worker"],

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.conftest import final_weights
-from tests.distributed.test_multi_worker import free_ports
 from tests.test_command_line import command, finish
+from tfbigbatch.cluster.loopback import free_addresses
 
 # A smoke run stops at step 4, within an epoch, and resumes.
 FLAGS = ["--config=experiments/ptb/small.py", "--config.model.layers=1", "--smoke"]
@@ -15,7 +15,7 @@ FLAGS = ["--config=experiments/ptb/small.py", "--config.model.layers=1", "--smok
 
 @pytest.mark.slow
 def test_two_workers_resume_with_their_states_and_end_where_one_does(tmp_path):
-    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    addresses = free_addresses(2)
     processes = [
         command(
             *FLAGS,

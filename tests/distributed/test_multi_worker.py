@@ -1,13 +1,13 @@
 """Real processes on loopback under MultiWorkerMirroredStrategy."""
 
 import json
-import socket
 
 import numpy as np
 import pytest
 
 from tests.conftest import final_weights
 from tests.test_command_line import command, finish
+from tfbigbatch.cluster.loopback import free_addresses
 
 FLAGS = [
     "--config=experiments/digits/lstm_lamb.py",
@@ -21,19 +21,9 @@ FLAGS = [
 ]
 
 
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
 def cluster(workers, *flags):
     """Runs the trainer in `workers` processes; returns (code, stdout, stderr) of each."""
-    addresses = [f"127.0.0.1:{port}" for port in free_ports(workers)]
+    addresses = free_addresses(workers)
     processes = [
         command(
             *FLAGS,

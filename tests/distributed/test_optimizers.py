@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 
 from tests.distributed.optimizer_worker import CASES, UPDATES, batches, small_model, trained
-from tests.distributed.test_multi_worker import free_ports
 from tests.helpers import preloaded
 from tests.helpers.keras_versions import KERAS_VERSIONS
+from tfbigbatch.cluster.loopback import free_addresses
 
 LIMIT_SECONDS = 300
 ALL = [f"{keras_version}/{case}" for keras_version in KERAS_VERSIONS for case in CASES]
@@ -21,7 +21,7 @@ HALF = ["tf_keras/lars", "tf_keras/lamb", "keras3/lars.two_micro_batches_by_xla"
 
 def run_together(workers, directory, script="tests.distributed.optimizer_worker", *arguments):
     """Runs a worker script in `workers` processes; none of them outlives this call."""
-    addresses = [f"127.0.0.1:{port}" for port in free_ports(workers)]
+    addresses = free_addresses(workers)
     logs = [directory / f"worker{i}.log" for i in range(workers)]
     processes = []
     try:

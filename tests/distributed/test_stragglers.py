@@ -8,8 +8,9 @@ import time
 
 import pytest
 
-from tests.distributed.test_multi_worker import FLAGS, free_ports
+from tests.distributed.test_multi_worker import FLAGS
 from tests.test_command_line import command, finish
+from tfbigbatch.cluster.loopback import free_addresses
 from tfbigbatch.runs.metrics_log import read_rows
 
 LONG = ["--config.duration=600 steps", "--config.evaluate_every=600 steps", "--config.checkpoint_every=600 steps"]
@@ -35,7 +36,7 @@ def get_callbacks():
 
 
 def start(model_dir, *flags):
-    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    addresses = free_addresses(2)
     return [
         command(
             *FLAGS,

@@ -34,7 +34,7 @@ def test_legw_reproduces_its_authors_resnet_recipe():
 
 
 def test_the_arithmetic_is_said():
-    assert BASE.arithmetic(BASE.at(512)) == "x16 batch: rate 0.1 -> 0.4 (x4), warm-up 0.3125 -> 5 epochs"
+    assert BASE.arithmetic(BASE.at(512)) == "x16 batch: learning rate 0.1 -> 0.4 (x4), warm-up 0.3125 -> 5 epochs"
 
 
 def test_bad_recipes_are_refused():
@@ -198,10 +198,10 @@ def test_what_is_scaled_of_the_optimizer_is_said():
     base = Recipe(256, 0.1, 0.15625, epochs=90, optimizer={"beta_2": 0.999, "weight_decay": 0.01})
     scaled = base.at(4096, moments="half_life", weight_decay="kept")
     assert base.arithmetic(scaled) == (
-        "x16 batch: rate 0.1 -> 0.4 (x4), warm-up 0.1562 -> 2.5 epochs, "
+        "x16 batch: learning rate 0.1 -> 0.4 (x4), warm-up 0.1562 -> 2.5 epochs, "
         "beta_2 0.999 -> 0.9841 (half-life of 177,357 examples kept), weight_decay 0.01 -> 0.04 (x4)"
     )
-    assert base.arithmetic(base.at(4096)) == "x16 batch: rate 0.1 -> 0.4 (x4), warm-up 0.1562 -> 2.5 epochs"
+    assert base.arithmetic(base.at(4096)) == "x16 batch: learning rate 0.1 -> 0.4 (x4), warm-up 0.1562 -> 2.5 epochs"
     assert scaled.lines(10_000)[-1] == "optimizer  beta_2 0.9841 (half-life of 177,357 examples), weight_decay 0.04"
     other = Recipe(256, 0.1, 0.15625, optimizer={"beta_2": 0.9999})
     assert base.changes(other)[1:] == [

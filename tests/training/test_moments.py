@@ -60,7 +60,7 @@ def test_the_banner_says_the_change(tmp_path, quick_config, capsys):
         "scaled     beta_2 0.99 -> 0.8515 (half-life of 828 examples kept), beta_1 0.9 -> 0.1853 (half-life of 79 "
         "examples kept), weight_decay 0.01 -> 0.04 (x4)\n" in out
     )
-    assert "schedule   sqrt, x16 batch: rate 0.1 -> 0.4 (x4), warm-up 0 epochs, then linear\n" in out
+    assert "schedule   sqrt, x16 batch: learning rate 0.1 -> 0.4 (x4), warm-up 0 epochs, then linear\n" in out
 
 
 def test_nothing_is_said_where_nothing_is_scaled(quick_config):

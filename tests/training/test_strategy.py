@@ -7,6 +7,7 @@ import time
 import pytest
 import tensorflow as tf
 
+from tfbigbatch.cluster.loopback import free_ports
 from tfbigbatch.errors import InputError, WorkerLost
 from tfbigbatch.training import strategy as strategies
 from tfbigbatch.training.strategy import choose, is_chief, parse_tf_config
@@ -140,14 +141,9 @@ def test_what_tensorflow_says_is_told(asked, monkeypatch):
         choose("tpu", "local")
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
-
-
 @pytest.mark.parametrize("kind", ["local", "name", "address"])
 def test_no_tpu_is_an_error_within_seconds(kind, monkeypatch):
-    port = free_port()
+    (port,) = free_ports(1)
     monkeypatch.setenv("GCE_METADATA_IP", f"127.0.0.1:{port}")
     monkeypatch.setattr(strategies, "_DEVICES", ())
     monkeypatch.setattr(strategies, "_VENDORS", "/nowhere/*")

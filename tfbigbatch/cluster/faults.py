@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from tfbigbatch.cluster.loopback import free_ports
 from tfbigbatch.errors import InputError, Preempted, WorkerLost
 
 KINDS = {
@@ -118,7 +119,7 @@ class Workers:
         self.switch = os.path.join(folder, "slow_disk")
         with contextlib.suppress(OSError):
             os.remove(self.switch)
-        ports = _free_ports(count) if count > 1 else []
+        ports = free_ports(count) if count > 1 else []
         self.proxies = [Proxy(port) for port in ports]
         self._log = open(os.path.join(folder, "output.txt"), "ab")  # closed by `close`
         self.processes = []
@@ -312,12 +313,3 @@ def _fill_disk(pid: int) -> None:
         # Python ignores the signal SIGXFSZ, so that the write fails with an error.
         _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, hard))
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()

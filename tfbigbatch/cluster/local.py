@@ -6,13 +6,13 @@ import dataclasses
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 
+from tfbigbatch.cluster.loopback import free_addresses
 from tfbigbatch.errors import InputError, Preempted, WorkerLost
 from tfbigbatch.utils.signals import collecting_signals
 
@@ -89,7 +89,7 @@ class _Attempt:
         requests: list[int],
         say: Callable[[str], object],
     ) -> None:
-        addresses = _free_addresses(workers)
+        addresses = free_addresses(workers)
         self._limits, self._requests, self._say = limits, requests, say
         self._workers: list[_Worker] = []
         try:
@@ -204,15 +204,3 @@ class _Worker:
         if self._reader:
             # The timeout is for a grandchild that holds the pipe open.
             self._reader.join(timeout=5.0)
-
-
-def _free_addresses(count: int) -> list[str]:
-    # All are bound before any is closed, so that no two are the same.
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()

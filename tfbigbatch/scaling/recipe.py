@@ -128,7 +128,7 @@ class Recipe:
         )
 
     def arithmetic(self, scaled: Recipe) -> str:
-        """The change to `scaled` as text: 'x16 batch: rate 0.1 -> 0.4 (x4), warm-up 0.3125 -> 5 epochs'.
+        """The change to `scaled` as text: 'x16 batch: learning rate 0.1 -> 0.4 (x4), warm-up 0.3125 -> 5 epochs'.
 
         Raises:
           ValueError: `scaled` is no recipe.
@@ -148,11 +148,12 @@ class Recipe:
             return f"{before:.4g}" if before == after else f"{before:.4g} -> {after:.4g}"
 
         factor = scaled.batch_size / self.batch_size
-        rate = change(self.learning_rate, scaled.learning_rate)
+        learning_rate = change(self.learning_rate, scaled.learning_rate)
         if scaled.learning_rate != self.learning_rate and self.learning_rate:
-            rate += f" (x{scaled.learning_rate / self.learning_rate:.4g})"
+            learning_rate += f" (x{scaled.learning_rate / self.learning_rate:.4g})"
         return [
-            f"x{factor:.4g} batch: rate {rate}, warm-up {change(self.warmup_epochs, scaled.warmup_epochs)} epochs",
+            f"x{factor:.4g} batch: learning rate {learning_rate}, "
+            f"warm-up {change(self.warmup_epochs, scaled.warmup_epochs)} epochs",
             *of_moments.changes(self.optimizer, scaled.optimizer, (self.batch_size, scaled.batch_size)),
         ]
 

@@ -1,11 +1,12 @@
 """Bad records of a pipeline on another host, which calls no Python: a second process on loopback."""
 
 import os
-import socket
 import subprocess
 import sys
 
 import pytest
+
+from tfbigbatch.cluster.loopback import free_addresses
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 SERVER = """
@@ -53,9 +54,7 @@ except ValueError as error:
 
 @pytest.mark.slow  # Two processes that start TensorFlow.
 def test_bad_records_of_another_host_are_counted_and_limited():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    (address,) = free_addresses(1)
     environment = {**os.environ, "PYTHONPATH": ROOT}
     server = subprocess.Popen([sys.executable, "-c", SERVER, address], env=environment, stderr=subprocess.DEVNULL)
     try:

@@ -1,4 +1,4 @@
-"""LSTM on the digits at batch 512, the small batch's recipe carried by LEGW: rate x4, warm-up x16.
+"""LSTM on the digits at batch 512, the small batch's recipe carried by LEGW: learning rate x4, warm-up x16.
 
     python -m tfbigbatch.train --config=experiments/digits/lstm_legw.py --model_dir=runs/legw
 
