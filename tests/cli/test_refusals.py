@@ -51,6 +51,12 @@ REFUSED = [
     ("study", "few_steps --model_dir=x --budget=0", "--budget"),
     ("study", "--study=mnist/study --model_dir=x --budget=3", "--budget and --optimizer are for studies with trials"),
     ("study", "--study=mnist/study --model_dir=x --tasks=ptb", "--tasks does not go with --study"),
+    (
+        "study",
+        "--study=mnist/study --model_dir=x --config.batch_size=8",
+        "--config.batch_size cannot be set for all rows",
+    ),
+    ("study", "--study=mnist/study --model_dir=x --config.durration=8", "Did you mean 'duration'"),
     ("study", f"{LEGW} --model_dir=x", "--config needs --learning_rates"),
     ("study", f"{LEGW} --model_dir=x --sweep.batchsize=1,2", "Did you mean 'batch_size'"),
     ("study", f"{LEGW} --model_dir=x --sweep.batch_size=8,8", "8 is there twice"),

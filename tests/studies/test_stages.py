@@ -138,16 +138,6 @@ def test_another_optimizer_takes_after_the_template(table, tmp_path):
         changes.with_optimizer(study.new("Other"), "mine")
 
 
-def test_smoked_rows_are_tiny(table):
-    tiny = changes.smoked(table)
-    assert {(row.trial.duration, row.config.duration, row.budget, row.seeds) for row in tiny.tuned} == {
-        ("8 steps", "8 steps", 1, (0,))
-    }
-    assert table.tuned[0].config.duration == "1 epochs"
-    # Under their names at full size.
-    assert tiny.selected(["sgd@32"]) == tiny.tuned[1:] and tiny.tuned[1].config.batch_size == 16
-
-
 @pytest.mark.parametrize(
     "changed, said",
     [

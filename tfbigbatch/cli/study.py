@@ -14,10 +14,10 @@ a study for each of its tasks, with data in folders of --data_dir (experiments/f
 Where a study's learning rates are chosen by trials, --budget is their number, and --optimizer=FILE:NAME adds the rows
 of an optimizer of yours, which FILE registers.
 
---config.FIELD=VALUE sets a field of all experiments of --configs or --config. --sweep.FIELD=VALUE,VALUE,... tries
-several values, and more of these flags all combinations; a value that has commas itself is parted by semicolons, as
---sweep.model.blocks='1,1;2,2'. --learning_rates and --warmup_epochs sweep these two fields of the schedule, both at its
-own schedule.batch_size.
+--config.FIELD=VALUE sets a field of all experiments, as --config.mixed_precision=float32 of all rows of a study on a
+processor without instructions for bfloat16. --sweep.FIELD=VALUE,VALUE,... tries several values, and more of these flags
+all combinations; a value that has commas itself is parted by semicolons, as --sweep.model.blocks='1,1;2,2'.
+--learning_rates and --warmup_epochs sweep these two fields of the schedule, both at its own schedule.batch_size.
 
 The same command resumes, and runs what was added since. A study writes its tables after each run, to --results or
 else MODEL_DIR/report; the others write MODEL_DIR/comparison or MODEL_DIR/tuning, and --results as well. TensorBoard
@@ -42,8 +42,8 @@ from tfbigbatch.studies.entry import Entry
 
 # The flags that belong to each source of runs.
 _FLAGS_OF = {
-    "benchmark": ("tasks", "only", "smoke", "budget", "optimizer"),
-    "study": ("only", "smoke", "budget", "optimizer"),
+    "benchmark": ("tasks", "only", "smoke", "budget", "optimizer", "override"),
+    "study": ("only", "smoke", "budget", "optimizer", "override"),
     "configs": ("seeds", "override", "sweep", "quick"),
     "config": ("seeds", "override", "sweep", "quick", "learning_rates", "warmup_epochs"),
 }

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from absl import flags
 
 from tfbigbatch import experiment, train
+from tfbigbatch.cli import experiment_flags
 from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.experiment.files import executed
 from tfbigbatch.optimizers import registry
@@ -98,7 +99,7 @@ def run_entries(
 
 
 def _changed(options: flags.FlagValues, table: Study) -> Study:
-    """A study as the flags --optimizer, --budget and --smoke change it."""
+    """A study as the flags --optimizer, --budget, --config.FIELD and --smoke change it."""
     if not table.tuned and (options.budget or options.optimizer):
         raise InputError("--budget and --optimizer are for studies with trials; this one has none.")
     if options.optimizer:
@@ -114,6 +115,8 @@ def _changed(options: flags.FlagValues, table: Study) -> Study:
     if options.budget:
         # The rows beside one's own stay as they were.
         table = changes.with_budget(table, options.budget, [name] if options.optimizer else None)
+    if fields := experiment_flags.overrides(options):
+        table = changes.with_fields(table, fields)
     return changes.smoked(table) if options.smoke else table
 
 

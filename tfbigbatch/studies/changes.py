@@ -1,10 +1,10 @@
-"""Changes to a study as a whole: another optimizer's rows, another number of trials, tiny runs."""
+"""Changes to a study as a whole: another optimizer's rows, another number of trials, fields of all rows, tiny runs."""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import ml_collections
@@ -48,18 +48,52 @@ def _of_optimizer(config: ml_collections.ConfigDict, name: str) -> ml_collection
     return config
 
 
+# What the rows of a study differ in.
+_OF_ROWS = ("batch_size", "seed", "optimizer.name")
+
+
+def with_fields(table: Study, assignments: Sequence[str]) -> Study:
+    """A study in which all rows and trials have some fields in common; its title names them.
+
+    Args:
+      table: the study.
+      assignments: texts 'field=value', as `experiment.override` takes.
+
+    Raises:
+      ValueError: `experiment.override` refuses one, or the rows of a study differ in that field.
+    """
+    refused = {*_OF_ROWS, *(("schedule.learning_rate",) if table.tuned else ())}
+    for text in assignments:
+        name = text.partition("=")[0].strip().removeprefix("config.")
+        if name in refused:
+            raise InputError(
+                f"--config.{name} cannot be set for all rows of study {table.title!r}: it is what they differ in. "
+                "Write a study file of your own."
+            )
+
+    def changed(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
+        config = copy.deepcopy(config)
+        experiment.override(config, assignments)
+        return config
+
+    found = _of_each_config(table, changed)
+    found.title = ", ".join([table.title, *assignments])
+    return found
+
+
 def smoked(table: Study) -> Study:
     """A study in which each row takes seconds on made-up data: tiny models, one trial and one seed."""
+    found = _of_each_config(table, lambda config: experiment.shrink(copy.deepcopy(config)))
+    found.entries = [dataclasses.replace(row, seeds=row.seeds[:1]) for row in found.entries]
+    found.tuned = [dataclasses.replace(row, seeds=row.seeds[:1], budget=1) for row in found.tuned]
+    return found
 
-    def tiny(config: ml_collections.ConfigDict) -> Any:
-        return experiment.shrink(copy.deepcopy(config))
 
+def _of_each_config(table: Study, change: Callable[[ml_collections.ConfigDict], Any]) -> Study:
+    """A study with what `change` makes of the config of each row and trial."""
     found = copy.copy(table)
-    found.entries = [dataclasses.replace(row, config=tiny(row.config), seeds=row.seeds[:1]) for row in table.entries]
-    found.tuned = [
-        dataclasses.replace(row, config=tiny(row.config), trial=tiny(row.trial), seeds=row.seeds[:1], budget=1)
-        for row in table.tuned
-    ]
+    found.entries = [dataclasses.replace(row, config=change(row.config)) for row in table.entries]
+    found.tuned = [dataclasses.replace(row, config=change(row.config), trial=change(row.trial)) for row in table.tuned]
     return found
 
 

@@ -4,11 +4,10 @@
       --model_dir=runs/local_steps/mnist_lstm --results=results/local_steps/mnist_lstm \\
       --ended_runs=results/local_steps/mnist_lstm_runs.jsonl
 
-`digits` (no data), `mnist_lstm`, `ptb`, `bert` (bfloat16) and `bert_float32`, for processors without instructions for
-bfloat16, with the data of study.py beside it. Each optimizer is trained on one worker; by 16 and 4 workers in data
-parallelism; and by as many with local steps: rounds of 1, 8 and 32 steps that end in the mean, and rounds of 8 with
-Nesterov's outer step (DiLoCo), or with twice and four times the mean change. Workers are simulated replicas of one
-machine: the accuracy is measured, and seconds are by benchmarks/local_steps.py.
+`digits` (no data), `mnist_lstm`, `ptb` and `bert`, with the data of study.py beside it. Each optimizer is trained on
+one worker; by 16 and 4 workers in data parallelism; and by as many with local steps: rounds of 1, 8 and 32 steps that
+end in the mean, and rounds of 8 with Nesterov's outer step (DiLoCo), or with twice and four times the mean change.
+Workers are simulated replicas of one machine: the accuracy is measured, and seconds are by benchmarks/local_steps.py.
 
 Nothing is tuned here. Several workers see as many examples as one, in a 4th or a 16th of the steps, so that their rows
 take the square root of their number times one worker's learning rate, the rule of this project for these optimizers;
@@ -104,11 +103,6 @@ VARIANTS = {
         micro_batch=256,
     ),
 }
-VARIANTS["bert_float32"] = dataclasses.replace(
-    VARIANTS["bert"],
-    title="WikiText-2, a BERT of 2 x 64, 4 epochs, float32: local steps",
-    fields={**VARIANTS["bert"].fields, "mixed_precision": "float32"},
-)
 
 
 def get_study(task: str = "digits") -> study.Study:
