@@ -98,6 +98,13 @@ def test_a_run_that_fails_is_named_with_its_log_and_the_others_go_on(tmp_path, e
     assert (tmp_path / "b/batch-32/seed-0.log").read_text() == f"threads {max(1, cores() // 2)}\n"
 
 
+def test_runs_on_other_numbers_of_replicas_have_processes_of_their_own(tmp_path, entries):
+    entries[1].config.simulated_replicas = 2
+    run_series(entries, model_dir=str(tmp_path), run=fake_run)
+    assert starts(tmp_path) == EVERY
+    assert len(list(tmp_path.rglob("seed-*.log"))) == 4
+
+
 def test_a_signal_stops_the_children_and_the_same_command_goes_on(tmp_path, entries, capsys):
     arguments = {"model_dir": str(tmp_path), "run": fake_run, "data_dir": '{"0": "wait", "1": "wait"}', "processes": 2}
 

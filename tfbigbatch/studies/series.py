@@ -61,7 +61,8 @@ def run_series(
       data_dir: folder of the task's data.
       run: `tfbigbatch.train.run`.
       files: that parallel processes execute first, because they may register optimizers and tasks.
-      processes: number of runs at once; 1 runs them in this process.
+      processes: number of runs at once; 1 runs them in this process, unless their `simulated_replicas` differ, since
+        TensorFlow's logical CPUs are those of a process.
       ended_runs: a `ResultsCache` of finished runs; those missing in `model_dir` are restored.
       on_run_end: called after each run.
       fork: whether the parallel processes are forks of one that has imported TensorFlow; see `processes.run_jobs`.
@@ -94,7 +95,7 @@ def run_series(
     if check:
         _check_runs(waiting, data_dir, check, named=len(planned) > 1)
     ended = functools.partial(_after_run, cache, planned, on_run_end)
-    if processes == 1:
+    if processes == 1 and len({each.config.simulated_replicas for each in waiting}) <= 1:
         _in_this_process(waiting, data_dir, run, progress, ended)
     else:
         run = functools.partial(_after_files, [os.path.abspath(file) for file in files], run)

@@ -196,8 +196,18 @@ def _asking(strategy: tf.distribute.Strategy) -> Callable[[tf.Tensor], tf.Tensor
 # operations, which fails on other shapes, or restart them while other workers use them.
 
 
+# The number of devices of this process's MirroredStrategy, if there is one.
+_mirrored_over: list[int] = []
+
+
 @functools.cache
 def _mirrored_strategy(devices: tuple[str, ...]) -> tf.distribute.Strategy:
+    if _mirrored_over and len(devices) not in _mirrored_over:
+        raise InputError(
+            f"simulated_replicas={len(devices)}: this process has had a run on {_mirrored_over[0]} replicas, and "
+            "TensorFlow's collective operations keep that number. Start the run in a process of its own."
+        )
+    _mirrored_over.append(len(devices))
     return tf.distribute.MirroredStrategy(list(devices))
 
 
