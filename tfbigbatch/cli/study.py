@@ -83,7 +83,8 @@ def define_flags() -> None:
         "processes",
         1,
         "Number of runs at once. With more than 1, each has its own process and an equal number of cores, and its "
-        "output goes to a .log file beside its run directory.",
+        "output goes to a .log file beside its run directory. So it is with 1 where the runs differ in "
+        "simulated_replicas.",
         lower_bound=1,
     )
     flags.DEFINE_bool(

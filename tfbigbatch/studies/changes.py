@@ -34,18 +34,12 @@ def with_optimizer(table: Study, name: str) -> Study:
     added = []
     for row in table.tuned:
         if row.name == table.template:
-            config, trial = (_of_optimizer(each, name) for each in (row.config, row.trial))
+            config, trial = (_overridden(each, [f"optimizer.name={name}"]) for each in (row.config, row.trial))
             folder = row.folder.replace(row.folder.split("/")[0], name, 1)
             added.append(dataclasses.replace(row, name=name, config=config, trial=trial, folder=folder))
     found = copy.copy(table)
     found.tuned = [*added, *table.tuned]
     return found
-
-
-def _of_optimizer(config: ml_collections.ConfigDict, name: str) -> ml_collections.ConfigDict:
-    config = copy.deepcopy(config)
-    experiment.override(config, [f"optimizer.name={name}"])
-    return config
 
 
 # What the rows of a study differ in.
@@ -71,12 +65,7 @@ def with_fields(table: Study, assignments: Sequence[str]) -> Study:
                 "Write a study file of your own."
             )
 
-    def changed(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
-        config = copy.deepcopy(config)
-        experiment.override(config, assignments)
-        return config
-
-    found = _of_each_config(table, changed)
+    found = _of_each_config(table, lambda config: _overridden(config, assignments))
     found.title = ", ".join([table.title, *assignments])
     return found
 
@@ -87,6 +76,12 @@ def smoked(table: Study) -> Study:
     found.entries = [dataclasses.replace(row, seeds=row.seeds[:1]) for row in found.entries]
     found.tuned = [dataclasses.replace(row, seeds=row.seeds[:1], budget=1) for row in found.tuned]
     return found
+
+
+def _overridden(config: ml_collections.ConfigDict, assignments: Sequence[str]) -> ml_collections.ConfigDict:
+    config = copy.deepcopy(config)
+    experiment.override(config, assignments)
+    return config
 
 
 def _of_each_config(table: Study, change: Callable[[ml_collections.ConfigDict], Any]) -> Study:

@@ -52,7 +52,8 @@ def choose(
 
     Raises:
       ValueError: the name is unknown, the TPU cannot be reached, TF_CONFIG does not parse, the
-        choice and the environment contradict each other, or TensorFlow has started with fewer logical CPUs.
+        choice and the environment contradict each other, or this process has started TensorFlow with fewer logical
+        CPUs or has had a run on another number of replicas.
     """
     quiet.after_import()
     if name not in STRATEGIES:
