@@ -9,11 +9,12 @@
 
 `digits` needs no data. AdamW, LAMB and Muon, each with the arguments of the small batch as they are; with the half-life
 of the second moments kept in examples (`schedule.moments`); with that of all moments; and with weight decay x learning
-rate x steps kept (`schedule.weight_decay`). Network, data, epochs, warm-up, decay and clipping are those of study.py.
+rate x steps kept (`schedule.weight_decay`). Network, data, decay and clipping are those of study.py; MNIST's epochs are
+those of study_ramp.py.
 
 Learning rates are at the small batch, and follow the square root. Every row has three trials of its own, seed 100, on
 training data that is held out: a factor of 2.5 apart, around the middle rate of study.py. Where the best is at an end,
-up to three more follow it. Then two seeds on the test set, five on the digits.
+up to three more follow it. Then two seeds on the test set, three on MNIST and five on the digits.
 These are fewer trials than study.py has: a difference within the spread of the seeds says nothing.
 """
 
@@ -86,14 +87,16 @@ VARIANTS = {
         seeds=(0, 1, 2, 3, 4),
     ),
     "mnist_lstm": Task(
-        title="MNIST-LSTM at 16 times the batch, 25 epochs",
+        title="MNIST-LSTM at 16 times the batch, 6 epochs",
         base="mnist/lstm_small_batch",
         small=128,
         large=2048,
-        warmup_epochs=2.5,
+        warmup_epochs=0.6,
         rates={"AdamW": 0.002, "LAMB": 0.005, "Muon": 0.0025},
         minival=5000,
         clipnorm=0.05,
+        fields={"duration": "6 epochs"},
+        seeds=(0, 1, 2),
     ),
     "bert": Task(
         title="WikiText-2, a BERT of 2 x 64, at 16 times the batch, 12 epochs",

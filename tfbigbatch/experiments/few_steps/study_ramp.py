@@ -6,8 +6,9 @@
 `digits` (no data), `mnist_lstm`, `ptb`, `bert` and `multi30k`, with the data of study.py beside it. Each method has the
 same epochs at every batch: throughout, and in ramps that begin with its small batch. The trials of a row are three
 learning rates a factor of 3 apart, around the small batch's recipe and, at the large batch, what the square root makes
-of it; a ramp scales by the square root as it grows. Chosen on data apart from the test set. What they say:
-docs/batch_ramps.md.
+of it; a ramp scales by the square root as it grows. Chosen on data apart from the test set. `ptb`, whose runs are long,
+takes the rates that eight trials at each batch size found in results/few_steps/jax_ptb.md: the square root leads from one
+to the other. What they say: docs/batch_ramps.md.
 """
 
 import copy
@@ -37,6 +38,7 @@ class Task:
       fields: what differs from the base in every row.
       micro_batch: examples of one pass at the large batch; 0 for the whole batch.
       seeds: of the runs at the chosen learning rate.
+      tuned: how the learning rates were found, where no row has trials of its own.
     """
 
     title: str
@@ -49,6 +51,7 @@ class Task:
     fields: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     micro_batch: int = 0
     seeds: Sequence[int] = SEEDS
+    tuned: str = ""
 
 
 def _doubling(to: int, over: str, **fields: Any) -> dict[str, Any]:
@@ -102,15 +105,15 @@ VARIANTS = {
         large=640,
         methods={
             "AdamW": ({"name": "adamw", "beta_2": 0.99, "global_clipnorm": 0.25}, 0.0035),
-            "Muon": (_muon(global_clipnorm=0.25), 0.0035),
+            "Muon": (_muon(global_clipnorm=0.25), 0.0018),
         },
         # Streams of text are cut into more with an epoch only.
         ramps={"ramp": {"name": "growth", "growth": (("1 epochs", 160), ("2 epochs", 640)), "micro_batch_size": 640}},
-        trial={"evaluate_on": "valid"},
         fields={**BIAS, "duration": "4 epochs", "evaluate_every": "1 epochs", "schedule.warmup_epochs": 0.2},
+        tuned="jax_ptb.md",
     ),
     "bert": Task(
-        title="WikiText-2, a BERT of 2 x 64, 12 epochs",
+        title="WikiText-2, a BERT of 2 x 64, 4 epochs",
         base="bert/wikitext:32",
         small=64,
         large=1024,
@@ -118,13 +121,13 @@ VARIANTS = {
             "AdamW": ({"name": "adamw", "beta_2": 0.99, **BERT}, 0.0014),
             "Muon": (_muon(**BERT), 0.0053),
         },
-        ramps={"ramp": _doubling(1024, "6 epochs", micro_batch_size=256)},
+        ramps={"ramp": _doubling(1024, "2 epochs", micro_batch_size=256)},
         trial={"evaluate_on": "minival", "data.minival": 2048},
-        fields={**BIAS, "schedule.warmup_epochs": 0.8},
+        fields={**BIAS, "duration": "4 epochs", "schedule.warmup_epochs": 0.4},
         micro_batch=256,
     ),
     "multi30k": Task(
-        title="Multi30k, a small GNMT, 12 epochs",
+        title="Multi30k, a small GNMT, 6 epochs",
         base="multi30k/gnmt_small_batch",
         small=64,
         large=1024,
@@ -133,9 +136,9 @@ VARIANTS = {
             "Muon": (_muon(**GNMT), 0.0075),
         },
         # The passes of one bucket each stay as they are.
-        ramps={"ramp": _doubling(1024, "6 epochs")},
+        ramps={"ramp": _doubling(1024, "3 epochs")},
         trial={"evaluate_on": "validation"},
-        fields={**BIAS, "evaluate_every": "6 epochs", "schedule.warmup_epochs": 1.0},
+        fields={**BIAS, "duration": "6 epochs", "evaluate_every": "3 epochs", "schedule.warmup_epochs": 0.5},
         micro_batch=128,
     ),
 }
@@ -158,10 +161,14 @@ def get_study(task: str = "digits") -> study.Study:
             rows[name].ramp.update(fields)
             rows[name].steps_per_execution = 1
         for name, config in rows.items():
+            row = f"{method}, {name}"
+            if application.tuned:
+                config.schedule.learning_rate = learning_rate
+                table.add(row, config, seeds=application.seeds, tuned=application.tuned)
+                continue
             trial = copy.deepcopy(config)
             trial.update_from_flattened_dict(application.trial)
             rates = [float(f"{factor * learning_rate:.2g}") for factor in (1 / SPREAD, 1.0, SPREAD)]
-            row = f"{method}, {name}"
             table.tune(row, config, trial=trial, learning_rates=rates, budget=BUDGET, seeds=application.seeds)
     return table
 
