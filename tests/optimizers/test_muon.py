@@ -204,6 +204,31 @@ def test_treatments_by_pattern(keras_version):
 
 
 @pytest.mark.parametrize(
+    "shape, treatment, parts",
+    [
+        ((3, 4, 2), "matrix", [np.s_[:]]),
+        ((3, 4, 2), "heads", [np.s_[:, head] for head in range(4)]),
+        ((2, 1, 3, 6), "matrix", [np.s_[:]]),
+        ((2, 1, 3, 6), "groups:3", [np.s_[..., start : start + 2] for start in (0, 2, 4)]),
+        ((2, 2, 5, 3), "depthwise", [np.s_[:, :, channel] for channel in range(5)]),
+    ],
+    ids=["three axes", "heads", "convolution", "groups", "depthwise"],
+)
+def test_each_part_of_a_kernel_follows_numpy(shape, treatment, parts):
+    """Heads, groups and channels are orthogonalised each by itself, and take the step of their own sides."""
+    random = np.random.RandomState(1)
+    weight, gradients = random.normal(size=shape), random.normal(size=(STEPS, *shape))
+    [kernel] = variables("keras3", {"kernel": weight})
+    optimizer = make("keras3", "Muon", learning_rate=schedule("keras3"), matrices={"kernel": treatment})
+    for gradient in gradients:
+        optimizer.apply_gradients([(tf.constant(gradient, tf.float32), kernel)])
+    for part in parts:
+        rows = np.prod(weight[part].shape[:-1])
+        end = muon_run(weight[part].reshape(rows, -1), [each[part].reshape(rows, -1) for each in gradients], RATES)
+        np.testing.assert_allclose(np.array(kernel)[part].reshape(rows, -1), end, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
     "keras_version, clipping",
     [("tf_keras", {"clipvalue": 0.3}), ("keras3", {"clipnorm": 1.0}), ("tf_keras", {"global_clipnorm": 2.0})],
 )

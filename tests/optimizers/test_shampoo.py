@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.conftest import mirrored
 from tests.helpers.keras_versions import KERAS_VERSIONS, make, state_by_name, variables
@@ -158,11 +160,13 @@ def test_the_gradients_scale(graft):
         np.testing.assert_allclose(run("tf_keras", weight, gradients * scale, rates, **arguments), plain, rtol=2e-3)
 
 
-def test_the_direction_turns_with_the_gradient():
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000), st.integers(2, 7), st.integers(2, 9))
+def test_the_direction_turns_with_the_gradient(seed, rows, columns):
     """Q G P^T has the direction Q D P^T, for rotations Q and P and one block."""
-    random = np.random.RandomState(0)
-    [q, _], [p, _] = np.linalg.qr(random.normal(size=(6, 6))), np.linalg.qr(random.normal(size=(9, 9)))
-    gradients = random.normal(size=(3, 6, 9))
+    random = np.random.RandomState(seed)
+    [q, _], [p, _] = (np.linalg.qr(random.normal(size=(side, side))) for side in (rows, columns))
+    gradients = random.normal(size=(3, rows, columns))
 
     def direction(gradients):
         statistics = [tf.zeros([1, side, side], tf.float64) for side in gradients.shape[1:]]

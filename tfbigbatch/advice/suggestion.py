@@ -230,8 +230,8 @@ def _warnings(tuned: Recipe, scaled: Recipe, steps: int | None, critical: Range)
     found = []
     if scaled.batch_size > tuned.batch_size and steps is not None and steps < sources.FEW_STEPS:
         found.append(
-            f"few steps: {steps:,} in {tuned.epochs:.4g} epochs. Below about {sources.FEW_STEPS} no scaling rule held "
-            "the small batch's accuracy in this project's studies: train for more epochs"
+            f"few steps: {steps:,} in {tuned.epochs:.4g} epochs. Below about {sources.FEW_STEPS} most recipes lost "
+            "accuracy in this project's studies, by any scaling rule: train for more epochs, or let the batch grow"
         )
     if tuned.batch_size >= scaled.batch_size > critical.value > 0:
         found.append(f"the tuned batch is above the critical batch of about {_three(critical.value)} already")

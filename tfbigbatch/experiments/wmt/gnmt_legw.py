@@ -20,7 +20,7 @@ train.py; 128 sentences a device): 0.001, 200 steps, 8 epochs, halved four times
 | muon_4k | 4,096 | Muon, 0.03, embedding and output layer by Adam | 32 |
 
 The papers of LAMB and LARS do not have GNMT: their learning rates, decay and exclusions here are ours, not tuned.
-Muon's is that of the small GNMT on Multi30k at 1,024 (docs/gnmt.md).
+Muon's is where the trials of the small GNMT on Multi30k at 1,024 begin (experiments/few_steps/study.py).
 Expected: no figure is published for these recipes; MLPerf's target is 24.0 BLEU on newstest2014 (lower case, intl), and
 the paper claims the BLEU of 256 up to 4,096. Not measured here.
 """
