@@ -34,9 +34,10 @@ PLATEAUS = with_tasks("few_steps/study_plateau")
 MOMENTS = with_tasks("few_steps/study_moments")
 RAMPS = with_tasks("few_steps/study_ramp")
 LOCAL_STEPS = with_tasks("few_steps/study_local_steps")
+PRODUCTS = with_tasks("few_steps/study_products")
 
 
-@pytest.mark.parametrize("file", [*FILES, *OF_TASKS, *PLATEAUS, *MOMENTS, *RAMPS, *LOCAL_STEPS])
+@pytest.mark.parametrize("file", [*FILES, *OF_TASKS, *PLATEAUS, *MOMENTS, *RAMPS, *LOCAL_STEPS, *PRODUCTS])
 def test_every_row_of_a_study_file_can_be_run(file):
     made = study.load(os.path.join(ROOT, file) if file.endswith(".py") else file)
     tuned = [config for row in made.tuned for config in (row.config, row.trial)]

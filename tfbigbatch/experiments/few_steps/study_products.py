@@ -1,0 +1,26 @@
+"""Muon's products in float32 and in bfloat16: what the rounding does to accuracy.
+
+    tfbigbatch study --study=few_steps/study_products:digits --model_dir=runs/products_digits \\
+      --results=results/few_steps/products_digits --ended_runs=results/few_steps/products_digits_runs.jsonl
+
+`digits`, without data, and `bert` on WikiText-2, with the data of study.py: the row of Muon at the large batch of
+study_ramp.py, at one learning rate for both. Five seeds. What a step takes: results/measurements/replicas.md.
+"""
+
+from tfbigbatch import studies
+from tfbigbatch.studies import study
+
+SEEDS = (0, 1, 2, 3, 4)
+# The learning rate of the small batch, which the row scales by the square root.
+VARIANTS = {"digits": 0.01, "bert": 0.0053}
+
+
+def get_study(task: str = "digits") -> study.Study:
+    ramps = study.load(f"few_steps/study_ramp:{task}")
+    [row] = [row for row in ramps.tuned if row.name == "Muon, large"]
+    table = studies.new(f"{ramps.title.partition(':')[0]}: Muon's products")
+    for dtype in ("float32", "bfloat16"):
+        config = studies.scaled(row.config, row.config.batch_size, "sqrt", learning_rate=VARIANTS[task])
+        config.optimizer.product_dtype = dtype
+        table.add(dtype, config, seeds=SEEDS, tuned="study_ramp")
+    return table
