@@ -28,7 +28,8 @@ def test_a_noise_scale_below_the_batch_suggests_a_ramp_over_half_of_the_run():
     assert ramp is not None and ramp.ramp.batch_sizes[-1] == low.batch_size
     assert "--config.ramp.name=doubling" in ramp.fields and "--config.ramp.over='50 epochs'" in ramp.fields
     assert ramp.steps == ramp.ramp.total_steps(low.dataset_size) < low.total_steps
-    assert "\nramp" in str(low) and ramp.fields.split()[0] in str(low)
+    # Whole, for a shell.
+    assert "\nramp" in str(low) and f" {ramp.fields}\n" in str(low)
 
 
 def test_branches_replace_the_noise_scale():
@@ -37,7 +38,8 @@ def test_branches_replace_the_noise_scale():
     assert advice.critical_batch_size.value == pytest.approx(math.sqrt(70 * 512))
     assert math.isinf(advice.critical_batch_size.high)
     assert advice.ramp.ramp.growth == (("6400 examples", 64), ("64000 examples", 512))
-    assert "critical batch by branching, epoch" in str(advice)
+    assert "critical batch by branching, epoch 15.6: > 512 (300 to > 512)" in str(advice)
+    assert advice.ramp.fields.startswith(f"--config.batch_size={advice.tuned.batch_size} --config.ramp.name=growth")
     assert advice.to_dict()["ramp"]["steps"] == advice.ramp.steps
 
 
@@ -51,3 +53,5 @@ def test_the_command_refuses_another_file(tmp_path):
         "advise", "--config=digits/lstm_small_batch", f"--critical_batch={tmp_path}/empty.jsonl"
     )
     assert outcome.returncode == 1 and "no checkpoint with branches" in outcome.stderr
+    outcome = preloaded.tfbigbatch("advise", "--config=digits/lstm_small_batch", "--critical_batch=none.jsonl")
+    assert outcome.returncode == 1 and "--critical_batch=none.jsonl: there is no such file" in outcome.stderr

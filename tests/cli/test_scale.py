@@ -40,7 +40,7 @@ def test_scale_shows_and_draws_a_batch_ramp(tmp_path):
     for more, message in (
         ("--batch_size=64", "--batch_size scales a recipe to fixed batches"),
         ("--config.ramp.over=50 epochs", "the ramp is longer than the run"),
-        ("--config.ramp.to=100", "to=100 is not the first batch, 32, grown by factors of 2"),
+        ("--config.ramp.to=100", "to=100 is no larger multiple of the first batch, 32; expected such as 96 or 128"),
     ):
         refused = tfbigbatch(*arguments, more)
         assert refused.returncode == 1 and message in refused.stderr, refused.stderr

@@ -99,6 +99,19 @@ def test_seesaw_of_step_decay_by_the_linear_rule_is_growth_in_place_of_decay():
     assert {round(float(schedule(step)), 6) for step in range(0, ramp.total_steps(SIZE), 31)} == {0.1}
 
 
+def test_seesaw_takes_all_cuts_of_a_step_decay_at_once():
+    """A fall to a tenth is three cuts by 2: the batch doubles twice, and the third cut is the learning rate's."""
+    boundaries = ("8 epochs", "14 epochs")
+    recipe = Recipe(128, 0.1, epochs=20, decay={"name": "multi_step", "factor": 0.1, "boundaries": boundaries})
+    ramp = BatchRamp.seesaw(recipe, 512, dataset_size=SIZE)
+    assert sizes_and_epochs(ramp) == [(128, 0), (512, pytest.approx(8, abs=512 / SIZE))]
+    own, cut = (each.schedule(SIZE, keras="tf_keras") for each in (recipe, ramp.recipe))
+    for epoch in (4, 11, 17):
+        fallen = float(cut(round(epoch * SIZE / 128))) / float(own(round(epoch * SIZE / 128)))
+        assert 1.0 - 1e-6 <= fallen < 2.0
+    assert float(ramp.schedule(SIZE, keras="tf_keras")(ramp.total_steps(SIZE) - 1)) == pytest.approx(0.1 / 64 * 2)
+
+
 def test_following_measurements_never_shrinks_the_batch():
     measured = [("0 epochs", 90.0), ("2 epochs", 700.0), ("5 epochs", 400.0), ("9 epochs", 3000.0)]
     assert sizes_and_epochs(BatchRamp.following(RECIPE, measured)) == [
@@ -107,6 +120,7 @@ def test_following_measurements_never_shrinks_the_batch():
         (2048, pytest.approx(9, abs=0.05)),
     ]
     assert BatchRamp.following(RECIPE, measured, most=1000).batch_sizes == [128, 512]
+    assert BatchRamp.following(RECIPE, [("2 epochs", math.inf)], most=1000).batch_sizes == [128, 512]
     assert BatchRamp.following(RECIPE, [("1 epochs", 10.0)]).stages(SIZE)[0].steps == RECIPE.total_steps(SIZE)
 
 
@@ -154,8 +168,11 @@ def test_the_summary_and_the_batch_of_a_step():
         (lambda: BatchRamp(RECIPE, [("2 epochs", 256)], "legw"), "rule='legw' is unknown"),
         (lambda: BatchRamp(Recipe(32, 0.1), [("2 epochs", 256)]), "the recipe has no length"),
         (lambda: BatchRamp("lamb", []), "expected a tfbigbatch.Recipe"),
-        (lambda: BatchRamp.doubling(RECIPE, 2000, over="2 epochs"), "to=2000 is not the first batch, 128, grown"),
-        (lambda: BatchRamp.doubling(RECIPE, 128, over="2 epochs"), "expected such as 256 or 512"),
+        (
+            lambda: BatchRamp.doubling(RECIPE, 2000, over="2 epochs"),
+            "to=2000 is no larger multiple of the first batch, 128; expected such as 1920 or 2048",
+        ),
+        (lambda: BatchRamp.doubling(RECIPE, 128, over="2 epochs"), "expected such as 256 or 384"),
         (lambda: BatchRamp.doubling(RECIPE, 256, over="2"), "does not say how long"),
         (lambda: BatchRamp.doubling(RECIPE, 256, over="2 epochs", factor=1.5), "factor"),
         (lambda: BatchRamp.doubling(RECIPE, 256, over="2 epochs", equal="epochs"), "equal='epochs' is unknown"),
@@ -164,6 +181,13 @@ def test_the_summary_and_the_batch_of_a_step():
         (lambda: BatchRamp.seesaw(Recipe(32, 1.0, epochs=3), 64, dataset_size=900), "is cut 0 times by 2"),
         (lambda: BatchRamp.following(RECIPE, [("2 epochs", math.nan)]), "measured"),
         (lambda: BatchRamp.following(RECIPE, [("2 epochs", -1.0)]), "measured"),
+        (lambda: BatchRamp.following(RECIPE, [("2 epochs", math.inf)]), "measured"),
+        (lambda: BatchRamp.following(RECIPE, [("0 epochs", 300.0)]), "allows 256 from the run's first step on"),
+        (lambda: BatchRamp.following(RECIPE, [5]), "measured.0.=5; expected .duration, critical batch."),
+        (lambda: BatchRamp.seesaw(Recipe(32, 0.0, epochs=3), 64, dataset_size=900), "learning rate is 0"),
+        (lambda: BatchRamp.seesaw(RECIPE, 256, dataset_size=SIZE, cut=1), "cut=1 is out of range"),
+        (lambda: BatchRamp(RECIPE, []).factor(math.nan), "batch_size"),
+        (lambda: BatchRamp(RECIPE, []).factor("x"), "batch_size"),
     ],
 )
 def test_what_cannot_be_used(make, message):

@@ -119,6 +119,12 @@ def test_a_fit_of_another_length_is_told(keras_version, epochs, when, capsys):
     assert "RampLog" not in capsys.readouterr().out
 
 
+@both_versions
+def test_an_incomplete_last_batch_is_told(keras_version, capsys):
+    begin(keras_version, 4, 16, dataset_size=62)
+    assert "62 examples are no whole batches of 4. If the last of an epoch has 2" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     "options, message",
     [

@@ -143,9 +143,21 @@ def test_the_command_measures_resumes_and_draws(small_run, tmp_path):
     assert second.returncode == 0, second.stderr
     again = (tmp_path / "found.jsonl").read_text().splitlines()
     assert again[:2] == lines and [json.loads(line)["seed"] for line in again[2:]] == [1, 1]
+    for flag, said in {
+        "--rule=linear": "holds branches of --rule=sqrt, not linear. Give the flags that it was made with",
+        "--examples=32 steps": "holds branches of 256 examples each, and --examples='32 steps' is 512",
+        "--seeds=": "--seeds= is empty",
+    }.items():
+        refused = preloaded.tfbigbatch(*arguments, "--seeds=0,1", flag)
+        assert refused.returncode == 1 and said in refused.stderr, flag
     drawn = preloaded.tfbigbatch("critical-batch", f"--results={tmp_path}/found", "--tolerance=0.5")
     assert drawn.returncode == 0 and "less than 0.5 nats" in (tmp_path / "found.md").read_text()
     assert (tmp_path / "found.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_folder_without_a_run(tmp_path):
+    outcome = preloaded.tfbigbatch("critical-batch", "nowhere", f"--model_dir={tmp_path}/a", f"--results={tmp_path}/b")
+    assert outcome.returncode == 1 and "RUN_DIR nowhere holds no run" in outcome.stderr
 
 
 def test_a_table_of_made_branches():

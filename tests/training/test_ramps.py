@@ -127,12 +127,13 @@ def test_streams_grow_with_an_epoch_and_resume(tmp_path):
 @pytest.mark.parametrize(
     "fields, message",
     [
-        ({"ramp__to": 1000}, "ramp: BatchRamp: to=1000 is not the first batch, 48"),
+        ({"ramp__to": 1000}, "ramp: BatchRamp: to=1000 is no larger multiple of the first batch, 48"),
         ({"ramp__over": "9 epochs"}, "the ramp is longer than the run"),
         ({"ramp__to": 1536}, "there are 1,437 training examples"),
         ({"ramp__name": "triangle"}, "ramp.name='triangle' is unknown"),
         ({"ramp__name": "seesaw"}, "ramp.over='1 epochs' is not a field of ramp.name='seesaw'"),
         ({"ramp__name": "none"}, "is not a field of ramp.name='none'"),
+        ({"ramp__to": 0}, "ramp.to is not set; expected the last batch"),
         ({"ramp__micro_batch_size": 32}, "ramp.micro_batch_size=32: the first batch has passes of 48"),
         ({"phases": ({"duration": "2 epochs"},)}, "ramp.name='doubling' in a run with phases"),
         ({"date__enabled": True}, "DATE adjusts the schedule of one batch"),
@@ -141,6 +142,19 @@ def test_streams_grow_with_an_epoch_and_resume(tmp_path):
 def test_what_cannot_be_trained_is_one_error_before(tmp_path, quick_config, fields, message):
     with pytest.raises(ValueError, match=message):
         train.run(quick_config(**{**DOUBLING, **fields}), model_dir=str(tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "growth, message",
+    [
+        ((), "ramp.growth is empty; expected"),
+        (("1 epochs", 96), "growth.0.='1 epochs'; expected .duration, batch size."),
+    ],
+)
+def test_growth_that_is_no_list_of_pairs(tmp_path, quick_config, growth, message):
+    with pytest.raises(ValueError, match=message):
+        train.run(quick_config(ramp__name="growth", ramp__growth=growth), model_dir=str(tmp_path / "run"))
     assert not (tmp_path / "run").exists()
 
 

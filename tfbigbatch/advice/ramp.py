@@ -44,7 +44,7 @@ class RampAdvice:
 
     Attributes:
       ramp: from the tuned batch.
-      fields: the `--config.ramp.` flags that make it.
+      fields: the `--config.` flags that make it.
       steps: of the run.
       reason: one sentence.
     """
@@ -92,4 +92,5 @@ def ramp_of(
     except InputError:
         # Too few steps, or a batch that doublings do not reach.
         return None
-    return RampAdvice(ramp, fields, steps, reason)
+    # An experiment's own batch may be another than that of its recipe.
+    return RampAdvice(ramp, f"--config.batch_size={tuned.batch_size} {fields}", steps, reason)

@@ -91,7 +91,8 @@ def _measured(advice: Advice) -> list[str]:
         grew = f"by the usual power of {sources.UNKNOWN_GROWTH:g}" if power is None else f"it grew as steps^{power:.2g}"
         lines.append(f"  at the end, step {advice.total_steps:,}: {_range(end)}; extrapolated, {grew}")
     lines += [
-        f"  critical batch by branching, epoch {each.examples / advice.dataset_size:.3g}: {_range(each.critical)}"
+        f"  critical batch by branching, epoch {each.examples / advice.dataset_size:.3g}: "
+        f"{_range(each.critical, f'> {each.largest:,}')}"
         for each in advice.branched
     ]
     lines.append(f"  critical batch of the run: {_range(advice.critical_batch_size)}")
@@ -159,9 +160,10 @@ def _ramp(advice: Advice) -> Sequence[str]:
     sizes = ", ".join(f"{size:,}" for size in advice.ramp.ramp.batch_sizes)
     words = (
         f"{sizes}: {advice.ramp.steps:,} steps in the same epochs, {advice.ramp.steps / advice.total_steps:.0%} of the "
-        f"tuned run's: {advice.ramp.reason}. In place of a batch: {advice.ramp.fields}"
+        f"tuned run's: {advice.ramp.reason}. In place of a batch:"
     )
-    return _wrapped("ramp", words)
+    # Not wrapped: a flag in quotes is one word of a shell.
+    return [*_wrapped("ramp", words), " " * _INDENT + advice.ramp.fields]
 
 
 def _uncertain(advice: Advice) -> str:
@@ -188,8 +190,10 @@ def _window(point: NoisePoint) -> str:
     return f"  steps {steps:>18s} {_range(Range(point.noise_scale, point.low, point.high))}"
 
 
-def _range(value: Range) -> str:
-    return f"{examples(value.value)} ({examples(value.low)} to {examples(value.high)})"
+def _range(value: Range, beyond: str = "") -> str:
+    """A value with its ends; `beyond`: the words for infinity."""
+    shown = [beyond if beyond and math.isinf(each) else examples(each) for each in (value.value, value.low, value.high)]
+    return f"{shown[0]} ({shown[1]} to {shown[2]})"
 
 
 def _wrapped(name: str, words: str) -> Sequence[str]:

@@ -107,6 +107,8 @@ def _branched(path: str, tolerance: float) -> list[Branched]:
     from tfbigbatch.advice.ramp import Branched
     from tfbigbatch.reports import critical_batch_report as report
 
+    if not os.path.exists(path):
+        raise InputError(f"--critical_batch={path}: there is no such file. Give the file that critical-batch wrote.")
     points = report.points_of(report.read(path), tolerance)
     if not points:
         raise InputError(f"--critical_batch={path}: no checkpoint with branches. Give the file that it wrote.")

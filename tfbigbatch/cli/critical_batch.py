@@ -30,7 +30,6 @@ from tfbigbatch.reports import critical_batch_report as report
 from tfbigbatch.reports.report import make_folder
 from tfbigbatch.runs.run_directory import DIVERGED, DONE, RunDirectory
 from tfbigbatch.scaling.batch_ramp import RAMP_RULES
-from tfbigbatch.schedules import to_steps
 from tfbigbatch.studies import branches, series
 from tfbigbatch.studies.branches import BranchedRun, BranchPoint
 from tfbigbatch.studies.entry import Entry
@@ -85,7 +84,10 @@ def main(folders: Sequence[str]) -> None:
         return
     if options.model_dir is None:
         raise InputError("RUN_DIR needs --model_dir, the parent of the branches.")
+    if RunDirectory(folders[0]).content() is None:
+        raise InputError(f"RUN_DIR {folders[0]} holds no run, as it has no config.json.")
     run = BranchedRun(folders[0], data_dir=options.data_dir)
+    _check_same(run, measured, path)
     points = run.points(command.numbers("steps", options.steps, int), options.points)
     try:
         _measure(run, points, measured, path)
@@ -95,12 +97,47 @@ def main(folders: Sequence[str]) -> None:
     _say_ramp(run, report.points_of(measured, options.tolerance))
 
 
+def _check_same(run: BranchedRun, measured: Sequence[report.Measured], path: str) -> None:
+    """That a file's branches are of this run and these flags: a table of both would compare nothing.
+
+    Raises:
+      ValueError: they are not.
+    """
+    options = flags.FLAGS
+    asked = {
+        "run": run.fingerprint,
+        "trained": run.examples_of(options.examples),
+        "rule": options.rule,
+        "decay": options.decay,
+    }
+    for each in measured:
+        for name, value in asked.items():
+            found = getattr(each, name, value)
+            if found == value or not found:
+                continue
+            held = {
+                "run": "another run",
+                "trained": f"{found} examples each, and --examples={options.examples!r} is {value}",
+            }.get(name, f"--{name}={found}, not {value}")
+            raise InputError(
+                f"{path} holds branches of {held}. Give the flags that it was made with, or another --results and "
+                "--model_dir."
+            )
+
+
 def _measure(run: BranchedRun, points: Sequence[BranchPoint], measured: list[report.Measured], path: str) -> None:
     """Runs the branches that the file lacks; each is appended to `measured` and to the file when it ends."""
     options = flags.FLAGS
     seeds = command.numbers("seeds", options.seeds, int)
-    length = to_steps(options.examples, name="examples", batch_size=1, dataset_size=run.dataset_size)
+    if not seeds:
+        raise InputError("--seeds= is empty; expected such as 0,1,2.")
+    length = run.examples_of(options.examples)
     sizes = command.numbers("batch_sizes", options.batch_sizes, int) or run.batch_sizes(length)
+    if len(sizes) < 2 and not options.batch_sizes:
+        raise InputError(
+            f"--examples={options.examples!r}: {length:,} examples are too few for two batch sizes, the run's "
+            f"{run.config.batch_size:,} and twice as many. Give longer branches, or --batch_sizes."
+        )
     entries = {
         point: run.branches(
             point,
@@ -124,7 +161,7 @@ def _measure(run: BranchedRun, points: Sequence[BranchPoint], measured: list[rep
         ]
         if not missing:
             continue
-        ended = functools.partial(_keep_ended, point, length, missing, measured, path)
+        ended = functools.partial(_keep_ended, run, point, length, missing, measured, path)
         series.run_series(
             missing,
             model_dir=options.model_dir,
@@ -140,7 +177,12 @@ def _measure(run: BranchedRun, points: Sequence[BranchPoint], measured: list[rep
 
 
 def _keep_ended(
-    point: BranchPoint, length: int, entries: Sequence[Entry], measured: list[report.Measured], path: str
+    run: BranchedRun,
+    point: BranchPoint,
+    length: int,
+    entries: Sequence[Entry],
+    measured: list[report.Measured],
+    path: str,
 ) -> None:
     """Appends the branches of a point that have ended since the last call."""
     # Imported late: TensorFlow takes seconds to import, and results are drawn again without.
@@ -155,7 +197,12 @@ def _keep_ended(
                 continue
             loss = cross_entropy_of(status["metrics"]) if status["status"] == DONE else math.inf
             measured.append(
-                report.Branch(point.step, point.examples, point.epoch, point.learning_rate, length, size, seed, loss)
+                report.Branch(
+                    *(point.step, point.examples, point.epoch, point.learning_rate, length, size, seed, loss),
+                    rule=flags.FLAGS.rule,
+                    decay=flags.FLAGS.decay,
+                    run=run.fingerprint,
+                )
             )
     report.write(path, measured)
 
@@ -176,7 +223,9 @@ def _measure_noise(run: BranchedRun, points: Sequence[BranchPoint], measured: li
     for step in missing:
         found = analysis.noise_scale(step)
         if found:
-            measured.append(report.Noise(step, found["critical_batch_size"], found["low"], found["high"]))
+            measured.append(
+                report.Noise(step, found["critical_batch_size"], found["low"], found["high"], run.fingerprint)
+            )
             report.write(path, measured)
             print(f"noise scale  at step {step:,}: {found['critical_batch_size']:,.0f} examples", flush=True)
 
@@ -194,7 +243,9 @@ def _write(measured: Sequence[report.Measured], title: str) -> None:
 
 
 def _say_ramp(run: BranchedRun, points: Sequence[report.Point]) -> None:
-    """Prints the fields of a ramp that follows the measurements."""
+    """Prints the fields of a ramp that follows the measurements, if there are any."""
+    if not points:
+        return
     recipe = scaling.Recipe(run.config.batch_size, run.config.schedule.learning_rate, epochs=1.0)
     found = [(f"{point.first.examples} examples", min(point.critical.estimate, _largest(point))) for point in points]
     growth = scaling.BatchRamp.following(recipe, found).growth

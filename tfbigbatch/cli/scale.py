@@ -62,6 +62,8 @@ def main(arguments: Sequence[str]) -> None:
     if config.ramp.name != "none":
         _show_ramp(config, recipe, dataset_size, options)
         return
+    # Fields of a ramp without its name are a mistake.
+    experiment.batch_ramp(config, recipe, dataset_size)
     if options.examples_per_second is not None:
         raise InputError("--examples_per_second is of a batch ramp; the experiment has none: set --config.ramp.name.")
     if options.batch_size:

@@ -282,13 +282,20 @@ def batch_ramp(
             raise InputError(f"ramp.{name}={fields[name]!r} is not a field of ramp.name={fields.name!r}. Leave it out.")
     if fields.name == "none":
         return None
+    if fields.name == "growth" and not fields.growth:
+        raise InputError(
+            "ramp.growth is empty; expected (duration, batch size) of each larger batch, as (('2 epochs', "
+            f"{2 * recipe.batch_size}),)."
+        )
+    if fields.name != "growth" and not fields.to:
+        raise InputError(f"ramp.to is not set; expected the last batch, such as {2 * recipe.batch_size}.")
     options = {"factor" if fields.name == "doubling" else "cut": fields.factor, "rule": fields.rule}
     try:
         if fields.name == "doubling":
             return scaling.BatchRamp.doubling(recipe, fields.to, over=fields.over, equal=fields.equal, **options)
         if fields.name == "seesaw":
             return scaling.BatchRamp.seesaw(recipe, fields.to, dataset_size=dataset_size, **options)
-        return scaling.BatchRamp(recipe, tuple(tuple(each) for each in fields.growth), fields.rule)
+        return scaling.BatchRamp(recipe, tuple(fields.growth), fields.rule)
     except ValueError as error:
         raise InputError(f"ramp: {error}") from None
 

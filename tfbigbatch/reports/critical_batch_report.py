@@ -24,6 +24,8 @@ class Branch:
       trained: examples of the branch.
       batch_size, seed: its own.
       loss: on the held-out examples at its end, in nats; infinity where it diverged.
+      rule, decay: of its learning rate.
+      run: fingerprint of the run that it begins from; '' in older files.
     """
 
     step: int
@@ -34,16 +36,20 @@ class Branch:
     batch_size: int
     seed: int
     loss: float
+    rule: str = "sqrt"
+    decay: str = "linear"
+    run: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
 class Noise:
-    """The gradient noise scale at a checkpoint, with its interval; in examples."""
+    """The gradient noise scale at a checkpoint, with its interval; in examples. `run` is that of a `Branch`."""
 
     step: int
     noise_scale: float
     low: float
     high: float
+    run: str = ""
 
 
 Measured = Branch | Noise

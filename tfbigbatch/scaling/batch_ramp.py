@@ -88,17 +88,16 @@ class BatchRamp:
         growth, before = [], recipe.batch_size
         for index, entry in enumerate(arguments.items("growth", self.growth, owner="BatchRamp")):
             name = f"growth[{index}]"
-            if isinstance(entry, str) or not isinstance(entry, Sequence) or len(entry) != 2:
-                raise InputError(f"BatchRamp: {name}={entry!r}; expected (duration, batch size), as ('2 epochs', 512).")
-            parsed(entry[0], name=name)
-            batch_size = arguments.integer(name, entry[1], least=1, owner="BatchRamp")
+            duration, batch_size = _pair(name, entry, "batch size")
+            parsed(duration, name=name)
+            batch_size = arguments.integer(name, batch_size, least=1, owner="BatchRamp")
             if batch_size <= before or batch_size % recipe.batch_size:
                 raise InputError(
                     f"BatchRamp: {name} has batch {batch_size} after {before}; expected a larger one that is a "
                     f"multiple of the first, {recipe.batch_size}, such as {2 * before}: the examples then keep their "
                     "order."
                 )
-            growth.append((entry[0], batch_size))
+            growth.append((duration, batch_size))
             before = batch_size
         if len(growth) >= MOST_STAGES:
             raise InputError(
@@ -158,7 +157,9 @@ class BatchRamp:
         Raises:
           ValueError: an argument cannot be used, or the decay falls too little to reach `to`.
         """
-        sizes = _sizes(_checked_recipe(recipe), to, cut)
+        sizes = _sizes(_checked_recipe(recipe), to, cut, factor_name="cut")
+        if recipe.learning_rate == 0:
+            raise InputError("BatchRamp.seesaw: the recipe's learning rate is 0, and there is no decay to follow.")
         examples = [step * recipe.batch_size for step in _cuts(recipe, dataset_size, cut)]
         if len(examples) < len(sizes) - 1:
             raise InputError(
@@ -168,12 +169,14 @@ class BatchRamp:
         # A stage begins at the first whole step after its cut.
         begin = 0
         for index, size in enumerate(sizes[:-1]):
-            begin = examples[index] = begin + math.ceil((examples[index] - begin) / size) * size
-        starts = [f"{each} examples" for each in examples]
+            begin = examples[index] = begin + max(0, math.ceil((examples[index] - begin) / size)) * size
+        # Where a step decay is several cuts at once, the batch takes all of them.
+        growth = {f"{start} examples": size for start, size in zip(examples, sizes[1:])}
+        boundaries = tuple(f"{each} examples" for each in _apart(examples, recipe.batch_size))
         in_cuts = dataclasses.replace(
-            recipe, decay={"name": "multi_step", "factor": 1.0 / cut, "boundaries": tuple(dict.fromkeys(starts))}
+            recipe, decay={"name": "multi_step", "factor": 1.0 / cut, "boundaries": boundaries}
         )
-        return cls(in_cuts, list(zip(starts, sizes[1:])), rule)
+        return cls(in_cuts, list(growth.items()), rule)
 
     @classmethod
     def following(
@@ -191,6 +194,7 @@ class BatchRamp:
           recipe: of the run, at the batch that it begins with.
           measured: (duration, critical batch in examples) along training, in order. A measurement holds from its point
             on; the batch is the largest of the recipe's times powers of `factor` that is no larger, and never shrinks.
+            With `most` a critical batch may be infinity, as beyond the largest branch.
           most: the largest batch; None for no bound but the measurements.
           factor: a whole number of 2 or more.
           rule: of the learning rate.
@@ -202,12 +206,19 @@ class BatchRamp:
         factor = arguments.integer("factor", factor, least=2, owner="BatchRamp")
         bound = math.inf if most is None else arguments.integer("most", most, least=1, owner="BatchRamp")
         growth, batch_size = [], recipe.batch_size
-        for index, (duration, critical) in enumerate(arguments.items("measured", measured, owner="BatchRamp")):
-            critical = arguments.number(f"measured[{index}]", critical, above=0, owner="BatchRamp")
+        for index, entry in enumerate(arguments.items("measured", measured, owner="BatchRamp")):
+            duration, critical = _pair(f"measured[{index}]", entry, "critical batch")
+            if most is None or critical != math.inf:
+                critical = arguments.number(f"measured[{index}]", critical, above=0, owner="BatchRamp")
             grown = batch_size
             while grown * factor <= min(critical, bound):
                 grown *= factor
             if grown > batch_size:
+                if parsed(duration, name=f"measured[{index}]")[0] == 0:
+                    raise InputError(
+                        f"BatchRamp.following: measured[{index}] allows {grown} from the run's first step on. Begin "
+                        f"with a recipe at that batch, as Recipe.at({grown}, rule='sqrt')."
+                    )
                 growth.append((duration, grown))
             batch_size = grown
         return cls(recipe, growth, rule)
@@ -220,7 +231,12 @@ class BatchRamp:
         return [self.recipe.batch_size, *(batch_size for _, batch_size in self.growth)]
 
     def factor(self, batch_size: int) -> float:
-        """The factor of the learning rate at a batch size."""
+        """The factor of the learning rate at a batch size.
+
+        Raises:
+          ValueError: `batch_size` is no whole number of 1 or more.
+        """
+        batch_size = arguments.integer("batch_size", batch_size, least=1, owner="BatchRamp")
         return RULES[self.rule](batch_size / self.recipe.batch_size)[0]
 
     def starts(self, dataset_size: int) -> list[float]:
@@ -343,8 +359,7 @@ class BatchRamp:
         if first % micro_batch_size:
             raise InputError(
                 f"BatchRamp: micro_batch_size={micro_batch_size} does not divide the ramp's first batch, {first}; "
-                f"expected such as {math.gcd(first, micro_batch_size)} or {first}, so that each step is whole "
-                "micro-batches."
+                f"expected a divisor of it, {first} at most, so that each step is whole micro-batches."
             )
         stages = self.stages(dataset_size)
         return AccumulationSchedule(
@@ -405,26 +420,41 @@ def _checked_recipe(recipe: Any) -> Recipe:
     return recipe
 
 
-def _sizes(recipe: Recipe, to: int, factor: int) -> list[int]:
+def _pair(name: str, entry: Any, what: str) -> tuple[Any, Any]:
+    if isinstance(entry, str) or not isinstance(entry, Sequence) or len(entry) != 2:
+        raise InputError(f"BatchRamp: {name}={entry!r}; expected (duration, {what}), as ('2 epochs', 512).")
+    return entry[0], entry[1]
+
+
+def _apart(examples: Sequence[int], least: int) -> list[int]:
+    """Rising numbers at least as far apart: where several are the same, or fall, the earlier ones are lowered."""
+    found = list(examples)
+    for index in reversed(range(len(found) - 1)):
+        found[index] = min(found[index], found[index + 1] - least)
+    return found
+
+
+def _sizes(recipe: Recipe, to: int, factor: int, factor_name: str = "factor") -> list[int]:
     """The batch sizes from the recipe's to `to`, each `factor` times the one before it; the last may be less."""
     to = arguments.integer("to", to, least=1, owner="BatchRamp")
-    factor = arguments.integer("factor", factor, least=2, owner="BatchRamp")
+    factor = arguments.integer(factor_name, factor, least=2, owner="BatchRamp")
     sizes = [recipe.batch_size]
     while sizes[-1] * factor <= to:
         sizes.append(sizes[-1] * factor)
     if to > sizes[-1] and to % recipe.batch_size == 0:
         sizes.append(to)
     if to != sizes[-1] or len(sizes) == 1:
-        nearest = sizes[-1] if len(sizes) > 1 else sizes[0] * factor
+        first = recipe.batch_size
+        below = max(2, to // first) * first
         raise InputError(
-            f"BatchRamp: to={to} is not the first batch, {recipe.batch_size}, grown by factors of {factor}; expected "
-            f"such as {nearest} or {nearest * factor}."
+            f"BatchRamp: to={to} is no larger multiple of the first batch, {first}; expected such as {below} or "
+            f"{below + first}."
         )
     return sizes
 
 
 def _cuts(recipe: Recipe, dataset_size: int, cut: int) -> list[int]:
-    """The steps of the recipe at which its decay has reached 1 / cut, 1 / cut ** 2, ... of the peak."""
+    """The steps of the recipe at which its decay has reached 1 / cut, 1 / cut ** 2, ... of the peak, rising."""
     schedule = recipe.schedule(dataset_size, keras="tf_keras")
     first, last = recipe.warmup_steps(dataset_size), recipe.total_steps(dataset_size)
 
@@ -438,8 +468,8 @@ def _cuts(recipe: Recipe, dataset_size: int, cut: int) -> list[int]:
         while low < high:
             middle = (low + high) // 2
             low, high = (low, middle) if fallen(middle, level) else (middle + 1, high)
-        # Several cuts may fall on one step, as where a decay is by 10.
-        if not found or low > found[-1]:
+        # Several may fall on one step, as where a decay is by 10. Where it ends at 0, the last step has only one.
+        if not found or low > found[-1] or low < last - 1:
             found.append(low)
         level /= cut
     return found

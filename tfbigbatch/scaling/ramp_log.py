@@ -19,7 +19,8 @@ class RampLogMixin:
     reads the logs.
 
     At the beginning of `fit` it checks that the optimizer accumulates by the ramp, and that epochs x batches reach the
-    ramp's last stage; it prints a line where they end long before or after the ramp's run.
+    ramp's last stage; it prints a line where they end long before or after the ramp's run, or where the last batch of
+    an epoch seems to have fewer examples than the others.
 
     Args:
       ramp: the `BatchRamp`.
@@ -42,6 +43,7 @@ class RampLogMixin:
         if not isinstance(ramp, BatchRamp):
             raise InputError(f"RampLog: ramp={ramp!r} is not a tfbigbatch.BatchRamp.")
         self._schedule = ramp.accumulation(dataset_size, micro_batch_size)
+        self._dataset_size = dataset_size
         self._micro_batch_size = arguments.integer("micro_batch_size", micro_batch_size, least=1, owner="RampLog")
         self._verbose = arguments.flag("verbose", verbose, owner="RampLog")
         self._planned = self._schedule.micro_batches_before(ramp.total_steps(dataset_size))
@@ -89,13 +91,24 @@ class RampLogMixin:
                 f"batch begins after {last_stage:,} batches of {self._micro_batch_size} examples. Train longer, give "
                 "fit that batch size, or make the ramp's recipe of fewer epochs."
             )
+        if done or not self._is_chief() or not self._verbose:
+            return
         # What the ends of epochs may lack or exceed, and the rounding to whole steps.
         tolerance = epochs + self._schedule.micro_batches[-1]
-        if not done and abs(given - planned) > tolerance and self._is_chief() and self._verbose:
+        whole, rest = divmod(self._dataset_size, self._micro_batch_size)
+        if abs(given - planned) > tolerance:
             print(
                 f"RampLog: fit has {epochs:,} epochs of {batches:,} batches, {given:,} in all, and the ramp's run "
                 f"{planned:,} of {self._micro_batch_size} examples: its learning rate ends "
-                f"{'after' if given < planned else 'before'} fit does.",
+                f"{'after' if given < planned else 'before'} fit does. Batches of fit seem to have "
+                f"{self._dataset_size / batches:.3g} examples.",
+                flush=True,
+            )
+        elif rest and batches == whole + 1:
+            print(
+                f"RampLog: {self._dataset_size:,} examples are no whole batches of {self._micro_batch_size}. If the "
+                f"last of an epoch has {rest}, it counts as {self._micro_batch_size}: use drop_remainder=True, or "
+                "repeat the dataset.",
                 flush=True,
             )
 

@@ -8,6 +8,7 @@ import glob
 import math
 import os
 import shutil
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from tfbigbatch.runs import checkpoint_files, stored_run
 from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.scaling.batch_ramp import RAMP_RULES
 from tfbigbatch.schedules import to_steps
+from tfbigbatch.schedules.durations import parsed
 from tfbigbatch.studies.entry import Entry
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.utils import arguments
@@ -95,6 +97,20 @@ class BranchedRun:
             data_dir=self.data_dir,
             use_fake_data=self._use_fake_data,
         )
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the run's config: the same for the same run, also where its folder was moved."""
+        return f"{zlib.crc32(self.config.to_json(sort_keys=True).encode()):08x}"
+
+    def examples_of(self, duration: str) -> int:
+        """Examples of a duration; a step is one of the run's own batch.
+
+        Raises:
+          ValueError: it is no duration.
+        """
+        steps = to_steps(duration, name="examples", batch_size=1, dataset_size=self.dataset_size)
+        return steps * (self.config.batch_size if parsed(duration)[1] == "step" else 1)
 
     @property
     def carries_state(self) -> bool:
@@ -183,7 +199,7 @@ class BranchedRun:
                 f"--batch_sizes={','.join(map(str, sizes))}: expected the run's own, {own}, and larger multiples of "
                 f"it, rising: {own},{2 * own},{4 * own}."
             )
-        length = to_steps(examples, name="examples", batch_size=1, dataset_size=self.dataset_size)
+        length = self.examples_of(examples)
         if length < _FEWEST_STEPS * sizes[-1]:
             raise InputError(
                 f"--examples={examples!r}: {length:,} examples are {length // sizes[-1]} steps at batch {sizes[-1]:,}; "

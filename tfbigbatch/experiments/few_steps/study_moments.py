@@ -1,11 +1,11 @@
 """Moments and weight decay at 16 times the batch: left alone, or scaled with it.
 
     tfbigbatch study --study=few_steps/study_moments:bert --data_dir=data/wikitext_1k_32 \\
-      --model_dir=runs/moments/bert --results=results/few_steps/moments_bert \\
-      --ended_runs=results/few_steps/moments_runs.jsonl
+      --model_dir=runs/moments/bert --results=results/ramp/moments_bert \\
+      --ended_runs=results/ramp/moments_bert_runs.jsonl
     tfbigbatch study --study=few_steps/study_moments:mnist_lstm --data_dir=data/mnist \\
-      --model_dir=runs/moments/mnist_lstm --results=results/few_steps/moments_mnist_lstm \\
-      --ended_runs=results/few_steps/moments_runs.jsonl
+      --model_dir=runs/moments/mnist_lstm --results=results/ramp/moments_mnist_lstm \\
+      --ended_runs=results/ramp/moments_mnist_lstm_runs.jsonl
 
 `digits` needs no data. AdamW, LAMB and Muon, each with the arguments of the small batch as they are; with the half-life
 of the second moments kept in examples (`schedule.moments`); with that of all moments; and with weight decay x learning
