@@ -3,12 +3,12 @@
     tfbigbatch study --study=few_steps/study_ramp:mnist_lstm --data_dir=data/mnist --model_dir=runs/ramp_mnist_lstm \\
       --results=results/ramp/mnist_lstm --ended_runs=results/ramp/mnist_lstm_runs.jsonl
 
-`digits` (no data), `mnist_lstm`, `ptb`, `bert` and `multi30k`, with the data of study.py beside it. Each method has the
-same epochs at every batch: throughout, and in ramps that begin with its small batch. The trials of a row are three
-learning rates a factor of 3 apart, around the small batch's recipe and, at the large batch, what the square root makes
-of it; a ramp scales by the square root as it grows. Chosen on data apart from the test set. `ptb`, whose runs are long,
-takes the rates that eight trials at each batch size found in results/few_steps/jax_ptb.md: the square root leads from
-one to the other. What they say: docs/batch_ramps.md.
+`digits` (no data), `mnist_lstm`, `ptb`, `bert` and `multi30k`, with the data of study.py beside it. Muon, and where
+runs are short momentum too. Each method has the same epochs at every batch: throughout, and in ramps that begin with its
+small batch. The trials of a row are three learning rates a factor of 3 apart, around the small batch's recipe and, at
+the large batch, what the square root makes of it; a ramp scales by the square root as it grows. Chosen on data apart
+from the test set. `ptb`, whose runs are long, takes the rates that eight trials at each batch size found in
+results/few_steps/jax_ptb.md: the square root leads from one to the other. What they say: docs/batch_ramps.md.
 """
 
 import copy
@@ -104,7 +104,6 @@ VARIANTS = {
         small=20,
         large=640,
         methods={
-            "AdamW": ({"name": "adamw", "beta_2": 0.99, "global_clipnorm": 0.25}, 0.0035),
             "Muon": (_muon(global_clipnorm=0.25), 0.0018),
         },
         # Streams of text are cut into more with an epoch only.
@@ -118,7 +117,6 @@ VARIANTS = {
         small=64,
         large=1024,
         methods={
-            "AdamW": ({"name": "adamw", "beta_2": 0.99, **BERT}, 0.0014),
             "Muon": (_muon(**BERT), 0.0053),
         },
         ramps={"ramp": _doubling(1024, "2 epochs", micro_batch_size=256)},
@@ -132,7 +130,6 @@ VARIANTS = {
         small=64,
         large=1024,
         methods={
-            "AdamW": ({"name": "adamw", "beta_2": 0.99, **GNMT}, 0.0038),
             "Muon": (_muon(**GNMT), 0.0075),
         },
         # The passes of one bucket each stay as they are.
