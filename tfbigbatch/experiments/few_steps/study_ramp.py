@@ -4,11 +4,11 @@
       --results=results/ramp/mnist_lstm --ended_runs=results/ramp/mnist_lstm_runs.jsonl
 
 `digits` (no data), `mnist_lstm`, `ptb`, `bert` and `multi30k`, with the data of study.py beside it. Muon, and where
-runs are short momentum too. Each method has the same epochs at every batch: throughout, and in ramps that begin
-with its small batch. The trials of a row are three learning rates a factor of 3 apart, around the small batch's recipe and, at
-the large batch, what the square root makes of it; a ramp scales by the square root as it grows. Chosen on data apart
-from the test set. `ptb`, whose runs are long, takes the rates that eight trials at each batch size found in
-results/few_steps/jax_ptb.md: the square root leads from one to the other. What they say: docs/batch_ramps.md.
+runs are short momentum too. Each method has the same epochs at every batch: throughout, and in ramps that begin with
+its small batch. The trials of a row are three learning rates a factor of 3 apart, around the small batch's recipe
+and, at the large batch, what the square root makes of it; a ramp scales by the square root as it grows. Chosen on
+data apart from the test set. `ptb`, whose runs are long, takes the rates that eight trials at each batch size found
+in results/few_steps/jax_ptb.md: the square root leads from one to the other. What they say: docs/batch_ramps.md.
 """
 
 import copy
