@@ -357,9 +357,11 @@ class BatchRamp:
         micro_batch_size = arguments.integer("micro_batch_size", micro_batch_size, least=1, owner="BatchRamp")
         first = self.recipe.batch_size
         if first % micro_batch_size:
+            divisors = sorted({math.gcd(first, micro_batch_size), first})
             raise InputError(
                 f"BatchRamp: micro_batch_size={micro_batch_size} does not divide the ramp's first batch, {first}; "
-                f"expected a divisor of it, {first} at most, so that each step is whole micro-batches."
+                f"expected a divisor of it, such as {' or '.join(map(str, divisors))}, so that each step is whole "
+                "micro-batches."
             )
         stages = self.stages(dataset_size)
         return AccumulationSchedule(
