@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import glob
+import json
 import math
 import os
 import shutil
@@ -100,8 +101,10 @@ class BranchedRun:
 
     @property
     def fingerprint(self) -> str:
-        """Of the run's config: the same for the same run, also where its folder was moved."""
-        return f"{zlib.crc32(self.config.to_json(sort_keys=True).encode()):08x}"
+        """Of the run's config as it was stored: the same where its folder was moved, or the package has new fields."""
+        stored = stored_run.content_of(self.model_dir)
+        assert stored is not None  # As `config` was read.
+        return f"{zlib.crc32(json.dumps(stored['config'], sort_keys=True).encode()):08x}"
 
     def examples_of(self, duration: str) -> int:
         """Examples of a duration; a step is one of the run's own batch.
