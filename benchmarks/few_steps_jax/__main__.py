@@ -3,10 +3,11 @@
     python benchmarks/few_steps_jax --data_dir=data --results=runs.jsonl [--tasks=ptb,bert] [--only=Muon@640]
     python benchmarks/few_steps_jax --results=runs.jsonl --tables=FOLDER/jax
 
-It needs JAX, Keras 3 and ml_collections, for BERT's data google_crc32c, and no TensorFlow. Rows, optimizers, durations
-and schedules are those of experiments/few_steps (its README.md has them, and the commands of the data). The networks
-are written again in JAX. The runs of a row differ by learning rate and seed alone, and eight of them are one program,
-so that the search can be wider:
+It needs JAX, Keras 3 and ml_collections, for BERT's data google_crc32c, and no TensorFlow. Rows, optimizers, durations,
+schedules and batch ramps are those of a study file: of experiments/few_steps (its README.md has them, and the commands
+of the data), or with --study of another one of these tasks, as few_steps/study_moments. The networks are written again
+in JAX. The runs of a row differ by learning rate and seed alone, and eight of them are one program, so that the search
+can be wider:
 
 1. Eight learning rates, each twice the one before, on validation data, seed 100. Where the best is at an end, eight
    beyond it, at most twice.
@@ -25,6 +26,7 @@ from tfbigbatch.utils import command
 
 TASKS = ("ptb", "bert", "mnist_lstm", "mnist")
 
+flags.DEFINE_string("study", "few_steps/study", "A study file, or its name; of the rows of the tasks.")
 flags.DEFINE_string("data_dir", None, "The folder of all data, as of `tfbigbatch study few_steps`.")
 flags.DEFINE_list("tasks", list(TASKS), f"Of {', '.join(TASKS)}.")
 flags.DEFINE_list("only", [], "METHOD, METHOD@BATCH or @BATCH; all rows without it.")
@@ -42,7 +44,7 @@ def _main(unused):
     if options.tables:
         import tables
 
-        return tables.write(options.results, options.tables)
+        return tables.write(options.study, options.results, options.tables)
     if not options.data_dir:
         raise InputError("--data_dir is missing: the folder that holds those of the tasks.")
     os.environ["KERAS_BACKEND"] = "jax"
@@ -51,6 +53,7 @@ def _main(unused):
     import rows
 
     rows.run(
+        options.study,
         options.data_dir,
         options.tasks,
         options.only,

@@ -15,6 +15,7 @@ class PTB(task.Task):
     """PTB-small of Zaremba et al. 2014: two LSTMs of 200, windows of 20 words, the state carried; perplexity."""
 
     loss_metric = True
+    carries_state = True
     own_validation = True
     window, units, scale = 20, 200, 0.1
 
@@ -43,19 +44,22 @@ class PTB(task.Task):
         values = [
             task.uniform(draw, self.shapes[path], self.scale) for path, draw in task.draws(seed, self.shapes).items()
         ]
-        values[-1] = self._bias if bias == "frequency" else np.zeros_like(self._bias)
+        if bias != "uniform":
+            values[-1] = self._bias if bias == "frequency" else np.zeros_like(self._bias)
         return [value.astype(np.float32) for value in values]
 
-    def steps_in_epoch(self, batch_size):
-        return (self.examples // batch_size - 1) // self.window
+    def examples_in_epoch(self, batch_size):
+        return batch_size * self._windows_of_a_stream(batch_size)
 
     def carried(self, batch_size):
         zero = np.zeros((batch_size, self.units), np.float32)
         return [(zero, zero), (zero, zero)]
 
-    def training_examples(self, steps, batch_size, seed, held_out):
-        # A text has its order; an empty array for each step.
-        return np.zeros((steps, 0), np.int32)
+    def order(self, count, seed, held_out):
+        return None
+
+    def _windows_of_a_stream(self, batch_size):
+        return (self.examples // batch_size - 1) // self.window
 
     def _windows(self, tokens, batch_size):
         """int32 [windows, batch_size, window + 1] of the streams that a text is cut in."""
@@ -65,7 +69,7 @@ class PTB(task.Task):
         return np.stack([streams[:, start : start + self.window + 1] for start in starts])
 
     def batch(self, carried, examples, step, batch_size):
-        in_epoch = step % self.steps_in_epoch(batch_size)
+        in_epoch = step % self._windows_of_a_stream(batch_size)
         first = np.arange(batch_size) * (self.examples // batch_size)
         tokens = self.data["train"][first[:, None] + in_epoch * self.window + np.arange(self.window + 1)]
         return jax.tree.map(lambda value: jnp.where(in_epoch == 0, 0.0, value), carried), tokens

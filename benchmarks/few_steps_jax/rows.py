@@ -1,6 +1,7 @@
-"""The rows of the benchmark: a method of a task at a batch size, its search and its runs."""
+"""The rows of a study: a method of a task at a batch size, its search and its runs."""
 
 import concurrent.futures
+import copy
 import dataclasses
 import json
 import os
@@ -12,8 +13,9 @@ import mnist
 import numpy as np
 import ptb
 import runs
+import study_files
 
-from tfbigbatch.experiments.few_steps import study
+from tfbigbatch.experiments.few_steps import study as few_steps
 
 NETWORKS = {"ptb": ptb.PTB, "bert": bert.BERT, "mnist_lstm": mnist.MNISTLSTM, "mnist": mnist.FullBatch}
 TRIAL_SEED = 100
@@ -50,17 +52,15 @@ class Row:
       name: of the task.
       task: its network and data.
       method: as the study names it.
-      family: the method that gives the middle of the first learning rates.
       config: of the study, with the optimizer and the batch size.
-      bias: the initial output bias, 'frequency' or 'zero'.
+      middle: of the first learning rates.
     """
 
     name: str
     task: object
     method: str
-    family: str
     config: object
-    bias: str
+    middle: float
 
     @property
     def key(self):
@@ -68,9 +68,18 @@ class Row:
         return {"task": self.name, "batch": self.config.batch_size, "method": self.method}
 
     @property
+    def bias(self):
+        """The initial output bias: 'frequency', 'zero' or 'uniform'."""
+        return self.config.model.get("output_bias", "zero")
+
+    @property
     def program(self):
         """What a program is compiled for: rows of another output bias share it."""
-        return self.name, self.config.batch_size, str(self.config.optimizer)
+        config = copy.deepcopy(self.config)
+        config.schedule.learning_rate = 0.0
+        if "output_bias" in config.model:
+            config.model.output_bias = ""
+        return self.name, str(config)
 
     def __str__(self):
         return f"{self.name}, {self.config.batch_size:,}, {self.method}"
@@ -97,8 +106,7 @@ class Row:
     def _next(self, found, count):
         """The learning rates to try; none where the best of them lies inside."""
         if not found:
-            middle = study.middle_learning_rate(study.VARIANTS[self.name], self.family, self.config.batch_size)
-            return [_rounded(middle * SPREAD ** (number - count // 2)) for number in range(count)]
+            return [_rounded(self.middle * SPREAD ** (number - count // 2)) for number in range(count)]
         best = min(found, key=found.get)
         if best not in (min(found), max(found)):
             return []
@@ -127,10 +135,11 @@ class Row:
         print(f"{self}, {stage}, {program.steps} steps, {seconds:.1f} s: {shown}", flush=True)
 
 
-def run(data_dir, names, only, path, *, lanes, share, compilations):
+def run(study, data_dir, names, only, path, *, lanes, share, compilations):
     """Runs the rows that are asked for and have not ended.
 
     Args:
+      study: a study file, or its name.
       data_dir: the folder of the tasks' folders.
       names: of tasks.
       only: METHOD, METHOD@BATCH or @BATCH; empty for all rows.
@@ -139,7 +148,7 @@ def run(data_dir, names, only, path, *, lanes, share, compilations):
       compilations: programs that are compiled at a time.
     """
     results, start = Results(path), time.perf_counter()
-    asked = [row for name in names for row in _rows(name, data_dir) if _is_asked(row, only)]
+    asked = [row for name in names for row in _rows(study, name, data_dir) if _is_asked(row, only)]
     sharing = {}
     for row in asked:
         if not results.of(row, "chosen"):
@@ -163,21 +172,13 @@ def _compiled(row, lanes, share):
     return program, program.compile()
 
 
-def _rows(name, data_dir):
-    """The rows of a task, those of the main batch first."""
-    application = study.VARIANTS[name]
-    network = NETWORKS[name](os.path.join(data_dir, application.folder))
-    for batch_size in (application.main, application.small, *application.others):
-        methods = dict(study.METHODS)
-        if batch_size == application.main:
-            methods |= {**study.VARIANTS_OF_METHODS, **application.variants}
-        for method, (family, optimizer) in methods.items():
-            yield Row(name, network, method, family, study.config_of(application, batch_size, optimizer), "frequency")
-        if batch_size == application.main and study.BIAS.keys() <= application.fields.keys():
-            for method in study.WITHOUT_BIAS:
-                family, optimizer = study.METHODS[method]
-                config = study.config_of(application, batch_size, optimizer)
-                yield Row(name, network, f"{method}, zero bias", family, config, "zero")
+def _rows(path, name, data_dir):
+    """The rows of a study, in its order."""
+    study = study_files.load(path, name)
+    network = NETWORKS[name](os.path.join(data_dir, few_steps.VARIANTS[name].folder))
+    for row in study.rows():
+        rates = getattr(row, "learning_rates", (row.config.schedule.learning_rate,))
+        yield Row(name, network, row.name, row.config, rates[len(rates) // 2])
 
 
 def _is_asked(row, only):

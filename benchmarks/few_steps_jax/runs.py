@@ -1,6 +1,8 @@
 """Many runs of one optimizer as one program: the same steps with other learning rates and seeds, side by side."""
 
 import contextlib
+import copy
+import dataclasses
 import functools
 import time
 
@@ -9,12 +11,24 @@ import jax.numpy as jnp
 import keras
 import numpy as np
 
-from tfbigbatch import schedules
+from tfbigbatch import experiment
 from tfbigbatch.optimizers import registry
-from tfbigbatch.schedules import durations
 
 # Rows of losses that are kept of a run.
 CURVE = 100
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """Steps of one batch size; a run without a ramp has one stage.
+
+    Attributes:
+      batch_size: examples in a step.
+      rates: float32 [steps], the learning rate of each step relative to that of the recipe.
+    """
+
+    batch_size: int
+    rates: np.ndarray
 
 
 class Program:
@@ -22,20 +36,24 @@ class Program:
 
     Args:
       task: a task of `tasks.py`.
-      config: an experiment of the study: its optimizer, batch size, duration and schedule.
+      config: an experiment of a study: its optimizer, batch size, duration, schedule and ramp. A run's learning rate is
+        that of its recipe, before the scaling rule.
       lanes: runs of a call.
       share: of the steps that are taken, to try it.
     """
 
     def __init__(self, task, config, lanes, share=1.0):
         self.task, self.lanes = task, lanes
-        self.batch_size = config.batch_size
-        in_epoch = task.steps_in_epoch(self.batch_size)
-        epochs, unit = durations.parsed(config.duration)
-        whole = round(epochs * in_epoch) if unit == "epoch" else round(epochs)
-        # Relative to the highest learning rate, which is a lane's own.
-        self.shape = np.array(_schedule(config.schedule, whole, in_epoch), np.float32)[: max(1, round(share * whole))]
-        self.steps = len(self.shape)
+        config = copy.deepcopy(config)
+        config.schedule.learning_rate = 1.0
+        dataset_size = task.examples_in_epoch(config.batch_size)
+        recipe = experiment.scaled_recipe(config, experiment.tuned_recipe(config, dataset_size))
+        self.stages = [
+            Stage(stage.batch_size, stage.rates[: max(1, round(share * len(stage.rates)))])
+            for stage in _stages(task, config, recipe, dataset_size)
+        ]
+        self.steps = sum(len(stage.rates) for stage in self.stages)
+        config.optimizer.update(recipe.optimizer)
         fields = {name: value for name, value in config.optimizer.items() if value is not None}
         self._optimizer = registry.get({**fields, "learning_rate": 1.0}, keras="keras3")
         variables = [_variable(path, shape) for path, shape in task.shapes.items()]
@@ -69,14 +87,23 @@ class Program:
     def _arguments(self, learning_rates, seeds, held_out, bias):
         task = self.task
         weights = [task.weights(seed, bias) for seed in seeds]
-        examples = [task.training_examples(self.steps, self.batch_size, seed, held_out) for seed in seeds]
+        examples = [self._examples(seed, held_out) for seed in seeds]
         return (
             task.data,
             [np.stack(values) for values in zip(*weights)],
             np.asarray(learning_rates, np.float32),
-            np.stack(examples),
+            [np.stack(values) for values in zip(*examples)],
             np.asarray(seeds, np.uint32),
         )
+
+    def _examples(self, seed, held_out):
+        """For each stage, int32 [steps, batch_size]; without columns for data in an order of their own."""
+        sizes = [(len(stage.rates), stage.batch_size) for stage in self.stages]
+        order = self.task.order(sum(steps * batch_size for steps, batch_size in sizes), seed, held_out)
+        if order is None:
+            return [np.zeros((steps, 0), np.int32) for steps, _ in sizes]
+        ends = np.cumsum([steps * batch_size for steps, batch_size in sizes])[:-1]
+        return [part.reshape(size) for part, size in zip(np.split(order, ends), sizes)]
 
     def _runs(self, data, *lanes):
         task = self.task.of(data)
@@ -86,28 +113,39 @@ class Program:
 
     def _run(self, task, weights, learning_rate, examples, seed):
         key = jax.random.key(seed)
+        state = weights, [jnp.asarray(slot) for slot in self._slots]
+        losses, first_step = [], 0
+        for stage, chosen in zip(self.stages, examples):
+            *state, of_stage = self._of_stage(task, stage, first_step, state, learning_rate, chosen, key)
+            losses.append(of_stage)
+            first_step += len(stage.rates)
+        weights, _ = state
+        return task.metric(weights, "validation"), task.metric(weights, "test"), jnp.concatenate(losses)
+
+    def _of_stage(self, task, stage, first_step, state, learning_rate, examples, key):
+        """(weights, slots, losses [steps]) after a stage."""
 
         def step(state, given):
             weights, slots, carried = state
             number, share, chosen = given
+            key_of_step = jax.random.fold_in(key, first_step + number)
             loss, carried, gradients = self._gradients(
-                task, weights, carried, chosen, number, jax.random.fold_in(key, number)
+                task, stage.batch_size, weights, carried, chosen, number, key_of_step
             )
             slots = [*slots[: self._rate_at], learning_rate * share, *slots[self._rate_at + 1 :]]
             weights, slots = self._optimizer.stateless_apply(slots, gradients, weights)
             return (list(weights), list(slots), carried), loss
 
-        carried = task.carried(self.batch_size)
-        start = weights, [jnp.asarray(slot) for slot in self._slots], jax.tree.map(jnp.asarray, carried)
-        given = jnp.arange(self.steps), jnp.asarray(self.shape), examples
-        (weights, _, _), losses = jax.lax.scan(step, start, given)
-        return task.metric(weights, "validation"), task.metric(weights, "test"), losses
+        carried = jax.tree.map(jnp.asarray, task.carried(stage.batch_size))
+        given = jnp.arange(len(stage.rates)), jnp.asarray(stage.rates), examples
+        (weights, slots, _), losses = jax.lax.scan(step, (*state, carried), given)
+        return weights, slots, losses
 
-    def _gradients(self, task, weights, carried, examples, number, key):
-        passes = max(1, self.batch_size // task.micro_batch) if task.micro_batch else 1
+    def _gradients(self, task, batch_size, weights, carried, examples, number, key):
+        passes = max(1, batch_size // task.micro_batch) if task.micro_batch else 1
 
         def of_pass(carried, examples, key):
-            batch = task.batch(carried, examples, number, self.batch_size)
+            batch = task.batch(carried, examples, number, batch_size)
             (loss, carried), gradients = jax.value_and_grad(task.loss, has_aux=True)(weights, batch, key)
             return loss, carried, gradients
 
@@ -124,18 +162,21 @@ class Program:
         return loss / passes, carried, [gradient / passes for gradient in gradients]
 
 
-def _schedule(fields, total_steps, steps_in_epoch):
-    """The learning rate of each step, relative to its peak."""
-    options = {"power": fields.power} if fields.decay == "polynomial" else {}
-    schedule = schedules.by_name.build(
-        1.0,
-        warmup_steps=round(fields.warmup_epochs * steps_in_epoch),
-        total_steps=total_steps,
-        decay=fields.decay,
-        keras="keras3",
-        **options,
-    )
-    return jax.jit(lambda steps: jax.lax.map(schedule, steps))(jnp.arange(total_steps))
+def _stages(task, config, recipe, dataset_size):
+    """The stages of a config, by the arithmetic of the trainer."""
+    schedule = recipe.schedule(dataset_size, keras="keras3")
+    ramp = experiment.batch_ramp(config, recipe, dataset_size)
+    if ramp is None:
+        return [Stage(config.batch_size, _rates(schedule, recipe.total_steps(dataset_size)))]
+    stages = ramp.stages_of_epochs(task.examples_in_epoch) if task.carries_state else ramp.stages(dataset_size)
+    return [
+        Stage(stage.batch_size, _rates(ramp.schedule_of(stage, schedule, keras="keras3"), stage.steps))
+        for stage in stages
+    ]
+
+
+def _rates(schedule, steps):
+    return np.array(jax.jit(lambda numbers: jax.lax.map(schedule, numbers))(jnp.arange(steps)), np.float32)
 
 
 def _variable(path, shape):

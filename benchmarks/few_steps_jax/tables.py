@@ -3,7 +3,8 @@
 import json
 import statistics
 
-from tfbigbatch.experiments.few_steps import study
+import study_files
+
 from tfbigbatch.reports.table import Table
 from tfbigbatch.runs.metric import Metric
 from tfbigbatch.utils import files
@@ -13,10 +14,11 @@ OWN_VALIDATION = {"ptb"}
 METRICS = {"ptb": "perplexity", "bert": "masked_lm_accuracy", "mnist_lstm": "accuracy", "mnist": "accuracy"}
 
 
-def write(path, prefix):
+def write(study, path, prefix):
     """Writes PREFIX_TASK.json and .md for each task of a file of results.
 
     Args:
+      study: of the rows; for the tables' titles.
       path: of the file of results.
       prefix: of the paths of the tables.
     """
@@ -27,7 +29,7 @@ def write(path, prefix):
         mine = [line for line in lines if line["task"] == name]
         rows = [_row(line, metric) for line in [*_chosen(mine), *_of_trials(mine, metric)]]
         rows.sort(key=lambda row: (row["batch_size"], metric.order(row["mean"])))
-        title = f"{study.VARIANTS[name].title}, Keras 3 on JAX"
+        title = f"{study_files.load(study, name).title}, Keras 3 on JAX"
         content = {"higher_is_better": metric.higher_is_better, "title": title, "runs": rows}
         files.write_json(f"{prefix}_{name}.json", content)
         with open(f"{prefix}_{name}.md", "w", encoding="utf-8") as file:

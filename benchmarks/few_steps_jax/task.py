@@ -26,6 +26,7 @@ class Task(abc.ABC):
       micro_batch: examples of one pass; None for the whole batch.
       data: arrays, which a program takes as arguments: as constants they would be compiled into it.
       held_out_count: training examples that trials are chosen on, at most a tenth.
+      carries_state: whether a step begins with the state of the one before, and a batch size with an epoch.
       own_validation: whether validation data are a set of their own, so that trials train on all training data.
     """
 
@@ -35,6 +36,7 @@ class Task(abc.ABC):
     loss_metric = False
     mapped = True
     micro_batch: int | None = None
+    carries_state = False
     own_validation = False
     held_out_count = 0
 
@@ -56,21 +58,22 @@ class Task(abc.ABC):
     def metric(self, weights, split):
         """The metric on 'validation' (held-out training examples, or a set of its own) or 'test'."""
 
-    def steps_in_epoch(self, batch_size):
-        """A number, with a fraction where an epoch ends within a step."""
-        return self.examples / batch_size
+    def examples_in_epoch(self, batch_size):
+        return self.examples
 
     def carried(self, batch_size):
         """The state before the first step."""
         return ()
 
-    def training_examples(self, steps, batch_size, seed, held_out):
-        """int32 [steps, batch_size]: the examples of each step, each epoch in another order, without those held out."""
+    def order(self, count, seed, held_out):
+        """int32 [count]: the examples of a run, each epoch in another order, without those held out.
+
+        None for data in an order of their own.
+        """
         draw = np.random.default_rng(seed)
         kept = np.setdiff1d(np.arange(self.examples), self.held_out if held_out else [])
-        count = steps * batch_size
-        order = np.concatenate([draw.permutation(kept) for _ in range(-(-count // len(kept)))])
-        return order[:count].reshape(steps, batch_size).astype(np.int32)
+        epochs = [draw.permutation(kept) for _ in range(-(-count // len(kept)))]
+        return np.concatenate(epochs)[:count].astype(np.int32)
 
     @functools.cached_property
     def held_out(self):
@@ -81,7 +84,10 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def batch(self, carried, examples, step, batch_size):
-        """A step's batch: of the examples' numbers [n], or of the step for data in an order of their own."""
+        """A step's batch: of the examples' numbers [n], or of the step for data in an order of their own.
+
+        Steps count from the first one of this batch size.
+        """
 
 
 def draws(seed, shapes):

@@ -8,7 +8,8 @@ runs are short momentum too. Each method has the same epochs at every batch: thr
 its small batch. The trials of a row are three learning rates a factor of 3 apart, around the small batch's recipe
 and, at the large batch, what the square root makes of it; a ramp scales by the square root as it grows. Chosen on
 data apart from the test set. `ptb`, whose runs are long, takes the rates that eight trials at each batch size found
-in results/few_steps/jax_ptb.md: the square root leads from one to the other. What they say: docs/batch_ramps.md.
+in results/few_steps/jax_ptb.md: the square root leads from one to the other. On a GPU its rows have trials of their
+own: `python benchmarks/few_steps_jax --study=few_steps/study_ramp --tasks=ptb`. What they say: docs/batch_ramps.md.
 """
 
 import copy
@@ -63,6 +64,7 @@ def _muon(**fields: Any) -> dict[str, Any]:
 
 
 BIAS = {"model.output_bias": "frequency"}
+EXCLUDED = {"exclude_from_layer_adaptation": "norm_and_bias"}
 BERT = {"weight_decay": 0.01, "exclude_from_weight_decay": "norm_and_bias", "global_clipnorm": 1.0}
 GNMT = {"global_clipnorm": 5.0}
 VARIANTS = {
@@ -105,6 +107,15 @@ VARIANTS = {
         large=640,
         methods={
             "Muon": (_muon(global_clipnorm=0.25), 0.0018),
+            "LAMB": (
+                {
+                    "name": "lamb",
+                    "beta_2": 0.99,
+                    "exclude_from_layer_adaptation": "norm_and_bias",
+                    "global_clipnorm": 0.25,
+                },
+                0.0071,
+            ),
         },
         # Streams of text are cut into more with an epoch only.
         ramps={"ramp": {"name": "growth", "growth": (("1 epochs", 160), ("2 epochs", 640)), "micro_batch_size": 640}},

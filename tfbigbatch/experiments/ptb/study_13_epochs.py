@@ -4,18 +4,22 @@
       --data_dir=data/ptb_prepared --processes=2 --results=results/ptb_13_epochs
 
 Perplexity on the test set, one seed, an hour of a core each. The recipe of small.py and, with AdamW, the row of
-study.py, both carried by LEGW. Then with the output bias at the log of each word's frequency: the recipe again; AdamW
-and LAMB at the learning rates that were best in four epochs at 640 (results/few_steps/jax_ptb.md), which for AdamW is
-what the square root makes of the best at 20.
+study.py, both carried by LEGW. Then with the output bias at the log of each word's frequency: the recipe again, and
+with momentum at a tenth of its learning rate; AdamW, LAMB and Muon at the learning rates that were best in four epochs
+at 640 (results/few_steps/jax_ptb.md), for AdamW and Muon what the square root makes of the best at 20.
+
+On a GPU the rows have eight learning rates each: `python benchmarks/few_steps_jax --study=ptb/study_13_epochs`.
 """
 
 from tfbigbatch import experiment
 from tfbigbatch.studies import study
 
 WARMUP_EPOCHS = 1 / 32  # at batch 20: an epoch at 640
+MOMENTUM = {"name": "momentum", "momentum": 0.9, "global_clipnorm": 0.25}
 OF_FOUR_EPOCHS = {
     "AdamW": ({"name": "adamw"}, 0.02),
     "LAMB": ({"name": "lamb", "exclude_from_layer_adaptation": "norm_and_bias"}, 0.04),
+    "Muon": ({"name": "muon"}, 0.01),
 }
 
 
@@ -32,6 +36,8 @@ def get_study() -> study.Study:
     biased = study.scaled(_base(), 640, "legw", warmup_epochs=WARMUP_EPOCHS)
     biased.model.output_bias = "frequency"
     table.add("LEGW, bias", biased, tuned="at 20")
+    momentum = study.scaled(biased, 640, "legw", learning_rate=2.0, optimizer=MOMENTUM)
+    table.add("LEGW with momentum, bias", momentum, tuned="not")
     for name, (optimizer, learning_rate) in OF_FOUR_EPOCHS.items():
         config = study.scaled(biased, 640, "none", learning_rate=learning_rate, warmup_epochs=0.2)
         config.schedule.decay = "linear"
