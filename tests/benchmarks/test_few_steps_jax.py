@@ -12,10 +12,13 @@ import pytest
 import tf_keras
 
 from tests.helpers.datasets import bert_sets
+from tfbigbatch import experiment
 from tfbigbatch.models import bert
 from tfbigbatch.models.lstm import row_classifier
 from tfbigbatch.models.lstm_language_model import lstm_language_model
 from tfbigbatch.models.mnist_cnn import mnist_cnn
+from tfbigbatch.scaling import BatchRamp
+from tfbigbatch.studies import study
 
 jax = pytest.importorskip("jax")
 
@@ -128,16 +131,19 @@ def test_a_masked_word_is_a_word_and_most_become_the_mask(networks, tmp_path):
     assert (inputs != ids).sum() <= chosen.sum()
 
 
+def run(*arguments):
+    """What the command prints."""
+    command = [sys.executable, "benchmarks/few_steps_jax", *arguments]
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": ROOT}
+    outcome = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500, env=environment)
+    assert outcome.returncode == 0, outcome.stderr[-3000:]
+    return outcome.stdout
+
+
 @pytest.mark.slow
 def test_a_search_resumes_and_gives_a_table(data, tmp_path):
-    def run(*arguments):
-        command = [sys.executable, "benchmarks/few_steps_jax", f"--results={tmp_path}/runs.jsonl", *arguments]
-        environment = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": ROOT}
-        outcome = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, env=environment)
-        assert outcome.returncode == 0, outcome.stderr[-3000:]
-        return outcome.stdout
-
-    asked = [f"--data_dir={data}", "--tasks=ptb", "--only=AdamW@640", "--lanes=3"]
+    results = f"--results={tmp_path}/runs.jsonl"
+    asked = [results, f"--data_dir={data}", "--tasks=ptb", "--only=AdamW@640", "--lanes=3"]
     assert "AdamW, chosen, 4 steps" in run(*asked)
     lines = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text().splitlines()]
     assert [line["stage"] for line in lines] == ["trials"] * (len(lines) - 1) + ["chosen"]
@@ -145,10 +151,24 @@ def test_a_search_resumes_and_gives_a_table(data, tmp_path):
     assert lines[-1]["learning_rates"] == [min(tried, key=tried.get)] * 3
     assert len(set(lines[-1]["test"])) == 3  # seeds differ
     assert "0 rows on" in run(*asked)
-    run(f"--tables={tmp_path}/jax")
+    run(results, f"--tables={tmp_path}/jax")
     [row] = json.loads((tmp_path / "jax_ptb.json").read_text())["runs"]
     assert row["mean"] == pytest.approx(np.mean(lines[-1]["test"]))
     assert f"| AdamW | 640 | {row['mean']:.2f} ± " in (tmp_path / "jax_ptb.md").read_text()
+
+
+@pytest.mark.slow
+def test_a_batch_ramp_of_another_study_has_the_trainers_steps(data, networks, tmp_path):
+    of_study = ["--study=few_steps/study_ramp", f"--results={tmp_path}/runs.jsonl"]
+    run(*of_study, f"--data_dir={data}", "--tasks=ptb", '--only="Muon, ramp"', "--lanes=2")
+    line = json.loads((tmp_path / "runs.jsonl").read_text().splitlines()[-1])
+    assert (line["stage"], line["method"], line["batch"]) == ("chosen", "Muon, ramp", 20)
+    [row] = study.load("few_steps/study_ramp:ptb").selected(["Muon, ramp"])
+    examples_in_epoch = networks["ptb"].PTB(data / "ptb_prepared").examples_in_epoch
+    recipe = experiment.tuned_recipe(row.config, examples_in_epoch(20))
+    assert line["steps"] == BatchRamp(recipe, row.config.ramp.growth).stages_of_epochs(examples_in_epoch)[-1].last_step
+    run(*of_study, f"--tables={tmp_path}/jax")
+    assert "PTB-small, 4 epochs: batch ramps" in (tmp_path / "jax_ptb.md").read_text()
 
 
 def test_an_unknown_task_is_refused(tmp_path):

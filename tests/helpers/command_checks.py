@@ -27,6 +27,7 @@ from absl import app, flags
 from tests.helpers.page_commands import ROOT
 from tfbigbatch import experiment
 from tfbigbatch.cli import experiment_flags, sweeps
+from tfbigbatch.experiment import files
 from tfbigbatch.studies import study
 from tfbigbatch.utils import command
 
@@ -185,8 +186,16 @@ def _load_what_is_named(options: flags.FlagValues) -> None:
     if "smoke" in options and options.config and not options.smoke and not options.model_dir:
         raise ValueError("--model_dir is missing")
     if "study" in options and options.study:
-        table = study.load(options.study)
-        table.selected(options.only or [] if "only" in options else [])
+        tables = [study.load(name) for name in _studies(options)]
+        if len(tables) == 1:
+            tables[0].selected(options.only or [] if "only" in options else [])
+
+
+def _studies(options: flags.FlagValues) -> list[str]:
+    """The study of a command, or its variants of the tasks."""
+    tasks = options.tasks if "tasks" in options and options["tasks"].present else None
+    has_variants = tasks and hasattr(files.executed(files.find(options.study)[0]), "VARIANTS")
+    return [f"{options.study}:{task}" for task in tasks] if has_variants else [options.study]
 
 
 def _parse_args(self, args=None, namespace=None):

@@ -85,7 +85,11 @@ TASKS = (
         "Penn Treebank, LSTM: perplexity (lower is better)",
         "ptb.md",
         (20, 640),
-        [*_named(PTB, SGD="baseline"), *_named(JAX + "ptb.json", Muon="Muon", AdamW="AdamW")],
+        [
+            *_named(PTB, SGD="baseline"),
+            *_named(JAX + "ptb.json", Muon="Muon", AdamW="AdamW"),
+            *_named("results/ramp/jax_ptb.json", LAMB="LAMB, small"),
+        ],
         [
             *_named(JAX + "ptb.json", AdamW="AdamW", Nesterov="Nesterov"),
             *_named(PTB, linear="linear", kept="naive"),

@@ -191,7 +191,7 @@ TASKS = (
     Task(
         "Penn Treebank, LSTM",
         "test perplexity (log scale)",
-        ("results/ptb.json", "baseline", 20),
+        ("results/ramp/jax_ptb.json", "LAMB, small", 20),
         [
             Source("results/few_steps/jax_ptb.json", _FEW_STEPS, has_steps=False),
             Source(
@@ -201,5 +201,6 @@ TASKS = (
             ),
         ],
         150.0,
+        small_of_steps=("results/ptb.json", "baseline", 20),
     ),
 )
