@@ -3,7 +3,8 @@
     python benchmarks/few_steps_jax --data_dir=data --results=runs.jsonl [--tasks=ptb,bert] [--only=Muon@640]
     python benchmarks/few_steps_jax --results=runs.jsonl --tables=FOLDER/jax
 
-It needs JAX, Keras 3 and ml_collections, for BERT's data google_crc32c, and no TensorFlow. Rows, optimizers, durations,
+It needs JAX, Keras 3 and ml_collections, for BERT's data google_crc32c, for Multi30k's also sentencepiece and
+sacrebleu, and no TensorFlow. Rows, optimizers, durations,
 schedules and batch ramps are those of a study file: of experiments/few_steps (its README.md has them, and the commands
 of the data), or with --study of another one of these tasks, as few_steps/study_moments. The networks are written again
 in JAX. The runs of a row differ by learning rate and seed alone, and eight of them are one program, so that the search
@@ -24,7 +25,7 @@ from absl import flags
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import command
 
-TASKS = ("ptb", "bert", "mnist_lstm", "mnist")
+TASKS = ("ptb", "bert", "mnist_lstm", "mnist", "multi30k")
 
 flags.DEFINE_string("study", "few_steps/study", "A study file, or its name; of the rows of the tasks.")
 flags.DEFINE_string("data_dir", None, "The folder of all data, as of `tfbigbatch study few_steps`.")

@@ -55,12 +55,6 @@ class _MNIST(task.Task):
         return 100.0 * jax.lax.map(right, split).mean()
 
 
-def _dropped(values, rate, key):
-    if key is None:
-        return values
-    return jnp.where(jax.random.bernoulli(key, 1.0 - rate, values.shape), values / (1.0 - rate), 0.0)
-
-
 class FullBatch(_MNIST):
     """Two convolutions of 5 x 5 and a dense layer of 1,024, of LAMB's authors; in bfloat16, as the study's."""
 
@@ -95,7 +89,7 @@ class FullBatch(_MNIST):
             count, height, width, channels = values.shape
             values = values.reshape(count, height // 2, 2, width // 2, 2, channels).max((2, 4))
         values = jax.nn.relu(values.reshape(len(values), -1) @ weights[4] + weights[5])
-        return _dropped(values, 0.4, key).astype(jnp.float32) @ logits_kernel + logits_bias
+        return task.dropped(values, 0.4, key).astype(jnp.float32) @ logits_kernel + logits_bias
 
 
 class MNISTLSTM(_MNIST):
@@ -130,4 +124,4 @@ class MNISTLSTM(_MNIST):
         rows = images.astype(jnp.float32) / 255.0 @ projection + projection_bias
         zero = jnp.zeros((len(images), 128), jnp.float32)
         _, (last, _) = task.lstm(rows, *cell, (zero, zero))
-        return _dropped(last, 0.5, key) @ kernel + bias
+        return task.dropped(last, 0.5, key) @ kernel + bias

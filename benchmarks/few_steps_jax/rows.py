@@ -8,6 +8,7 @@ import os
 import time
 
 import bert
+import gnmt
 import jax
 import mnist
 import numpy as np
@@ -17,7 +18,13 @@ import study_files
 
 from tfbigbatch.experiments.few_steps import study as few_steps
 
-NETWORKS = {"ptb": ptb.PTB, "bert": bert.BERT, "mnist_lstm": mnist.MNISTLSTM, "mnist": mnist.FullBatch}
+NETWORKS = {
+    "ptb": ptb.PTB,
+    "bert": bert.BERT,
+    "mnist_lstm": mnist.MNISTLSTM,
+    "mnist": mnist.FullBatch,
+    "multi30k": gnmt.Multi30k,
+}
 TRIAL_SEED = 100
 SPREAD = 2.0
 MOST_SEARCHES = 3

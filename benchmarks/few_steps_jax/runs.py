@@ -80,9 +80,13 @@ class Program:
         start = time.perf_counter()
         validation, test, losses = jax.block_until_ready(self.compiled(*arguments))
         seconds = time.perf_counter() - start
+        validation, test = (
+            np.array([self.task.score(found, split) for found in np.asarray(of_lanes)])
+            for split, of_lanes in (("validation", validation), ("test", test))
+        )
         parts = np.array_split(np.asarray(losses, np.float64), min(CURVE, self.steps), axis=1)
         curves = np.stack([part.mean(axis=1) for part in parts], axis=1)
-        return np.asarray(validation, np.float64), np.asarray(test, np.float64), curves, seconds
+        return validation, test, curves, seconds
 
     def _arguments(self, learning_rates, seeds, held_out, bias):
         task = self.task

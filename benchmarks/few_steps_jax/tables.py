@@ -10,8 +10,14 @@ from tfbigbatch.runs.metric import Metric
 from tfbigbatch.utils import files
 
 # Tasks with a validation set of their own.
-OWN_VALIDATION = {"ptb"}
-METRICS = {"ptb": "perplexity", "bert": "masked_lm_accuracy", "mnist_lstm": "accuracy", "mnist": "accuracy"}
+OWN_VALIDATION = {"ptb", "multi30k"}
+METRICS = {
+    "ptb": "perplexity",
+    "bert": "masked_lm_accuracy",
+    "mnist_lstm": "accuracy",
+    "mnist": "accuracy",
+    "multi30k": "bleu",
+}
 
 
 def write(study, path, prefix):

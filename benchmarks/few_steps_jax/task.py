@@ -56,7 +56,11 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def metric(self, weights, split):
-        """The metric on 'validation' (held-out training examples, or a set of its own) or 'test'."""
+        """The metric on 'validation' (held-out training examples, or a set of its own) or 'test', or what gives it."""
+
+    def score(self, found, split):
+        """The metric of what `metric` found."""
+        return float(found)
 
     def examples_in_epoch(self, batch_size):
         return self.examples
@@ -108,6 +112,13 @@ def orthogonal(draw, shape):
     q, r = np.linalg.qr(tall)
     q *= np.sign(np.diag(r))
     return q if shape[0] >= shape[1] else q.T
+
+
+def dropped(values, rate, key):
+    """With dropout where there is a key."""
+    if key is None:
+        return values
+    return jnp.where(jax.random.bernoulli(key, 1.0 - rate, values.shape), values / (1.0 - rate), 0.0)
 
 
 def cross_entropy(logits, labels):

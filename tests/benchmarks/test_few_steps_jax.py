@@ -13,12 +13,18 @@ import tf_keras
 
 from tests.helpers.datasets import bert_sets
 from tfbigbatch import experiment
+from tfbigbatch.data.translation import fake
+from tfbigbatch.data.translation import manifest as translation_manifest
+from tfbigbatch.data.translation.vocabulary import BEGIN, END
 from tfbigbatch.models import bert
+from tfbigbatch.models.gnmt import decoding
+from tfbigbatch.models.gnmt import network as gnmt_network
 from tfbigbatch.models.lstm import row_classifier
 from tfbigbatch.models.lstm_language_model import lstm_language_model
 from tfbigbatch.models.mnist_cnn import mnist_cnn
 from tfbigbatch.scaling import BatchRamp
 from tfbigbatch.studies import study
+from tfbigbatch.tasks.losses import SmoothedTokenCrossEntropy
 
 jax = pytest.importorskip("jax")
 
@@ -46,7 +52,7 @@ def data(tmp_path_factory):
 def networks(monkeypatch):
     """The modules of the benchmark's tasks."""
     monkeypatch.syspath_prepend(FOLDER)
-    names = ("task", "ptb", "mnist", "bert")
+    names = ("task", "ptb", "mnist", "bert", "gnmt")
     yield {name: importlib.import_module(name) for name in names}
     for name in names:
         sys.modules.pop(name)
@@ -115,6 +121,38 @@ def test_berts_network_is_the_trainers(networks, tmp_path):
     expected = model(features)
     np.testing.assert_allclose(words, expected["masked_lm"], atol=1e-4)
     np.testing.assert_allclose(following, expected["next_sentence"], atol=1e-4)
+
+
+def test_gnmt_and_its_greedy_search_are_the_trainers(networks, tmp_path):
+    translation_manifest.save(str(tmp_path), fake.pairs(str(tmp_path)))
+    task = networks["gnmt"].Multi30k(tmp_path)
+    sizes = {"hidden_units": 192, "encoder_layers": 1, "decoder_layers": 2}
+    model = gnmt_network.gnmt(vocabulary_size=task.size, **sizes)
+    weights = [jax.numpy.asarray(each) for each in same_weights(model, task)]
+    batch = {name: jax.numpy.asarray(values[:8]) for name, values in task.data["test"].items()}
+    labels = np.asarray(batch["target"])
+    before = np.concatenate([np.full((8, 1), BEGIN), labels[:, :-1]], axis=1).astype(np.int32)
+    features = {"source_ids": np.asarray(batch["source"]), "source_lengths": np.asarray(batch["source_length"])}
+    expected = model({**features, "target_ids": before})
+    there = np.arange(labels.shape[1]) < np.asarray(batch["target_length"])[:, None]
+    logits = np.asarray(task.logits(weights, batch))
+    np.testing.assert_allclose(logits[there], expected.numpy()[there], atol=1e-4)
+    loss = SmoothedTokenCrossEntropy(0.1)(labels, logits, there.astype(np.float32))
+    task.dropout = 0.0
+    np.testing.assert_allclose(task.loss(weights, batch, jax.random.key(0))[0], loss, rtol=1e-5)
+
+    task.data["test"] = batch
+    found = np.asarray(task.metric(weights, "test"))
+    ids = {"begin_token": BEGIN, "end_token": END, "max_length": task.most_decoded}
+    wanted = decoding.translate(model, **features, **ids, beam_size=1).tokens[:, 0].numpy()
+    ended = np.cumsum(found == END, axis=1) > 0
+    np.testing.assert_array_equal(np.where(ended, END, found), wanted)
+
+
+def test_the_score_of_the_references_themselves(networks, tmp_path):
+    translation_manifest.save(str(tmp_path), fake.pairs(str(tmp_path)))
+    task = networks["gnmt"].Multi30k(tmp_path)
+    assert task.score(task.data["validation"]["target"], "validation") == pytest.approx(100.0)
 
 
 def test_a_masked_word_is_a_word_and_most_become_the_mask(networks, tmp_path):
