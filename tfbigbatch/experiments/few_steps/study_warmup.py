@@ -1,0 +1,128 @@
+"""Which warm-up carries a learning rate to a large batch: of as many epochs, of as many steps, or none.
+
+    tfbigbatch study --study=few_steps/study_warmup:digits --model_dir=runs/warmup_digits \\
+      --results=results/few_steps/warmup_digits --ended_runs=results/few_steps/warmup_digits_runs.jsonl
+    python benchmarks/few_steps_jax --study=few_steps/study_warmup --tasks=ptb,bert,mnist_lstm --data_dir=data \\
+      --results=results/few_steps/warmup_runs.jsonl
+
+`digits` needs no data; the others are tasks of study.py, at its main batch. Muon and AdamW, at a small batch's recipe that
+the square root carries to the large batch. Rows are warm-ups: none; of the recipe's epochs; 4 times as long; and of half
+of the run. The same number of steps as at the small batch, LEGW's rule, is 16 times the epochs for the digits, and longer
+than the whole run for the others. Learning rates are at the small batch. Each row has three trials of its own and three
+seeds, the digits five.
+"""
+
+import copy
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tfbigbatch import experiment
+from tfbigbatch.experiments.few_steps import study as few_steps
+from tfbigbatch.studies import study
+
+BUDGET = 3
+SPREAD = 3.0
+OPTIMIZERS = {"Muon": few_steps.MUON, "AdamW": few_steps.ADAMW}
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """One application.
+
+    Attributes:
+      title: of its table.
+      small, large: batch sizes.
+      config: of the large batch, with AdamW, by the square root.
+      warmup_epochs: of the recipe.
+      epochs: of the run.
+      rates: the middle learning rate of each optimizer, at the small batch.
+      trial: what differs in the trials, by dotted fields.
+      longer: further warm-ups, by name, in epochs.
+      seeds: of the runs at the chosen learning rate.
+    """
+
+    title: str
+    small: int
+    large: int
+    config: experiment.Config
+    warmup_epochs: float
+    epochs: float
+    rates: Mapping[str, float]
+    trial: Mapping[str, Any]
+    longer: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    seeds: Sequence[int] = (0, 1, 2)
+
+
+def _digits() -> Task:
+    config = experiment.load("digits/lstm_small_batch")
+    config.batch_size = 512
+    config.schedule.decay, config.schedule.start = "linear", "0 epochs"
+    config.optimizer = {"name": "adamw", "global_clipnorm": 1.0, "weight_decay": 0.0}
+    config.log_every, config.steps_per_execution = "1 epochs", 1
+    return Task(
+        title="Digits-LSTM at 512, 40 epochs",
+        small=32,
+        large=512,
+        config=config,
+        warmup_epochs=1.0,
+        epochs=40.0,
+        rates={"Muon": 0.01, "AdamW": 0.01},
+        trial={"evaluate_on": "minival", "data.minival": 287},
+        longer={"the same steps": 16.0},
+        seeds=(0, 1, 2, 3, 4),
+    )
+
+
+def _of_few_steps(name: str) -> Task:
+    application = few_steps.VARIANTS[name]
+    config = few_steps.config_of(application, application.main, few_steps.ADAMW)
+    return Task(
+        title=f"{application.title}, at {application.main:,}",
+        small=application.small,
+        large=application.main,
+        config=config,
+        warmup_epochs=application.warmup_epochs,
+        epochs=float(config.duration.removesuffix(" epochs")),
+        rates={method: few_steps.middle_learning_rate(application, method, application.small) for method in OPTIMIZERS},
+        trial=application.trial,
+    )
+
+
+VARIANTS = {
+    "digits": _digits,
+    "ptb": lambda: _of_few_steps("ptb"),
+    "bert": lambda: _of_few_steps("bert"),
+    "mnist_lstm": lambda: _of_few_steps("mnist_lstm"),
+}
+
+
+def get_study(task: str = "digits") -> study.Study:
+    application = VARIANTS[task]()
+    table = study.new(f"{application.title}: warm-ups")
+    warmups = {
+        "no warm-up": 0.0,
+        "the same epochs": application.warmup_epochs,
+        "4 times the epochs": 4 * application.warmup_epochs,
+        **application.longer,
+        "half of the run": application.epochs / 2,
+    }
+    for method, optimizer in OPTIMIZERS.items():
+        rates = [float(f"{factor * application.rates[method]:.2g}") for factor in (1 / SPREAD, 1.0, SPREAD)]
+        for name, epochs in warmups.items():
+            config = copy.deepcopy(application.config)
+            config.batch_size, config.schedule.batch_size = application.large, application.small
+            config.schedule.rule, config.schedule.warmup_epochs = "sqrt", epochs
+            config.optimizer = {**config.optimizer.to_dict(), **optimizer}
+            config.keep_best = False
+            trial = copy.deepcopy(config)
+            trial.update_from_flattened_dict(application.trial)
+            table.tune(
+                f"{method}, {name}",
+                config,
+                trial=trial,
+                learning_rates=rates,
+                budget=BUDGET,
+                seeds=application.seeds,
+            )
+    return table
