@@ -7,7 +7,6 @@ import task
 
 from tfbigbatch.data.bert import manifest as bert_manifest
 from tfbigbatch.data.bert import target_counts
-from tfbigbatch.data.records import tfrecord
 from tfbigbatch.models import output_bias
 
 
@@ -64,20 +63,12 @@ class BERT(task.Task):
     def _read(manifest, split):
         """Arrays of a split: ids [n, T], sizes, first_lengths and next_sentence [n], int32."""
         ids, sizes, first, following = [], [], [], []
-        for file in manifest.splits[split].files:
-            with open(file, "rb") as records:
-                content = records.read()
-            position = 0
-            while position < len(content):
-                (size,) = tfrecord.LENGTH.unpack_from(content, position)
-                end = position + tfrecord.HEADER_BYTES + size
-                values = dict(tfrecord.parsed(memoryview(content)[position + tfrecord.HEADER_BYTES : end]))
-                tokens = np.frombuffer(values["ids"], "<u2")
-                ids.append(np.pad(tokens, (0, manifest.max_seq_length - len(tokens))))
-                sizes.append(len(tokens))
-                first.append(values["first_length"])
-                following.append(values.get("next_sentence_labels", 0))
-                position = end + tfrecord.FOOTER_BYTES
+        for values in task.records(manifest.splits[split]):
+            tokens = np.frombuffer(values["ids"], "<u2")
+            ids.append(np.pad(tokens, (0, manifest.max_seq_length - len(tokens))))
+            sizes.append(len(tokens))
+            first.append(values["first_length"])
+            following.append(values.get("next_sentence_labels", 0))
         found = {"ids": ids, "sizes": sizes, "first": first, "next": following}
         return {name: np.array(values, np.int32) for name, values in found.items()}
 

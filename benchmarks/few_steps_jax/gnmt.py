@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import task
 
-from tfbigbatch.data.records import tfrecord
 from tfbigbatch.data.translation import manifest as translation_manifest
 from tfbigbatch.data.translation import target_counts
 from tfbigbatch.data.translation.vocabulary import BEGIN, END, normalised
@@ -66,17 +65,9 @@ class Multi30k(task.Task):
     def _read(self, manifest, split):
         """Arrays of a split, int32: source [n, S] and target [n, T], with END and then 0, and their lengths [n]."""
         found = {"source": [], "target": []}
-        for file in manifest.splits[split].files:
-            with open(file, "rb") as records:
-                content = records.read()
-            position = 0
-            while position < len(content):
-                (size,) = tfrecord.LENGTH.unpack_from(content, position)
-                end = position + tfrecord.HEADER_BYTES + size
-                values = dict(tfrecord.parsed(memoryview(content)[position + tfrecord.HEADER_BYTES : end]))
-                for side, sentences in found.items():
-                    sentences.append(np.frombuffer(values[side], f"<u{manifest.bytes_of_id}"))
-                position = end + tfrecord.FOOTER_BYTES
+        for values in task.records(manifest.splits[split]):
+            for side, sentences in found.items():
+                sentences.append(np.frombuffer(values[side], f"<u{manifest.bytes_of_id}"))
         longest = {"source": self.source_length, "target": self.target_length}
         arrays = {}
         for side, sentences in found.items():

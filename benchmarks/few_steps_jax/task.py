@@ -14,6 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tfbigbatch.data.records import tfrecord
+
 
 class Task(abc.ABC):
     """What `runs.py` needs of a task.
@@ -92,6 +94,19 @@ class Task(abc.ABC):
 
         Steps count from the first one of this batch size.
         """
+
+
+def records(split):
+    """The features of each record of a split, by name."""
+    for file in split.files:
+        with open(file, "rb") as stored:
+            content = stored.read()
+        position = 0
+        while position < len(content):
+            (size,) = tfrecord.LENGTH.unpack_from(content, position)
+            end = position + tfrecord.HEADER_BYTES + size
+            yield dict(tfrecord.parsed(memoryview(content)[position + tfrecord.HEADER_BYTES : end]))
+            position = end + tfrecord.FOOTER_BYTES
 
 
 def draws(seed, shapes):
