@@ -35,7 +35,7 @@ class Program:
     """`lanes` runs of a method at a batch size, compiled once: learning rates, seeds and data are its arguments.
 
     Args:
-      task: a task of `tasks.py`.
+      task: a task of `task.py`.
       config: an experiment of a study: its optimizer, batch size, duration, schedule and ramp. A run's learning rate is
         that of its recipe, before the scaling rule.
       lanes: runs of a call.

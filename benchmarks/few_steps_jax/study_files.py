@@ -1,6 +1,9 @@
-"""The studies whose rows are run."""
+"""Loads study files, by task."""
 
+from tfbigbatch import experiment
+from tfbigbatch.errors import InputError
 from tfbigbatch.experiment import files
+from tfbigbatch.experiments.few_steps import study as few_steps
 from tfbigbatch.studies import study
 
 
@@ -10,6 +13,13 @@ def load(path, task):
     Args:
       path: of a study file, or its name.
       task: the study's variant, where it has variants.
+
+    Raises:
+      ValueError: there is no such study, or it is of another task.
     """
     has_variants = hasattr(files.executed(files.find(path)[0]), "VARIANTS")
-    return study.load(f"{path}:{task}" if has_variants else path)
+    found = study.load(f"{path}:{task}" if has_variants else path)
+    trained, expected = found.rows()[0].config.task, experiment.load(few_steps.VARIANTS[task].base).task
+    if trained != expected:
+        raise InputError(f"--study={path} trains {trained}, and --tasks has {task}; expected tasks of the study alone.")
+    return found

@@ -213,3 +213,11 @@ def test_an_unknown_task_is_refused(tmp_path):
     command = [sys.executable, "benchmarks/few_steps_jax", f"--results={tmp_path}/x", "--tasks=gnmt"]
     outcome = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": ROOT})
     assert outcome.returncode == 1 and "--tasks=gnmt: expected some of ptb, bert" in outcome.stderr
+
+
+def test_a_study_of_another_task_is_refused(tmp_path):
+    asked = ["--study=ptb/study_13_epochs", "--tasks=bert", f"--data_dir={tmp_path}", f"--results={tmp_path}/x"]
+    command = [sys.executable, "benchmarks/few_steps_jax", *asked]
+    outcome = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": ROOT})
+    assert outcome.returncode == 1
+    assert "--study=ptb/study_13_epochs trains lstm_language_model, and --tasks has bert" in outcome.stderr

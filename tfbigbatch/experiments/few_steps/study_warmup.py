@@ -19,6 +19,7 @@ from typing import Any
 
 from tfbigbatch import experiment
 from tfbigbatch.experiments.few_steps import study as few_steps
+from tfbigbatch.schedules import durations
 from tfbigbatch.studies import study
 
 BUDGET = 3
@@ -32,10 +33,9 @@ class Task:
 
     Attributes:
       title: of its table.
-      small, large: batch sizes.
-      config: of the large batch, with AdamW, by the square root.
+      small: the batch size of the recipe.
+      config: of the large batch, with AdamW.
       warmup_epochs: of the recipe.
-      epochs: of the run.
       rates: the middle learning rate of each optimizer, at the small batch.
       trial: what differs in the trials, by dotted fields.
       longer: further warm-ups, by name, in epochs.
@@ -44,10 +44,8 @@ class Task:
 
     title: str
     small: int
-    large: int
     config: experiment.Config
     warmup_epochs: float
-    epochs: float
     rates: Mapping[str, float]
     trial: Mapping[str, Any]
     longer: Mapping[str, float] = dataclasses.field(default_factory=dict)
@@ -63,10 +61,8 @@ def _digits() -> Task:
     return Task(
         title="Digits-LSTM at 512, 40 epochs",
         small=32,
-        large=512,
         config=config,
         warmup_epochs=1.0,
-        epochs=40.0,
         rates={"Muon": 0.01, "AdamW": 0.01},
         trial={"evaluate_on": "minival", "data.minival": 287},
         longer={"the same steps": 16.0},
@@ -80,10 +76,8 @@ def _of_few_steps(name: str) -> Task:
     return Task(
         title=f"{application.title}, at {application.main:,}",
         small=application.small,
-        large=application.main,
         config=config,
         warmup_epochs=application.warmup_epochs,
-        epochs=float(config.duration.removesuffix(" epochs")),
         rates={method: few_steps.middle_learning_rate(application, method, application.small) for method in OPTIMIZERS},
         trial=application.trial,
     )
@@ -105,14 +99,14 @@ def get_study(task: str = "digits") -> study.Study:
         "the same epochs": application.warmup_epochs,
         "4 times the epochs": 4 * application.warmup_epochs,
         **application.longer,
-        "half of the run": application.epochs / 2,
+        "half of the run": durations.parsed(application.config.duration)[0] / 2,
     }
     for method, optimizer in OPTIMIZERS.items():
         rates = [float(f"{factor * application.rates[method]:.2g}") for factor in (1 / SPREAD, 1.0, SPREAD)]
         for name, epochs in warmups.items():
             config = copy.deepcopy(application.config)
-            config.batch_size, config.schedule.batch_size = application.large, application.small
-            config.schedule.rule, config.schedule.warmup_epochs = "sqrt", epochs
+            config.schedule.batch_size, config.schedule.rule = application.small, "sqrt"
+            config.schedule.warmup_epochs = epochs
             config.optimizer = {**config.optimizer.to_dict(), **optimizer}
             config.keep_best = False
             trial = copy.deepcopy(config)
