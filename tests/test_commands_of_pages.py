@@ -72,7 +72,7 @@ EXECUTED = {
     r"tfbigbatch soak": "--minutes=0.5 --steps=300",
     r"examples/own_model_16x": "--smoke",
     r"examine ": "--data_dir=.",
-    r"few_steps_jax .*--tables": "--results=results/few_steps/jax_runs.jsonl",
+    r"few_steps_jax --results=runs.jsonl": "--results=results/few_steps/jax_runs.jsonl",
     r"train |report|export|scale |explain|study |make train|-m tools\.pages|plan\.py|benchmarks/": "",
 }
 

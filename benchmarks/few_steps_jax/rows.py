@@ -56,6 +56,7 @@ class Row:
     """A method of a task at a batch size.
 
     Attributes:
+      study: its name.
       name: of the task.
       task: its network and data.
       method: as the study names it.
@@ -63,6 +64,7 @@ class Row:
       middle: of the first learning rates.
     """
 
+    study: str
     name: str
     task: object
     method: str
@@ -72,7 +74,7 @@ class Row:
     @property
     def key(self):
         """What a line of results says of its row."""
-        return {"task": self.name, "batch": self.config.batch_size, "method": self.method}
+        return {"study": self.study, "task": self.name, "batch": self.config.batch_size, "method": self.method}
 
     @property
     def bias(self):
@@ -185,7 +187,7 @@ def _rows(path, name, data_dir):
     network = NETWORKS[name](os.path.join(data_dir, few_steps.VARIANTS[name].folder))
     for row in study.rows():
         rates = getattr(row, "learning_rates", (row.config.schedule.learning_rate,))
-        yield Row(name, network, row.name, row.config, rates[len(rates) // 2])
+        yield Row(study_files.name(path), name, network, row.name, row.config, rates[len(rates) // 2])
 
 
 def _is_asked(row, only):

@@ -1,10 +1,18 @@
 """Loads study files, by task."""
 
+import os
+
 from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment import files
 from tfbigbatch.experiments.few_steps import study as few_steps
 from tfbigbatch.studies import study
+
+
+def name(path):
+    """The name of a study, 'few_steps/study', whether its name or its path is given."""
+    found, shipped = os.path.realpath(files.find(path)[0]), os.path.realpath(files.SHIPPED)
+    return os.path.relpath(found, shipped if found.startswith(shipped + os.sep) else None).removesuffix(".py")
 
 
 def load(path, task):

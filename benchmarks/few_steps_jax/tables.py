@@ -5,6 +5,7 @@ import statistics
 
 import study_files
 
+from tfbigbatch.errors import InputError
 from tfbigbatch.reports.table import Table
 from tfbigbatch.runs.metric import Metric
 from tfbigbatch.utils import files
@@ -21,15 +22,22 @@ METRICS = {
 
 
 def write(study, path, prefix):
-    """Writes PREFIX_TASK.json and .md for each task of a file of results.
+    """Writes PREFIX_TASK.json and .md for each task of a study in a file of results.
 
     Args:
-      study: of the rows; for the tables' titles.
+      study: a study file, or its name.
       path: of the file of results.
       prefix: of the paths of the tables.
+
+    Raises:
+      ValueError: the file has no results of that study.
     """
     with open(path, encoding="utf-8") as file:
-        lines = [json.loads(line) for line in file if line.strip()]
+        every = [json.loads(line) for line in file if line.strip()]
+    lines = [line for line in every if line["study"] == study_files.name(study)]
+    if not lines:
+        others = ", ".join(sorted({line["study"] for line in every})) or "none"
+        raise InputError(f"--results={path} has no results of --study={study}; it has those of: {others}.")
     for name in dict.fromkeys(line["task"] for line in lines):
         metric = Metric(METRICS[name], METRICS[name] != "perplexity", "test")
         mine = [line for line in lines if line["task"] == name]

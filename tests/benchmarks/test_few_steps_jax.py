@@ -169,13 +169,25 @@ def test_a_masked_word_is_a_word_and_most_become_the_mask(networks, tmp_path):
     assert (inputs != ids).sum() <= chosen.sum()
 
 
-def run(*arguments):
-    """What the command prints."""
+def outcome_of(*arguments):
+    """The ended process of the command."""
     command = [sys.executable, "benchmarks/few_steps_jax", *arguments]
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": ROOT}
-    outcome = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500, env=environment)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500, env=environment)
+
+
+def run(*arguments):
+    """What the command prints."""
+    outcome = outcome_of(*arguments)
     assert outcome.returncode == 0, outcome.stderr[-3000:]
     return outcome.stdout
+
+
+def refused(*arguments):
+    """The message of the command that fails."""
+    outcome = outcome_of(*arguments)
+    assert outcome.returncode == 1
+    return outcome.stderr
 
 
 @pytest.mark.slow
@@ -192,6 +204,7 @@ def test_a_search_resumes_and_gives_a_table(data, tmp_path):
     run(results, f"--tables={tmp_path}/jax")
     [row] = json.loads((tmp_path / "jax_ptb.json").read_text())["runs"]
     assert row["mean"] == pytest.approx(np.mean(lines[-1]["test"]))
+    assert {line["study"] for line in lines} == {"few_steps/study"}
     assert f"| AdamW | 640 | {row['mean']:.2f} ± " in (tmp_path / "jax_ptb.md").read_text()
 
 
@@ -210,14 +223,20 @@ def test_a_batch_ramp_of_another_study_has_the_trainers_steps(data, networks, tm
 
 
 def test_an_unknown_task_is_refused(tmp_path):
-    command = [sys.executable, "benchmarks/few_steps_jax", f"--results={tmp_path}/x", "--tasks=gnmt"]
-    outcome = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": ROOT})
-    assert outcome.returncode == 1 and "--tasks=gnmt: expected some of ptb, bert" in outcome.stderr
+    message = refused(f"--results={tmp_path}/x", "--tasks=gnmt")
+    assert "--tasks=gnmt: expected some of ptb, bert" in message
+
+
+def test_tables_are_of_one_study_of_the_results(tmp_path):
+    results = "--results=results/few_steps/matrices_runs.jsonl"
+    path_of_study = os.path.join(ROOT, "experiments", "ptb", "study_matrices.py")
+    run(results, f"--study={path_of_study}", f"--tables={tmp_path}/of_path")
+    run(results, "--study=ptb/study_matrices", f"--tables={tmp_path}/of_name")
+    assert (tmp_path / "of_path_ptb.json").read_text() == (tmp_path / "of_name_ptb.json").read_text()
+    message = refused(results, f"--tables={tmp_path}/none")
+    assert "has no results of --study=few_steps/study; it has those of: ptb/study_matrices" in message
 
 
 def test_a_study_of_another_task_is_refused(tmp_path):
     asked = ["--study=ptb/study_13_epochs", "--tasks=bert", f"--data_dir={tmp_path}", f"--results={tmp_path}/x"]
-    command = [sys.executable, "benchmarks/few_steps_jax", *asked]
-    outcome = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": ROOT})
-    assert outcome.returncode == 1
-    assert "--study=ptb/study_13_epochs trains lstm_language_model, and --tasks has bert" in outcome.stderr
+    assert "--study=ptb/study_13_epochs trains lstm_language_model, and --tasks has bert" in refused(*asked)
