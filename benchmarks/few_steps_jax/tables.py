@@ -34,9 +34,10 @@ def write(study, path, prefix):
     """
     with open(path, encoding="utf-8") as file:
         every = [json.loads(line) for line in file if line.strip()]
-    lines = [line for line in every if line["study"] == study_files.name(study)]
+    lines = [line for line in every if line.get("study") == study_files.name(study)]
     if not lines:
-        others = ", ".join(sorted({line["study"] for line in every})) or "none"
+        # Lines of earlier files name none.
+        others = ", ".join(sorted({line.get("study", "an unnamed study") for line in every})) or "none"
         raise InputError(f"--results={path} has no results of --study={study}; it has those of: {others}.")
     for name in dict.fromkeys(line["task"] for line in lines):
         metric = Metric(METRICS[name], METRICS[name] != "perplexity", "test")
