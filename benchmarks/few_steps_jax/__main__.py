@@ -13,8 +13,8 @@ that the search can be wider:
    beyond it, at most twice.
 2. The best one with eight seeds, on the test data.
 
-Each of these is a line of the file of results; the same command goes on after the last. The second command writes
-FOLDER/jax_TASK.json and .md from it.
+Each of these is a line of the file of results, which may hold several studies; the same command goes on after the last.
+The second command writes FOLDER/jax_TASK.json and .md of one study from it.
 """
 
 import os
