@@ -12,8 +12,8 @@ import gnmt
 import jax
 import mnist
 import numpy as np
+import programs
 import ptb
-import runs
 import study_files
 
 from tfbigbatch.experiments.few_steps import study as few_steps
@@ -153,7 +153,7 @@ def run(study, data_dir, names, only, path, *, lanes, share, compilations):
       names: of tasks.
       only: METHOD, METHOD@BATCH or @BATCH; empty for all rows.
       path: of the file of results.
-      lanes, share: of `runs.Program`.
+      lanes, share: of `programs.Program`.
       compilations: programs that are compiled at a time.
     """
     results, start = Results(path), time.perf_counter()
@@ -177,7 +177,7 @@ def run(study, data_dir, names, only, path, *, lanes, share, compilations):
 
 
 def _compiled(row, lanes, share):
-    program = runs.Program(row.task, row.config, lanes, share)
+    program = programs.Program(row.task, row.config, lanes, share)
     return program, program.compile()
 
 

@@ -2,7 +2,7 @@
 
 Own networks, since the trainer's need TensorFlow: the layers, sizes, initial values and variables' names are those of
 tfbigbatch.models. A task's weights are arrays in the order of `shapes`; all functions are of one run, and are mapped
-over runs by `runs.py`.
+over runs by `programs.py`.
 """
 
 import abc
@@ -18,7 +18,7 @@ from tfbigbatch.data.records import tfrecord
 
 
 class Task(abc.ABC):
-    """What `runs.py` needs of a task.
+    """What `programs.py` needs of a task.
 
     Attributes:
       shapes: from each variable's path to its shape.
