@@ -140,8 +140,15 @@ VARIANTS = {
         warmup_epochs=7.0,
         rates={"Muon": 0.03, "AdamW": 0.005, "LAMB": 0.1, "Nesterov": 0.1, "LARS": 1.0},
         trial={"evaluate_on": "minival", "data.minival": 5000},
-        # All that is left to train on.
-        trial_at_main={"batch_size": 55_000, "schedule.batch_size": 55_000, "accumulation_steps": 55},
+        # As many steps, each with a fifth of the 55,000 images that are left: a fifth of the time.
+        trial_at_main={
+            "batch_size": 11_000,
+            "accumulation_steps": 11,
+            "duration": "7 epochs",
+            "evaluate_every": "1 epochs",
+            "schedule.batch_size": 11_000,
+            "schedule.warmup_epochs": 1.4,
+        },
         # The decay of its authors.
         fields={
             "duration": "35 epochs",
