@@ -36,6 +36,8 @@ def get_study() -> study.Study:
     table = study.new("Multi30k, a small GNMT, 12 epochs, with the output bias")
     for name, (optimizer, rates) in METHODS.items():
         config = _config(optimizer, 12.0)
+        # 1.25 times as fast on one core; the trials of Muon, another study's, are without it.
+        config.jit_compile = True
         trial = _config(optimizer, 6.0)
         trial.evaluate_on = "validation"
         table.tune(name, config, trial=trial, learning_rates=rates, budget=BUDGET, seeds=SEEDS)
