@@ -36,8 +36,6 @@ def get_study() -> study.Study:
     table = study.new("Multi30k, a small GNMT, 12 epochs, with the output bias")
     for name, (optimizer, rates) in METHODS.items():
         config = _config(optimizer, 12.0)
-        # 1.25 times as fast on one core; the trials of Muon, another study's, are without it.
-        config.jit_compile = True
         trial = _config(optimizer, 6.0)
         trial.evaluate_on = "validation"
         table.tune(name, config, trial=trial, learning_rates=rates, budget=BUDGET, seeds=SEEDS)
@@ -51,6 +49,7 @@ def _config(optimizer: Mapping[str, Any], epochs: float) -> ConfigDict:
     config.batch_size = LARGE
     config.accumulation_steps = LARGE // MICRO_BATCH
     config.steps_per_execution = 1
+    config.jit_compile = True  # 1.6 times as fast on one core without AVX-512
     config.schedule.batch_size, config.schedule.rule = SMALL, "sqrt"
     config.schedule.warmup_epochs = epochs / 12
     config.schedule.decay, config.schedule.start = "linear", "0 epochs"
