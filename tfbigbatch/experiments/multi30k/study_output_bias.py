@@ -5,9 +5,10 @@
       --ended_runs=results/multi30k_output_bias_runs.jsonl
 
 Muon, AdamW and Nesterov momentum, each with the bias that study.py's rows lack. The trials of a row are three learning
-rates a factor of 3 apart, on the validation set, in half the epochs with half the warm-up: a run of 12 epochs is 40
-minutes of one core without AVX-512. Muon's trials are those of few_steps/study_ramp:multi30k. Learning rates are of
-batch 64, and follow the square root. BLEU on test2016, three seeds. Measured: docs/results/multi30k.md.
+rates a factor of 3 apart, on the validation set, in half the epochs with half the warm-up. Learning rates are of batch
+64, and follow the square root; Muon's are those of few_steps/study_ramp:multi30k, AdamW's and momentum's have in the
+middle what was best without the bias. BLEU on test2016, three seeds. A run of 12 epochs is 25 minutes of one core
+without AVX-512. Measured: docs/results/multi30k.md.
 """
 
 from collections.abc import Mapping
@@ -24,7 +25,7 @@ MICRO_BATCH = 128
 SEEDS = (0, 1, 2)
 BUDGET = 3
 CLIPPING = {"global_clipnorm": 5.0}
-# AdamW's and momentum's are in the middle what was best without the bias, at 1,024.
+# Each optimizer and the learning rates of its trials.
 METHODS = {
     "Muon": ({"name": "muon", "beta_2": 0.99, **CLIPPING}, (0.0025, 0.0075, 0.022)),
     "AdamW": ({"name": "adamw", "weight_decay": 0.0, "beta_2": 0.99, **CLIPPING}, (0.002, 0.006, 0.018)),
