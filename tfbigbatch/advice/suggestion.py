@@ -216,7 +216,7 @@ def _for_few_steps(optimizer: Optimizer, steps: int) -> tuple[str, str]:
         name, kept = "lamb", "kept the small batch's accuracy on the digits' LSTM, and Muon did not; try Muon next"
     else:
         name = "muon"
-        kept = "kept most of the small batch's accuracy where the others lost it, on a BERT and on tiny-imagenet"
+        kept = "kept most of the small batch's accuracy where the others lost it, on a BERT, tiny-imagenet and a GNMT"
     if name in optimizer.name.lower():
         return optimizer.name, f"the tuned one, which {kept}"
     low, high = sources.LAMB_RATES if optimizer.recurrent else sources.MUON_RATES

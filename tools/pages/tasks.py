@@ -184,7 +184,12 @@ TASKS = (
                 "results/multi30k.json",
                 {"naive": KEPT, "linear": LINEAR, "LEGW": LEGW, "LEGW + LAMB": LAMB, "Nesterov": NESTEROV},
                 "results/multi30k_runs.jsonl",
-            )
+            ),
+            Source(
+                "results/multi30k_output_bias.json",
+                {"Muon": MUON, "AdamW": ADAMW},
+                "results/multi30k_output_bias_runs.jsonl",
+            ),
         ],
         30.0,
     ),
