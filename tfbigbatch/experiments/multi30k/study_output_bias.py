@@ -7,8 +7,9 @@
 Muon, AdamW and Nesterov momentum, each with the bias that study.py's rows lack. The trials of a row are three learning
 rates a factor of 3 apart, on the validation set, in half the epochs with half the warm-up. Learning rates are of batch
 64, and follow the square root: AdamW's and momentum's have in the middle what was best without the bias, and Muon's
-trials are those of few_steps/study_ramp:multi30k. BLEU on test2016, three seeds. A run of 12 epochs is 30 minutes of
-one core without AVX-512. Measured: docs/results/multi30k.md.
+trials are those of few_steps/study_ramp:multi30k. BLEU on test2016, three seeds. few_steps/study:multi30k has the same
+methods with five trials of 12 epochs each. Here such a run is 28 to 40 minutes of one core without AVX-512. Measured:
+docs/results/multi30k.md.
 """
 
 from collections.abc import Mapping
@@ -39,7 +40,8 @@ def get_study() -> study.Study:
         config = _config(optimizer, 12.0)
         trial = _config(optimizer, 6.0)
         trial.evaluate_on = "validation"
-        trial.jit_compile = name != "Muon"  # whose trials are study_ramp's own, and those are not compiled
+        # Muon's trials are runs of few_steps/study_ramp, which does not compile them.
+        trial.jit_compile = name != "Muon"
         table.tune(name, config, trial=trial, learning_rates=rates, budget=BUDGET, seeds=SEEDS)
     return table
 
@@ -51,7 +53,7 @@ def _config(optimizer: Mapping[str, Any], epochs: float) -> ConfigDict:
     config.batch_size = LARGE
     config.accumulation_steps = LARGE // MICRO_BATCH
     config.steps_per_execution = 1
-    config.jit_compile = True  # 1.6 times as fast on one core without AVX-512
+    config.jit_compile = True  # faster on one core: docs/performance.md
     config.schedule.batch_size, config.schedule.rule = SMALL, "sqrt"
     config.schedule.warmup_epochs = epochs / 12
     config.schedule.decay, config.schedule.start = "linear", "0 epochs"
