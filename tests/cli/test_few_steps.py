@@ -3,10 +3,13 @@
 import json
 import os
 import re
+import shutil
 
 import pytest
 
 from tests.helpers.preloaded import ROOT, tfbigbatch
+
+ENDED = ("few_steps_runs.jsonl", "mnist_runs.jsonl")
 
 
 @pytest.mark.slow  # Two smokes, as the experiments'.
@@ -35,3 +38,31 @@ def test_an_optimizer_of_ones_own_gets_its_rows(tmp_path):
 
     again = tfbigbatch("study", "few_steps", *arguments)
     assert again.returncode == 0 and "[1/1]" not in again.stdout and "| my_nadam |" in again.stdout
+
+
+def test_the_table_over_all_tasks_leaves_out_those_with_runs_of_another_config(tmp_path):
+    """As when one task is run with a flag --config.FIELD beside those that were run without it."""
+    folder = os.path.join(ROOT, "results", "few_steps")
+    shutil.copytree(folder, tmp_path / "ended", ignore=lambda _, names: set(names) - set(ENDED))
+
+    def study(*arguments):
+        return tfbigbatch(
+            "study", "few_steps", f"--model_dir={tmp_path}/runs", f"--results={tmp_path}/few_steps", *arguments
+        )
+
+    def tasks():
+        lines = (tmp_path / "few_steps.md").read_text().splitlines()[2:]
+        return {line.split("|")[1].split(",")[0].strip() for line in lines}
+
+    of_files = [f"--ended_runs={tmp_path}/ended/{name}" for name in ENDED]
+    done = study("--tasks=alexnet_bn", "--only=Muon@8192", of_files[0])
+    assert done.returncode == 0 and "left out" not in done.stdout, done.stderr
+    assert tasks() == {"tiny-imagenet", "WikiText-2"}
+    float32 = "--config.mixed_precision=float32"  # As that of tiny-imagenet, not of WikiText-2.
+    done = study("--tasks=mnist", "--only=Muon@60000", float32, of_files[1])
+    assert done.returncode == 0, done.stderr
+    assert tasks() == {"MNIST", "tiny-imagenet"}
+    [said] = re.findall(r"left out of (.*), since .* another config", done.stdout)
+    assert said == f"{tmp_path}/few_steps.md: bert" and "mixed_precision" in done.stdout
+    refused = study("--tasks=bert", "--only=Muon@2048", float32, of_files[0])
+    assert refused.returncode == 1 and "another config" in refused.stderr

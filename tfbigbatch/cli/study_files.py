@@ -35,6 +35,8 @@ def run_study(options: flags.FlagValues) -> None:
 def run_benchmark(options: flags.FlagValues, name: str) -> None:
     """Runs the study of each task of a benchmark, and writes a table over all of its tasks.
 
+    A task of --model_dir that is not run now, and whose runs are of another config, is left out of that table.
+
     Raises:
       ValueError: there is no such benchmark or task.
     """
@@ -53,12 +55,25 @@ def run_benchmark(options: flags.FlagValues, name: str) -> None:
         for task, table in tables.items():
             stages.restore(table, folders[task], options.ended_runs)
 
+    running = options.tasks or tasks
+    left_out: set[str] = set()
+
     def write_overview() -> None:
-        chosen = [(table.chosen(folders[task]), folders[task]) for task, table in tables.items()]
-        reports = {table.title: Report.of_study(table, folder) for table, folder in chosen if table.entries}
+        reports = {}
+        for task, table in tables.items():
+            try:
+                if table.chosen(folders[task]).entries:
+                    reports[table.title] = Report.of_study(table, folders[task])
+            except InputError as error:
+                # The runs of another task may be of other flags --config.FIELD.
+                if task in running:
+                    raise
+                if task not in left_out:
+                    print(f"left out of {path}.md: {task}, since {error}", flush=True)
+                left_out.add(task)
         write_text(f"{path}.md", "\n".join([*benchmark.overview(reports).markdown(), ""]))
 
-    for task in options.tasks or tasks:
+    for task in running:
         data_dir = os.path.join(options.data_dir, tables[task].data_folder) if options.data_dir else None
         print(f"\n{tables[task].title}", flush=True)
         runs = {"model_dir": folders[task], "data_dir": data_dir}
