@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 
 import pytest
 
@@ -43,7 +42,9 @@ def test_an_optimizer_of_ones_own_gets_its_rows(tmp_path):
 def test_the_table_over_all_tasks_leaves_out_those_with_runs_of_another_config(tmp_path):
     """As when one task is run with a flag --config.FIELD beside those that were run without it."""
     folder = os.path.join(ROOT, "results", "few_steps")
-    shutil.copytree(folder, tmp_path / "ended", ignore=lambda _, names: set(names) - set(ENDED))
+    for name in ENDED:
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
+            (tmp_path / name).write_text("".join(line for line in file if '"name": "muon"' in line))
 
     def study(*arguments):
         return tfbigbatch(
@@ -54,7 +55,7 @@ def test_the_table_over_all_tasks_leaves_out_those_with_runs_of_another_config(t
         lines = (tmp_path / "few_steps.md").read_text().splitlines()[2:]
         return {line.split("|")[1].split(",")[0].strip() for line in lines}
 
-    of_files = [f"--ended_runs={tmp_path}/ended/{name}" for name in ENDED]
+    of_files = [f"--ended_runs={tmp_path}/{name}" for name in ENDED]
     done = study("--tasks=alexnet_bn", "--only=Muon@8192", of_files[0])
     assert done.returncode == 0 and "left out" not in done.stdout, done.stderr
     assert tasks() == {"tiny-imagenet", "WikiText-2"}

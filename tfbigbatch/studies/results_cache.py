@@ -59,8 +59,10 @@ class ResultsCache:
         Returns:
           Whether it was written.
         """
+        if not self._runs or os.path.exists(os.path.join(directory, "config.json")):
+            return False
         run = self._runs.get(_key(config))
-        if run is None or os.path.exists(os.path.join(directory, "config.json")):
+        if run is None:
             return False
         os.makedirs(directory, exist_ok=True)
         write_text(os.path.join(directory, "metrics.jsonl"), _lines(run["evaluations"]))

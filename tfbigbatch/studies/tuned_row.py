@@ -54,21 +54,25 @@ class TunedRow:
 
     def trial_entry(self, learning_rate: float) -> Entry:
         """The trial of a learning rate."""
-        name, folder = f"{self.name}, {learning_rate:g}", f"{self.folder}/trials/rate-{learning_rate:g}"
-        return Entry(name, _at(self.trial, learning_rate), (TRIAL_SEED,), folder, "a trial")
+        name, config = f"{self.name}, {learning_rate:g}", _at(self.trial, learning_rate)
+        return Entry(name, config, (TRIAL_SEED,), self._trial_folder(learning_rate), "a trial")
 
     def chosen_entry(self, learning_rate: float, tuned: str) -> Entry:
         """The row of the table at the chosen learning rate."""
         config = _at(self.config, learning_rate)
         return Entry(self.name, config, self.seeds, f"{self.folder}/rate-{learning_rate:g}", tuned)
 
+    def _trial_folder(self, learning_rate: float) -> str:
+        return f"{self.folder}/trials/rate-{learning_rate:g}"
+
     def _loss(self, learning_rate: float, model_dir: str) -> float | None:
         """A trial's final metric, lower is better; inf where it diverged, None where it has not ended."""
-        entry = self.trial_entry(learning_rate)
-        status = RunDirectory(entry.directory(model_dir, TRIAL_SEED)).status()
+        # Not `trial_entry`: copies of the config took most of the time of a study's start.
+        trial = Entry(self.name, self.trial, (TRIAL_SEED,), self._trial_folder(learning_rate))
+        status = RunDirectory(trial.directory(model_dir, TRIAL_SEED)).status()
         if status.get("status") not in ENDED:
             return None
-        metric = Metric.of_task(entry.config.task, entry.config.evaluate_on)
+        metric = Metric.of_task(self.trial.task, self.trial.evaluate_on)
         value = status.get("metrics", {}).get(metric.name) if status["status"] == DONE else None
         loss = metric.order(value)
         return math.inf if math.isnan(loss) else loss
