@@ -35,7 +35,7 @@ def run_study(options: flags.FlagValues) -> None:
 def run_benchmark(options: flags.FlagValues, name: str) -> None:
     """Runs the study of each task of a benchmark, and writes a table over all of its tasks.
 
-    A task of --model_dir that is not run now, and whose runs are of another config, is left out of that table.
+    The table omits tasks that are not in --tasks and whose run directories hold another config.
 
     Raises:
       ValueError: there is no such benchmark or task.
