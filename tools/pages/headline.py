@@ -114,7 +114,7 @@ TASKS = (
         (128, 2048),
         _named(RESNET, Nesterov="baseline"),
         _named(RESNET, Nesterov="Nesterov", AdamW="AdamW", linear="linear", kept="naive"),
-        _named(RESNET, LARS="LARS", LAMB="LAMB"),
+        [*_named(FEW_STEPS + "resnet.json", Muon="Muon"), *_named(RESNET, LARS="LARS", LAMB="LAMB")],
     ),
     Task(
         "MNIST, LSTM: accuracy",

@@ -139,7 +139,10 @@ TASKS = (
         "tiny-imagenet, ResNet",
         "validation accuracy",
         ("results/tiny_imagenet_resnet.json", "baseline", 128),
-        [Source("results/tiny_imagenet_resnet.json", _TINY, "results/tiny_imagenet_resnet_runs.jsonl")],
+        [
+            Source("results/tiny_imagenet_resnet.json", _TINY, "results/tiny_imagenet_resnet_runs.jsonl"),
+            Source("results/few_steps/few_steps_resnet.json", _FEW_STEPS, FEW_STEPS_RUNS),
+        ],
         0.4,
     ),
     Task(
