@@ -112,7 +112,7 @@ TASKS = (
         "tiny-imagenet, ResNet: accuracy",
         "tiny_imagenet_resnet.md",
         (128, 2048),
-        _named(RESNET, Nesterov="baseline"),
+        [*_named(FEW_STEPS + "resnet.json", Muon="Muon"), *_named(RESNET, Nesterov="baseline")],
         _named(RESNET, Nesterov="Nesterov", AdamW="AdamW", linear="linear", kept="naive"),
         [*_named(FEW_STEPS + "resnet.json", Muon="Muon"), *_named(RESNET, LARS="LARS", LAMB="LAMB")],
     ),
@@ -144,7 +144,7 @@ TASKS = (
         "Multi30k, GNMT: BLEU",
         "multi30k.md",
         (64, 1024),
-        _named(MULTI30K, AdamW="baseline", LAMB="LAMB"),
+        [*_named(MULTI30K, AdamW="baseline", LAMB="LAMB"), *_named(WITH_BIAS, AdamW="AdamW")],
         [
             # LEGW's learning rate is the best of three that were tried at 1,024.
             (MULTI30K, "LEGW", "AdamW"),

@@ -138,7 +138,7 @@ TASKS = (
     Task(
         "tiny-imagenet, ResNet",
         "validation accuracy",
-        ("results/tiny_imagenet_resnet.json", "baseline", 128),
+        ("results/few_steps/few_steps_resnet.json", "Muon", 128),
         [
             Source("results/tiny_imagenet_resnet.json", _TINY, "results/tiny_imagenet_resnet_runs.jsonl"),
             Source("results/few_steps/few_steps_resnet.json", _FEW_STEPS, FEW_STEPS_RUNS),
@@ -181,7 +181,7 @@ TASKS = (
     Task(
         "Multi30k, GNMT",
         "BLEU",
-        ("results/multi30k.json", "baseline", 64),
+        ("results/multi30k_output_bias.json", "AdamW", 64),
         [
             Source(
                 "results/multi30k.json",
