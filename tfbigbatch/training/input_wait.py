@@ -39,8 +39,10 @@ class InputWait:
         with tf.control_dependencies([begun]):
             batch = next(iterator)
         with tf.control_dependencies(tf.nest.flatten(batch, expand_composites=True)), tf.device("CPU:0"):
-            _read_clock(is_timed, self._end)
-        return batch
+            ended = _read_clock(is_timed, self._end)
+        # The step begins after the clock is read: a scheduler of one thread might run it in between, and count it.
+        with tf.control_dependencies([ended]):
+            return tf.nest.map_structure(_identity, batch, expand_composites=True)
 
     def _begin(self) -> np.bool_:
         self._began = time.perf_counter()
@@ -49,6 +51,11 @@ class InputWait:
     def _end(self) -> np.bool_:
         self.seconds += _EVERY * (time.perf_counter() - self._began)
         return np.True_
+
+
+def _identity(x: tf.Tensor) -> tf.Tensor:
+    with tf.device(x.device):
+        return tf.identity(x)
 
 
 def _read_clock(is_timed: tf.Tensor, function: Callable[[], np.bool_]) -> tf.Tensor:
