@@ -144,7 +144,7 @@ TASKS = (
         "Multi30k, GNMT: BLEU",
         "multi30k.md",
         (64, 1024),
-        [*_named(MULTI30K, AdamW="baseline", LAMB="LAMB"), *_named(WITH_BIAS, AdamW="AdamW")],
+        [*_named(MULTI30K, AdamW="baseline", LAMB="LAMB"), *_named(WITH_BIAS, AdamW="AdamW", Muon="Muon")],
         [
             # LEGW's learning rate is the best of three that were tried at 1,024.
             (MULTI30K, "LEGW", "AdamW"),

@@ -181,7 +181,7 @@ TASKS = (
     Task(
         "Multi30k, GNMT",
         "BLEU",
-        ("results/multi30k_output_bias.json", "AdamW", 64),
+        ("results/multi30k_output_bias.json", "Muon", 64),
         [
             Source(
                 "results/multi30k.json",
