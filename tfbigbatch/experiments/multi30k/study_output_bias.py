@@ -58,7 +58,7 @@ def _config(optimizer: Mapping[str, Any], batch_size: int, epochs: float) -> Con
     config.steps_per_execution = 1
     config.jit_compile = True  # faster on one core: docs/performance.md
     config.schedule.batch_size = SMALL
-    # At SMALL both rules give the same learning rate. "none" is the rule in few_steps/study_ramp: its trials serve here.
+    # At SMALL both rules give the same learning rate. "none" is the rule of few_steps/study_ramp: its trials serve.
     config.schedule.rule = "none" if batch_size == SMALL else "sqrt"
     config.schedule.warmup_epochs = epochs / 12
     config.schedule.decay, config.schedule.start = "linear", "0 epochs"
