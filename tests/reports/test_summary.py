@@ -28,6 +28,12 @@ def test_a_diverged_run_leaves_its_row_without_a_mean():
     assert row["mean"] is None and row["values"] == [0.80, None] and row["status"] == ["done", "diverged"]
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_run_that_ends_at_a_metric_which_is_not_finite_has_diverged(value):
+    row = numbers(0.80, value)
+    assert row["mean"] is None and row["values"] == [0.80, None] and row["status"] == ["done", "diverged"]
+
+
 def test_the_mean_is_of_the_runs_that_have_finished():
     row = numbers(0.98, 0.96, "running", "not started")
     assert row["mean"] == pytest.approx(0.97) and row["values"] == [0.98, 0.96, None, None]

@@ -1,6 +1,7 @@
 """The trained network of a run directory, without its data."""
 
 import json
+import math
 import os
 import shutil
 import sys
@@ -13,6 +14,7 @@ import tf_keras
 import tfbigbatch
 from tfbigbatch import experiment, train
 from tfbigbatch.runs import network_file
+from tfbigbatch.runs.metrics_log import read_rows
 
 IMAGES = np.random.default_rng(0).integers(0, 17, (4, 8, 8)).astype(np.uint8)
 
@@ -37,6 +39,14 @@ def test_it_gives_network_config_step_and_metrics(run):
     reader = tf.train.load_checkpoint(os.path.join(folder, "checkpoints", "step-2"))
     kernel = reader.get_tensor("network/layer_with_weights-1/kernel/.ATTRIBUTES/VARIABLE_VALUE")
     assert np.array_equal(kernel, loaded.network.get_layer("logits").kernel)
+
+
+def test_a_metric_that_was_not_finite_is_nan(run, tmp_path):
+    copy = shutil.copytree(run[0], tmp_path / "run")
+    (row,) = [row for row in read_rows(copy / "metrics.jsonl") if row["split"] == "eval"]
+    (copy / "metrics.jsonl").write_text(json.dumps({**row, "cross_entropy": None}) + "\n")
+    metrics = tfbigbatch.load_run(str(copy)).metrics
+    assert math.isnan(metrics["cross_entropy"]) and metrics["accuracy"] == row["accuracy"]
 
 
 def test_checkpoints_by_step_and_the_best(run, tmp_path):

@@ -1,4 +1,5 @@
 import json
+import math
 
 import pytest
 
@@ -144,4 +145,26 @@ def test_a_damaged_history_is_named(tmp_path, name, value):
 def test_a_damaged_best_is_named(tmp_path, best):
     (tmp_path / "status.json").write_text(json.dumps({"status": "done", "step": 3, "best": best}))
     with pytest.raises(ValueError, match="status.json of a run: best cannot be used"):
+        RunDirectory(str(tmp_path)).status()
+
+
+def test_a_metric_that_is_not_finite_is_null_in_status_json_and_read_as_nan(tmp_path):
+    directory = RunDirectory(str(tmp_path))
+    directory.write_status("done", step=3, metrics={"accuracy": 0.03, "perplexity": math.inf, "loss": math.nan})
+    written = json.loads((tmp_path / "status.json").read_text(), parse_constant=pytest.fail)
+    assert written["metrics"] == {"accuracy": 0.03, "perplexity": None, "loss": None}
+    assert directory.status()["metrics"] == pytest.approx(
+        {"accuracy": 0.03, "perplexity": math.nan, "loss": math.nan}, nan_ok=True
+    )
+
+
+def test_a_status_json_with_an_infinity_from_before_is_read(tmp_path):
+    (tmp_path / "status.json").write_text('{"status": "done", "step": 3, "metrics": {"perplexity": Infinity}}')
+    assert RunDirectory(str(tmp_path)).status()["metrics"] == {"perplexity": math.inf}
+
+
+@pytest.mark.parametrize("value", ["high", True, [1.0], 10**400])
+def test_a_metric_that_is_no_number_is_named(tmp_path, value):
+    (tmp_path / "status.json").write_text(json.dumps({"status": "done", "step": 3, "metrics": {"accuracy": value}}))
+    with pytest.raises(ValueError, match="status.json of a run: metrics.accuracy cannot be used"):
         RunDirectory(str(tmp_path)).status()

@@ -16,7 +16,7 @@ from tfbigbatch.export.formats import ABOUT, FORMATS, check_formats, folder_of
 from tfbigbatch.export.keras3_layers import NotConvertible
 from tfbigbatch.export.to_keras3 import convert
 from tfbigbatch.runs.load import LoadedRun, load_run
-from tfbigbatch.runs.run_directory import versions
+from tfbigbatch.runs.run_directory import versions, without_non_finite
 from tfbigbatch.tasks.base import CLASSES
 from tfbigbatch.utils.files import atomic_folder, read_json, write_json
 
@@ -138,7 +138,7 @@ def _about(
         "run": os.path.abspath(run.directory),
         "task": run.config.task,
         "step": run.step,
-        "metrics": run.metrics,
+        "metrics": without_non_finite(run.metrics),
         "files": {name: FORMATS[name] for name in written},
         "skipped": skipped,
         "signature": signature,

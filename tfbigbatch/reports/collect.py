@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
 from tfbigbatch.reports.row_names import row_names
 from tfbigbatch.runs.metrics_log import read_rows
-from tfbigbatch.runs.run_directory import DONE, RunDirectory, checked_config, read_json
+from tfbigbatch.runs.run_directory import DIVERGED, DONE, RunDirectory, checked_config, read_json
 
 if TYPE_CHECKING:
     from tfbigbatch.runs.metric import Metric
@@ -47,8 +48,14 @@ class Run:
         return self.status.get("status", NOT_STARTED)
 
     def value(self, metric: Metric) -> float | None:
-        """The final metric of a finished run; else None."""
-        return self.status.get("metrics", {}).get(metric.name) if self.state == DONE else None
+        """The final metric of a finished run; else None, and where it is NaN or infinite."""
+        value = self.status.get("metrics", {}).get(metric.name) if self.state == DONE else None
+        return value if value is not None and math.isfinite(value) else None
+
+    def state_by(self, metric: Metric) -> str:
+        """The state, where a finished run whose final metric is NaN or infinite has diverged."""
+        known = self.state == DONE and metric.name in self.status.get("metrics", {})
+        return DIVERGED if known and self.value(metric) is None else self.state
 
     def curve(self, metric: Metric) -> dict[int, float]:
         """The metric by step, at each evaluation."""

@@ -22,10 +22,10 @@ Numbers = Mapping[str, Any]
 def summarise(rows: Iterable[Row], metric: Metric, target: float | None = None) -> list[dict[str, Any]]:
     """A dictionary for each row: the final metric at each seed, its mean and standard deviation, steps and time.
 
-    A value is None where the run has not finished or diverged (`status` says which). The mean is of the finished runs;
-    a row with a diverged run has none. `updates_to_target` is the mean over the seeds of the step of the first
-    evaluation that reaches `target`, None unless every finished run does and none diverged; `seconds_to_target` is the
-    run's seconds times the fraction of its steps.
+    A value is None where the run has not finished or diverged (`status` says which): in training, or by a final metric
+    that is NaN or infinite. The mean is of the finished runs; a row with a diverged run has none. `updates_to_target`
+    is the mean over the seeds of the step of the first evaluation that reaches `target`, None unless every finished
+    run does and none diverged; `seconds_to_target` is the run's seconds times the fraction of its steps.
 
     Args:
       rows: from `collect`.
@@ -38,15 +38,16 @@ def summarise(rows: Iterable[Row], metric: Metric, target: float | None = None) 
 def _numbers(row: Row, metric: Metric, target: float | None) -> dict[str, Any]:
     values = [run.value(metric) for run in row.runs]
     known = [value for value in values if value is not None]
-    finished = [run for run in row.runs if run.state == DONE]
-    whole = bool(known) and all(run.state != DIVERGED for run in row.runs)
+    states = [run.state_by(metric) for run in row.runs]
+    finished = [run for run, state in zip(row.runs, states) if state == DONE]
+    whole = bool(known) and DIVERGED not in states
     started = [run.status for run in row.runs if run.status]
     numbers: dict[str, Any] = {
         "name": row.name,
         "batch_size": row.batch_size,
         "metric": metric.name,
         "seeds": [run.seed for run in row.runs],
-        "status": [run.state for run in row.runs],
+        "status": states,
         "values": values,
         "mean": statistics.fmean(known) if whole else None,
         "standard_deviation": statistics.stdev(known) if whole and len(known) > 1 else None,
@@ -86,7 +87,7 @@ def common_target(rows: Iterable[Row], metric: Metric) -> float | None:
     """
     reached = []
     for row in rows:
-        curves = [run.curve(metric) for run in row.runs if run.state == DONE]
+        curves = [run.curve(metric) for run in row.runs if run.state_by(metric) == DONE]
         if len(curves) == len(row.runs) and all(curves):
             best = [metric.best(curve.values()) for curve in curves]
             reached.append((row.batch_size, max(best, key=metric.order)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 from typing import Any
 
@@ -32,7 +33,7 @@ class LoadedRun:
       network: the Keras model with the weights of a checkpoint; what the trainer trains, without an optimizer.
       config: of the run, locked.
       step: of the checkpoint.
-      metrics: of the evaluation at this step, by name; {} where there was none.
+      metrics: of the evaluation at this step, by name, NaN where one was not finite; {} where there was none.
       directory: the run directory.
     """
 
@@ -195,7 +196,8 @@ def _metrics(directory: str, step: int) -> dict[str, float]:
         if row["split"] == "eval" and row["step"] == step
     ]
     if rows:
-        return {name: value for name, value in rows[-1].items() if name not in ("step", "split")}
+        values = {name: value for name, value in rows[-1].items() if name not in ("step", "split")}
+        return {name: math.nan if value is None else value for name, value in values.items()}
     path = os.path.join(directory, "status.json")
     status = checked_status(read_json(path), path)
     return dict(status.get("metrics", {})) if status.get("step") == step else {}

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tfbigbatch.experiment.fields import CONTINUOUS
-from tfbigbatch.runs.run_directory import DIVERGED, RunDirectory
+from tfbigbatch.runs.run_directory import DIVERGED, RunDirectory, without_non_finite
 from tfbigbatch.utils.files import atomic_write, writing_errors
 
 Row = dict[str, Any]
@@ -45,9 +44,7 @@ class MetricsLog:
         """Appends a row."""
         if not self._directory.is_chief:
             return
-        # JSON has no NaN or infinity: null stands for both.
-        values = {name: float(value) if math.isfinite(value) else None for name, value in scalars.items()}
-        row = {"step": step, "split": split, **values}
+        row = {"step": step, "split": split, **without_non_finite(scalars)}
         with writing_errors(self._directory.metrics):
             with open(self._directory.metrics, "a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")

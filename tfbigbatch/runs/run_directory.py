@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import json
+import math
 import os
 import platform
 import subprocess
@@ -92,6 +93,8 @@ def checked_config(content: Any, path: str, needs: Sequence[str] = ()) -> dict[s
 def checked_status(content: Any, path: str) -> dict[str, Any]:
     """The content of a status.json, with the types of its fields checked; {} for None.
 
+    A metric that was not finite, null in the file, is NaN.
+
     Raises:
       ValueError: a field is missing or has a wrong type.
     """
@@ -106,7 +109,7 @@ def checked_status(content: Any, path: str) -> dict[str, Any]:
         goodput = content.get("goodput", {})
         if not isinstance(goodput, dict) or not all(_is(each, (int, float)) and each >= 0 for each in goodput.values()):
             wrong.append("goodput")
-        wrong += [f"metrics.{name}" for name, value in metrics.items() if not _is(value, (int, float))]
+        wrong += [f"metrics.{name}" for name, value in metrics.items() if not _is_metric(value)]
     else:
         wrong = ["status", "step"]
     if wrong:
@@ -114,7 +117,9 @@ def checked_status(content: Any, path: str) -> dict[str, Any]:
             f"{path} is not the status.json of a run: {', '.join(wrong)[:200]} cannot be used. Remove the file: the "
             "run resumes from its newest checkpoint, and counts its seconds from 0."
         )
-    return content
+    if not metrics:
+        return content
+    return {**content, "metrics": {name: math.nan if value is None else value for name, value in metrics.items()}}
 
 
 def _wrong_history(content: Mapping[str, Any]) -> list[str]:
@@ -149,6 +154,11 @@ def _is(value: Any, kind: Any) -> bool:
     if kind is int:
         return -(2**63) <= value < 2**63
     return not isinstance(value, (int, float)) or -1e300 < value < 1e300
+
+
+def _is_metric(value: Any) -> bool:
+    """Whether a value of a metric is a number, or null or the NaN or infinity that stood in its place before."""
+    return value is None or isinstance(value, float) or _is(value, int)
 
 
 class RunDirectory:
@@ -288,7 +298,14 @@ class RunDirectory:
     def write_status(self, status: str, **fields: Any) -> None:
         """Replaces status.json; `status` is RUNNING, DONE, DIVERGED or PREEMPTED."""
         if self.is_chief:
+            if "metrics" in fields:
+                fields["metrics"] = without_non_finite(fields["metrics"])
             write_json(self._status, {"status": status, **fields})
+
+
+def without_non_finite(values: Mapping[str, float]) -> dict[str, float | None]:
+    """The values with None for NaN and infinity, which JSON does not have."""
+    return {name: float(value) if math.isfinite(value) else None for name, value in values.items()}
 
 
 def _write_bytes(content: bytes, file: BinaryIO) -> None:
