@@ -160,7 +160,7 @@ def test_a_metric_that_is_not_finite_is_null_in_status_json_and_read_as_nan(tmp_
 
 def test_a_status_json_with_an_infinity_from_before_is_read(tmp_path):
     (tmp_path / "status.json").write_text('{"status": "done", "step": 3, "metrics": {"perplexity": Infinity}}')
-    assert RunDirectory(str(tmp_path)).status()["metrics"] == {"perplexity": math.inf}
+    assert math.isnan(RunDirectory(str(tmp_path)).status()["metrics"]["perplexity"])
 
 
 @pytest.mark.parametrize("value", ["high", True, [1.0], 10**400])

@@ -40,9 +40,9 @@ def table():
     return made
 
 
-def run(table, folder, names=(), **options):
+def run(table, folder, names=(), train=made_up_run, **options):
     def run_entries(entries):
-        run_series(entries, model_dir=str(folder), run=made_up_run, **options)
+        run_series(entries, model_dir=str(folder), run=train, **options)
 
     stages.run_rows(table.selected(list(names)), str(folder), run_entries)
 
@@ -60,6 +60,19 @@ def test_trials_choose_the_learning_rate_of_the_runs(table, tmp_path):
     assert {seed for *_, seed in trials} == {100}
     finals = [(name, rate, seed) for name, rate, split, seed in runs if split == "test"]
     assert sorted(finals) == [("adamw", 0.001, 0), ("adamw", 0.001, 1), ("momentum", 0.32, 0), ("momentum", 0.32, 1)]
+    chosen = {entry.name: entry.tuned for entry in table.chosen(str(tmp_path)).entries}
+    assert chosen == {"AdamW": "0.001 of 5 trials", "SGD": "0.32 of 5 trials"}
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_trial_that_ends_at_a_metric_which_is_not_finite_is_the_worst(table, tmp_path, value):
+    def not_finite_above_a_half(config, *, model_dir, data_dir):
+        if config.schedule.learning_rate > 0.5:
+            made_runs.write(model_dir, config.to_dict(), value, curve={})
+        else:
+            made_up_run(config, model_dir=model_dir, data_dir=data_dir)
+
+    run(table, tmp_path, train=not_finite_above_a_half)
     chosen = {entry.name: entry.tuned for entry in table.chosen(str(tmp_path)).entries}
     assert chosen == {"AdamW": "0.001 of 5 trials", "SGD": "0.32 of 5 trials"}
 

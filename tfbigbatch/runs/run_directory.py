@@ -93,7 +93,7 @@ def checked_config(content: Any, path: str, needs: Sequence[str] = ()) -> dict[s
 def checked_status(content: Any, path: str) -> dict[str, Any]:
     """The content of a status.json, with the types of its fields checked; {} for None.
 
-    A metric that was not finite, null in the file, is NaN.
+    A metric that was not finite, null in the file, is NaN; so is an infinity in a file of an earlier version.
 
     Raises:
       ValueError: a field is missing or has a wrong type.
@@ -119,7 +119,7 @@ def checked_status(content: Any, path: str) -> dict[str, Any]:
         )
     if not metrics:
         return content
-    return {**content, "metrics": {name: math.nan if value is None else value for name, value in metrics.items()}}
+    return {**content, "metrics": {name: _number_or_nan(value) for name, value in metrics.items()}}
 
 
 def _wrong_history(content: Mapping[str, Any]) -> list[str]:
@@ -159,6 +159,10 @@ def _is(value: Any, kind: Any) -> bool:
 def _is_metric(value: Any) -> bool:
     """Whether a value of a metric is a number, or null or the NaN or infinity that stood in its place before."""
     return value is None or isinstance(value, float) or _is(value, int)
+
+
+def _number_or_nan(value: float | None) -> float:
+    return value if value is not None and math.isfinite(value) else math.nan
 
 
 class RunDirectory:
