@@ -157,7 +157,7 @@ def _is(value: Any, kind: Any) -> bool:
 
 
 def _is_metric(value: Any) -> bool:
-    """Whether a value of a metric is a number, or null or the NaN or infinity that stood in its place before."""
+    """Whether a value can be a metric: a number, or null, or NaN or infinity as in files of earlier versions."""
     return value is None or isinstance(value, float) or _is(value, int)
 
 
