@@ -60,7 +60,7 @@ TASKS = (
             *_named(BERT, AdamW="AdamW, LEGW x1", Nesterov="Nesterov momentum, 0.3"),
         ],
         [
-            *_named(FEW_STEPS + "bert.json", Muon="Muon"),
+            *_named(FEW_STEPS + "bert.json", Muon="Muon", LARS="LARS"),
             *_named(JAX + "bert.json", Muon="Muon", LAMB="LAMB"),
             *_named(BERT, LAMB="LAMB, LEGW x1"),
         ],
@@ -78,7 +78,7 @@ TASKS = (
             *_named(ALEXNET, Nesterov="Nesterov", AdamW="AdamW", linear="linear", kept="naive"),
         ],
         [
-            *_named(FEW_STEPS + "alexnet_bn.json", Muon="Muon", LAMB="LAMB"),
+            *_named(FEW_STEPS + "alexnet_bn.json", Muon="Muon", LAMB="LAMB", LARS="LARS", Shampoo="Shampoo"),
             *_named(ALEXNET, LARS="LARS", LAMB="LAMB"),
         ],
     ),
@@ -114,7 +114,7 @@ TASKS = (
         (128, 2048),
         [*_named(FEW_STEPS + "resnet.json", Muon="Muon"), *_named(RESNET, Nesterov="baseline")],
         _named(RESNET, Nesterov="Nesterov", AdamW="AdamW", linear="linear", kept="naive"),
-        [*_named(FEW_STEPS + "resnet.json", Muon="Muon"), *_named(RESNET, LARS="LARS", LAMB="LAMB")],
+        [*_named(FEW_STEPS + "resnet.json", Muon="Muon", LARS="LARS"), *_named(RESNET, LARS="LARS", LAMB="LAMB")],
     ),
     Task(
         "MNIST, LSTM: accuracy",
