@@ -53,7 +53,7 @@ class Run:
         return value if value is not None and math.isfinite(value) else None
 
     def state_by(self, metric: Metric) -> str:
-        """The state, where a finished run whose final metric is NaN or infinite has diverged."""
+        """The state; a finished run with a final metric of NaN or infinity counts as diverged."""
         known = self.state == DONE and metric.name in self.status.get("metrics", {})
         return DIVERGED if known and self.value(metric) is None else self.state
 

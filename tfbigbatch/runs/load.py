@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
 from typing import Any
 
@@ -18,7 +17,7 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.experiment import completed, keras_policy, recorded_precision, register_task_of
 from tfbigbatch.runs import checkpoint_files, network_file
 from tfbigbatch.runs.metrics_log import read_rows
-from tfbigbatch.runs.run_directory import checked_config, checked_status, read_json
+from tfbigbatch.runs.run_directory import checked_config, checked_status, read_json, with_nan
 from tfbigbatch.tasks import gnmt
 
 # The folder of the checkpoints that `checkpoint` names.
@@ -196,8 +195,7 @@ def _metrics(directory: str, step: int) -> dict[str, float]:
         if row["split"] == "eval" and row["step"] == step
     ]
     if rows:
-        values = {name: value for name, value in rows[-1].items() if name not in ("step", "split")}
-        return {name: math.nan if value is None else value for name, value in values.items()}
+        return with_nan({name: value for name, value in rows[-1].items() if name not in ("step", "split")})
     path = os.path.join(directory, "status.json")
     status = checked_status(read_json(path), path)
     return dict(status.get("metrics", {})) if status.get("step") == step else {}

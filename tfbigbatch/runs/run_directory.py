@@ -119,7 +119,7 @@ def checked_status(content: Any, path: str) -> dict[str, Any]:
         )
     if not metrics:
         return content
-    return {**content, "metrics": {name: _number_or_nan(value) for name, value in metrics.items()}}
+    return {**content, "metrics": with_nan(metrics)}
 
 
 def _wrong_history(content: Mapping[str, Any]) -> list[str]:
@@ -159,10 +159,6 @@ def _is(value: Any, kind: Any) -> bool:
 def _is_metric(value: Any) -> bool:
     """Whether a value can be a metric: a number, or null, or NaN or infinity as in files of earlier versions."""
     return value is None or isinstance(value, float) or _is(value, int)
-
-
-def _number_or_nan(value: float | None) -> float:
-    return value if value is not None and math.isfinite(value) else math.nan
 
 
 class RunDirectory:
@@ -310,6 +306,11 @@ class RunDirectory:
 def without_non_finite(values: Mapping[str, float]) -> dict[str, float | None]:
     """The values with None for NaN and infinity, which JSON does not have."""
     return {name: float(value) if math.isfinite(value) else None for name, value in values.items()}
+
+
+def with_nan(values: Mapping[str, float | None]) -> dict[str, float]:
+    """The values as `without_non_finite` wrote them, with NaN for None; for an infinity of an earlier version too."""
+    return {name: value if value is not None and math.isfinite(value) else math.nan for name, value in values.items()}
 
 
 def _write_bytes(content: bytes, file: BinaryIO) -> None:
