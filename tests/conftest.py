@@ -1,13 +1,19 @@
 """What the tests share: four logical CPUs, and a clean Keras for each test."""
 
+import atexit
 import gc
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # Tests in this process are of one machine; those of several start processes of their own.
 os.environ.pop("TF_CONFIG", None)
+# Where runs of a user's experiment file are recorded: not in the home of whoever tests.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="tfbigbatch_state_")
+atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 import pytest
 import tensorflow as tf

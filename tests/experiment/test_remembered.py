@@ -1,8 +1,11 @@
 """The file that an experiment comes from: stored, executed where its task is unknown, and never compared."""
 
+import os
+
 import pytest
 
 from tfbigbatch import experiment, studies, tasks
+from tfbigbatch.experiment import files
 from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.studies import study
 from tfbigbatch.studies.results_cache import _key
@@ -38,34 +41,97 @@ def test_load_stores_the_absolute_path_and_the_argument(file, monkeypatch, tmp_p
     assert experiment.load("mine.py:a").experiment == f"{path}:a"
 
 
-def test_an_unknown_task_is_registered_from_the_file_or_its_copy(file, tmp_path):
+@pytest.fixture
+def run(tmp_path):
+    folder = tmp_path / "runs" / "one"
+    folder.mkdir(parents=True)
+    return str(folder)
+
+
+def forgotten(name):
+    """As in a process that has executed nothing."""
+    tasks._registered.pop(name, None)
+    files._executed.clear()
+    files._allowed.clear()
+
+
+REFUSED = "is executed only if you name it, .* --config=FILE, .* --register=FILE, .*execute"
+
+
+def test_a_file_is_executed_where_this_user_trained_the_run_with_it(file, run, monkeypatch):
     path, name = file
     config = experiment.load(f"{path}:a").to_dict()
+    forgotten(name)
+    # What was not executed is not recorded.
+    experiment.record(config, run)
+    with pytest.raises(ValueError, match=REFUSED):
+        experiment.register_task_of(config, run)
+    experiment.load(path)
+    experiment.record(config, run)
+    forgotten(name)
+    # Not for another run, nor without one, nor for another user.
+    for other in (f"{run}/..", None):
+        with pytest.raises(ValueError, match=REFUSED):
+            experiment.register_task_of(config, other)
+    with monkeypatch.context() as other:
+        other.setattr("os.getuid", lambda: 12345)
+        with pytest.raises(ValueError, match=REFUSED):
+            experiment.register_task_of(config, run)
+    assert name not in tasks.registered()
+    experiment.register_task_of(config, run)
+    assert name in tasks.registered()
+
+
+def test_neither_a_file_beside_a_run_nor_its_copy_is_executed_unnamed(file, run, monkeypatch):
+    path, name = file
+    config = experiment.load(path).to_dict()
     copies = experiment.copy_of(config)
     assert copies == {"experiment.py": FILE.format(name=name).encode()}
-    tasks._registered.pop(name)
-    experiment.register_task_of(config)
-    assert name in tasks.registered()
-    tasks._registered.pop(name)
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "experiment.py").write_bytes(copies["experiment.py"])
-    (tmp_path / "mine.py").write_text("")
-    with pytest.raises(ValueError, match=f"mine.py does not register the task '{name}'"):
-        experiment.register_task_of(config, str(tmp_path / "run"))
-    (tmp_path / "mine.py").unlink()
-    # The copy is code that may be anybody's.
-    copy = str(tmp_path / "run" / "experiment.py")
-    with pytest.raises(ValueError, match=f"mine.py, which is gone.*It is code: read it.*--register={copy}"):
-        experiment.register_task_of(config, str(tmp_path / "run"))
+    copy, beside = (os.path.join(folder, "experiment.py") for folder in (run, os.path.dirname(run)))
+    for each in (copy, beside):
+        with open(each, "wb") as opened:
+            opened.write(copies["experiment.py"])
+    os.remove(path)
+    monkeypatch.chdir(os.path.dirname(run))
+    forgotten(name)
+    for remembered in (path, copy, beside, "experiment.py", "one/../experiment.py", ""):
+        with pytest.raises(ValueError, match=REFUSED):
+            experiment.register_task_of({**config, "experiment": remembered}, run)
+        with pytest.raises(ValueError, match=REFUSED):
+            experiment.callbacks_of({**config, "experiment": remembered}, run)
     assert name not in tasks.registered()
-    # Also where the config names it.
-    with pytest.raises(ValueError, match="It is code"):
-        experiment.register_task_of({**config, "experiment": copy}, str(tmp_path / "run"))
+    # Named, it is; a record of a file in the run directory would be of what came with it.
     experiment.execute(copy)
-    assert name in tasks.registered()
+    experiment.record({**config, "experiment": copy}, run)
+    assert experiment.callbacks_of(config, run) == []
+    forgotten(name)
+    with pytest.raises(ValueError, match=REFUSED):
+        experiment.register_task_of({**config, "experiment": copy}, run)
+
+
+def test_a_file_that_was_named_stands_for_one_of_its_name(file, run, tmp_path):
+    path, name = file
+    config = experiment.load(path).to_dict()
+    forgotten(name)
+    experiment.execute(path)
     tasks._registered.pop(name)
-    experiment.register_task_of(config, str(tmp_path / "run"))
+    experiment.register_task_of({**config, "experiment": "/elsewhere/mine.py"}, run)
     assert name in tasks.registered()
+    # As in a process that a study starts.
+    forgotten(name)
+    experiment.allow(path)
+    experiment.register_task_of(config, run)
+    assert name in tasks.registered()
+
+
+def test_a_record_that_cannot_be_written_is_none(file, run, monkeypatch, tmp_path):
+    config = experiment.load(file[0]).to_dict()
+    (tmp_path / "state").write_text("")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    experiment.record(config, run)
+    forgotten(file[1])
+    with pytest.raises(ValueError, match=REFUSED):
+        experiment.register_task_of(config, run)
 
 
 def test_configs_that_differ_in_their_file_alone_are_equal(file, tmp_path):

@@ -21,8 +21,9 @@ from tfbigbatch.errors import InputError, nearest
 
 # The folder of the experiments that the package ships.
 SHIPPED = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "experiments")
-# The files that this process executed, by their absolute paths.
+# The files that this process executed, by their absolute paths; and the real paths of those that its parent did.
 _executed: dict[str, types.ModuleType] = {}
+_allowed: set[str] = set()
 
 
 def variant_of(file: str, base: str) -> ml_collections.ConfigDict:
@@ -142,9 +143,20 @@ def execute(experiment: str, flag: str = "config") -> None:
     _module(find(experiment)[0], flag, "digits/lstm_legw")
 
 
-def was_executed(path: str) -> bool:
-    """Whether this process executed a file."""
-    return os.path.realpath(path) in map(os.path.realpath, _executed)
+def allow(path: str) -> None:
+    """Says that the user named a file to the process that started this one."""
+    _allowed.add(os.path.realpath(path))
+
+
+def was_named(path: str) -> bool:
+    """Whether this process executed a file, or `allow` was called for it."""
+    return os.path.realpath(path) in {*_allowed, *map(os.path.realpath, _executed)} if path else False
+
+
+def named_as(name: str) -> str | None:
+    """The path of the file of this name that was named to this process last; None where there is none."""
+    named = [path for path in (*_allowed, *_executed) if os.path.basename(path) == name and os.path.isfile(path)]
+    return named[-1] if named else None
 
 
 def executed(path: str) -> types.ModuleType:

@@ -1,12 +1,15 @@
 """The experiment file that a run directory remembers: it registers the task of the user that the run trains.
 
-A run's config names the file in its field `experiment`. The run directory keeps a copy of the file's text, for the day
-that the file is gone. A run directory may come from anybody, so that what lies in it is executed only where the user
-named it (`execute`, or a command's --register or --config).
+A run's config names the file in its field `experiment`. A run directory may come from anybody, so that the file is
+executed only where the user named it in this command (`execute`, or a command's --config or --register), or where
+`record` wrote, outside of the run directory, that this user trained the run with it. The copy of the file's text in the
+run directory is for reading.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import inspect
 import os
 from collections.abc import Mapping
@@ -15,6 +18,7 @@ from typing import Any
 from tfbigbatch import tasks
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment import files
+from tfbigbatch.utils.files import read_json, write_json
 
 COPY = "experiment.py"
 """Name of the copy in a run directory."""
@@ -25,10 +29,10 @@ def register_task_of(config: Mapping[str, Any], run_directory: str | None = None
 
     Args:
       config: of the run, plain or a ConfigDict.
-      run_directory: where a copy of the file may be.
+      run_directory: of the run.
 
     Raises:
-      ValueError: the file raises, or does not register the task; or it is gone, and its copy was not executed yet.
+      ValueError: the file may not be executed, it raises, or it does not register the task.
     """
     task, remembered = config.get("task"), config.get("experiment") or ""
     if not isinstance(task, str) or not isinstance(remembered, str) or _is_known(task, config.get("model")):
@@ -60,7 +64,7 @@ def callbacks_of(config: Mapping[str, Any], run_directory: str) -> list[Any]:
       run_directory: the second argument of `get_callbacks`, where it takes two.
 
     Raises:
-      ValueError: `get_callbacks` returns something else, or raises.
+      ValueError: the file may not be executed, or `get_callbacks` returns something else, or raises.
     """
     path = _found(config.get("experiment") or "", run_directory)
     function = getattr(files.executed(path), "get_callbacks", None) if path else None
@@ -78,33 +82,109 @@ def callbacks_of(config: Mapping[str, Any], run_directory: str) -> list[Any]:
     return list(found)
 
 
-def _found(remembered: str, run_directory: str | None) -> str | None:
-    """The path of an experiment file, or of its copy in the run directory; None where neither is there.
+def record(config: Mapping[str, Any], run_directory: str) -> None:
+    """Records that this user trains a run with an experiment file that this process executed.
+
+    The record, a small file in the user's folder of states ($XDG_STATE_HOME, ~/.local/state), lets later commands on
+    the run execute the file without its being named again. Without a folder to write to there is none.
+
+    Args:
+      config: of the run.
+      run_directory: of the run, which exists.
+    """
+    path, run = _path(config.get("experiment")), os.path.realpath(run_directory)
+    if not files.was_named(path) or _is_shipped(path) or _is_inside(path, run):
+        return
+    place = _record_of(run, path)
+    with contextlib.suppress(OSError, InputError):
+        os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
+        write_json(place, _content(run, path))
+
+
+def is_allowed(config: Mapping[str, Any]) -> bool:
+    """Whether the experiment file of a config was named to this process, by a command or by `files.allow`."""
+    return files.was_named(_path(config.get("experiment")))
+
+
+def _found(remembered: Any, run_directory: str | None) -> str | None:
+    """The path of the experiment file to execute; None where there is none.
 
     Raises:
-      ValueError: the file that is left lies in the run directory, and the user did not name it.
+      ValueError: there is one, or its copy, and nothing says that the user wants it executed.
     """
-    path = files.find(remembered)[0] if remembered else ""
-    inside = os.path.realpath(run_directory) + os.sep if run_directory else None
-    if os.path.isfile(path) and (inside is None or not os.path.realpath(path).startswith(inside)):
+    path = _path(remembered)
+    copy = os.path.join(run_directory, COPY) if run_directory else ""
+    for file in (path, copy):
+        if os.path.isfile(file) and files.was_named(file):
+            return file
+    if path and (moved := files.named_as(os.path.basename(path))):
+        return moved
+    is_own = bool(copy) and os.path.lexists(copy)
+    if not is_own and path:
+        # Another checkout of the package may have trained the run; what this one ships is at hand.
+        shipped = os.path.join(files.SHIPPED, *path.split(os.sep)[-2:])
+        if os.path.isfile(shipped):
+            return shipped
+    if os.path.isfile(path) and run_directory and _was_run_here(path, run_directory):
         return path
-    copy = path if os.path.isfile(path) else os.path.join(run_directory or "", COPY)
-    if run_directory is None or not os.path.isfile(copy):
+    if not is_own and not os.path.isfile(path):
         return None
-    if not files.was_executed(copy):
-        raise InputError(
-            f"{run_directory} is a run of {path or 'an experiment file'}, which is gone; a copy of it is in the run "
-            f"directory. It is code: read it, and name it if you trust it, --register={copy} (train: --config={copy}; "
-            f"Python: tfbigbatch.experiment.execute({copy!r}))."
-        )
-    return copy
+    raise InputError(
+        f"{run_directory or 'the config'} is of the experiment file {remembered or '(not named)'}, which is executed only "
+        "if you name it, as this user has no record of training this run with it here: read it"
+        f"{f' or its copy {copy}' if is_own else ''}, and if you trust it, pass it to train as --config=FILE, to other "
+        "commands as --register=FILE, in Python to tfbigbatch.experiment.execute(FILE)."
+    )
+
+
+def _path(remembered: Any) -> str:
+    """The absolute path in a config's field `experiment`, without an argument; of a name that the package ships its."""
+    if not isinstance(remembered, str) or not remembered:
+        return ""
+    path = remembered.partition(":")[0]
+    # What is relative may lie beside anything; the trainer writes absolute paths alone, and studies shipped names.
+    return path if os.path.isabs(path) else os.path.join(files.SHIPPED, path)
+
+
+def _is_shipped(path: str) -> bool:
+    return _is_inside(path, files.SHIPPED)
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    return os.path.realpath(path).startswith(os.path.realpath(folder) + os.sep)
+
+
+def _was_run_here(path: str, run_directory: str) -> bool:
+    """Whether this user trained the run with the file, and both are the user's own."""
+    run = os.path.realpath(run_directory)
+    place = _record_of(run, path)
+    try:
+        owners = {os.stat(each).st_uid for each in (path, run, place)}
+        return owners == {os.getuid()} and not _is_inside(path, run) and read_json(place) == _content(run, path)
+    except (OSError, InputError):
+        return False
+
+
+def _record_of(run: str, path: str) -> str:
+    """The place of the record of a run directory, a real path, and its experiment file."""
+    home = os.environ.get("XDG_STATE_HOME", "")
+    if not os.path.isabs(home):
+        home = os.path.expanduser(os.path.join("~", ".local", "state"))
+    key = hashlib.sha256(f"{run}\0{os.path.realpath(path)}".encode(errors="surrogateescape")).hexdigest()
+    return os.path.join(home, "tfbigbatch", "runs", f"{key[:32]}.json")
+
+
+def _content(run: str, path: str) -> dict[str, str]:
+    return {"run": run, "experiment": os.path.realpath(path)}
 
 
 def copy_of(config: Mapping[str, Any]) -> dict[str, bytes]:
-    """The copy of the experiment file that a run directory keeps, by name; {} for a file of this package."""
-    remembered = config.get("experiment") or ""
-    path = files.find(remembered)[0] if remembered else ""
-    if not os.path.isfile(path) or os.path.realpath(path).startswith(os.path.realpath(files.SHIPPED) + os.sep):
+    """The copy of the experiment file that a run directory keeps, by name; {} for a file of this package.
+
+    Of a file that was not named to this process there is none.
+    """
+    path = _path(config.get("experiment"))
+    if not os.path.isfile(path) or not files.was_named(path) or _is_shipped(path):
         return {}
     with open(path, "rb") as file:
         return {COPY: file.read()}

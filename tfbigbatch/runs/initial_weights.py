@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import zipfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,7 +14,7 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from tfbigbatch.errors import InputError, first_line
-from tfbigbatch.runs import checkpoint_files, network_file
+from tfbigbatch.runs import checkpoint_files, keras_file
 
 _SHOWN = 8
 
@@ -143,30 +141,18 @@ def _with_averages(by_key: Mapping[str, _Value], averages: Mapping[str, np.ndarr
 
 def _of_keras_file(path: str) -> _Values:
     try:
-        # An older format under this name could hold the code of a function.
-        with zipfile.ZipFile(path) as file:
-            described = json.loads(file.read("config.json"))
-        refused = network_file.refused(described)
-    # zipfile and zlib raise many kinds.
-    except Exception as error:
-        raise InputError(f"--init_from: {path} cannot be read as a .keras file: {first_line(error)}") from None
-    if refused:
-        raise InputError(
-            f"--init_from: {path} names {', '.join(refused)[:200]}: neither a layer of Keras, nor registered with it. "
-            "Give a checkpoint, or register the layer in your experiment file."
-        )
-    try:
-        network = tf_keras.models.load_model(path, compile=False)
-    # Keras raises many kinds for a damaged file or layers that it does not know.
-    except Exception as error:
-        raise InputError(f"--init_from: {path} cannot be read: {first_line(error)}") from None
-    if not isinstance(network, tf_keras.Model):
-        raise InputError(f"--init_from: {path} holds a {type(network).__name__}; expected a model.")
+        network = keras_file.read(path)
+    except InputError as error:
+        raise InputError(f"--init_from: {error}") from None
     return _unique([_Value(_name(variable), variable.numpy()) for variable in network.variables]), {}
 
 
 def _whole_file(network: tf_keras.Model, path: str) -> Matched:
     """Keras' own reading of a weights file, which has no names: all has to fit."""
+    try:
+        keras_file.check_weights(path, path)
+    except InputError as error:
+        raise InputError(f"--init_from: {error}") from None
     try:
         network.load_weights(path)
     except Exception as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import sys
 from typing import Any
 
 import ml_collections
@@ -11,14 +12,11 @@ import tensorflow as tf
 import tf_keras
 
 from tfbigbatch import tasks
-from tfbigbatch.data.translation import manifest
-from tfbigbatch.data.translation.vocabulary import Vocabulary
-from tfbigbatch.errors import InputError
-from tfbigbatch.experiment import completed, keras_policy, recorded_precision, register_task_of
-from tfbigbatch.runs import checkpoint_files, network_file
+from tfbigbatch.errors import InputError, first_line
+from tfbigbatch.experiment import completed, execute, keras_policy, recorded_precision, register_task_of
+from tfbigbatch.runs import checkpoint_files
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import checked_config, checked_status, read_json, with_nan
-from tfbigbatch.tasks import gnmt
 
 # The folder of the checkpoints that `checkpoint` names.
 FOLDERS = {"newest": "checkpoints", "best": "best"}
@@ -48,14 +46,18 @@ def load_run(
     checkpoint: str | int = "newest",
     *,
     data_dir: str | None = None,
+    experiment_file: str | os.PathLike[str] | None = None,
 ) -> LoadedRun:
-    """The trained network of a run directory, without its data.
+    """The trained network of a run directory, without its data: its task builds it, and it gets a checkpoint's weights.
+
+    Nothing in the directory is executed. A task of your own is registered by its experiment file.
 
     Args:
       directory: of a run, as `train` wrote it.
       checkpoint: 'newest', 'best' (by the target metric), or the step of a checkpoint that is kept.
-      data_dir: folder of the task's data, for runs of earlier versions: their directories do not say what the data
-        determined, such as the number of classes.
+      data_dir: folder of the task's data, for a task of your own class without `network_facts`.
+      experiment_file: that registers the task or model of the run, and is executed; None where this process has
+        executed it, or where this user trained the run here, by a file that is still at its place.
 
     Returns:
       LoadedRun.
@@ -64,6 +66,8 @@ def load_run(
       ValueError: the directory holds no run or no such checkpoint, or the network cannot be built.
     """
     directory = os.fspath(directory)
+    if experiment_file is not None:
+        execute(os.fspath(experiment_file))
     config = run_config(directory)
     path = _checkpoint_path(directory, checkpoint)
     network = _network(directory, config, data_dir)
@@ -159,30 +163,38 @@ def _checkpoint_path(directory: str, checkpoint: str | int) -> str:
 
 
 def _network(directory: str, config: dict[str, Any], data_dir: str | None) -> tf_keras.Model:
-    """The network with random values: as network.json describes it, or as the task builds it."""
-    found = network_file.load(directory) if data_dir is None else f"data_dir={data_dir} was given"
-    if isinstance(found, tf_keras.Model):
-        return found
-    before = tf_keras.mixed_precision.global_policy()
+    """The network with random values, as the task of the config builds it."""
+    before, keras = tf_keras.mixed_precision.global_policy(), sys.modules.get("keras")
+    before_3 = keras.config.dtype_policy() if keras else None
     tf_keras.mixed_precision.set_global_policy(keras_policy(config["mixed_precision"]))
     try:
-        return _network_of_task(directory, config, data_dir, found)
+        return _network_of_task(directory, config, data_dir)
+    except InputError:
+        raise
+    # Fields of a damaged config, and a user's function, may raise anything.
+    except Exception as error:
+        raise InputError(
+            f"{os.path.join(directory, 'config.json')}: no network can be built by its fields: {first_line(error)}"
+        ) from None
     finally:
         tf_keras.mixed_precision.set_global_policy(before)
+        if keras:
+            keras.config.set_dtype_policy(before_3)
 
 
-def _network_of_task(directory: str, config: dict[str, Any], data_dir: str | None, reason: str) -> tf_keras.Model:
-    vocabulary = os.path.join(directory, manifest.VOCABULARY)
-    if config["task"] == "gnmt" and data_dir is None and os.path.exists(vocabulary):
-        return gnmt.network_of(config["model"], len(Vocabulary.load(vocabulary)))
+def _network_of_task(directory: str, config: dict[str, Any], data_dir: str | None) -> tf_keras.Model:
+    task_class, model = tasks.get(config["task"]), config["model"]
+    path = os.path.join(directory, "config.json")
+    facts = (read_json(path) or {}).get("network_facts")
+    if facts and data_dir is None:
+        # Recomputation is a way to train, and no part of the model.
+        return task_class.network_from({**model, **({"recompute": False} if "recompute" in model else {})}, facts)
     # Made-up examples have the shapes of the data where the data determines nothing of the network.
-    task = tasks.get(config["task"])(
-        model=config["model"], data=config["data"], data_dir=data_dir, use_fake_data=data_dir is None
-    )
+    task = task_class(model=model, data=config["data"], data_dir=data_dir, use_fake_data=data_dir is None)
     if data_dir is None and task.data_signature != "nothing":
         raise InputError(
             f"the network of task {config['task']} depends on its data ({task.data_signature} in made-up data), and "
-            f"{reason}. Give the folder of the run's data: data_dir=DIR."
+            f"{path} has no network_facts. Give the folder of the run's data: data_dir=DIR."
         )
     return task.network()
 

@@ -131,7 +131,13 @@ def _wrong_history(content: Mapping[str, Any]) -> list[str]:
     chosen = content.get("mixed_precision") in (None, *PRECISIONS[:-1])
     versions = content.get("versions") or {}
     known = isinstance(versions, dict) and all(isinstance(version, str) for version in versions.values())
-    parts = (("versions", known), ("extensions", ended), ("init_from", began), ("mixed_precision", chosen))
+    parts = (
+        ("versions", known),
+        ("network_facts", isinstance(content.get("network_facts"), dict | None)),
+        ("extensions", ended),
+        ("init_from", began),
+        ("mixed_precision", chosen),
+    )
     return [name for name, whole in parts if not whole]
 
 

@@ -57,7 +57,8 @@ def config_for(
     Args:
       directory: of the run.
       assignments: texts 'field=value'; see `experiment.override`.
-      given: None, or the config of the experiment that the command names, which is compared only.
+      given: None, or the config of the experiment that the command names: its file is the run's from here on, and its
+        fields are compared only.
 
     Returns:
       (config, lines on the fields that `given` has otherwise).
@@ -76,6 +77,8 @@ def config_for(
         different = experiment.differences(_with_tuples(config.to_dict()), _with_tuples(given.to_dict()))
         if different:
             lines.append(f"config     that of the run; the experiment file has {'; '.join(different)}")
+        with config.unlocked():
+            config.experiment = given.experiment
     return config, lines
 
 

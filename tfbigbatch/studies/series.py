@@ -159,6 +159,8 @@ def _in_this_process(
 def _after_files(files: Iterable[str], run: Callable[..., object], **arguments: Any) -> None:
     for file in files:
         experiment.execute(file)
+    if allowed := arguments.pop("allowed", None):
+        experiment.allow(allowed)
     run(**arguments)
 
 
@@ -176,6 +178,8 @@ def _in_processes(
     runs = {}
     for each in waiting:
         arguments = {"config": each.config, "model_dir": each.directory, "data_dir": data_dir}
+        if experiment.is_allowed(each.config):
+            arguments["allowed"] = each.config.experiment.partition(":")[0]
         runs[Job(each.name, run, arguments, f"{each.directory}.log")] = each
     failed = []
 

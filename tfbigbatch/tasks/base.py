@@ -63,6 +63,9 @@ class Task:
     train: Dataset
     data_signature: str = "nothing"
     """What the data determines about the network ('10 classes'); the same in all phases of a run."""
+    network_facts: Mapping[str, Any] = {}
+    """What the data determines about the network, as `network_from` takes it: JSON values, which a run's config.json
+    keeps."""
     checks: Sequence[Callable[[], None]] = ()
     """Functions that raise ValueError where too many records are bad; called as a run proceeds."""
     batch_slices: Sequence[Callable[..., Tensors]] = ()
@@ -154,6 +157,17 @@ class Task:
         """The Keras model, from a batch's features to its outputs (usually logits)."""
         raise NotImplementedError(f"{type(self).__name__} defines no network().")
 
+    @classmethod
+    def network_from(cls, model: Mapping[str, Any], facts: Mapping[str, Any]) -> tf_keras.Model:
+        """The Keras model with random initial values, without the data; for tasks with `network_facts`.
+
+        Args:
+          model: the fields of the config's `model`.
+          facts: the `network_facts` of a task, from a file that may be anybody's: read them by `fact`.
+        """
+        del model, facts
+        raise NotImplementedError(f"{cls.__name__} defines no network_from().")
+
     def banner_lines(self) -> Sequence[str]:
         """Lines for a run's banner on what the data determined, beside its size."""
         return ()
@@ -197,3 +211,15 @@ class Task:
         """The lines of text that `outputs` stand for, which a run keeps beside its scores; None for no text."""
         del outputs
         return None
+
+
+def fact(facts: Mapping[str, Any], name: str) -> int:
+    """A whole number, 0 or more, among a network's facts; a truth value counts as 0 or 1.
+
+    Raises:
+      ValueError: it is missing, or something else.
+    """
+    found = facts.get(name)
+    if not isinstance(found, int) or not 0 <= found < 2**31:
+        raise InputError(f"network_facts.{name} is {found!r:.80}; expected a whole number from 0 to 2^31 - 1.")
+    return found

@@ -46,10 +46,15 @@ class BertTask(Task):
         weights = model["layers"] * model["hidden_units"] * (4 * model["hidden_units"] + 2 * model["inner_units"])
         return max(64, min(8_000, 3_000_000_000 // weights))
 
+    @classmethod
+    def sizes_of(cls, model: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of the config's `model` that are arguments of the network."""
+        return {name: value for name, value in model.items() if name not in ("name", "init_checkpoint", "output_bias")}
+
     def __init__(
         self, *, model: Mapping[str, Any], data: Mapping[str, Any], data_dir: str | None, use_fake_data: bool
     ) -> None:
-        self._model = {name: value for name, value in model.items() if name not in ("name", "init_checkpoint")}
+        self._model = dict(model)
         self._init_checkpoint: str = model["init_checkpoint"]
         self.read(data, data_dir, use_fake_data)
 
@@ -57,13 +62,13 @@ class BertTask(Task):
         """Reads the data into `train` and the held-out splits; the arguments are those of the task."""
         raise NotImplementedError
 
-    def random_network(self) -> tf_keras.Model:
-        """The Keras model with random initial values."""
-        raise NotImplementedError
+    def initialize(self, network: tf_keras.Model) -> None:
+        """Sets initial values of a random network by the data; a checkpoint replaces what it has."""
 
     def network(self) -> tf_keras.Model:
         from tfbigbatch.models import bert_checkpoints
 
-        network = self.random_network()
+        network = self.network_from(self._model, self.network_facts)
+        self.initialize(network)
         bert_checkpoints.load_into(network, self._init_checkpoint)
         return network

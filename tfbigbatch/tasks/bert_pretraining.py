@@ -17,7 +17,7 @@ from tfbigbatch.data.records import manifest as manifests
 from tfbigbatch.errors import InputError
 from tfbigbatch.models.sizes import BERT_INITIAL_DEVIATION
 from tfbigbatch.tasks import output_bias
-from tfbigbatch.tasks.base import MINIVAL
+from tfbigbatch.tasks.base import MINIVAL, fact
 from tfbigbatch.tasks.bert import BertTask
 from tfbigbatch.tasks.constant_loss import ConstantLoss
 
@@ -65,7 +65,7 @@ class BertPretraining(BertTask):
     ) -> None:
         super().__init__(model=model, data=data, data_dir=data_dir, use_fake_data=use_fake_data)
         self._output_bias = output_bias.OutputBias(
-            self._model.pop("output_bias"),
+            model["output_bias"],
             lambda: target_counts.of(self._prepared),
             built="zero",
             scale=BERT_INITIAL_DEVIATION,
@@ -85,11 +85,16 @@ class BertPretraining(BertTask):
                 f"{manifest.max_seq_length} tokens."
             )
         self._prepared = manifest
-        self._next_sentence, self._packed = manifest.next_sentence, manifest.packed
-        self._vocabulary_size = len(manifest.vocabulary)
+        self._next_sentence = manifest.next_sentence
+        vocabulary_size = len(manifest.vocabulary)
         pairs = "pairs" if manifest.next_sentence else "no pairs"
         packed = ", packed" if manifest.packed else ""
-        self.data_signature = f"{self._vocabulary_size:,} tokens and {pairs} of segments{packed}"
+        self.data_signature = f"{vocabulary_size:,} tokens and {pairs} of segments{packed}"
+        self.network_facts = {
+            "vocabulary_size": vocabulary_size,
+            "next_sentence": bool(manifest.next_sentence),
+            "packed": bool(manifest.packed),
+        }
         options = {name: value for name, value in data.items() if name not in ("folder", MINIVAL)}
         made_up = manifest.splits["train"].examples // 4
         splits = manifests.with_minival(
@@ -112,17 +117,19 @@ class BertPretraining(BertTask):
     def check_data(cls, data: Mapping[str, Any], data_dir: str | None) -> None:
         manifests.require(_folder(data["folder"], data_dir), bert_manifest.KIND)
 
-    def random_network(self) -> tf_keras.Model:
+    @classmethod
+    def network_from(cls, model: Mapping[str, Any], facts: Mapping[str, Any]) -> tf_keras.Model:
         from tfbigbatch.models import bert
 
-        network = bert.pretrainer(
-            vocabulary_size=self._vocabulary_size,
-            next_sentence=self._next_sentence,
-            packed=self._packed,
-            **self._model,
+        return bert.pretrainer(
+            vocabulary_size=fact(facts, "vocabulary_size"),
+            next_sentence=bool(fact(facts, "next_sentence")),
+            packed=bool(fact(facts, "packed")),
+            **cls.sizes_of(model),
         )
+
+    def initialize(self, network: tf_keras.Model) -> None:
         self._output_bias.initialize(network.get_layer("masked_lm_head").bias)
-        return network
 
     def banner_lines(self) -> list[str]:
         # A checkpoint replaces the initial bias, but where it lacks this head.

@@ -17,7 +17,7 @@ from tfbigbatch.data.translation import target_counts
 from tfbigbatch.data.translation.vocabulary import BEGIN, END, Vocabulary, normalised
 from tfbigbatch.errors import InputError
 from tfbigbatch.tasks import output_bias
-from tfbigbatch.tasks.base import Task
+from tfbigbatch.tasks.base import Task, fact
 from tfbigbatch.tasks.constant_loss import ConstantLoss
 from tfbigbatch.tasks.scores.bleu import bleu, signature
 
@@ -133,6 +133,7 @@ class Gnmt(Task):
         )
         self.vocabulary: Vocabulary = manifest.vocabulary
         self.data_signature = f"{len(self.vocabulary):,} pieces"
+        self.network_facts = {"vocabulary_size": len(self.vocabulary)}
         self.score_signature = signature(**self._bleu)
         # With the vocabulary, a run directory is enough to translate.
         self.run_files = {translation_manifest.VOCABULARY: self.vocabulary.model}
@@ -163,6 +164,10 @@ class Gnmt(Task):
         network = network_of(self._model, len(self.vocabulary))
         self._output_bias.initialize(network.classifier.bias)
         return network
+
+    @classmethod
+    def network_from(cls, model: Mapping[str, Any], facts: Mapping[str, Any]) -> tf_keras.Model:
+        return network_of(model, fact(facts, "vocabulary_size"))
 
     def banner_lines(self) -> list[str]:
         return [self._output_bias.line]

@@ -11,7 +11,7 @@ from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.records import manifest as manifests
 from tfbigbatch.errors import InputError
 from tfbigbatch.models import image_models
-from tfbigbatch.tasks.base import CLASSES, MINIVAL, Task
+from tfbigbatch.tasks.base import CLASSES, MINIVAL, Task, fact
 
 if TYPE_CHECKING:
     import tf_keras
@@ -70,7 +70,7 @@ class ImageClassification(Task):
         self, *, model: Mapping[str, Any], data: Mapping[str, Any], data_dir: str | None, use_fake_data: bool
     ) -> None:
         self._model = dict(model)
-        self._label_smoothing = self._model.pop("label_smoothing")
+        self._label_smoothing = self._model["label_smoothing"]
         options = dict(data)
         held_out = options.pop(MINIVAL)
         if use_fake_data:
@@ -99,6 +99,7 @@ class ImageClassification(Task):
             self.checks = tuple(records.bad.check for records in read.values())
             self.run_files = {CLASSES: (json.dumps(manifest.classes) + "\n").encode()}
         self.data_signature = f"{self._classes:,} classes"
+        self.network_facts = {"classes": self._classes}
 
     @classmethod
     def check_data(cls, data: Mapping[str, Any], data_dir: str | None) -> None:
@@ -106,7 +107,12 @@ class ImageClassification(Task):
 
     def network(self) -> tf_keras.Model:
         """The Keras model, from uint8 images to logits."""
-        return image_models.build(classes=self._classes, **self._model)
+        return self.network_from(self._model, self.network_facts)
+
+    @classmethod
+    def network_from(cls, model: Mapping[str, Any], facts: Mapping[str, Any]) -> tf_keras.Model:
+        fields = {name: value for name, value in model.items() if name != "label_smoothing"}
+        return image_models.build(classes=fact(facts, "classes"), **fields)
 
     def loss(self) -> tf_keras.losses.Loss:
         from tfbigbatch.tasks.losses import classification_loss

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfbigbatch.data.language_model import corpus, fake
 from tfbigbatch.tasks import output_bias
-from tfbigbatch.tasks.base import Task
+from tfbigbatch.tasks.base import Task, fact
 from tfbigbatch.tasks.constant_loss import ConstantLoss
 
 if TYPE_CHECKING:
@@ -56,8 +56,9 @@ class LSTMLanguageModel(Task):
         texts = fake.text() if use_fake_data else corpus.load(data_dir)
         self._vocabulary_size = len(texts.vocabulary)
         self.data_signature = f"{self._vocabulary_size:,} words"
+        self.network_facts = {"vocabulary_size": self._vocabulary_size}
         self._output_bias = output_bias.OutputBias(
-            self._model.pop("output_bias"),
+            model["output_bias"],
             texts.target_counts,
             built="uniform",
             scale=model["initial_scale"],
@@ -88,11 +89,16 @@ class LSTMLanguageModel(Task):
 
     def network(self) -> tf_keras.Model:
         """The Keras model, from tokens and states to logits and states."""
-        from tfbigbatch.models import lstm_language_model
-
-        network = lstm_language_model.lstm_language_model(vocabulary_size=self._vocabulary_size, **self._model)
+        network = self.network_from(self._model, self.network_facts)
         self._output_bias.initialize(network.get_layer("logits").bias)
         return network
+
+    @classmethod
+    def network_from(cls, model: Mapping[str, Any], facts: Mapping[str, Any]) -> tf_keras.Model:
+        from tfbigbatch.models import lstm_language_model
+
+        fields = {name: value for name, value in model.items() if name != "output_bias"}
+        return lstm_language_model.lstm_language_model(vocabulary_size=fact(facts, "vocabulary_size"), **fields)
 
     def banner_lines(self) -> list[str]:
         return [self._output_bias.line]

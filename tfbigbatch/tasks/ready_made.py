@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.tasks.base import CLASSES, Task
+from tfbigbatch.tasks.base import CLASSES, Task, fact
 
 if TYPE_CHECKING:
     import tf_keras
@@ -67,18 +67,41 @@ class ReadyMade(Task):
             setattr(self, name, split)
         self._features, self._labels, *weights = splits.example_of(self.train)
         self._is_weighted = bool(weights)
-        facts = {"input_shape": splits.shape_of(self._features), "classes": splits.classes_of(self.train)}
-        wanted = inspect.signature(given.network).parameters
-        self._arguments = {**model, **{name: value for name, value in facts.items() if name in wanted}}
-        if "classes" in self._arguments and facts["classes"] is None:
-            raise InputError(
-                f"task {given.name}: the number of classes is unknown, and {given.network.__name__}() takes it. Give "
-                "the argument a default."
-            )
+        classes = splits.classes_of(self.train)
+        self._arguments = self._arguments_of(model, self._features, classes)
         self.run_files = _files_of(self.train)
-        self.data_signature = f"{facts['input_shape']}, {facts['classes'] or 'no'} classes"
+        self.data_signature = f"{splits.shape_of(self._features)}, {classes or 'no'} classes"
+        self.network_facts = {"features": splits.described(self._features), "classes": classes}
         self._network: tf_keras.Model | None = None
         self._outputs: Any = None
+
+    @classmethod
+    def _arguments_of(cls, model: Mapping[str, Any], features: Any, classes: int | None) -> dict[str, Any]:
+        """The arguments of the network's function: the config's fields, and what it takes of the data."""
+        from tfbigbatch.data.sources import splits
+
+        function = cls.definition.network
+        wanted = inspect.signature(function).parameters
+        facts = {"input_shape": splits.shape_of(features), "classes": classes}
+        found = {**model, **{name: value for name, value in facts.items() if name in wanted}}
+        if "classes" in found and classes is None:
+            raise InputError(
+                f"task {cls.definition.name}: the number of classes is unknown, and {function.__name__}() takes it. "
+                "Give the argument a default."
+            )
+        return found
+
+    @classmethod
+    def network_from(cls, model: Mapping[str, Any], facts: Mapping[str, Any]) -> tf_keras.Model:
+        from tfbigbatch.data.sources import splits
+        from tfbigbatch.tasks.networks import built
+
+        features = splits.from_description(facts.get("features"))
+        classes = None if facts.get("classes") is None else fact(facts, "classes")
+        network, _ = built(
+            cls.definition.network, cls._arguments_of(model, features, classes), features, cls.definition.name
+        )
+        return network
 
     def network(self) -> tf_keras.Model:
         """The Keras model, from the features to the outputs; a Keras 3 model as a `Keras3Network`."""

@@ -14,7 +14,7 @@ import tf_keras
 
 from tfbigbatch import experiment
 from tfbigbatch.errors import DivergedError, Preempted
-from tfbigbatch.runs import goodput, network_file
+from tfbigbatch.runs import goodput
 from tfbigbatch.runs.extension import extended
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import DIVERGED, DONE, PREEMPTED, RUNNING
@@ -154,15 +154,18 @@ class Trainer:
         devices = [device.name for device in tf.config.list_logical_devices()]
         files = self.directory.files
         more = {"data_dir": self.options.data_dir and os.path.abspath(self.options.data_dir)}
-        described = {"signature": signature} if signature else {}
+        described: dict[str, Any] = {"signature": signature} if signature else {}
+        if self.plan.task.network_facts:
+            # With them a run directory is enough to build the network.
+            described["network_facts"] = dict(self.plan.task.network_facts)
         if self._config.mixed_precision == experiment.AUTO:
             described["mixed_precision"] = self.machine.precision.name
         files.open(self._config.to_dict(), devices, {**described, **more, "init_from": self.directory.init_from})
         if self.directory.content is not None:
             self._update_config(self.directory.content, more)
-        structure = network_file.content(self._network.network)
-        kept = {**({network_file.NAME: structure} if structure else {}), **experiment.copy_of(self._config)}
-        files.keep({**self.plan.task.run_files, **kept})
+        files.keep({**self.plan.task.run_files, **experiment.copy_of(self._config)})
+        if self.machine.is_chief and not self.options.use_fake_data:
+            experiment.record(self._config, self.options.model_dir)
         if self.directory.init_from and self.start.is_new:
             # The run then needs the other one no more.
             self.start.checkpoints.save(0)

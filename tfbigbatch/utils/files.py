@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shutil
+import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -79,6 +80,85 @@ def _write_errors() -> tuple[type[Exception], ...]:
     return (OSError, tensorflow.errors.OpError) if tensorflow else (OSError,)
 
 
+MOST_BYTES = 2**30
+"""The largest file that is read whole into memory, unless a caller says otherwise."""
+
+
+@contextlib.contextmanager
+def open_regular(path: str | os.PathLike[str], limit: int | None = None) -> Iterator[BinaryIO]:
+    """A context that opens a regular file to read, and nothing else: a FIFO would wait for ever, a device never end.
+
+    Args:
+      path: of the file.
+      limit: bytes that it may have; None for any number.
+
+    Raises:
+      ValueError: it cannot be opened, is no regular file, or is larger.
+    """
+    try:
+        _check_mode(path, os.stat(path))
+        # The path may name another file now, and the opening of a FIFO itself waits for a writer.
+        opened = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
+    with opened as file:
+        status = os.fstat(file.fileno())
+        _check_mode(path, status)
+        check_size(path, status.st_size, limit)
+        yield file
+
+
+def _check_mode(path: str | os.PathLike[str], status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise InputError(f"{path} cannot be read: it is a folder, a pipe or a device; expected a regular file.")
+
+
+def check_size(path: str | os.PathLike[str], size: int, limit: int | None) -> None:
+    """Checks the bytes of a file.
+
+    Raises:
+      ValueError: they are more than `limit`.
+    """
+    if limit is not None and size > limit:
+        raise InputError(f"{path} has {size:,} bytes; expected {limit:,} at most of such a file.")
+
+
+def check_regular(path: str | os.PathLike[str], limit: int | None = None) -> None:
+    """Checks that a path is of a regular file, before a library opens it by its name.
+
+    Raises:
+      ValueError: as `open_regular`.
+    """
+    with open_regular(path, limit):
+        pass
+
+
+def read_bytes(path: str | os.PathLike[str], limit: int = MOST_BYTES) -> bytes:
+    """The content of a regular file of at most `limit` bytes.
+
+    Raises:
+      ValueError: it cannot be read, is no regular file, or is larger.
+    """
+    with open_regular(path, limit) as file:
+        try:
+            # It may grow meanwhile.
+            content = file.read(limit + 1)
+        except OSError as error:
+            raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
+    check_size(path, len(content), limit)
+    return content
+
+
+def read_text(path: str | os.PathLike[str], limit: int = MOST_BYTES, errors: str = "strict") -> str:
+    """The text of a regular file in UTF-8, with '\\n' for each of its line ends; raises as `read_bytes`.
+
+    Raises:
+      UnicodeDecodeError: it is not UTF-8, unless `errors` is another way of `bytes.decode`.
+    """
+    text = read_bytes(path, limit).decode(errors=errors)
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
 def write_json(path: str, content: Any) -> None:
     """Writes a JSON file atomically.
 
@@ -105,10 +185,9 @@ def read_json(path: str) -> Any:
       ValueError: the file cannot be read or is not JSON.
     """
     try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
+        return json.loads(read_text(path))
+    except InputError:
+        raise
     # RecursionError: brackets nested thousands deep.
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not JSON in UTF-8 ({error}).") from None
@@ -152,14 +231,17 @@ def _load(path: str, kind: type, take: Callable[[Any], Any]) -> Any:
     import numpy as np
 
     try:
-        found = np.load(path, allow_pickle=False)
-        try:
-            if not isinstance(found, kind):
-                raise ValueError(f"it holds a {type(found).__name__}")
-            return take(found)
-        finally:
-            if isinstance(found, np.lib.npyio.NpzFile):
-                found.close()
+        with open_regular(path) as file:
+            found = np.load(file, allow_pickle=False)
+            try:
+                if not isinstance(found, kind):
+                    raise ValueError(f"it holds a {type(found).__name__}")
+                return take(found)
+            finally:
+                if isinstance(found, np.lib.npyio.NpzFile):
+                    found.close()
+    except InputError:
+        raise
     # NumPy's header parser, zipfile and zlib raise dozens of kinds of errors.
     except Exception as error:
         raise InputError(f"{path} cannot be read ({error or type(error).__name__})") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,10 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.utils.user_code import call
 
 _SMOKE_EXAMPLES = 64
+# Of an example that a run directory describes: a network is called with one of zeros.
+_MOST_NUMBERS = 2**28
+_DTYPES = ("bool", "string", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64")
+_DTYPES += ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
 
 
 def read(
@@ -127,6 +132,32 @@ def example_of(train: Dataset) -> tuple[Any, ...]:
 def shape_of(features: Any) -> Any:
     """The shape of one example's features: a tuple, or a nest of tuples."""
     return tf.nest.map_structure(lambda spec: tuple(spec.shape.as_list()), features)
+
+
+def described(features: Any) -> Any:
+    """One example's features as JSON: {'shape', 'dtype'}, or a nest of such under 'named' or 'several'."""
+    if isinstance(features, Mapping):
+        return {"named": {name: described(each) for name, each in features.items()}}
+    if isinstance(features, (tuple, list)):
+        return {"several": [described(each) for each in features]}
+    return {"shape": None if features.shape.rank is None else features.shape.as_list(), "dtype": features.dtype.name}
+
+
+def from_description(content: Any) -> Any:
+    """The nest of tf.TensorSpec that `described` was given; a sequence comes back as a tuple.
+
+    Raises:
+      ValueError: it is something else, or of more than 2^28 numbers an example.
+    """
+    if isinstance(content, dict) and isinstance(content.get("named"), dict):
+        return {name: from_description(each) for name, each in content["named"].items()}
+    if isinstance(content, dict) and isinstance(content.get("several"), list):
+        return tuple(from_description(each) for each in content["several"])
+    shape, dtype = (content.get("shape"), content.get("dtype")) if isinstance(content, dict) else (None, None)
+    whole = isinstance(shape, list) and all(type(size) is int and 0 <= size <= _MOST_NUMBERS for size in shape)
+    if not whole or math.prod(shape) > _MOST_NUMBERS or not isinstance(dtype, str) or dtype not in _DTYPES:
+        raise InputError(f"network_facts.features holds {content!r:.80}; expected shapes and dtypes.")
+    return tf.TensorSpec(shape, dtype)
 
 
 def classes_of(train: Dataset) -> int | None:

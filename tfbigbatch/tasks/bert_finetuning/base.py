@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfbigbatch.data import tokenizer
 from tfbigbatch.errors import InputError
+from tfbigbatch.tasks.base import fact
 from tfbigbatch.tasks.bert import BertTask
 
 if TYPE_CHECKING:
@@ -43,18 +44,21 @@ class FineTuning(BertTask):
         tokens = self._tokenizer.vocabulary.tokens
         # With the vocabulary, a run directory is enough to use the trained model on texts.
         self.run_files = {VOCABULARY: "".join(f"{token}\n" for token in tokens).encode()}
+        self.network_facts = {"vocabulary_size": len(tokens)}
         self.read_examples(data_dir, use_fake_data)
 
     def read_examples(self, data_dir: str | None, use_fake_data: bool) -> None:
         """Reads the examples into `train` and the held-out splits."""
         raise NotImplementedError
 
-    def head(self, **sizes: Any) -> tf_keras.Model:
+    @classmethod
+    def head(cls, facts: Mapping[str, Any], **sizes: Any) -> tf_keras.Model:
         """The Keras model with random initial values, from token ids to logits; `sizes` as the encoder's arguments."""
         raise NotImplementedError
 
-    def random_network(self) -> tf_keras.Model:
-        return self.head(vocabulary_size=len(self._tokenizer.vocabulary), **self._model)
+    @classmethod
+    def network_from(cls, model: Mapping[str, Any], facts: Mapping[str, Any]) -> tf_keras.Model:
+        return cls.head(facts, vocabulary_size=fact(facts, "vocabulary_size"), **cls.sizes_of(model))
 
 
 def _tokenizer_of(data: Mapping[str, Any]) -> tokenizer.Tokenizer:

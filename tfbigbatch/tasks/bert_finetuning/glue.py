@@ -12,6 +12,7 @@ import numpy as np
 
 from tfbigbatch.data.finetuning import glue
 from tfbigbatch.errors import InputError
+from tfbigbatch.tasks.base import fact
 from tfbigbatch.tasks.bert_finetuning.base import FineTuning
 from tfbigbatch.tasks.scores import glue as glue_scores
 
@@ -41,6 +42,7 @@ class BertGlue(FineTuning):
         classes = glue.task(name).classes
         self._classes = 1 if classes is None else len(classes)
         self.data_signature = f"{self._classes} outputs"
+        self.network_facts = {**self.network_facts, "classes": self._classes}
         if use_fake_data:
             from tfbigbatch.data.finetuning import fake
 
@@ -54,10 +56,11 @@ class BertGlue(FineTuning):
         )
         self.dev_mismatched = others[0] if others else self.dev
 
-    def head(self, **sizes: Any) -> tf_keras.Model:
+    @classmethod
+    def head(cls, facts: Mapping[str, Any], **sizes: Any) -> tf_keras.Model:
         from tfbigbatch.models import bert
 
-        return bert.classifier(classes=self._classes, **sizes)
+        return bert.classifier(classes=fact(facts, "classes"), **sizes)
 
     def loss(self) -> tf_keras.losses.Loss:
         """The loss: cross entropy of logits, or squared error of a similarity."""

@@ -72,7 +72,8 @@ class BertRace(FineTuning):
             questions=questions,
         )
 
-    def head(self, **sizes: Any) -> tf_keras.Model:
+    @classmethod
+    def head(cls, facts: Mapping[str, Any], **sizes: Any) -> tf_keras.Model:
         from tfbigbatch.models import bert
 
         return bert.chooser(choices=len(race.OPTIONS), **sizes)

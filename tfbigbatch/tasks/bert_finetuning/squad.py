@@ -80,7 +80,8 @@ class BertSquad(FineTuning):
         self.train = squad.windows(train, self._tokenizer, **lengths).training_features(f"{data_dir}, train")
         self.dev = self._windows.evaluation_features(f"{data_dir}, dev")
 
-    def head(self, **sizes: Any) -> tf_keras.Model:
+    @classmethod
+    def head(cls, facts: Mapping[str, Any], **sizes: Any) -> tf_keras.Model:
         from tfbigbatch.models import bert
 
         return bert.span_finder(**sizes)
