@@ -1,6 +1,5 @@
 """Runs of tasks of one's own, with models of Keras 2 and of Keras 3: loaded and exported without their data."""
 
-import os
 import textwrap
 
 import keras
@@ -13,6 +12,7 @@ from tests.helpers import preloaded
 from tests.helpers.datasets import image_sets
 from tfbigbatch import experiment, load_run, tasks, train
 from tfbigbatch.data.sources.image_folder import ImageFolder
+from tfbigbatch.experiment import files
 from tfbigbatch.export import export_run
 
 FILE = """
@@ -63,9 +63,13 @@ def test_a_regression_in_a_file_outside_of_the_package(package, tmp_path):
         assert "is a model of Keras 3, which Keras 2 cannot load" in exported.skipped["keras2"]
     else:
         assert np.array_equal(tf_keras.models.load_model(exported.files["keras2"])(numbers), expected)
-    # The file and its data are gone, and network.json is enough.
-    os.remove(file)
-    assert np.array_equal(load_run(tmp_path / "run").network(numbers), expected)
+    # The data is not read, and what the data determined is known.
+    moved = file.rename(tmp_path / "moved.py")
+    tasks._registered.pop(f"sum_by_{package}")
+    files._executed.clear()
+    with pytest.raises(ValueError, match="is executed only if you name it"):
+        load_run(tmp_path / "run")
+    assert np.array_equal(load_run(tmp_path / "run", experiment_file=moved).network(numbers), expected)
 
 
 def network(input_shape, classes):
@@ -77,8 +81,8 @@ def network(input_shape, classes):
 
 @pytest.mark.slow
 def test_a_folder_of_images_takes_the_bytes_of_its_files(tmp_path):
-    files = image_sets.files_of("", 4)
-    folder = image_sets.write_folder(tmp_path / "images", {name.strip("/"): each for name, each in files.items()})
+    images = image_sets.files_of("", 4)
+    folder = image_sets.write_folder(tmp_path / "images", {name.strip("/"): each for name, each in images.items()})
     tasks.define("pictures", network=network, data=tasks.from_image_folder(image_size=8))
     config = experiment.new("pictures")
     config.batch_size, config.duration = 4, "1 steps"
@@ -86,7 +90,7 @@ def test_a_folder_of_images_takes_the_bytes_of_its_files(tmp_path):
     exported = export_run(tmp_path / "run")
     assert list(exported.files) == ["keras2", "keras3", "saved_model"]
     served = tf.saved_model.load(exported.files["saved_model"]).signatures["serving_default"]
-    found = served(image=tf.constant(list(files.values())))
+    found = served(image=tf.constant(list(images.values())))
     read = ImageFolder(folder, image_size=8)
     images, _ = read.fetch(tf.range(len(read), dtype=tf.int64))
     np.testing.assert_allclose(found["logits"], load_run(tmp_path / "run").network(images), rtol=1e-4, atol=1e-3)

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import zipfile
 
 import pytest
 import tf_keras
@@ -14,7 +15,7 @@ from tests.helpers.fuzz_judge import few_and_many, judge
 from tfbigbatch import experiment, train
 from tfbigbatch.export import formats
 from tfbigbatch.export.run import class_names
-from tfbigbatch.runs import network_file
+from tfbigbatch.runs import keras_file
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +42,7 @@ def test_a_run_directory_that_is_loaded(tmp_path, run, seeds):
         folder = tmp_path / "run"
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(run, folder)
-        name = choices.choice(("config.json", "network.json", "metrics.jsonl", "status.json"))
+        name = choices.choice(("config.json", "metrics.jsonl", "status.json"))
         (folder / name).write_bytes(mutations.of_file(choices, name, read(run, name)))
         loaded = tfbigbatch.load_run(folder, choices.choice(("newest", 2)))
         assert loaded.network.count_params() == weights
@@ -51,18 +52,23 @@ def test_a_run_directory_that_is_loaded(tmp_path, run, seeds):
     tf_keras.backend.clear_session()
 
 
-@few_and_many(20, 1540)
-def test_the_structure_of_a_network(tmp_path, run, seeds):
+@few_and_many(60, 1540)
+def test_the_description_of_a_keras_file(tmp_path, seeds):
     """Nothing that a file names is imported or called, and what is wrong with it is a sentence."""
-    described = json.loads(read(run, network_file.NAME))
+    path = tmp_path / "model.keras"
+    tf_keras.Sequential([tf_keras.layers.Dense(1, "relu", kernel_regularizer="l2", input_shape=(3,))]).save(path)
+    with zipfile.ZipFile(path) as file:
+        members = {name: file.read(name) for name in file.namelist()}
+    described = json.loads(members["config.json"])
 
     def case(choices):
-        (tmp_path / network_file.NAME).write_bytes(mutations.of_json(choices, described))
-        found = network_file.load(str(tmp_path))
-        assert isinstance(found, tf_keras.Model) or str(tmp_path) in found
+        with zipfile.ZipFile(path, "w") as file:
+            for name, content in {**members, "config.json": mutations.of_json(choices, described)}.items():
+                file.writestr(name, content)
+        assert isinstance(keras_file.read(str(path)), tf_keras.Model)
 
     outcomes = judge(seeds, case)
-    assert outcomes["fine"] > 0
+    assert min(outcomes["fine"], outcomes["refused"]) > 0
     tf_keras.backend.clear_session()
 
 

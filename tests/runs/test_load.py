@@ -4,16 +4,13 @@ import json
 import math
 import os
 import shutil
-import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 import tfbigbatch
 from tfbigbatch import experiment, train
-from tfbigbatch.runs import network_file
 from tfbigbatch.runs.metrics_log import read_rows
 
 IMAGES = np.random.default_rng(0).integers(0, 17, (4, 8, 8)).astype(np.uint8)
@@ -77,23 +74,47 @@ def _copy(folder, copy, best):
     return copy
 
 
-def test_a_run_of_an_earlier_version_is_built_by_its_task(run, tmp_path):
-    folder, _ = run
-    old = _copy(folder, tmp_path / "old", best=None)
-    os.remove(old / network_file.NAME)
-    assert np.array_equal(tfbigbatch.load_run(old).network(IMAGES), tfbigbatch.load_run(folder).network(IMAGES))
-    # The classes of a run on images are in the file alone.
-    config = (old / "config.json").read_text()
-    image_config = experiment.new("image_classification", model="resnet_cifar").to_json()
-    (old / "config.json").write_text(f'{{"config": {image_config}}}')
-    with pytest.raises(
-        ValueError, match=r"depends on its data .* has no network.json. Give the folder .* data_dir=DIR"
-    ):
-        tfbigbatch.load_run(old)
-    (old / "config.json").write_text(config)
-    (old / network_file.NAME).write_text("[1]")
-    with pytest.raises(ValueError, match="holds a list; expected a dictionary"):
-        tfbigbatch.load_run(old)
+def changed(folder, change):
+    """Changes the content of a run's config.json in place."""
+    path = os.path.join(folder, "config.json")
+    with open(path, encoding="utf-8") as file:
+        content = json.load(file)
+    change(content)
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(content, file)
+
+
+def test_what_the_data_determined_is_in_the_config(tmp_path):
+    config = experiment.new("image_classification", model="resnet_cifar")
+    experiment.shrink(config)
+    config.batch_size = 8
+    folder = str(tmp_path / "run")
+    train.run(config, model_dir=folder, use_fake_data=True)
+    loaded = tfbigbatch.load_run(folder)
+    with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
+        classes = json.load(file)["network_facts"]["classes"]
+    assert loaded.network(np.zeros((2, 64, 64, 3), np.uint8)).shape == (2, classes)
+    for wrong in (None, -1, 1.5, "3", 10**400):
+        changed(folder, lambda content: content["network_facts"].update(classes=wrong))
+        with pytest.raises(ValueError, match="network_facts.classes is .*; expected a whole number"):
+            tfbigbatch.load_run(folder)
+    changed(folder, lambda content: content["network_facts"].update(classes=classes + 1))
+    with pytest.raises(ValueError, match="does not fit the network of the run's config"):
+        tfbigbatch.load_run(folder)
+    changed(folder, lambda content: content.update(network_facts=[1]))
+    with pytest.raises(ValueError, match="its network_facts cannot be used"):
+        tfbigbatch.load_run(folder)
+    changed(folder, lambda content: content.pop("network_facts"))
+    with pytest.raises(ValueError, match="depends on its data .* has no network_facts. Give the folder .* data_dir=DIR"):
+        tfbigbatch.load_run(folder)
+
+
+def test_a_config_of_which_no_network_can_be_built_is_refused(run, tmp_path):
+    copy = _copy(run[0], tmp_path / "copy", best=None)
+    for wrong, said in (("many", "config.json: no network can be built by its fields"), (-1, "hidden_units=-1")):
+        changed(copy, lambda content: content["config"]["model"].update(hidden_units=wrong))
+        with pytest.raises(ValueError, match=said):
+            tfbigbatch.load_run(copy)
 
 
 def test_a_folder_without_a_run_and_a_damaged_checkpoint_are_refused(run, tmp_path):
@@ -108,56 +129,8 @@ def test_a_folder_without_a_run_and_a_damaged_checkpoint_are_refused(run, tmp_pa
     assert tfbigbatch.load_run(copy, 1).step == 1
 
 
-def test_a_network_that_keras_cannot_describe_or_build_is_not_taken_from_the_file(tmp_path):
-    class Own(tf_keras.Model):
-        def __init__(self, size):
-            super().__init__()
-
-        def get_config(self):
-            return {"size": object()}
-
-    assert network_file.content(Own(3)) is None
-    # Keras describes it by its arguments, and builds no weights before the first call.
-    (tmp_path / network_file.NAME).write_bytes(network_file.content(tf_keras.Sequential([tf_keras.layers.Dense(3)])))
-    assert "no weights before its first call" in network_file.load(tmp_path)
-
-
-def described(*layers):
-    """What network.json holds of a sequential model on three numbers."""
-    model = tf_keras.Sequential([tf_keras.Input((3,)), tf_keras.layers.Dense(1, kernel_regularizer="l2"), *layers])
-    return json.loads(network_file.content(model))
-
-
-def layer(class_name, **config):
-    return {"module": "keras.layers", "class_name": class_name, "config": config, "registered_name": None}
-
-
-SYSTEM = {"class_name": "function", "module": "os", "config": "system", "registered_name": "system"}
-
-
-@pytest.mark.parametrize(
-    "added, named",
-    [
-        (layer("Lambda", function="system", function_type="function", module="os", arguments={}), "names os:"),
-        (layer("Activation", activation=SYSTEM), "os.system"),
-        (layer("Dense", units=1, bias_regularizer={**SYSTEM, "class_name": "Popen"}), "os.Popen"),
-        ({"module": "antigravity", "class_name": "Layer", "config": {}, "registered_name": None}, "antigravity.Layer"),
-        ({"module": "keras.utils", "class_name": "function", "config": "get_file"}, "keras.utils.get_file"),
-        ({"module": "tf_keras.src.utils.data_utils", "class_name": "get_file", "config": {}}, "get_file"),
-        (layer("TFOpLambda", function="io.write_file", name="write"), "tf.io.write_file"),
-        (layer("TFOpLambda", function="numpy_function", name="call"), "tf.numpy_function"),
-        (layer("ClassMethod", cls_symbol="io.gfile.GFile", method_name="read"), "tf.io.gfile.GFile"),
-    ],
-)
-def test_a_network_that_names_what_is_no_layer_is_not_built(tmp_path, added, named):
-    network = described()
-    network["config"]["layers"].append(added)
-    (tmp_path / network_file.NAME).write_text(json.dumps(network))
-    reason = network_file.load(str(tmp_path))
-    assert isinstance(reason, str) and named in reason and "neither a layer of Keras, nor registered" in reason
-    assert "antigravity" not in sys.modules
-
-
-def test_a_network_of_keras_layers_is_built(tmp_path):
-    (tmp_path / network_file.NAME).write_text(json.dumps(described()))
-    assert isinstance(network_file.load(str(tmp_path)), tf_keras.Model)
+def test_a_network_json_is_not_read(run, tmp_path):
+    """Nothing describes a network but the config: other files of a run directory are no part of it."""
+    copy = _copy(run[0], tmp_path / "copy", best=None)
+    os.mkfifo(copy / "network.json")
+    assert np.array_equal(tfbigbatch.load_run(copy).network(IMAGES), tfbigbatch.load_run(run[0]).network(IMAGES))
