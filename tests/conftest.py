@@ -1,6 +1,5 @@
 """What the tests share: four logical CPUs, and a clean Keras for each test."""
 
-import atexit
 import gc
 import os
 import shutil
@@ -13,7 +12,6 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.pop("TF_CONFIG", None)
 # Where runs of a user's experiment file are recorded: not in the home of whoever tests.
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="tfbigbatch_state_")
-atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 import pytest
 import tensorflow as tf
@@ -48,6 +46,10 @@ def pytest_pyfunc_call():
 def pytest_collection_modifyitems(items):
     """Before `-m` selects by the marks."""
     covering.mark_the_rest_slow(items)
+
+
+def pytest_sessionfinish():
+    shutil.rmtree(os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 
 def pytest_collection():

@@ -132,8 +132,14 @@ EVAL = {"module": "builtins", "class_name": "function", "config": "eval", "regis
         (layer("Activation", activation=MKDIR), "os.mkdir"),
         (layer("Activation", activation=EVAL), "builtins.eval"),
         (layer("Dense", units=1, bias_regularizer={**MKDIR, "class_name": "Popen", "module": "subprocess"}), "Popen"),
-        (layer("Lambda", function="getcwd", function_type="function", module="os", arguments={}), "keras.layers.Lambda"),
-        (layer("Lambda", function=EVAL, function_type="function", module="builtins"), "keras.layers.Lambda, builtins.eval"),
+        (
+            layer("Lambda", function="getcwd", function_type="function", module="os", arguments={}),
+            "keras.layers.Lambda",
+        ),
+        (
+            layer("Lambda", function=EVAL, function_type="function", module="builtins"),
+            "keras.layers.Lambda, builtins.eval",
+        ),
         (layer("TFOpLambda", "tf_keras.src.layers.core.tf_op_layer", "TFOpLambda", function="math.add"), "TFOpLambda"),
         (layer("SlicingOpLambda", "tf_keras.src.layers.core.tf_op_layer", function="slice"), "SlicingOpLambda"),
         (layer("ClassMethod", "keras.layers", cls_symbol="io.gfile.GFile", method_name="read"), "ClassMethod"),

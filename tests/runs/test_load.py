@@ -10,8 +10,9 @@ import pytest
 import tensorflow as tf
 
 import tfbigbatch
-from tfbigbatch import experiment, train
+from tfbigbatch import experiment, tasks, train
 from tfbigbatch.runs.metrics_log import read_rows
+from tfbigbatch.runs.run_directory import RunDirectory
 
 IMAGES = np.random.default_rng(0).integers(0, 17, (4, 8, 8)).astype(np.uint8)
 
@@ -85,27 +86,31 @@ def changed(folder, change):
 
 
 def test_what_the_data_determined_is_in_the_config(tmp_path):
-    config = experiment.new("image_classification", model="resnet_cifar")
+    config = experiment.new("ptb_lstm")
     experiment.shrink(config)
-    config.batch_size = 8
-    folder = str(tmp_path / "run")
-    train.run(config, model_dir=folder, use_fake_data=True)
-    loaded = tfbigbatch.load_run(folder)
-    with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
-        classes = json.load(file)["network_facts"]["classes"]
-    assert loaded.network(np.zeros((2, 64, 64, 3), np.uint8)).shape == (2, classes)
+    task = tasks.get(config.task)(
+        model=config.model.to_dict(), data=config.data.to_dict(), data_dir=None, use_fake_data=True
+    )
+    files, trained = RunDirectory(str(tmp_path / "run")), task.network()
+    files.open(config.to_dict(), [], {"network_facts": task.network_facts})
+    tf.train.Checkpoint(network=trained).write(f"{files.checkpoints}/step-1")
+    folder, words = files.path, task.network_facts["vocabulary_size"]
+    for one, two in zip(tfbigbatch.load_run(folder).network.get_weights(), trained.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, two)
     for wrong in (None, -1, 1.5, "3", 10**400):
-        changed(folder, lambda content: content["network_facts"].update(classes=wrong))
-        with pytest.raises(ValueError, match="network_facts.classes is .*; expected a whole number"):
+        changed(folder, lambda content: content["network_facts"].update(vocabulary_size=wrong))
+        with pytest.raises(ValueError, match="network_facts.vocabulary_size is .*; expected a whole number"):
             tfbigbatch.load_run(folder)
-    changed(folder, lambda content: content["network_facts"].update(classes=classes + 1))
+    changed(folder, lambda content: content["network_facts"].update(vocabulary_size=words + 1))
     with pytest.raises(ValueError, match="does not fit the network of the run's config"):
         tfbigbatch.load_run(folder)
     changed(folder, lambda content: content.update(network_facts=[1]))
     with pytest.raises(ValueError, match="its network_facts cannot be used"):
         tfbigbatch.load_run(folder)
     changed(folder, lambda content: content.pop("network_facts"))
-    with pytest.raises(ValueError, match="depends on its data .* has no network_facts. Give the folder .* data_dir=DIR"):
+    with pytest.raises(
+        ValueError, match="depends on its data .* has no network_facts. Give the folder .* data_dir=DIR"
+    ):
         tfbigbatch.load_run(folder)
 
 

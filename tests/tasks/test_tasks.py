@@ -1,5 +1,7 @@
 """Walks the registry: a task that is left out, or lacks a part, fails."""
 
+import json
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -58,6 +60,11 @@ def test_a_task_has_every_part_and_runs_on_fake_data(name):
     assert task.target in names and task.higher_is_better in (True, False)
     for check in task.checks:
         check()
+    # A run directory is enough to build the network.
+    assert bool(task.network_facts) == (task.data_signature != "nothing")
+    if task.network_facts:
+        rebuilt = cls.network_from(model, json.loads(json.dumps(task.network_facts)))
+        assert [each.shape for each in rebuilt.weights] == [each.shape for each in network.weights]
     assert cls.training_examples is None or cls.training_examples >= 1
     for split in (task.train, *map(task.held_out, cls.evaluates_on)):
         assert split.contents

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tfbigbatch.errors import InputError
+from tfbigbatch.utils.files import check_regular
 
 
 def counters(callback: Any) -> dict[str, Any]:
@@ -54,6 +55,7 @@ def restore_arrays(path: str, callbacks: Sequence[Any]) -> None:
         return
     found: dict[tuple[int, str], list[np.ndarray]] = {}
     try:
+        check_regular(path)
         with np.load(path, allow_pickle=False) as stored:
             for key in stored.files:
                 number, name, _ = key.split("/")

@@ -171,7 +171,7 @@ def _sum_of_content(content: Any, sums: Any) -> str:
 
 
 def _sum_of(path: str) -> str:
-    with open(path, "rb") as file:
+    with files.open_regular(path, None) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

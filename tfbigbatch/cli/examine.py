@@ -26,7 +26,7 @@ from tfbigbatch.reports import checkpoint_report
 from tfbigbatch.reports.report import Report, make_folder
 from tfbigbatch.studies import study
 from tfbigbatch.utils import command
-from tfbigbatch.utils.files import write_text
+from tfbigbatch.utils.files import open_regular, reading_errors, write_text
 
 
 def define_flags() -> None:
@@ -126,7 +126,7 @@ def _read(path: str) -> list[dict[str, Any]]:
     measurements: list[dict[str, Any]] = []
     lines: list[str] = []
     if os.path.exists(path):
-        with open(path, encoding="utf-8", errors="replace") as file:
+        with reading_errors(path), open_regular(path, encoding="utf-8", errors="replace") as file:
             lines = file.readlines()
     whole = True
     for number, line in enumerate(lines, 1):

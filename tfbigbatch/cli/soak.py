@@ -32,7 +32,7 @@ from tfbigbatch.experiment.fields import CONTINUOUS
 from tfbigbatch.runs import checkpoint_files
 from tfbigbatch.runs.run_directory import DONE, RunDirectory
 from tfbigbatch.utils import command
-from tfbigbatch.utils.files import write_text, writing_errors
+from tfbigbatch.utils.files import open_regular, reading_errors, write_text, writing_errors
 from tfbigbatch.utils.signals import collecting_signals
 
 _NONE, _MIXED = "none", "mixed"
@@ -281,7 +281,7 @@ def _rows(path: str) -> list[dict[str, Any]]:
     """
     rows = []
     if os.path.exists(f"{path}.jsonl"):
-        with open(f"{path}.jsonl", encoding="utf-8", errors="replace") as file:
+        with reading_errors(f"{path}.jsonl"), open_regular(f"{path}.jsonl", encoding="utf-8", errors="replace") as file:
             for line in file:
                 try:
                     row = json.loads(line)

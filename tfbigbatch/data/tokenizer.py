@@ -19,6 +19,7 @@ import unicodedata
 from collections.abc import Callable, Iterable
 
 from tfbigbatch.errors import InputError
+from tfbigbatch.utils.files import open_regular
 
 PADDING, UNKNOWN, CLASSIFY, SEPARATE, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SPECIAL = (PADDING, UNKNOWN, CLASSIFY, SEPARATE, MASK)
@@ -78,7 +79,7 @@ class Vocabulary:
         """
         try:
             # Universal newlines would also split at a lone carriage return, which shifts all ids.
-            with open(path, encoding="utf-8", newline="\n") as file:
+            with open_regular(path, encoding="utf-8", newline="\n") as file:
                 return cls([line.strip() for line in file], path)
         except (OSError, ValueError) as error:
             if isinstance(error, InputError):

@@ -18,7 +18,7 @@ from typing import Any
 from tfbigbatch import tasks
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment import files
-from tfbigbatch.utils.files import read_json, write_json
+from tfbigbatch.utils.files import read_bytes, read_json, reading_errors, write_json
 
 COPY = "experiment.py"
 """Name of the copy in a run directory."""
@@ -186,5 +186,5 @@ def copy_of(config: Mapping[str, Any]) -> dict[str, bytes]:
     path = _path(config.get("experiment"))
     if not os.path.isfile(path) or not files.was_named(path) or _is_shipped(path):
         return {}
-    with open(path, "rb") as file:
-        return {COPY: file.read()}
+    with reading_errors(path):
+        return {COPY: read_bytes(path)}

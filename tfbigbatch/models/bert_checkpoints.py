@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import re
@@ -14,6 +15,7 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from tfbigbatch.errors import InputError, first_line
+from tfbigbatch.utils.files import check_regular, open_regular, reading_errors
 
 _FILES = ("model.safetensors", "bert_model.ckpt")
 # Their shapes are the sizes of the model.
@@ -68,7 +70,8 @@ def read(path: str) -> dict[str, np.ndarray]:
     Raises:
       ValueError: there is no such checkpoint, or it is damaged or not of a BERT.
     """
-    of_run = tf.train.latest_checkpoint(os.path.join(path, "checkpoints")) if os.path.isdir(path) else None
+    listed = os.path.join(path, "checkpoints", "checkpoint")
+    of_run = tf.train.latest_checkpoint(os.path.dirname(listed)) if os.path.isfile(listed) else None
     if os.path.isdir(path) and not of_run:
         inside = [os.path.join(path, name) for name in _FILES]
         found = [name for name in inside if os.path.isfile(name) or os.path.isfile(f"{name}.index")]
@@ -167,6 +170,7 @@ def google_name(name: str) -> str | None:
 
 def _our_own(prefix: str) -> dict[str, np.ndarray]:
     """The arrays of a run's checkpoint: TensorFlow stores the variables' names with its own keys."""
+    _check_files(prefix)
     try:
         reader = tf.train.load_checkpoint(prefix)
         graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
@@ -196,7 +200,15 @@ def _side_by_side(array: np.ndarray, name: str) -> np.ndarray:
     return array.reshape(-1) if name.endswith("/bias") else array.reshape(array.shape[0], -1)
 
 
+def _check_files(prefix: str) -> None:
+    """TensorFlow would wait at a pipe, and read a device without end."""
+    for path in glob.glob(f"{glob.escape(prefix)}.*"):
+        with reading_errors(path):
+            check_regular(path)
+
+
 def _google(prefix: str) -> dict[str, np.ndarray]:
+    _check_files(prefix)
     try:
         reader = tf.train.load_checkpoint(prefix)
         names = [name for name in reader.get_variable_to_shape_map() if name.startswith(("bert/", "cls/"))]
@@ -224,7 +236,7 @@ def _hugging_face(path: str) -> dict[str, np.ndarray]:
 def _safetensors(path: str) -> dict[str, np.ndarray]:
     """The arrays of a safetensors file: the length of a JSON header, the header, and the arrays' bytes."""
     try:
-        with open(path, "rb") as file:
+        with open_regular(path, None) as file:
             length = int.from_bytes(file.read(8), "little")
             if length > os.path.getsize(path):
                 raise ValueError("its header would be longer than the file")

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from tfbigbatch.errors import InputError
+from tfbigbatch.utils.files import open_regular
 
 T = TypeVar("T")
 _KINDS: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "str": (str,), "None": (type(None),)}
@@ -29,7 +30,7 @@ def read(path: str, of_json: Callable[[Any], T], *, what: str, command: str) -> 
     if not os.path.exists(path):
         return []
     try:
-        with open(path, encoding="utf-8") as file:
+        with open_regular(path, encoding="utf-8") as file:
             return [of_json(json.loads(line)) for line in file]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise InputError(

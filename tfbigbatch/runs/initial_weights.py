@@ -105,6 +105,7 @@ _Values = tuple[Mapping[str, _Value], Mapping[str, _Value]]
 
 def _of_checkpoint(path: str) -> _Values:
     """The network's values in a run's checkpoint, by name (those that are unique) and by key."""
+    checkpoint_files.check_all(path)
     try:
         reader = tf.train.load_checkpoint(path)
         graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(

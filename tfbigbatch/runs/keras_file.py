@@ -90,7 +90,7 @@ def read(path: str) -> tf_keras.Model:
 def _unpacked(path: str, weights: str) -> Any:
     """The description in a file; its weights are written to the path `weights`."""
     try:
-        with files.open_regular(path) as opened, zipfile.ZipFile(opened) as archive:
+        with files.open_regular(path, None) as opened, zipfile.ZipFile(opened) as archive:
             description, values = archive.getinfo(_DESCRIPTION), archive.getinfo(_WEIGHTS)
             if description.file_size > _MOST_TEXT or values.compress_size < values.file_size * _LEAST_PACKED:
                 raise ValueError("its parts unpack to far more than the file")
@@ -119,7 +119,7 @@ def check_weights(path: str, shown: str) -> None:
       ValueError: it refers to another file, or is no HDF5 file.
     """
     try:
-        with files.open_regular(path) as opened, h5py.File(opened, "r") as file:
+        with files.open_regular(path, None) as opened, h5py.File(opened, "r") as file:
             other = sorted(_outside(file))
     except InputError:
         raise

@@ -9,7 +9,7 @@ from typing import Any
 
 from tfbigbatch.experiment.fields import CONTINUOUS
 from tfbigbatch.runs.run_directory import DIVERGED, RunDirectory, without_non_finite
-from tfbigbatch.utils.files import atomic_write, writing_errors
+from tfbigbatch.utils.files import atomic_write, itself, open_regular, reading_errors, writing_errors
 
 Row = dict[str, Any]
 """A row of metrics.jsonl: 'step', 'split' ('train' or 'eval'), and scalars by name."""
@@ -46,7 +46,7 @@ class MetricsLog:
             return
         row = {"step": step, "split": split, **without_non_finite(scalars)}
         with writing_errors(self._directory.metrics):
-            with open(self._directory.metrics, "a", encoding="utf-8") as file:
+            with open(self._directory.metrics, "a", encoding="utf-8", opener=itself) as file:
                 file.write(json.dumps(row) + "\n")
         self.write_events(split, step, scalars)
 
@@ -124,7 +124,7 @@ def read_rows(path: str | os.PathLike[str]) -> list[Row]:
     rows: list[Row] = []
     if not os.path.exists(path):
         return rows
-    with open(path, encoding="utf-8", errors="replace") as file:
+    with reading_errors(path), open_regular(path, encoding="utf-8", errors="replace") as file:
         for line in file:
             try:
                 row = json.loads(line)

@@ -227,8 +227,8 @@ class RunDirectory:
         for name, content in run_files.items():
             path = os.path.join(self.path, name)
             if os.path.exists(path):
-                with open(path, "rb") as file:
-                    before = file.read()
+                with files.reading_errors(path):
+                    before = files.read_bytes(path)
                 if before != content:
                     raise InputError(
                         f"{path} is not the {name} of the data: the run began with other data, and its network does "

@@ -11,7 +11,7 @@ from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import DIVERGED, DONE, checked_config, checked_status, read_json
-from tfbigbatch.utils.files import write_json, write_text
+from tfbigbatch.utils.files import open_regular, write_json, write_text
 
 ENDED = (DONE, DIVERGED)
 
@@ -35,7 +35,7 @@ class ResultsCache:
         if not os.path.exists(path):
             return
         try:
-            with open(path, encoding="utf-8") as file:
+            with open_regular(path, encoding="utf-8") as file:
                 for line in file:
                     run = json.loads(line)
                     checked_status(run["status"], path)

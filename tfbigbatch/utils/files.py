@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import io
 import json
 import os
 import shutil
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 from tfbigbatch.errors import InputError
 
 # NumPy is imported where it is needed: every command imports this module, and --help needs no arrays.
 if TYPE_CHECKING:
     import numpy as np
+
+
+MOST_BYTES = 2**30
+"""The most bytes of a file that is read as a whole."""
 
 
 def atomic_write(path: str, write: Callable[[BinaryIO], object]) -> None:
@@ -26,11 +32,16 @@ def atomic_write(path: str, write: Callable[[BinaryIO], object]) -> None:
       write: called with the open binary file.
     """
     part = f"{path}.part"
-    with open(part, "wb") as file:
+    with open(part, "wb", opener=itself) as file:
         write(file)
         file.flush()
         os.fsync(file.fileno())
     os.replace(part, path)
+
+
+def itself(path: str, flags: int) -> int:
+    """An opener for `open` that writes to no other file by way of a link, and waits for no reader of a FIFO."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
 
 
 @contextlib.contextmanager
@@ -74,89 +85,78 @@ def writing_errors(path: str) -> Iterator[None]:
         ) from None
 
 
+@contextlib.contextmanager
+def reading_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+    """A context in which a failure to read a file becomes an InputError that names it."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
+
+
 def _write_errors() -> tuple[type[Exception], ...]:
     # TensorFlow's can come only where it is imported; commands that read run directories do without it.
     tensorflow = sys.modules.get("tensorflow")
     return (OSError, tensorflow.errors.OpError) if tensorflow else (OSError,)
 
 
-MOST_BYTES = 2**30
-"""The largest file that is read whole into memory, unless a caller says otherwise."""
-
-
-@contextlib.contextmanager
-def open_regular(path: str | os.PathLike[str], limit: int | None = None) -> Iterator[BinaryIO]:
-    """A context that opens a regular file to read, and nothing else: a FIFO would wait for ever, a device never end.
+def open_regular(path: str | os.PathLike[str], limit: int | None = MOST_BYTES, **text: Any) -> IO[Any]:
+    """Opens a regular file to read, and nothing else: a FIFO would wait for ever, and a device may never end.
 
     Args:
-      path: of the file.
-      limit: bytes that it may have; None for any number.
+      path: of the file; a link to one is as good.
+      limit: bytes that it may have, which are read at once; None for any number, read as the caller goes.
+      **text: `encoding`, `errors` and `newline` of `open`; without an encoding the file is binary.
 
     Raises:
-      ValueError: it cannot be opened, is no regular file, or is larger.
+      OSError: it cannot be opened, is no regular file, or is larger.
     """
+    check_regular(path, limit)
+    # The path may name another file now, and the opening of a FIFO itself waits for a writer.
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
     try:
-        _check_mode(path, os.stat(path))
-        # The path may name another file now, and the opening of a FIFO itself waits for a writer.
-        opened = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
-    with opened as file:
-        status = os.fstat(file.fileno())
-        _check_mode(path, status)
-        check_size(path, status.st_size, limit)
-        yield file
-
-
-def _check_mode(path: str | os.PathLike[str], status: os.stat_result) -> None:
-    if not stat.S_ISREG(status.st_mode):
-        raise InputError(f"{path} cannot be read: it is a folder, a pipe or a device; expected a regular file.")
-
-
-def check_size(path: str | os.PathLike[str], size: int, limit: int | None) -> None:
-    """Checks the bytes of a file.
-
-    Raises:
-      ValueError: they are more than `limit`.
-    """
-    if limit is not None and size > limit:
-        raise InputError(f"{path} has {size:,} bytes; expected {limit:,} at most of such a file.")
+        _check(path, os.fstat(file.fileno()), limit)
+        if limit is None:
+            return io.TextIOWrapper(file, **text) if text else file
+        # It may grow meanwhile, and Linux' own have no size.
+        content = file.read(limit + 1)
+        _check_size(path, len(content), limit)
+    except BaseException:
+        file.close()
+        raise
+    file.close()
+    return io.TextIOWrapper(io.BytesIO(content), **text) if text else io.BytesIO(content)
 
 
 def check_regular(path: str | os.PathLike[str], limit: int | None = None) -> None:
-    """Checks that a path is of a regular file, before a library opens it by its name.
+    """Checks what a path names, before a library opens it; see `open_regular`.
 
     Raises:
-      ValueError: as `open_regular`.
+      OSError: it cannot be found, is no regular file, or is larger than `limit` bytes.
     """
-    with open_regular(path, limit):
-        pass
+    _check(path, os.stat(path), limit)
+
+
+def _check(path: str | os.PathLike[str], status: os.stat_result, limit: int | None) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "it is a folder, a pipe or a device; expected a regular file", os.fspath(path))
+    _check_size(path, status.st_size, limit)
+
+
+def _check_size(path: str | os.PathLike[str], size: int, limit: int | None) -> None:
+    if limit is not None and size > limit:
+        raise OSError(errno.EFBIG, f"it has more than {limit:,} bytes, the most of such a file", os.fspath(path))
 
 
 def read_bytes(path: str | os.PathLike[str], limit: int = MOST_BYTES) -> bytes:
     """The content of a regular file of at most `limit` bytes.
 
     Raises:
-      ValueError: it cannot be read, is no regular file, or is larger.
+      OSError: it cannot be read, is no regular file, or is larger.
     """
     with open_regular(path, limit) as file:
-        try:
-            # It may grow meanwhile.
-            content = file.read(limit + 1)
-        except OSError as error:
-            raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
-    check_size(path, len(content), limit)
+        content: bytes = file.read()
     return content
-
-
-def read_text(path: str | os.PathLike[str], limit: int = MOST_BYTES, errors: str = "strict") -> str:
-    """The text of a regular file in UTF-8, with '\\n' for each of its line ends; raises as `read_bytes`.
-
-    Raises:
-      UnicodeDecodeError: it is not UTF-8, unless `errors` is another way of `bytes.decode`.
-    """
-    text = read_bytes(path, limit).decode(errors=errors)
-    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def write_json(path: str, content: Any) -> None:
@@ -185,7 +185,8 @@ def read_json(path: str) -> Any:
       ValueError: the file cannot be read or is not JSON.
     """
     try:
-        return json.loads(read_text(path))
+        with reading_errors(path), open_regular(path, encoding="utf-8") as file:
+            return json.load(file)
     except InputError:
         raise
     # RecursionError: brackets nested thousands deep.
@@ -231,17 +232,15 @@ def _load(path: str, kind: type, take: Callable[[Any], Any]) -> Any:
     import numpy as np
 
     try:
-        with open_regular(path) as file:
-            found = np.load(file, allow_pickle=False)
-            try:
-                if not isinstance(found, kind):
-                    raise ValueError(f"it holds a {type(found).__name__}")
-                return take(found)
-            finally:
-                if isinstance(found, np.lib.npyio.NpzFile):
-                    found.close()
-    except InputError:
-        raise
+        check_regular(path)
+        found = np.load(path, allow_pickle=False)
+        try:
+            if not isinstance(found, kind):
+                raise ValueError(f"it holds a {type(found).__name__}")
+            return take(found)
+        finally:
+            if isinstance(found, np.lib.npyio.NpzFile):
+                found.close()
     # NumPy's header parser, zipfile and zlib raise dozens of kinds of errors.
     except Exception as error:
         raise InputError(f"{path} cannot be read ({error or type(error).__name__})") from None

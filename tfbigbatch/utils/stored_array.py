@@ -11,6 +11,7 @@ from typing import Any, overload
 import numpy as np
 
 from tfbigbatch.errors import InputError
+from tfbigbatch.utils.files import check_regular
 
 # Of a member of a .zip file, before its name; the last four bytes are the lengths of the name and the extra field.
 _ZIP_HEADER_BYTES = 30
@@ -87,6 +88,7 @@ def stored_array(path: str, name: str) -> StoredArray:
         of int64 and one dimension.
     """
     try:
+        check_regular(path)
         with zipfile.ZipFile(path) as file:
             member = file.getinfo(f"{name}.npy")
             if member.compress_type != zipfile.ZIP_STORED:

@@ -19,6 +19,7 @@ from absl import flags
 from tfbigbatch.errors import InputError
 from tfbigbatch.tpu import calibration, plan_report, planning, table, topologies
 from tfbigbatch.utils import command
+from tfbigbatch.utils.files import open_regular
 
 
 def define_flags() -> None:
@@ -86,7 +87,7 @@ def _fit(options: flags.FlagValues, generation: str) -> tuple[planning.Fit, cali
 
 def _read(path: str) -> dict[str, Any]:
     try:
-        with open(path, encoding="utf-8") as file:
+        with open_regular(path, encoding="utf-8") as file:
             found = json.load(file)
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(

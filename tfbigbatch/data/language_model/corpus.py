@@ -98,7 +98,7 @@ def load(data_dir: str | None) -> Corpus:
             raise InputError(f"{path} holds numbers from {tokens.min()} to {tokens.max()}; expected 0 to {size - 1}.")
         parts[split] = tokens
     try:
-        with open(os.path.join(data_dir, _VOCABULARY), encoding="utf-8") as file:
+        with files.open_regular(os.path.join(data_dir, _VOCABULARY), encoding="utf-8") as file:
             words = tuple(file.read().split("\n")[:-1])
     except (OSError, ValueError) as error:
         raise InputError(f"{os.path.join(data_dir, _VOCABULARY)} cannot be read ({error}). {again}") from None
@@ -246,7 +246,7 @@ def _manifest(folder: str) -> dict[str, Any] | None:
     path = os.path.join(folder, _MANIFEST)
     again = f"Remove the folder and prepare it again: {_COMMAND}"
     try:
-        with open(path, encoding="utf-8") as file:
+        with files.open_regular(path, encoding="utf-8") as file:
             content = json.load(file)
     except (FileNotFoundError, NotADirectoryError):
         return None

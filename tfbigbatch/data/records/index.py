@@ -8,6 +8,7 @@ import numpy as np
 
 from tfbigbatch.data.records import tfrecord
 from tfbigbatch.errors import InputError
+from tfbigbatch.utils.files import open_regular
 
 
 def offsets(path: str) -> np.ndarray:
@@ -29,7 +30,7 @@ def offsets(path: str) -> np.ndarray:
     position = 0
     try:
         # Unbuffered: a buffer would read 8 KB for each 12 bytes.
-        with open(path, "rb", buffering=0) as file:
+        with open_regular(path, None) as file:
             size = os.fstat(file.fileno()).st_size
             while position < size:
                 file.seek(position)

@@ -20,7 +20,7 @@ import numpy as np
 
 from tfbigbatch.data import minival
 from tfbigbatch.errors import InputError
-from tfbigbatch.utils.files import atomic_write, read_named_arrays
+from tfbigbatch.utils.files import atomic_write, check_regular, open_regular, read_named_arrays
 from tfbigbatch.utils.stored_array import StoredArray, stored_array
 
 MANIFEST = "manifest.json"
@@ -264,7 +264,7 @@ def read(folder: str, kind: Kind) -> dict[str, Any] | None:
     """
     path = os.path.join(folder, MANIFEST)
     try:
-        with open(path, encoding="utf-8") as file:
+        with open_regular(path, encoding="utf-8") as file:
             content = json.load(file)
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -297,6 +297,7 @@ def _split(folder: str, name: str, entry: dict[str, Any], kind: Kind) -> Split:
     sizes = [file["bytes"] for file in entry["files"]]
     for path, size in zip(files, sizes):
         try:
+            check_regular(path)
             found = os.path.getsize(path)
         except OSError as error:
             raise InputError(f"{path} cannot be read: {error.strerror}. {kind.again}") from None

@@ -14,7 +14,7 @@ import filelock
 
 from tfbigbatch.data.records.manifest import MANIFEST
 from tfbigbatch.errors import InputError, Preempted
-from tfbigbatch.utils.files import atomic_write
+from tfbigbatch.utils.files import atomic_write, open_regular
 
 PROGRESS = ".progress"
 _FINGERPRINT, _LOCK, _FAILED = "plan.json", "lock", "failed"
@@ -174,7 +174,7 @@ def _remove(folder: str) -> None:
 
 def _read(path: str) -> dict[str, Any] | None:
     try:
-        with open(path, encoding="utf-8") as file:
+        with open_regular(path, encoding="utf-8") as file:
             content = json.load(file)
         if not isinstance(content, dict) or not isinstance(content.get("options", {}), dict):
             raise ValueError("it holds something else")

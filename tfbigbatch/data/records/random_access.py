@@ -57,7 +57,7 @@ class RandomAccessReader:
     def _descriptor(self, file: int) -> int:
         with self._lock:
             if file not in self._open:
-                self._open[file] = os.open(self._split.files[file], os.O_RDONLY)
+                self._open[file] = os.open(self._split.files[file], os.O_RDONLY | os.O_NONBLOCK)
             return self._open[file]
 
 

@@ -114,7 +114,7 @@ def write(shard: Shard, runs: Iterable[Sequence[bytes]], counts: dict[str, Any])
 def done(shard: Shard) -> dict[str, Any] | None:
     """The record of a whole shard; None where it is missing, or not of the size it was written with."""
     try:
-        with open(shard.record, encoding="utf-8") as file:
+        with files.open_regular(shard.record, encoding="utf-8") as file:
             record = json.load(file)
         whole = os.path.getsize(shard.path) == record["bytes"]
     except (OSError, ValueError, RecursionError, KeyError, TypeError):

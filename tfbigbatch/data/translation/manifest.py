@@ -69,7 +69,7 @@ class Manifest:
         found = []
         for path in text_paths(self.folder, split):
             try:
-                with open(path, encoding="utf-8", newline="\n") as file:
+                with files.open_regular(path, encoding="utf-8", newline="\n") as file:
                     lines = [line.rstrip("\r\n") for line in file]
             except (OSError, UnicodeDecodeError) as error:
                 raise InputError(f"{path} cannot be read ({error}). {KIND.again}") from None

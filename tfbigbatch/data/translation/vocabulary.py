@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tfbigbatch.errors import InputError, missing_extra
-from tfbigbatch.utils.files import atomic_write
+from tfbigbatch.utils.files import atomic_write, read_bytes
 
 PAD, UNKNOWN, BEGIN, END = range(4)
 # sentencepiece's symbol for a space, which it also reads as one.
@@ -67,8 +67,7 @@ class Vocabulary:
           ValueError: it cannot be read, or as above.
         """
         try:
-            with open(path, "rb") as file:
-                return cls(file.read(), path)
+            return cls(read_bytes(path), path)
         except OSError as error:
             raise InputError(f"{path} cannot be read: {error.strerror or error}. Expected a vocabulary.") from None
 
