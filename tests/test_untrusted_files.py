@@ -1,22 +1,46 @@
 """What files that others made can do: be read, and nothing else."""
 
 import ast
+import contextlib
 import glob
 import io
+import json
 import os
+import signal
 import subprocess
 import sys
 import tarfile
+import zipfile
 
 import numpy as np
 import pytest
+import tensorflow as tf
+import tf_keras
 
 import tfbigbatch
 from tests.helpers.datasets import image_sets
+from tfbigbatch import experiment, tasks, train
+from tfbigbatch.callbacks import counters
+from tfbigbatch.cli.tpu import plan
 from tfbigbatch.data.finetuning import race
+from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.images.prepare import prepare
+from tfbigbatch.data.records import index
+from tfbigbatch.data.records import manifest as manifests
+from tfbigbatch.data.tokenizer import Vocabulary
+from tfbigbatch.data.translation.vocabulary import Vocabulary as PieceVocabulary
 from tfbigbatch.errors import InputError
+from tfbigbatch.export import export_run
+from tfbigbatch.models import bert_checkpoints
+from tfbigbatch.reports import measurement_lines
+from tfbigbatch.reports.checkpoint_analysis import CheckpointAnalysis
+from tfbigbatch.reports.report import Report
+from tfbigbatch.runs import checkpoint_files, keras_file
+from tfbigbatch.runs.metrics_log import read_rows
+from tfbigbatch.runs.run_directory import RunDirectory
+from tfbigbatch.studies.results_cache import ResultsCache
 from tfbigbatch.utils import files
+from tfbigbatch.utils.stored_array import stored_array
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCES = sorted(
@@ -38,6 +62,12 @@ TORCH_WITHOUT_FILES = {
 EXECUTES = {"tfbigbatch/experiment/files.py": {"exec_module"}, "benchmarks/libraries.py": {"exec_module"}}
 # Where NumPy's files are read, without objects.
 READ_ARRAYS = {"tfbigbatch/utils/files.py", "tfbigbatch/callbacks/counters.py"}
+# Where objects are made of a description: of a file after an allow-list, of what this process holds, of its own file.
+DESERIALIZES = {
+    "tfbigbatch/runs/keras_file.py": {"deserialize_keras_object"},
+    "tfbigbatch/export/keras3_layers.py": {"deserialize_keras_object"},
+    "tfbigbatch/export/run.py": {"load_model"},
+}
 # Python's own functions, and methods of any module, that run what a text or a file says.
 FUNCTIONS, METHODS = {"eval", "exec", "compile", "__import__"}, {"exec_module", "run_path"}
 # Of Keras, what lets a file hold code; of archives, what writes where an archive says.
@@ -76,6 +106,9 @@ def faults(path, tree):
         if name == "load" and holder in ("np", "numpy"):
             if path not in READ_ARRAYS or keywords.get("allow_pickle") != "False":
                 yield shown
+        if name in ("load_model", "deserialize_keras_object") and name not in DESERIALIZES.get(path, set()):
+            if path.startswith("tfbigbatch/") and not path.startswith("tfbigbatch/optimizers/"):
+                yield shown
         if holder == "yaml" and name != "safe_load":
             yield shown
         if {keywords.get("shell", "False"), keywords.get("allow_pickle", "False")} != {"False"}:
@@ -101,6 +134,7 @@ def test_nothing_unpickles_and_nothing_but_experiments_is_executed():
         "np.load(path, allow_pickle=True)",
         "eval(text)",
         "yaml.load(text)",
+        "tf_keras.models.load_model(path)",
         "tar.extractall(folder)",
         "os.system(text)",
         "subprocess.run(text, shell=True)",
@@ -128,6 +162,188 @@ def test_arrays_of_objects_are_not_unpickled(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="a.npz cannot be read .*allow_pickle=False"):
         files.read_named_arrays(str(tmp_path / "a.npz"), ["offsets"])
     assert not (tmp_path / "trap").exists()
+
+
+# ---- A run directory -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run directory with the files of one that is done, but for its checkpoints."""
+    files_of_run = RunDirectory(str(tmp_path / "runs" / "run"))
+    files_of_run.open(experiment.new("digits_lstm").to_dict(), [])
+    files_of_run.write_status("done", step=2)
+    with open(files_of_run.metrics, "w", encoding="utf-8") as file:
+        file.write('{"step": 2, "split": "train", "loss": 1.0}\n')
+    return files_of_run.path
+
+
+def collected(path):
+    return Report.of_folders([path])
+
+
+def resumed(path):
+    return train.run(None, model_dir=path, use_fake_data=True)
+
+
+@pytest.mark.parametrize("remembered", ["evil.py", "{}/evil.py", "run/../evil.py", "{}/run/experiment.py", ""])
+@pytest.mark.parametrize("task", ["mine", "digits_lstm"])
+def test_a_python_file_that_came_with_a_run_is_not_executed(run, tmp_path, monkeypatch, remembered, task):
+    trap, runs = tmp_path / "trap", os.path.dirname(run)
+    for path in (f"{runs}/evil.py", f"{run}/experiment.py"):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"open({str(trap)!r}, 'w').close()\n")
+    monkeypatch.chdir(runs)
+    content = files.read_json(f"{run}/config.json")
+    content["config"].update(task=task, experiment=remembered.format(runs))
+    files.write_json(f"{run}/config.json", content)
+    os.remove(f"{run}/status.json")
+    # A task of the package is known without the file, whose callbacks a resumed run would call.
+    commands = (
+        [resumed] if task != "mine" else [collected, resumed, tfbigbatch.load_run, export_run, CheckpointAnalysis]
+    )
+    for command in commands:
+        with pytest.raises(InputError, match="only if you name it.*--config=FILE.*--register=FILE"):
+            command(run)
+    assert not trap.exists()
+
+
+def test_nothing_but_the_config_describes_a_network(run, tmp_path):
+    """Other files of the directory are not opened: a pipe would be waited for."""
+    config = experiment.new("digits_lstm")
+    task = tasks.get("digits_lstm")(model=config.model.to_dict(), data={}, data_dir=None, use_fake_data=True)
+    tf.train.Checkpoint(network=task.network()).save(f"{run}/checkpoints/step")
+    os.mkfifo(f"{run}/network.json")
+    with in_time():
+        assert tfbigbatch.load_run(run).step == 1
+
+
+@contextlib.contextmanager
+def in_time(seconds=60):
+    def hang(number, frame):
+        raise AssertionError("it waits or reads without end")
+
+    before = signal.signal(signal.SIGALRM, hang)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def sparse(path):
+    with open(path, "wb") as file:
+        file.truncate(files.MOST_BYTES + 1)
+
+
+# What a path may name in place of a file that is read as a whole.
+SPECIAL = {
+    "pipe": os.mkfifo,
+    "device": lambda path: os.symlink("/dev/zero", path),
+    "folder": os.mkdir,
+    "large": sparse,
+}
+
+
+@pytest.mark.parametrize("kind", SPECIAL)
+@pytest.mark.parametrize("name", ["config.json", "status.json", "metrics.jsonl"])
+def test_a_file_of_a_run_is_a_regular_one(run, name, kind):
+    path = os.path.join(run, name)
+    os.remove(path)
+    SPECIAL[kind](path)
+    with in_time(), pytest.raises(InputError, match=f"{name} cannot be read: it (is a folder, a pipe|has more than)"):
+        collected(run).table()
+        read_rows(path)
+
+
+READERS = {
+    "results": lambda path: measurement_lines.read(path, dict, what="runs", command="explain"),
+    "ended runs": ResultsCache,
+    "a checked step": lambda path: plan._read(path),
+    "an array": files.read_array,
+    "arrays": lambda path: files.read_named_arrays(path, ["offsets"]),
+    "a stored array": lambda path: stored_array(path, "offsets"),
+    "a vocabulary": Vocabulary.load,
+    "pieces": PieceVocabulary.load,
+    "an index": index.offsets,
+    "BERT's weights": bert_checkpoints._safetensors,
+    "callbacks": lambda path: counters.restore_arrays(path, []),
+    "a .keras file": keras_file.read,
+    "weights": lambda path: keras_file.check_weights(path, path),
+}
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+@pytest.mark.parametrize("what", READERS)
+def test_what_is_read_is_a_regular_file(tmp_path, what, kind):
+    path = str(tmp_path / "file")
+    SPECIAL[kind](path)
+    with in_time(), pytest.raises(InputError, match="is a folder, a pipe or a device"):
+        READERS[what](path)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_a_prepared_folder_is_of_regular_files(tmp_path, kind):
+    SPECIAL[kind](tmp_path / manifests.MANIFEST)
+    with in_time(), pytest.raises(InputError, match="is a folder, a pipe or a device"):
+        manifests.read(str(tmp_path), image_manifest.KIND)
+    entry = {"files": [{"name": manifests.MANIFEST, "bytes": 0, "records": 0}], "index_sha256": ""}
+    with in_time(), pytest.raises(InputError, match="is a folder, a pipe or a device"):
+        manifests._split(str(tmp_path), "train", entry, image_manifest.KIND)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+@pytest.mark.parametrize("name", ["step-2.index", "step-2.data-00000-of-00001", "checkpoint"])
+def test_a_checkpoint_is_of_regular_files(tmp_path, name, kind):
+    """TensorFlow opens them itself."""
+    SPECIAL[kind](tmp_path / name)
+    with in_time(), pytest.raises(InputError, match="is a folder, a pipe or a device"):
+        checkpoint_files.paths(str(tmp_path))
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link"])
+def test_a_file_is_written_as_itself(tmp_path, kind):
+    victim, path = tmp_path / "victim", tmp_path / "status.json"
+    victim.write_text("kept")
+    os.mkfifo(f"{path}.part") if kind == "pipe" else os.symlink(victim, f"{path}.part")
+    with in_time(), pytest.raises(InputError, match="status.json cannot be written"):
+        files.write_json(str(path), {})
+    # Replaced, and not written through.
+    os.remove(f"{path}.part")
+    os.symlink(victim, path)
+    files.write_json(str(path), {})
+    assert victim.read_text() == "kept" and not path.is_symlink()
+
+
+# ---- Files of Keras --------------------------------------------------------------------------------
+
+
+def test_a_keras_file_names_layers_alone(tmp_path):
+    trap, path = tmp_path / "trap", tmp_path / "model.keras"
+    inputs = tf_keras.Input((2,))
+    tf_keras.Model(inputs, tf_keras.layers.Dense(3)(inputs)).save(path)
+    with zipfile.ZipFile(path) as file:
+        members = {name: file.read(name) for name in file.namelist()}
+    described = json.loads(members["config.json"])
+    layer = {
+        "module": "tf_keras.src.layers.core.tf_op_layer",
+        "class_name": "TFOpLambda",
+        "registered_name": "TFOpLambda",
+        "config": {"name": "evil", "function": "compat.v1.write_file"},
+        "name": "evil",
+        "inbound_nodes": [["_CONSTANT_VALUE", -1, str(trap), {"contents": "owned"}]],
+    }
+    described["config"]["layers"].insert(0, layer)
+    with zipfile.ZipFile(path, "w") as file:
+        for name, content in {**members, "config.json": json.dumps(described)}.items():
+            file.writestr(name, content)
+    with pytest.raises(InputError, match="model.keras names tf_keras.src.layers.core.tf_op_layer.TFOpLambda"):
+        keras_file.read(str(path))
+    assert not trap.exists()
+
+
+# ---- Archives --------------------------------------------------------------------------------------
 
 
 def tar_that_climbs(out):

@@ -86,14 +86,14 @@ def changed(folder, change):
 
 
 def test_what_the_data_determined_is_in_the_config(tmp_path):
-    config = experiment.new("ptb_lstm")
+    config = experiment.new("lstm_language_model")
     experiment.shrink(config)
     task = tasks.get(config.task)(
         model=config.model.to_dict(), data=config.data.to_dict(), data_dir=None, use_fake_data=True
     )
     files, trained = RunDirectory(str(tmp_path / "run")), task.network()
     files.open(config.to_dict(), [], {"network_facts": task.network_facts})
-    tf.train.Checkpoint(network=trained).write(f"{files.checkpoints}/step-1")
+    tf.train.Checkpoint(network=trained).save(f"{files.checkpoints}/step")
     folder, words = files.path, task.network_facts["vocabulary_size"]
     for one, two in zip(tfbigbatch.load_run(folder).network.get_weights(), trained.get_weights(), strict=True):
         np.testing.assert_array_equal(one, two)

@@ -26,7 +26,7 @@ def define_flags() -> None:
     flags.DEFINE_string("output", None, "Folder to write. Default: export, in the run directory.")
     flags.DEFINE_list("format", [], f"One or more of {','.join(FORMATS)}. Default: all that can hold the network.")
     flags.DEFINE_bool("overwrite", False, "Replace an earlier export.")
-    flags.DEFINE_string("data_dir", None, "Folder of the task's data, for runs of earlier versions.")
+    flags.DEFINE_string("data_dir", None, "Folder of the task's data, for a task of your own without network_facts.")
     flags.DEFINE_multi_string("register", [], "Experiment file that registers a task of your own; may be repeated.")
 
 

@@ -1,6 +1,6 @@
 """Experiments: Python files with `get_config()`, which returns what `new` or `variant_of` gave it, with fields changed.
 
-A file is executed: run only files that you trust.
+A file is executed: name only files that you trust.
 """
 
 from tfbigbatch.experiment.changes import compared, differences, flat, unknown_field

@@ -130,8 +130,8 @@ def _found(remembered: Any, run_directory: str | None) -> str | None:
     if not is_own and not os.path.isfile(path):
         return None
     raise InputError(
-        f"{run_directory or 'the config'} is of the experiment file {remembered or '(not named)'}, which is executed only "
-        "if you name it, as this user has no record of training this run with it here: read it"
+        f"{run_directory or 'the config'} is of the experiment file {remembered or '(not named)'}, which is executed "
+        "only if you name it, as this user has no record of training this run with it here: read it"
         f"{f' or its copy {copy}' if is_own else ''}, and if you trust it, pass it to train as --config=FILE, to other "
         "commands as --register=FILE, in Python to tfbigbatch.experiment.execute(FILE)."
     )

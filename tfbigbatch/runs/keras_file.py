@@ -1,4 +1,4 @@
-"""A .keras file of tf_keras as a model: read by an allow-list, since a description of a network can name any function."""
+"""A .keras file of tf_keras as a model: read by an allow-list, as a description of a network can name any function."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ _MOST_TEXT = 2**26
 # Keras stores the weights as they are; what is packed to less than this share of its size is a trap for the disk.
 _LEAST_PACKED = 1 / 16
 # The layers that a file may hold: none of them takes a function, a path or the name of an operation.
-_LAYERS = frozenset(
-    """
+_LAYERS = """
     ActivityRegularization Activation Add AdditiveAttention AlphaDropout Attention Average AveragePooling1D
     AveragePooling2D AveragePooling3D BatchNormalization Bidirectional CenterCrop Concatenate Conv1D Conv1DTranspose
     Conv2D Conv2DTranspose Conv3D Conv3DTranspose ConvLSTM1D ConvLSTM2D ConvLSTM3D Cropping1D Cropping2D Cropping3D
@@ -34,8 +33,7 @@ _LAYERS = frozenset(
     RNN SeparableConv1D SeparableConv2D SimpleRNN SimpleRNNCell Softmax SpatialDropout1D SpatialDropout2D
     SpatialDropout3D SpectralNormalization StackedRNNCells Subtract ThresholdedReLU TimeDistributed UnitNormalization
     UpSampling1D UpSampling2D UpSampling3D ZeroPadding1D ZeroPadding2D ZeroPadding3D
-    """.split()
-)
+"""
 _MODELS = {("keras", "Sequential"), ("tf_keras.src.engine.functional", "Functional")}
 # What a layer's description may hold beside layers, by the module that it names.
 _PARTS = {
@@ -178,7 +176,7 @@ def _is_allowed(described: dict[str, Any]) -> bool:
         holder, kind = _PARTS[module]
         part = getattr(holder, name, None)
         return isinstance(part, type) and issubclass(part, kind)
-    return module == "keras.layers" and name in _LAYERS
+    return module == "keras.layers" and name in _LAYERS.split()
 
 
 def _uncompiled(described: Any) -> Any:

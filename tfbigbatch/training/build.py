@@ -75,6 +75,9 @@ def compiled_model(
 
 def _optimizer(fields: dict[str, Any], learning_rate: Any) -> tf_keras.optimizers.Optimizer:
     name = fields.pop("name", None)
+    # Keras would make any object of a description by its own `serialize`.
+    if not isinstance(name, str):
+        raise InputError(f"optimizer.name={name!r:.80}: expected the name of an optimizer.")
     if fields.get("learning_rate"):
         raise InputError(
             "optimizer.learning_rate cannot be set here: the learning rate comes from the fields of schedule. "
