@@ -74,7 +74,7 @@ def test_measurements_within_the_warm_up_are_said_to_be():
 
 
 def test_bad_batch_sizes_are_refused():
-    for bad in (0, 4097, 32.5, "64"):
+    for bad in (0, 31, 4097, 32.5, "64"):
         with pytest.raises(InputError, match="Advice.at: batch_size="):
             made_advice().at(bad)
     with pytest.raises(InputError, match="not measurable: the speed at one batch size only, 32; it was made"):
