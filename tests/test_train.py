@@ -134,8 +134,9 @@ def test_each_phase_has_its_own_intervals_and_schedule(tmp_path, quick_config, c
     rows = read_rows(tmp_path / "metrics.jsonl")
     assert [row["step"] for row in rows if row["split"] == "eval"] == [4, 6, 11]
     training = [row for row in rows if row["split"] == "train"]
-    # The second phase's warm-up is of its recipe, at batch 32.
-    assert [row["learning_rate"] for row in training] == pytest.approx([0.1] * 6 + [0.0, 0.02, 0.04, 0.06, 0.08])
+    # The second phase's warm-up is of its recipe, at the run's batch of 48: twice as many steps at 24.
+    warmup = [0.0, 0.0125, 0.025, 0.0375, 0.05]
+    assert [row["learning_rate"] for row in training] == pytest.approx([0.1] * 6 + warmup)
     assert training[6]["epoch"] == pytest.approx(24 / 1437) and training[5]["epoch"] == pytest.approx(6 * 48 / 1437)
 
 
