@@ -173,7 +173,10 @@ def peak(config, dataset_size=60_000):
 
 def test_a_recipe_is_tuned_at_the_batch_size_of_its_file(tmp_path):
     file = tmp_path / "mine.py"
-    body = "from tfbigbatch import experiment\n\n\ndef get_config():\n    config = experiment.{}\n    {}\n    return config\n"
+    body = (
+        "from tfbigbatch import experiment\n\n\ndef get_config():\n    config = experiment.{}\n    {}\n"
+        "    return config\n"
+    )
     file.write_text(body.format("new('digits_lstm')", "config.batch_size, config.schedule.rule = 256, 'legw'"))
     variant = tmp_path / "variant.py"
     variant.write_text(body.format("variant_of(__file__, 'mine.py')", "config.batch_size = 1024"))

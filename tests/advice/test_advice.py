@@ -97,7 +97,10 @@ def test_the_command_refuses_at_once():
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({"batch_sizes": (64, 10)}, "--batch_size=10: the advice is for batches from the one that the recipe is tuned at"),
+        (
+            {"batch_sizes": (64, 10)},
+            "--batch_size=10: the advice is for batches from the one that the recipe is tuned at",
+        ),
         ({"batch_sizes": (1500,)}, "tuned at, 32, to the 1,437 examples"),
         ({"replicas": 1000}, "--replicas=1000: not measurable: each would have 1 of the examples"),
     ],

@@ -101,7 +101,9 @@ def test_muon_keeps_the_epochs_of_its_warm_up():
 def test_the_fields_are_what_the_prose_says():
     names = ("momentum", "AdamW", "lamb", "lars", "muon")
     kinds = ({}, {"recurrent": True}, {"convolutional": True}, {"clips": True})
-    for batch_size, epochs, warmup in itertools.product((32, 64, 256, 512, 2048, 10_000), (None, 1, 20, 500), (0, 0.25)):
+    for batch_size, epochs, warmup in itertools.product(
+        (32, 64, 256, 512, 2048, 10_000), (None, 1, 20, 500), (0, 0.25)
+    ):
         for name, kind in itertools.product(names, kinds):
             tuned = dataclasses.replace(TUNED, epochs=epochs, warmup_epochs=warmup)
             check_fields_and_prose(made(batch_size, tuned, Optimizer(name, **kind)), name)

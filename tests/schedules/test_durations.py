@@ -40,7 +40,20 @@ def test_a_number_that_is_too_large_is_refused():
 
 @pytest.mark.parametrize(
     "duration",
-    ["40", 40, "2,5 epochs", "1,0 steps", "1,0000 steps", "-1 steps", "nan steps", "1e- steps", "", None, "3 hours", "steps"],
+    [
+        "40",
+        40,
+        "2,5 epochs",
+        "1,0 steps",
+        "1,0000 steps",
+        "-1 steps",
+        "nan steps",
+        "1e- steps",
+        "",
+        None,
+        "3 hours",
+        "steps",
+    ],
 )
 def test_what_does_not_name_its_unit_is_refused(duration):
     with pytest.raises(ValueError, match="log_every=.*expected a number and its unit"):

@@ -200,8 +200,8 @@ def _check_batch_sizes(batch_sizes: Sequence[int], tuned_batch: int, dataset_siz
     for size in batch_sizes:
         if not tuned_batch <= size <= dataset_size:
             raise InputError(
-                f"--batch_size={size}: the advice is for batches from the one that the recipe is tuned at, {tuned_batch}, "
-                f"to the {dataset_size:,} examples of the dataset."
+                f"--batch_size={size}: the advice is for batches from the one that the recipe is tuned at, "
+                f"{tuned_batch}, to the {dataset_size:,} examples of the dataset."
             )
 
 

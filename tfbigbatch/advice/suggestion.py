@@ -178,8 +178,8 @@ def _with_another(
         steps=steps,
         reasons=_reasons(
             f"{name} does not begin with {tuned_name}'s recipe",
-            f"the middle of where {name}'s best lay in runs of few steps; {tuned_name}'s says nothing about it. Its peak "
-            "can be narrow: tune it",
+            f"the middle of where {name}'s best lay in runs of few steps; {tuned_name}'s says nothing about it. Its "
+            "peak can be narrow: tune it",
             f"{sources.FEW_STEPS_WARMUP:.0%} of the run, as in the benchmark of few steps",
             f"in {steps:,} steps it {kept}",
         ),
@@ -195,7 +195,10 @@ def _rule(factor: float, optimizer: Optimizer) -> tuple[str, str]:
     if factor <= 1.0:
         return "none", "the batch is the tuned one"
     if "muon" in optimizer.name.lower():
-        return "sqrt", "the square root of the batch, with the warm-up's epochs kept: LEGW's longer one cost Muon a point"
+        return (
+            "sqrt",
+            "the square root of the batch, with the warm-up's epochs kept: LEGW's longer one cost Muon a point",
+        )
     return "legw", (
         "LEGW, the square root of the batch with a warm-up of as many steps (You et al. 2019, arXiv:1901.08256). The "
         "linear rule is for less than eight times the batch and no clipping; the noise limits it as well"
@@ -244,9 +247,13 @@ def _why_the_tuned_one(optimizer: Optimizer, far: bool) -> str:
     if optimizer.is_layerwise:
         return "the tuned one, which adapts each layer's step"
     if not far:
-        return f"the tuned one; below {sources.LAYERWISE_FROM} times the tuned batch the studies show no need of another"
+        return (
+            f"the tuned one; below {sources.LAYERWISE_FROM} times the tuned batch the studies show no need of another"
+        )
     if optimizer.is_adaptive:
-        return "the tuned one: beside Adam's family LAMB was not better in the studies; try it where the tuned one loses"
+        return (
+            "the tuned one: beside Adam's family LAMB was not better in the studies; try it where the tuned one loses"
+        )
     name = "lars" if optimizer.convolutional else "lamb"
     return (
         f"the tuned one, whose learning rate this is. At {sources.LAYERWISE_FROM} times its batch and more, layer-wise "

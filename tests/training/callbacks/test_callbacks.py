@@ -86,7 +86,8 @@ def test_a_line_without_a_terminal_has_the_learning_rate_and_the_speed(tmp_path,
     train.run(quick_config(schedule__decay="constant"), model_dir=str(tmp_path), mode="train")
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("step ")]
     assert lines and all(
-        re.fullmatch(r"step \d+/24  loss [\d.]+  learning_rate 0\.1  examples_per_second [\d,]+", line) for line in lines
+        re.fullmatch(r"step \d+/24  loss [\d.]+  learning_rate 0\.1  examples_per_second [\d,]+", line)
+        for line in lines
     )
 
 
