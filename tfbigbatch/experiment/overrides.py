@@ -27,8 +27,8 @@ def override(config: ml_collections.ConfigDict, assignments: Sequence[str]) -> l
 
     'optimizer.name' and 'model.name' come first, wherever they are given: the new optimizer keeps the fields that it
     takes, the new model the fields that the experiment had set. 'optimizer.FIELD' is any argument of the optimizer's
-    constructor. 'batch_size' is that of the run: the recipe stays tuned at `schedule.batch_size`. 'phases[0].FIELD' is a
-    field of a phase, counted from 0 as in Python.
+    constructor. 'batch_size' is that of the run: the recipe stays tuned at `schedule.batch_size`. 'phases[0].FIELD' is
+    a field of a phase, counted from 0 as in Python.
 
     Returns:
       Lines that say what was left out for a new optimizer or model.
