@@ -93,14 +93,19 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# The documentation site, in build/site. Offline once its packages are installed; a warning is an error.
-$(VENV)/.installed-docs: $(VENV)/.installed | python
-	@echo 'Installing the packages of the documentation site'
-	$(INSTALL) --editable '.[test,docs]'
+# The documentation site, in build/site. Offline once its packages are installed; a warning is an error. They read the
+# package's source and import nothing of it: an environment of their own, 0.2 GB, or the one of setup-hashed.
+DOCS := $(if $(wildcard $(VENV)/.installed-docs),$(VENV),.venv-docs)
+.venv-docs/.installed-docs: setup.cfg constraints.txt
+	$(SUPPORTED_PYTHON)
+	@echo 'Installing the packages of the documentation site into .venv-docs: 0.2 GB on disk'
+	$(PYTHON) -m venv .venv-docs
+	$(PYTHON) -c 'import configparser; setup = configparser.ConfigParser(); setup.read("setup.cfg"); print(setup["options.extras_require"]["docs"])' > .venv-docs/requirements.txt
+	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --requirement .venv-docs/requirements.txt
 	@touch $@
 
-docs: $(VENV)/.installed-docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+docs: $(DOCS)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
 
 # The notebooks of examples/, executed and stored with their output.
 notebooks: $(VENV)/.installed
@@ -160,4 +165,4 @@ audit: $(AUDIT)/.installed
 	$(AUDIT)/bin/python tools/audit.py $(SETS)
 
 clean:
-	rm -rf $(VENV) $(AUDIT) $(NIGHTLY) build dist *.egg-info runs
+	rm -rf $(VENV) .venv-docs $(AUDIT) $(NIGHTLY) build dist *.egg-info runs

@@ -107,7 +107,10 @@ def compared(problem, found):
                 "advised": advised,
                 "expected_examples": found["expected"][str(batch)]["examples"],
                 "warned": bool(advised["warnings"]),
-                "rate_within": advised["learning_rate_low"] <= peak(tuned) <= advised["learning_rate_high"],
+                # Another optimizer's learning rate says nothing of the tuned one's.
+                "rate_within": advised["learning_rate_low"] <= peak(tuned) <= advised["learning_rate_high"]
+                if advised["optimizer"] == baseline["config"]["optimizer"]["name"]
+                else None,
             }
         )
     return baseline, lines
@@ -175,7 +178,7 @@ def _line(row, higher):
         f"{tuned['name']}, {shown(tuned['mean'], higher)}",
         f"{row['best_rate']:.3g}",
         f"{advised['learning_rate']:.3g} ({low:.3g} to {high:.3g})",
-        "yes" if row["rate_within"] else "no",
+        {True: "yes", False: "no", None: "of another optimizer"}[row["rate_within"]],
         advised["optimizer"],
     ]
     return f"| {' | '.join(cells)} |"

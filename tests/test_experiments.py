@@ -2,13 +2,15 @@
 
 import ast
 import collections
+import copy
 import glob
 import os
+import pickle
 
 import pytest
 import tensorflow as tf
 
-from tfbigbatch import experiment, tasks, train
+from tfbigbatch import experiment, studies, tasks, train
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.training.train_step import TrainingModel
@@ -162,6 +164,61 @@ def test_fields_are_overridden_by_text():
     ):
         with pytest.raises(ValueError, match=said):
             experiment.override(config, [assignment])
+
+
+def peak(config, dataset_size=60_000):
+    """The learning rate of a run, as its rule scales it."""
+    return experiment.scaled_recipe(config, experiment.tuned_recipe(config, dataset_size)).learning_rate
+
+
+def test_a_recipe_is_tuned_at_the_batch_size_of_its_file(tmp_path):
+    file = tmp_path / "mine.py"
+    body = (
+        "from tfbigbatch import experiment\n\n\ndef get_config():\n    config = experiment.{}\n    {}\n"
+        "    return config\n"
+    )
+    file.write_text(body.format("new('digits_lstm')", "config.batch_size, config.schedule.rule = 256, 'legw'"))
+    variant = tmp_path / "variant.py"
+    variant.write_text(body.format("variant_of(__file__, 'mine.py')", "config.batch_size = 1024"))
+    tuned = experiment.load(str(file))
+    assert tuned.schedule.batch_size == 256 and peak(tuned) == 0.1
+    # An override, a variant, a phase, and a row of a study run the recipe at another batch.
+    overridden = experiment.load(str(file))
+    experiment.override(overridden, ["batch_size=1024"])
+    in_phases = experiment.load(str(file))
+    in_phases.phases = ({"batch_size": 1024, "duration": "1 steps"},)
+    for config in (
+        overridden,
+        experiment.load(str(variant)),
+        *experiment.phases(in_phases),
+        studies.scaled(tuned, 1024, "legw"),
+    ):
+        assert (config.batch_size, config.schedule.batch_size) == (1024, 256) and peak(config) == pytest.approx(0.2)
+    both = experiment.load(str(file))
+    experiment.override(both, ["batch_size=1024", "schedule.batch_size=512"])
+    assert peak(both) == pytest.approx(0.1 * 2**0.5)
+
+
+def test_a_recipe_made_in_python_is_tuned_at_its_batch_size():
+    config = experiment.new("digits_lstm")
+    config.batch_size, config.schedule.rule = 256, "legw"
+    assert config.to_dict()["schedule"]["batch_size"] == 256 and peak(config) == 0.1
+    copied = pickle.loads(pickle.dumps(config))
+    copied.batch_size = 64
+    assert (copied.schedule.batch_size, config.schedule.batch_size) == (64, 256)
+    for changed in (studies.scaled(config, 1024, "legw"), *experiment.phases(_with_a_phase(config, batch_size=1024))):
+        assert changed.schedule.batch_size == 256 and peak(changed) == pytest.approx(0.2)
+    config.schedule.batch_size = 32
+    config.batch_size = 128
+    assert config.schedule.batch_size == 32 and peak(config) == pytest.approx(0.2)
+    experiment.override(copied, ["batch_size=256"])
+    assert copied.schedule.batch_size == 64
+
+
+def _with_a_phase(config, **fields):
+    config = copy.deepcopy(config)
+    config.phases = ({"duration": "1 steps", **fields},)
+    return config
 
 
 def test_tuples_booleans_and_phases_are_overridden_by_text():

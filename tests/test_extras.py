@@ -97,6 +97,16 @@ class TestMakefile:
         assert "--constraint constraints-2.21.txt" in plan and ".[test,jax]" in plan and "parity]" not in plan
         assert ".venv-2.21/bin/python -m pytest" in make("--dry-run", "test", "TENSORFLOW=2.21").stdout
 
+    def test_the_sites_environment_has_the_packages_of_its_extra_alone(self, tmp_path):
+        plan = make("--dry-run", "docs", f"VENV={tmp_path}/absent", "--always-make").stdout
+        assert "--constraint constraints.txt --requirement .venv-docs/requirements.txt" in plan
+        assert '["options.extras_require"]["docs"]' in plan and ".venv-docs/bin/mkdocs build" in plan
+        assert "absent" not in plan and "--editable" not in plan
+        # That of `make setup-hashed` has them already.
+        (tmp_path / ".installed-docs").touch()
+        plan = make("--dry-run", "docs", f"VENV={tmp_path}").stdout
+        assert f"{tmp_path}/bin/mkdocs build" in plan and "pip install" not in plan
+
     def test_an_environment_keeps_its_python(self, tmp_path):
         for name, version in (("mine", "3.12"), (os.path.join("venv", "bin", "python"), "3.11")):
             path = tmp_path / name

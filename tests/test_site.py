@@ -1,7 +1,9 @@
 """The documentation site: it builds without a warning, asks for nothing from the network, and has every public name."""
 
 import ast
+import glob
 import importlib.util
+import json
 import os
 import re
 import subprocess
@@ -11,6 +13,10 @@ import pytest
 
 from tests.helpers.preloaded import ROOT
 
+# With the packages of the site: that of `make docs`, or the one of `make setup-hashed`.
+PYTHON = os.path.join(ROOT, ".venv-docs", "bin", "python")
+if not os.path.exists(PYTHON):
+    PYTHON = sys.executable if importlib.util.find_spec("mkdocs") else None
 REFERENCE = os.path.join(ROOT, "docs", "reference")
 PACKAGES = {
     "advice": "advice.md",
@@ -65,13 +71,55 @@ def test_both_sets_pin_the_packages_of_the_site():
             assert re.search(rf"^{package}==", text, re.MULTILINE), (name, package)
 
 
+def test_what_builds_the_site_imports_no_package_but_its_own():
+    allowed = {*sys.stdlib_module_names, "mkdocs", "griffe", "notebooks"}
+    for path in glob.glob(os.path.join(ROOT, "docs", "site", "*.py")):
+        nodes = list(ast.walk(ast.parse(read(path))))
+        found = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+        found |= {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
+        assert {name.partition(".")[0] for name in found} <= allowed, path
+
+
+def test_a_notebook_becomes_a_page_with_its_stored_output():
+    spec = importlib.util.spec_from_file_location("notebooks", os.path.join(ROOT, "docs", "site", "notebooks.py"))
+    notebooks = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(notebooks)
+    made = {
+        "cells": [
+            {"cell_type": "markdown", "source": ["# A title\n", "text"]},
+            {
+                "cell_type": "code",
+                "source": "print(1)",
+                "outputs": [
+                    {"output_type": "stream", "name": "stdout", "text": ["1\n"]},
+                    {"output_type": "display_data", "data": {"image/png": "aGk=\n", "text/plain": "<Figure>"}},
+                    {"output_type": "display_data", "data": {"text/markdown": ["| a |\n"], "text/plain": "x"}},
+                    {"output_type": "execute_result", "data": {"text/plain": "'v'"}},
+                ],
+            },
+        ]
+    }
+    blocks = (
+        "# A title\ntext",
+        "````python\nprint(1)\n````",
+        "````text\n1\n````",
+        "![output](data:image/png;base64,aGk=)",
+        "| a |",
+        "````text\n'v'\n````\n",
+    )
+    assert notebooks.markdown_of(json.dumps(made)) == "\n\n".join(blocks)
+    for path in glob.glob(os.path.join(ROOT, "examples", "*.ipynb")):
+        page = notebooks.markdown_of(read(path))
+        assert page.startswith("# ") and "data:image/png;base64," in page
+        assert f"examples/{os.path.basename(path)}.md" in read("mkdocs.yml")
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(
-    not all(importlib.util.find_spec(each) for each in ("mkdocs", "material", "mkdocstrings")),
-    reason="the extra `docs` is not installed",
+    PYTHON is None, reason="the packages of the site are not installed: `make docs` makes an environment of them"
 )
 def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path):
-    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(tmp_path)]
+    command = [PYTHON, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(tmp_path)]
     outcome = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert outcome.returncode == 0, outcome.stderr[-3000:]
     pages = [os.path.join(folder, name) for folder, _, names in os.walk(tmp_path) for name in names]
@@ -84,5 +132,7 @@ def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path):
     start = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "<title>tfbigbatch: Large-batch training for Keras and TensorFlow</title>" in start
     assert "64\u00a0→\u00a02,048" in start
+    notebook = (tmp_path / "examples" / "own_model.ipynb.html").read_text(encoding="utf-8")
+    assert "data:image/png;base64," in notebook and 'href="own_model_16x.py.html"' in notebook
     page = (tmp_path / "docs" / "reference" / "optimizers.html").read_text(encoding="utf-8")
     assert "Layer-wise Adaptive Moments" in page and "micro-batches in a step" in page

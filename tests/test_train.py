@@ -126,7 +126,7 @@ def test_a_compiled_step_is_refused_over_replicas(tmp_path, quick_config):
 def test_each_phase_has_its_own_intervals_and_schedule(tmp_path, quick_config, capsys):
     phases = (
         {"duration": "6 steps", "evaluate_every": "4 steps", "schedule.decay": "constant"},
-        {"duration": "5 steps", "batch_size": 24, "schedule.decay": "constant", "schedule.warmup": "4 steps"},
+        {"duration": "5 steps", "batch_size": 24, "schedule.decay": "constant", "schedule.warmup": "2 steps"},
     )
     result = train.run(quick_config(phases=phases, log_every="1 steps"), model_dir=str(tmp_path))
     assert (result["step"], result["total_steps"]) == (11, 11)
@@ -134,8 +134,9 @@ def test_each_phase_has_its_own_intervals_and_schedule(tmp_path, quick_config, c
     rows = read_rows(tmp_path / "metrics.jsonl")
     assert [row["step"] for row in rows if row["split"] == "eval"] == [4, 6, 11]
     training = [row for row in rows if row["split"] == "train"]
-    # The second phase's warm-up is of its recipe, at batch 32.
-    assert [row["learning_rate"] for row in training] == pytest.approx([0.1] * 6 + [0.0, 0.02, 0.04, 0.06, 0.08])
+    # The second phase's warm-up is of its recipe, at the run's batch of 48: twice as many steps at 24.
+    warmup = [0.0, 0.025, 0.05, 0.075, 0.1]
+    assert [row["learning_rate"] for row in training] == pytest.approx([0.1] * 6 + warmup)
     assert training[6]["epoch"] == pytest.approx(24 / 1437) and training[5]["epoch"] == pytest.approx(6 * 48 / 1437)
 
 

@@ -1,7 +1,8 @@
 """The site's tree is that of the repository, so that links between README.md, docs/, results/ and the experiments hold.
 
 Pages are the Markdown files of these folders. Files that pages link to come along: Python as a page with its source,
-a folder as a page with the list of its files, anything else as it is. `experiments` is a link to the package's folder,
+a notebook as a page with its cells and their stored output, a folder as a page with the list of its files, anything
+else as it is. `experiments` is a link to the package's folder,
 where its pages are.
 """
 
@@ -14,6 +15,7 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from notebooks import markdown_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (
@@ -38,10 +40,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for path in [*pages, *(path for pattern in ASSETS for path in ROOT.glob(pattern))]:
         files.append(File.generated(config, path.relative_to(ROOT).as_posix(), abs_src_path=str(path)))
     for page in pages:
-        for match in LINK.finditer(page.read_text(encoding="utf-8")):
-            target = _target(page.parent, match[2])
-            if target is not None:
-                _add(files, target, config)
+        _add_linked(files, page.parent, page.read_text(encoding="utf-8"), config)
     return files
 
 
@@ -81,7 +80,15 @@ def _site_uri(target: Path) -> str:
     uri = target.relative_to(ROOT).as_posix()
     if target.is_dir():
         return f"{uri}/{'README.md' if (target / 'README.md').exists() else 'index.md'}"
-    return f"{uri}.md" if target.suffix == ".py" else uri
+    return f"{uri}.md" if target.suffix in (".py", ".ipynb") else uri
+
+
+def _add_linked(files: Files, folder: Path, markdown: str, config: MkDocsConfig) -> None:
+    """Adds what a page in a folder links to."""
+    for match in LINK.finditer(markdown):
+        target = _target(folder, match[2])
+        if target is not None:
+            _add(files, target, config)
 
 
 def _add(files: Files, target: Path, config: MkDocsConfig) -> None:
@@ -99,5 +106,9 @@ def _add(files: Files, target: Path, config: MkDocsConfig) -> None:
     elif target.suffix == ".py":
         source = target.read_text(encoding="utf-8")
         files.append(File.generated(config, uri, content=f"{title}````python\n{source}````\n"))
+    elif target.suffix == ".ipynb":
+        content = markdown_of(target.read_text(encoding="utf-8"))
+        files.append(File.generated(config, uri, content=content))
+        _add_linked(files, target.parent, content, config)
     else:
         files.append(File.generated(config, uri, abs_src_path=str(target)))

@@ -6,8 +6,8 @@ import json
 import pytest
 
 from tests.helpers.preloaded import tfbigbatch
-from tfbigbatch import Recipe
-from tfbigbatch.advice import trade_off
+from tfbigbatch import Recipe, experiment
+from tfbigbatch.advice import of_experiment, trade_off
 from tfbigbatch.advice.advice import Advice, check_measured
 from tfbigbatch.advice.noise import NoisePoint
 from tfbigbatch.advice.step_times import StepTimes
@@ -74,7 +74,7 @@ def test_measurements_within_the_warm_up_are_said_to_be():
 
 
 def test_bad_batch_sizes_are_refused():
-    for bad in (0, 4097, 32.5, "64"):
+    for bad in (0, 31, 4097, 32.5, "64"):
         with pytest.raises(InputError, match="Advice.at: batch_size="):
             made_advice().at(bad)
     with pytest.raises(InputError, match="not measurable: the speed at one batch size only, 32; it was made"):
@@ -88,9 +88,27 @@ def test_the_command_refuses_at_once():
         (["--config=digits/lstm_small_batch", "--init_from=nowhere"], "--init_from=nowhere: no checkpoint is there"),
         (["--config=digits/lstm_small_batch", "--output=/dev/null/advice"], "/dev/null/advice"),
         (["--config=digits/lstm_small_batch", "--data_dir=nowhere"], "--data_dir=nowhere: there is no such folder"),
+        (["--config=digits/lstm_small_batch", "--batch_size=64,10"], "--batch_size=10: the advice is for batches from"),
     ):
         outcome = tfbigbatch("advise", *given)
         assert outcome.returncode == 1 and message in outcome.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (
+            {"batch_sizes": (64, 10)},
+            "--batch_size=10: the advice is for batches from the one that the recipe is tuned at",
+        ),
+        ({"batch_sizes": (1500,)}, "tuned at, 32, to the 1,437 examples"),
+        ({"replicas": 1000}, "--replicas=1000: not measurable: each would have 1 of the examples"),
+    ],
+)
+def test_what_can_never_be_advised_is_not_measured(arguments, message, monkeypatch):
+    monkeypatch.setattr(of_experiment, "_noise", lambda *_: pytest.fail("measured"))
+    with pytest.raises(InputError, match=message):
+        of_experiment.advise_experiment(experiment.load("digits/lstm_small_batch"), say=str, **arguments)
 
 
 @pytest.mark.slow

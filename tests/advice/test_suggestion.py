@@ -1,14 +1,17 @@
 """The recipe to begin with at a batch size."""
 
 import dataclasses
+import itertools
 import math
 
 import pytest
 import tf_keras
 
 from tfbigbatch import Recipe
+from tfbigbatch.advice import sources
 from tfbigbatch.advice.noise import Range
 from tfbigbatch.advice.suggestion import Optimizer, suggest
+from tfbigbatch.advice.text import suggestion_lines
 from tfbigbatch.models.gnmt.attention import NormedBahdanau
 from tfbigbatch.models.sequence_lstm import SequenceLSTM
 
@@ -36,8 +39,9 @@ def test_a_larger_batch_has_legws_recipe():
 
 def test_little_noise_lowers_the_learning_rate_where_nothing_bounds_a_step():
     """(1 + 16 / 32) / (1 + 16 / 2048) = 1.488 in place of 8: McCandlish et al. 2018."""
-    assert made(2048, at_peak=16.0).learning_rate == pytest.approx(0.8)
-    unbounded = made(2048, optimizer=Optimizer("momentum"), at_peak=16.0)
+    long = dataclasses.replace(TUNED, epochs=500)
+    assert made(2048, long, at_peak=16.0).learning_rate == pytest.approx(0.8)
+    unbounded = made(2048, long, Optimizer("momentum"), at_peak=16.0)
     assert unbounded.learning_rate == pytest.approx(0.1488, rel=1e-3)
     assert unbounded.learning_rate == pytest.approx(8 * unbounded.tuned_learning_rate)
 
@@ -46,16 +50,19 @@ def test_a_recipe_without_warm_up_gets_one_and_a_long_one_is_cut():
     none = made(128, dataclasses.replace(TUNED, warmup_epochs=0.0))
     assert none.warmup_epochs == pytest.approx(20 * 5 / 90)
     assert none.tuned_warmup_epochs == pytest.approx(none.warmup_epochs / 4)
-    assert made(2048, dataclasses.replace(TUNED, warmup_epochs=1.0)).warmup_epochs == pytest.approx(10.0)
+    assert made(256, dataclasses.replace(TUNED, warmup_epochs=2.0)).warmup_epochs == pytest.approx(10.0)
 
 
 def test_optimizers_of_a_far_larger_batch():
+    """With more steps the tuned optimizer stays, with its own learning rate; the prose says what to tune beside it."""
     many_steps = dataclasses.replace(TUNED, epochs=90)
-    assert made(256, many_steps).optimizer == "momentum"
-    assert made(512, many_steps).optimizer == "lamb"
-    assert made(512, many_steps, Optimizer("momentum", convolutional=True)).optimizer == "lars"
-    for name in ("AdamW", "lars", "muon"):
+    for name in ("momentum", "AdamW", "lars", "muon"):
         assert made(512, many_steps, Optimizer(name)).optimizer == name
+    for optimizer, other in ((MOMENTUM, "lamb"), (Optimizer("momentum", clips=True, convolutional=True), "lars")):
+        found = made(512, many_steps, optimizer)
+        assert (found.optimizer, found.rule, found.learning_rate) == ("momentum", "legw", pytest.approx(0.4))
+        assert f"tune a learning rate for {other} at the small batch" in found.reasons[-1]
+    assert "lamb" not in made(256, many_steps).reasons[-1]
 
 
 @pytest.mark.parametrize("name", ["momentum", "AdamW", "lars", "muon"])
@@ -71,14 +78,59 @@ def test_lamb_where_a_far_larger_batch_leaves_a_recurrent_network_few_steps(name
     assert made(256, optimizer=recurrent).optimizer == name
 
 
-@pytest.mark.parametrize(
-    "recurrent, said", [(False, "muon's between 0.005 and 0.05"), (True, "lamb's between 0.02 and 0.1")]
-)
-def test_another_optimizers_learning_rate_is_not_the_tuned_ones(recurrent, said):
-    why = made(512, optimizer=Optimizer("momentum", recurrent=recurrent)).reasons[-1]
-    assert why.endswith(f"The learning rate here is momentum's: begin {said}")
+@pytest.mark.parametrize("recurrent, name", [(False, "muon"), (True, "lamb")])
+def test_another_optimizer_has_its_own_learning_rate_and_warm_up(recurrent, name):
+    """Not 0.1 x 4 of momentum, and not LEGW's warm-up of 16 times as many epochs."""
+    found = made(512, optimizer=Optimizer("momentum", recurrent=recurrent))
+    low, high = {"muon": sources.MUON_RATES, "lamb": sources.LAMB_RATES}[name]
+    assert (found.optimizer, found.rule) == (name, "none")
+    assert (found.learning_rate_low, found.learning_rate_high) == (low, high)
+    assert found.learning_rate == found.tuned_learning_rate == pytest.approx(math.sqrt(low * high), rel=0.05)
+    assert found.warmup_epochs == found.tuned_warmup_epochs == pytest.approx(0.08 * TUNED.epochs)
     tuned = Optimizer("LAMB" if recurrent else "Muon", recurrent=recurrent)
-    assert made(512, optimizer=tuned).reasons[-1].startswith("optimizer: the tuned one, which kept ")
+    kept = made(512, optimizer=tuned)
+    assert kept.learning_rate == pytest.approx(0.4) and kept.reasons[-1].startswith("optimizer: the tuned one, which")
+
+
+def test_muon_keeps_the_epochs_of_its_warm_up():
+    found = made(256, optimizer=Optimizer("Muon"))
+    assert (found.rule, found.warmup_epochs) == ("sqrt", TUNED.warmup_epochs)
+    assert found.learning_rate == pytest.approx(TUNED.learning_rate * math.sqrt(8))
+
+
+def test_the_fields_are_what_the_prose_says():
+    names = ("momentum", "AdamW", "lamb", "lars", "muon")
+    kinds = ({}, {"recurrent": True}, {"convolutional": True}, {"clips": True})
+    for batch_size, epochs, warmup in itertools.product(
+        (32, 64, 256, 512, 2048, 10_000), (None, 1, 20, 500), (0, 0.25)
+    ):
+        for name, kind in itertools.product(names, kinds):
+            tuned = dataclasses.replace(TUNED, epochs=epochs, warmup_epochs=warmup)
+            check_fields_and_prose(made(batch_size, tuned, Optimizer(name, **kind)), name)
+
+
+def check_fields_and_prose(found, tuned_name):
+    said = " ".join(" ".join(suggestion_lines(found)).split())
+    for label, value in (
+        ("rule", found.rule),
+        ("learning rate", f"{found.learning_rate:.4g}"),
+        ("warm-up", f"{found.warmup_epochs:.3g} epochs"),
+        ("optimizer", found.optimizer),
+    ):
+        assert f"{label} {value}" in said
+    assert found.learning_rate_low <= found.learning_rate <= found.learning_rate_high
+    # What the experiment's schedule makes of the fields is what was advised.
+    fields = dataclasses.replace(
+        TUNED, learning_rate=found.tuned_learning_rate, warmup_epochs=found.tuned_warmup_epochs
+    ).at(found.batch_size, found.rule)
+    assert fields.learning_rate == pytest.approx(found.learning_rate)
+    assert fields.warmup_epochs == pytest.approx(found.warmup_epochs)
+    if found.optimizer == tuned_name:
+        assert f"{tuned_name}: the tuned one" in said
+    else:
+        assert f"{found.optimizer} does not begin with {tuned_name}'s recipe" in said and found.rule == "none"
+        low, high = {"muon": sources.MUON_RATES, "lamb": sources.LAMB_RATES}[found.optimizer]
+        assert low < found.learning_rate < high and f"({low:.3g} to {high:.3g})" in said
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,16 @@ def test_scale_shows_and_draws_a_recipe_at_other_batch_sizes(tmp_path):
     assert refused.returncode == 1 and "Did you mean 'legw'" in refused.stderr
 
 
+def test_scale_begins_at_the_batch_of_the_file(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from tfbigbatch import experiment\n\n\ndef get_config():\n    config = experiment.new('digits_lstm')\n"
+        "    config.batch_size = 64\n    return config\n"
+    )
+    outcome = tfbigbatch("scale", f"--config={file}", "--config.batch_size=512", f"--plot={tmp_path}/scale.png")
+    assert outcome.returncode == 0 and "batch      64: 22.45 steps per epoch" in outcome.stdout
+
+
 def test_scale_shows_the_moments_and_the_weight_decay_where_asked(tmp_path):
     arguments = ["scale", "--config=bert/lamb:32k", "--config.schedule.batch_size=512", "--batch_size=512,8192"]
     arguments += ["--dataset_size=1000000", f"--plot={tmp_path}/scale.png"]

@@ -85,6 +85,13 @@ def test_the_learning_rate_follows_the_batch_by_the_rule(monkeypatch):
     assert linear.schedule.learning_rate == pytest.approx(0.1 * 8 / 256, rel=1e-3)
 
 
+def test_the_learning_rate_follows_from_the_batch_of_the_file(monkeypatch):
+    config = experiment.new("image_classification", model="resnet")
+    config.batch_size = 1024
+    quick_on(monkeypatch, config, 33)
+    assert config.schedule.learning_rate == pytest.approx(0.1 * (8 / 1024) ** 0.5, rel=1e-3)
+
+
 def test_moments_that_scale_follow_the_batch(monkeypatch):
     config = experiment.load("bert/lamb:32k")
     config.schedule.batch_size, config.schedule.moments, config.schedule.weight_decay = 512, "half_life", "kept"

@@ -1,9 +1,14 @@
+import os
+
+import numpy as np
 import pytest
 
 from tests.helpers import made_runs
+from tfbigbatch.instruments.surface_plots import line_plot
 from tfbigbatch.reports import figure_style, plots
 from tfbigbatch.reports.collect import Row, Run
 from tfbigbatch.reports.plots import zoomed
+from tfbigbatch.reports.summary import summarise
 from tfbigbatch.runs.metric import Metric
 
 ACCURACY, PERPLEXITY = Metric("accuracy"), Metric("perplexity", higher_is_better=False)
@@ -72,3 +77,19 @@ def test_the_first_evaluations_are_in_the_picture(tmp_path, monkeypatch):
     plots.curves_by_batch(str(tmp_path / "plot.png"), [row], PERPLEXITY, "a title")
     [(low, high)] = limits
     assert low < 115.0 and high > 9000.0
+
+
+def test_names_that_are_no_formulas_are_drawn(tmp_path):
+    name = r"a$_$b ($\frac in $)"
+    metric = Metric(name)
+    made_runs.write(tmp_path, {}, 0.5, metric=name)
+    row = Row(name, {"batch_size": 32, "schedule": {"learning_rate": 0.1}}, [Run(str(tmp_path), 0)])
+    summary = summarise([row], metric, 0.3)
+    paths = [str(tmp_path / f"{number}.png") for number in range(5)]
+    plots.against_batch(paths[0], summary, metric, name, name)
+    plots.curves_by_batch(paths[1], [row], metric, name, name)
+    plots.against_learning_rate(paths[2], summary, metric, name)
+    plots.steps_to_target(paths[3], summary, metric, name, 0.3, name)
+    plots.seconds(paths[4], summary, name, name)
+    assert all(os.path.exists(path) for path in paths)
+    assert line_plot([0.0, 1.0], np.ones(2), title=name).startswith(b"\x89PNG")

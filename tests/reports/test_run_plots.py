@@ -33,7 +33,7 @@ def test_they_are_drawn_whatever_there_is(tmp_path, empty):
     rows = [row(tmp_path / "none", "not begun")]
     if not empty:
         rows.append(row(tmp_path / "a", r"$\frac{$", train={1: {"loss": 1.0}, 2: {"loss": None}}, curve={2: 0.5}))
-        train = {step: {"loss": 10.0**step} for step in range(1, 99)}
+        train = {step: {"loss": 10.0**step, "a$_$b": 1.0, r"cost ($\frac in $)": 2.0} for step in range(1, 99)}
         rows.append(row(tmp_path / "b", "_" * 70, 512, train=train))
     run_curves(str(tmp_path / "plot.png"), rows, scalars, "a title")
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")

@@ -29,6 +29,11 @@ def test_doubling(equal, begins):
     assert [epoch for _, epoch in found] == pytest.approx(begins, abs=0.5 * 2048 / SIZE)
 
 
+def test_doubling_over_a_tiny_duration_is_in_numbers_that_durations_take():
+    tiny = BatchRamp.doubling(RECIPE, 2048, over="0.001 epochs", equal="steps").growth
+    assert [size for _, size in tiny] == [256, 512, 1024, 2048] and tiny[0][0].endswith("e-05 epochs")
+
+
 def test_a_last_growth_may_be_smaller_than_the_others():
     ramp = BatchRamp.doubling(RECIPE, 1024, over="6 epochs", factor=4)
     assert ramp.batch_sizes == [128, 512, 1024]

@@ -42,5 +42,5 @@ def test_bad_arguments_are_refused(arguments, message):
 
 def test_the_schedules_are_drawn(tmp_path):
     rows = preview(RECIPE, (128, 1024, 16384), rule="legw", dataset_size=60_000)
-    plot(tmp_path / "scale.png", rows, dataset_size=60_000, rule="legw", title="MNIST")
+    plot(tmp_path / "scale.png", rows, dataset_size=60_000, rule="legw", title="a$_$b.py")
     assert (tmp_path / "scale.png").read_bytes().startswith(b"\x89PNG")

@@ -32,5 +32,5 @@ def test_a_rate_of_zero_is_refused():
 @pytest.mark.parametrize("streams", [False, True])
 def test_the_ramp_is_drawn(streams, tmp_path):
     stages = RAMP.stages_of_epochs(lambda batch_size: SIZE // batch_size * batch_size) if streams else RAMP.stages(SIZE)
-    plot(tmp_path / "ramp.png", RAMP, stages, dataset_size=SIZE, title="a ramp")
+    plot(tmp_path / "ramp.png", RAMP, stages, dataset_size=SIZE, title="a$_$b.py")
     assert (tmp_path / "ramp.png").read_bytes().startswith(b"\x89PNG")

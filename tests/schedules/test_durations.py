@@ -1,6 +1,7 @@
 import pytest
 
 from tfbigbatch.schedules import to_steps
+from tfbigbatch.schedules.durations import parsed
 
 
 @pytest.mark.parametrize(
@@ -16,15 +17,43 @@ from tfbigbatch.schedules import to_steps
         ("1 example", 1),
         ("0 steps", 0),
         ("1e3 steps", 1000),
+        ("1e+03 steps", 1000),
+        ("2.5e-1 epochs", 1),
+        (".5e2 steps", 50),
     ],
 )
 def test_each_unit_becomes_updates(duration, steps):
     assert to_steps(duration, batch_size=512, dataset_size=1437) == steps
 
 
+@pytest.mark.parametrize("exponent", [-300, -40, -5, -4, -1, 0, 5, 15, 16, 40, 300])
+def test_a_number_that_python_writes_is_read(exponent):
+    value = 9.741935483870967 * 10.0**exponent
+    for text in (repr(value), str(value), f"{value:g}", f"{value:.4g}"):
+        assert parsed(f"{text} epochs") == (float(text), "epoch")
+
+
+def test_a_number_that_is_too_large_is_refused():
+    with pytest.raises(ValueError, match="over='1e400 epochs' is not a finite number of epochs"):
+        parsed("1e400 epochs", name="over")
+
+
 @pytest.mark.parametrize(
     "duration",
-    ["40", 40, "2,5 epochs", "1,0 steps", "1,0000 steps", "-1 steps", "nan steps", "", None, "3 hours", "steps"],
+    [
+        "40",
+        40,
+        "2,5 epochs",
+        "1,0 steps",
+        "1,0000 steps",
+        "-1 steps",
+        "nan steps",
+        "1e- steps",
+        "",
+        None,
+        "3 hours",
+        "steps",
+    ],
 )
 def test_what_does_not_name_its_unit_is_refused(duration):
     with pytest.raises(ValueError, match="log_every=.*expected a number and its unit"):

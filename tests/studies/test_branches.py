@@ -160,6 +160,16 @@ def test_a_folder_without_a_run(tmp_path):
     assert outcome.returncode == 1 and "RUN_DIR nowhere holds no run" in outcome.stderr
 
 
+def test_branches_that_cannot_be_run_are_refused_before_the_noise_is_measured(small_run, tmp_path):
+    (tmp_path / "file").write_text("")
+    arguments = ["--examples=256 examples", "--batch_sizes=16,64", "--steps=8", "--seeds=0"]
+    outcome = preloaded.tfbigbatch(
+        "critical-batch", small_run, f"--model_dir={tmp_path}/file", f"--results={tmp_path}/b", *arguments
+    )
+    assert outcome.returncode == 1 and "file is a file; expected a directory" in outcome.stderr
+    assert "noise scale" not in outcome.stdout
+
+
 def test_a_table_of_made_branches():
     made = [
         report.Branch(100, 1600, 1.5, 0.1, 800, size, seed, 2.0 + excess + 0.001 * seed)

@@ -5,7 +5,9 @@ import logging
 import os
 import subprocess
 import sys
+import types
 
+import pytest
 import tensorflow as tf
 
 from tfbigbatch.utils import quiet
@@ -36,6 +38,21 @@ def test_commands_are_quiet_and_programs_keep_their_settings():
 def test_this_tensorflow_has_the_function_that_sets_absls_level():
     library = ctypes.CDLL(os.path.join(tf.sysconfig.get_lib(), "libtensorflow_framework.so.2"))
     assert any(hasattr(library, symbol) for symbol in quiet._SYMBOLS)
+
+
+@pytest.mark.parametrize("level", [2, 3])
+def test_absl_has_the_level_of_the_variable(monkeypatch, level):
+    """With level 3, as without an NVIDIA driver, its absence is not reported: TensorFlow 2.21 does so by absl."""
+    levels = []
+    library = types.SimpleNamespace(**{quiet._SYMBOLS[-1]: lambda given: levels.append(given.value)})
+    monkeypatch.setattr(quiet.ctypes, "CDLL", lambda path: library)
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", str(level))
+    monkeypatch.delenv("TFBIGBATCH_QUIET", raising=False)
+    quiet.after_import()
+    assert levels == []
+    monkeypatch.setenv("TFBIGBATCH_QUIET", "1")
+    quiet.after_import()
+    assert set(levels) == {level}
 
 
 def test_only_expected_warnings_are_left_out():

@@ -126,12 +126,13 @@ class Advice:
         )
 
     def at(self, batch_size: int) -> Suggestion:
-        """The recipe to begin with at any batch size.
+        """The recipe to begin with at any larger batch size.
 
         Raises:
-          ValueError: the batch is not a whole number, or not from 1 to the size of the dataset.
+          ValueError: the batch is not a whole number, or not from the tuned batch to the size of the dataset.
         """
-        batch_size = arguments.integer("batch_size", batch_size, least=1, most=self.dataset_size, owner="Advice.at")
+        least = self.tuned.batch_size
+        batch_size = arguments.integer("batch_size", batch_size, least=least, most=self.dataset_size, owner="Advice.at")
         return suggest(
             self.tuned,
             self.optimizer,

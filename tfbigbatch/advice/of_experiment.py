@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import ml_collections
@@ -46,6 +46,7 @@ def advise_experiment(
     data_dir: str | None = None,
     seconds: float = 120.0,
     replicas: int = 1,
+    batch_sizes: Sequence[int] = (),
     use_fake_data: bool = False,
     init_from: str | None = None,
     name: str | None = None,
@@ -64,6 +65,7 @@ def advise_experiment(
       data_dir: folder of the task's data.
       seconds: about how long the measurements may take, tracing included; 10 or more are useful.
       replicas: equal devices to plan for; what they exchange is not counted.
+      batch_sizes: that the recipe will be asked for, by `Advice.at`; checked before the measurements.
       use_fake_data: made-up examples of the right shapes.
       init_from: None, or the run or checkpoint that gives the first weights.
       name: of the experiment, for the text.
@@ -71,14 +73,15 @@ def advise_experiment(
       say: called with lines of progress.
 
     Raises:
-      ValueError: a field cannot be used, the dataset is too small, or nothing can be measured.
+      ValueError: a field or a batch size cannot be used, the dataset is too small, or nothing can be measured.
     """
     started = time.perf_counter()
     config, flags = _with_its_own_batch(config, flags, say)
     strategy = tf.distribute.OneDeviceStrategy((tf.config.list_logical_devices("GPU") or ["CPU:0"])[0])
     precision = of_run(config.mixed_precision, strategy, None).name
     config, tuned, phase = _at_the_tuned_batch(config, precision, data_dir, use_fake_data)
-    sizes = _sizes(config.batch_size, phase.examples_in_epoch, replicas)
+    _check_batch_sizes(batch_sizes, config.batch_size, phase.examples_in_epoch)
+    sizes = _checked_sizes(config.batch_size, phase.examples_in_epoch, replicas)
     model = _model(config, phase, strategy, init_from, say)
     moments = _noise(model, phase, strategy, _NOISE_PART * seconds, say)
     points = noise.points(moments)
@@ -191,6 +194,26 @@ def _set_up_keras(config: ml_collections.ConfigDict, precision: str) -> None:
     tf_keras.backend.experimental.enable_tf_random_generator()
     tf_keras.utils.set_random_seed(config.seed)
     tf_keras.mixed_precision.set_global_policy(experiment.keras_policy(precision))
+
+
+def _check_batch_sizes(batch_sizes: Sequence[int], tuned_batch: int, dataset_size: int) -> None:
+    for size in batch_sizes:
+        if not tuned_batch <= size <= dataset_size:
+            raise InputError(
+                f"--batch_size={size}: the advice is for batches from the one that the recipe is tuned at, "
+                f"{tuned_batch}, to the {dataset_size:,} examples of the dataset."
+            )
+
+
+def _checked_sizes(batch_size: int, dataset_size: int, replicas: int) -> list[int]:
+    """See `_sizes`; an error where there is only one to measure."""
+    found = list(_sizes(batch_size, dataset_size, replicas))
+    if len(found) < 2:
+        raise InputError(
+            f"--replicas={replicas}: not measurable: each would have {found[0]} of the examples of a step at any batch "
+            f"up to the dataset's {dataset_size:,} examples. Expected fewer replicas."
+        )
+    return found
 
 
 def _sizes(batch_size: int, dataset_size: int, replicas: int) -> Iterator[int]:

@@ -50,6 +50,11 @@ WARMUP_FRACTION = 5 / 90
 """Warm-up of a recipe that has none, as a fraction of the run: five epochs of ninety, Goyal et al. 2017,
 arXiv:1706.02677."""
 
+FEW_STEPS_WARMUP = 0.08
+"""Warm-up of Muon or LAMB in place of the tuned optimizer, in few steps, as a fraction of the run: the benchmark of few
+steps (tfbigbatch/experiments/few_steps) has 5% to 12.5%, and 8.3% on the GNMT and the ResNet. On the digits' LSTM all
+up to 10% are level for Muon, and LEGW's 40% costs it a point (docs/optimizers.md)."""
+
 LONG_WARMUP = 0.5
 """The longest warm-up, as a fraction of the run; `scaling.preview` warns from here on as well."""
 

@@ -66,11 +66,11 @@ class Optimizer:
 
 @dataclasses.dataclass(frozen=True)
 class Suggestion:
-    """A recipe to begin with at one batch size.
+    """A recipe to begin with at one batch size; its learning rates and its warm-up are those of its `optimizer`.
 
     Attributes:
       batch_size: examples in one step.
-      rule: of `scaling.RULES`.
+      rule: of `scaling.RULES`; 'none' with another optimizer than the tuned one, whose learning rate is no scaled one.
       learning_rate: the peak.
       learning_rate_low, learning_rate_high: where the best one is likely to be.
       tuned_learning_rate: what the rule starts from, the tuned recipe's or a lower one: `schedule.learning_rate`.
@@ -104,7 +104,7 @@ def suggest(
     Args:
       tuned: the recipe at its own batch size.
       optimizer: of the tuned recipe.
-      batch_size: examples in one step.
+      batch_size: examples in one step, the tuned batch or more.
       dataset_size: examples in an epoch.
       critical: the critical batch of the run, in examples.
       at_peak: the noise scale when the learning rate reaches its peak, in examples.
@@ -113,10 +113,18 @@ def suggest(
     steps = (
         None if tuned.epochs is None else dataclasses.replace(tuned, batch_size=batch_size).total_steps(dataset_size)
     )
-    rule, why_rule = _rule(factor)
+    warnings = _warnings(tuned, batch_size, steps, critical)
+    far = factor >= sources.LAYERWISE_FROM
+    if far and steps is not None and steps < sources.FEW_STEPS:
+        other, kept = _best_in_few_steps(optimizer)
+        if other not in optimizer.name.lower():
+            return _with_another(other, kept, tuned, optimizer.name, batch_size, steps, warnings)
+        why_optimizer = f"the tuned one, which {kept}"
+    else:
+        why_optimizer = _why_the_tuned_one(optimizer, far)
+    rule, why_rule = _rule(factor, optimizer)
     gain, why_rate = _gain(tuned, optimizer, batch_size, rule, at_peak)
     warmup, why_warmup = _warmup(tuned, factor, rule)
-    name, why_optimizer = _optimizer(optimizer, factor, steps)
     begun = dataclasses.replace(tuned, learning_rate=tuned.learning_rate * gain, warmup_epochs=warmup)
     scaled = begun.at(batch_size, rule)
     plain = tuned.learning_rate * noise_gain(
@@ -132,21 +140,65 @@ def suggest(
         tuned_learning_rate=begun.learning_rate,
         warmup_epochs=scaled.warmup_epochs,
         tuned_warmup_epochs=begun.warmup_epochs,
-        optimizer=name,
+        optimizer=optimizer.name,
         steps=steps,
-        reasons=(
-            f"rule: {why_rule}",
-            f"learning rate: {why_rate}",
-            f"warm-up: {why_warmup}",
-            f"optimizer: {why_optimizer}",
-        ),
-        warnings=_warnings(tuned, scaled, steps, critical),
+        reasons=_reasons(why_rule, why_rate, why_warmup, why_optimizer),
+        warnings=warnings,
     )
 
 
-def _rule(factor: float) -> tuple[str, str]:
+def _with_another(
+    name: str, kept: str, tuned: Recipe, tuned_name: str, batch_size: int, steps: int, warnings: Sequence[str]
+) -> Suggestion:
+    """The recipe of another optimizer than the tuned one, in few steps: nothing of it is scaled from the tuned recipe.
+
+    Args:
+      name: of the optimizer, 'lamb' or 'muon'.
+      kept: what it did, in words.
+      tuned: the tuned recipe, with a length.
+      tuned_name: of its optimizer.
+      batch_size: examples in one step.
+      steps: of the run.
+      warnings: of the suggestion.
+    """
+    low, high = {"lamb": sources.LAMB_RATES, "muon": sources.MUON_RATES}[name]
+    rate = float(f"{math.sqrt(low * high):.2g}")
+    assert tuned.epochs is not None  # As the run has steps.
+    warmup = sources.FEW_STEPS_WARMUP * tuned.epochs
+    return Suggestion(
+        batch_size=batch_size,
+        rule="none",
+        learning_rate=rate,
+        learning_rate_low=low,
+        learning_rate_high=high,
+        tuned_learning_rate=rate,
+        warmup_epochs=warmup,
+        tuned_warmup_epochs=warmup,
+        optimizer=name,
+        steps=steps,
+        reasons=_reasons(
+            f"{name} does not begin with {tuned_name}'s recipe",
+            f"the middle of where {name}'s best lay in runs of few steps; {tuned_name}'s says nothing about it. Its "
+            "peak can be narrow: tune it",
+            f"{sources.FEW_STEPS_WARMUP:.0%} of the run, as in the benchmark of few steps",
+            f"in {steps:,} steps it {kept}",
+        ),
+        warnings=warnings,
+    )
+
+
+def _reasons(rule: str, rate: str, warmup: str, optimizer: str) -> tuple[str, ...]:
+    return f"rule: {rule}", f"learning rate: {rate}", f"warm-up: {warmup}", f"optimizer: {optimizer}"
+
+
+def _rule(factor: float, optimizer: Optimizer) -> tuple[str, str]:
     if factor <= 1.0:
         return "none", "the batch is the tuned one"
+    if "muon" in optimizer.name.lower():
+        return (
+            "sqrt",
+            "the square root of the batch, with the warm-up's epochs kept: LEGW's longer one cost Muon a point",
+        )
     return "legw", (
         "LEGW, the square root of the batch with a warm-up of as many steps (You et al. 2019, arXiv:1901.08256). The "
         "linear rule is for less than eight times the batch and no clipping; the noise limits it as well"
@@ -190,52 +242,45 @@ def _warmup(tuned: Recipe, factor: float, rule: str) -> tuple[float, str]:
     )
 
 
-def _optimizer(optimizer: Optimizer, factor: float, steps: int | None) -> tuple[str, str]:
-    if factor >= sources.LAYERWISE_FROM and steps is not None and steps < sources.FEW_STEPS:
-        return _for_few_steps(optimizer, steps)
-    if optimizer.is_layerwise or factor < sources.LAYERWISE_FROM:
-        return optimizer.name, (
+def _why_the_tuned_one(optimizer: Optimizer, far: bool) -> str:
+    """Why to begin with the tuned optimizer, and what to try beside it; `far`: at LAYERWISE_FROM times its batch."""
+    if optimizer.is_layerwise:
+        return "the tuned one, which adapts each layer's step"
+    if not far:
+        return (
             f"the tuned one; below {sources.LAYERWISE_FROM} times the tuned batch the studies show no need of another"
-            if not optimizer.is_layerwise
-            else "the tuned one, which adapts each layer's step"
         )
     if optimizer.is_adaptive:
-        return optimizer.name, (
+        return (
             "the tuned one: beside Adam's family LAMB was not better in the studies; try it where the tuned one loses"
         )
     name = "lars" if optimizer.convolutional else "lamb"
-    return name, (
-        f"at {sources.LAYERWISE_FROM} times the tuned batch and more, layer-wise adaptation beat momentum on the "
-        f"digits, LeNet-5 and tiny-imagenet. The learning rate here is {optimizer.name}'s: tune {name}'s at "
-        "the small batch"
+    return (
+        f"the tuned one, whose learning rate this is. At {sources.LAYERWISE_FROM} times its batch and more, layer-wise "
+        "adaptation beat momentum on the digits, LeNet-5 and tiny-imagenet: tune a learning rate for "
+        f"{name} at the small batch, and compare"
     )
 
 
-def _for_few_steps(optimizer: Optimizer, steps: int) -> tuple[str, str]:
+def _best_in_few_steps(optimizer: Optimizer) -> tuple[str, str]:
+    """(name of the optimizer that was best in few steps on such networks, what it did in words)."""
     if optimizer.recurrent:
-        name, kept = "lamb", "kept the small batch's accuracy on the digits' LSTM, and Muon did not; try Muon next"
-    else:
-        name = "muon"
-        kept = "kept most of the small batch's accuracy where the others lost it, on a BERT, tiny-imagenet and a GNMT"
-    if name in optimizer.name.lower():
-        return optimizer.name, f"the tuned one, which {kept}"
-    low, high = sources.LAMB_RATES if optimizer.recurrent else sources.MUON_RATES
-    return name, (
-        f"in {steps:,} steps it {kept}. The learning rate here is {optimizer.name}'s: begin {name}'s between {low:g} "
-        f"and {high:g}"
+        return "lamb", "kept the small batch's accuracy on the digits' LSTM, and Muon did not; try Muon next"
+    return "muon", (
+        "kept most of the small batch's accuracy where the others lost it, on a BERT, tiny-imagenet and a GNMT"
     )
 
 
-def _warnings(tuned: Recipe, scaled: Recipe, steps: int | None, critical: Range) -> list[str]:
+def _warnings(tuned: Recipe, batch_size: int, steps: int | None, critical: Range) -> list[str]:
     found = []
-    if scaled.batch_size > tuned.batch_size and steps is not None and steps < sources.FEW_STEPS:
+    if batch_size > tuned.batch_size and steps is not None and steps < sources.FEW_STEPS:
         found.append(
             f"few steps: {steps:,} in {tuned.epochs:.4g} epochs. Below about {sources.FEW_STEPS} most recipes lost "
             "accuracy in this project's studies, by any scaling rule: train for more epochs, or let the batch grow"
         )
-    if tuned.batch_size >= scaled.batch_size > critical.value > 0:
+    if tuned.batch_size >= batch_size > critical.value > 0:
         found.append(f"the tuned batch is above the critical batch of about {_three(critical.value)} already")
-    elif scaled.batch_size > critical.value > 0:
+    elif batch_size > critical.value > 0:
         found.append(
             f"above the critical batch of about {_three(critical.value)}: more than twice the examples of a small "
             "batch for the same loss"

@@ -64,7 +64,7 @@ def examples(value: float) -> str:
 def command(advice: Advice) -> str:
     """The `tfbigbatch train` command with the advised recipe.
 
-    The optimizer stays the tuned one: another one has a learning rate of its own.
+    The optimizer is the tuned one: another is advised in few steps alone, and such a batch is not worth using.
     """
     best, row = advice.suggestion, advice.row(advice.batch_size)
     fields = {"batch_size": f"{best.batch_size}", "schedule.rule": best.rule}

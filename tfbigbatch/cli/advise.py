@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import shlex
+import tempfile
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -75,6 +76,7 @@ def main(arguments: Sequence[str]) -> None:
         data_dir=options.data_dir,
         seconds=options.seconds,
         replicas=options.replicas,
+        batch_sizes=batch_sizes,
         init_from=options.init_from,
         name=options.config,
         flags=_flags_of_experiment(options),
@@ -83,10 +85,7 @@ def main(arguments: Sequence[str]) -> None:
     advice = dataclasses.replace(advice, branched=branched)
     said = [str(advice)]
     for size in batch_sizes:
-        if size > advice.dataset_size:
-            said.append(f"\nat batch {size:,}: larger than the dataset of {advice.dataset_size:,} examples")
-        else:
-            said += [f"\nat batch {size:,}:", *text.suggestion_lines(advice.at(size))]
+        said += [f"\nat batch {size:,}:", *text.suggestion_lines(advice.at(size))]
     print("\n" + "\n".join(said))
     if options.output:
         path = os.path.join(options.output, "advice")
@@ -133,6 +132,9 @@ def _prepare_output(folder: str) -> None:
     check_matplotlib()
     try:
         os.makedirs(folder, exist_ok=True)
+        # Written for a moment, as a folder may be there that cannot be written.
+        with tempfile.TemporaryFile(dir=folder):
+            pass
     except OSError as error:
         raise InputError(f"--output={folder}: {error.strerror}; expected a folder that can be written.") from None
 

@@ -26,6 +26,7 @@ from absl import flags
 
 from tfbigbatch import experiment, scaling, train
 from tfbigbatch.errors import InputError
+from tfbigbatch.instruments.surface_plots import check_matplotlib
 from tfbigbatch.reports import critical_batch_report as report
 from tfbigbatch.reports.report import make_folder
 from tfbigbatch.runs.run_directory import DIVERGED, DONE, RunDirectory
@@ -74,6 +75,8 @@ def main(folders: Sequence[str]) -> None:
     if not math.isfinite(options.tolerance) or options.tolerance <= 0:
         raise InputError(f"--tolerance={options.tolerance}: expected nats above 0.")
     make_folder(options.results)
+    # For the figure, which is drawn at the end.
+    check_matplotlib()
     path = f"{options.results}.jsonl"
     measured = report.read(path)
     title = options.title or os.path.basename(os.path.normpath(folders[0] if folders else options.results))
@@ -150,6 +153,11 @@ def _measure(run: BranchedRun, points: Sequence[BranchPoint], measured: list[rep
         )
         for point in points
     }
+    # Before the noise is measured, which takes minutes; a series checks its own runs again.
+    for entry in (each for of_point in entries.values() for each in of_point):
+        for seed in entry.seeds:
+            directory = entry.directory(options.model_dir, seed)
+            check(RunOptions(config=entry.config_at(seed), model_dir=directory, data_dir=run.data_dir))
     if options.noise:
         _measure_noise(run, points, measured, path)
     known = {(each.step, each.batch_size, each.seed) for each in measured if isinstance(each, report.Branch)}

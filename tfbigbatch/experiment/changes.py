@@ -13,6 +13,14 @@ from tfbigbatch.errors import InputError, nearest
 _NOT_COMPARED = ("experiment",)
 
 
+def hold_tuned_batch(config: ml_collections.ConfigDict) -> None:
+    """Ends that `schedule.batch_size` follows `batch_size`: a later batch is one that the recipe is scaled to.
+
+    A recipe is tuned at the batch size of its file, unless the file says otherwise; see `fields.new`.
+    """
+    config.schedule.batch_size = int(config.schedule.batch_size)
+
+
 def compared(config: Mapping[str, Any]) -> dict[str, Any]:
     """A plain nested config without the fields that say where it is from; for comparisons, names and keys."""
     return {name: value for name, value in config.items() if name not in _NOT_COMPARED}

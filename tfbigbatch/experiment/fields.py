@@ -11,7 +11,7 @@ import ml_collections
 
 from tfbigbatch import scaling, schedules, tasks
 from tfbigbatch.errors import InputError, nearest
-from tfbigbatch.experiment.changes import unknown_field
+from tfbigbatch.experiment.changes import hold_tuned_batch, unknown_field
 from tfbigbatch.experiment.files import first_and_last_line
 from tfbigbatch.experiment.moments import check_one_optimizer, optimizer_to_scale
 from tfbigbatch.utils import arguments
@@ -55,7 +55,7 @@ _BATCH: dict[str, Any] = {
 }
 
 _SCHEDULE: dict[str, Any] = {
-    # The recipe as tuned at this batch size; `rule` scales it to the run's.
+    # The recipe as tuned at this batch size, the file's batch_size where it sets none; `rule` scales it to the run's.
     "batch_size": 32,
     "learning_rate": 0.1,
     "warmup_epochs": 0.0,
@@ -183,7 +183,9 @@ _RUN: dict[str, Any] = {
 def new(task: str, *, model: str | None = None) -> ml_collections.ConfigDict:
     """The config of an experiment on `task`, every field at its default; fields cannot be added.
 
-    Durations are strings that name their unit: '40 epochs', '1000 steps', '50000 examples'.
+    Durations are strings that name their unit: '40 epochs', '1000 steps', '50000 examples'. `schedule.batch_size`, at
+    which the recipe is tuned, follows `batch_size` until it is set, or the file is loaded; overrides, phases and
+    `studies.scaled` change `batch_size` alone.
 
     Args:
       task: name of the task.
@@ -211,7 +213,10 @@ def new(task: str, *, model: str | None = None) -> ml_collections.ConfigDict:
         "evaluate_on": kind.evaluates_on[0],
         **_RUN,
     }
-    return ml_collections.ConfigDict(copy.deepcopy(fields)).lock()
+    config = ml_collections.ConfigDict(copy.deepcopy(fields))
+    # Times 1 is a reference in one direction; ml_collections' own of that kind cannot be sent to another process.
+    config.schedule.batch_size = config.get_ref("batch_size") * 1
+    return config.lock()
 
 
 def saves_continuously(config: ml_collections.ConfigDict) -> bool:
@@ -316,6 +321,7 @@ def phases(config: ml_collections.ConfigDict) -> list[ml_collections.ConfigDict]
         if not isinstance(fields, Mapping):
             raise InputError(f"phases, phase {number}: {fields!r}; expected a dictionary of the fields that differ.")
         phase = copy.deepcopy(config)
+        hold_tuned_batch(phase)
         phase.phases = ()
         for name, value in fields.items():
             at = f"phases, phase {number}: {name}={value!r}"

@@ -102,7 +102,8 @@ def load(experiment: str) -> ml_collections.ConfigDict:
         )
     path, argument = find(experiment)
     config.experiment = address(path, argument)
-    return config.lock()
+    # As plain values: the recipe is tuned at the file's batch size, whatever that becomes.
+    return config.copy_and_resolve_references().lock()
 
 
 def address(path: str, argument: str | None = None) -> str:

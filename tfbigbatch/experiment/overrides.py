@@ -11,7 +11,7 @@ import ml_collections
 
 from tfbigbatch import tasks
 from tfbigbatch.errors import InputError, nearest
-from tfbigbatch.experiment.changes import unknown_field
+from tfbigbatch.experiment.changes import hold_tuned_batch, unknown_field
 from tfbigbatch.experiment.values import literal, parse
 from tfbigbatch.optimizers import arguments as argument_tables
 from tfbigbatch.optimizers import registry
@@ -27,7 +27,8 @@ def override(config: ml_collections.ConfigDict, assignments: Sequence[str]) -> l
 
     'optimizer.name' and 'model.name' come first, wherever they are given: the new optimizer keeps the fields that it
     takes, the new model the fields that the experiment had set. 'optimizer.FIELD' is any argument of the optimizer's
-    constructor. 'phases[0].FIELD' is a field of a phase, counted from 0 as in Python.
+    constructor. 'batch_size' is that of the run: the recipe stays tuned at `schedule.batch_size`. 'phases[0].FIELD' is
+    a field of a phase, counted from 0 as in Python.
 
     Returns:
       Lines that say what was left out for a new optimizer or model.
@@ -35,6 +36,7 @@ def override(config: ml_collections.ConfigDict, assignments: Sequence[str]) -> l
     Raises:
       ValueError: a text has another form, there is no such field, or the value has another type.
     """
+    hold_tuned_batch(config)
     said: list[str] = []
     given = [_split(assignment) for assignment in assignments]
     for name, text in sorted(given, key=lambda pair: pair[0] not in _FIRST):

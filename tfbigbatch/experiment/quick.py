@@ -9,7 +9,7 @@ import ml_collections
 
 from tfbigbatch import schedules, tasks
 from tfbigbatch.errors import InputError
-from tfbigbatch.experiment.changes import flat
+from tfbigbatch.experiment.changes import flat, hold_tuned_batch
 from tfbigbatch.experiment.fields import new, phases
 from tfbigbatch.experiment.moments import optimizer_to_scale
 from tfbigbatch.experiment.quick_data import Data
@@ -48,6 +48,7 @@ def quick(config: ml_collections.ConfigDict, *, data_dir: str | None = None, kee
       ValueError: the data cannot be read, or a duration or the rule of the config.
     """
     _check(config)
+    hold_tuned_batch(config)
     before = config.to_dict()
     change = _Changes(config, keep)
     _one_phase(config, change)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tfbigbatch.errors import missing_extra
+from tfbigbatch.utils.plot_text import plain
 
 
 def check_matplotlib() -> None:
@@ -35,7 +36,7 @@ def line_plot(positions: Sequence[float], losses: np.ndarray, title: str = "loss
         )
     axes.set_xlabel("position on the line")
     axes.set_ylabel("loss on the probe")
-    axes.set_title(title, fontsize=10)
+    axes.set_title(plain(title), fontsize=10)
     axes.grid(alpha=0.3)
     return _png(figure)
 
@@ -57,7 +58,7 @@ def surface_plot(
     axes.plot([0.0], [0.0], marker="x", color="white", markersize=8)
     axes.set_xlabel("first direction")
     axes.set_ylabel("second direction")
-    axes.set_title(title, fontsize=10)
+    axes.set_title(plain(title), fontsize=10)
     return _png(figure)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tfbigbatch.errors import missing_extra
 from tfbigbatch.reports.summary import Numbers
 from tfbigbatch.utils.files import writing_errors
+from tfbigbatch.utils.plot_text import plain
 
 if TYPE_CHECKING:
     from tfbigbatch.runs.metric import Metric
@@ -65,11 +66,6 @@ def figure(
             made.savefig(path, dpi=120)
     finally:
         pyplot.close(made)
-
-
-def plain(text: str) -> str:
-    """Text escaped for matplotlib, which sets what is between two dollar signs as a formula."""
-    return text.replace("$", r"\$")
 
 
 def styles(summary: Iterable[Numbers], baseline: str | None) -> dict[str | None, dict[str, Any]]:

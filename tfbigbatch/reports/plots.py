@@ -55,7 +55,7 @@ def against_batch(
         axes.margins(x=0.1)  # The values of points outside are written beside them.
         figure_style.batch_axis(axes, [row["batch_size"] for rows in lines.values() for row in rows])
         figure_style.percent(axes, metric)
-        axes.set_ylabel(f"{metric.title} at the end")
+        axes.set_ylabel(figure_style.plain(f"{metric.title} at the end"))
         figure_style.legend_beside(axes)
 
 
@@ -123,7 +123,7 @@ def against_learning_rate(path: str, summary: Sequence[Numbers], metric: Metric,
             panel.set_ylim(*zoomed(values, metric))
             panel.set_title(f"batch {batch:,}", fontsize=10)
             panel.set_xlabel("peak learning rate (log scale)")
-            panel.set_ylabel(f"{metric.title} at the end")
+            panel.set_ylabel(figure_style.plain(f"{metric.title} at the end"))
             figure_style.percent(panel, metric)
             panel.grid(alpha=0.3)
             figure_style.legend_beside(panel)
@@ -167,7 +167,7 @@ def steps_to_target(
         if shown:  # A log axis needs values.
             axes.set_yscale("log", base=2)
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-        axes.set_ylabel(f"steps to {metric.shown_target(target)} {metric.title} (log scale)")
+        axes.set_ylabel(figure_style.plain(f"steps to {metric.shown_target(target)} {metric.title} (log scale)"))
         figure_style.legend_beside(axes)
 
 
@@ -238,7 +238,7 @@ def _curve_axis(axes: Any, curves: Sequence[_Curve], metric: Metric) -> None:
     """A y-axis with the whole of all curves, on which their ends can still be told apart."""
     values = [value for curve in curves for value in (*curve.least, *curve.most) if math.isfinite(value)]
     scale = figure_style.curve_scale(axes, values, metric)
-    axes.set_ylabel(f"{metric.title}{scale}")
+    axes.set_ylabel(figure_style.plain(f"{metric.title}{scale}"))
     axes.grid(alpha=0.3)
 
 

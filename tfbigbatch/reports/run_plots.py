@@ -107,7 +107,7 @@ def _axes(panel: Any, values: Sequence[float], lasts: Sequence[int], name: str, 
         panel.set_xlabel("steps (log scale)")
     else:
         panel.set_xlabel("steps")
-    panel.set_ylabel(label)
+    panel.set_ylabel(figure_style.plain(label))
     panel.grid(alpha=0.3)
 
 

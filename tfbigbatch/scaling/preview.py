@@ -8,6 +8,7 @@ from typing import Any
 from tfbigbatch.errors import InputError, missing_extra
 from tfbigbatch.scaling.recipe import Recipe
 from tfbigbatch.utils import arguments
+from tfbigbatch.utils.plot_text import plain
 
 # Runs of fewer steps, or with a larger fraction of warm-up, rarely reach the small batch's quality.
 FEW_STEPS = 200
@@ -110,7 +111,7 @@ def plot(path: str, rows: Sequence[dict[str, Any]], *, dataset_size: int, rule: 
         axes.plot(epochs, [float(schedule(step)) for step in steps], color=colour, label=f"{row['batch_size']:,}")
     axes.set_xlabel("epochs")
     axes.set_ylabel("learning rate")
-    axes.set_title(f"{title}, scaled by {rule}")
+    axes.set_title(plain(f"{title}, scaled by {rule}"))
     axes.grid(alpha=0.3)
     axes.legend(title="batch size", frameon=False)
     figure.savefig(path, dpi=120)

@@ -8,6 +8,7 @@ from tfbigbatch import schedules
 from tfbigbatch.errors import missing_extra
 from tfbigbatch.scaling.batch_ramp import BatchRamp, Stage
 from tfbigbatch.utils import arguments
+from tfbigbatch.utils.plot_text import plain
 
 _POINTS = 400
 
@@ -98,7 +99,7 @@ def plot(path: str, ramp: BatchRamp, stages: Sequence[Stage], *, dataset_size: i
     axes[0][0].legend(frameon=False)
     axes[1][0].set_xlabel("epochs")
     axes[1][1].set_xlabel("steps")
-    figure.suptitle(title)
+    figure.suptitle(plain(title))
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
 

@@ -9,7 +9,8 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.utils import arguments
 
 # A comma parts thousands: '2,5 epochs' would otherwise be 25.
-_NUMBER = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9][0-9_]*)(?:\.[0-9]*)?(?:e[0-9]+)?|\.[0-9]+"
+# An exponent may have a sign, as Python writes it: '9.7e-05', '1e+16'.
+_NUMBER = r"(?:(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9][0-9_]*)(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?"
 _FORM = re.compile(rf"\s*({_NUMBER})\s*(epochs?|steps?|examples?)\s*", re.IGNORECASE)
 
 
@@ -17,7 +18,7 @@ def parsed(duration: str, *, name: str = "duration") -> tuple[float, str]:
     """The number and the unit of a duration: 'epoch', 'step' or 'example'; see `to_steps`.
 
     Raises:
-      ValueError: the duration is not a number and one of the three units.
+      ValueError: the duration is not a finite number and one of the three units.
     """
     match = _FORM.fullmatch(duration) if isinstance(duration, str) else None
     if not match:
@@ -25,7 +26,10 @@ def parsed(duration: str, *, name: str = "duration") -> tuple[float, str]:
             f"{name}={duration!r} does not say how long: expected a number and its unit, as '40 epochs', "
             "'1000 steps' or '50000 examples'."
         )
-    return float(match[1].replace(",", "").replace("_", "")), match[2].lower().rstrip("s")
+    value = float(match[1].replace(",", "").replace("_", ""))
+    if math.isinf(value):
+        raise InputError(f"{name}={duration!r} is not a finite number of {match[2].lower()}.")
+    return value, match[2].lower().rstrip("s")
 
 
 def to_steps(duration: str, *, batch_size: int, dataset_size: int, name: str = "duration") -> int:

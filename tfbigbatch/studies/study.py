@@ -28,6 +28,7 @@ from ml_collections import ConfigDict
 
 from tfbigbatch import experiment
 from tfbigbatch.errors import InputError, nearest
+from tfbigbatch.experiment.changes import hold_tuned_batch
 from tfbigbatch.studies.entry import Entry
 from tfbigbatch.studies.tuned_row import Search, TunedRow
 
@@ -73,6 +74,7 @@ def scaled(
       learning_rate, warmup_epochs: replace the experiment's; None leaves them.
     """
     config = copy.deepcopy(config)
+    hold_tuned_batch(config)
     config.batch_size = batch_size
     config.schedule.rule = rule
     if tuned_at is not None:

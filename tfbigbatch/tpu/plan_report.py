@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from tfbigbatch.errors import missing_extra
 from tfbigbatch.tpu import planning
 from tfbigbatch.tpu.calibration import Calibration
+from tfbigbatch.utils.plot_text import plain
 
 # The table's columns up to the run's.
 _BEFORE_THE_RUN = 110
@@ -87,7 +88,7 @@ def draw(path: str, title: str, rows: Sequence[Sequence[planning.Plan]]) -> None
     axes.set_xticks(chips, [f"{count:,}" for count in chips])
     axes.set_xlabel("chips")
     axes.set_ylabel("minutes of training")
-    axes.set_title(title)
+    axes.set_title(plain(title))
     axes.grid(alpha=0.3)
     axes.legend()
     figure.savefig(path, dpi=120)

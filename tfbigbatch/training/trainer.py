@@ -332,22 +332,23 @@ class Trainer:
         self._stop.saves = experiment.saves_continuously(phase.config)
         if self._stop.saves:
             self._stop.every = phase.plan.log_every
-        self._progress.evaluation = self._evaluation
+        step_metrics = run_callbacks.StepMetrics(
+            self.model.log,
+            every=phase.plan.log_every,
+            batch_size=phase.config.batch_size,
+            dataset_size=phase.examples_in_epoch,
+            tokens_per_example=phase.task.train.tokens_per_example,
+            first_step=-phase.offset if in_ramp else phase.first_step,
+            examples=in_ramp,
+        )
+        self._progress.evaluation, self._progress.step_metrics = self._evaluation, step_metrics
         if self._own:
             self._own.evaluation = self._evaluation if self._evaluates else None
             self._own.log_every = phase.plan.log_every
         return [
             *([] if self._timings.is_complete else [run_callbacks.FirstStep(self._timings, self._started_training)]),
             run_callbacks.CountGoodput(self._goodput),
-            run_callbacks.StepMetrics(
-                self.model.log,
-                every=phase.plan.log_every,
-                batch_size=phase.config.batch_size,
-                dataset_size=phase.examples_in_epoch,
-                tokens_per_example=phase.task.train.tokens_per_example,
-                first_step=-phase.offset if in_ramp else phase.first_step,
-                examples=in_ramp,
-            ),
+            step_metrics,
             *([self._stragglers] if self._stragglers else []),
             *([self.model.date] if self.model.date else []),
             *self.model.instruments.callbacks,

@@ -13,7 +13,6 @@ import sys
 import warnings
 
 _LEVEL, _OURS = "TF_CPP_MIN_LOG_LEVEL", "TFBIGBATCH_QUIET"
-_ERROR = 2
 # absl::SetMinLogLevel of TensorFlow's library, by the absl releases of TensorFlow 2.17 to 2.21.
 _RELEASES = (20230802, 20240722, 20250127, 20250814)
 _SYMBOLS = [f"_ZN4absl12lts_{release}14SetMinLogLevelENS0_18LogSeverityAtLeastE" for release in _RELEASES]
@@ -36,9 +35,10 @@ def before_import() -> None:
 
 
 def after_import() -> None:
-    """Sets the level of the messages that TensorFlow writes by absl, which does not read the variable.
+    """Sets the level of the messages that TensorFlow writes by absl, which does not read the variable, to the same.
 
-    Such as the address of a worker's server. Does nothing outside of commands, or where the library lacks the function.
+    Such as the address of a worker's server; from 2.21 on all of its log, with the absence of NVIDIA's driver. Does
+    nothing outside of commands, or where the library lacks the function.
     """
     if _OURS not in os.environ:
         return
@@ -50,7 +50,7 @@ def after_import() -> None:
             continue
         for symbol in _SYMBOLS:
             if hasattr(library, symbol):
-                getattr(library, symbol)(ctypes.c_int(_ERROR))
+                getattr(library, symbol)(ctypes.c_int(int(os.environ[_LEVEL])))
 
 
 def _is_unexpected(record: logging.LogRecord) -> bool:

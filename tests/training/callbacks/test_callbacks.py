@@ -1,9 +1,12 @@
 """The callbacks in a user's own `fit`, with a model of Keras' own."""
 
+import re
+
 import numpy as np
 import pytest
 import tf_keras
 
+from tfbigbatch import train
 from tfbigbatch.errors import DivergedError
 from tfbigbatch.optimizers import keras2
 from tfbigbatch.runs.metrics_log import MetricsLog, read_rows
@@ -77,6 +80,15 @@ def test_progress_without_a_terminal_is_a_line_at_each_tenth(tmp_path, capsys):
     compiled().fit(*data(), batch_size=8, epochs=10, verbose=0, callbacks=[progress])
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 10 and lines[0].startswith("step 12/120  loss ")
+
+
+def test_a_line_without_a_terminal_has_the_learning_rate_and_the_speed(tmp_path, quick_config, capsys):
+    train.run(quick_config(schedule__decay="constant"), model_dir=str(tmp_path), mode="train")
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("step ")]
+    assert lines and all(
+        re.fullmatch(r"step \d+/24  loss [\d.]+  learning_rate 0\.1  examples_per_second [\d,]+", line)
+        for line in lines
+    )
 
 
 @pytest.mark.parametrize("steps_per_execution, window", [(1, (3, 5)), (5, (6, 8)), (5, (5, 6))])

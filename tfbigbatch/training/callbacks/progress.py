@@ -9,10 +9,14 @@ import tf_keras
 
 from tfbigbatch.training.callbacks.base import Logs, StepCallback, crosses
 from tfbigbatch.training.callbacks.evaluation import Evaluation
+from tfbigbatch.training.callbacks.step_metrics import StepMetrics
+
+# Of the scalars of a window of steps, those of a line, with their formats.
+_OF_A_LINE = {"learning_rate": ".4g", "examples_per_second": ",.0f"}
 
 
 class Progress(StepCallback):
-    """A progress bar over the whole run on a terminal; otherwise a line at each tenth of it.
+    """A progress bar over the whole run on a terminal; otherwise a line at each tenth of it, with rate and speed.
 
     Args:
       last_step: steps of the whole run.
@@ -20,6 +24,7 @@ class Progress(StepCallback):
 
     Attributes:
       evaluation: None, or the Evaluation whose latest metrics are shown with the loss.
+      step_metrics: None, or the StepMetrics whose latest learning rate and examples a second a line shows.
     """
 
     _REDRAW_SECONDS = 0.2
@@ -32,6 +37,7 @@ class Progress(StepCallback):
         self._drawn = 0.0
         self._logs: Logs = {}
         self.evaluation: Evaluation | None = None
+        self.step_metrics: StepMetrics | None = None
 
     def on_train_begin(self, logs: Logs = None) -> None:
         super().on_train_begin(logs)
@@ -50,8 +56,10 @@ class Progress(StepCallback):
             if self.step == self._last_step:
                 self._bar.update(self.step, self._shown(), finalize=True)
         elif crosses(self._epoch_start * 10, self.step * 10, self._last_step):
-            shown = "  ".join(f"{name} {value:.4f}" for name, value in self._shown())
-            print(f"step {self.step}/{self._last_step}  {shown}", flush=True)
+            shown = [f"{name} {value:.4f}" for name, value in self._shown()]
+            latest = self.step_metrics.latest if self.step_metrics else {}
+            shown += [f"{name} {latest[name]:{form}}" for name, form in _OF_A_LINE.items() if name in latest]
+            print("  ".join([f"step {self.step}/{self._last_step}", *shown]), flush=True)
 
     def close(self) -> None:
         """Ends the line of a bar that did not reach its last step, so that the next line is not written behind it."""

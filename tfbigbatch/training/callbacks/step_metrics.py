@@ -27,6 +27,9 @@ class StepMetrics(StepCallback):
       tokens_per_example: None where an example is not a text.
       first_step: the step from which epochs are counted; in a batch ramp it may be below 0.
       examples: also write `examples`, those seen since that step, and `batch_size`, as where the batch changes.
+
+    Attributes:
+      latest: the scalars of the latest window by name; empty before the first.
     """
 
     def __init__(
@@ -48,6 +51,7 @@ class StepMetrics(StepCallback):
         self._tokens_per_example = tokens_per_example
         self._first_step = first_step
         self._examples = examples
+        self.latest: dict[str, float] = {}
 
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
         super().on_epoch_begin(epoch, logs)
@@ -76,6 +80,7 @@ class StepMetrics(StepCallback):
         if self._examples:
             scalars.update(examples=float(seen), batch_size=float(self._batch_size))
         self._log.write("train", self.step, scalars)
+        self.latest = scalars
         self.model.reset_metrics()
         self._restart_window()
 
