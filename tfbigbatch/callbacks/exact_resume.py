@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbigbatch import keras_version
-from tfbigbatch.callbacks import fit_data
+from tfbigbatch.callbacks import fit_data, training_step
 from tfbigbatch.callbacks.counters import counters, restore_arrays, save_arrays
 from tfbigbatch.callbacks.snapshots import Snapshots
 from tfbigbatch.callbacks.training_state import TrainingState
@@ -23,8 +23,6 @@ from tfbigbatch.utils import arguments
 
 _ARRAYS = "callbacks.npz"
 _ITERATOR = "iterator"
-# A value of `stop_training` that is not another callback's.
-_END_OF_EPOCH = object()
 _ADVICE = "Put back what the training began with, or give another directory to begin anew."
 
 
@@ -37,27 +35,39 @@ class ExactResumeMixin:
         model.fit(resume.data(x, y, batch_size=256, seed=1), epochs=10, callbacks=[resume])
 
     Weights, the optimizer's state, the random generators of layers, the metrics of the epoch, the history of earlier
-    epochs and the position in the data are saved. Each save is a folder with checksums that is renamed when it is
-    whole; the newest two stay. As many epochs as were trained, or fewer, train nothing; with more `fit` continues.
+    epochs and the position in the data are saved, and all other variables and optimizers that the model and the
+    callbacks hold. Each save is a folder with checksums that is renamed when it is whole; the newest two stay. As many
+    epochs as were trained, or fewer, train nothing; with more `fit` continues. It saves after all other callbacks,
+    wherever it stands in `fit`'s list. Within an epoch that is resumed, their `on_epoch_begin` is called for what they
+    keep themselves; what it changes of the state that was saved is put back.
 
     Args:
       directory: folder of the snapshots, of this training alone; in a cluster one that all workers see.
       every: steps of an epoch between two saves, a multiple of the model's `steps_per_execution`; or 'epoch'. Each
         epoch's end is saved in any case, after its evaluation.
       callbacks: those of the same `fit` whose counters and arrays continue too, as EarlyStopping's patience and best
-        weights. In `fit`'s list they come before this one.
+        weights.
+      also: what `fit` changes and neither the model nor a callback holds: models, optimizers, variables, generators,
+        lists of them.
 
     Raises:
       ValueError: an argument cannot be used; Keras 3 runs on another backend than TensorFlow; at the beginning of
         `fit`: the directory is of another model, other data, another batch size or number of replicas; all snapshots
-        are damaged; a layer or the data has state that cannot be saved.
+        are damaged; a layer or the data has state that cannot be saved; after its first step: the step changes a
+        variable that is not saved.
     """
 
     # Of Keras' Callback.
     model: Any
     params: Any
 
-    def __init__(self, directory: str | os.PathLike[str], every: int | str = "epoch", callbacks: Sequence[Any] = ()):
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        every: int | str = "epoch",
+        callbacks: Sequence[Any] = (),
+        also: Sequence[Any] = (),
+    ):
         name = type(self).__name__
         keras_version.require_tensorflow(self, name)
         super().__init__()
@@ -72,6 +82,7 @@ class ExactResumeMixin:
         for other in self._others:
             if not hasattr(other, "on_epoch_end") or isinstance(other, type):
                 raise InputError(f"{name}: callbacks has {other!r}; expected Keras callbacks.")
+        self._also = arguments.items("also", also, owner=name)
         self._snapshots = Snapshots(os.fspath(directory))
         self._data: fit_data.FitData | None = None
         self._forget_training()
@@ -81,9 +92,10 @@ class ExactResumeMixin:
         self._state: TrainingState | None = None
         self._found: dict[str, Any] | None = None
         self._history: list[dict[str, Any]] = []
-        self._has_begun = False
+        self._has_begun = self._is_checked = False
         self._epoch = self._step = 0
-        self._offset: int | None = None
+        self._roots: dict[str, tuple[Any, bool]] = {}
+        self._rest: _RestOfEpoch | None = None
 
     def data(
         self,
@@ -146,14 +158,22 @@ class ExactResumeMixin:
     # ---- Of Keras' fit ----------------------------------------------------------------------------
 
     def on_train_begin(self, logs: Any = None) -> None:
+        hooks = _callback_list(self)
+        if hooks.callbacks[-1] is not self:
+            # Called again there: what all others do at a hook belongs to the save.
+            hooks.callbacks.append(self)
+            return
+        while hooks.callbacks.index(self) < len(hooks.callbacks) - 1:
+            hooks.callbacks.remove(self)
         self._forget_training()
+        self._hooks = hooks
         data = self._checked_data()
         self._check_steps(data)
         for other in self._others:
-            if getattr(other, "model", None) is not self.model:
+            if not any(other is each for each in hooks.callbacks):
                 raise InputError(
                     f"{type(self).__name__}: {type(other).__name__} is not among the callbacks of fit; give it there "
-                    "too, before this one."
+                    "too."
                 )
         if self._is_chief():
             self._snapshots.make_directory()
@@ -165,48 +185,44 @@ class ExactResumeMixin:
         data.stream.begin(self._position(), self._saved_iterator())
         if not self.model.built or self._step:
             self._build(data)
-        self._state = TrainingState(self.model, is_keras2=self._is_keras2())
+        self._roots = self._other_roots()
+        self._state = self._new_state()
         if self._found is not None:
+            self._state.build_optimizers(self._found["optimizers"])
+            self._keep_current()
             self._check_layout()
-            self._state.restore(self._folder())
-            self._restore_others()
+            self._restore()
         self._set_initial_epoch()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         if not self._has_begun:
             self._begin(epoch)
         self._epoch = epoch
-        self._offset = None
-
-    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        if self._offset is None:
-            # Keras 3 counts the batches of a resumed epoch from 0.
-            self._offset = self._step - batch
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         data = self._checked_data()
         steps = data.stream.steps_per_epoch
-        self._step = min(batch + 1 + (self._offset or 0), steps)
+        self._step = min(batch + 1, steps)
         if not data.stream.has_read(self._position()):
             raise InputError(
                 f"{type(self).__name__}: fit reads other data than what data() returned last. Give fit that, and call "
                 "data() once."
             )
         data.stream.forget(self._position())
-        if self._step < steps and self._is_saved_at(self._step, steps):
-            self._save()
-        if self._step == steps and self._offset and not self.model.stop_training:
-            # Keras 3 would ask for the batches that the epoch had before: its step counts iterations, and draws seeds,
-            # even where there is no batch.
-            self.model.stop_training = _END_OF_EPOCH
+        if not self._is_checked:
+            self._check_that_all_is_saved()
+        # Where a callback ends the epoch here, its end is saved.
+        if self._step < steps and self._is_saved_at(self._step, steps) and not self.model.stop_training:
+            self._save(is_in_epoch=True)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        if self.model.stop_training is _END_OF_EPOCH:
-            self.model.stop_training = False
+        if self._rest is not None:
+            self._rest.close()
+            self._rest = None
         self._history.append({"epoch": epoch, "logs": _plain(logs)})
-        if self._step == self._checked_data().stream.steps_per_epoch:
-            self._epoch, self._step = epoch + 1, 0
-            self._save()
+        # Also where a callback has ended the epoch before its last step: with more epochs, the next one follows.
+        self._epoch, self._step = epoch + 1, 0
+        self._save()
 
     def on_train_end(self, logs: Any = None) -> None:
         if not self._has_begun:
@@ -230,7 +246,7 @@ class ExactResumeMixin:
         if self._found is None:
             if epoch != self._epoch:
                 self._begin_at(epoch)
-            self._save()
+            self._save(is_in_epoch=True)
             return
         if epoch != self._epoch:
             raise InputError(
@@ -240,9 +256,14 @@ class ExactResumeMixin:
         if self._is_chief():
             self._snapshots.write_status({"status": "running"})
         self._restore_history()
+        if self._found["is_in_epoch"]:
+            # The other callbacks began this epoch before the save, and have now begun it again.
+            self._restore()
         if self._step:
             if not self._state.restore_metrics(self._folder()):
                 self._warn("the metrics of the epoch that was interrupted are not those of the model: they begin again")
+            if not self._is_keras2():
+                self._rest = _RestOfEpoch(self._hooks, self.model, self._step, self.params["steps"])
 
     def _begin_at(self, epoch: int) -> None:
         """Begins at an epoch that `fit` was given, where there is no snapshot."""
@@ -254,11 +275,40 @@ class ExactResumeMixin:
         done = self._snapshots.status()
         epochs = self.params.get("epochs") or 0
         ended = done.get("status") == "done" and isinstance(done.get("epochs"), int) and epochs <= done["epochs"]
+        if self._found is not None and self._found["is_stopped"]:
+            ended = ended or epochs <= (self._found["of_epochs"] or 0)
         epoch, step = (epochs, 0) if ended and not is_new else (self._epoch, self._step)
         if self._is_keras2():
             self.model._training_state = _FirstEpoch(self, None if is_new else (epoch, step))
         elif not is_new:
             self.model._initial_epoch = epoch
+
+    def _other_roots(self) -> dict[str, tuple[Any, bool]]:
+        """Where state is searched for beside the model."""
+        roots: dict[str, tuple[Any, bool]] = {}
+        for each in self._hooks.callbacks:
+            name = f"callbacks.{type(each).__name__}"
+            count = sum(path.partition("#")[0] == name for path in roots)
+            if each is not self:
+                roots[f"{name}#{count}" if count else name] = (each, True)
+        return {**roots, "also": (self._also, True), **self._of_keras()}
+
+    def _of_keras(self) -> dict[str, tuple[Any, bool]]:
+        """What this Keras keeps for all models."""
+        return {}
+
+    def _new_state(self) -> TrainingState:
+        return TrainingState(self.model, is_keras2=self._is_keras2(), roots=self._roots)
+
+    def _keep_current(self) -> None:
+        """Takes up what the model and the callbacks hold by now, such as the state of an optimizer that was built."""
+        if self._state is not None and not self._state.is_current():
+            self._state = self._new_state()
+
+    def _restore(self) -> None:
+        assert self._state is not None
+        self._state.restore(self._folder())
+        self._restore_others()
 
     def _newest(self) -> dict[str, Any] | None:
         """The manifest of the snapshot to resume from, the same on all workers."""
@@ -279,16 +329,24 @@ class ExactResumeMixin:
         tensors = data.stream.at(self._position())
         batch = tf.nest.pack_sequence_as(data.element_spec, tensors)
         x, y, weight = (*batch, None, None)[:3] if isinstance(batch, tuple) else (batch, None, None)
-        with self.model.distribute_strategy.scope():
-            if not self._is_keras2():
-                self.model._symbolic_build(data_batch=(x, y, weight))
-                return
-            first, labels = tf.nest.map_structure(lambda each: each[:1], (x, y))
-            outputs = self.model(first, training=False)
-            if self.model.compiled_loss is not None and not self.model.compiled_loss.built:
-                self.model.compiled_loss.build(outputs)
-            if self.model.compiled_metrics is not None and not self.model.compiled_metrics.built:
-                self.model.compiled_metrics.build(outputs, labels)
+        try:
+            with self.model.distribute_strategy.scope():
+                self._build_from(x, y, weight)
+        except Exception:
+            # A model with a training step of its own need not have a call: it is as its layers are.
+            if not all(layer.built for layer in self.model._flatten_layers(include_self=False)):
+                raise
+
+    def _build_from(self, x: Any, y: Any, weight: Any) -> None:
+        if not self._is_keras2():
+            self.model._symbolic_build(data_batch=(x, y, weight))
+            return
+        first, labels = tf.nest.map_structure(lambda each: each[:1], (x, y))
+        outputs = self.model(first, training=False)
+        if self.model.compiled_loss is not None and not self.model.compiled_loss.built:
+            self.model.compiled_loss.build(outputs)
+        if self.model.compiled_metrics is not None and not self.model.compiled_metrics.built:
+            self.model.compiled_metrics.build(outputs, labels)
 
     # ---- Checks -----------------------------------------------------------------------------------
 
@@ -353,6 +411,43 @@ class ExactResumeMixin:
                 f"{len(there)} variables there, {len(here)} here",
             )
             raise InputError(f"{type(self).__name__}: {self._folder()} is of another model: {shown}. {_ADVICE}")
+        of_others, theirs = self._found["others"], self._state.others
+        differences = [
+            *(f"{path} ({dtype} {shape}) is only there" for path, shape, dtype in of_others if [path, shape, dtype] not in theirs),
+            *(f"{path} ({dtype} {shape}) is only here" for path, shape, dtype in theirs if [path, shape, dtype] not in of_others),
+        ]
+        if differences:
+            raise InputError(
+                f"{type(self).__name__}: {self._folder()} has other state beside the model's: {'; '.join(differences[:5])}. "
+                f"{_ADVICE}"
+            )
+
+    def _check_that_all_is_saved(self) -> None:
+        """After the first step: TensorFlow knows what it changed, and the objects hold what it made."""
+        assert self._state is not None
+        self._is_checked = True
+        before = {path for path, _, _ in self._state.others}
+        self._keep_current()
+        lost = [
+            f"{each.name} ({each.dtype.name} {each.shape})"
+            for handle, each in training_step.changed_variables(self.model).items()
+            if not self._state.holds(handle)
+        ]
+        late = [f"{path} ({dtype} {shape})" for path, shape, dtype in self._state.others if path not in before]
+        drawn = training_step.random_operations(self.model)
+        advice = [
+            (lost, "The training step changes it, and neither the model nor a callback holds it: give what does, as "
+             "ExactResume(..., also=[...])."),
+            (late, "It was made in the first step: make it before fit, by building the layer or calling it."),
+            (drawn, "These operations of tf.random keep the state of their numbers to themselves: draw from "
+             "keras.random with a SeedGenerator, or from a tf.random.Generator, that is an attribute of the layer."),
+        ]
+        sentences = [f"{', '.join(names[:5])}{', ...' if len(names) > 5 else ''}. {why}" for names, why in advice if names]
+        if sentences:
+            if self._found is None and self._is_chief():
+                # So that the mended program begins anew.
+                self._snapshots.remove(self._position() - self._step)
+            raise InputError(f"{type(self).__name__}: this state is not saved: {' '.join(sentences)}")
 
     def _description(self, data: fit_data.FitData) -> dict[str, Any]:
         return {
@@ -363,7 +458,9 @@ class ExactResumeMixin:
 
     # ---- Saving -----------------------------------------------------------------------------------
 
-    def _save(self) -> None:
+    def _save(self, *, is_in_epoch: bool = False) -> None:
+        """Saves; `is_in_epoch` says that the callbacks have begun the epoch."""
+        self._keep_current()
         data, state = self._checked_data(), self._state
         assert state is not None
         if not state.is_finite():
@@ -383,8 +480,13 @@ class ExactResumeMixin:
             "data": data.description,
             "epoch": self._epoch,
             "step_in_epoch": self._step,
+            "is_in_epoch": is_in_epoch,
+            "is_stopped": bool(self.model.stop_training),
+            "of_epochs": self.params.get("epochs"),
             "history": self._history,
             "layout": state.layout,
+            "others": state.others,
+            "optimizers": state.built_for,
             "callbacks": [{"class": type(other).__name__, "counters": counters(other)} for other in self._others],
         }
         with self._snapshots.writing(self._position(), content) as folder:
@@ -453,6 +555,49 @@ class ExactResumeMixin:
         warnings.warn(text, stacklevel=3)
 
 
+class _RestOfEpoch:
+    """What Keras 3 calls of its list of callbacks, in an epoch that is resumed.
+
+    Keras 3 counts the batches from 0, and would ask for as many as a whole epoch has: its step counts iterations, and
+    draws seeds, even where there is no batch.
+
+    Args:
+      hooks: the list of callbacks of `fit`.
+      model: that trains.
+      first: steps that were done.
+      steps: of a whole epoch.
+    """
+
+    def __init__(self, hooks: Any, model: Any, first: int, steps: int) -> None:
+        self._hooks, self._model = hooks, model
+        self._ends_epoch = False
+        begin, end = hooks.on_train_batch_begin, hooks.on_train_batch_end
+
+        def batch_end(batch: int, logs: Any = None) -> None:
+            end(batch + first, logs)
+            self._ends_epoch = batch + first + 1 >= steps and not model.stop_training
+            model.stop_training = model.stop_training or self._ends_epoch
+
+        hooks.on_train_batch_begin = lambda batch, logs=None: begin(batch + first, logs)
+        hooks.on_train_batch_end = batch_end
+        for name in ("on_test_begin", "on_epoch_end"):
+            setattr(hooks, name, self._after_batches(getattr(hooks, name)))
+
+    def _after_batches(self, hook: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> None:
+            if self._ends_epoch:
+                # Only the loop over the batches was to stop.
+                self._model.stop_training = self._ends_epoch = False
+            hook(*args, **kwargs)
+
+        return call
+
+    def close(self) -> None:
+        """The list is as it was."""
+        for name in ("on_train_batch_begin", "on_train_batch_end", "on_test_begin", "on_epoch_end"):
+            vars(self._hooks).pop(name, None)
+
+
 class _FirstEpoch:
     """Tells Keras 2 where `fit` begins, as the state of its BackupAndRestore does; once.
 
@@ -474,6 +619,18 @@ class _FirstEpoch:
         if initial_epoch:
             self._owner._begin_at(initial_epoch)
         return initial_epoch, 0
+
+
+def _callback_list(callback: Any) -> Any:
+    """The list of callbacks of the `fit` that calls one: Keras tells a callback its model, and not its neighbours."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        holder = frame.f_locals.get("self")
+        neighbours = getattr(holder, "callbacks", None)
+        if isinstance(neighbours, list) and any(each is callback for each in neighbours):
+            return holder
+        frame = frame.f_back
+    raise InputError(f"{type(callback).__name__}: give it in fit(callbacks=[...]), itself and not within another one.")
 
 
 def _plain(logs: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -1,0 +1,49 @@
+"""What the traced training step of a model changes: TensorFlow's graph of it tells."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.framework import auto_control_deps_utils
+
+# Operations that keep the state of their random numbers to themselves.
+_RANDOM = {"TruncatedNormal", "ParameterizedTruncatedNormal", "Multinomial"}
+
+
+def changed_variables(model: Any) -> dict[int, tf.Variable]:
+    """The variables that the training step assigns, by the number that `reachable.handles` has for each.
+
+    Empty where the step is not traced: before the first one, and with run_eagerly=True.
+    """
+    found = {}
+    for traced in _traced(model.train_function):
+        graph = traced.graph
+        variables = {id(each.handle): each for each in graph.variables}
+        read = auto_control_deps_utils.get_read_only_resource_input_indices_graph(graph)
+        only_read = {id(graph.inputs[index]) for index in read}
+        for outside, inside in graph.captures:
+            if id(inside) not in only_read and id(outside) in variables:
+                found[id(outside)] = variables[id(outside)]
+    return found
+
+
+def random_operations(model: Any) -> list[str]:
+    """The names of the training step's operations that draw random numbers from state of their own."""
+    found = []
+    for traced in _traced(model.train_function):
+        graph = traced.graph.as_graph_def()
+        nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+        found += [node.name for node in nodes if node.op.startswith("Random") or node.op in _RANDOM]
+    return sorted(set(found))
+
+
+def _traced(function: Any, depth: int = 4) -> Iterator[Any]:
+    """The traces of a function, or of those that its closure holds."""
+    if isinstance(function, tf.types.experimental.PolymorphicFunction):
+        yield from function._list_all_concrete_functions()
+    elif isinstance(function, types.FunctionType) and depth:
+        for cell in function.__closure__ or ():
+            yield from _traced(cell.cell_contents, depth - 1)
