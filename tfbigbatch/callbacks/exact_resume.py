@@ -183,7 +183,7 @@ class ExactResumeMixin:
             self._history = list(self._found["history"])
             self._epoch, self._step = self._found["epoch"], self._found["step_in_epoch"]
         data.stream.begin(self._position(), self._saved_iterator())
-        if not self.model.built or self._step:
+        if (not self.model.built or self._step) and _has_call(self.model):
             self._build(data)
         self._roots = self._other_roots()
         self._state = self._new_state()
@@ -329,24 +329,18 @@ class ExactResumeMixin:
         tensors = data.stream.at(self._position())
         batch = tf.nest.pack_sequence_as(data.element_spec, tensors)
         x, y, weight = (*batch, None, None)[:3] if isinstance(batch, tuple) else (batch, None, None)
-        try:
-            with self.model.distribute_strategy.scope():
-                self._build_from(x, y, weight)
-        except Exception:
-            # A model with a training step of its own need not have a call: it is as its layers are.
-            if not all(layer.built for layer in self.model._flatten_layers(include_self=False)):
-                raise
-
-    def _build_from(self, x: Any, y: Any, weight: Any) -> None:
-        if not self._is_keras2():
-            self.model._symbolic_build(data_batch=(x, y, weight))
-            return
-        first, labels = tf.nest.map_structure(lambda each: each[:1], (x, y))
-        outputs = self.model(first, training=False)
-        if self.model.compiled_loss is not None and not self.model.compiled_loss.built:
-            self.model.compiled_loss.build(outputs)
-        if self.model.compiled_metrics is not None and not self.model.compiled_metrics.built:
-            self.model.compiled_metrics.build(outputs, labels)
+        with self.model.distribute_strategy.scope():
+            if not self._is_keras2():
+                self.model._symbolic_build(data_batch=(x, y, weight))
+                return
+            # As many as a replica gets: an RNN with state takes no other number.
+            count = max(1, len(tf.nest.flatten(x)[0]) // self.model.distribute_strategy.num_replicas_in_sync)
+            first, labels = tf.nest.map_structure(lambda each: each[:count], (x, y))
+            outputs = self.model(first, training=False)
+            if self.model.compiled_loss is not None and not self.model.compiled_loss.built:
+                self.model.compiled_loss.build(outputs)
+            if self.model.compiled_metrics is not None and not self.model.compiled_metrics.built:
+                self.model.compiled_metrics.build(outputs, labels)
 
     # ---- Checks -----------------------------------------------------------------------------------
 
@@ -631,6 +625,12 @@ def _callback_list(callback: Any) -> Any:
             return holder
         frame = frame.f_back
     raise InputError(f"{type(callback).__name__}: give it in fit(callbacks=[...]), itself and not within another one.")
+
+
+def _has_call(model: Any) -> bool:
+    """Whether a model can be called; one with a training step of its own need not: it is as its layers are."""
+    call = type(model).call
+    return call.__qualname__ != "Model.call" or call.__module__.partition(".")[0] not in ("keras", "tf_keras")
 
 
 def _plain(logs: Mapping[str, Any] | None) -> dict[str, Any]:
