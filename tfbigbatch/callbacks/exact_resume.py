@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbigbatch import keras_version
-from tfbigbatch.callbacks import fit_data, training_step
+from tfbigbatch.callbacks import fit_data, keras_fit, training_step
 from tfbigbatch.callbacks.counters import counters, restore_arrays, save_arrays
 from tfbigbatch.callbacks.snapshots import Snapshots
 from tfbigbatch.callbacks.training_state import TrainingState
@@ -95,7 +95,7 @@ class ExactResumeMixin:
         self._has_begun = self._is_checked = False
         self._epoch = self._step = 0
         self._roots: dict[str, tuple[Any, bool]] = {}
-        self._rest: _RestOfEpoch | None = None
+        self._rest: keras_fit.RestOfEpoch | None = None
 
     def data(
         self,
@@ -158,7 +158,7 @@ class ExactResumeMixin:
     # ---- Of Keras' fit ----------------------------------------------------------------------------
 
     def on_train_begin(self, logs: Any = None) -> None:
-        hooks = _callback_list(self)
+        hooks = keras_fit.callback_list(self)
         if hooks.callbacks[-1] is not self:
             # Called again there: what all others do at a hook belongs to the save.
             hooks.callbacks.append(self)
@@ -183,7 +183,7 @@ class ExactResumeMixin:
             self._history = list(self._found["history"])
             self._epoch, self._step = self._found["epoch"], self._found["step_in_epoch"]
         data.stream.begin(self._position(), self._saved_iterator())
-        if (not self.model.built or self._step) and _has_call(self.model):
+        if (not self.model.built or self._step) and keras_fit.has_call(self.model):
             self._build(data)
         self._roots = self._other_roots()
         self._state = self._new_state()
@@ -263,7 +263,7 @@ class ExactResumeMixin:
             if not self._state.restore_metrics(self._folder()):
                 self._warn("the metrics of the epoch that was interrupted are not those of the model: they begin again")
             if not self._is_keras2():
-                self._rest = _RestOfEpoch(self._hooks, self.model, self._step, self.params["steps"])
+                self._rest = keras_fit.RestOfEpoch(self._hooks, self.model, self._step, self.params["steps"])
 
     def _begin_at(self, epoch: int) -> None:
         """Begins at an epoch that `fit` was given, where there is no snapshot."""
@@ -279,7 +279,9 @@ class ExactResumeMixin:
             ended = ended or epochs <= (self._found["of_epochs"] or 0)
         epoch, step = (epochs, 0) if ended and not is_new else (self._epoch, self._step)
         if self._is_keras2():
-            self.model._training_state = _FirstEpoch(self, None if is_new else (epoch, step))
+            self.model._training_state = keras_fit.FirstEpoch(
+                self.model, None if is_new else (epoch, step), self._begin_at
+            )
         elif not is_new:
             self.model._initial_epoch = epoch
 
@@ -298,7 +300,7 @@ class ExactResumeMixin:
         return {}
 
     def _new_state(self) -> TrainingState:
-        return TrainingState(self.model, is_keras2=self._is_keras2(), roots=self._roots)
+        return TrainingState(self.model, is_keras2=self._is_keras2(), roots=self._roots, left_out=self)
 
     def _keep_current(self) -> None:
         """Takes up what the model and the callbacks hold by now, such as the state of an optimizer that was built."""
@@ -406,37 +408,21 @@ class ExactResumeMixin:
             )
             raise InputError(f"{type(self).__name__}: {self._folder()} is of another model: {shown}. {_ADVICE}")
         of_others, theirs = self._found["others"], self._state.others
-        differences = [
-            *(f"{path} ({dtype} {shape}) is only there" for path, shape, dtype in of_others if [path, shape, dtype] not in theirs),
-            *(f"{path} ({dtype} {shape}) is only here" for path, shape, dtype in theirs if [path, shape, dtype] not in of_others),
-        ]
-        if differences:
+        only = [f"{each} there" for each in of_others if each not in theirs]
+        only += [f"{each} here" for each in theirs if each not in of_others]
+        if only:
             raise InputError(
-                f"{type(self).__name__}: {self._folder()} has other state beside the model's: {'; '.join(differences[:5])}. "
-                f"{_ADVICE}"
+                f"{type(self).__name__}: {self._folder()} has other state beside the model's: only "
+                f"{', '.join(only[:5])}. {_ADVICE}"
             )
 
     def _check_that_all_is_saved(self) -> None:
         """After the first step: TensorFlow knows what it changed, and the objects hold what it made."""
         assert self._state is not None
         self._is_checked = True
-        before = {path for path, _, _ in self._state.others}
+        before = self._state
         self._keep_current()
-        lost = [
-            f"{each.name} ({each.dtype.name} {each.shape})"
-            for handle, each in training_step.changed_variables(self.model).items()
-            if not self._state.holds(handle)
-        ]
-        late = [f"{path} ({dtype} {shape})" for path, shape, dtype in self._state.others if path not in before]
-        drawn = training_step.random_operations(self.model)
-        advice = [
-            (lost, "The training step changes it, and neither the model nor a callback holds it: give what does, as "
-             "ExactResume(..., also=[...])."),
-            (late, "It was made in the first step: make it before fit, by building the layer or calling it."),
-            (drawn, "These operations of tf.random keep the state of their numbers to themselves: draw from "
-             "keras.random with a SeedGenerator, or from a tf.random.Generator, that is an attribute of the layer."),
-        ]
-        sentences = [f"{', '.join(names[:5])}{', ...' if len(names) > 5 else ''}. {why}" for names, why in advice if names]
+        sentences = training_step.unsaved(self.model, before, self._state)
         if sentences:
             if self._found is None and self._is_chief():
                 # So that the mended program begins anew.
@@ -547,90 +533,6 @@ class ExactResumeMixin:
     def _warn(self, message: str) -> None:
         text = message if message.startswith("ExactResume") else f"{type(self).__name__}: {message}."
         warnings.warn(text, stacklevel=3)
-
-
-class _RestOfEpoch:
-    """What Keras 3 calls of its list of callbacks, in an epoch that is resumed.
-
-    Keras 3 counts the batches from 0, and would ask for as many as a whole epoch has: its step counts iterations, and
-    draws seeds, even where there is no batch.
-
-    Args:
-      hooks: the list of callbacks of `fit`.
-      model: that trains.
-      first: steps that were done.
-      steps: of a whole epoch.
-    """
-
-    def __init__(self, hooks: Any, model: Any, first: int, steps: int) -> None:
-        self._hooks, self._model = hooks, model
-        self._ends_epoch = False
-        begin, end = hooks.on_train_batch_begin, hooks.on_train_batch_end
-
-        def batch_end(batch: int, logs: Any = None) -> None:
-            end(batch + first, logs)
-            self._ends_epoch = batch + first + 1 >= steps and not model.stop_training
-            model.stop_training = model.stop_training or self._ends_epoch
-
-        hooks.on_train_batch_begin = lambda batch, logs=None: begin(batch + first, logs)
-        hooks.on_train_batch_end = batch_end
-        for name in ("on_test_begin", "on_epoch_end"):
-            setattr(hooks, name, self._after_batches(getattr(hooks, name)))
-
-    def _after_batches(self, hook: Any) -> Any:
-        def call(*args: Any, **kwargs: Any) -> None:
-            if self._ends_epoch:
-                # Only the loop over the batches was to stop.
-                self._model.stop_training = self._ends_epoch = False
-            hook(*args, **kwargs)
-
-        return call
-
-    def close(self) -> None:
-        """The list is as it was."""
-        for name in ("on_train_batch_begin", "on_train_batch_end", "on_test_begin", "on_epoch_end"):
-            vars(self._hooks).pop(name, None)
-
-
-class _FirstEpoch:
-    """Tells Keras 2 where `fit` begins, as the state of its BackupAndRestore does; once.
-
-    Args:
-      owner: the callback.
-      place: (epoch, step) to begin at, or None for what `fit` was given.
-    """
-
-    def __init__(self, owner: ExactResumeMixin, place: tuple[int, int] | None) -> None:
-        self._owner, self._place = owner, place
-
-    def maybe_load_initial_counters_from_ckpt(
-        self, steps_per_epoch: int, initial_epoch: int, mode: Any
-    ) -> tuple[int, int]:
-        """The name and arguments are Keras'."""
-        self._owner.model._training_state = None
-        if self._place is not None:
-            return self._place
-        if initial_epoch:
-            self._owner._begin_at(initial_epoch)
-        return initial_epoch, 0
-
-
-def _callback_list(callback: Any) -> Any:
-    """The list of callbacks of the `fit` that calls one: Keras tells a callback its model, and not its neighbours."""
-    frame = inspect.currentframe()
-    while frame is not None:
-        holder = frame.f_locals.get("self")
-        neighbours = getattr(holder, "callbacks", None)
-        if isinstance(neighbours, list) and any(each is callback for each in neighbours):
-            return holder
-        frame = frame.f_back
-    raise InputError(f"{type(callback).__name__}: give it in fit(callbacks=[...]), itself and not within another one.")
-
-
-def _has_call(model: Any) -> bool:
-    """Whether a model can be called; one with a training step of its own need not: it is as its layers are."""
-    call = type(model).call
-    return call.__qualname__ != "Model.call" or call.__module__.partition(".")[0] not in ("keras", "tf_keras")
 
 
 def _plain(logs: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -21,6 +21,7 @@ _LEFT_OUT |= {"_compile_config", "_compile_loss", "_compile_metrics", "compiled_
 _HOLDERS = (tf.Module, tf.random.Generator, tf.train.Checkpoint, tf.train.ExponentialMovingAverage)
 _TABLES = (tf.lookup.experimental.MutableHashTable, tf.lookup.experimental.DenseHashTable)
 _PLAIN = (str, bytes, int, float, complex, type(None), type, types.ModuleType, np.ndarray, np.generic, tf.Tensor)
+_PLAIN += (tf.data.Dataset,)
 # Packages whose classes and functions hold nothing of the training.
 _FOREIGN = sys.stdlib_module_names | {"tensorflow", "numpy", "absl", "google", "h5py", "pandas"}
 _FRAMEWORKS = {"keras", "tf_keras", "tfbigbatch"}
@@ -43,16 +44,17 @@ class Found:
     optimizers: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
-def found_from(roots: Mapping[str, tuple[Any, bool]]) -> Found:
+def found_from(roots: Mapping[str, tuple[Any, bool]], left_out: Any = None) -> Found:
     """What objects hold, and what these hold, and so on.
 
     Args:
       roots: by name, an object and whether the functions that users wrote are read for what they refer to: closures,
         defaults and globals.
+      left_out: an object that is not entered.
     """
     found, keys = Found(), set[int]()
     # The objects themselves, so that none is freed and its number given to another.
-    seen: dict[int, Any] = {}
+    seen: dict[int, Any] = {id(left_out): left_out}
 
     def walk(name: str, root: Any, with_functions: bool, enters_optimizers: bool) -> None:
         queue = collections.deque([(name, root)])
@@ -136,7 +138,9 @@ def _referred(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
     codes = [function.__code__]
     for code in codes:
         codes += [each for each in code.co_consts if isinstance(each, types.CodeType)]
-        yield from ((f" ({name})", function.__globals__[name]) for name in code.co_names if name in function.__globals__)
+        yield from (
+            (f" ({name})", function.__globals__[name]) for name in code.co_names if name in function.__globals__
+        )
 
 
 def _package(value: Any) -> str:

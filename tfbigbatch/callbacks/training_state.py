@@ -27,7 +27,7 @@ class TrainingState:
     Args:
       model: compiled and built, of Keras 2 or 3.
       is_keras2: which of the two.
-      roots: what else is searched for state, as `reachable.found_from` takes it.
+      roots, left_out: what else is searched for state, as `reachable.found_from` takes it.
 
     Attributes:
       layout: [name, shape, dtype] of the model's weights.
@@ -39,8 +39,15 @@ class TrainingState:
       ValueError: a layer draws random numbers from operations whose state cannot be saved.
     """
 
-    def __init__(self, model: Any, *, is_keras2: bool, roots: Mapping[str, tuple[Any, bool]] | None = None) -> None:
-        self._model, self._is_keras2, self._roots = model, is_keras2, dict(roots or {})
+    def __init__(
+        self,
+        model: Any,
+        *,
+        is_keras2: bool,
+        roots: Mapping[str, tuple[Any, bool]] | None = None,
+        left_out: Any = None,
+    ) -> None:
+        self._model, self._is_keras2, self._roots, self._left_out = model, is_keras2, dict(roots or {}), left_out
         self._strategy = model.distribute_strategy
         with self._strategy.scope():
             _build_optimizer(model.optimizer, model.trainable_variables)
@@ -77,7 +84,7 @@ class TrainingState:
         self._metrics_checkpoint: tf.train.Checkpoint | None = None
 
     def _search(self) -> Found:
-        return found_from({"model": (self._model, bool(self._model.run_eagerly)), **self._roots})
+        return found_from({"model": (self._model, bool(self._model.run_eagerly)), **self._roots}, self._left_out)
 
     def _add_optimizer(self, parts: dict[str, Any], prefix: str, optimizer: Any) -> None:
         wrapper = optimizer

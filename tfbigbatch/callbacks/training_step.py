@@ -9,8 +9,38 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.framework import auto_control_deps_utils
 
+from tfbigbatch.callbacks.training_state import TrainingState
+
 # Operations that keep the state of their random numbers to themselves.
 _RANDOM = {"TruncatedNormal", "ParameterizedTruncatedNormal", "Multinomial"}
+
+
+def unsaved(model: Any, before: TrainingState, after: TrainingState) -> list[str]:
+    """What the first step has changed and no snapshot of a `fit` holds, and what to do: a sentence for each kind.
+
+    Args:
+      before, after: the state as it was found before the step and after it.
+    """
+    lost = [
+        f"{each.name} ({each.dtype.name} {each.shape})"
+        for handle, each in changed_variables(model).items()
+        if not after.holds(handle)
+    ]
+    names = [{name for name, _, _ in [*state.layout, *state.others]} for state in (before, after)]
+    kinds = (
+        (
+            lost,
+            "The training step changes it, and neither the model nor a callback holds it: give what does, as "
+            "ExactResume(..., also=[...]).",
+        ),
+        (sorted(names[1] - names[0]), "The first step made it: make it before fit, by a call of the layer or model."),
+        (
+            random_operations(model),
+            "These operations of tf.random keep the state of their numbers to themselves: draw from keras.random with "
+            "a SeedGenerator, or from a tf.random.Generator, that is an attribute of the layer.",
+        ),
+    )
+    return [f"{', '.join(found[:5])}{', ...' if len(found) > 5 else ''}. {advice}" for found, advice in kinds if found]
 
 
 def changed_variables(model: Any) -> dict[int, tf.Variable]:

@@ -17,9 +17,7 @@ import tensorflow as tf
 from tfbigbatch.errors import InputError
 
 _OF_REPLICAS = "of_replicas"
-SAVE_ALL = (
-    "Use callbacks.ExactResume, or save and restore what optimizer.checkpointing() gives beside the optimizer."
-)
+SAVE_ALL = "Use callbacks.ExactResume, or save and restore what optimizer.checkpointing() gives beside the optimizer."
 
 
 class WrapperMixin(abc.ABC):

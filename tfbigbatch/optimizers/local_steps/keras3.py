@@ -50,8 +50,8 @@ class LocalSteps(local_steps.LocalStepsMixin, Wrapper):
         """
         if not variables:
             raise InputError(
-                "LocalSteps: there are no variables to build it for. Keras 3 restores no optimizer from a .h5 file: save "
-                "the model as .keras, or read it with load_model(path, compile=False) and compile it again."
+                "LocalSteps: there are no variables to build it for. Keras 3 restores no optimizer from a .h5 file: "
+                "save the model as .keras, or read it with load_model(path, compile=False) and compile it again."
             )
         super().build(variables)
         self._build_rounds(variables)
