@@ -271,6 +271,10 @@ def test_data_is_checked(tmp_path):
     resume = EXACT["keras3"](tmp_path)
     features, labels = resumed_fit.examples()
     endless = tf.data.Dataset.from_tensors((features, labels)).repeat()
+
+    def rows():
+        yield from zip(features, labels)
+
     for arguments, match in (
         ({"x": endless}, "has no end; give steps_per_epoch"),
         ({"x": endless, "batch_size": 3}, "leave y, sample_weight, batch_size"),
@@ -281,6 +285,16 @@ def test_data_is_checked(tmp_path):
         ({"x": features, "y": labels, "seed": -1}, "seed=-1 is out of range"),
         ({"x": features, "y": labels, "batch_size": 64, "drop_remainder": True}, "no whole batch"),
         ({"x": (row for row in features)}, "x is a generator"),
+        ({"x": lambda: endless}, r"x is the function <lambda>\(\); expected one that is called with the epoch"),
+        ({"x": rows}, "x is the generator function rows; .*from_generator\\(rows"),
+        ({"x": []}, "x has no examples"),
+        ({"x": {}}, "x has no examples"),
+        ({"x": 3}, "x is int; expected an array"),
+        ({"x": "data.csv"}, "x is str; expected an array"),
+        ({"x": (features, 3)}, r"x\[1\] is int; expected an array with an entry for each"),
+        ({"x": features, "y": 3}, "y is int; expected an array with an entry for each"),
+        ({"x": {"a": features, "b": features[1:]}, "y": labels}, r"x\['a'\] has 40, x\['b'\] has 39, y has 40"),
+        ({"x": [features, features], "y": labels}, "x has 2, y has 40; .*list of several inputs, give a tuple"),
     ):
         with pytest.raises(ValueError, match=match):
             resume.data(**arguments)

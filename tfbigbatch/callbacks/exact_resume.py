@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbigbatch import keras_version
-from tfbigbatch.callbacks import fit_data
+from tfbigbatch.callbacks import fit_data, keras_fit, training_step
 from tfbigbatch.callbacks.counters import counters, restore_arrays, save_arrays
 from tfbigbatch.callbacks.snapshots import Snapshots
 from tfbigbatch.callbacks.training_state import TrainingState
@@ -23,8 +23,6 @@ from tfbigbatch.utils import arguments
 
 _ARRAYS = "callbacks.npz"
 _ITERATOR = "iterator"
-# A value of `stop_training` that is not another callback's.
-_END_OF_EPOCH = object()
 _ADVICE = "Put back what the training began with, or give another directory to begin anew."
 
 
@@ -37,27 +35,39 @@ class ExactResumeMixin:
         model.fit(resume.data(x, y, batch_size=256, seed=1), epochs=10, callbacks=[resume])
 
     Weights, the optimizer's state, the random generators of layers, the metrics of the epoch, the history of earlier
-    epochs and the position in the data are saved. Each save is a folder with checksums that is renamed when it is
-    whole; the newest two stay. As many epochs as were trained, or fewer, train nothing; with more `fit` continues.
+    epochs and the position in the data are saved, and all other variables and optimizers that the model and the
+    callbacks hold. Each save is a folder with checksums that is renamed when it is whole; the newest two stay. As many
+    epochs as were trained, or fewer, train nothing; with more `fit` continues. It saves after all other callbacks,
+    wherever it stands in `fit`'s list. Within an epoch that is resumed, their `on_epoch_begin` is called for what they
+    keep themselves; what it changes of the state that was saved is put back.
 
     Args:
       directory: folder of the snapshots, of this training alone; in a cluster one that all workers see.
       every: steps of an epoch between two saves, a multiple of the model's `steps_per_execution`; or 'epoch'. Each
         epoch's end is saved in any case, after its evaluation.
       callbacks: those of the same `fit` whose counters and arrays continue too, as EarlyStopping's patience and best
-        weights. In `fit`'s list they come before this one.
+        weights.
+      also: what `fit` changes and neither the model nor a callback holds: models, optimizers, variables, generators,
+        lists of them.
 
     Raises:
       ValueError: an argument cannot be used; Keras 3 runs on another backend than TensorFlow; at the beginning of
         `fit`: the directory is of another model, other data, another batch size or number of replicas; all snapshots
-        are damaged; a layer or the data has state that cannot be saved.
+        are damaged; a layer or the data has state that cannot be saved; after its first step: the step changes a
+        variable that is not saved.
     """
 
     # Of Keras' Callback.
     model: Any
     params: Any
 
-    def __init__(self, directory: str | os.PathLike[str], every: int | str = "epoch", callbacks: Sequence[Any] = ()):
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        every: int | str = "epoch",
+        callbacks: Sequence[Any] = (),
+        also: Sequence[Any] = (),
+    ):
         name = type(self).__name__
         keras_version.require_tensorflow(self, name)
         super().__init__()
@@ -72,6 +82,7 @@ class ExactResumeMixin:
         for other in self._others:
             if not hasattr(other, "on_epoch_end") or isinstance(other, type):
                 raise InputError(f"{name}: callbacks has {other!r}; expected Keras callbacks.")
+        self._also = arguments.items("also", also, owner=name)
         self._snapshots = Snapshots(os.fspath(directory))
         self._data: fit_data.FitData | None = None
         self._forget_training()
@@ -81,9 +92,10 @@ class ExactResumeMixin:
         self._state: TrainingState | None = None
         self._found: dict[str, Any] | None = None
         self._history: list[dict[str, Any]] = []
-        self._has_begun = False
+        self._has_begun = self._is_checked = False
         self._epoch = self._step = 0
-        self._offset: int | None = None
+        self._roots: dict[str, tuple[Any, bool]] = {}
+        self._rest: keras_fit.RestOfEpoch | None = None
 
     def data(
         self,
@@ -146,14 +158,22 @@ class ExactResumeMixin:
     # ---- Of Keras' fit ----------------------------------------------------------------------------
 
     def on_train_begin(self, logs: Any = None) -> None:
+        hooks = keras_fit.callback_list(self)
+        if hooks.callbacks[-1] is not self:
+            # Called again there: what all others do at a hook belongs to the save.
+            hooks.callbacks.append(self)
+            return
+        while hooks.callbacks.index(self) < len(hooks.callbacks) - 1:
+            hooks.callbacks.remove(self)
         self._forget_training()
+        self._hooks = hooks
         data = self._checked_data()
         self._check_steps(data)
         for other in self._others:
-            if getattr(other, "model", None) is not self.model:
+            if not any(other is each for each in hooks.callbacks):
                 raise InputError(
                     f"{type(self).__name__}: {type(other).__name__} is not among the callbacks of fit; give it there "
-                    "too, before this one."
+                    "too."
                 )
         if self._is_chief():
             self._snapshots.make_directory()
@@ -163,50 +183,46 @@ class ExactResumeMixin:
             self._history = list(self._found["history"])
             self._epoch, self._step = self._found["epoch"], self._found["step_in_epoch"]
         data.stream.begin(self._position(), self._saved_iterator())
-        if not self.model.built or self._step:
+        if (not self.model.built or self._step) and keras_fit.has_call(self.model):
             self._build(data)
-        self._state = TrainingState(self.model, is_keras2=self._is_keras2())
+        self._roots = self._other_roots()
+        self._state = self._new_state()
         if self._found is not None:
+            self._state.build_optimizers(self._found["optimizers"])
+            self._keep_current()
             self._check_layout()
-            self._state.restore(self._folder())
-            self._restore_others()
+            self._restore()
         self._set_initial_epoch()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         if not self._has_begun:
             self._begin(epoch)
         self._epoch = epoch
-        self._offset = None
-
-    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        if self._offset is None:
-            # Keras 3 counts the batches of a resumed epoch from 0.
-            self._offset = self._step - batch
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         data = self._checked_data()
         steps = data.stream.steps_per_epoch
-        self._step = min(batch + 1 + (self._offset or 0), steps)
+        self._step = min(batch + 1, steps)
         if not data.stream.has_read(self._position()):
             raise InputError(
                 f"{type(self).__name__}: fit reads other data than what data() returned last. Give fit that, and call "
                 "data() once."
             )
         data.stream.forget(self._position())
-        if self._step < steps and self._is_saved_at(self._step, steps):
-            self._save()
-        if self._step == steps and self._offset and not self.model.stop_training:
-            # Keras 3 would ask for the batches that the epoch had before: its step counts iterations, and draws seeds,
-            # even where there is no batch.
-            self.model.stop_training = _END_OF_EPOCH
+        if not self._is_checked:
+            self._check_that_all_is_saved()
+        # Where a callback ends the epoch here, its end is saved.
+        if self._step < steps and self._is_saved_at(self._step, steps) and not self.model.stop_training:
+            self._save(is_in_epoch=True)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        if self.model.stop_training is _END_OF_EPOCH:
-            self.model.stop_training = False
+        if self._rest is not None:
+            self._rest.close()
+            self._rest = None
         self._history.append({"epoch": epoch, "logs": _plain(logs)})
-        if self._step == self._checked_data().stream.steps_per_epoch:
-            self._epoch, self._step = epoch + 1, 0
-            self._save()
+        # Also where a callback has ended the epoch before its last step: with more epochs, the next one follows.
+        self._epoch, self._step = epoch + 1, 0
+        self._save()
 
     def on_train_end(self, logs: Any = None) -> None:
         if not self._has_begun:
@@ -230,7 +246,7 @@ class ExactResumeMixin:
         if self._found is None:
             if epoch != self._epoch:
                 self._begin_at(epoch)
-            self._save()
+            self._save(is_in_epoch=True)
             return
         if epoch != self._epoch:
             raise InputError(
@@ -240,9 +256,14 @@ class ExactResumeMixin:
         if self._is_chief():
             self._snapshots.write_status({"status": "running"})
         self._restore_history()
+        if self._found["is_in_epoch"]:
+            # The other callbacks began this epoch before the save, and have now begun it again.
+            self._restore()
         if self._step:
             if not self._state.restore_metrics(self._folder()):
                 self._warn("the metrics of the epoch that was interrupted are not those of the model: they begin again")
+            if not self._is_keras2():
+                self._rest = keras_fit.RestOfEpoch(self._hooks, self.model, self._step, self.params["steps"])
 
     def _begin_at(self, epoch: int) -> None:
         """Begins at an epoch that `fit` was given, where there is no snapshot."""
@@ -254,11 +275,42 @@ class ExactResumeMixin:
         done = self._snapshots.status()
         epochs = self.params.get("epochs") or 0
         ended = done.get("status") == "done" and isinstance(done.get("epochs"), int) and epochs <= done["epochs"]
+        if self._found is not None and self._found["is_stopped"]:
+            ended = ended or epochs <= (self._found["of_epochs"] or 0)
         epoch, step = (epochs, 0) if ended and not is_new else (self._epoch, self._step)
         if self._is_keras2():
-            self.model._training_state = _FirstEpoch(self, None if is_new else (epoch, step))
+            self.model._training_state = keras_fit.FirstEpoch(
+                self.model, None if is_new else (epoch, step), self._begin_at
+            )
         elif not is_new:
             self.model._initial_epoch = epoch
+
+    def _other_roots(self) -> dict[str, tuple[Any, bool]]:
+        """Where state is searched for beside the model."""
+        roots: dict[str, tuple[Any, bool]] = {}
+        for each in self._hooks.callbacks:
+            name = f"callbacks.{type(each).__name__}"
+            count = sum(path.partition("#")[0] == name for path in roots)
+            if each is not self:
+                roots[f"{name}#{count}" if count else name] = (each, True)
+        return {**roots, "also": (self._also, True), **self._of_keras()}
+
+    def _of_keras(self) -> dict[str, tuple[Any, bool]]:
+        """What this Keras keeps for all models."""
+        return {}
+
+    def _new_state(self) -> TrainingState:
+        return TrainingState(self.model, is_keras2=self._is_keras2(), roots=self._roots, left_out=self)
+
+    def _keep_current(self) -> None:
+        """Takes up what the model and the callbacks hold by now, such as the state of an optimizer that was built."""
+        if self._state is not None and not self._state.is_current():
+            self._state = self._new_state()
+
+    def _restore(self) -> None:
+        assert self._state is not None
+        self._state.restore(self._folder())
+        self._restore_others()
 
     def _newest(self) -> dict[str, Any] | None:
         """The manifest of the snapshot to resume from, the same on all workers."""
@@ -283,7 +335,9 @@ class ExactResumeMixin:
             if not self._is_keras2():
                 self.model._symbolic_build(data_batch=(x, y, weight))
                 return
-            first, labels = tf.nest.map_structure(lambda each: each[:1], (x, y))
+            # As many as a replica gets: an RNN with state takes no other number.
+            count = max(1, len(tf.nest.flatten(x)[0]) // self.model.distribute_strategy.num_replicas_in_sync)
+            first, labels = tf.nest.map_structure(lambda each: each[:count], (x, y))
             outputs = self.model(first, training=False)
             if self.model.compiled_loss is not None and not self.model.compiled_loss.built:
                 self.model.compiled_loss.build(outputs)
@@ -353,6 +407,27 @@ class ExactResumeMixin:
                 f"{len(there)} variables there, {len(here)} here",
             )
             raise InputError(f"{type(self).__name__}: {self._folder()} is of another model: {shown}. {_ADVICE}")
+        of_others, theirs = self._found["others"], self._state.others
+        only = [f"{each} there" for each in of_others if each not in theirs]
+        only += [f"{each} here" for each in theirs if each not in of_others]
+        if only:
+            raise InputError(
+                f"{type(self).__name__}: {self._folder()} has other state beside the model's: only "
+                f"{', '.join(only[:5])}. {_ADVICE}"
+            )
+
+    def _check_that_all_is_saved(self) -> None:
+        """After the first step: TensorFlow knows what it changed, and the objects hold what it made."""
+        assert self._state is not None
+        self._is_checked = True
+        before = self._state
+        self._keep_current()
+        sentences = training_step.unsaved(self.model, before, self._state)
+        if sentences:
+            if self._found is None and self._is_chief():
+                # So that the mended program begins anew.
+                self._snapshots.remove(self._position() - self._step)
+            raise InputError(f"{type(self).__name__}: this state is not saved: {' '.join(sentences)}")
 
     def _description(self, data: fit_data.FitData) -> dict[str, Any]:
         return {
@@ -363,7 +438,9 @@ class ExactResumeMixin:
 
     # ---- Saving -----------------------------------------------------------------------------------
 
-    def _save(self) -> None:
+    def _save(self, *, is_in_epoch: bool = False) -> None:
+        """Saves; `is_in_epoch` says that the callbacks have begun the epoch."""
+        self._keep_current()
         data, state = self._checked_data(), self._state
         assert state is not None
         if not state.is_finite():
@@ -383,8 +460,13 @@ class ExactResumeMixin:
             "data": data.description,
             "epoch": self._epoch,
             "step_in_epoch": self._step,
+            "is_in_epoch": is_in_epoch,
+            "is_stopped": bool(self.model.stop_training),
+            "of_epochs": self.params.get("epochs"),
             "history": self._history,
             "layout": state.layout,
+            "others": state.others,
+            "optimizers": state.built_for,
             "callbacks": [{"class": type(other).__name__, "counters": counters(other)} for other in self._others],
         }
         with self._snapshots.writing(self._position(), content) as folder:
@@ -451,29 +533,6 @@ class ExactResumeMixin:
     def _warn(self, message: str) -> None:
         text = message if message.startswith("ExactResume") else f"{type(self).__name__}: {message}."
         warnings.warn(text, stacklevel=3)
-
-
-class _FirstEpoch:
-    """Tells Keras 2 where `fit` begins, as the state of its BackupAndRestore does; once.
-
-    Args:
-      owner: the callback.
-      place: (epoch, step) to begin at, or None for what `fit` was given.
-    """
-
-    def __init__(self, owner: ExactResumeMixin, place: tuple[int, int] | None) -> None:
-        self._owner, self._place = owner, place
-
-    def maybe_load_initial_counters_from_ckpt(
-        self, steps_per_epoch: int, initial_epoch: int, mode: Any
-    ) -> tuple[int, int]:
-        """The name and arguments are Keras'."""
-        self._owner.model._training_state = None
-        if self._place is not None:
-            return self._place
-        if initial_epoch:
-            self._owner._begin_at(initial_epoch)
-        return initial_epoch, 0
 
 
 def _plain(logs: Mapping[str, Any] | None) -> dict[str, Any]:

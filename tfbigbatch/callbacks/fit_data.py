@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,10 @@ from tfbigbatch.utils import arguments
 
 _OWNER = "ExactResume.data"
 _SAMPLED = 16
+_FORMS = (
+    "an array, a dictionary or tuple of arrays, an object with len and indices, a tf.data.Dataset, a function of the "
+    "epoch that returns one, or a dataset of tfbigbatch"
+)
 PIPELINE = "tf.data pipeline"
 """The kind of data of a description that each process reads by itself."""
 
@@ -128,6 +133,8 @@ def of_pipeline(
       make_folder: see `IteratorStream`.
     """
     is_function = not isinstance(x, tf.data.Dataset)
+    if is_function:
+        _check_function(x)
     pipeline = x(0) if is_function else x
     if not isinstance(pipeline, tf.data.Dataset):
         raise InputError(f"{_OWNER}: x(0) returned {type(pipeline).__name__}; expected a tf.data.Dataset.")
@@ -147,6 +154,25 @@ def of_pipeline(
     else:
         stream = ReadAgainStream(pipeline, steps)
     return FitData(stream, _checked(pipeline.element_spec), description)
+
+
+def _check_function(x: Callable[[int], tf.data.Dataset]) -> None:
+    name = getattr(x, "__name__", "x")
+    if inspect.isgeneratorfunction(x):
+        raise InputError(
+            f"{_OWNER}: x is the generator function {name}; expected {_FORMS}. For its examples give "
+            f"tf.data.Dataset.from_generator({name}, output_signature=...).batch(...), with steps_per_epoch=."
+        )
+    try:
+        inspect.signature(x).bind(0)
+    except TypeError:
+        raise InputError(
+            f"{_OWNER}: x is the function {name}{inspect.signature(x)}; expected one that is called with the epoch "
+            "alone, from 0, and returns a tf.data.Dataset."
+        ) from None
+    except ValueError:
+        # Of C: it has no signature.
+        return
 
 
 def _steps_of(known: int, steps_per_epoch: int | None) -> int:
@@ -213,14 +239,55 @@ def _examples(x: Any, y: Any, sample_weight: Any) -> tuple[Dataset, int | None]:
         raise InputError(f"{_OWNER}: sample_weight without y; expected both.")
     has_parts = isinstance(x, (Dataset, tuple)) or splits._is_keras_batches(x) or _is_indexable(x)
     if y is None and has_parts:
+        if isinstance(x, tuple):
+            _check_arrays({"x": x})
         return splits.dataset_of(x, _OWNER), None
     if isinstance(x, Dataset):
         raise InputError(f"{_OWNER}: y beside {type(x).__name__}, which has labels itself; leave y out.")
+    _check_arrays({"x": x, "y": y, "sample_weight": sample_weight})
     if y is None:
-        size = len(np.asarray(tf.nest.flatten(x)[0]))
+        size = len(next(array for _, array in _named("x", x)))
         return ArrayExamples((x, np.zeros(size, np.int32)), _OWNER), 1
     parts = (x, y) if sample_weight is None else (x, y, sample_weight)
     return ArrayExamples(parts, _OWNER), None
+
+
+def _check_arrays(parts: dict[str, Any]) -> None:
+    """Raises InputError where the arguments are no arrays of one length."""
+    lengths: dict[str, int] = {}
+    for name, part in parts.items():
+        if part is None and name != "x":
+            continue
+        arrays = dict(_named(name, part))
+        for path, array in arrays.items():
+            try:
+                is_array = np.ndim(array) > 0
+            except ValueError:
+                # Rows of different lengths: ArrayExamples says what to do.
+                is_array = True
+            if not is_array:
+                expected = _FORMS if path == "x" else "an array with an entry for each example"
+                raise InputError(f"{_OWNER}: {path} is {type(array).__name__}; expected {expected}.")
+            lengths[path] = len(array)
+        if not arrays or not all(lengths[path] for path in arrays):
+            raise InputError(f"{_OWNER}: {name} has no examples.")
+    if len(set(lengths.values())) > 1:
+        shown = ", ".join(f"{path} has {length:,}" for path, length in lengths.items())
+        lists = [name for name, part in parts.items() if isinstance(part, list) and all(map(np.ndim, part))]
+        hint = f" Where {lists[0]} is a list of several inputs, give a tuple or a dictionary of them." if lists else ""
+        raise InputError(f"{_OWNER}: arrays of different lengths: {shown}; expected an entry for each example.{hint}")
+
+
+def _named(name: str, part: Any) -> Iterator[tuple[str, Any]]:
+    """The arrays of an argument by how a user would write them."""
+    if isinstance(part, dict):
+        for key, each in part.items():
+            yield from _named(f"{name}[{key!r}]", each)
+    elif isinstance(part, tuple):
+        for index, each in enumerate(part):
+            yield from _named(f"{name}[{index}]", each)
+    else:
+        yield name, part
 
 
 def _is_indexable(x: Any) -> bool:

@@ -136,6 +136,10 @@ class Snapshots:
                 os.replace(self.path(old), gone)
                 shutil.rmtree(gone, ignore_errors=True)
 
+    def remove(self, step: int) -> None:
+        """Removes a step's snapshot."""
+        shutil.rmtree(self.path(step), ignore_errors=True)
+
     def status(self) -> dict[str, Any]:
         """What `write_status` wrote last, or an empty dictionary."""
         path = os.path.join(self.directory, _STATUS)

@@ -208,7 +208,8 @@ class IteratorStream(Stream):
 
     def save(self, position: int, prefix: str) -> None:
         with self._lock:
-            if position == self._next and position not in self._written:
+            # Beyond what was read: a callback has ended the epoch, and the next one follows.
+            if position >= self._next and position not in self._written:
                 if self._iterator is None or (not self._is_endless and position // self.steps_per_epoch != self._epoch):
                     self._open_epoch(position)
                 self._write(position)

@@ -1,24 +1,25 @@
-"""All variables of a compiled Keras model in training: weights, optimizer, random generators, metrics."""
+"""All variables of a `fit`: weights, optimizers, random generators, metrics, and what else its objects hold."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from tfbigbatch.callbacks.generators import layers_without_generator, random_generators
+from tfbigbatch.callbacks.reachable import Found, found_from, handles
 from tfbigbatch.errors import InputError
-from tfbigbatch.optimizers.checkpointing import canonical
+from tfbigbatch.optimizers.checkpointing import ShardedVariable, canonical
 from tfbigbatch.optimizers.replica_state import ReplicaState, is_of_replicas
 
 _STATE, _METRICS = "state", "metrics"
 
 
 class TrainingState:
-    """The variables of a model, as they are saved and restored.
+    """The variables of a `fit`, as they are saved and restored.
 
     Metrics, generators and the statistics of batch normalisation may differ between replicas, and are saved for each
     replica.
@@ -26,43 +27,113 @@ class TrainingState:
     Args:
       model: compiled and built, of Keras 2 or 3.
       is_keras2: which of the two.
+      roots, left_out: what else is searched for state, as `reachable.found_from` takes it.
+
+    Attributes:
+      layout: [name, shape, dtype] of the model's weights.
+      others: [path, shape, dtype] of the variables that neither the model nor an optimizer lists.
+      built_for: of each optimizer beside the model's own the paths of the variables that it trains; None before it is
+        built.
 
     Raises:
       ValueError: a layer draws random numbers from operations whose state cannot be saved.
     """
 
-    def __init__(self, model: Any, *, is_keras2: bool) -> None:
-        self._model = model
+    def __init__(
+        self,
+        model: Any,
+        *,
+        is_keras2: bool,
+        roots: Mapping[str, tuple[Any, bool]] | None = None,
+        left_out: Any = None,
+    ) -> None:
+        self._model, self._is_keras2, self._roots, self._left_out = model, is_keras2, dict(roots or {}), left_out
         self._strategy = model.distribute_strategy
-        optimizer = model.optimizer
         with self._strategy.scope():
-            _build_optimizer(optimizer, model.trainable_variables)
+            _build_optimizer(model.optimizer, model.trainable_variables)
             generators = self._generators() if is_keras2 else []
-        variables = {id(tensor): tensor for tensor in map(_tensor, model.variables)}
+        self._found = self._search()
+        self._paths = {handles(each)[0]: path for path, each in self._found.variables.items()}
+        parts: dict[str, Any] = {"generators": generators}
+        self._hooks: list[Mapping[str, Any]] = []
+        for path, each in self._found.optimizers.items():
+            if _is_built(each):
+                self._add_optimizer(parts, "" if each is model.optimizer else f"{path}/", each)
+        metrics = {id(tensor) for tensor in self._metric_variables()}
         # Keras 2 counts a metric's variables among the model's.
-        for tensor in self._metric_variables():
-            variables.pop(id(tensor), None)
-        own = [each for each in variables.values() if _may_differ(each, is_keras2)]
-        shared = [each for each in variables.values() if not _may_differ(each, is_keras2)]
+        listed = {id(tensor): tensor for tensor in map(_tensor, model.variables) if id(tensor) not in metrics}
+        here = {*_covered(parts), *(handles(tensor)[0] for tensor in [*listed.values(), *self._metric_variables()])}
+        others = {path: each for path, each in self._found.variables.items() if handles(each)[0] not in here}
+        may_differ = [each for each in listed.values() if _may_differ(each, is_keras2)]
+        shared = [each for each in listed.values() if not _may_differ(each, is_keras2)]
+        self._finite = [each for each in shared if each.dtype.is_floating]
+        own = [*may_differ, *(each for each in others.values() if hasattr(each, "values"))]
+        shared += [each for each in others.values() if not hasattr(each, "values")]
         # A replica that gets no example of an epoch's last batch draws no numbers.
         own += [generator.state for generator in generators if hasattr(generator.state, "values")]
-        self._finite = [each for each in shared if each.dtype.is_floating]
-        parts = _optimizer_parts(optimizer, is_keras2)
-        more = optimizer.checkpointing() if hasattr(optimizer, "checkpointing") else {}
-        self._hooks = [more]
         if own:
             of_layers = ReplicaState(self._strategy, own)
             parts["own"] = of_layers.whole
             self._hooks.append({"before_save": of_layers.gather, "after_restore": of_layers.spread})
-        self._checkpoint = tf.train.Checkpoint(
-            variables=shared,
-            generators=generators,
-            **parts,
-            **{f"more_{k}": v for k, v in more.get("more", {}).items()},
-        )
+        self._checkpoint = tf.train.Checkpoint(variables=shared, tables=list(self._found.tables.values()), **parts)
+        self._saved = {handle for each in [*shared, *own] for handle in handles(each)} | _covered(parts)
         self.layout = _layout(model.weights)
+        self.others = [[path, each.shape.as_list(), each.dtype.name] for path, each in others.items()]
+        self.built_for = self._optimizers(self._found)
         self._metrics: ReplicaState | None = None
         self._metrics_checkpoint: tf.train.Checkpoint | None = None
+
+    def _search(self) -> Found:
+        return found_from({"model": (self._model, bool(self._model.run_eagerly)), **self._roots}, self._left_out)
+
+    def _add_optimizer(self, parts: dict[str, Any], prefix: str, optimizer: Any) -> None:
+        wrapper = optimizer
+        while not hasattr(wrapper, "checkpointing") and getattr(wrapper, "inner_optimizer", None) is not None:
+            wrapper = wrapper.inner_optimizer
+        more = wrapper.checkpointing() if hasattr(wrapper, "checkpointing") else {}
+        named = {f"more_{name}": each for name, each in more.get("more", {}).items()}
+        parts.update({prefix + name: each for name, each in _optimizer_parts(optimizer, self._is_keras2).items()})
+        parts.update({prefix + name: each for name, each in named.items()})
+        self._hooks.append(more)
+
+    def _optimizers(self, found: Found) -> dict[str, list[str] | None]:
+        """What `built_for` has."""
+        variables = list(found.variables.values())
+        others = {path: each for path, each in found.optimizers.items() if each is not self._model.optimizer}
+        return {
+            path: [self._paths.get(handles(variable)[0], "") for variable in _trained_by(each, variables)]
+            if _is_built(each)
+            else None
+            for path, each in others.items()
+        }
+
+    def build_optimizers(self, built_for: Mapping[str, list[str] | None]) -> None:
+        """Builds the optimizers that had been built where a snapshot was saved, for the same variables.
+
+        Raises:
+          ValueError: one of them is not here, or a variable that it trained.
+        """
+        for path, trained in built_for.items():
+            optimizer = self._found.optimizers.get(path)
+            missing = [each for each in trained or () if each not in self._found.variables]
+            if optimizer is None or missing:
+                raise InputError(
+                    f"ExactResume: the snapshot has the state of {path}, and here is no {(missing or [path])[0]}. Make "
+                    "the model and the callbacks as the training did that wrote it, and build what is built by its "
+                    "first call before fit."
+                )
+            if trained and not _is_built(optimizer):
+                with self._strategy.scope():
+                    optimizer.build([self._found.variables[each] for each in trained])
+
+    def is_current(self) -> bool:
+        """Whether what the objects hold is what they held when this was made."""
+        found = self._search()
+        return found.variables.keys() == self._found.variables.keys() and self._optimizers(found) == self.built_for
+
+    def holds(self, handle: int) -> bool:
+        """Whether a variable is saved, by a number of `reachable.handles`."""
+        return handle in self._saved or any(handle in handles(each) for each in self._metric_variables())
 
     def is_finite(self) -> bool:
         """Whether all weights are."""
@@ -152,11 +223,36 @@ def _may_differ(variable: tf.Variable, is_keras2: bool) -> bool:
 
 def _build_optimizer(optimizer: Any, variables: Sequence[Any]) -> None:
     if hasattr(optimizer, "build"):
-        if not getattr(optimizer, "built", getattr(optimizer, "_built", False)):
+        if not _is_built(optimizer):
             optimizer.build(variables)
     elif hasattr(optimizer, "_create_all_weights"):
         # tf_keras.optimizers.legacy.
         optimizer._create_all_weights(variables)
+
+
+def _is_built(optimizer: Any) -> bool:
+    # Those of tf_keras.optimizers.legacy make their variables one by one, and a checkpoint restores them so.
+    return not hasattr(optimizer, "build") or bool(getattr(optimizer, "built", getattr(optimizer, "_built", False)))
+
+
+def _trained_by(optimizer: Any, variables: Sequence[tf.Variable]) -> list[tf.Variable]:
+    """Those of the variables that an optimizer was built for, in its order."""
+    inner = optimizer
+    while getattr(inner, "inner_optimizer", None) is not None:
+        inner = inner.inner_optimizer
+    if hasattr(inner, "_trainable_variables"):
+        return [_tensor(each) for each in inner._trainable_variables]
+    places = getattr(inner, "_index_dict", {})
+    known = [each for each in variables if inner._var_key(each) in places]
+    return sorted(known, key=lambda each: places[inner._var_key(each)])
+
+
+def _covered(parts: Mapping[str, Any]) -> set[int]:
+    """The variables that a checkpoint of `parts` holds, by the numbers of `reachable.handles`."""
+    checkpoint = tf.train.Checkpoint(**parts)
+    tracked = tf.train.TrackableView(checkpoint).descendants()
+    found = [each.variable if isinstance(each, ShardedVariable) else each for each in tracked]
+    return {handle for each in found if isinstance(each, tf.Variable) for handle in handles(each)}
 
 
 def _optimizer_parts(optimizer: Any, is_keras2: bool) -> dict[str, Any]:

@@ -7,11 +7,17 @@
 from __future__ import annotations
 
 import abc
+import json
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
+
+from tfbigbatch.errors import InputError
+
+_OF_REPLICAS = "of_replicas"
+SAVE_ALL = "Use callbacks.ExactResume, or save and restore what optimizer.checkpointing() gives beside the optimizer."
 
 
 class WrapperMixin(abc.ABC):
@@ -22,6 +28,7 @@ class WrapperMixin(abc.ABC):
     """
 
     inner_optimizer: Any
+    _replica_check: ReplicaCheck
 
     @abc.abstractmethod
     def _received(self, gradients: Sequence[Any]) -> list[tf.Tensor]:
@@ -42,6 +49,39 @@ class WrapperMixin(abc.ABC):
     @abc.abstractmethod
     def aggregate_gradients(self, grads_and_vars: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
         """In a replica: what `_received` makes of the gradients, for loss scaling and callers that apply them later."""
+
+    # ---- State that each replica has of its own ---------------------------------------------------
+
+    @abc.abstractmethod
+    def _has_replica_state(self) -> bool:
+        """Whether replicas may come to have state of their own."""
+
+    @abc.abstractmethod
+    def _replicas_differ(self) -> bool:
+        """Whether they have by now."""
+
+    def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> dict[str, Any]:
+        # A checkpoint is that of the optimizer, with or without a wrapper around it.
+        children = dict(self.inner_optimizer._trackable_children(save_type, **kwargs))
+        if save_type == "checkpoint" and self._has_replica_state():
+            children[_OF_REPLICAS] = self._replica_check
+        return children
+
+    def _lookup_dependency(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        if name == _OF_REPLICAS and "_replica_check" in vars(self):
+            return self._replica_check
+        # The base class' constructor asks too, before there is an optimizer.
+        holder = vars(self).get("inner_optimizer", super())
+        return holder._lookup_dependency(name, *args, **kwargs)
+
+    def _warn_of_replicas(self) -> None:
+        """Warns where a file is to hold the state of the first replica for all."""
+        if self._has_replica_state() and self._replicas_differ():
+            warnings.warn(
+                f"{type(self).__name__}: each replica has state of its own, and this file holds that of the first: "
+                f"a training that goes on from it is another one. {SAVE_ALL}",
+                stacklevel=3,
+            )
 
     def _check_inner(self, optimizer: Any) -> None:
         """Raises ValueError for an optimizer that no wrapper takes."""
@@ -113,11 +153,43 @@ class WrapperMixin(abc.ABC):
 
     def save_own_variables(self, store: Any) -> None:
         """Keras' own method, of the optimizer."""
+        self._warn_of_replicas()
         self.inner_optimizer.save_own_variables(store)
 
     def load_own_variables(self, store: Any) -> None:
         """Keras' own method, of the optimizer."""
         self.inner_optimizer.load_own_variables(store)
+
+
+class ReplicaCheck(tf.train.experimental.PythonState):
+    """In a checkpoint: whether it holds what each replica has of its own. One that lacks it is not restored.
+
+    Args:
+      wrapper: the optimizer.
+
+    Attributes:
+      is_whole: what `checkpointing()` gives is saved beside the optimizer.
+    """
+
+    def __init__(self, wrapper: WrapperMixin) -> None:
+        self._wrapper = wrapper
+        self.is_whole = False
+
+    def serialize(self) -> str:
+        differ = self._wrapper._replicas_differ()
+        if not self.is_whole:
+            self._wrapper._warn_of_replicas()
+        return json.dumps({"replicas_differ": differ, "is_whole": self.is_whole})
+
+    def deserialize(self, string: str) -> None:
+        saved = json.loads(string)
+        if saved["replicas_differ"] and not (saved["is_whole"] and self.is_whole):
+            where = "is not restored here" if saved["is_whole"] else "is not in the checkpoint"
+            raise InputError(
+                f"{type(self._wrapper).__name__}: each replica had state of its own, and that {where}: the training "
+                f"would go on as another one. {SAVE_ALL} For the weights alone restore "
+                "tf.train.Checkpoint(model=model)."
+            )
 
 
 def spread_not_finite(gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:

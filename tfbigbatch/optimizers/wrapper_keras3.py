@@ -91,15 +91,6 @@ class Wrapper(WrapperMixin, keras.optimizers.Optimizer):
         """Keras' own method, of the optimizer."""
         return self.inner_optimizer.scale_loss(loss)
 
-    def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> dict[str, Any]:
-        # A checkpoint is that of the optimizer alone, with or without a wrapper around it.
-        return self.inner_optimizer._trackable_children(save_type, **kwargs)
-
-    def _lookup_dependency(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        # The base class' constructor asks too, before there is an optimizer.
-        holder = vars(self).get("inner_optimizer", super())
-        return holder._lookup_dependency(name, *args, **kwargs)
-
     # ---- Serialisation --------------------------------------------------------------------------
 
     def get_config(self) -> dict[str, Any]:

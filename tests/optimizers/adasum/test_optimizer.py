@@ -243,6 +243,27 @@ def test_a_replicas_moments_survive_a_checkpoint(keras_version, tmp_path):
 
 
 @both_versions
+def test_a_checkpoint_without_every_replicas_moments_is_told_and_refused(keras_version, tmp_path):
+    strategy, gradients = mirrored(2), random_gradients(2)
+
+    def trained():
+        return applied(
+            keras_version,
+            lambda: make(keras_version, "Adasum", optimizer=make(keras_version, "LAMB")),
+            strategy,
+            gradients,
+        )[1]
+
+    rule = trained()
+    with pytest.warns(UserWarning, match="each replica has state of its own, and this file holds that of the first"):
+        path = tf.train.Checkpoint(optimizer=rule).save(str(tmp_path / "checkpoint"))
+    with pytest.raises(ValueError, match="is not in the checkpoint.*ExactResume.*checkpointing()"):
+        tf.train.Checkpoint(optimizer=trained()).restore(path)
+    with pytest.warns(UserWarning, match="holds that of the first"):
+        rule.save_own_variables({})
+
+
+@both_versions
 def test_a_checkpoint_is_that_of_the_optimizer_alone(keras_version, tmp_path):
     model = fitted(
         keras_version,

@@ -263,6 +263,45 @@ def test_a_checkpoint_in_the_middle_of_a_round_continues_in_the_same_bits(keras_
 
 
 @both_versions
+def test_a_checkpoint_without_the_state_of_all_replicas_is_told_and_refused(keras_version, tmp_path):
+    options = {"every": 3, "outer": "nesterov"}
+
+    def plain(problem):
+        weight = problem.weight if keras_version == "tf_keras" else problem.weight.value
+        return tf.train.Checkpoint(weight=weight, optimizer=problem.optimizer)
+
+    first = Quadratic(keras_version, options)
+    fresh = plain(first).save(str(tmp_path / "fresh"))
+    first.train(0, 5)
+    with pytest.warns(UserWarning, match="each replica has state of its own, and this file holds that of the first"):
+        path = plain(first).save(str(tmp_path / "checkpoint"))
+    with pytest.raises(ValueError, match="is not in the checkpoint.*ExactResume.*checkpointing()"):
+        plain(Quadratic(keras_version, options)).restore(path)
+    plain(Quadratic(keras_version, options)).restore(fresh)
+
+
+@both_versions
+def test_a_legacy_file_holds_the_rounds(keras_version, tmp_path):
+    keras, path = KERAS[keras_version], str(tmp_path / "model.h5")
+    model = small_model(keras_version)
+    rule = make(keras_version, "LocalSteps", optimizer=make(keras_version, "LAMB"), every=3, outer="nesterov")
+    model.compile(rule, keras.losses.MeanSquaredError(), jit_compile=False)
+    model.fit(*small_data(32), batch_size=8, verbose=0)
+    model.save(path)
+    if keras_version == "keras3":
+        # Keras 3 builds the optimizers of such files for no variables.
+        with pytest.raises(ValueError, match="restores no optimizer from a .h5 file.*compile=False"):
+            keras.models.load_model(path)
+        keras.models.load_model(path, compile=False)
+        return
+    loaded = keras.models.load_model(path)
+    for each in (model, loaded):
+        each.fit(*small_data(40), batch_size=8, shuffle=False, verbose=0)
+    for one, other in zip(model.get_weights(), loaded.get_weights()):
+        np.testing.assert_array_equal(one, other)
+
+
+@both_versions
 def test_serialisation_and_files_go_round(keras_version, tmp_path):
     keras = KERAS[keras_version]
 

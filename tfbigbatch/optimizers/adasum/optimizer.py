@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tfbigbatch.optimizers.adasum import exchange, rule
 from tfbigbatch.optimizers.replica_state import ReplicaState, assign_own
-from tfbigbatch.optimizers.wrapper import WrapperMixin, spread_not_finite
+from tfbigbatch.optimizers.wrapper import ReplicaCheck, WrapperMixin, spread_not_finite
 
 # Optimizers with a step linear in the gradient but for a factor: there the two forms differ by the momentum alone.
 _OF_GRADIENTS = ("SGD", "LARS")
@@ -26,8 +26,9 @@ class AdasumMixin(WrapperMixin):
     sum is the gradient of the mean over the global batch. What is combined is n times these.
 
     With `combine='updates'` each replica first takes the optimizer's step by itself, from the same weights; what is
-    combined are the changes of the weights, and moments stay each replica's own. Checkpoints then hold those of
-    the first replica, unless what `checkpointing()` gives is saved with them.
+    combined are the changes of the weights, and moments stay each replica's own. A checkpoint then holds those of
+    the first replica, and is refused when it is restored, unless what `checkpointing()` gives is saved and restored
+    with it.
 
     Args:
       optimizer: any optimizer of this Keras: ours or its own.
@@ -61,6 +62,7 @@ class AdasumMixin(WrapperMixin):
                 "(optimizers.accumulate_gradients), or take combine='updates'."
             )
         self.combine, self.group_size = combine, group_size
+        self._replica_check = ReplicaCheck(self)
         if combine == "updates":
             # LARS and LAMB clip by the norm of the first replica's gradients, unless this is set.
             optimizer.replicas_differ = True
@@ -74,11 +76,18 @@ class AdasumMixin(WrapperMixin):
           Dictionary: 'more', variables [replicas, ...] by name; 'before_save' and 'after_restore', functions
           without arguments to call then. Empty where all replicas have the same moments.
         """
-        strategy = self.inner_optimizer._distribution_strategy
-        if self.combine == "gradients" or strategy.num_replicas_in_sync == 1:
+        if not self._has_replica_state():
             return {}
+        self._replica_check.is_whole = True
+        strategy = self.inner_optimizer._distribution_strategy
         state = ReplicaState(strategy, [self._tensor_variable(each) for each in self.inner_optimizer.variables])
         return {"more": {"of_replicas": state.whole}, "before_save": state.gather, "after_restore": state.spread}
+
+    def _has_replica_state(self) -> bool:
+        return self.combine == "updates" and self.inner_optimizer._distribution_strategy.num_replicas_in_sync > 1
+
+    def _replicas_differ(self) -> bool:
+        return int(tf.convert_to_tensor(self.iterations)) > 0
 
     def _options(self) -> dict[str, Any]:
         return {"combine": self.combine, "group_size": self.group_size}

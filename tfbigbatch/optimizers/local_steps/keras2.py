@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tf_keras
 
+from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers import arguments, options
 from tfbigbatch.optimizers.local_steps import optimizer as local_steps
 from tfbigbatch.optimizers.wrapper_keras2 import Wrapper
@@ -47,3 +49,19 @@ class LocalSteps(local_steps.LocalStepsMixin, Wrapper):
         """Makes the state of the optimizer and of the rounds."""
         super().build(variables)
         self._build_rounds(variables)
+
+    def set_weights(self, weights: Sequence[Any]) -> None:
+        """Assigns all state, as Keras does from a `.h5` file.
+
+        Args:
+          weights: arrays, one for each of `variables`.
+
+        Raises:
+          ValueError: they are of other variables.
+        """
+        variables, shapes = self.variables, [tuple(weight.shape) for weight in weights]
+        expected = [tuple(variable.shape) for variable in variables]
+        if shapes != expected:
+            raise InputError(f"LocalSteps: arrays of shapes {shapes}; expected those of its variables, {expected}.")
+        for variable, weight in zip(variables, weights):
+            variable.assign(np.asarray(weight))

@@ -7,6 +7,7 @@ from typing import Any
 
 import keras
 
+from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers import arguments, options
 from tfbigbatch.optimizers.local_steps import optimizer as local_steps
 from tfbigbatch.optimizers.wrapper_keras3 import Wrapper
@@ -42,6 +43,18 @@ class LocalSteps(local_steps.LocalStepsMixin, Wrapper):
         )
 
     def build(self, variables: Sequence[Any]) -> None:
-        """Makes the state of the optimizer and of the rounds."""
+        """Makes the state of the optimizer and of the rounds.
+
+        Raises:
+          ValueError: there are no variables, as where Keras reads a `.h5` file.
+        """
+        if not variables:
+            raise InputError(
+                "LocalSteps: there are no variables to build it for. Keras 3 restores no optimizer from a .h5 file: "
+                "save the model as .keras, or read it with load_model(path, compile=False) and compile it again."
+            )
         super().build(variables)
         self._build_rounds(variables)
+        for index, variable in enumerate(self.rounds.variables if self.rounds else ()):
+            # Keras names a variable so in a .h5 file.
+            variable.path = f"local_steps/{index}"

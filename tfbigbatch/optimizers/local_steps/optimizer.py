@@ -14,7 +14,7 @@ from tfbigbatch.optimizers.local_steps.exchange import Groups, means
 from tfbigbatch.optimizers.local_steps.outer import Outer
 from tfbigbatch.optimizers.local_steps.rounds import RoundOptions, Rounds
 from tfbigbatch.optimizers.replica_state import ReplicaState, regrouped
-from tfbigbatch.optimizers.wrapper import WrapperMixin, spread_not_finite
+from tfbigbatch.optimizers.wrapper import ReplicaCheck, WrapperMixin, spread_not_finite
 
 
 class LocalStepsMixin(WrapperMixin):
@@ -27,7 +27,8 @@ class LocalStepsMixin(WrapperMixin):
 
     Between two outer steps the replicas have different weights: evaluate and save at multiples of `every`, and call
     `synchronize()` where a training ends elsewhere. `fit` does so at its end. A checkpoint holds the weights and the
-    state of the first replica, unless what `checkpointing()` gives is saved with it, as the trainers do.
+    state of the first replica, and is refused when it is restored, unless what `checkpointing()` gives is saved and
+    restored with it, as the trainers do.
 
     Args:
       optimizer: any optimizer of this Keras: ours or its own.
@@ -86,6 +87,7 @@ class LocalStepsMixin(WrapperMixin):
         self.synchronizes_after_fit = True
         self._round_state = NamedState(type(self).__name__)
         self._groups: Groups | None = None
+        self._replica_check = ReplicaCheck(self)
         # LARS and LAMB clip by the norm of the first replica's gradients, unless this is set.
         optimizer.replicas_differ = True
 
@@ -123,6 +125,7 @@ class LocalStepsMixin(WrapperMixin):
 
     def save_own_variables(self, store: Any) -> None:
         """Keras' own method: what a `.keras` file holds of the optimizer, the state of the first replica."""
+        self._warn_of_replicas()
         for position, variable in enumerate(self.variables):
             store[str(position)] = variable.numpy()
 
@@ -157,10 +160,11 @@ class LocalStepsMixin(WrapperMixin):
           functions without arguments to call then. In between the first two, the weights are those of the last outer
           step. Empty where all replicas are the same.
         """
-        strategy = self.inner_optimizer._distribution_strategy
-        if strategy.num_replicas_in_sync == 1 or self.rounds is None:
-            return {}
         rounds = self.rounds
+        if rounds is None or not self._has_replica_state():
+            return {}
+        self._replica_check.is_whole = True
+        strategy = self.inner_optimizer._distribution_strategy
         own = [self._tensor_variable(each) for each in self.inner_optimizer.variables]
         state = ReplicaState(strategy, [*rounds.of_replicas, *own])
 
@@ -174,6 +178,12 @@ class LocalStepsMixin(WrapperMixin):
             "after_save": state.spread,
             "after_restore": state.spread,
         }
+
+    def _has_replica_state(self) -> bool:
+        return self.inner_optimizer._distribution_strategy.num_replicas_in_sync > self.group_size
+
+    def _replicas_differ(self) -> bool:
+        return self.rounds is not None and int(self.rounds.steps.numpy()) > self.options.data_parallel_steps
 
     # ---- Between steps, outside of a replica ------------------------------------------------------
 

@@ -1,0 +1,147 @@
+"""The variables and optimizers that the objects of a `fit` hold: in attributes, lists, closures and globals."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import inspect
+import sys
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+# Of Keras' models: what they run on, and what `compile` was given, whose metrics are the model's once they are built.
+_LEFT_OUT = {"_steps_per_execution", "_distribute_strategy", "train_function", "test_function", "predict_function"}
+_LEFT_OUT |= {"_compile_config", "_compile_loss", "_compile_metrics", "compiled_loss", "compiled_metrics"}
+# Of TensorFlow, what may hold variables; not datasets, functions and strategies.
+_HOLDERS = (tf.Module, tf.random.Generator, tf.train.Checkpoint, tf.train.ExponentialMovingAverage)
+_TABLES = (tf.lookup.experimental.MutableHashTable, tf.lookup.experimental.DenseHashTable)
+_PLAIN = (str, bytes, int, float, complex, type(None), type, types.ModuleType, np.ndarray, np.generic, tf.Tensor)
+_PLAIN += (tf.data.Dataset,)
+# Packages whose classes and functions hold nothing of the training.
+_FOREIGN = sys.stdlib_module_names | {"tensorflow", "numpy", "absl", "google", "h5py", "pandas"}
+_FRAMEWORKS = {"keras", "tf_keras", "tfbigbatch"}
+# Longer lists are data.
+_LONGEST = 10_000
+
+
+@dataclasses.dataclass
+class Found:
+    """What a walk found, each by the path to it, such as 'model.teacher._layers[0]._kernel'.
+
+    Attributes:
+      variables: each once; those that only an optimizer holds come last.
+      tables: lookup tables that can change.
+      optimizers: the outermost ones.
+    """
+
+    variables: dict[str, tf.Variable] = dataclasses.field(default_factory=dict)
+    tables: dict[str, Any] = dataclasses.field(default_factory=dict)
+    optimizers: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+def found_from(roots: Mapping[str, tuple[Any, bool]], left_out: Any = None) -> Found:
+    """What objects hold, and what these hold, and so on.
+
+    Args:
+      roots: by name, an object and whether the functions that users wrote are read for what they refer to: closures,
+        defaults and globals.
+      left_out: an object that is not entered.
+    """
+    found, keys = Found(), set[int]()
+    # The objects themselves, so that none is freed and its number given to another.
+    seen: dict[int, Any] = {id(left_out): left_out}
+
+    def walk(name: str, root: Any, with_functions: bool, enters_optimizers: bool) -> None:
+        queue = collections.deque([(name, root)])
+        while queue:
+            path, value = queue.popleft()
+            if isinstance(value, _PLAIN) or id(value) in seen:
+                continue
+            seen[id(value)] = value
+            if isinstance(value, tf.Variable):
+                # One may be wrapped in others, as AutoCastVariable does.
+                key = handles(value)[0]
+                if key not in keys:
+                    keys.add(key)
+                    found.variables[path] = value
+            elif isinstance(value, _TABLES):
+                found.tables[path] = value
+            elif is_optimizer(value) and not enters_optimizers:
+                found.optimizers[path] = value
+            else:
+                queue.extend((path + step, child) for step, child in _children(value, with_functions))
+
+    for name, (root, with_functions) in roots.items():
+        walk(name, root, with_functions, enters_optimizers=False)
+    # Afterwards: they have lists of the variables that they train.
+    for path, optimizer in found.optimizers.items():
+        for step, child in _children(optimizer, False):
+            walk(path + step, child, with_functions=False, enters_optimizers=True)
+    return found
+
+
+def is_optimizer(value: Any) -> bool:
+    """Whether it is an optimizer of a Keras."""
+    return hasattr(value, "apply_gradients") and hasattr(value, "get_config") and not isinstance(value, type)
+
+
+def handles(variable: tf.Variable) -> list[int]:
+    """What identifies a variable in TensorFlow: a number for each replica."""
+    return [id(each.handle) for each in getattr(variable, "values", None) or [variable]]
+
+
+def _children(value: Any, with_functions: bool) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        if len(value) <= _LONGEST:
+            yield from ((f"[{key!r}]", child) for key, child in list(value.items()))
+    elif isinstance(value, (list, tuple, collections.deque)):
+        if len(value) <= _LONGEST:
+            yield from ((f"[{index}]", child) for index, child in enumerate(list(value)))
+        yield from _attributes(value)
+    elif isinstance(value, types.MethodType):
+        yield from (("", value.__self__), ("", value.__func__))
+    elif isinstance(value, functools.partial):
+        yield from (("", value.func), ("", value.args), ("", value.keywords))
+    elif isinstance(value, types.FunctionType):
+        if with_functions and _package(value) not in _FOREIGN | _FRAMEWORKS:
+            yield from _referred(value)
+    elif isinstance(value, _HOLDERS) or _package(type(value)) not in _FOREIGN:
+        yield from _attributes(value)
+        if with_functions:
+            for kind in type(value).__mro__:
+                if _package(kind) not in _FOREIGN | _FRAMEWORKS:
+                    yield from (("", each) for each in vars(kind).values() if inspect.isfunction(each))
+
+
+def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
+    try:
+        own = dict(vars(value))
+    except TypeError:
+        return
+    yield from ((f".{name}", child) for name, child in own.items() if name not in _LEFT_OUT)
+
+
+def _referred(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    """What a function's closure and defaults hold, and the globals that it names."""
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
+        try:
+            yield f" ({name})", cell.cell_contents
+        except ValueError:
+            # Not assigned yet.
+            continue
+    yield from (("", each) for each in function.__defaults__ or ())
+    codes = [function.__code__]
+    for code in codes:
+        codes += [each for each in code.co_consts if isinstance(each, types.CodeType)]
+        yield from (
+            (f" ({name})", function.__globals__[name]) for name in code.co_names if name in function.__globals__
+        )
+
+
+def _package(value: Any) -> str:
+    return (getattr(value, "__module__", None) or "").partition(".")[0]
