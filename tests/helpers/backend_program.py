@@ -114,6 +114,28 @@ def steps():
     return found
 
 
+def averaged():
+    """Two variables after four steps with use_ema and `finalize_variable_values`; the second has no gradient at last."""
+    found = {}
+    for name, arguments in {
+        "lamb": {},
+        "lars": {"ema_overwrite_frequency": 3},
+        "muon": {"accumulation_steps": 2},
+        "shampoo": {},
+        "adamw": {},
+    }.items():
+        make = {"lamb": keras3.LAMB, "lars": keras3.LARS, "muon": keras3.Muon, "shampoo": keras3.Shampoo}
+        optimizer = make.get(name, keras3.AdamW)(0.1, use_ema=True, ema_momentum=0.5, **arguments)
+        variables = [keras.Variable(np.full((3, 2), value, "float32"), name=f"w{value}") for value in (1, 5)]
+        optimizer.build(variables)
+        for number in range(4):
+            gradients = [keras.ops.convert_to_tensor(each) for each in gradients_of_step(number, [(3, 2), (3, 2)])]
+            optimizer.apply([gradients[0], gradients[1] if number < 2 else None], variables)
+        optimizer.finalize_variable_values(variables)
+        found.update({f"averaged {name}/{index}": np.asarray(each.value) for index, each in enumerate(variables)})
+    return found
+
+
 def steps_with_state(optimizer, variables):
     for number in range(4):
         gradients = gradients_of_step(number, [variable.shape for variable in variables])
@@ -315,7 +337,7 @@ def of_torch():
 
 def main(folder, quick=""):
     backend = keras.config.backend()
-    found = {**steps(), **refused()}
+    found = {**steps(), **averaged(), **refused()}
     # Keras itself imports it for files where it is installed.
     found["imported tensorflow"] = np.array("tensorflow" in sys.modules)
     if not quick:
