@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from tfbigbatch import old_names
+from tfbigbatch import old_names, registration
 
 __version__ = "0.2.0"
 
@@ -42,3 +42,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *_HOMES, *_SUBPACKAGES])
+
+
+# At the end: what it imports may import names of this module.
+registration.install()

@@ -115,7 +115,7 @@ def steps():
 
 
 def averaged():
-    """Two variables after four steps with use_ema and `finalize_variable_values`; the second has no gradient at last."""
+    """Two variables after four steps with use_ema; the second has no gradient at last."""
     found = {}
     for name, arguments in {
         "lamb": {},
