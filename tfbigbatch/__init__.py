@@ -7,9 +7,17 @@ Names are imported on first use, so that `import tfbigbatch` costs next to nothi
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfbigbatch import old_names, registration
+
+if TYPE_CHECKING:
+    # For editors and type checkers: the classes of the other Keras have the same arguments.
+    from tfbigbatch.advice.model import advise
+    from tfbigbatch.optimizers.keras3 import LAMB, LARS, Adasum, LocalSteps, Muon, Shampoo
+    from tfbigbatch.runs.load import load_run
+    from tfbigbatch.scaling.batch_ramp import BatchRamp
+    from tfbigbatch.scaling.recipe import Recipe
 
 __version__ = "0.2.0"
 
@@ -29,7 +37,20 @@ old_names.install()
 
 _SUBPACKAGES = ("callbacks", "export", "instruments", "optimizers", "scaling", "schedules")
 
-__all__ = [*_HOMES, "__version__"]
+# Spelt out, so that type checkers know the names as public.
+__all__ = [
+    "Adasum",
+    "BatchRamp",
+    "LAMB",
+    "LARS",
+    "LocalSteps",
+    "Muon",
+    "Recipe",
+    "Shampoo",
+    "__version__",
+    "advise",
+    "load_run",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.optimizers import exclusions
@@ -168,7 +168,8 @@ KERAS = {
     "ema_overwrite_frequency": Argument(None, _optional(count("steps"))),
 }
 LAYERWISE = {
-    "exclude_from_weight_decay": Argument(None, _patterns),
+    # As the papers' own code; AdamW keeps Keras' default.
+    "exclude_from_weight_decay": Argument("norm_and_bias", _patterns),
     "exclude_from_layer_adaptation": Argument(None, _patterns),
     "accumulation_steps": Argument(1, _accumulation),
     "layer_statistics": Argument(False, _flag),
@@ -176,6 +177,40 @@ LAYERWISE = {
     "jit_compile": Argument(None, _optional(_flag)),
     **KERAS,
 }
+
+
+class SharedArguments(TypedDict, total=False):
+    """The types of `LAYERWISE` without layer adaptation, for editors and type checkers."""
+
+    exclude_from_weight_decay: Sequence[str] | str | None
+    accumulation_steps: int | AccumulationSchedule
+    layer_statistics: bool
+    shard_updates: bool
+    jit_compile: bool | None
+    clipnorm: float | None
+    clipvalue: float | None
+    global_clipnorm: float | None
+    use_ema: bool
+    ema_momentum: float
+    ema_overwrite_frequency: int | None
+
+
+class LayerwiseArguments(SharedArguments, total=False):
+    """The types of `LAYERWISE`."""
+
+    exclude_from_layer_adaptation: Sequence[str] | str | None
+
+
+class SharedArgumentsKeras3(SharedArguments, total=False):
+    """The types of `LAYERWISE` without layer adaptation, and of `KERAS3`."""
+
+    loss_scale_factor: float | None
+
+
+class LayerwiseArgumentsKeras3(LayerwiseArguments, SharedArgumentsKeras3, total=False):
+    """The types of `LAYERWISE` and `KERAS3`."""
+
+
 _BETAS = {"beta_1": Argument(0.9, _FRACTION), "beta_2": Argument(0.999, _FRACTION)}
 
 # `optimizers.AdamW`; the registered 'adamw' is Keras' own unless its updates are sharded.
@@ -186,6 +221,7 @@ ADAMW = {
     "weight_decay": Argument(0.004, _weight_decay),
     "amsgrad": Argument(False, _flag),
     **{name: each for name, each in LAYERWISE.items() if name != "exclude_from_layer_adaptation"},
+    "exclude_from_weight_decay": Argument(None, _patterns),
 }
 # By registered name, for the Keras of the trainers: tf_keras. `registry` gives Keras' own their
 # `exclude_from_weight_decay`.
@@ -222,7 +258,7 @@ TABLES: dict[str, dict[str, Argument]] = {
         "vectors": Argument("adam", one_of("adam", "lamb")),
         "vector_learning_rate_ratio": Argument(1.0, _POSITIVE),
         "beta_1": Argument(0.9, _FRACTION),
-        "beta_2": Argument(0.95, _FRACTION),
+        "beta_2": Argument(0.99, _FRACTION),
         "epsilon": Argument(1e-8, _NOT_NEGATIVE),
         "weight_decay": Argument(0.0, _weight_decay),
         "product_dtype": Argument("float32", one_of("float32", "bfloat16")),
