@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tfbigbatch.optimizers.checkpointing import restore_from_saved_model
     from tfbigbatch.optimizers.exclusions import NORM_AND_BIAS
     from tfbigbatch.optimizers.keras3 import LAMB, LARS, AdamW, Adasum, LocalSteps, Muon, Shampoo
+    from tfbigbatch.optimizers.matrices import einsum_treatments
     from tfbigbatch.optimizers.registry import get, names, register
     from tfbigbatch.optimizers.sharded_adam import sharded
 
@@ -26,6 +27,7 @@ _HOMES = {
     "AccumulationSchedule": "accumulation_schedule",
     "NORM_AND_BIAS": "exclusions",
     "accumulate_gradients": "accumulation",
+    "einsum_treatments": "matrices",
     "get": "registry",
     "names": "registry",
     "register": "registry",
@@ -46,6 +48,7 @@ __all__ = [
     "NORM_AND_BIAS",
     "Shampoo",
     "accumulate_gradients",
+    "einsum_treatments",
     "get",
     "names",
     "register",

@@ -17,6 +17,8 @@ SHAMPOO_GRAFTS = ("sgd", "rmsprop", "lars", "lamb")
 NEWTON_SCHULZ_COEFFICIENTS = ("quintic", "polar_express")
 # How a variable is read as matrices; see `matrices`. 'groups:N' and 'rows:N' as well.
 TREATMENTS = ("matrix", "vector", "gates", "heads", "depthwise")
+# The axes of the rows and of the columns; all others are matrices of their own.
+_AXES = re.compile(r"in:(\d+(?:,\d+)*) out:(\d+(?:,\d+)*)")
 
 # (label, name, value) -> the value to use; raises InputError where it cannot be used.
 Check = Callable[[str, str, Any], Any]
@@ -130,6 +132,22 @@ def _patterns(label: str, name: str, value: Any) -> Any:
     return exclusions.check_patterns(name, value)
 
 
+def treatment_axes(treatment: str) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """The axes of the rows and of the columns in a treatment such as 'in:1 out:0,2'; None in another one."""
+    found = _AXES.fullmatch(treatment)
+    if found is None:
+        return None
+    rows, columns = (tuple(map(int, axes.split(","))) for axes in found.groups())
+    return rows, columns
+
+
+def _is_treatment(treatment: Any) -> bool:
+    if treatment in TREATMENTS or re.fullmatch(r"(groups|rows):[1-9]\d*", str(treatment)):
+        return True
+    axes = treatment_axes(str(treatment))
+    return axes is not None and len({*axes[0], *axes[1]}) == len(axes[0]) + len(axes[1])
+
+
 def _treatments(label: str, name: str, value: Any) -> tuple[tuple[str, str], ...]:
     """Pairs (pattern, treatment), from pairs or a dictionary."""
     if value is None:
@@ -144,10 +162,11 @@ def _treatments(label: str, name: str, value: Any) -> tuple[tuple[str, str], ...
             raise InputError(f"{label}: {name} holds {pair!r}; {expected}.")
         pattern, treatment = pair
         exclusions.check_patterns(f"{label}: {name}", [pattern])
-        if treatment not in TREATMENTS and not re.fullmatch(r"(groups|rows):[1-9]\d*", str(treatment)):
+        if not _is_treatment(treatment):
             raise InputError(
                 f"{label}: {name}: the treatment {treatment!r} of {pattern!r} is unknown; expected "
-                f"{', '.join(map(repr, TREATMENTS))}, 'groups:N' (of outputs) or 'rows:N' (axes in the rows). "
+                f"{', '.join(map(repr, TREATMENTS))}, 'groups:N' (of outputs), 'rows:N' (axes in the rows) or "
+                "'in:AXES out:AXES' (axes of the rows and of the columns, each once, as 'in:1 out:0,2'). "
                 f"{nearest(str(treatment), TREATMENTS)}"
             )
         checked.append((pattern, treatment))
@@ -355,8 +374,7 @@ _ELSEWHERE = {
 }
 _OUR_NAMES = {theirs: ours for ours, names in _ELSEWHERE.items() for theirs in names}
 _ADVICE = {
-    "accumulation_steps": "LARS, LAMB, Muon and Shampoo take it; LAMB(..., exclude_from_layer_adaptation=['.*']) is "
-    "AdamW.",
+    "accumulation_steps": "LARS, LAMB, Muon, Shampoo and tfbigbatch.optimizers.AdamW take it.",
     "betas": "Write beta_1 and beta_2.",
     "classic_momentum": "Write form='tfm' for True and form='momentum_ratio' for False.",
     "decay": "Give a schedule as learning_rate; the decay of the weights is weight_decay.",
