@@ -26,6 +26,8 @@ flags.DEFINE_integer("updates", None, "Steps in a row in one timing; 1 on a CPU,
 flags.DEFINE_string("results", None, "Also write all numbers to this JSON file.")
 
 _RATE, _DECAY = 1e-3, 0.01
+# As optax.
+_EVERYWHERE = {"exclude_from_weight_decay": []}
 
 
 def _ours(name, table):
@@ -35,10 +37,10 @@ def _ours(name, table):
     from tfbigbatch.optimizers import keras3
 
     optimizer = {
-        "lamb": lambda: keras3.LAMB(_RATE, weight_decay=_DECAY),
-        "lars": lambda: keras3.LARS(_RATE, weight_decay=_DECAY, form="tfm"),
+        "lamb": lambda: keras3.LAMB(_RATE, weight_decay=_DECAY, **_EVERYWHERE),
+        "lars": lambda: keras3.LARS(_RATE, weight_decay=_DECAY, form="tfm", **_EVERYWHERE),
         "adamw": lambda: keras3.AdamW(_RATE, weight_decay=_DECAY),
-        "muon": lambda: keras3.Muon(_RATE, weight_decay=_DECAY),
+        "muon": lambda: keras3.Muon(_RATE, weight_decay=_DECAY, **_EVERYWHERE),
     }[name]()
     made = []
     for index, (path, shape) in enumerate(table):

@@ -39,7 +39,7 @@ def main():
     recipe = tfbigbatch.Recipe(batch_size=16, learning_rate=0.01, warmup_epochs=0.5, epochs=EPOCHS, decay="linear")
     schedule = recipe.at(BATCH, "legw").schedule(len(texts))
     classifier.compile(
-        optimizer=tfbigbatch.LAMB(schedule, weight_decay=0.01, exclude_from_weight_decay="norm_and_bias"),
+        optimizer=tfbigbatch.LAMB(schedule, weight_decay=0.01),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=["accuracy"],
     )

@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
+from tfbigbatch.advice.sources import MUON_RATES
 from tfbigbatch.utils.files import read_json
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -146,6 +147,11 @@ def test_the_pages_run_in_the_other_keras():
         [sys.executable, "-m", "tests.test_docs"], cwd=ROOT, env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+def test_muons_page_has_the_range_that_advise_gives():
+    with open(os.path.join(ROOT, "docs", "muon.md"), encoding="utf-8") as file:
+        assert "**Learning rate: {:g} to {:g}**".format(*MUON_RATES) in file.read()
 
 
 GUIDES = [

@@ -7,9 +7,15 @@ Names are imported on first use, so that `import tfbigbatch` costs next to nothi
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tfbigbatch import old_names
+from tfbigbatch import old_names, registration
+
+if TYPE_CHECKING:
+    # For editors and type checkers: the classes of the other Keras have the same arguments.
+    from tfbigbatch.optimizers.keras3 import LAMB, LARS, Adasum, LocalSteps, Muon, Shampoo
+    from tfbigbatch.scaling.batch_ramp import BatchRamp
+    from tfbigbatch.scaling.recipe import Recipe
 
 __version__ = "0.2.0"
 
@@ -29,7 +35,20 @@ old_names.install()
 
 _SUBPACKAGES = ("callbacks", "export", "instruments", "optimizers", "scaling", "schedules")
 
-__all__ = [*_HOMES, "__version__"]
+# Spelt out, so that type checkers know the names as public.
+__all__ = [
+    "Adasum",
+    "BatchRamp",
+    "LAMB",
+    "LARS",
+    "LocalSteps",
+    "Muon",
+    "Recipe",
+    "Shampoo",
+    "__version__",
+    "advise",
+    "load_run",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -42,3 +61,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *_HOMES, *_SUBPACKAGES])
+
+
+# At the end: what it imports may import names of this module.
+registration.install()

@@ -34,6 +34,8 @@ OPTIMIZERS = {
     "growing": lambda: keras3.Muon(0.02, accumulation_steps=tfbigbatch.optimizers.AccumulationSchedule([1, 3], [2, 1])),
     "averaged": lambda: keras3.LAMB(0.02, use_ema=True, ema_momentum=0.5, ema_overwrite_frequency=3),
 }
+# As the other libraries' defaults.
+EVERYWHERE = {"exclude_from_weight_decay": []}
 # Of these, the ones for the tests of saved files and of stateless_apply.
 CONTINUED = ("lamb", "muon", "shampoo", "accumulated")
 
@@ -111,6 +113,28 @@ def steps():
         else:
             steps_with_state(optimizer, model.trainable_variables)
             found.update(weights(f"steps {name}", model))
+    return found
+
+
+def averaged():
+    """Two variables after four steps with use_ema; the second has no gradient at last."""
+    found = {}
+    for name, arguments in {
+        "lamb": {},
+        "lars": {"ema_overwrite_frequency": 3},
+        "muon": {"accumulation_steps": 2},
+        "shampoo": {},
+        "adamw": {},
+    }.items():
+        make = {"lamb": keras3.LAMB, "lars": keras3.LARS, "muon": keras3.Muon, "shampoo": keras3.Shampoo}
+        optimizer = make.get(name, keras3.AdamW)(0.1, use_ema=True, ema_momentum=0.5, **arguments)
+        variables = [keras.Variable(np.full((3, 2), value, "float32"), name=f"w{value}") for value in (1, 5)]
+        optimizer.build(variables)
+        for number in range(4):
+            gradients = [keras.ops.convert_to_tensor(each) for each in gradients_of_step(number, [(3, 2), (3, 2)])]
+            optimizer.apply([gradients[0], gradients[1] if number < 2 else None], variables)
+        optimizer.finalize_variable_values(variables)
+        found.update({f"averaged {name}/{index}": np.asarray(each.value) for index, each in enumerate(variables)})
     return found
 
 
@@ -230,14 +254,14 @@ def of_optax():
             consistent_rms=0.2,
             weight_decay=0.1,
             adam_weight_decay=0.1,
-            adam_b2=0.95,
+            adam_b2=0.99,
             muon_weight_dimension_numbers=whole_matrices,
         )
 
     pairs = {
-        "lamb": (keras3.LAMB(falling_rate(), weight_decay=0.1), optax.lamb(theirs, weight_decay=0.1)),
+        "lamb": (keras3.LAMB(falling_rate(), weight_decay=0.1, **EVERYWHERE), optax.lamb(theirs, weight_decay=0.1)),
         "lars": (
-            keras3.LARS(falling_rate(0.1, 0.02), form="tfm", eeta=0.1, weight_decay=0.1),
+            keras3.LARS(falling_rate(0.1, 0.02), form="tfm", eeta=0.1, weight_decay=0.1, **EVERYWHERE),
             optax.lars(optax.linear_schedule(0.1, 0.02, STEPS), weight_decay=0.1, trust_coefficient=0.1),
         ),
         # Keras adds epsilon before the bias of the second moment is corrected, optax after it.
@@ -245,8 +269,8 @@ def of_optax():
             keras3.AdamW(falling_rate(), weight_decay=0.1, epsilon=1e-12),
             optax.adamw(theirs, weight_decay=0.1, eps=1e-12),
         ),
-        "muon": (keras3.Muon(falling_rate(), nesterov=False, weight_decay=0.1), muon(False)),
-        "muon nesterov": (keras3.Muon(falling_rate(), weight_decay=0.1), muon(True)),
+        "muon": (keras3.Muon(falling_rate(), nesterov=False, weight_decay=0.1, **EVERYWHERE), muon(False)),
+        "muon nesterov": (keras3.Muon(falling_rate(), weight_decay=0.1, **EVERYWHERE), muon(True)),
     }
     found = {}
     for name, (ours, other) in pairs.items():
@@ -288,7 +312,7 @@ def of_torch():
     if hasattr(torch.optim, "Muon"):
         for name, nesterov in (("muon", False), ("muon nesterov", True)):
             pairs[name] = (
-                keras3.Muon(falling_rate(), nesterov=nesterov, weight_decay=0.1),
+                keras3.Muon(falling_rate(), nesterov=nesterov, weight_decay=0.1, **EVERYWHERE),
                 lambda values, nesterov=nesterov: torch.optim.Muon(
                     values, lr=0.02, nesterov=nesterov, weight_decay=0.1, adjust_lr_fn="match_rms_adamw"
                 ),
@@ -315,7 +339,7 @@ def of_torch():
 
 def main(folder, quick=""):
     backend = keras.config.backend()
-    found = {**steps(), **refused()}
+    found = {**steps(), **averaged(), **refused()}
     # Keras itself imports it for files where it is installed.
     found["imported tensorflow"] = np.array("tensorflow" in sys.modules)
     if not quick:

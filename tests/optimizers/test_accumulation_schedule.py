@@ -159,10 +159,11 @@ def test_a_config_survives_and_can_be_changed(keras_version):
 def test_lamb_without_layer_adaptation_is_adamw(keras_version):
     # Keras' AdamW adds its epsilon before the bias correction: as small as this, it does not matter.
     options = {"learning_rate": 0.01, "epsilon": 1e-14, "weight_decay": 0.1}
+    everywhere = {"exclude_from_weight_decay": [], "exclude_from_layer_adaptation": [".*"]}
     ends = [
         fit(model_of(keras_version, make_optimizer, **arguments))
         for make_optimizer, arguments in (
-            (lambda: make(keras_version, "LAMB", exclude_from_layer_adaptation=[".*"], **options), {}),
+            (lambda: make(keras_version, "LAMB", **everywhere, **options), {}),
             (lambda: KERAS[keras_version].optimizers.AdamW(**options), {}),
         )
     ]

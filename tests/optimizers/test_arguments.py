@@ -1,5 +1,7 @@
 """The arguments of optimizers: checked, named, and answered where they are another library's."""
 
+import inspect
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -7,6 +9,7 @@ import tensorflow as tf
 from tests.helpers import keras_versions
 from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS, applied, make, variables
 from tfbigbatch import optimizers
+from tfbigbatch.optimizers import arguments as tables
 
 both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 
@@ -53,6 +56,9 @@ def test_keras_accumulation_is_refused_with_our_word_for_it():
         ("LAMB", {"accumulation_steps": 0}, "accumulation_steps=0 is not a number of micro-batches"),
         ("LAMB", {"exclude_from_weight_decay": "bias"}, r"write \['bias'\], or one of the sets 'norm_and_bias'"),
         ("LAMB", {"exclude_from_weight_decay": ["("]}, "is not a regular expression"),
+        ("LAMB", {"exclude_from_weight_decay": 3}, "exclude_from_weight_decay=3; expected a list of regular"),
+        ("Muon", {"exclude_from_layer_adaptation": {}}, "exclude_from_layer_adaptation={}; expected a list of regular"),
+        ("AdamW", {"exclude_from_weight_decay": b"bias"}, "exclude_from_weight_decay=b'bias'; expected a list"),
     ],
 )
 def test_bad_arguments_say_what_was_expected(keras_version, name, arguments, said):
@@ -190,3 +196,40 @@ def test_hyperparameters_are_attributes_that_count(keras_version):
         ends.append(variable.numpy()[0] - 3.0)
     assert optimizer.get_config()["eeta"] == 0.02
     assert ends[1] == pytest.approx(2 * ends[0], rel=1e-4)
+
+
+@both_versions
+@pytest.mark.parametrize("name", ["adamw", "momentum", "lamb"])
+def test_exclusions_of_a_wrong_type_are_told_by_name(keras_version, name):
+    for value in (3, np.arange(3)):
+        with pytest.raises(ValueError, match="exclude_from_weight_decay"):
+            optimizers.get({"name": name, "exclude_from_weight_decay": value}, keras=keras_version)
+
+
+OURS = {"LAMB": "lamb", "LARS": "lars", "Muon": "muon", "Shampoo": "shampoo", "AdamW": "adamw"}
+
+
+@both_versions
+@pytest.mark.parametrize("name", OURS)
+def test_the_signature_has_every_argument_with_its_default_and_type(keras_version, name):
+    table = tables.ADAMW if name == "AdamW" else tables.TABLES[OURS[name]]
+    table = {**table, **(tables.KERAS3 if keras_version == "keras3" else {})}
+    parameters = inspect.signature(getattr(keras_versions.OPTIMIZERS[keras_version], name)).parameters
+    assert {each: parameter.default for each, parameter in parameters.items() if each != "name"} == {
+        each: argument.default for each, argument in table.items()
+    }
+    assert all(parameter.annotation is not inspect.Parameter.empty for parameter in parameters.values())
+
+
+@both_versions
+@pytest.mark.parametrize("name", OURS)
+def test_biases_and_norms_are_excluded_by_default_but_by_adamw(keras_version, name):
+    found = {}
+    for exclusions in ({}, {"exclude_from_weight_decay": "norm_and_bias"}, {"exclude_from_weight_decay": []}):
+        ours = variables(keras_version, {"kernel": np.ones((2, 2)), "bias": np.ones(2)})
+        optimizer = make(keras_version, name, learning_rate=0.1, weight_decay=0.5, **exclusions)
+        applied(optimizer, [[np.full((2, 2), 0.1), np.full(2, 0.1)]], ours)
+        found[str(exclusions.get("exclude_from_weight_decay", "default"))] = np.array(ours[1])
+    same, other = ("[]", "norm_and_bias") if name == "AdamW" else ("norm_and_bias", "[]")
+    np.testing.assert_array_equal(found["default"], found[same])
+    assert not np.allclose(found["default"], found[other])

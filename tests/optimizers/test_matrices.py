@@ -237,3 +237,92 @@ def test_a_pattern_that_changes_nothing_warns():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         matrices.warn_of_idle([("lstm", "gates"), ("kernel", "vector")], paths, shapes)
+
+
+# The equation of a layer, its output's shape, the shape of its input, and its matrices.
+EQUATIONS = {
+    "a query of KerasHub's Gemma": ("btd,ndh->btnh", (None, 2, 5), (9, 4), (1, 4, 10)),
+    "an output of KerasHub's Gemma": ("btnh,nhd->btd", (None, 4), (9, 2, 5), (1, 10, 4)),
+    "a query of Keras": ("abc,cde->abde", (None, 2, 5), (9, 4), (1, 4, 10)),
+    "experts": ("becd,edf->becf", (3, None, 5), (3, 9, 4), (3, 4, 5)),
+    "inputs last": ("...x,yx->...y", 5, (9, 4), (1, 4, 5)),
+}
+
+
+@both_versions
+@pytest.mark.parametrize("name", EQUATIONS)
+def test_an_equation_tells_the_axes(keras_version, name):
+    equation, output, shape, expected = EQUATIONS[name]
+    layers = KERAS[keras_version].layers
+    layer = layers.EinsumDense(equation, output, name="query")
+    model = KERAS[keras_version].Sequential([layers.Input(shape), layer, layers.Dense(7, name="after")])
+    [(pattern, treatment)] = matrices.einsum_treatments(model)
+    assert [each for each in found(model, [(pattern, treatment)]).values() if each][0] == expected
+
+
+@both_versions
+def test_equations_of_layers_within_layers_are_found_and_scales_are_not(keras_version):
+    layers = KERAS[keras_version].layers
+    inputs = layers.Input((9, 4))
+    attention = layers.MultiHeadAttention(2, 5, name="attention")
+    scaled = layers.EinsumDense("abc,c->abc", (None, 4), name="scale")(attention(inputs, inputs))
+    model = KERAS[keras_version].Model(inputs, scaled)
+    treatments = matrices.einsum_treatments(model)
+    assert sorted(treatment for _, treatment in treatments) == 3 * ["in:0 out:1,2"] + ["in:0,1 out:2"]
+    # As they are read by name.
+    assert found(model, treatments) == found(model)
+
+
+def test_named_axes_cut_and_join_a_variable():
+    [view] = matrices.views(["query/kernel"], [(8, 16, 4)], [("query", "in:1 out:0,2")])
+    assert view.matrix_shape == (1, 16, 32)
+    value = np.arange(512.0).reshape(8, 16, 4)
+    cut = view.to_matrices(tf.constant(value))
+    np.testing.assert_array_equal(cut[0], value.transpose(1, 0, 2).reshape(16, 32))
+    np.testing.assert_array_equal(view.from_matrices(cut), value)
+    [by_head] = matrices.views(["query/kernel"], [(8, 16, 4)], [("query", "in:1 out:2")])
+    np.testing.assert_array_equal(by_head.to_matrices(tf.constant(value)), value)
+
+
+def test_named_axes_beyond_the_kernel_are_refused():
+    with pytest.raises(ValueError, match=r"'in:3 out:0' does not fit 'query/kernel' .*expected axes from 0 to 2"):
+        matrices.views(["query/kernel"], [(8, 16, 4)], [("query", "in:3 out:0")])
+
+
+GEMMA = [f"block_{number}/query/kernel" for number in range(3)], 3 * [(8, 256, 16)]
+# Paths and shapes that are read right, whatever their sides.
+USUAL = {
+    "a head of few classes": ("head/kernel", (784, 10)),
+    "a convolution by another name": ("stem/kernel", (3, 3, 512, 8)),
+    "a convolution of one axis": ("conv1d/kernel", (5, 512, 8)),
+    "a query of Keras": ("query/kernel", (128, 8, 16)),
+    "a vector in any order": ("layer_scale", (1, 1, 512)),
+    "positions": ("position_embedding/embeddings", (1, 512, 8)),
+}
+
+
+def test_a_long_matrix_warns_once_with_what_to_pass():
+    with pytest.warns(UserWarning) as caught:
+        matrices.warn_of_long(*GEMMA)
+    [message] = [str(each.message) for each in caught]
+    assert "'block_0/query/kernel' of shape (8, 256, 16) as 1 x [8, 4,096] and 2 more" in message
+    assert "'in:1 out:0,2'" in message and "einsum_treatments(model)" in message
+    with pytest.warns(UserWarning, match=r"1 x \[1, 4,096\]"):
+        matrices.warn_of_long(["key/kernel"], [(1, 256, 16)])
+    with pytest.warns(UserWarning, match=r"1 x \[2,048, 16\]"):
+        matrices.warn_of_long(*GEMMA, [("query", "rows:2")])
+
+
+@pytest.mark.parametrize("treatment", ["in:1 out:0,2", "matrix", "vector"])
+def test_a_treatment_says_that_it_is_right(treatment):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        matrices.warn_of_long(*GEMMA, [("query", treatment)])
+
+
+@pytest.mark.parametrize("kind", USUAL)
+def test_usual_kernels_do_not_warn(kind):
+    path, shape = USUAL[kind]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        matrices.warn_of_long([path], [shape])

@@ -48,7 +48,7 @@ def expected(gradients, *, vectors=None, of=None, clip=None, **options):
       of: options of some variables, by name: of `muon_run` or of `lamb_run`.
       clip: the options of `clipped`.
     """
-    vectors = {"adapt": False, "b2": 0.95, "eps": 1e-8, "wd": options.get("wd", 0.0), **(vectors or {})}
+    vectors = {"adapt": False, "b2": 0.99, "eps": 1e-8, "wd": options.get("wd", 0.0), **(vectors or {})}
     ratio, rates = vectors.pop("ratio", 1.0), RATES[: len(gradients)]
     steps = [clipped(each, **(clip or {})) for each in gradients]
     ends = {}
@@ -69,6 +69,7 @@ def applied(optimizer, ours, gradients, dtype="float32"):
 
 def assert_follows(keras_version, arguments, reference, wrap=lambda function: function):
     ours = variables(keras_version, WEIGHTS)
+    arguments = {"exclude_from_weight_decay": [], **arguments}
     optimizer = make(keras_version, "Muon", learning_rate=schedule(keras_version), **arguments)
     optimizer.build(ours)
 
@@ -172,7 +173,7 @@ def test_treatments_by_pattern(keras_version):
     arguments = {"matrices": {"recurrent": "gates", "embeddings": "matrix", "wide": "vector"}}
     rows = {name: [each[name] for each in GRADIENTS] for name in WEIGHTS}
     reference = expected(GRADIENTS)
-    adam = {"wd": 0.0, "adapt": False, "b2": 0.95, "eps": 1e-8}
+    adam = {"wd": 0.0, "adapt": False, "b2": 0.99, "eps": 1e-8}
     reference["wide_kernel"] = lamb_run(WEIGHTS["wide_kernel"], rows["wide_kernel"], RATES, **adam)
     reference["embeddings"] = muon_run(WEIGHTS["embeddings"], rows["embeddings"], RATES)
     name = "recurrent_kernel"

@@ -45,7 +45,7 @@ tfa = import_addons()
 
 
 def our_lamb(**arguments):
-    return LAMB(decayed_from(LAMB_RATE), weight_decay=WEIGHT_DECAY, **arguments)
+    return LAMB(decayed_from(LAMB_RATE), weight_decay=WEIGHT_DECAY, **{"exclude_from_weight_decay": [], **arguments})
 
 
 def their_lamb(**arguments):

@@ -33,10 +33,12 @@ def test_keras_3_decays_outside_the_trust_ratio(optimizer, expected):
 def test_without_decay_it_is_the_same_but_for_the_default_epsilon():
     schedule = keras.optimizers.schedules.PolynomialDecay(LAMB_RATE, UPDATES, 0.1 * LAMB_RATE)
     assert keras.optimizers.Lamb().epsilon == 1e-7 and LAMB().epsilon == 1e-6
-    assert_same(run(LAMB(decayed_from(LAMB_RATE))), run(keras.optimizers.Lamb(schedule, epsilon=1e-6)))
+    ours = LAMB(decayed_from(LAMB_RATE), exclude_from_weight_decay=[])
+    assert_same(run(ours), run(keras.optimizers.Lamb(schedule, epsilon=1e-6)))
 
 
 def our_muon(**arguments):
+    arguments = {"exclude_from_weight_decay": [], **arguments}
     return Muon(decayed_from(MUON_RATE), weight_decay=WEIGHT_DECAY, epsilon=1e-12, **arguments)
 
 
@@ -46,7 +48,7 @@ def run_theirs(adam_weight_decay=WEIGHT_DECAY, **arguments):
         pytest.skip("this Keras has no Muon")
     schedule = keras.optimizers.schedules.PolynomialDecay(MUON_RATE, UPDATES, 0.1 * MUON_RATE)
     decay = {"weight_decay": WEIGHT_DECAY, "adam_weight_decay": adam_weight_decay}
-    adam = {"adam_beta_2": 0.95, "epsilon": 1e-12}
+    adam = {"adam_beta_2": 0.99, "epsilon": 1e-12}
     optimizer = keras.optimizers.Muon(schedule, exclude_embeddings=False, **decay, **adam, **arguments)
     return run(optimizer, MUON_GRADIENTS, MUON_WEIGHTS)
 

@@ -45,7 +45,13 @@ def all_but(*endings):
 
 
 def our_lars(**arguments):
-    return LARS(decayed_from(LARS_RATE), weight_decay=WEIGHT_DECAY, eeta=EETA, form="tfm", **arguments)
+    return LARS(
+        decayed_from(LARS_RATE),
+        weight_decay=WEIGHT_DECAY,
+        eeta=EETA,
+        form="tfm",
+        **{"exclude_from_weight_decay": [], **arguments},
+    )
 
 
 def their_lars(**arguments):
@@ -53,7 +59,7 @@ def their_lars(**arguments):
 
 
 def our_lamb(**arguments):
-    return LAMB(decayed_from(LAMB_RATE), weight_decay=WEIGHT_DECAY, **arguments)
+    return LAMB(decayed_from(LAMB_RATE), weight_decay=WEIGHT_DECAY, **{"exclude_from_weight_decay": [], **arguments})
 
 
 def their_lamb(**arguments):
@@ -97,13 +103,15 @@ def their_muon(axes, **arguments):
     numbers = {name: each and optax.contrib.MuonDimensionNumbers(*each) for name, each in axes.items()}
     decay = {"weight_decay": WEIGHT_DECAY, "adam_weight_decay": WEIGHT_DECAY}
     transformation = optax.contrib.muon(
-        rate_from(MUON_RATE), adam_b2=0.95, muon_weight_dimension_numbers=numbers, **decay, **arguments
+        rate_from(MUON_RATE), adam_b2=0.99, muon_weight_dimension_numbers=numbers, **decay, **arguments
     )
     return run_optax(transformation, MUON_GRADIENTS, MUON_WEIGHTS)
 
 
 def our_muon(**arguments):
-    optimizer = Muon(decayed_from(MUON_RATE), weight_decay=WEIGHT_DECAY, **arguments)
+    optimizer = Muon(
+        decayed_from(MUON_RATE), weight_decay=WEIGHT_DECAY, **{"exclude_from_weight_decay": [], **arguments}
+    )
     return run(optimizer, MUON_GRADIENTS, MUON_WEIGHTS)
 
 

@@ -25,7 +25,13 @@ official_lamb = pytest.importorskip("official.modeling.optimization.lamb", reaso
 
 
 def our_lars(**arguments):
-    return LARS(decayed_from(LARS_RATE), weight_decay=WEIGHT_DECAY, eeta=EETA, form="tfm", **arguments)
+    return LARS(
+        decayed_from(LARS_RATE),
+        weight_decay=WEIGHT_DECAY,
+        eeta=EETA,
+        form="tfm",
+        **{"exclude_from_weight_decay": [], **arguments},
+    )
 
 
 def their_lars(**arguments):
@@ -33,7 +39,7 @@ def their_lars(**arguments):
 
 
 def our_lamb(**arguments):
-    return LAMB(decayed_from(LAMB_RATE), weight_decay=WEIGHT_DECAY, **arguments)
+    return LAMB(decayed_from(LAMB_RATE), weight_decay=WEIGHT_DECAY, **{"exclude_from_weight_decay": [], **arguments})
 
 
 def their_lamb(**arguments):
@@ -44,9 +50,8 @@ def their_lamb(**arguments):
 @pytest.mark.parametrize("nesterov", [False, True])
 @pytest.mark.parametrize("form, classic_momentum", [("tfm", True), ("momentum_ratio", False)])
 def test_lars(form, classic_momentum, nesterov, exclusions):
-    ours = LARS(
-        decayed_from(LARS_RATE), weight_decay=WEIGHT_DECAY, eeta=EETA, form=form, nesterov=nesterov, **exclusions
-    )
+    own = {"exclude_from_weight_decay": [], **exclusions}
+    ours = LARS(decayed_from(LARS_RATE), weight_decay=WEIGHT_DECAY, eeta=EETA, form=form, nesterov=nesterov, **own)
     assert_same(run(ours), run(their_lars(classic_momentum=classic_momentum, nesterov=nesterov, **exclusions)))
 
 

@@ -37,9 +37,9 @@ LAYERWISE_FROM = 16
 With Adam's family it did not: results/bert.md at x32, AdamW 26.2%, LAMB 24.5%."""
 
 MUON_RATES = (0.005, 0.05)
-"""Where Muon's best learning rate lay in runs of few steps, with the scale 'rms'. results/few_steps: 0.0081 on
-tiny-imagenet (244 steps), 0.03 on a BERT (391 steps). A GNMT agrees since: 0.03 (340 steps),
-results/multi30k_output_bias.md."""
+"""Where Muon's best learning rate lay in runs of few steps, with the scale 'rms'; docs/muon.md has the same range, and
+other pages link to it. results/few_steps: 0.0081 on tiny-imagenet (244 steps), 0.03 on a BERT (391 steps). A GNMT
+agrees since: 0.03 (340 steps), results/multi30k_output_bias.md."""
 
 LAMB_RATES = (0.02, 0.1)
 """Where LAMB's best learning rate lay in runs of few steps. docs/results/digits.md: 0.08 on the digits' LSTM (112

@@ -11,7 +11,7 @@ __all__ = ["frequency_bias", "register_image_model"]
 
 
 def __getattr__(name: str) -> Any:
-    # On first use: it imports both Kerases, and with them TensorFlow.
+    # On first use: it imports NumPy, which reading an experiment does not need.
     if name == "frequency_bias":
         from tfbigbatch.models.initializers import frequency_bias
 

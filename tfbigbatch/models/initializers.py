@@ -1,21 +1,17 @@
-"""Initializers for a user's own layers, in both Kerases; importing this module registers them for saved models."""
+"""Initializers for a user's own layers, in both Kerases; `registration` registers them for saved models."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import keras
 import numpy as np
-import tf_keras
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.models.output_bias import SMOOTHING, log_frequencies
 
 
-@keras.saving.register_keras_serializable(package="tfbigbatch")
-@tf_keras.saving.register_keras_serializable(package="tfbigbatch")
-class FrequencyBias(keras.initializers.Initializer, tf_keras.initializers.Initializer):
-    """What `frequency_bias` returns: an initializer of Keras 3 and of Keras 2 at once, computed by NumPy."""
+class FrequencyBias:
+    """What `frequency_bias` returns: an initializer for Keras 3 and Keras 2, computed by NumPy."""
 
     def __init__(self, counts: Any, smoothing: float = SMOOTHING) -> None:
         self._values = log_frequencies(counts, smoothing)
@@ -58,7 +54,7 @@ def frequency_bias(counts: Any, smoothing: float = SMOOTHING) -> FrequencyBias:
         keras.layers.Dense(10_000, bias_initializer=frequency_bias(counts))
 
     The layer may be of Keras 2 (tf_keras) or of Keras 3. A model that holds it saves and loads with its counts; a
-    process that loads such a model imports this function first, which registers it.
+    process that loads such a model imports tfbigbatch, before or after Keras.
 
     Args:
       counts: [classes], how often each class occurs in the training set; numbers of 0 or more, by the class' index.

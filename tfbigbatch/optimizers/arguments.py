@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.optimizers import exclusions
@@ -17,6 +17,8 @@ SHAMPOO_GRAFTS = ("sgd", "rmsprop", "lars", "lamb")
 NEWTON_SCHULZ_COEFFICIENTS = ("quintic", "polar_express")
 # How a variable is read as matrices; see `matrices`. 'groups:N' and 'rows:N' as well.
 TREATMENTS = ("matrix", "vector", "gates", "heads", "depthwise")
+# The axes of the rows and of the columns; all others are matrices of their own.
+_AXES = re.compile(r"in:(\d+(?:,\d+)*) out:(\d+(?:,\d+)*)")
 
 # (label, name, value) -> the value to use; raises InputError where it cannot be used.
 Check = Callable[[str, str, Any], Any]
@@ -130,6 +132,22 @@ def _patterns(label: str, name: str, value: Any) -> Any:
     return exclusions.check_patterns(name, value)
 
 
+def treatment_axes(treatment: str) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """The axes of the rows and of the columns in a treatment such as 'in:1 out:0,2'; None in another one."""
+    found = _AXES.fullmatch(treatment)
+    if found is None:
+        return None
+    rows, columns = (tuple(map(int, axes.split(","))) for axes in found.groups())
+    return rows, columns
+
+
+def _is_treatment(treatment: Any) -> bool:
+    if treatment in TREATMENTS or re.fullmatch(r"(groups|rows):[1-9]\d*", str(treatment)):
+        return True
+    axes = treatment_axes(str(treatment))
+    return axes is not None and len({*axes[0], *axes[1]}) == len(axes[0]) + len(axes[1])
+
+
 def _treatments(label: str, name: str, value: Any) -> tuple[tuple[str, str], ...]:
     """Pairs (pattern, treatment), from pairs or a dictionary."""
     if value is None:
@@ -144,10 +162,11 @@ def _treatments(label: str, name: str, value: Any) -> tuple[tuple[str, str], ...
             raise InputError(f"{label}: {name} holds {pair!r}; {expected}.")
         pattern, treatment = pair
         exclusions.check_patterns(f"{label}: {name}", [pattern])
-        if treatment not in TREATMENTS and not re.fullmatch(r"(groups|rows):[1-9]\d*", str(treatment)):
+        if not _is_treatment(treatment):
             raise InputError(
                 f"{label}: {name}: the treatment {treatment!r} of {pattern!r} is unknown; expected "
-                f"{', '.join(map(repr, TREATMENTS))}, 'groups:N' (of outputs) or 'rows:N' (axes in the rows). "
+                f"{', '.join(map(repr, TREATMENTS))}, 'groups:N' (of outputs), 'rows:N' (axes in the rows) or "
+                "'in:AXES out:AXES' (axes of the rows and of the columns, each once, as 'in:1 out:0,2'). "
                 f"{nearest(str(treatment), TREATMENTS)}"
             )
         checked.append((pattern, treatment))
@@ -168,7 +187,8 @@ KERAS = {
     "ema_overwrite_frequency": Argument(None, _optional(count("steps"))),
 }
 LAYERWISE = {
-    "exclude_from_weight_decay": Argument(None, _patterns),
+    # As the papers' own code; AdamW keeps Keras' default.
+    "exclude_from_weight_decay": Argument("norm_and_bias", _patterns),
     "exclude_from_layer_adaptation": Argument(None, _patterns),
     "accumulation_steps": Argument(1, _accumulation),
     "layer_statistics": Argument(False, _flag),
@@ -176,6 +196,40 @@ LAYERWISE = {
     "jit_compile": Argument(None, _optional(_flag)),
     **KERAS,
 }
+
+
+class SharedArguments(TypedDict, total=False):
+    """The types of `LAYERWISE` without layer adaptation, for editors and type checkers."""
+
+    exclude_from_weight_decay: Sequence[str] | str | None
+    accumulation_steps: int | AccumulationSchedule
+    layer_statistics: bool
+    shard_updates: bool
+    jit_compile: bool | None
+    clipnorm: float | None
+    clipvalue: float | None
+    global_clipnorm: float | None
+    use_ema: bool
+    ema_momentum: float
+    ema_overwrite_frequency: int | None
+
+
+class LayerwiseArguments(SharedArguments, total=False):
+    """The types of `LAYERWISE`."""
+
+    exclude_from_layer_adaptation: Sequence[str] | str | None
+
+
+class SharedArgumentsKeras3(SharedArguments, total=False):
+    """The types of `LAYERWISE` without layer adaptation, and of `KERAS3`."""
+
+    loss_scale_factor: float | None
+
+
+class LayerwiseArgumentsKeras3(LayerwiseArguments, SharedArgumentsKeras3, total=False):
+    """The types of `LAYERWISE` and `KERAS3`."""
+
+
 _BETAS = {"beta_1": Argument(0.9, _FRACTION), "beta_2": Argument(0.999, _FRACTION)}
 
 # `optimizers.AdamW`; the registered 'adamw' is Keras' own unless its updates are sharded.
@@ -186,6 +240,7 @@ ADAMW = {
     "weight_decay": Argument(0.004, _weight_decay),
     "amsgrad": Argument(False, _flag),
     **{name: each for name, each in LAYERWISE.items() if name != "exclude_from_layer_adaptation"},
+    "exclude_from_weight_decay": Argument(None, _patterns),
 }
 # By registered name, for the Keras of the trainers: tf_keras. `registry` gives Keras' own their
 # `exclude_from_weight_decay`.
@@ -222,7 +277,7 @@ TABLES: dict[str, dict[str, Argument]] = {
         "vectors": Argument("adam", one_of("adam", "lamb")),
         "vector_learning_rate_ratio": Argument(1.0, _POSITIVE),
         "beta_1": Argument(0.9, _FRACTION),
-        "beta_2": Argument(0.95, _FRACTION),
+        "beta_2": Argument(0.99, _FRACTION),
         "epsilon": Argument(1e-8, _NOT_NEGATIVE),
         "weight_decay": Argument(0.0, _weight_decay),
         "product_dtype": Argument("float32", one_of("float32", "bfloat16")),
@@ -319,8 +374,7 @@ _ELSEWHERE = {
 }
 _OUR_NAMES = {theirs: ours for ours, names in _ELSEWHERE.items() for theirs in names}
 _ADVICE = {
-    "accumulation_steps": "LARS, LAMB, Muon and Shampoo take it; LAMB(..., exclude_from_layer_adaptation=['.*']) is "
-    "AdamW.",
+    "accumulation_steps": "LARS, LAMB, Muon, Shampoo and tfbigbatch.optimizers.AdamW take it.",
     "betas": "Write beta_1 and beta_2.",
     "classic_momentum": "Write form='tfm' for True and form='momentum_ratio' for False.",
     "decay": "Give a schedule as learning_rate; the decay of the weights is weight_decay.",

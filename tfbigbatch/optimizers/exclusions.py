@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from tfbigbatch.errors import nearest
 
@@ -14,11 +15,11 @@ NORM_AND_BIAS = (r"(^|[/_.])(bias|gamma|beta)(_\d+)?$", r"(?i:(batch|layer|group
 SETS = {"norm_and_bias": NORM_AND_BIAS}
 
 
-def check_patterns(name: str, patterns: Sequence[str] | str | None) -> list[str] | str | None:
+def check_patterns(name: str, patterns: Any) -> list[str] | str | None:
     """Validates regular expressions, or the name of one of `SETS`; returns a list, the name, or None.
 
     Raises:
-      ValueError: `patterns` is a string that names no set, or a pattern does not compile.
+      ValueError: `patterns` is neither a sequence nor the name of a set, or a pattern does not compile.
     """
     if patterns is None:
         return None
@@ -29,12 +30,18 @@ def check_patterns(name: str, patterns: Sequence[str] | str | None) -> list[str]
             f"{name} takes a list of regular expressions or the name of a set, not {patterns!r}: write "
             f"[{patterns!r}], or one of the sets {', '.join(map(repr, SETS))}. {nearest(patterns, SETS)}"
         )
+    if isinstance(patterns, (bytes, Mapping)) or not isinstance(patterns, Iterable):
+        raise ValueError(
+            f"{name}={patterns!r}; expected a list of regular expressions, [] for none, or one of the sets "
+            f"{', '.join(map(repr, SETS))}."
+        )
+    patterns = list(patterns)
     for pattern in patterns:
         try:
             re.compile(pattern)
         except (re.error, TypeError) as error:
             raise ValueError(f"{name}: {pattern!r} is not a regular expression ({error}).") from None
-    return list(patterns)
+    return patterns
 
 
 def is_excluded(path: str, patterns: Sequence[str] | str | None) -> bool:
@@ -46,7 +53,7 @@ def is_excluded(path: str, patterns: Sequence[str] | str | None) -> bool:
 def warn_of_idle(
     name: str, patterns: Sequence[str] | str | None, paths: Sequence[str], effect: str = "excludes"
 ) -> None:
-    """Warns of each pattern that none of `paths` contains, with the paths it could have meant.
+    """Warns of each pattern that none of `paths` contains, with the paths it could have meant; not of a set.
 
     Args:
       name: of the argument.
@@ -54,14 +61,13 @@ def warn_of_idle(
       paths: of the variables.
       effect: what a pattern does to the variables that it matches, as a verb.
     """
-    groups = [SETS[patterns]] if isinstance(patterns, str) else [[pattern] for pattern in patterns or ()]
-    for group in groups:
-        if any(is_excluded(path, group) for path in paths):
+    # A set is the default, and a model may have none of its variables.
+    for pattern in () if isinstance(patterns, str) else patterns or ():
+        if any(is_excluded(path, [pattern]) for path in paths):
             continue
-        given = patterns if isinstance(patterns, str) else group[0]
         warnings.warn(
-            f"{name}: {given!r} matches none of the {len(paths)} variables, so it {effect} nothing. "
-            f"Paths it could have meant: {', '.join(_likely(given, paths))}.",
+            f"{name}: {pattern!r} matches none of the {len(paths)} variables, so it {effect} nothing. "
+            f"Paths it could have meant: {', '.join(_likely(pattern, paths))}.",
             stacklevel=2,
         )
 

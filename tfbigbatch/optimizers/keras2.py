@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import tensorflow as tf
 import tf_keras
@@ -36,7 +36,7 @@ class LayerwiseOptimizer(SavedByName, tf_keras.optimizers.Optimizer):
         rule: Rule,
         *,
         weight_decay: Any = 0.0,
-        exclude_from_weight_decay: Sequence[str] | str | None = None,
+        exclude_from_weight_decay: Sequence[str] | str | None = "norm_and_bias",
         exclude_from_layer_adaptation: Sequence[str] | str | None = None,
         accumulation_steps: int | AccumulationSchedule = 1,
         layer_statistics: bool = False,
@@ -219,7 +219,7 @@ class LARS(LayerwiseOptimizer):
         nesterov: bool = False,
         form: str = "paper",
         name: str = "LARS",
-        **kwargs: Any,
+        **kwargs: Unpack[arguments.LayerwiseArguments],
     ) -> None:
         rule = lars.LARS(momentum, eeta, epsilon, nesterov, form)
         super().__init__(learning_rate, rule, weight_decay=weight_decay, name=name, **kwargs)
@@ -243,7 +243,7 @@ class LAMB(LayerwiseOptimizer):
         trust_ratio_bounds: tuple[float | None, float | None] | None = None,
         pre_normalize: bool = False,
         name: str = "LAMB",
-        **kwargs: Any,
+        **kwargs: Unpack[arguments.LayerwiseArguments],
     ) -> None:
         rule = lamb.LAMB(beta_1, beta_2, epsilon, bias_correction, trust_ratio_bounds, pre_normalize)
         super().__init__(learning_rate, rule, weight_decay=weight_decay, name=name, **kwargs)
@@ -265,9 +265,11 @@ class AdamW(LayerwiseOptimizer):
         epsilon: float = 1e-7,
         amsgrad: bool = False,
         name: str = "AdamW",
-        **kwargs: Any,
+        **kwargs: Unpack[arguments.SharedArguments],
     ) -> None:
         rule = adamw.AdamW(beta_1, beta_2, epsilon, amsgrad)
+        # As Keras' own, which decays all variables.
+        kwargs.setdefault("exclude_from_weight_decay", None)
         super().__init__(learning_rate, rule, weight_decay=weight_decay, name=name, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
@@ -297,13 +299,13 @@ class Muon(LayerwiseOptimizer):
         vectors: str = "adam",
         vector_learning_rate_ratio: float = 1.0,
         beta_1: float = 0.9,
-        beta_2: float = 0.95,
+        beta_2: float = 0.99,
         epsilon: float = 1e-8,
         weight_decay: Any = 0.0,
         product_dtype: str = "float32",
         share_work: bool | None = None,
         name: str = "Muon",
-        **kwargs: Any,
+        **kwargs: Unpack[arguments.LayerwiseArguments],
     ) -> None:
         rule = muon.Muon(
             momentum,
@@ -353,7 +355,7 @@ class Shampoo(LayerwiseOptimizer):
         vector_learning_rate_ratio: float = 1.0,
         share_work: bool | None = None,
         name: str = "Shampoo",
-        **kwargs: Any,
+        **kwargs: Unpack[arguments.LayerwiseArguments],
     ) -> None:
         rule = shampoo.Shampoo(
             beta_1,

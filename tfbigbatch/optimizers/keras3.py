@@ -6,7 +6,7 @@ PyTorch `keras3_portable` has it; Adasum and LocalSteps are TensorFlow's, and sa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import keras
 
@@ -46,7 +46,7 @@ class LARS(LayerwiseOptimizer):
         nesterov: bool = False,
         form: str = "paper",
         name: str = "LARS",
-        **kwargs: Any,
+        **kwargs: Unpack[arguments.LayerwiseArgumentsKeras3],
     ) -> None:
         rule = lars.LARS(momentum, eeta, epsilon, nesterov, form)
         super().__init__(learning_rate, rule, weight_decay=weight_decay, name=name, **kwargs)
@@ -70,7 +70,7 @@ class LAMB(LayerwiseOptimizer):
         trust_ratio_bounds: tuple[float | None, float | None] | None = None,
         pre_normalize: bool = False,
         name: str = "LAMB",
-        **kwargs: Any,
+        **kwargs: Unpack[arguments.LayerwiseArgumentsKeras3],
     ) -> None:
         rule = lamb.LAMB(beta_1, beta_2, epsilon, bias_correction, trust_ratio_bounds, pre_normalize)
         super().__init__(learning_rate, rule, weight_decay=weight_decay, name=name, **kwargs)
@@ -92,9 +92,11 @@ class AdamW(LayerwiseOptimizer):
         epsilon: float = 1e-7,
         amsgrad: bool = False,
         name: str = "AdamW",
-        **kwargs: Any,
+        **kwargs: Unpack[arguments.SharedArgumentsKeras3],
     ) -> None:
         rule = adamw.AdamW(beta_1, beta_2, epsilon, amsgrad)
+        # As Keras' own, which decays all variables.
+        kwargs.setdefault("exclude_from_weight_decay", None)
         super().__init__(learning_rate, rule, weight_decay=weight_decay, name=name, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
@@ -124,13 +126,13 @@ class Muon(LayerwiseOptimizer):
         vectors: str = "adam",
         vector_learning_rate_ratio: float = 1.0,
         beta_1: float = 0.9,
-        beta_2: float = 0.95,
+        beta_2: float = 0.99,
         epsilon: float = 1e-8,
         weight_decay: Any = 0.0,
         product_dtype: str = "float32",
         share_work: bool | None = None,
         name: str = "Muon",
-        **kwargs: Any,
+        **kwargs: Unpack[arguments.LayerwiseArgumentsKeras3],
     ) -> None:
         rule = muon.Muon(
             momentum,
@@ -180,7 +182,7 @@ class Shampoo(LayerwiseOptimizer):
         vector_learning_rate_ratio: float = 1.0,
         share_work: bool | None = None,
         name: str = "Shampoo",
-        **kwargs: Any,
+        **kwargs: Unpack[arguments.LayerwiseArgumentsKeras3],
     ) -> None:
         rule = shampoo.Shampoo(
             beta_1,

@@ -130,7 +130,7 @@ class LayerwiseOptimizer(ConfiguredOptimizer):
         rule: Rule,
         *,
         weight_decay: Any = 0.0,
-        exclude_from_weight_decay: Sequence[str] | str | None = None,
+        exclude_from_weight_decay: Sequence[str] | str | None = "norm_and_bias",
         exclude_from_layer_adaptation: Sequence[str] | str | None = None,
         accumulation_steps: int | AccumulationSchedule = 1,
         layer_statistics: bool = False,
@@ -234,18 +234,28 @@ class LayerwiseOptimizer(ConfiguredOptimizer):
             gradient = keras.ops.convert_to_tensor(gradient, sparse=False)
             check_gradient(type(self).__name__, layer.path, gradient, variable)
             gradients.append(keras.ops.cast(gradient, _wide(variable)))
-        changing = [*trainable_variables, *(slot for layer in layers for slot in layer.slots)]
-        averages = self._averages_of(trainable_variables)
+        # Those without a gradient have an average as well, which Keras writes over them.
+        variables = [*trainable_variables, *self._only_averaged(trainable_variables)]
+        averages = self._averages_of(variables)
+        changing = [*variables, *(slot for layer in layers for slot in layer.slots)]
         changing += [average for average in averages if average is not None]
         if self._micro_steps is None:
-            new = self._after_step(layers, gradients, trainable_variables, averages)
+            new = self._after_step(layers, gradients, variables, averages)
         else:
-            new = self._after_micro_batch(layers, gradients, trainable_variables, averages, changing)
+            new = self._after_micro_batch(layers, gradients, variables, averages, changing)
         for variable, value in zip(changing, new):
             variable.assign(value)
 
     def _layer_of(self, variable: Any) -> _Layer:
         return self.updater.layers[self._var_key(variable)]
+
+    def _only_averaged(self, stepped: Sequence[Any]) -> list[Any]:
+        """The variables that have a moving average and no gradient in this step."""
+        if not self.use_ema:
+            return []
+        keys = {self._var_key(each) for each in stepped}
+        averaged = zip(self._trainable_variables, self._model_variables_moving_average)
+        return [each for each, average in averaged if average is not None and self._var_key(each) not in keys]
 
     def _averages_of(self, variables: Sequence[Any]) -> list[Any]:
         if not self.use_ema:
@@ -259,18 +269,22 @@ class LayerwiseOptimizer(ConfiguredOptimizer):
         variables: Sequence[Any],
         averages: Sequence[Any],
     ) -> list[Tensor]:
-        """What the weights, the slots and the averages become, as tensors of their dtypes."""
+        """What the weights, the slots and the averages become, as tensors of their dtypes.
+
+        `variables` are those of `layers`, then those that are averaged alone.
+        """
         wide = [keras.ops.cast(variable.value, _wide(variable)) for variable in variables]
         iterations = keras.ops.convert_to_tensor(self._iterations)
         weights, slots = self.updater.step(
             layers,
             self.updater.clipped(gradients, self),
-            wide,
+            wide[: len(layers)],
             [[slot.value for slot in layer.slots] for layer in layers],
             number=keras.ops.cast(iterations, "float32") + 1.0,
             learning_rate=keras.ops.cast(self._get_current_learning_rate(), "float32"),
             weight_decay=self._current_weight_decay(iterations),
         )
+        weights = [*weights, *wide[len(layers) :]]
         new_averages = []
         if self.use_ema:
             momentum = keras.ops.cast(iterations != 0, "float32") * self.ema_momentum

@@ -30,7 +30,7 @@ class LayerwiseOptimizer(SavedByName, ConfiguredOptimizer):
         rule: Rule,
         *,
         weight_decay: Any = 0.0,
-        exclude_from_weight_decay: Sequence[str] | str | None = None,
+        exclude_from_weight_decay: Sequence[str] | str | None = "norm_and_bias",
         exclude_from_layer_adaptation: Sequence[str] | str | None = None,
         accumulation_steps: int | AccumulationSchedule = 1,
         layer_statistics: bool = False,

@@ -13,10 +13,12 @@
 | embedding | [vocabulary, size] | none; or one as it is | vector, matrix |
 | output layer of a vocabulary | [in, out], out >= 8 in and >= 1000 | none; or one as it is | vector, matrix |
 | other kernels | [a, b, ..., z] | one [a b ..., z]; or with n axes in its rows | matrix, rows:n |
+| an einsum's [heads, in, size] | [n, d, h] | one [d, n h]; or one [d, h] a head | in:1 out:0,2; in:1 out:2 |
 | biases, gammas, betas, scales | any | none | vector |
 
 The first treatment of a row is the default; a user's patterns choose another. Kinds are told by the variable's name and
-its layer's, as Keras names them. A matrix with a side of 1 is a vector unless a pattern asks for it; biases and the
+its layer's, as Keras names them; what an EinsumDense multiplies its equation says, and `einsum_treatments` reads it. A
+matrix with a side of 1 is a vector unless a pattern asks for it; biases and the
 gains of normalisation layers are vectors whatever the patterns ask for, so that a pattern may name a whole layer.
 """
 
@@ -25,10 +27,13 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+import warnings
 from collections.abc import Sequence
+from typing import Any
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers import exclusions
+from tfbigbatch.optimizers.arguments import treatment_axes
 from tfbigbatch.optimizers.ops import Tensor, of
 
 Shape = tuple[int, ...]
@@ -47,6 +52,10 @@ _HEADS_FIRST = r"(attention_output|(^|[/_])(o|out|output)_(proj|projection|dense
 # A kernel with as many outputs, and as many times more than inputs, is taken for the output layer of a vocabulary: a
 # transformer's inner layer and an LSTM's gates have 4 times as many, a first layer of few features seldom a thousand.
 _OF_VOCABULARY, _SMALLEST_VOCABULARY = 8, 1000
+# A matrix with a side that many times the other is likely a kernel whose axes are in another order.
+_LONG = 32
+# A kernel of four axes and more with at most as many positions, 11 x 11, is taken for a convolution's.
+_LARGEST_WINDOW = 121
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,6 +135,71 @@ def warn_of_idle(treatments: Treatments, paths: Sequence[str], shapes: Sequence[
         exclusions.warn_of_idle("matrices", [pattern], matched, effect="changes")
 
 
+def warn_of_long(paths: Sequence[str], shapes: Sequence[Shape], treatments: Treatments = ()) -> None:
+    """Warns once of the kernels of three axes and more that are read as a matrix with one side far above the other.
+
+    Not of convolutions, nor where a treatment says 'matrix' or names the axes: their order is known.
+    """
+    gates = _gates(paths, shapes)
+    long = [
+        f"{path!r} of shape {tuple(shape)} as {view.matrix_shape[0]:,} x [{view.matrix_shape[1]:,}, "
+        f"{view.matrix_shape[2]:,}]"
+        for path, shape in zip(paths, shapes)
+        if (view := _guessed(path, tuple(shape), treatments, gates.get(path, 0)))
+        and max(view.matrix_shape[1:]) > _LONG * min(view.matrix_shape[1:])
+    ]
+    if long:
+        more = f" and {len(long) - 1} more" if len(long) > 1 else ""
+        warnings.warn(
+            f"matrices: reads {long[0]}{more}: one side is over {_LONG} times the other, which is likely the wrong "
+            "order of axes. Name those of the inputs and of the outputs, as matrices=[('query/kernel', "
+            "'in:1 out:0,2')] for [heads, in, size] or 'in:1 out:2' for [experts, in, out]; for layers of EinsumDense "
+            "tfbigbatch.optimizers.einsum_treatments(model) gives them all. If it is right, say 'matrix'.",
+            stacklevel=2,
+        )
+
+
+def _guessed(path: str, shape: Shape, treatments: Treatments, gates: int) -> MatrixView | None:
+    """The view of a kernel of several axes whose order nothing tells; None for any other variable."""
+    asked = treatment_for(path, treatments)
+    treatment = asked or _default(path, shape, gates) if may_be_matrix(path, shape) else "vector"
+    is_told = asked in ("matrix", "depthwise", "gates") or (asked is not None and treatment_axes(asked))
+    is_window = len(shape) > 3 and math.prod(shape[:-2]) <= _LARGEST_WINDOW
+    if treatment == "vector" or is_told or is_window or re.search(r"(?i)conv", _end(path)):
+        return None
+    # With one axis alone it is a vector in any order; with two it is a matrix.
+    axes = [size for size in shape if size > 1]
+    return _view(path, shape, treatment, gates) if len(shape) > 2 and len(axes) > 1 else None
+
+
+def einsum_treatments(model: Any) -> list[tuple[str, str]]:
+    """The treatments of a model's EinsumDense kernels, by their equations: for `matrices` of Muon and Shampoo.
+
+    The rows are the axes that the layer's input has and its output has not, the columns those of the output alone; an
+    axis of both, such as the experts of 'ebd,edf->ebf', makes a matrix for each index.
+
+        Muon(0.02, matrices=tfbigbatch.optimizers.einsum_treatments(model))
+
+    Args:
+      model: of Keras 2 or Keras 3, with its variables made.
+
+    Returns:
+      Pairs (a pattern of one variable's path, treatment such as 'in:1 out:0,2'), in the layers' order.
+    """
+    found = []
+    for layer in model._flatten_layers():
+        if "EinsumDense" not in [cls.__name__ for cls in type(layer).__mro__]:
+            continue
+        [(inputs, kernel, outputs)] = re.findall(r"(.*),(.*)->(.*)", layer.equation.replace(" ", ""))
+        rows = [str(axis) for axis, letter in enumerate(kernel) if letter not in outputs]
+        columns = [str(axis) for axis, letter in enumerate(kernel) if letter not in inputs]
+        for variable in layer.trainable_variables if rows and columns else ():
+            path = (getattr(variable, "path", None) or variable.name).split(":")[0]
+            if path.split("/")[-1] == "kernel":
+                found.append((f"^{re.escape(path)}$", f"in:{','.join(rows)} out:{','.join(columns)}"))
+    return found
+
+
 def _view_of(path: str, shape: Shape, treatments: Treatments, gates: int) -> MatrixView | None:
     if not may_be_matrix(path, shape):
         return None
@@ -160,6 +234,12 @@ def _view(path: str, shape: Shape, treatment: str, gates: int) -> MatrixView:
     rank, end = len(shape), _end(path)
     natural = tuple(range(rank))
     name, _, number = treatment.partition(":")
+    if axes := treatment_axes(treatment):
+        rows, columns = axes
+        if max(*rows, *columns) >= rank:
+            raise _does_not_fit(path, shape, treatment, f"axes from 0 to {rank - 1}")
+        others = tuple(axis for axis in natural if axis not in (*rows, *columns))
+        return MatrixView(shape, shape, (*others, *rows, *columns), len(others), len(rows))
     if name == "matrix":
         if rank >= 3 and re.search(_TRANSPOSED, end):
             return MatrixView(shape, shape, (rank - 1, *range(rank - 1)), 0, 1)
@@ -195,5 +275,6 @@ def _by_groups(shape: Shape, groups: int) -> MatrixView:
 def _does_not_fit(path: str, shape: Shape, treatment: str, expected: str) -> InputError:
     return InputError(
         f"matrices: the treatment {treatment!r} does not fit {path!r} of shape {shape}; expected {expected}. "
-        "Narrow the pattern, or choose 'matrix', 'vector', 'groups:N' or 'rows:N', which are for any kernel."
+        "Narrow the pattern, or choose 'matrix', 'vector', 'groups:N', 'rows:N' or 'in:AXES out:AXES', which are for "
+        "any kernel."
     )

@@ -38,7 +38,9 @@ DOCSTRING = with_shared_arguments(
         is divided (NorMuon, arXiv:2510.05491, with 0.95).
       matrices: pairs (regular expression, treatment), searched in the variables' paths, or a dictionary: what
         differs from the defaults. Treatments: 'matrix', 'vector', 'gates', 'heads', 'depthwise', 'groups:N',
-        'rows:N'. A pattern that matches nothing warns when the variables are known.
+        'rows:N', 'in:AXES out:AXES'. A pattern that matches nothing warns when the variables are known, and so does a
+        kernel of several axes that is read as a matrix with one side over 32 times the other.
+        `optimizers.einsum_treatments(model)` gives those of EinsumDense layers.
       vectors: 'adam' or 'lamb': the step of all other variables.
       vector_learning_rate_ratio: their learning rate over `learning_rate`.
       beta_1, beta_2, epsilon: of Adam's or LAMB's moments.
@@ -81,6 +83,7 @@ class Muon(MatrixRule):
 
     def views(self, paths: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> list[MatrixView | None]:
         matrices.warn_of_idle(self.matrices, paths, shapes)
+        matrices.warn_of_long(paths, shapes, self.matrices)
         return matrices.views(paths, shapes, self.matrices)
 
     def state_shapes(self, shape: tuple[int, ...], view: MatrixView | None) -> dict[str, tuple[int, ...]]:

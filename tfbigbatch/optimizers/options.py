@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers import exclusions
 from tfbigbatch.optimizers.accumulation_schedule import AccumulationSchedule
-from tfbigbatch.optimizers.arguments import Argument, unknown
+from tfbigbatch.optimizers.arguments import Argument, LayerwiseArgumentsKeras3, unknown
 
 _Init = TypeVar("_Init", bound=Callable[..., None])
+_Class = TypeVar("_Class", bound=type)
 
 # What Keras prints for an optimizer that it does not know, and so the error of the wrong Keras.
 DESCRIPTION = (
@@ -26,8 +28,7 @@ WRONG_KERAS = (
 # Arguments of an optimizer of Keras 3 that are passed to Keras, or refused, without a check of their own.
 OF_KERAS3 = ("name", "gradient_accumulation_steps")
 
-_SHARED_ARGUMENTS = """exclude_from_weight_decay: regular expressions, searched in the variables' paths; or
-        'norm_and_bias', the usual recipe. None: nothing is excluded.
+_SHARED_ARGUMENTS = """exclude_from_weight_decay: {weight_decay}
       {layer_adaptation}accumulation_steps: micro-batches in a step, with any `fit`; or a schedule of them, from
         `scaling.BatchRamp.accumulation`. The mean of their gradients is applied at the last; every micro-batch
         costs a reduction over the replicas (`optimizers.accumulate_gradients` needs one a step). `iterations`
@@ -41,6 +42,10 @@ _SHARED_ARGUMENTS = """exclude_from_weight_decay: regular expressions, searched 
         as in Keras. Clipping follows the sum over micro-batches and replicas."""
 
 
+_EXCLUDED = """'norm_and_bias', biases and what normalisation layers own; or regular expressions,
+        searched in the variables' paths. [] or None: nothing is excluded."""
+_NOT_EXCLUDED = """regular expressions, searched in the variables' paths; or 'norm_and_bias', biases and
+        what normalisation layers own. None or []: nothing is excluded."""
 _OF_LAYER_ADAPTATION = """exclude_from_layer_adaptation: likewise; None means the same as weight decay, [] means none. A
         pattern that matches nothing warns when the variables are known.
       """
@@ -48,7 +53,8 @@ _OF_LAYER_ADAPTATION = """exclude_from_layer_adaptation: likewise; None means th
 
 def with_shared_arguments(docstring: str, *, layer_adaptation: bool = True) -> str:
     """The docstring of an optimizer with the arguments that all of them take, or all without layer adaptation."""
-    shared = _SHARED_ARGUMENTS.replace("{layer_adaptation}", _OF_LAYER_ADAPTATION if layer_adaptation else "")
+    shared = _SHARED_ARGUMENTS.replace("{weight_decay}", _EXCLUDED if layer_adaptation else _NOT_EXCLUDED)
+    shared = shared.replace("{layer_adaptation}", _OF_LAYER_ADAPTATION if layer_adaptation else "")
     return docstring.replace("{shared}", shared)
 
 
@@ -162,12 +168,26 @@ def checked(
                 },
             )
 
+        checked_init.__signature__ = _whole_signature(init, table)  # type: ignore[attr-defined]
         return cast(_Init, checked_init)
 
     return decorate
 
 
-def with_hyperparameters(rule: type) -> Callable[[type], type]:
+def _whole_signature(init: Callable[..., None], table: Mapping[str, Argument]) -> inspect.Signature:
+    """The signature of an `__init__` with the arguments of the table in place of its `**kwargs`, for editors."""
+    found = inspect.signature(init)
+    parameters = [each for each in found.parameters.values() if each.kind is not each.VAR_KEYWORD]
+    types = {name: each.__forward_arg__ for name, each in LayerwiseArgumentsKeras3.__annotations__.items()}
+    parameters += [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=types[name])
+        for name, each in table.items()
+        if name not in found.parameters
+    ]
+    return found.replace(parameters=parameters)
+
+
+def with_hyperparameters(rule: type) -> Callable[[_Class], _Class]:
     """Class decorator: the fields of an optimizer's rule as attributes of the optimizer, such as `LAMB.beta_1`."""
 
     def attribute(name: str) -> property:
@@ -182,7 +202,7 @@ def with_hyperparameters(rule: type) -> Callable[[type], type]:
 
         return property(lambda optimizer: getattr(optimizer.updater.rule, name), change)
 
-    def decorate(optimizer: type) -> type:
+    def decorate(optimizer: _Class) -> _Class:
         for field in dataclasses.fields(rule):
             setattr(optimizer, field.name, attribute(field.name))
         return optimizer

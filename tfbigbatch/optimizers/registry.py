@@ -162,7 +162,9 @@ def get(name_or_config: Any, keras: str | None = None, **arguments: Any) -> Any:
     wrappers = {wrapper: arguments.pop(wrapper, None) for wrapper in WRAPPERS}
     maker, arguments = _maker(name, makers, arguments, keras)
     accepted = accepted_arguments(maker)
-    excluded = arguments.pop(_EXCLUDE, None) if _EXCLUDE not in accepted else None
+    excluded = None
+    if _EXCLUDE not in accepted:
+        excluded = exclusions.check_patterns(_EXCLUDE, arguments.pop(_EXCLUDE, None))
     table = {} if name in _registered else argument_tables.TABLES[name]
     for argument, value in arguments.items():
         if argument not in accepted:
@@ -208,7 +210,7 @@ def _chosen_wrapper(fields: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | N
     Raises:
       ValueError: two are asked for, or one with what cannot be its arguments.
     """
-    asked = [name for name in WRAPPERS if fields.get(name) not in (None, False)]
+    asked = [name for name in WRAPPERS if fields.get(name) is not None and fields[name] is not False]
     if not asked:
         return None
     if len(asked) > 1:
@@ -229,7 +231,6 @@ def _chosen_wrapper(fields: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | N
 
 def _patterns_for_keras(patterns: Any) -> list[str]:
     """The patterns of variables without weight decay, for Keras' own method: its names may end in ':0'."""
-    patterns = exclusions.check_patterns(_EXCLUDE, patterns)
     patterns = exclusions.SETS[patterns] if isinstance(patterns, str) else patterns or ()
     return [re.sub(r"\$$", r"(:\\d+)?$", pattern) for pattern in patterns]
 

@@ -65,10 +65,9 @@ class RampLogMixin:
         name = type(optimizer).__name__
         if not hasattr(optimizer, "accumulation_steps"):
             raise InputError(
-                f"RampLog: {name} takes no accumulation_steps. LARS, LAMB, Muon and Shampoo of tfbigbatch take "
-                "accumulation_steps=ramp.accumulation(dataset_size, micro_batch_size); "
-                "LAMB(..., exclude_from_layer_adaptation=['.*']) is AdamW, and LARS(..., "
-                "exclude_from_layer_adaptation=['.*']) is momentum."
+                f"RampLog: {name} takes no accumulation_steps. LARS, LAMB, Muon, Shampoo and optimizers.AdamW of "
+                "tfbigbatch take accumulation_steps=ramp.accumulation(dataset_size, micro_batch_size); LARS(..., "
+                "exclude_from_weight_decay=[], exclude_from_layer_adaptation=['.*']) is momentum."
             )
         if optimizer.accumulation_steps != self._schedule:
             raise InputError(

@@ -14,6 +14,7 @@ _EVERY_LAYER = [".*"]
 @_registered
 class SGD(keras2.LARS):
     def __init__(self, learning_rate: Any = 0.01, momentum: float = 0.0, **options: Any) -> None:
+        options.setdefault("exclude_from_weight_decay", [])
         options.setdefault("exclude_from_layer_adaptation", _EVERY_LAYER)
         super().__init__(learning_rate, momentum=momentum, **options)
 
@@ -21,6 +22,7 @@ class SGD(keras2.LARS):
 @_registered
 class Adam(keras2.LAMB):
     def __init__(self, learning_rate: Any = 0.001, epsilon: float = 1e-7, **options: Any) -> None:
+        options.setdefault("exclude_from_weight_decay", [])
         options.setdefault("exclude_from_layer_adaptation", _EVERY_LAYER)
         super().__init__(learning_rate, epsilon=epsilon, **options)
 

@@ -13,6 +13,7 @@ _EVERY_LAYER = [".*"]
 @_registered
 class SGD(keras3.LARS):
     def __init__(self, learning_rate: Any = 0.01, momentum: float = 0.0, name: Any = None, **options: Any) -> None:
+        options.setdefault("exclude_from_weight_decay", [])
         options.setdefault("exclude_from_layer_adaptation", _EVERY_LAYER)
         super().__init__(learning_rate, momentum=momentum, name=name, **options)
 
@@ -20,6 +21,7 @@ class SGD(keras3.LARS):
 @_registered
 class Adam(keras3.LAMB):
     def __init__(self, learning_rate: Any = 0.001, epsilon: float = 1e-7, name: Any = None, **options: Any) -> None:
+        options.setdefault("exclude_from_weight_decay", [])
         options.setdefault("exclude_from_layer_adaptation", _EVERY_LAYER)
         super().__init__(learning_rate, epsilon=epsilon, name=name, **options)
 

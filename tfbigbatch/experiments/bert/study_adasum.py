@@ -28,7 +28,7 @@ CLIP = {"global_clipnorm": 1.0}
 OPTIMIZERS = {
     "momentum": {"name": "momentum", "momentum": 0.9, **CLIP},
     "Adam": {"name": "adamw", "weight_decay": 0.0, **CLIP},
-    "LAMB": {"name": "lamb", "weight_decay": 0.0, **CLIP},
+    "LAMB": {"name": "lamb", "weight_decay": 0.0, "exclude_from_weight_decay": [], **CLIP},
 }
 
 

@@ -13,7 +13,13 @@ from tfbigbatch.studies import study
 PRETRAINED = "runs/bert_wikitext"
 VOCAB_FILE = "data/wikitext_1k_32/vocab.txt"
 # Pretrained weights are two to five times as large as random ones: LAMB moves each by its own norm.
-LAMB = {"name": "lamb", "epsilon": 1e-6, "weight_decay": 0.01, "global_clipnorm": 1.0}
+LAMB = {
+    "name": "lamb",
+    "epsilon": 1e-6,
+    "weight_decay": 0.01,
+    "exclude_from_weight_decay": [],
+    "global_clipnorm": 1.0,
+}
 # Of each task: pieces of a text or pair, epochs, and rates.
 TASKS = {"SST-2": (64, "1 epochs", (0.002, 0.004)), "MRPC": (128, "3 epochs", (0.001, 0.002))}
 

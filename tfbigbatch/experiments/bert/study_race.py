@@ -14,7 +14,13 @@ from tfbigbatch.studies import study
 PRETRAINED = "runs/bert_wikitext_4k"
 VOCAB_FILE = "data/wikitext_4k_64/vocab.txt"
 # Pretrained weights are two to five times as large as random ones: LAMB moves each by its own norm.
-LAMB = {"name": "lamb", "epsilon": 1e-6, "weight_decay": 0.01, "global_clipnorm": 1.0}
+LAMB = {
+    "name": "lamb",
+    "epsilon": 1e-6,
+    "weight_decay": 0.01,
+    "exclude_from_weight_decay": [],
+    "global_clipnorm": 1.0,
+}
 RATE = 0.002
 # Questions, of which 0 are all, and epochs.
 TRAINED_ON = {"4,000 questions": (4000, "3 epochs"), "all questions": (0, "1 epochs")}

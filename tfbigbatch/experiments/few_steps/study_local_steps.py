@@ -54,8 +54,8 @@ class Task:
 def _optimizers(adamw: float, lamb: float, muon: float, **fields: Any) -> dict[str, tuple[dict[str, Any], float]]:
     return {
         "AdamW": ({"name": "adamw", "beta_2": 0.99, **fields}, adamw),
-        "LAMB": ({"name": "lamb", "beta_2": 0.99, **fields}, lamb),
-        "Muon": ({"name": "muon", "beta_2": 0.99, **fields}, muon),
+        "LAMB": ({"name": "lamb", "beta_2": 0.99, "exclude_from_weight_decay": [], **fields}, lamb),
+        "Muon": ({"name": "muon", "beta_2": 0.99, "exclude_from_weight_decay": [], **fields}, muon),
     }
 
 

@@ -72,7 +72,7 @@ VARIANTS = {
         methods={
             "SGD": ({"name": "momentum", "momentum": 0.0, **PTB}, 20.0),
             "AdamW": ({"name": "adamw", "beta_2": 0.99, "weight_decay": 0.0, **PTB}, 0.02),
-            "Muon": ({"name": "muon", **PTB}, 0.02),
+            "Muon": ({"name": "muon", "beta_2": 0.95, "exclude_from_weight_decay": [], **PTB}, 0.02),
         },
         no_bias="uniform",
         fields={"schedule.decay": "linear", "schedule.start": "0 epochs", "evaluate_on": "valid"},
@@ -88,7 +88,7 @@ VARIANTS = {
         methods={
             "LAMB": ({"name": "lamb", "epsilon": 1e-6, **BERT}, 0.005),
             "AdamW": ({"name": "adamw", "beta_2": 0.99, **BERT}, 0.008),
-            "Muon": ({"name": "muon", **BERT}, 0.03),
+            "Muon": ({"name": "muon", "beta_2": 0.95, **BERT}, 0.03),
         },
         no_bias="zero",
         fields={"schedule.rule": "none"},
@@ -104,7 +104,7 @@ VARIANTS = {
         warmup_part=12,
         methods={
             "AdamW": ({"name": "adamw", "weight_decay": 0.0, **MULTI30K}, 0.006),
-            "Muon": ({"name": "muon", **MULTI30K}, 0.03),
+            "Muon": ({"name": "muon", "exclude_from_weight_decay": [], **MULTI30K}, 0.03),
         },
         no_bias="uniform",
         # The mean over tokens: steps of short and of long sentences compare. The loss is of interest here, and a short

@@ -60,7 +60,7 @@ def _doubling(to: int, over: str, **fields: Any) -> dict[str, Any]:
 
 
 def _muon(**fields: Any) -> dict[str, Any]:
-    return {"name": "muon", "beta_2": 0.99, **fields}
+    return {"name": "muon", "beta_2": 0.99, "exclude_from_weight_decay": [], **fields}
 
 
 BIAS = {"model.output_bias": "frequency"}
@@ -111,6 +111,7 @@ VARIANTS = {
                 {
                     "name": "lamb",
                     "beta_2": 0.99,
+                    "exclude_from_weight_decay": [],
                     "exclude_from_layer_adaptation": "norm_and_bias",
                     "global_clipnorm": 0.25,
                 },

@@ -103,11 +103,13 @@ def get_study(task: str = "digits") -> study.Study:
     }
     for method, optimizer in OPTIMIZERS.items():
         rates = [float(f"{factor * application.rates[method]:.2g}") for factor in (1 / SPREAD, 1.0, SPREAD)]
+        # A task that names no exclusions has none, which is AdamW's default.
+        unstated = {"exclude_from_weight_decay": []} if method == "Muon" else {}
         for name, epochs in warmups.items():
             config = copy.deepcopy(application.config)
             config.schedule.batch_size, config.schedule.rule = application.small, "sqrt"
             config.schedule.warmup_epochs = epochs
-            config.optimizer = {**config.optimizer.to_dict(), **optimizer}
+            config.optimizer = {**unstated, **config.optimizer.to_dict(), **optimizer}
             config.keep_best = False
             trial = copy.deepcopy(config)
             trial.update_from_flattened_dict(application.trial)

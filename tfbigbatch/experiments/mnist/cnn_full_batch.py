@@ -20,7 +20,7 @@ def get_config() -> experiment.Config:
     config.accumulation_steps = 60
     config.duration = "35 steps"
     config.mixed_precision = "bfloat16"
-    config.optimizer = {"name": "lamb", "weight_decay": 0.0}
+    config.optimizer = {"name": "lamb", "weight_decay": 0.0, "exclude_from_weight_decay": []}
     config.schedule.batch_size = 60_000
     config.schedule.learning_rate = 0.11
     config.schedule.warmup_epochs = 7.0

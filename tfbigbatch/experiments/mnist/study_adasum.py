@@ -17,7 +17,7 @@ SEEDS = (0, 1, 2)
 OPTIMIZERS = {
     "momentum": {"name": "momentum", "momentum": 0.9},
     "Adam": {"name": "adamw", "weight_decay": 0.0},
-    "LAMB": {"name": "lamb", "weight_decay": 0.0},
+    "LAMB": {"name": "lamb", "weight_decay": 0.0, "exclude_from_weight_decay": []},
 }
 RATES = {"momentum": 0.04, "Adam": 0.004, "LAMB": 0.005}
 TUNED_AT = 16

@@ -25,7 +25,7 @@ BEST = (
 OPTIMIZERS = {
     "momentum": ({"name": "momentum", "momentum": 0.9, "global_clipnorm": 0.05}, 1.6),
     "Adam": ({"name": "adamw", "weight_decay": 0.0, "global_clipnorm": 1.0}, 0.002),
-    "LAMB": ({"name": "lamb", "weight_decay": 0.0, "global_clipnorm": 1.0}, 0.005),
+    "LAMB": ({"name": "lamb", "weight_decay": 0.0, "exclude_from_weight_decay": [], "global_clipnorm": 1.0}, 0.005),
 }
 
 

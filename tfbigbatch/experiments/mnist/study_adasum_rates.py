@@ -25,7 +25,7 @@ TRIALS = {
         },
     ),
     "LAMB": (
-        {"name": "lamb", "weight_decay": 0.0},
+        {"name": "lamb", "weight_decay": 0.0, "exclude_from_weight_decay": []},
         {"one": (0.0025, 0.005, 0.01, 0.02), "average": (0.01, 0.02, 0.04, 0.08), "Adasum": (0.01, 0.02, 0.04)},
     ),
 }

@@ -19,8 +19,8 @@ from tfbigbatch.studies import study
 SMALL, LARGE, WORKERS = 64, 4096, 16
 SEEDS = (0, 1, 2)
 OPTIMIZERS = {
-    "LARS": {"name": "lars", "momentum": 0.9, "weight_decay": 0.0},
-    "LAMB": {"name": "lamb", "weight_decay": 0.0},
+    "LARS": {"name": "lars", "momentum": 0.9, "weight_decay": 0.0, "exclude_from_weight_decay": []},
+    "LAMB": {"name": "lamb", "weight_decay": 0.0, "exclude_from_weight_decay": []},
     "Nesterov": {"name": "momentum", "momentum": 0.9, "nesterov": True, "global_clipnorm": 0.3},
     "AdamW": {"name": "adamw", "weight_decay": 0.01},
 }

@@ -17,7 +17,13 @@ from tfbigbatch.studies import study
 BATCH_SIZES = (1024, 2048, 256)
 MAIN_BATCH = BATCH_SIZES[0]
 WARMUP_EPOCHS = 2.0  # of the linear rule
-LAMB = {"name": "lamb", "weight_decay": 0.0, "beta_2": 0.98, "global_clipnorm": 5.0}
+LAMB = {
+    "name": "lamb",
+    "weight_decay": 0.0,
+    "exclude_from_weight_decay": [],
+    "beta_2": 0.98,
+    "global_clipnorm": 5.0,
+}
 LAMB_RATE = 0.01
 LEGW_RATE, LEGW_LAMB_RATE = 0.024, 0.04  # what LEGW makes of the rates at 64 at MAIN_BATCH
 NESTEROV = {"name": "momentum", "momentum": 0.9, "nesterov": True, "global_clipnorm": 5.0}

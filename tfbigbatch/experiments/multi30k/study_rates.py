@@ -15,7 +15,7 @@ ADAPTED = {"weight_decay": 0.0, "beta_2": 0.98, **SETTINGS}
 MOMENTUM = {"name": "momentum", "momentum": 0.9, "nesterov": True, **SETTINGS}
 SMALL = {
     "AdamW": ({"name": "adamw", **ADAPTED}, (0.003, 0.006, 0.012)),
-    "LAMB": ({"name": "lamb", **ADAPTED}, (0.005, 0.01, 0.02)),
+    "LAMB": ({"name": "lamb", "exclude_from_weight_decay": [], **ADAPTED}, (0.005, 0.01, 0.02)),
 }
 NESTEROV_RATES = (0.1, 0.3, 1.0)
 

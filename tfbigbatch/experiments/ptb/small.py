@@ -26,12 +26,18 @@ LAMB = {
     "beta_2": 0.99,
     "weight_decay": 0.0,
     "global_clipnorm": 0.25,
+    "exclude_from_weight_decay": [],
     "exclude_from_layer_adaptation": "norm_and_bias",
 }
 VARIANTS = {
     "20": {},
     "lamb": {
-        "optimizer": {"name": "lamb", "weight_decay": 0.0, "global_clipnorm": 0.25},
+        "optimizer": {
+            "name": "lamb",
+            "weight_decay": 0.0,
+            "global_clipnorm": 0.25,
+            "exclude_from_weight_decay": [],
+        },
         "schedule.learning_rate": 0.005,
         "schedule.warmup_epochs": 0.1,
     },

@@ -19,8 +19,8 @@ WARMUP_EPOCHS = 1 / 32  # at batch 20: an epoch at 640
 MOMENTUM = {"name": "momentum", "momentum": 0.9, "global_clipnorm": 0.25}
 OF_FOUR_EPOCHS = {
     "AdamW": ({"name": "adamw"}, 0.02),
-    "LAMB": ({"name": "lamb", "exclude_from_layer_adaptation": "norm_and_bias"}, 0.04),
-    "Muon": ({"name": "muon"}, 0.01),
+    "LAMB": ({"name": "lamb", "exclude_from_weight_decay": [], "exclude_from_layer_adaptation": "norm_and_bias"}, 0.04),
+    "Muon": ({"name": "muon", "exclude_from_weight_decay": []}, 0.01),
 }
 
 

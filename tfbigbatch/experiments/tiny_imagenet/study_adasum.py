@@ -34,7 +34,7 @@ BEST = (
 OPTIMIZERS = {
     "momentum": {"name": "momentum", "momentum": 0.9},
     "Adam": {"name": "adamw", "weight_decay": 0.0},
-    "LAMB": {"name": "lamb", "weight_decay": 0.0},
+    "LAMB": {"name": "lamb", "weight_decay": 0.0, "exclude_from_weight_decay": []},
 }
 
 
