@@ -21,10 +21,10 @@ RESULTS/runs.jsonl has every run, and the same command goes on after the last; R
 """
 
 import json
-import math
 import os
 import statistics
 
+import search
 from absl import flags
 
 from tfbigbatch.utils import command, files
@@ -42,7 +42,7 @@ ROWS = {
 }
 # The small batch's row, with its learning rate, at the large batch.
 KEPT = "AdamW, learning rate kept"
-TRIALS, MOST_TRIALS, FACTOR, TRIAL_SEED, SEEDS = 6, 9, 4.0, 100, (0, 1, 2)
+TRIAL_SEED, SEEDS = 100, (0, 1, 2)
 
 flags.DEFINE_string("sst2", None, "Folder of SST-2, with train.tsv and dev.tsv.")
 flags.DEFINE_string("pictures", None, "Folder of tiny-imagenet, with train and val.")
@@ -50,36 +50,8 @@ flags.DEFINE_string("results", None, "Folder of the results.", required=True)
 flags.DEFINE_bool("smoke", False, "An epoch of 512 examples of `dense` at a time, to try it.")
 
 
-def next_learning_rate(middle, found):
-    """The learning rate to try next; None when the search has ended.
-
-    Args:
-      middle: of the first three.
-      found: what each learning rate gave: lower is better, infinity where it diverged.
-    """
-    for rate in (middle, middle / FACTOR, middle * FACTOR):
-        if _rounded(rate) not in found:
-            return _rounded(rate)
-    rates = sorted(found)
-    number = rates.index(min(rates, key=found.get))
-    best, lower, higher = rates[number], rates[:number][-1:], rates[number + 1 :][:1]
-    is_inside = lower and higher
-    if len(found) >= (TRIALS if is_inside else MOST_TRIALS):
-        return None
-    if not is_inside:
-        return _rounded(best * FACTOR if lower else best / FACTOR)
-    # The wider gap; of equal ones, that to the better neighbour.
-    gaps = {rate: abs(math.log(rate / best)) for rate in lower + higher}
-    neighbour = max(gaps, key=lambda rate: (round(gaps[rate], 2), -found[rate]))
-    return _rounded(math.sqrt(best * neighbour))
-
-
-def _rounded(rate):
-    return float(f"{rate:.3g}")
-
-
 class Results:
-    """The runs of RESULTS/runs.jsonl, and those that are still to be made."""
+    """The lines of RESULTS/runs.jsonl, one a run."""
 
     def __init__(self, folder):
         self._path, self._lines = os.path.join(folder, "runs.jsonl"), {}
@@ -93,81 +65,66 @@ class Results:
     def _key(line):
         return tuple(line[name] for name in ("task", "row", "batch", "split", "learning_rate", "seed"))
 
-    def value(self, program, **key):
-        """The line of a run, which is made where the file has none."""
+    def line(self, train, **key):
+        """The line of a run; `train` makes the value and the seconds of one that is not there."""
         if self._key(key) not in self._lines:
-            value, seconds = program().run(key["learning_rate"], key["seed"], key["split"])
-            line = {**key, "value": value, "cpu_seconds": round(seconds, 2)}
+            value, seconds = train(key["learning_rate"], key["seed"], key["split"])
+            line = self._lines[self._key(key)] = {**key, "value": value, "cpu_seconds": round(seconds, 2)}
             with open(self._path, "a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
-            print(" ".join(str(part) for part in line.values()), flush=True)
-            self._lines[self._key(key)] = line
+            print(" ".join(map(str, line.values())), flush=True)
         return self._lines[self._key(key)]
 
 
-def search(middle, metric, run):
-    """The learning rates that were tried, the best first.
+class Method:
+    """A row of a task: its trials, and its runs on the test data."""
 
-    Args:
-      middle: of the first three.
-      metric: of the runs.
-      run: gives the line of a learning rate's run.
-    """
-    found = {}
-    while (rate := next_learning_rate(middle, found)) is not None:
-        found[rate] = metric.order(run(rate)["value"])
-    return sorted(found, key=found.get)
+    def __init__(self, task, name, row, batch_size, results):
+        self._task, self._results, self._program = task, results, None
+        self._key = {"task": name, "row": row, "batch": batch_size}
+
+    def _train(self, *arguments):
+        import programs
+
+        if self._program is None:
+            self._program = programs.Program(self._task, self._key["row"], self._key["batch"])
+        return self._program.run(*arguments)
+
+    def trial(self, rate):
+        """What a learning rate gives on the validation data: lower is better."""
+        key = {**self._key, "split": "validation", "learning_rate": rate, "seed": TRIAL_SEED}
+        return self._task.metric.order(self._results.line(self._train, **key)["value"])
+
+    def row(self, rate, tuned):
+        """The runs on the test data, in the form of the results of studies."""
+        key = {**self._key, "split": "test", "learning_rate": rate}
+        lines = [self._results.line(self._train, **key, seed=seed) for seed in SEEDS]
+        values = [line["value"] for line in lines]
+        ended = None not in values
+        return {
+            "name": self._key["row"],
+            "batch_size": self._key["batch"],
+            "metric": self._task.metric.name,
+            "values": values,
+            "seeds": list(SEEDS),
+            "mean": statistics.fmean(values) if ended else None,
+            "standard_deviation": statistics.stdev(values) if ended else None,
+            "steps": self._task.steps(self._key["batch"]),
+            "cpu_seconds": statistics.median(line["cpu_seconds"] for line in lines),
+            "tuned": tuned,
+            "config": {"evaluate_on": "test", "optimizer": self._key["row"], "learning_rate": rate},
+        }
 
 
-def measure(task, name, results):
-    """The rows of a task, at the small batch first; each is made as far as it has not been."""
-    import programs
-
-    rows = []
+def rows(task, name, results):
+    """The rows of a task, each run that is missing made; the small batch's is the first."""
     for (row, batch_size), middle in ROWS.items():
-        made = []
-
-        def program(row=row, batch_size=batch_size, made=made):
-            if not made:
-                made.append(programs.Program(task, row, batch_size))
-            return made[0]
-
-        key = {"task": name, "row": row, "batch": batch_size}
-        rates = search(
-            middle,
-            task.metric,
-            lambda rate, key=key, program=program: results.value(
-                program, **key, split="validation", learning_rate=rate, seed=TRIAL_SEED
-            ),
-        )
+        method = Method(task, name, row, batch_size, results)
+        rates = search.tried(middle, method.trial)
         at_end = rates[0] in (min(rates), max(rates))
-        tuned = f"{rates[0]:g} of {len(rates)} trials" + ", at an end" * at_end
-        rows.append(_row(task, results, program, key, rates[0], tuned))
+        yield method.row(rates[0], f"{rates[0]:g} of {len(rates)} trials" + ", at an end" * at_end)
         if batch_size == SMALL:
-            kept, chosen = {**key, "row": KEPT, "batch": LARGE}, rates[0]
-        elif row == "AdamW":
-            rows.append(_row(task, results, program, kept, chosen, f"at {SMALL}"))
-    return rows
-
-
-def _row(task, results, program, key, rate, tuned):
-    """The runs on the test data, in the form of the results of studies."""
-    lines = [results.value(program, **key, split="test", learning_rate=rate, seed=seed) for seed in SEEDS]
-    values = [line["value"] for line in lines]
-    has_all = None not in values
-    return {
-        "name": key["row"],
-        "batch_size": key["batch"],
-        "metric": task.metric.name,
-        "values": values,
-        "seeds": list(SEEDS),
-        "mean": statistics.fmean(values) if has_all else None,
-        "standard_deviation": statistics.stdev(values) if has_all else None,
-        "steps": task.steps(key["batch"]),
-        "cpu_seconds": round(statistics.median(line["cpu_seconds"] for line in lines), 2),
-        "tuned": tuned,
-        "config": {"evaluate_on": "test", "optimizer": key["row"], "learning_rate": rate},
-    }
+            yield Method(task, name, KEPT, LARGE, results).row(rates[0], f"at {SMALL}")
 
 
 def _main(unused):
@@ -188,7 +145,7 @@ def _main(unused):
         task = make()
         content = {"title": f"{task.title}, {task.epochs} epochs", "higher_is_better": task.metric.higher_is_better}
         path = os.path.join(options.results, f"{name}.json")
-        files.write_json(path, {**content, "runs": measure(task, name, results), "versions": versions})
+        files.write_json(path, {**content, "runs": list(rows(task, name, results)), "versions": versions})
         print(path, flush=True)
 
 
