@@ -12,7 +12,8 @@ A page says which table it has, and the command writes what stands between the t
 | `names` | other words for the names, between bars, `old=new` |
 | `columns` | beginnings of names, between bars: "AdamW, alone" and "LAMB, alone" become one row; `rows` has the rest |
 
-`<!-- table: headline folder=docs/results/ -->` is the table of `headline`, with links to pages in that folder.
+`<!-- table: headline folder=docs/results/ -->` is the table of `headline`, with links to pages in that folder,
+`<!-- table: keras_own -->` that of `keras_own`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import shlex
 from pathlib import Path
 
 from tfbigbatch.reports.table import Table
-from tools.pages import headline, stored_rows
+from tools.pages import headline, keras_own, stored_rows
 from tools.pages.stored_rows import ROOT, Row
 
 BLOCK = re.compile(r"(<!-- table: (.+?) -->\n).*?(<!-- end of table -->)", re.DOTALL)
@@ -54,6 +55,8 @@ def _lines(asked: str) -> list[str]:
         raise ValueError(f"table {asked!r} has the options {sorted(unknown)}; expected some of {sorted(OPTIONS)}")
     if path == "headline":
         return headline.table(options.get("folder", "")).markdown(padded=False)
+    if path == "keras_own":
+        return keras_own.table().markdown(padded=False)
     table = _side_by_side if "columns" in options else _table
     return table(_chosen(path, options), options).markdown(padded=False)
 
