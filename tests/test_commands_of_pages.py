@@ -56,6 +56,7 @@ NOT_EXECUTED = {
     r"your_training|=CHECKOUT|=RUN_DIR|FOLDER_ON_|compliance_checker|--config=\.\.\.": "needs files of the reader's",
     r"benchmarks/(muon|sharing.*(replicas|workers)|sharded_updates|adasum|optimizers|jax_updates)": "takes minutes",
     r"benchmarks/(frameworks( --networks|/shares|$)|cross_entropy|scale|bookkeeping|recompute|lstm)": "takes minutes",
+    r"benchmarks/keras_own": "needs data, and takes an hour",
     r"study.* --data_dir|tools/examine|study_plateau|explain .*runs/": "needs data, and hours",
     r"prepare[-_]|tools/(score|translate|report)\.py.* --": "needs data that is not in the repository",
     r"benchmarks/.*(--data_dir|--source|_dir=|--lengths|ptb/|bert/)|--trust_ratios|runs/multi30k|--quick": "needs data",

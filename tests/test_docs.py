@@ -119,7 +119,7 @@ def test_a_peers_checkpoint_goes_on_in_ours(module, theirs, ours, options, tmp_p
     old.compile(peer(0.05, weight_decay_rate=0.1), "mse")
     old.fit(epochs=2, **fit)
     path = tf.train.Checkpoint(model=old, optimizer=old.optimizer).write(str(tmp_path / "old"))
-    optimizer = names[ours](0.05, weight_decay=0.1, **options)
+    optimizer = names[ours](0.05, weight_decay=0.1, exclude_from_weight_decay=[], **options)
     names["continue_from"](path, new, optimizer)
     new.compile(optimizer, "mse")
     for model in (old, new):

@@ -99,7 +99,7 @@ class Method:
         """The runs on the test data, in the form of the results of studies."""
         key = {**self._key, "split": "test", "learning_rate": rate}
         lines = [self._results.line(self._train, **key, seed=seed) for seed in SEEDS]
-        values = [line["value"] for line in lines]
+        values = [line["value"] and line["value"] / self._task.unit for line in lines]
         ended = None not in values
         return {
             "name": self._key["row"],

@@ -70,7 +70,7 @@ def test_a_smoke_run_goes_on_where_it_was_killed(tmp_path):
     assert outcome.returncode == 0, outcome.stderr
     lines = (tmp_path / "runs.jsonl").read_text().splitlines()
     rows = json.loads((tmp_path / "dense.json").read_text())["runs"]
-    assert [row["name"] for row in rows[:3]] == ["AdamW", "AdamW", "AdamW, learning rate kept"] and len(rows) == 8
+    assert [row["name"] for row in rows[:3]] == ["AdamW", "AdamW, learning rate kept", "AdamW"] and len(rows) == 8
     assert all(len(row["values"]) == 3 and row["standard_deviation"] > 0 for row in rows)
     # The last run is lost, and made again.
     (tmp_path / "runs.jsonl").write_text("\n".join(lines[:-1]) + "\n")

@@ -260,6 +260,7 @@ def test_a_layer_without_a_generator_is_named(tmp_path):
         ({"directory": "x", "every": 0}, "every=0 is out of range"),
         ({"directory": "x", "every": "step"}, "every='step' is unknown"),
         ({"directory": "x", "callbacks": [3]}, "callbacks has 3"),
+        ({"directory": "x", "also": [3]}, "also has 3; expected models"),
     ],
 )
 def test_arguments_are_checked(arguments, match):

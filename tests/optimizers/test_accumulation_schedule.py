@@ -192,7 +192,7 @@ def test_adasum_of_gradients_refuses_it(keras_version):
         ),
         (
             lambda: registry.get("adamw", accumulation_steps=SCHEDULE),
-            r"takes no argument 'accumulation_steps'. LARS, LAMB, Muon and Shampoo take it",
+            r"takes no argument 'accumulation_steps'. LARS, LAMB, Muon, Shampoo and tfbigbatch.optimizers.AdamW",
         ),
     ],
 )

@@ -226,7 +226,7 @@ def test_the_signature_has_every_argument_with_its_default_and_type(keras_versio
 def test_biases_and_norms_are_excluded_by_default_but_by_adamw(keras_version, name):
     found = {}
     for exclusions in ({}, {"exclude_from_weight_decay": "norm_and_bias"}, {"exclude_from_weight_decay": []}):
-        ours = variables(keras_version, {"kernel": np.ones((2, 2)), "bias": np.ones(2)})
+        ours = variables(keras_version, {"kernel": np.ones((2, 2)), "bias": np.array([1.0, 3.0])})
         optimizer = make(keras_version, name, learning_rate=0.1, weight_decay=0.5, **exclusions)
         applied(optimizer, [[np.full((2, 2), 0.1), np.full(2, 0.1)]], ours)
         found[str(exclusions.get("exclude_from_weight_decay", "default"))] = np.array(ours[1])

@@ -132,10 +132,3 @@ def test_a_folder_without_a_run_and_a_damaged_checkpoint_are_refused(run, tmp_pa
     with pytest.raises(ValueError, match="step-2 is damaged"):
         tfbigbatch.load_run(copy)
     assert tfbigbatch.load_run(copy, 1).step == 1
-
-
-def test_a_network_json_is_not_read(run, tmp_path):
-    """Nothing describes a network but the config: other files of a run directory are no part of it."""
-    copy = _copy(run[0], tmp_path / "copy", best=None)
-    os.mkfifo(copy / "network.json")
-    assert np.array_equal(tfbigbatch.load_run(copy).network(IMAGES), tfbigbatch.load_run(run[0]).network(IMAGES))

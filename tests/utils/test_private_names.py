@@ -87,6 +87,7 @@ INSTANCES = {
     "tensorflow.python.distribute.cross_device_utils.CollectiveReplicaLauncher": lambda: (
         collectives()._cross_device_ops._launchers[0]
     ),
+    "tensorflow.python.eager.polymorphic_function.polymorphic_function.Function": lambda: tf.function(abs),
     "tensorflow.python.framework.func_graph.FuncGraph": lambda: func_graph.FuncGraph("graph"),
     "official.nlp.modeling.networks.BertEncoderV2": encoder,
     "official.nlp.modeling.layers.TransformerEncoderBlock": lambda: encoder()._transformer_layers[0],

@@ -14,13 +14,25 @@ from tfbigbatch.utils.files import check_regular
 
 
 def counters(callback: Any) -> dict[str, Any]:
-    """The attributes of a callback that JSON holds, except its constructor's arguments, which Keras may change."""
+    """The attributes of a callback that JSON holds, lists and dictionaries too.
+
+    Left out are its constructor's arguments, which Keras may change, and what `fit` tells it.
+    """
     found = {}
     for name, value in _own(callback).items():
         plain = value.item() if isinstance(value, np.generic) else value
-        if plain is None or isinstance(plain, (bool, int, float, str)):
+        if name != "params" and _is_plain(plain):
             found[name] = plain
     return found
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether JSON gives it back as it is."""
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _is_plain(each) for key, each in value.items())
+    return value is None or isinstance(value, (bool, int, float, str))
 
 
 def arrays(callback: Any) -> dict[str, list[np.ndarray]]:

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbigbatch import keras_version
-from tfbigbatch.callbacks import fit_data, keras_fit, training_step
+from tfbigbatch.callbacks import fit_data, keras_fit, reachable, training_step
 from tfbigbatch.callbacks.counters import counters, restore_arrays, save_arrays
 from tfbigbatch.callbacks.snapshots import Snapshots
 from tfbigbatch.callbacks.training_state import TrainingState
@@ -60,6 +60,7 @@ class ExactResumeMixin:
     # Of Keras' Callback.
     model: Any
     params: Any
+    _hooks: Any
 
     def __init__(
         self,
@@ -83,6 +84,12 @@ class ExactResumeMixin:
             if not hasattr(other, "on_epoch_end") or isinstance(other, type):
                 raise InputError(f"{name}: callbacks has {other!r}; expected Keras callbacks.")
         self._also = arguments.items("also", also, owner=name)
+        for each in self._also:
+            if isinstance(each, reachable.PLAIN):
+                raise InputError(
+                    f"{name}: also has {each!r}; expected models, layers, optimizers, variables, generators, or lists "
+                    "of them."
+                )
         self._snapshots = Snapshots(os.fspath(directory))
         self._data: fit_data.FitData | None = None
         self._forget_training()
@@ -159,6 +166,8 @@ class ExactResumeMixin:
 
     def on_train_begin(self, logs: Any = None) -> None:
         hooks = keras_fit.callback_list(self)
+        if any(isinstance(each, ExactResumeMixin) and each is not self for each in hooks.callbacks):
+            raise InputError(f"{type(self).__name__}: fit has two of it; give it one.")
         if hooks.callbacks[-1] is not self:
             # Called again there: what all others do at a hook belongs to the save.
             hooks.callbacks.append(self)

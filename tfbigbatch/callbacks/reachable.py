@@ -20,8 +20,9 @@ _LEFT_OUT |= {"_compile_config", "_compile_loss", "_compile_metrics", "compiled_
 # Of TensorFlow, what may hold variables; not datasets, functions and strategies.
 _HOLDERS = (tf.Module, tf.random.Generator, tf.train.Checkpoint, tf.train.ExponentialMovingAverage)
 _TABLES = (tf.lookup.experimental.MutableHashTable, tf.lookup.experimental.DenseHashTable)
-_PLAIN = (str, bytes, int, float, complex, type(None), type, types.ModuleType, np.ndarray, np.generic, tf.Tensor)
-_PLAIN += (tf.data.Dataset,)
+PLAIN: tuple[type, ...] = (str, bytes, int, float, complex, type(None), type, types.ModuleType)
+PLAIN += (np.ndarray, np.generic, tf.Tensor, tf.data.Dataset)
+"""What holds no state of a training."""
 # Packages whose classes and functions hold nothing of the training.
 _FOREIGN = sys.stdlib_module_names | {"tensorflow", "numpy", "absl", "google", "h5py", "pandas"}
 _FRAMEWORKS = {"keras", "tf_keras", "tfbigbatch"}
@@ -60,7 +61,7 @@ def found_from(roots: Mapping[str, tuple[Any, bool]], left_out: Any = None) -> F
         queue = collections.deque([(name, root)])
         while queue:
             path, value = queue.popleft()
-            if isinstance(value, _PLAIN) or id(value) in seen:
+            if isinstance(value, PLAIN) or id(value) in seen:
                 continue
             seen[id(value)] = value
             if isinstance(value, tf.Variable):

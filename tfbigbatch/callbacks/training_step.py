@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.framework import auto_control_deps_utils
 
+from tfbigbatch.callbacks.reachable import handles
 from tfbigbatch.callbacks.training_state import TrainingState
 
 # Operations that keep the state of their random numbers to themselves.
@@ -51,7 +52,7 @@ def changed_variables(model: Any) -> dict[int, tf.Variable]:
     found = {}
     for traced in _traced(model.train_function):
         graph = traced.graph
-        variables = {id(each.handle): each for each in graph.variables}
+        variables = {handle: each for each in graph.variables for handle in handles(each)}
         read = auto_control_deps_utils.get_read_only_resource_input_indices_graph(graph)
         only_read = {id(graph.inputs[index]) for index in read}
         for outside, inside in graph.captures:

@@ -11,7 +11,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import IO, TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tfbigbatch.errors import InputError
 
@@ -100,13 +100,16 @@ def _write_errors() -> tuple[type[Exception], ...]:
     return (OSError, tensorflow.errors.OpError) if tensorflow else (OSError,)
 
 
-def open_regular(path: str | os.PathLike[str], limit: int | None = MOST_BYTES, **text: Any) -> IO[Any]:
+def open_regular(path: str | os.PathLike[str], limit: int | None = MOST_BYTES, **text: Any) -> Any:
     """Opens a regular file to read, and nothing else: a FIFO would wait for ever, and a device may never end.
 
     Args:
       path: of the file; a link to one is as good.
       limit: bytes that it may have, which are read at once; None for any number, read as the caller goes.
       **text: `encoding`, `errors` and `newline` of `open`; without an encoding the file is binary.
+
+    Returns:
+      A file, as `open` gives it.
 
     Raises:
       OSError: it cannot be opened, is no regular file, or is larger.

@@ -84,6 +84,7 @@ CLASSES: dict[str, Owner] = {
             "_clip_gradients": "grads",
             "_distributed_apply_gradients_fn": "distribution, grads_and_vars",
             "_distribution_strategy": None,
+            "_index_dict": None,
             "_iterations": None,
             "_learning_rate": None,
             "_lookup_dependency": "name",
@@ -174,6 +175,9 @@ CLASSES: dict[str, Owner] = {
             "_options": None,
         },
     ),
+    "tensorflow.python.eager.polymorphic_function.polymorphic_function.Function": Owner(
+        TENSORFLOW, {"_list_all_concrete_functions": ""}
+    ),
     "tensorflow.python.framework.func_graph.FuncGraph": Owner(
         TENSORFLOW,
         {
@@ -212,6 +216,7 @@ CLASSES: dict[str, Owner] = {
 
 # By module that is not part of the public interface: what is taken from it.
 MODULES: dict[str, Owner] = {
+    "keras.src.random.seed_generator": Owner(KERAS, {"global_seed_generator": ""}),
     "tensorflow.compiler.tf2xla.python.xla": Owner(
         TENSORFLOW,
         {
@@ -243,6 +248,9 @@ MODULES: dict[str, Owner] = {
     ),
     "tensorflow.python.distribute.reduce_util": Owner(TENSORFLOW, {"ReduceOp": None}),
     "tensorflow.python.eager.context": Owner(TENSORFLOW, {"context": ""}),
+    "tensorflow.python.framework.auto_control_deps_utils": Owner(
+        TENSORFLOW, {"get_read_only_resource_input_indices_graph": "func_graph"}
+    ),
     "tensorflow.python.framework.errors_impl": Owner(TENSORFLOW, {"NotFoundError": None}),
     "tensorflow.python.framework.function_def_to_graph": Owner(TENSORFLOW, {"function_def_to_graph": "fdef"}),
     "tensorflow.python.ops.collective_ops": Owner(

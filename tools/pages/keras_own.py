@@ -10,7 +10,7 @@ from tools.pages.stored_rows import ROOT
 
 SMALL, LARGE = 32, 512
 FILES = {
-    "results/keras_own/dense.json": "dense layers: squared error (lower is better)",
+    "results/keras_own/dense.json": "dense layers: variance left, % (lower is better)",
     "results/keras_own/convnet.json": "a convnet: accuracy",
     "results/keras_own/transformer.json": "a Transformer: accuracy",
 }
@@ -34,14 +34,8 @@ def table() -> Table:
     for path, title in FILES.items():
         rows = [stored_rows.find(path, name, batch_size) for name, batch_size in COLUMNS.values()]
         small, large = (f"{_seconds(path, batch_size):.1f}" for batch_size in (SMALL, LARGE))
-        cells.append([title, *(_shown(row) for row in rows), f"{small} → {large}"])
+        cells.append([title, *(row.value.replace("% ±", " ±") for row in rows), f"{small} → {large}"])
     return Table(headings, cells, frozenset({headings[0]}))
-
-
-def _shown(row: stored_rows.Row) -> str:
-    if row.metric.is_fraction or row.mean is None:
-        return row.value.replace("% ±", " ±")
-    return f"{row.mean:.4f} ± {row.deviation:.4f}"
 
 
 def _seconds(path: str, batch_size: int) -> float:

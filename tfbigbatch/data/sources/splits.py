@@ -21,8 +21,8 @@ from tfbigbatch.utils.user_code import call
 _SMOKE_EXAMPLES = 64
 # Of an example that a run directory describes: a network is called with one of zeros.
 _MOST_NUMBERS = 2**28
-_DTYPES = ("bool", "string", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64")
-_DTYPES += ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
+_DTYPES = {"bool", "string", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"}
+_DTYPES |= {"float16", "bfloat16", "float32", "float64", "complex64", "complex128"}
 
 
 def read(
@@ -155,7 +155,7 @@ def from_description(content: Any) -> Any:
         return tuple(from_description(each) for each in content["several"])
     shape, dtype = (content.get("shape"), content.get("dtype")) if isinstance(content, dict) else (None, None)
     whole = isinstance(shape, list) and all(type(size) is int and 0 <= size <= _MOST_NUMBERS for size in shape)
-    if not whole or math.prod(shape) > _MOST_NUMBERS or not isinstance(dtype, str) or dtype not in _DTYPES:
+    if not whole or math.prod(shape or ()) > _MOST_NUMBERS or not isinstance(dtype, str) or dtype not in _DTYPES:
         raise InputError(f"network_facts.features holds {content!r:.80}; expected shapes and dtypes.")
     return tf.TensorSpec(shape, dtype)
 

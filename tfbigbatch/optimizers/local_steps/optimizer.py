@@ -141,14 +141,14 @@ class LocalStepsMixin(WrapperMixin):
         load_by_position(self, store, load, bool(getattr(inner, "built", getattr(inner, "_built", False))))
 
     def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> dict[str, Any]:
-        children = super()._trackable_children(save_type, **kwargs)  # type: ignore[misc]
+        children = super()._trackable_children(save_type, **kwargs)
         return {**children, "local_steps": self._round_state} if save_type == "checkpoint" else children
 
     def _lookup_dependency(self, name: str, *args: Any, **kwargs: Any) -> Any:
         # The base class' constructor asks too.
         if name == "local_steps" and "_round_state" in vars(self):
             return self._round_state
-        return super()._lookup_dependency(name, *args, **kwargs)  # type: ignore[misc]
+        return super()._lookup_dependency(name, *args, **kwargs)
 
     def checkpointing(self) -> dict[str, Any]:
         """What a trainer saves beside the optimizer, to restore the weights and moments of every replica.
