@@ -26,6 +26,7 @@ from tfbigbatch.training import strategy as strategies
 from tfbigbatch.training.callbacks import own
 from tfbigbatch.training.callbacks.base import steps_done
 from tfbigbatch.training.evaluate import evaluate
+from tfbigbatch.training.fresh_statistics import FreshStatistics
 from tfbigbatch.training.input_pipelines import Continued
 from tfbigbatch.training.input_wait import InputWait
 from tfbigbatch.training.mlperf import rules
@@ -262,6 +263,9 @@ class Trainer:
 
     def _evaluator(self, phase: Phase, **options: Any) -> Callable[[], dict[str, float]]:
         """`evaluate` with the held-out split of a phase, whose input pipeline is built once."""
+        fresh = None
+        if self._config.evaluate_with_fresh_statistics:
+            fresh = FreshStatistics(self._network, phase, self.machine.strategy, self.options.heartbeat)
         evaluated = functools.partial(
             evaluate,
             self._network,
@@ -269,6 +273,7 @@ class Trainer:
             phase.held_out,
             phase.evaluation_set(self.machine.strategy),
             phase.evaluation_steps,
+            prepare=fresh.recompute if fresh else None,
             callbacks=[self._heartbeat, self._stop.in_evaluation],
             **options,
         )
