@@ -54,6 +54,7 @@ def test_evaluations_and_checkpoints_have_statistics_of_training_batches(tmp_pat
     assert done["metrics"]["accuracy"] == pytest.approx(right, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_the_weights_are_those_of_a_run_without_which_warns(tmp_path, capsys):
     networks = []
     for fresh in (False, True):
@@ -70,8 +71,9 @@ def test_the_weights_are_those_of_a_run_without_which_warns(tmp_path, capsys):
 
 def test_a_network_without_batch_normalisation_is_told_of_the_field(tmp_path, capsys):
     config = config_of("tf_keras", evaluate_with_fresh_statistics=True)
-    network = lambda: KERAS["tf_keras"].Sequential([KERAS["tf_keras"].layers.Dense(2)])  # noqa: E731
+    network = lambda: KERAS["tf_keras"].Sequential([KERAS["tf_keras"].layers.Dense(2)])
     tasks.define("normalised", network=network, data={"train": (X, Y), "validation": (X, Y)})
     config.duration = "1 steps"
     train.run(config, model_dir=str(tmp_path))
-    assert "evaluate_with_fresh_statistics=True has no effect" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "evaluate_with_fresh_statistics=True has no effect" in said and "use_ema: ema_momentum=0.5 keeps 50%" in said

@@ -46,8 +46,8 @@ def advise(
 
     Trains it at the tuned batch size while `instruments.GradientNoiseScale` measures, then times its training step at
     powers of two of that batch. At the end weights and optimizer are as before. Begin with the weights that training
-    begins with, or with those of a checkpoint for the noise scale at that point. Warns as `tfbigbatch.check` does of the
-    model in the advised steps.
+    begins with, or with those of a checkpoint for the noise scale at that point. Warns as `tfbigbatch.check` does, of
+    the advised steps.
 
     Args:
       model: of Keras 2 or 3 (on TensorFlow), compiled with a loss and an optimizer.

@@ -49,6 +49,7 @@ class ReadyMade(Task):
     ) -> None:
         from tfbigbatch.data.sources import splits
         from tfbigbatch.models import keras3_network
+        from tfbigbatch.tasks import padding
 
         keras3_network.forget_names()
         given = self.definition
@@ -67,6 +68,7 @@ class ReadyMade(Task):
             setattr(self, name, split)
         self._features, self._labels, *weights = splits.example_of(self.train)
         self._is_weighted = bool(weights)
+        self.real_examples = padding.weighted_examples if weights else padding.real_examples
         facts = {"input_shape": splits.shape_of(self._features), "classes": splits.classes_of(self.train)}
         wanted = inspect.signature(given.network).parameters
         self._arguments = {**model, **{name: value for name, value in facts.items() if name in wanted}}
@@ -105,6 +107,18 @@ class ReadyMade(Task):
         if not isinstance(self._outputs, (dict, list, tuple)):
             compile_arguments.check_target(self.target, found, self.definition.name)
         return found
+
+    def check_metrics(self, *, is_static: bool) -> None:
+        from tfbigbatch.tasks import padding
+
+        padding.check(
+            self.metrics(),
+            self._labels,
+            self._outputs,
+            self.definition.name,
+            is_static=is_static,
+            weighted=self._is_weighted,
+        )
 
     @classmethod
     def count_examples(cls, data: Mapping[str, Any], data_dir: str | None) -> int | None:

@@ -315,6 +315,7 @@ def build_model(options: RunOptions, machine: Machine, directory: Directory, pla
             machine.say_all(initial_weights.load_into(keras.network, directory.init_from["checkpoint"]).lines())
             if keras.averages:
                 keras.averages.restart()
+    plan.task.check_metrics(is_static=machine.jit_compile or strategies.is_tpu(machine.strategy))
     if not options.use_fake_data:
         recomputes = options.config.evaluate_with_fresh_statistics
         machine.say_all(fresh_statistics.warning_lines(keras, plan.phases, recomputes))
