@@ -269,6 +269,13 @@ def test_a_model_with_a_step_of_its_own_is_refused(version, name):
     made(network=lambda: type("Own", (base.Sequential,), {})(layers)).network()
 
 
+@pytest.mark.parametrize("version", [tf_keras, keras])
+def test_a_sequential_model_without_input_takes_batches_of_any_size(version):
+    network = made(network=lambda: version.Sequential([version.layers.Dense(1)])).network()
+    [given] = getattr(network, "keras3_model", network).inputs
+    assert given.shape == (None, 3)
+
+
 def test_a_subclassed_model_of_keras_3():
     class Own(keras.Model):
         def __init__(self):

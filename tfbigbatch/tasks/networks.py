@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -44,6 +45,7 @@ def built(
     example = tf.nest.map_structure(lambda spec: tf.zeros([1, *spec.shape], spec.dtype), features)
     # A first call builds a model without Input, and any other model tells whether it takes the data.
     try:
+        _take_any_batch(model, features)
         outputs = model(example, training=False)
     except Exception as error:
         shapes = tf.nest.map_structure(lambda spec: f"{spec.dtype.name} {[None, *spec.shape]}", features)
@@ -54,6 +56,13 @@ def built(
     if not model.trainable_variables:
         raise InputError(f"{here} returned a model without trainable weights.")
     return keras3_network.of_keras2(model, here), outputs
+
+
+def _take_any_batch(model: Any, features: Any) -> None:
+    """Builds a Sequential model without Input, which would take the batch size of its first call for that of all."""
+    keras = importlib.import_module("keras") if keras3_network.is_keras3(model, "Model") else tf_keras
+    if isinstance(model, keras.Sequential) and not model.built and not tf.nest.is_nested(features):
+        model(keras.Input(tuple(features.shape), dtype=features.dtype.name))
 
 
 def _check_own_steps(model: Any, here: str) -> None:
