@@ -30,6 +30,7 @@ _HOMES = {
     "Shampoo": "tfbigbatch.optimizers",
     "load_run": "tfbigbatch.runs.load",
     "advise": "tfbigbatch.advice",
+    "check": "tfbigbatch.instruments.time_constants",
 }
 old_names.install()
 

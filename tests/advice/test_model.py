@@ -41,6 +41,13 @@ def test_a_model_is_measured_and_left_as_it_was(version, as_dataset):
 
 
 @pytest.mark.slow
+def test_averages_that_the_advised_steps_leave_at_their_beginning_are_named():
+    model = compiled("keras3", optimizer=KERAS["keras3"].optimizers.SGD(0.05, use_ema=True, ema_momentum=0.9999))
+    with pytest.warns(UserWarning, match="use_ema: ema_momentum=0.9999 keeps .* Set ema_momentum="):
+        advise(model, (X, Y), batch_size=8, epochs=60, seconds=2)
+
+
+@pytest.mark.slow
 def test_a_run_that_diverges_is_not_measurable():
     model = compiled("keras3")
     with pytest.raises(InputError, match="not measurable: the recipe diverges"):

@@ -98,9 +98,11 @@ def test_a_run_that_fails_is_named_with_its_log_and_the_others_go_on(tmp_path, e
     assert (tmp_path / "b/batch-32/seed-0.log").read_text() == f"threads {max(1, cores() // 2)}\n"
 
 
-def test_runs_on_other_numbers_of_replicas_have_processes_of_their_own(tmp_path, entries):
+def test_runs_on_other_numbers_of_replicas_have_processes_of_their_own(tmp_path, entries, capsys):
     entries[1].config.simulated_replicas = 2
-    run_series(entries, model_dir=str(tmp_path), run=fake_run)
+    run_series(entries, model_dir=str(tmp_path), run=fake_run, data_dir='{"0": "warn"}')
+    # Of both entries, whose logs have it.
+    assert capsys.readouterr().out.count("warning    few steps\n") == 1
     assert starts(tmp_path) == EVERY
     assert len(list(tmp_path.rglob("seed-*.log"))) == 4
 

@@ -13,6 +13,7 @@ from tfbigbatch.training.train_step import TrainingModel
 
 FEATURES, TARGETS = np.arange(60.0).reshape(20, 3), np.arange(20.0)
 LABELS = np.arange(20) % 4
+PAIRS = tf.data.Dataset.from_tensor_slices((FEATURES, TARGETS))
 
 
 def linear(width=2):
@@ -118,6 +119,24 @@ def test_several_labels_and_several_outputs():
     assert "tags_binary_accuracy" in evaluated(task)
 
 
+@pytest.mark.parametrize(
+    "outputs, metrics, names",
+    [
+        ({"a": 1, "b": 2}, {"a": ["mse"], "b": ["mae"]}, ["a_mse", "b_mae"]),
+        ({"a": 1, "b": 2}, ["mse"], ["a_mse", "b_mse"]),
+        ([1, 2], ["mse"], ["output_1_mse", "output_2_mse"]),
+        ({"a": 1}, {"a": ["mse"]}, ["mse"]),
+        (1, [], []),
+    ],
+)
+def test_the_target_is_a_metric_of_an_output(outputs, metrics, names):
+    for name in names:
+        compile_arguments.check_target(name, metrics, outputs, "mine")
+    shown = f"named {', '.join(names)}" if names else "none"
+    with pytest.raises(ValueError, match=f"target='a', and its metrics are {shown}"):
+        compile_arguments.check_target("a", metrics, outputs, "mine")
+
+
 def test_losses_of_each_kind_are_the_same():
     labels, outputs = tf.constant([1.0, 2.0, 4.0]), tf.constant([[1.5], [2.0], [2.0]])
     kinds = [
@@ -187,6 +206,9 @@ def test_a_smoke_run_takes_the_first_examples_or_those_of_a_function():
         ({"metrics": ["mine"]}, "whether a larger mine is better is unknown"),
         ({"validation_fraction": 1.5}, "validation_fraction=1.5; expected a fraction"),
         ({"smoke": {"depth": 1}}, "smoke has depth; expected arguments of network"),
+        ({"metrics": [tf_keras.metrics.AUC]}, r"metrics: AUC is a class; expected an object of it, AUC\(\)"),
+        ({"loss": {"a": keras.losses.MeanSquaredError}}, "loss: MeanSquaredError is a class; expected an object"),
+        ({"network": linear()}, "network is the model 'sequential.*'; expected a function that makes it"),
     ],
 )
 def test_a_definition_that_cannot_be_used_is_refused(options, message):
@@ -201,10 +223,14 @@ def test_a_definition_that_cannot_be_used_is_refused(options, message):
         ({"validation": (FEATURES, TARGETS)}, "its data is splits validation; expected {'train'"),
         ((FEATURES, TARGETS[:-1]), "arrays of different lengths: 20 features, 19 labels"),
         ((FEATURES,), "1 parts; expected"),
+        (([FEATURES, FEATURES], TARGETS), "2 features, 20 labels; .* give several arrays as a tuple"),
         (([[1.0], [1.0, 2.0]], [1, 2]), "features is list that is no array .* Pad sequences"),
         ((np.where(FEATURES == 4, np.nan, FEATURES), TARGETS), "1 values that are NaN or infinite, .* example 1;"),
         ({"train": FEATURES}, "train is ndarray; expected"),
         ({"train": tf.data.Dataset.from_tensors((FEATURES, TARGETS)).repeat()}, "has no end"),
+        ({"train": PAIRS.repeat().filter(lambda *_: True)}, "has no end; .* leave .repeat"),
+        ({"train": PAIRS.batch(5, drop_remainder=True).prefetch(1)}, "gives batches; expected single examples"),
+        ({"train": PAIRS.padded_batch(5, drop_remainder=True).concatenate(PAIRS.batch(5))}, "gives batches|shape"),
         ({"train": tf.data.Dataset.range(3)}, "expected elements"),
         ({"train": tf.data.Dataset.from_tensor_slices((FEATURES, TARGETS)).batch(3)}, "leave .batch.. out"),
         ({"train": tf.data.Dataset.from_tensor_slices((FEATURES, TARGETS))}, "no 'validation', and of TfDataExamples"),
@@ -220,6 +246,46 @@ def test_data_that_cannot_be_used_is_refused(data, message):
         # Read when the batch is.
         with pytest.raises(Exception, match=r"example 1 has float32 \[1\], and example 0 float32 \[2\]; expected"):
             evaluated(made(data={**data, "validation": data["train"]}))
+
+
+def test_examples_that_batch_made_of_a_stream_are_taken():
+    words = (
+        tf.data.Dataset.range(24).batch(4, drop_remainder=True).map(lambda part: (tf.cast(part, tf.float32), part[0]))
+    )
+    taken = [words, PAIRS.batch(5, drop_remainder=True).unbatch(), PAIRS.repeat().take(7), PAIRS.concatenate(PAIRS)]
+    for number, split in enumerate(taken):
+        found = made(data={"train": split, "validation": split}).validation
+        assert found.contents.startswith(f"{(6, 20, 7, 40)[number]} examples")
+
+
+@pytest.mark.parametrize("version", ["tf_keras", "keras"])
+@pytest.mark.parametrize("name", ["train_step", "test_step", "predict_step", "compute_loss", "compute_metrics"])
+def test_a_model_with_a_step_of_its_own_is_refused(version, name):
+    base = {"tf_keras": tf_keras, "keras": keras}[version]
+    own = type("Own", (base.Sequential,), {name: lambda self, *arguments: None})
+    layers = [base.layers.Input((3,)), base.layers.Dense(1)]
+    with pytest.raises(ValueError, match=rf"task mine: <lambda>\(\) returned a model with a {name} of its own"):
+        made(network=lambda: own(layers)).network()
+    made(network=lambda: type("Own", (base.Sequential,), {})(layers)).network()
+
+
+@pytest.mark.parametrize("version", [tf_keras, keras])
+def test_a_sequential_model_without_input_takes_batches_of_any_size(version):
+    network = made(network=lambda: version.Sequential([version.layers.Dense(1)])).network()
+    [given] = getattr(network, "keras3_model", network).inputs
+    assert given.shape == (None, 3)
+
+
+def test_a_subclassed_model_of_keras_3():
+    class Own(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.head = keras.layers.Dense(1)
+
+        def call(self, features):
+            return self.head(features)
+
+    assert np.isfinite(evaluated(made(network=Own))["mse"])
 
 
 def test_an_error_of_a_users_function_has_its_line():

@@ -16,6 +16,7 @@ from tfbigbatch.advice.examples import Examples
 from tfbigbatch.advice.noise import Clock, LossWatch, Moments
 from tfbigbatch.advice.suggestion import Optimizer
 from tfbigbatch.errors import InputError
+from tfbigbatch.instruments import time_constants
 from tfbigbatch.instruments.instrument import innermost
 from tfbigbatch.instruments.probe.model import tensor_variable, untouched
 from tfbigbatch.scaling.recipe import Recipe
@@ -45,7 +46,8 @@ def advise(
 
     Trains it at the tuned batch size while `instruments.GradientNoiseScale` measures, then times its training step at
     powers of two of that batch. At the end weights and optimizer are as before. Begin with the weights that training
-    begins with, or with those of a checkpoint for the noise scale at that point.
+    begins with, or with those of a checkpoint for the noise scale at that point. Warns as `tfbigbatch.check` does, of
+    the advised steps.
 
     Args:
       model: of Keras 2 or 3 (on TensorFlow), compiled with a loss and an optimizer.
@@ -77,7 +79,7 @@ def advise(
     data = _examples(dataset, dataset_size, batch_size)
     tuned = Recipe(batch_size, _learning_rate(model, learning_rate), warmup_epochs, epochs=epochs)
     measured = _measured(model, keras, data, tuned, replicas=replicas, seconds=seconds, seed=seed, say=say or _quiet)
-    return Advice(
+    advice = Advice(
         title=model.name,
         tuned=tuned,
         optimizer=_optimizer(model),
@@ -86,6 +88,9 @@ def advise(
         seconds=time.perf_counter() - started,
         **measured,
     )
+    if advice.suggestion.steps is not None:
+        time_constants.check(model, advice.suggestion.steps)
+    return advice
 
 
 def _quiet(line: str) -> None:

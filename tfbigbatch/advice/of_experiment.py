@@ -18,12 +18,13 @@ from tfbigbatch.advice.noise import Clock, LossWatch, Moments
 from tfbigbatch.advice.suggestion import Optimizer
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment.checks import check_fields
-from tfbigbatch.instruments import noise_scale
+from tfbigbatch.instruments import noise_scale, time_constants
 from tfbigbatch.optimizers import registry
 from tfbigbatch.runs import initial_weights, stored_run
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.training import phases as run_phases
 from tfbigbatch.training.build import compiled_model
+from tfbigbatch.training.fresh_statistics import keras_model
 from tfbigbatch.training.phases import Phase
 from tfbigbatch.training.precision import of_run
 from tfbigbatch.training.train_step import TrainingModel
@@ -90,7 +91,7 @@ def advise_experiment(
         _step_maker(config, phase, model, strategy), sizes, seconds=max(_SPEED_PART * seconds, seconds - spent), say=say
     )
     check_measured(times)
-    return Advice(
+    advice = Advice(
         title=name or config.task,
         tuned=tuned,
         optimizer=_optimizer(config, model),
@@ -102,6 +103,11 @@ def advise_experiment(
         seconds=time.perf_counter() - started,
         experiment=flags,
     )
+    steps = advice.suggestion.steps
+    if steps is not None:
+        for each in time_constants.findings(keras_model(model), model.optimizer, batches=steps, updates=steps):
+            say(f"warning    {each}")
+    return advice
 
 
 def _with_its_own_batch(

@@ -151,6 +151,9 @@ _INSTRUMENTS: dict[str, Any] = {
 
 _RUN: dict[str, Any] = {
     "evaluate_every": "1 epochs",
+    # Evaluate with statistics of batch normalisation recomputed over 200 training micro-batches, at most an epoch: in
+    # few steps the moving averages lag behind the weights, and with use_ema they are of other weights.
+    "evaluate_with_fresh_statistics": False,
     # The run ends with the first evaluation in which the task's target metric reaches this; 0.0: never.
     "stop_at_target": 0.0,
     # A duration, or 'continuous': a thread writes one checkpoint after the other; see docs/reliability.md.

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
+import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -190,7 +193,11 @@ def _arrays(run: LoadedRun, classes: list[str] | None) -> Served:
         return _named_outputs(model, outputs)
 
     function = serve.get_concrete_function(**specs)
-    takes = ", ".join(f"{name!r} {spec.dtype.name} {_shape(spec.shape)}" for name, spec in specs.items())
+    own = _names(model.input, model.input_names)
+    takes = ", ".join(
+        f"{name!r} {spec.dtype.name} {_shape(spec.shape)}" + ("" if name == of_model else f" ({of_model!r})")
+        for (name, spec), of_model in zip(specs.items(), own)
+    )
     gives = ", ".join(map(repr, function.structured_outputs))
     return Served(function, f"takes the network's inputs, {takes}; gives {gives}.")
 
@@ -200,7 +207,7 @@ def _shape(shape: tf.TensorShape) -> str:
 
 
 def _input_specs(network: Any) -> dict[str, tf.TensorSpec]:
-    """A spec for each input of a functional model, by name, in the order of `tf.nest.flatten`.
+    """A spec for each input of a functional model, by its name as an argument, in the order of `tf.nest.flatten`.
 
     Raises:
       ValueError: the model is not functional.
@@ -211,8 +218,21 @@ def _input_specs(network: Any) -> dict[str, tf.TensorSpec]:
             f"model {network.name!r} ({type(network).__name__}) is not a functional model: the shapes of its inputs "
             "are not known. Build it with Model(inputs, outputs)."
         )
-    names = _names(inputs, network.input_names)
+    names = _as_arguments(_names(inputs, network.input_names))
     return {name: tf.TensorSpec(x.shape, x.dtype, name) for name, x in zip(names, tf.nest.flatten(inputs))}
+
+
+def _as_arguments(names: Sequence[str]) -> list[str]:
+    """Names that the arguments of a signature can have: letters without marks, digits and '_', each once."""
+    found: list[str] = []
+    for name in names:
+        letters = "".join(each for each in unicodedata.normalize("NFKD", name) if not unicodedata.combining(each))
+        plain = re.sub(r"[^A-Za-z0-9_]", "_", letters)
+        plain = plain if re.match("[A-Za-z]", plain) else f"input_{plain.lstrip('_')}"
+        same = (plain if number == 1 else f"{plain}_{number}" for number in itertools.count(1))
+        # TensorFlow makes them small within its graph.
+        found.append(next(each for each in same if each.lower() not in [other.lower() for other in found]))
+    return found
 
 
 def _names(structure: Any, names: Sequence[str]) -> list[str]:

@@ -41,7 +41,9 @@ class Keras3Network(tf_keras.Model):
         object.__setattr__(self, "keras3_model", model)
         self._of_model = [variable.value for variable in model.variables]
         # Of a functional model of Keras 2, the layers that its inputs and outputs come from.
-        for names, tensors in (("input_names", model.inputs), ("output_names", model.outputs)):
+        for names, attribute in (("input_names", "inputs"), ("output_names", "outputs")):
+            # Of a subclassed model there are none.
+            tensors = getattr(model, attribute, None)
             found = [each._keras_history.operation.name for each in tensors or ()]
             object.__setattr__(self, names, found or None)
 

@@ -85,7 +85,7 @@ class CheckpointAnalysis:
                 f"{model_dir}: task {config.task} has examples in streams, in several shapes, or scores instead of "
                 "metrics. Expected a run of a classification task."
             )
-        self._model = TrainingModel(task.network())
+        self._model = TrainingModel(task.network(), real_examples=task.real_examples)
         self._model.compile("sgd", task.loss(), weighted_metrics=task.metrics())
         init_from = (stored_run.content_of(model_dir) or {}).get("init_from")
         if init_from:

@@ -33,7 +33,7 @@ def may_change(
     splits = () if config.optimizer.get("adasum") or config.optimizer.get("local_steps") else _SPLITS
     # A finished run may be evaluated on the split that its recipe was not chosen on.
     shards = () if config.optimizer.get("name") == "adamw" else _SHARDS
-    evaluation = ("evaluate_on", "evaluation_batch_size") if mode == "eval" else ()
+    evaluation = ("evaluate_on", "evaluation_batch_size", "evaluate_with_fresh_statistics") if mode == "eval" else ()
     return (*splits, *_SAVING, *_MEMORY, *shards, *evaluation, *(("duration",) if extends else ()))
 
 

@@ -185,6 +185,7 @@ def _in_processes(
 
     def one_ended(job: Job, code: int, logged: str) -> None:
         each = runs[job]
+        progress.warned(logged)
         if each.state() in ENDED:
             progress.ended(each)
             ended()
@@ -209,6 +210,7 @@ class _Progress:
         self._planned = planned
         self._processes = processes
         self._done: set[_Planned] = set()
+        self._warnings: set[str] = set()
         self._metric = Metric.of_task(planned[0].config.task, planned[0].config.evaluate_on)
 
     def started(self, each: _Planned) -> None:
@@ -224,6 +226,13 @@ class _Progress:
             left = self._seconds_left()
             words = f"{status.get('seconds', 0.0):.0f} s; " + (f"about {_duration(left)} left" if left else "the last")
         self.say(each, f"{shown}, {words}")
+
+    def warned(self, logged: str) -> None:
+        """Prints the warnings of a run's log, each once: a change of a field gives many runs the same."""
+        for line in logged.splitlines():
+            if line.startswith("warning ") and line not in self._warnings:
+                self._warnings.add(line)
+                print(line, flush=True)
 
     def say(self, each: _Planned, words: str) -> None:
         print(f"[{len(self._done)}/{len(self._planned)}] {each.name}: {words}", flush=True)

@@ -70,6 +70,9 @@ class Task:
     """Functions that raise ValueError where too many records are bad; called as a run proceeds."""
     batch_slices: Sequence[Callable[..., Tensors]] = ()
     """Functions that cut a training batch to a bucket's static shape, one for each bucket; () for one shape."""
+    real_examples: Callable[..., tuple[Tensors, Tensors, Any]] | None = None
+    """A function of an evaluation batch's (labels, outputs, mask) that returns (labels, outputs, weights) without its
+    padding, where shapes may vary; None where all metrics are sums and counts, which the mask suffices for."""
     score_signature: str | None = None
     """What identifies how the score is computed (sacrebleu's signature); None for none."""
     run_files: Mapping[str, bytes] = {}
@@ -183,6 +186,16 @@ class Task:
     def metrics(self) -> Any:
         """Weighted metrics, as `compile` takes them: each a sum and a count, so that a mask excludes padding."""
         return []
+
+    def check_metrics(self, *, is_static: bool) -> None:
+        """Checks the metrics, once the network is built. Call it outside of a strategy's scope.
+
+        Args:
+          is_static: whether a batch keeps its shape on the devices, so that `real_examples` cannot be used.
+
+        Raises:
+          ValueError: one cannot be used.
+        """
 
     def predictions(self, network: tf_keras.Model, features: Tensors) -> Tensors:
         """What is scored of a batch; by default the network's outputs."""

@@ -12,6 +12,7 @@ import tf_keras
 from tfbigbatch.errors import InputError
 from tfbigbatch.models import keras3_network
 from tfbigbatch.tasks import losses, metrics
+from tfbigbatch.utils.user_code import check_objects
 
 # Keras chooses these by the shapes of labels and outputs.
 _BY_SHAPE = ("accuracy", "acc", "crossentropy", "ce")
@@ -44,6 +45,7 @@ def _loss(given: Any) -> Any:
         return given
     if keras3_network.is_keras3(given, "Loss"):
         return _Keras3Loss(given)
+    check_objects("loss", given)
     if _is_factory(given):
         return _loss(given())
     if callable(given):
@@ -70,20 +72,38 @@ def metrics_of(given: Any, *, is_default: bool) -> Any:
     return _listed(given)
 
 
-def check_target(target: str, metrics: Any, owner: str) -> None:
-    """Checks that the metrics of a network with one output have the target.
+def check_target(target: str, metrics: Any, outputs: Any, owner: str) -> None:
+    """Checks that the metrics of a network have the target.
 
     Args:
       target: name of a metric.
       metrics: as `metrics_of` gives them.
+      outputs: of the network; of several, a metric's name begins with that of its output.
       owner: name of the task.
 
     Raises:
       ValueError: none has this name.
     """
-    names = [each if isinstance(each, str) else each.name for each in metrics] if isinstance(metrics, list) else []
-    if names and target not in names:
-        raise InputError(f"task {owner}: target={target!r}, and its metrics are named {', '.join(names)}.")
+    names = [
+        f"{output}{name if isinstance(name, str) else name.name}"
+        for output, listed in _by_output(metrics, outputs).items()
+        for name in listed
+    ]
+    if target not in names:
+        shown = f"are named {', '.join(names)}" if names else "are none"
+        raise InputError(f"task {owner}: target={target!r}, and its metrics {shown}.")
+
+
+def _by_output(metrics: Any, outputs: Any) -> dict[str, list[Any]]:
+    """The metrics of each output, by what Keras puts before their names."""
+    if isinstance(outputs, (list, tuple)):
+        # Of a model without names for them, as the trainer's is.
+        outputs = {f"output_{number}": each for number, each in enumerate(outputs, 1)}
+    if not isinstance(outputs, dict) or len(outputs) == 1:
+        listed = [each for some in metrics.values() for each in some] if isinstance(metrics, dict) else metrics
+        return {"": listed}
+    by_output = metrics if isinstance(metrics, dict) else dict.fromkeys(outputs, metrics)
+    return {f"{output}_": listed for output, listed in by_output.items()}
 
 
 def _listed(given: Any) -> list[Any]:
@@ -103,6 +123,7 @@ def _metric(given: Any) -> Any:
                 "metric of tf_keras.metrics, or a function of (labels, outputs) that gives a value for each example."
             )
         return _again(given, same)
+    check_objects("metric", given)
     if callable(given):
         return _OwnMetric(given)
     raise InputError(f"metric {given!r}: expected a name, a Keras metric, or a function of (labels, outputs).")
@@ -147,11 +168,18 @@ def _check_logits(network: tf_keras.Model) -> None:
     model = getattr(network, "keras3_model", network)
     layers = getattr(model, "layers", ())
     activation = getattr(layers[-1], "activation", None) if layers else None
-    if getattr(activation, "__name__", "") == "softmax":
+    name = getattr(activation, "__name__", "")
+    if name in ("softmax", "sigmoid"):
+        loss = "sparse_categorical_crossentropy" if name == "softmax" else "binary_crossentropy"
         raise InputError(
-            "the network ends in softmax, and the default loss of tasks.define takes logits. Leave the softmax out, "
-            "or give loss='sparse_categorical_crossentropy' and metrics."
+            f"the network ends in {name}, and the default loss of tasks.define takes logits, one for each class. Leave "
+            f"the {name} out, or give loss={loss!r} and metrics."
         )
+
+
+def as_given(loss: Any) -> Any:
+    """The user's loss inside of what `loss_of` made of it."""
+    return getattr(loss, "given", loss)
 
 
 class _Keras3Loss(tf_keras.losses.Loss):
@@ -163,10 +191,10 @@ class _Keras3Loss(tf_keras.losses.Loss):
                 f"loss {loss.name!r} has reduction={loss.reduction!r}; expected 'sum_over_batch_size' or 'sum'."
             )
         super().__init__(reduction="sum" if loss.reduction == "sum" else "auto", name=loss.name)
-        self._loss = loss
+        self.given = loss
 
     def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
-        return self._loss.call(*_same_rank(y_true, y_pred))
+        return self.given.call(*_same_rank(y_true, y_pred))
 
 
 class _OwnLoss(tf_keras.losses.Loss):

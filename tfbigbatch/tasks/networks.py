@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,6 +12,14 @@ import tf_keras
 from tfbigbatch.errors import InputError
 from tfbigbatch.models import keras3_network
 from tfbigbatch.utils.user_code import call
+
+# What Keras' fit and evaluate call of a model, and the trainer does not.
+_STEPS = (
+    *("train_step", "test_step", "predict_step", "compute_loss", "compute_metrics"),
+    *("make_train_function", "make_test_function", "fit", "evaluate"),
+)
+# A class of KerasHub whose methods only preprocess.
+_PREPROCESSING = ("PipelineModel",)
 
 
 def built(
@@ -32,9 +41,11 @@ def built(
     model = call(function, f"task {name}", **arguments)
     if not keras3_network.is_keras3(model, "Model"):
         keras3_network.of_keras2(model, here)
+    _check_own_steps(model, here)
     example = tf.nest.map_structure(lambda spec: tf.zeros([1, *spec.shape], spec.dtype), features)
     # A first call builds a model without Input, and any other model tells whether it takes the data.
     try:
+        _take_any_batch(model, features)
         outputs = model(example, training=False)
     except Exception as error:
         shapes = tf.nest.map_structure(lambda spec: f"{spec.dtype.name} {[None, *spec.shape]}", features)
@@ -45,3 +56,24 @@ def built(
     if not model.trainable_variables:
         raise InputError(f"{here} returned a model without trainable weights.")
     return keras3_network.of_keras2(model, here), outputs
+
+
+def _take_any_batch(model: Any, features: Any) -> None:
+    """Builds a Sequential model without Input, which would take the batch size of its first call for that of all."""
+    keras = importlib.import_module("keras") if keras3_network.is_keras3(model, "Model") else tf_keras
+    if isinstance(model, keras.Sequential) and not model.built and not tf.nest.is_nested(features):
+        model(keras.Input(tuple(features.shape), dtype=features.dtype.name))
+
+
+def _check_own_steps(model: Any, here: str) -> None:
+    """Raises ValueError for a model with a training or evaluation of its own, which the trainer would not call."""
+    for name in _STEPS:
+        definer = next((cls for cls in type(model).__mro__ if name in vars(cls)), None)
+        is_kerass = definer is not None and definer.__module__.partition(".")[0] in ("keras", "tf_keras")
+        if name in vars(model) or not is_kerass and definer is not None and definer.__name__ not in _PREPROCESSING:
+            raise InputError(
+                f"{here} returned a model with a {name} of its own, and the trainer calls the model alone: its steps "
+                "have accumulation, several replicas and evaluations of every example. Write it as layers and "
+                "add_loss, as a loss and metrics of tasks.define, or as a subclass of tasks.Task; or train with your "
+                "own fit: docs/exact_resume.md."
+            )

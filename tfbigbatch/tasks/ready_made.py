@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.tasks.base import CLASSES, Task, fact
+from tfbigbatch.utils.user_code import check_objects
 
 if TYPE_CHECKING:
     import tf_keras
@@ -49,6 +50,7 @@ class ReadyMade(Task):
     ) -> None:
         from tfbigbatch.data.sources import splits
         from tfbigbatch.models import keras3_network
+        from tfbigbatch.tasks import padding
 
         keras3_network.forget_names()
         given = self.definition
@@ -69,6 +71,7 @@ class ReadyMade(Task):
         self._is_weighted = bool(weights)
         classes = splits.classes_of(self.train)
         self._arguments = self._arguments_of(model, self._features, classes)
+        self.real_examples = padding.weighted_examples if weights else padding.real_examples
         self.run_files = _files_of(self.train)
         self.data_signature = f"{splits.shape_of(self._features)}, {classes or 'no'} classes"
         self.network_facts = {"features": splits.described(self._features), "classes": classes}
@@ -113,9 +116,11 @@ class ReadyMade(Task):
 
     def loss(self) -> Any:
         """The loss as the user gave it; by default that of a classifier, from class numbers and logits."""
-        from tfbigbatch.tasks import compile_arguments
+        from tfbigbatch.tasks import compile_arguments, labels
 
         found = compile_arguments.loss_of(self.definition.loss, self._network)
+        for split in (self.train, *(getattr(self, name) for name in self.evaluates_on)):
+            labels.check(split, compile_arguments.as_given(found), self._labels, self._outputs)
         compile_arguments.check([found], self._labels, self._outputs, weighted=self._is_weighted)
         return found
 
@@ -125,9 +130,20 @@ class ReadyMade(Task):
 
         found = compile_arguments.metrics_of(self.definition.metrics, is_default=self.definition.loss is None)
         compile_arguments.check(found, self._labels, self._outputs)
-        if not isinstance(self._outputs, (dict, list, tuple)):
-            compile_arguments.check_target(self.target, found, self.definition.name)
+        compile_arguments.check_target(self.target, found, self._outputs, self.definition.name)
         return found
+
+    def check_metrics(self, *, is_static: bool) -> None:
+        from tfbigbatch.tasks import padding
+
+        padding.check(
+            self.metrics(),
+            self._labels,
+            self._outputs,
+            self.definition.name,
+            is_static=is_static,
+            weighted=self._is_weighted,
+        )
 
     @classmethod
     def count_examples(cls, data: Mapping[str, Any], data_dir: str | None) -> int | None:
@@ -196,6 +212,8 @@ def define(
     from tfbigbatch.tasks import register
 
     owner = f"tasks.define({name!r})"
+    check_objects(f"{owner}: loss", loss)
+    check_objects(f"{owner}: metrics", metrics)
     if not 0.0 < validation_fraction < 1.0:
         raise InputError(f"{owner}: validation_fraction={validation_fraction}; expected a fraction, as 0.1.")
     if metrics is None and isinstance(loss, str):
@@ -243,6 +261,11 @@ def _fields(function: Any, what: str, owner: str, without_default: Sequence[str]
     """The arguments of a function that have defaults: fields of the config."""
     if not callable(function):
         raise InputError(f"{owner}: {what}={function!r}; expected a function.")
+    if hasattr(type(function), "trainable_variables"):
+        raise InputError(
+            f"{owner}: {what} is the model {function.name!r}; expected a function that makes it, since each run begins "
+            "with a new one."
+        )
     fields = {}
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):

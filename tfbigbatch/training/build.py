@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import ml_collections
+import tensorflow as tf
 import tf_keras
 
 from tfbigbatch import optimizers, scaling
 from tfbigbatch.errors import InputError
 from tfbigbatch.training import phases as run_phases
+from tfbigbatch.training import strategy as strategies
 from tfbigbatch.training.averages import weight_averages
 from tfbigbatch.training.carried_state import StatefulTrainingModel
 from tfbigbatch.training.instruments import optimizer_fields
@@ -36,6 +38,7 @@ def compiled_model(
     task, plan = phases[0].task, phases[0].plan
     network = task.network()
     model: TrainingModel
+    is_static = jit_compile or strategies.is_tpu(tf.distribute.get_strategy())
     if task.carries_state:
         model = StatefulTrainingModel(
             network,
@@ -52,6 +55,7 @@ def compiled_model(
             task.metrics_in_training,
             batch_slices=task.batch_slices,
             predictions=task.predictions,
+            real_examples=None if is_static else task.real_examples,
         )
     learning_rate = (
         scaling.make_adjustable(plan.learning_rate) if config.date.enabled else run_phases.learning_rate(phases)

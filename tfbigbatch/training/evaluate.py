@@ -22,6 +22,7 @@ def evaluate(
     batches: tf.data.Dataset | KeptBatches,
     steps: int,
     *,
+    prepare: Callable[[], object] | None = None,
     on_texts: Callable[[list[str]], None] | None = None,
     callbacks: Sequence[tf_keras.callbacks.Callback] = (),
 ) -> dict[str, float]:
@@ -34,6 +35,7 @@ def evaluate(
       held_out: the held-out split; its `len` is the number of its examples, for a task with scores.
       batches, steps: the split's batches, every example once and then padding, and their number. Those that are kept
         in memory are evaluated without Keras' `evaluate`, which makes an iterator each time; to the same bits.
+      prepare: called first, when the network has the weights that are evaluated.
       on_texts: called with the task's `texts` of the outputs, where it has them.
       callbacks: of Keras' `evaluate` and `predict`.
 
@@ -42,6 +44,8 @@ def evaluate(
     """
     results: dict[str, float] = {}
     with local_steps.common_weights(model.optimizer), model.evaluated_weights():
+        if prepare is not None:
+            prepare()
         if not task.has_scores or task.metrics_with_scores:
             results = _metrics(model, batches, steps, callbacks)
         if task.has_scores:

@@ -24,7 +24,7 @@ from tfbigbatch.runs.metric import Metric
 from tfbigbatch.runs.metrics_log import MetricsLog, lost_steps
 from tfbigbatch.runs.resume_rules import may_change
 from tfbigbatch.tasks.base import Task
-from tfbigbatch.training import local_steps
+from tfbigbatch.training import fresh_statistics, local_steps
 from tfbigbatch.training import phases as run_phases
 from tfbigbatch.training import precision as precisions
 from tfbigbatch.training import strategy as strategies
@@ -315,6 +315,10 @@ def build_model(options: RunOptions, machine: Machine, directory: Directory, pla
             machine.say_all(initial_weights.load_into(keras.network, directory.init_from["checkpoint"]).lines())
             if keras.averages:
                 keras.averages.restart()
+    plan.task.check_metrics(is_static=machine.jit_compile or strategies.is_tpu(machine.strategy))
+    if not options.use_fake_data:
+        recomputes = options.config.evaluate_with_fresh_statistics
+        machine.say_all(fresh_statistics.warning_lines(keras, plan.phases, recomputes))
     log = MetricsLog(directory.files)
     write = functools.partial(log.write, "train")
     date = _date(options.config, plan, write) if options.config.date.enabled else None

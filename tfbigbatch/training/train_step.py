@@ -45,6 +45,8 @@ class TrainingModel(tf_keras.Model):
       batch_slices: functions that cut a micro-batch to a bucket's static shape; the feature 'bucket' [n] of the
         micro-batch is the index of its function, the same throughout a step. () for one shape.
       predictions: function of (network, features) for `predict`; None for the network's outputs.
+      real_examples: function of (labels, outputs, mask) of an evaluation batch that returns (labels, outputs, weights)
+        without its padding, for metrics that are wrong under a mask; None to pass the mask as their weights.
 
     Attributes:
       timings: None, or those of the run's start: the first call of `fit` traces, and adds its seconds.
@@ -67,6 +69,7 @@ class TrainingModel(tf_keras.Model):
         metrics_in_training: bool = True,
         batch_slices: Sequence[Callable[[Tensors], Tensors]] = (),
         predictions: Callable[[tf_keras.Model, Tensors], Tensors] | None = None,
+        real_examples: Callable[[Tensors, Tensors, Tensors], tuple[Tensors, Tensors, Any]] | None = None,
     ) -> None:
         super().__init__(name="training")
         self.network = network
@@ -74,6 +77,7 @@ class TrainingModel(tf_keras.Model):
         self.metrics_in_training = metrics_in_training
         self._batch_slices = tuple(batch_slices)
         self._predictions = predictions
+        self._real_examples = real_examples
         self.step_gradients: StepGradients | None = None
         self.timings: StartTimings | None = None
         self.input_wait: InputWait | None = None
@@ -291,8 +295,20 @@ class TrainingModel(tf_keras.Model):
 
     def test_step(self, data: Tensors) -> dict[str, tf.Tensor]:
         x, y, mask = tf_keras.utils.unpack_x_y_sample_weight(data)
-        self.compiled_metrics.update_state(y, self(x, training=False), sample_weight=mask)
+        outputs = self(x, training=False)
+        if self._real_examples is None:
+            self.compiled_metrics.update_state(y, outputs, sample_weight=mask)
+        else:
+            self._update_metrics(*self._real_examples(y, outputs, mask))
         return self._results(training=False)
+
+    def _update_metrics(self, labels: Tensors, outputs: Tensors, weights: Any) -> None:
+        """Updates the metrics with the examples of a batch, of which a replica may have none."""
+        if not self.compiled_metrics.built:
+            self.compiled_metrics.build(outputs, labels)
+        # A mean over no examples would be NaN.
+        if tf.shape(tf.nest.flatten(outputs)[0])[0] > 0:
+            self.compiled_metrics.update_state(labels, outputs, sample_weight=weights)
 
     def predict_step(self, data: Tensors) -> Tensors:
         x, _, _ = tf_keras.utils.unpack_x_y_sample_weight(data)

@@ -19,6 +19,7 @@ from tfbigbatch.runs.extension import extended
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import DIVERGED, DONE, PREEMPTED, RUNNING
 from tfbigbatch.runs.stored_run import shown_best, shown_metrics
+from tfbigbatch.tasks import labels
 from tfbigbatch.training import callbacks as run_callbacks
 from tfbigbatch.training import local_steps
 from tfbigbatch.training import phases as run_phases
@@ -26,6 +27,7 @@ from tfbigbatch.training import strategy as strategies
 from tfbigbatch.training.callbacks import own
 from tfbigbatch.training.callbacks.base import steps_done
 from tfbigbatch.training.evaluate import evaluate
+from tfbigbatch.training.fresh_statistics import FreshStatistics
 from tfbigbatch.training.input_pipelines import Continued
 from tfbigbatch.training.input_wait import InputWait
 from tfbigbatch.training.mlperf import rules
@@ -135,6 +137,8 @@ class Trainer:
                 self._fit(phase)
         except DivergedError as error:
             self._diverged(error)
+        except tf.errors.InvalidArgumentError as error:
+            raise labels.explained(error) from None
         except Preempted:
             self._write_status(PREEMPTED, steps_done(self._network.optimizer))
             raise
@@ -265,6 +269,9 @@ class Trainer:
 
     def _evaluator(self, phase: Phase, **options: Any) -> Callable[[], dict[str, float]]:
         """`evaluate` with the held-out split of a phase, whose input pipeline is built once."""
+        fresh = None
+        if self._config.evaluate_with_fresh_statistics:
+            fresh = FreshStatistics(self._network, phase, self.machine.strategy, self.options.heartbeat)
         evaluated = functools.partial(
             evaluate,
             self._network,
@@ -272,6 +279,7 @@ class Trainer:
             phase.held_out,
             phase.evaluation_set(self.machine.strategy),
             phase.evaluation_steps,
+            prepare=fresh.recompute if fresh else None,
             callbacks=[self._heartbeat, self._stop.in_evaluation],
             **options,
         )

@@ -1,7 +1,8 @@
-"""Calls of functions that users wrote: an error names the function, its file and its line."""
+"""What users wrote: calls of their functions, whose errors name file and line, and classes in place of objects."""
 
 from __future__ import annotations
 
+import inspect
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -35,3 +36,12 @@ def call(function: Callable[..., Any], owner: str, **arguments: Any) -> Any:
         where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
         message = (str(error).strip() or "no message").splitlines()[0]
         raise InputError(f"{owner}: {name}() raised {type(error).__name__}: {message}{where}") from error
+
+
+def check_objects(what: str, given: Any) -> None:
+    """Raises ValueError for a class, or one in a list or dictionary: what is meant is an object of it."""
+    for each in given.values() if isinstance(given, dict) else given if isinstance(given, (list, tuple)) else [given]:
+        if inspect.isclass(each):
+            raise InputError(f"{what}: {each.__name__} is a class; expected an object of it, {each.__name__}().")
+        if isinstance(each, (dict, list, tuple)):
+            check_objects(what, each)

@@ -108,6 +108,28 @@ def test_only_the_chief_calls_them_unless_they_say_otherwise():
     assert own.in_this_process(both, True) == both and own.in_this_process(both, False) == [everywhere]
 
 
+@pytest.mark.parametrize("of_network", [tf_keras, keras])
+def test_a_callback_of_either_keras_sees_the_runs_optimizer(tmp_path, of_network):
+    steps = []
+
+    def on_epoch_end(self, epoch, logs=None):
+        steps.append(int(self.model.optimizer.iterations))
+
+    logger = [type("Logger", (of.callbacks.Callback,), {"on_epoch_end": on_epoch_end})() for of in (tf_keras, keras)]
+    config = config_of(duration="6 steps", evaluate_every="3 steps")
+    tasks.define(
+        "line",
+        network=lambda: of_network.Sequential([of_network.layers.Dense(1)]),
+        data=(FEATURES, FEATURES.sum(1)),
+        loss="mse",
+    )
+    saved = keras.callbacks.ModelCheckpoint(str(tmp_path / "saved.keras")) if of_network is keras else None
+    train.run(config, model_dir=str(tmp_path / "run"), callbacks=[*logger, *([saved] if saved else [])])
+    assert steps == [3, 3, 6, 6]
+    if saved:
+        assert keras.saving.load_model(tmp_path / "saved.keras").built
+
+
 def test_the_pages_loggers_call_their_packages(monkeypatch):
     """Stand-ins of wandb and mlflow, with the functions that the page calls."""
     called = []

@@ -35,10 +35,18 @@ class ArrayExamples(ByIndex):
         lengths = {len(array) for part in self._arrays for array in _flat(part)}
         if len(lengths) != 1:
             shown = ", ".join(f"{size:,} {name}" for name, size in sizes.items())
-            raise InputError(f"{source}: arrays of different lengths: {shown}; expected one for each example.")
+            hint = ""
+            if any(isinstance(part, list) and part and np.ndim(part[0]) for part in parts):
+                hint = " A list is one array of its examples: give several arrays as a tuple or a dictionary."
+            raise InputError(f"{source}: arrays of different lengths: {shown}; expected one for each example.{hint}")
         # Shared by the parts of a cut.
         self._made: list[tuple[Nest, ...]] = []
         super().__init__(lengths.pop(), source, classes=classes_of(self._arrays[1]))
+
+    @property
+    def labels(self) -> Nest:
+        """The labels of all examples, arrays [examples, ...]."""
+        return self._arrays[1]
 
     def fetch(self, indices: tf.Tensor) -> tuple[Nest, ...]:
         constants: tuple[Nest, ...] = self._constants()

@@ -13,12 +13,13 @@ import tensorflow as tf
 from tfbigbatch.data.dataset import Dataset
 from tfbigbatch.data.sources.arrays import ArrayExamples
 from tfbigbatch.data.sources.by_index import ByIndex
+from tfbigbatch.data.sources.image_folder import ImageFolder
 from tfbigbatch.data.sources.indexable import Indexable, of_keras_batches
 from tfbigbatch.data.sources.tf_data import TfDataExamples
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils.user_code import call
 
-_SMOKE_EXAMPLES = 64
+_SMOKE_EXAMPLES, _CHECKED_EXAMPLES = 64, 32
 # Of an example that a run directory describes: a network is called with one of zeros.
 _MOST_NUMBERS = 2**28
 _DTYPES = {"bool", "string", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"}
@@ -163,6 +164,18 @@ def from_description(content: Any) -> Any:
 def classes_of(train: Dataset) -> int | None:
     """The number of classes that a dataset knows, or None."""
     return train.classes if isinstance(train, (ByIndex, TfDataExamples)) else None
+
+
+def known_labels(split: Dataset) -> Any:
+    """The labels [n, ...] of all examples in memory, or of the first 32; None where the dataset made the numbers."""
+    if isinstance(split, ArrayExamples):
+        return split.labels
+    if isinstance(split, ImageFolder):
+        return None
+    batches = split.evaluation_batches(tf.distribute.InputContext(), batch_size=_CHECKED_EXAMPLES)
+    _, labels, mask = next(iter(batches))
+    known = np.asarray(tf.nest.flatten(mask)[0]).reshape(_CHECKED_EXAMPLES, -1).any(axis=1)
+    return tf.nest.map_structure(lambda each: each.numpy()[known], labels)
 
 
 def first_examples(split: Dataset) -> Dataset:

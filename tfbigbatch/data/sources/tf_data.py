@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import math
+import time
+import warnings
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -13,6 +16,11 @@ from tfbigbatch.data.sources.by_index import Nest, masked
 from tfbigbatch.errors import InputError
 
 _UNBATCHED = "expected single examples of one shape: leave .batch() out, and pad or crop in the function"
+_ENDLESS = "expected one epoch of examples: leave .repeat() out"
+# Transformations of which the elements are not those of their input.
+_OTHER_ELEMENTS = ("Unbatch", "FlatMap", "Interleave", "Window", "Zip")
+# Seconds of counting after which a warning comes.
+_LONG = 30.0
 
 
 class TfDataExamples(Dataset):
@@ -46,6 +54,7 @@ class TfDataExamples(Dataset):
         self._make = make
         first = self._made(0)
         self._spec = _checked(first.element_spec, source)
+        _check_pipeline(first, source)
         self._size = _count(first, source) if examples is None else examples
         if self._size < 1:
             raise InputError(f"{source}: no examples.")
@@ -154,10 +163,40 @@ def _checked(spec: Any, source: str) -> tuple[Nest, ...]:
     return spec
 
 
+def _check_pipeline(dataset: tf.data.Dataset, source: str) -> None:
+    """Raises ValueError for whole batches, whose shape does not tell them from examples, and for a hidden repeat."""
+    waiting, ends = [dataset], False
+    while waiting:
+        each = waiting.pop()
+        kind = type(each).__name__
+        ends = ends or "Take" in kind or "AssertCardinality" in kind
+        if not ends and int(each.cardinality()) == tf.data.INFINITE_CARDINALITY:
+            raise InputError(f"{source} has no end; {_ENDLESS}.")
+        inputs = each._inputs()
+        # Of a text in one stream, `batch` makes the examples.
+        if "Batch" in kind and "Unbatch" not in kind and _are_examples(inputs):
+            raise InputError(f"{source} gives batches; {_UNBATCHED}.")
+        if not any(part in kind for part in _OTHER_ELEMENTS):
+            waiting += inputs
+
+
+def _are_examples(inputs: Sequence[tf.data.Dataset]) -> bool:
+    return any(isinstance(each.element_spec, tuple) and len(each.element_spec) in (2, 3) for each in inputs)
+
+
 def _count(dataset: tf.data.Dataset, source: str) -> int:
     known = int(dataset.cardinality())
     if known == tf.data.INFINITE_CARDINALITY:
-        raise InputError(f"{source} has no end; expected one epoch of examples. Leave .repeat() out.")
+        raise InputError(f"{source} has no end; {_ENDLESS}.")
     if known == tf.data.UNKNOWN_CARDINALITY:
-        known = int(dataset.reduce(tf.constant(0, tf.int64), lambda count, *_: count + 1))
+        known, warn_at = 0, time.monotonic() + _LONG
+        for count in dataset.map(lambda *_: 1).batch(1024):
+            known += len(count)
+            if time.monotonic() > warn_at:
+                warn_at = math.inf
+                warnings.warn(
+                    f"{source}: counted {known:,} examples so far, by reading them. One that has no end is counted for "
+                    "ever: leave a loop such as `while True` out.",
+                    stacklevel=2,
+                )
     return known

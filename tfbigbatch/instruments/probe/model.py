@@ -68,7 +68,7 @@ class ProbeModel:
             return strategy.run(function, args=arguments)
 
         def run(*arguments: Any) -> Any:
-            with strategy.scope(), untouched(_changeable(self._model)):
+            with strategy.scope(), untouched(changeable(self._model)):
                 results = on_all_replicas(*arguments)
                 return tf.nest.map_structure(lambda each: strategy.experimental_local_results(each)[0], results)
 
@@ -132,8 +132,8 @@ def untouched(variables: Sequence[tf.Variable]) -> Iterator[None]:
             copy.assign(value)
 
 
-def _changeable(model: Any) -> list[tf.Variable]:
-    """The variables that a forward pass and a loss may change, as tf.Variables."""
+def changeable(model: Any) -> list[tf.Variable]:
+    """The variables of a compiled model that a forward pass and a loss may change, as tf.Variables."""
     found = [*model.non_trainable_variables]
     for metric in model.metrics:
         found += metric.variables

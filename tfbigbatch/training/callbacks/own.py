@@ -40,7 +40,7 @@ class OwnCallbacks(StepCallback):
     Args:
       callbacks: those that run in this process.
       network: what they get as their model; for those of Keras 3, the Keras 3 model of a `Keras3Network`.
-      optimizer: of the run, the network's `optimizer`.
+      optimizer: of the run, the network's `optimizer`, for callbacks of either Keras.
       directory: of the run.
       writes: whether this process writes the counters.
       agree: None in one process; in a cluster, a function of whether this worker is to stop, that returns whether any
@@ -265,6 +265,12 @@ def _model_for(callback: Any, network: tf_keras.Model) -> Any:
 
 @tf.__internal__.tracking.no_automatic_dependency_tracking
 def _give_optimizer(network: tf_keras.Model, optimizer: Any) -> None:
-    """Sets the attribute `optimizer` of the network, which is not compiled, and keeps it out of checkpoints."""
+    """Sets the attribute `optimizer` of the network, which is not compiled, and keeps it out of checkpoints.
+
+    Of a network of Keras 3 also that of its model, which is what callbacks of Keras 3 see.
+    """
     network.optimizer = optimizer
     network.stop_training = False
+    if hasattr(network, "keras3_model"):
+        # Keras 3 would track it.
+        object.__setattr__(network.keras3_model, "optimizer", optimizer)
