@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from tests.helpers.keras_versions import KERAS, make, variables
 from tfbigbatch.optimizers.adasum import exchange
+from tfbigbatch.cluster.tf_config import parse_tf_config
 from tfbigbatch.training import strategy as strategies
 
 SHAPES = {"a": (3, 5), "b": (7,), "c": (1,), "d": (2, 2, 2), "e": ()}
@@ -140,7 +141,7 @@ def main(directory, replicas=None):
         np.savez(os.path.join(directory, "worker0.npz"), **ends(strategies.choose("mirrored")[0]))
         return
     strategy, _ = strategies.choose("auto")
-    index = strategies.parse_tf_config(os.environ["TF_CONFIG"])[1]
+    index = parse_tf_config(os.environ["TF_CONFIG"])[1]
     np.savez(os.path.join(directory, f"worker{index}.npz"), **ends(strategy))
     # The first worker serves the cluster: it must not leave before the others are done.
     strategies.barrier(strategy)
