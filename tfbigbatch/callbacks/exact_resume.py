@@ -215,6 +215,7 @@ class ExactResumeMixin:
                 self.model._initial_epoch = None
         if self._is_chief():
             self._snapshots.write_status({"status": "done", "epochs": self.params.get("epochs")})
+            self._snapshots.release()
         self._checked_data().stream.close()
         self._state = None
 

@@ -30,7 +30,7 @@ from tfbigbatch.cluster import faults
 from tfbigbatch.errors import InputError, Preempted, WorkerLost
 from tfbigbatch.experiment.fields import CONTINUOUS
 from tfbigbatch.runs import checkpoint_files
-from tfbigbatch.runs.run_directory import DONE, RunDirectory
+from tfbigbatch.runs.run_directory import DONE, RunDirectory, writing
 from tfbigbatch.utils import command
 from tfbigbatch.utils.files import write_text, writing_errors
 from tfbigbatch.utils.signals import collecting_signals
@@ -137,7 +137,8 @@ class _Soak:
           ValueError: a process ended with an error that no failure explains, or the run does not end.
         """
         # What a call before left is of failures that are not counted.
-        shutil.rmtree(self._directory, ignore_errors=True)
+        with writing(self._directory):
+            shutil.rmtree(self._directory, ignore_errors=True)
         os.makedirs(self._directory)
         began = time.monotonic()
         while True:

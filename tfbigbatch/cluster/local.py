@@ -48,7 +48,7 @@ def launch(
     A worker that is killed, or exits with WorkerLost's code, is lost: after `loss_grace` all workers are restarted on
     other ports. Any other failure (a wrong flag, a diverged run) would happen again: the other workers are stopped,
     without a restart. SIGTERM and Ctrl-C are passed on to all workers once; a second one kills them. Where the launcher
-    itself is killed the workers end with it, on Linux: they would train on beside those that are started anew.
+    itself is killed the workers are killed with it, on Linux: they would train on beside those of its next start.
 
     The first worker's output is shown unchanged; lines of the others start with their index.
 
@@ -164,6 +164,11 @@ def _is_loss(code: int | None) -> bool:
     return code is not None and (code < 0 or code == WorkerLost.exit_code)
 
 
+def ending_with_parent() -> Callable[[], None] | None:
+    """Of `subprocess.Popen`, its `preexec_fn`: the process is killed when this one ends; None where Linux is not."""
+    return functools.partial(_end_with_parent, os.getpid()) if _PRCTL else None
+
+
 def _end_with_parent(parent: int) -> None:
     """Called in a new process before its program: it is killed when its parent ends."""
     assert _PRCTL is not None
@@ -189,7 +194,7 @@ class _Worker:
             errors="replace",
             # The terminal's Ctrl-C then reaches the launcher alone, which passes it on once.
             start_new_session=True,
-            preexec_fn=functools.partial(_end_with_parent, os.getpid()) if _PRCTL else None,
+            preexec_fn=ending_with_parent(),
         )
         self._reader = threading.Thread(target=self._pass_on, daemon=True) if index else None
         if self._reader:

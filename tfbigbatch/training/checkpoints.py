@@ -62,10 +62,11 @@ class Checkpoints:
       heartbeat: called before each save.
       limit_save: context-manager factory of what limits the time of a save; takes what is saved, in words.
       continuous: whether saves may be made in the background: `begin_save`.
+      writes: False to change nothing in the folder, as beside a process that trains.
 
     Attributes:
       timed: context-manager factory around each save, which counts its time.
-      set_aside: list of (path, reason) of the damaged checkpoints that `restore` renamed.
+      set_aside: list of (path, reason) of the damaged checkpoints that `restore` renamed, or passed over.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Checkpoints:
         heartbeat: Heartbeat = no_heartbeat,
         limit_save: LimitSave = no_save_limit,
         continuous: bool = False,
+        writes: bool = True,
     ) -> None:
         if keep < 2:
             raise InputError(f"keep_checkpoints={keep}: expected 2 or more, so that one stays if the newest is lost.")
@@ -97,6 +99,7 @@ class Checkpoints:
         self._heartbeat = heartbeat
         self._limit_save = limit_save
         self._continuous = continuous
+        self._writes = writes
         self._copy: StateCopy | None = None
         self._writer, self._pace = BackgroundWriter(), Pace()
         self._begun: int | None = None
@@ -146,7 +149,9 @@ class Checkpoints:
         # Every worker has read the same files by now.
         self._barrier()
         whole = found[len(damaged) :]
-        if not self._scratch:
+        if not self._writes:
+            self.set_aside = damaged
+        elif not self._scratch:
             self.set_aside = [(checkpoint_files.set_aside(path), wrong) for path, wrong in damaged]
             checkpoint_files.write_list(self._directory, whole)
         others = self._statistics_of_others(path) is not None

@@ -34,24 +34,29 @@ class FolderLock:
 
     Args:
       folder: to lock; it is made.
+      name: of the lock's file there.
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, name: str = NAME) -> None:
         self._descriptor: int | None = None
         # Absolute: the process may change its working directory.
         self.folder = os.path.abspath(folder)
-        self._path = os.path.join(self.folder, NAME)
+        self._path = os.path.join(self.folder, name)
         self._made: list[str] = []
 
-    def acquire(self, refused: Callable[[str], str]) -> None:
+    def acquire(self, refused: Callable[[str], str], from_own: bool = False) -> None:
         """Takes the lock; on a file system without locks it warns, and does without.
 
         Args:
           refused: a function of who holds the lock, in words, that gives the error's message.
+          from_own: whether to take it from another object of this process.
 
         Raises:
           ValueError: another process holds it, or another object of this one; or the folder cannot be written.
         """
+        for other in list(_held) if from_own else ():
+            if other._path == self._path:
+                other.forget()
         with writing_errors(self.folder):
             self._made = _missing(self.folder)
             os.makedirs(self.folder, exist_ok=True)
@@ -118,9 +123,9 @@ os.register_at_fork(after_in_child=_forget_all)
 
 
 @contextlib.contextmanager
-def locked(folder: str, refused: Callable[[str], str]) -> Iterator[None]:
-    """A context with the lock on a folder; see `FolderLock.acquire`."""
-    lock = FolderLock(folder)
+def locked(folder: str, refused: Callable[[str], str], name: str = NAME) -> Iterator[None]:
+    """A context with the lock on a folder; see `FolderLock`."""
+    lock = FolderLock(folder, name)
     lock.acquire(refused)
     try:
         yield
