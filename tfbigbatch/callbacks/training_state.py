@@ -13,6 +13,7 @@ from tfbigbatch.callbacks.generators import layers_without_generator, random_gen
 from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers.checkpointing import canonical
 from tfbigbatch.optimizers.replica_state import ReplicaState, is_of_replicas
+from tfbigbatch.utils.tensorflow_paths import plain
 
 _STATE, _METRICS = "state", "metrics"
 
@@ -92,7 +93,7 @@ class TrainingState:
           ValueError: it is of another model or optimizer.
         """
         try:
-            status = self._checkpoint.read(os.path.join(folder, _STATE))
+            status = self._checkpoint.read(plain(os.path.join(folder, _STATE)))
             status.assert_existing_objects_matched()
             status.assert_consumed()
         except (AssertionError, ValueError, tf.errors.OpError) as error:
@@ -107,7 +108,7 @@ class TrainingState:
         """Reads the metrics; returns whether they were saved and are those of the model."""
         metrics, checkpoint = self._metrics_state()
         try:
-            status = checkpoint.read(os.path.join(folder, _METRICS))
+            status = checkpoint.read(plain(os.path.join(folder, _METRICS)))
             status.assert_existing_objects_matched()
             status.assert_consumed()
         except (AssertionError, ValueError, tf.errors.OpError):

@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from tfbigbatch.errors import InputError, first_line
+from tfbigbatch.utils.tensorflow_paths import plain
 
 _FILES = ("model.safetensors", "bert_model.ckpt")
 # Their shapes are the sizes of the model.
@@ -68,7 +69,7 @@ def read(path: str) -> dict[str, np.ndarray]:
     Raises:
       ValueError: there is no such checkpoint, or it is damaged or not of a BERT.
     """
-    of_run = tf.train.latest_checkpoint(os.path.join(path, "checkpoints")) if os.path.isdir(path) else None
+    of_run = _newest(os.path.join(path, "checkpoints"))
     if os.path.isdir(path) and not of_run:
         inside = [os.path.join(path, name) for name in _FILES]
         found = [name for name in inside if os.path.isfile(name) or os.path.isfile(f"{name}.index")]
@@ -91,6 +92,13 @@ def read(path: str) -> dict[str, np.ndarray]:
         if arrays[name].ndim != 2:
             raise InputError(f"{path} is no checkpoint of BERT: {name} has the shape {arrays[name].shape}.")
     return arrays
+
+
+def _newest(folder: str) -> str | None:
+    """The newest checkpoint of a run; None where the folder has none."""
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    steps = [int(found[1]) for found in (re.fullmatch(r"step-(\d+)\.index", name) for name in names) if found]
+    return os.path.join(folder, f"step-{max(steps)}") if steps else None
 
 
 def sizes_of(arrays: Mapping[str, np.ndarray], heads: int | None = None) -> dict[str, int]:
@@ -168,7 +176,7 @@ def google_name(name: str) -> str | None:
 def _our_own(prefix: str) -> dict[str, np.ndarray]:
     """The arrays of a run's checkpoint: TensorFlow stores the variables' names with its own keys."""
     try:
-        reader = tf.train.load_checkpoint(prefix)
+        reader = tf.train.load_checkpoint(plain(prefix))
         graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
             reader.get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH")
         )
@@ -198,7 +206,7 @@ def _side_by_side(array: np.ndarray, name: str) -> np.ndarray:
 
 def _google(prefix: str) -> dict[str, np.ndarray]:
     try:
-        reader = tf.train.load_checkpoint(prefix)
+        reader = tf.train.load_checkpoint(plain(prefix))
         names = [name for name in reader.get_variable_to_shape_map() if name.startswith(("bert/", "cls/"))]
         # A checkpoint of a training run has the optimizer's state of each variable.
         return {name: reader.get_tensor(name) for name in names if not name.endswith(("/adam_m", "/adam_v"))}
