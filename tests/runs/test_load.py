@@ -13,7 +13,7 @@ import tf_keras
 
 import tfbigbatch
 from tfbigbatch import experiment, train
-from tfbigbatch.runs import network_file
+from tfbigbatch.runs import initial_weights, network_file, stored_run
 from tfbigbatch.runs.metrics_log import read_rows
 
 IMAGES = np.random.default_rng(0).integers(0, 17, (4, 8, 8)).astype(np.uint8)
@@ -47,6 +47,18 @@ def test_a_metric_that_was_not_finite_is_nan(run, tmp_path):
     (copy / "metrics.jsonl").write_text(json.dumps({**row, "cross_entropy": None}) + "\n")
     metrics = tfbigbatch.load_run(str(copy)).metrics
     assert math.isnan(metrics["cross_entropy"]) and metrics["accuracy"] == row["accuracy"]
+
+
+@pytest.mark.parametrize("name", ["lr=[0.1]", "a\\b"])
+def test_a_run_in_a_folder_whose_name_looks_like_a_pattern(run, tmp_path, name):
+    copy = shutil.copytree(run[0], tmp_path / name / "run")
+    loaded = tfbigbatch.load_run(copy)
+    assert np.array_equal(loaded.network(IMAGES), tfbigbatch.load_run(run[0]).network(IMAGES))
+    network = tfbigbatch.load_run(copy, 1).network
+    found = initial_weights.load_into(network, stored_run.checkpoint_at(str(copy)))
+    assert not found.missing and np.array_equal(network(IMAGES), loaded.network(IMAGES))
+    network.save_weights(str(tmp_path / name / "own.weights.h5"))
+    assert initial_weights.load_into(network, str(tmp_path / name / "own.weights.h5")).matched
 
 
 def test_checkpoints_by_step_and_the_best(run, tmp_path):
