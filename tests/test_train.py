@@ -121,7 +121,9 @@ def test_a_second_run_in_the_same_directory_is_refused_and_an_evaluation_is_not(
             train.run(quick_config(duration="48 steps"), model_dir=str(directory), extend=True)
         assert train.run(None, model_dir=str(directory), mode="eval")["step"] == 24
         # In a cluster the first worker alone writes.
-        monkeypatch.setenv("TF_CONFIG", '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}')
+        monkeypatch.setenv(
+            "TF_CONFIG", '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}'
+        )
         monkeypatch.setattr(train, "_run", lambda options, rollbacks: "joined")
         assert train.run(quick_config(), model_dir=str(directory)) == "joined"
 

@@ -34,6 +34,7 @@ from tfbigbatch.training.options import (
 )
 from tfbigbatch.training.rollbacks import RollBack, Rollbacks
 from tfbigbatch.utils import startup
+from tfbigbatch.utils.home import expanded
 from tfbigbatch.utils.signals import StopRequest
 from tfbigbatch.utils.startup import StartTimings
 
@@ -83,6 +84,8 @@ def run(
       Preempted: a signal or a preemption notice stopped the run; it was saved.
     """
     timings = timings or StartTimings()
+    model_dir, data_dir = expanded(model_dir), expanded(data_dir)
+    init_from, mlperf_log = expanded(init_from), expanded(mlperf_log)
     config = stored_run.config_of(model_dir) if config is None else config
     # In a process that has only the config, as that of a study's run.
     experiment.register_task_of(config, model_dir)

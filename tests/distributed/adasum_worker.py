@@ -12,8 +12,8 @@ import numpy as np
 import tensorflow as tf
 
 from tests.helpers.keras_versions import KERAS, make, variables
-from tfbigbatch.optimizers.adasum import exchange
 from tfbigbatch.cluster.tf_config import parse_tf_config
+from tfbigbatch.optimizers.adasum import exchange
 from tfbigbatch.training import strategy as strategies
 
 SHAPES = {"a": (3, 5), "b": (7,), "c": (1,), "d": (2, 2, 2), "e": ()}

@@ -13,8 +13,8 @@ import tensorflow as tf
 
 from tests.distributed.sharing_worker import SHAMPOO, WEIGHTS, multi_worker_strategy, stepped
 from tests.helpers.keras_versions import KERAS_VERSIONS, make, tensor_variables, variables
-from tfbigbatch.optimizers import assignment, sharded_updates
 from tfbigbatch.cluster.tf_config import parse_tf_config
+from tfbigbatch.optimizers import assignment, sharded_updates
 from tfbigbatch.training import strategy as strategies
 
 CASES = {

@@ -13,8 +13,8 @@ import tensorflow as tf
 from tensorflow.python.distribute import collective_all_reduce_strategy
 
 from tests.helpers.keras_versions import KERAS_VERSIONS, make, variables
-from tfbigbatch.optimizers import sharing
 from tfbigbatch.cluster.tf_config import parse_tf_config
+from tfbigbatch.optimizers import sharing
 from tfbigbatch.training import strategy as strategies
 
 # Batches [k, rows, columns]: several of one shape, one with more than one matrix, a vector, a last odd one.

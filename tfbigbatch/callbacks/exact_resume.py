@@ -20,6 +20,7 @@ from tfbigbatch.callbacks.snapshots import Snapshots
 from tfbigbatch.callbacks.training_state import TrainingState
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import arguments
+from tfbigbatch.utils.home import expanded
 
 _ARRAYS = "callbacks.npz"
 _ITERATOR = "iterator"
@@ -72,7 +73,7 @@ class ExactResumeMixin:
         for other in self._others:
             if not hasattr(other, "on_epoch_end") or isinstance(other, type):
                 raise InputError(f"{name}: callbacks has {other!r}; expected Keras callbacks.")
-        self._snapshots = Snapshots(os.fspath(directory))
+        self._snapshots = Snapshots(expanded(directory))
         self._data: fit_data.FitData | None = None
         self._forget_training()
 

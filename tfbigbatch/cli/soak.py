@@ -232,7 +232,7 @@ def different_values(one: str, other: str) -> list[str]:
     newest = [next(iter(checkpoint_files.paths(RunDirectory(each).checkpoints)), None) for each in (one, other)]
     if None in newest:
         raise InputError(f"{one} or {other} holds no checkpoint to compare. Remove both, and run the command again.")
-    first, second = (tf.train.load_checkpoint(plain(path)) for path in newest)
+    first, second = (tf.train.load_checkpoint(plain(path)) for path in newest if path)
     names = first.get_variable_to_dtype_map().keys() | second.get_variable_to_dtype_map().keys()
     compared = [name for name in sorted(names) if not name.startswith(("save_counter", "_CHECKPOINTABLE_OBJECT_GRAPH"))]
 

@@ -18,6 +18,7 @@ from typing import Any
 import ml_collections
 
 from tfbigbatch.errors import InputError, nearest
+from tfbigbatch.utils.home import expanded
 
 # The folder of the experiments that the package ships.
 SHIPPED = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "experiments")
@@ -64,6 +65,7 @@ def find(experiment: str) -> tuple[str, str | None]:
     'experiments/bert/lamb.py:32k' is a path with an argument; 'bert/lamb:32k' and 'bert/lamb.py:32k' are the same by
     name. A path that exists is preferred to a name.
     """
+    experiment = expanded(experiment)
     path, colon, argument = experiment.rpartition(":")
     if not colon or os.path.isfile(experiment):
         path, colon, argument = experiment, "", ""

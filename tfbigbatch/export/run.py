@@ -21,6 +21,7 @@ from tfbigbatch.runs.run_directory import versions, without_non_finite
 from tfbigbatch.tasks.base import CLASSES
 from tfbigbatch.utils.files import atomic_folder, read_json, write_json
 from tfbigbatch.utils.folder_lock import locked
+from tfbigbatch.utils.home import expanded
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +68,7 @@ def export_run(
       ValueError: the folder exists, the run cannot be loaded, or a format that was named cannot hold the network.
     """
     named = None if formats is None else check_formats(formats)
-    folder = folder_of(os.fspath(directory), None if output is None else os.fspath(output), overwrite)
+    folder = folder_of(expanded(directory), expanded(output), overwrite)
     run = load_run(directory, checkpoint, data_dir=data_dir)
     classes = class_names(run.directory)
     skipped: dict[str, str] = {}

@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from tfbigbatch.errors import InputError, first_line
+from tfbigbatch.utils.home import expanded
 from tfbigbatch.utils.tensorflow_paths import plain
 
 _FILES = ("model.safetensors", "bert_model.ckpt")
@@ -69,6 +70,7 @@ def read(path: str) -> dict[str, np.ndarray]:
     Raises:
       ValueError: there is no such checkpoint, or it is damaged or not of a BERT.
     """
+    path = expanded(path)
     of_run = _newest(os.path.join(path, "checkpoints"))
     if os.path.isdir(path) and not of_run:
         inside = [os.path.join(path, name) for name in _FILES]

@@ -19,6 +19,7 @@ from tfbigbatch.runs import checkpoint_files, network_file
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import checked_config, checked_status, read_json, with_nan
 from tfbigbatch.tasks import gnmt
+from tfbigbatch.utils.home import expanded
 from tfbigbatch.utils.tensorflow_paths import plain
 
 # The folder of the checkpoints that `checkpoint` names.
@@ -64,7 +65,7 @@ def load_run(
     Raises:
       ValueError: the directory holds no run or no such checkpoint, or the network cannot be built.
     """
-    directory = os.fspath(directory)
+    directory, data_dir = expanded(directory), expanded(data_dir)
     config = run_config(directory)
     path = _checkpoint_path(directory, checkpoint)
     network = _network(directory, config, data_dir)

@@ -25,6 +25,7 @@ from tfbigbatch.experiment import PRECISIONS, completed, differences
 from tfbigbatch.runs.resume_rules import without
 from tfbigbatch.utils import files, folder_lock
 from tfbigbatch.utils.files import atomic_write, write_json, write_text, writing_errors
+from tfbigbatch.utils.home import expanded
 
 RUNNING, DONE, DIVERGED, PREEMPTED = "running", "done", "diverged", "preempted"
 
@@ -186,7 +187,7 @@ class RunDirectory:
     """
 
     def __init__(self, path: str, is_chief: bool = True) -> None:
-        self.path = path
+        path = self.path = expanded(path)
         self.is_chief = is_chief
         self.checkpoints = os.path.join(path, "checkpoints")
         self.best = os.path.join(path, "best")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.tasks.base import CLASSES, Task
+from tfbigbatch.utils.home import expanded_texts
 
 if TYPE_CHECKING:
     import tf_keras
@@ -54,7 +55,7 @@ class ReadyMade(Task):
         given = self.definition
         found = splits.read(
             given.data,
-            fields=dict(data),
+            fields=expanded_texts(dict(data)),
             data_dir=data_dir,
             owner=given.name,
             held_out=self.evaluates_on,
@@ -110,7 +111,9 @@ class ReadyMade(Task):
     def count_examples(cls, data: Mapping[str, Any], data_dir: str | None) -> int | None:
         from tfbigbatch.data.sources import splits
 
-        train = splits.read(cls.definition.data, fields=dict(data), data_dir=data_dir, owner=cls.definition.name)
+        train = splits.read(
+            cls.definition.data, fields=expanded_texts(dict(data)), data_dir=data_dir, owner=cls.definition.name
+        )
         dataset: Dataset = train["train"]
         return dataset.examples_in_epoch(1)
 
