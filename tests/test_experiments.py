@@ -206,7 +206,9 @@ def test_another_optimizer_is_chosen_by_text():
         ("optimizer.weight_decay=low", "expected a number"),
         ("optimizer.weight_decay=-1", "weight_decay"),
         ("optimizer.name=lam", "Did you mean 'lamb'"),
+        ("optimizer.name=lion", "name=lion is unknown. Did you mean 'muon'. Known: adamw, lamb, .*, shampoo"),
         ("optimizer.learning_rate=1", "--config.schedule.learning_rate=1"),
+        ("optimizer.lr=1", "schedule.learning_rate=1. Fields of 'lamb': accumulation_steps, .*, weight_decay"),
         ("optimizer=lamb", "such as --config.optimizer.name"),
     ):
         with pytest.raises(ValueError, match=said):

@@ -507,3 +507,18 @@ def test_experiment_differences_show_both_values():
         "b.c: 2 -> 3",
         "d: (absent) -> 4",
     ]
+
+
+def test_durations_written_in_two_ways_are_no_difference(finished, quick_config):
+    one = {
+        "duration": "20 step",
+        "phases": [{"duration": "1,000 Examples"}],
+        "schedule": {"boundaries": ("1.0 epoch",)},
+    }
+    two = {"duration": "20 steps", "phases": [{"duration": "1e3 examples"}], "schedule": {"boundaries": ("1 epochs",)}}
+    assert experiment.differences(one, two) == [] and experiment.compared(one) == experiment.compared(two)
+    assert experiment.differences(one, {**two, "duration": "20 epochs"}) == ["duration: 20 steps -> 20 epochs"]
+    _, directory = finished
+    config = quick_config()
+    config.evaluate_every = config.evaluate_every.removesuffix("s")
+    assert train.run(config, model_dir=str(directory))["step"] == 24

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -259,4 +260,8 @@ def _direction(target: str, owner: str) -> bool:
     for names, higher in ((_LOWER, False), (_HIGHER, True)):
         if any(name == part or (len(name) > 3 and name in target) for name in names for part in target.split("_")):
             return higher
-    raise InputError(f"{owner}: whether a larger {target} is better is unknown; give higher_is_better=True or False.")
+    close = difflib.get_close_matches(target, (*_LOWER, *_HIGHER), 1, 0.6)
+    hint = f" Or did you mean {close[0]!r}?" if close else ""
+    raise InputError(
+        f"{owner}: whether a larger {target} is better is unknown; give higher_is_better=True or False.{hint}"
+    )
