@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,20 @@ _ITERATOR = "iterator"
 # A value of `stop_training` that is not another callback's.
 _END_OF_EPOCH = object()
 _ADVICE = "Put back what the training began with, or give another directory to begin anew."
+
+
+def _releases_if_refused(begin: Callable[..., None]) -> Callable[..., None]:
+    """Makes a method leave the directory to other processes where it raises: then there is no end of training."""
+
+    @functools.wraps(begin)
+    def wrapped(self: ExactResumeMixin, logs: Any = None) -> None:
+        try:
+            begin(self, logs)
+        except BaseException:
+            self._snapshots.release()
+            raise
+
+    return wrapped
 
 
 class ExactResumeMixin:
@@ -146,6 +161,7 @@ class ExactResumeMixin:
 
     # ---- Of Keras' fit ----------------------------------------------------------------------------
 
+    @_releases_if_refused
     def on_train_begin(self, logs: Any = None) -> None:
         self._forget_training()
         data = self._checked_data()
