@@ -121,7 +121,7 @@ def run(directory, device, repeats, updates, results):
 def _exported(directory):
     """(manifest, module) by program."""
     found = {}
-    for path in sorted(glob.glob(os.path.join(directory, "*.stablehlo"))):
+    for path in sorted(glob.glob(os.path.join(glob.escape(directory), "*.stablehlo"))):
         with open(path, "rb") as module, contextlib.suppress(FileNotFoundError):
             with open(f"{path.removesuffix('.stablehlo')}.json", encoding="utf-8") as manifest:
                 read = json.load(manifest)

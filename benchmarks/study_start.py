@@ -47,7 +47,7 @@ def _study(how):
         used.append(resource.getrusage(resource.RUSAGE_CHILDREN))
         processor = [each.ru_utime + each.ru_stime for each in used]
         trained = 0.0
-        for path in glob.glob(os.path.join(folder, "**", "status.json"), recursive=True):
+        for path in glob.glob(os.path.join(glob.escape(folder), "**", "status.json"), recursive=True):
             with open(path, encoding="utf-8") as file:
                 status = json.load(file)
             start = status["start"]

@@ -263,7 +263,9 @@ def test_another_optimizer_is_chosen_by_text():
         ("optimizer.weight_decay=low", "expected a number"),
         ("optimizer.weight_decay=-1", "weight_decay"),
         ("optimizer.name=lam", "Did you mean 'lamb'"),
+        ("optimizer.name=lion", "name=lion is unknown. Did you mean 'muon'. Known: adamw, lamb, .*, shampoo"),
         ("optimizer.learning_rate=1", "--config.schedule.learning_rate=1"),
+        ("optimizer.lr=1", "schedule.learning_rate=1. Fields of 'lamb': accumulation_steps, .*, weight_decay"),
         ("optimizer=lamb", "such as --config.optimizer.name"),
     ):
         with pytest.raises(ValueError, match=said):
@@ -329,6 +331,16 @@ def test_experiments_are_found_by_path_and_by_name(tmp_path, monkeypatch):
         "    config = experiment.new('digits_lstm')\n    config.batch_size = int(batch)\n    return config\n"
     )
     assert experiment.load("bert/lamb.py").batch_size == 8 and experiment.load("bert/lamb.py:16").batch_size == 16
+
+
+def test_a_folder_with_a_colon_is_no_argument(tmp_path):
+    (tmp_path / "a:b").mkdir()
+    (tmp_path / "a:b" / "mine.py").write_text(
+        "from tfbigbatch import experiment\n\n\ndef get_config(batch='8'):\n"
+        "    config = experiment.new('digits_lstm')\n    config.batch_size = int(batch)\n    return config\n"
+    )
+    assert experiment.load(f"{tmp_path}/a:b/mine.py").batch_size == 8
+    assert experiment.load(f"{tmp_path}/a:b/mine.py:16").batch_size == 16
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,10 @@ import tensorflow as tf
 
 from tests.conftest import final_weights
 from tfbigbatch import errors, experiment, train
+from tfbigbatch.runs import run_directory
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import read_json
+from tfbigbatch.utils import folder_lock
 
 
 def files_of(directory):
@@ -107,6 +109,23 @@ def test_eval_mode_scores_the_newest_checkpoint_and_changes_nothing(finished, tm
     with pytest.raises(ValueError, match="holds no checkpoint. Train first"):
         train.run(quick_config(), model_dir=str(tmp_path / "empty"), mode="eval")
     assert not (tmp_path / "empty").exists()
+
+
+def test_a_second_run_in_the_same_directory_is_refused_and_an_evaluation_is_not(
+    finished, tmp_path, quick_config, monkeypatch
+):
+    monkeypatch.setattr(folder_lock, "PATIENCE", 0.0)
+    _, directory = finished
+    with run_directory.writing(str(directory)):
+        with pytest.raises(ValueError, match=rf"--model_dir=.* another run writes there: process {os.getpid()} on "):
+            train.run(quick_config(duration="48 steps"), model_dir=str(directory), extend=True)
+        assert train.run(None, model_dir=str(directory), mode="eval")["step"] == 24
+        # In a cluster the first worker alone writes.
+        monkeypatch.setenv(
+            "TF_CONFIG", '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}'
+        )
+        monkeypatch.setattr(train, "_run", lambda options, rollbacks: "joined")
+        assert train.run(quick_config(), model_dir=str(directory)) == "joined"
 
 
 @pytest.mark.slow
@@ -489,3 +508,18 @@ def test_experiment_differences_show_both_values():
         "b.c: 2 -> 3",
         "d: (absent) -> 4",
     ]
+
+
+def test_durations_written_in_two_ways_are_no_difference(finished, quick_config):
+    one = {
+        "duration": "20 step",
+        "phases": [{"duration": "1,000 Examples"}],
+        "schedule": {"boundaries": ("1.0 epoch",)},
+    }
+    two = {"duration": "20 steps", "phases": [{"duration": "1e3 examples"}], "schedule": {"boundaries": ("1 epochs",)}}
+    assert experiment.differences(one, two) == [] and experiment.compared(one) == experiment.compared(two)
+    assert experiment.differences(one, {**two, "duration": "20 epochs"}) == ["duration: 20 steps -> 20 epochs"]
+    _, directory = finished
+    config = quick_config()
+    config.evaluate_every = config.evaluate_every.removesuffix("s")
+    assert train.run(config, model_dir=str(directory))["step"] == 24

@@ -33,13 +33,18 @@ class WorkerLost(RuntimeError):
     exit_code = 75
 
 
+_SURE = 0.6
+
+
 def nearest(name: object, known: Iterable[str]) -> str:
-    """The hint for an unknown name in an error message: 'Did you mean ...?' or the list of known names."""
+    """The hint for an unknown name in an error message: 'Did you mean ...?', the list of known names, or both."""
     known = sorted(known)
     close = difflib.get_close_matches(str(name), known, 1, 0.5) if name is not None else []
-    if close:
-        return f"Did you mean {close[0]!r}?"
-    return f"Known: {', '.join(known)}."
+    hints = [f"Did you mean {close[0]!r}?"] if close else []
+    # 'lion' is half of 'muon', and may be another.
+    if not close or difflib.SequenceMatcher(None, str(name), close[0]).ratio() < _SURE:
+        hints.append(f"Known: {', '.join(known)}.")
+    return " ".join(hints)
 
 
 def first_line(error: BaseException) -> str:

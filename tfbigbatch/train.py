@@ -17,8 +17,9 @@ from typing import Any
 import ml_collections
 
 from tfbigbatch import experiment
+from tfbigbatch.cluster import tf_config
 from tfbigbatch.runs import stored_run
-from tfbigbatch.runs.run_directory import RunDirectory
+from tfbigbatch.runs.run_directory import RunDirectory, writing
 from tfbigbatch.training.options import (
     MODES,
     Heartbeat,
@@ -33,6 +34,7 @@ from tfbigbatch.training.options import (
 )
 from tfbigbatch.training.rollbacks import RollBack, Rollbacks
 from tfbigbatch.utils import startup
+from tfbigbatch.utils.home import expanded
 from tfbigbatch.utils.signals import StopRequest
 from tfbigbatch.utils.startup import StartTimings
 
@@ -82,6 +84,8 @@ def run(
       Preempted: a signal or a preemption notice stopped the run; it was saved.
     """
     timings = timings or StartTimings()
+    model_dir, data_dir = expanded(model_dir), expanded(data_dir)
+    init_from, mlperf_log = expanded(init_from), expanded(mlperf_log)
     config = stored_run.config_of(model_dir) if config is None else config
     # In a process that has only the config, as that of a study's run.
     experiment.register_task_of(config, model_dir)
@@ -108,11 +112,16 @@ def run(
 
 
 def _checked_run(options: RunOptions) -> dict[str, Any]:
-    """Checks the options, and runs again after each rollback."""
+    """Checks the options, and runs as the only one that writes in the run directory."""
     check(options)
     if "TF_CONFIG" not in os.environ and not options.init_from and is_finished(options):
         return _say_finished(options, print)
     options.timings.mark("config")
+    with _writing(options):
+        return _run_again_after_rollbacks(options)
+
+
+def _run_again_after_rollbacks(options: RunOptions) -> dict[str, Any]:
     # After the checks; and a user's file may import it for its callbacks.
     startup.import_tensorflow()
     listed = experiment.callbacks_of(options.config, options.model_dir)
@@ -124,6 +133,13 @@ def _checked_run(options: RunOptions) -> dict[str, Any]:
         except RollBack:
             # As after a kill: everything is built again, and resumes from the last good checkpoint.
             options = dataclasses.replace(options, timings=StartTimings(show=options.timings.show))
+
+
+def _writing(options: RunOptions) -> contextlib.AbstractContextManager[None]:
+    """A context with the run directory's lock, in the process that writes there; an evaluation writes nothing."""
+    if not options.trains or not tf_config.is_first(options.strategy_name, options.tpu):
+        return contextlib.nullcontext()
+    return writing(options.model_dir)
 
 
 def _run(options: RunOptions, rollbacks: Rollbacks) -> dict[str, Any]:

@@ -23,8 +23,10 @@ import numpy as np
 from absl import flags
 
 from tfbigbatch.errors import DivergedError, InputError, Preempted, missing_extra
+from tfbigbatch.runs import checkpoint_files
 from tfbigbatch.utils import command
 from tfbigbatch.utils.signals import collecting_signals
+from tfbigbatch.utils.tensorflow_paths import plain
 
 _EVERY = 1.0  # seconds between two samples
 _LONG = 600.0  # seconds of samples for a slope
@@ -153,10 +155,8 @@ def _compare(first, other):
     """Raises DivergedError if the final weights of two runs differ."""
     import tensorflow as tf
 
-    one, two = (
-        tf.train.load_checkpoint(tf.train.latest_checkpoint(os.path.join(each, "checkpoints")))
-        for each in (first, other)
-    )
+    newest = (checkpoint_files.paths(os.path.join(each, "checkpoints"))[0] for each in (first, other))
+    one, two = (tf.train.load_checkpoint(plain(path)) for path in newest)
     for name, dtype in one.get_variable_to_dtype_map().items():
         if dtype == tf.string or "save_counter" in name:
             continue

@@ -32,7 +32,7 @@ def shares(folder):
     """{kind: share of the operations' seconds} of the profile in a folder."""
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-    (path,) = glob.glob(os.path.join(folder, "plugins/profile/*/*.xplane.pb"))
+    (path,) = glob.glob(os.path.join(glob.escape(folder), "plugins/profile/*/*.xplane.pb"))
     space = xplane_pb2.XSpace()
     with open(path, "rb") as file:
         space.ParseFromString(file.read())

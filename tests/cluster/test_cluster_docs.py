@@ -7,8 +7,8 @@ import subprocess
 import pytest
 import yaml
 
+from tfbigbatch.cluster.tf_config import parse_tf_config
 from tfbigbatch.errors import Preempted, WorkerLost
-from tfbigbatch.training.strategy import parse_tf_config
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 with open(os.path.join(ROOT, "docs", "cluster.md"), encoding="utf-8") as file:

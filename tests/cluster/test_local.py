@@ -107,3 +107,49 @@ def test_what_cannot_be_launched_is_refused():
             launch(["true"], 1, Limits(**{name: 0.0}))
     with pytest.raises(ValueError, match="no-such-program cannot be started: No such file"):
         launch(["/no-such-program"], 2)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel of Linux ends them")
+def test_workers_end_with_a_launcher_that_is_killed(tmp_path):
+    code = "import os, sys, time; print(os.getpid(), flush=True); time.sleep(60)"
+    launcher = subprocess.Popen(
+        [sys.executable, "tools/launch_local.py", "--workers=2", "--", sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": os.getcwd()},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    workers = [int(launcher.stdout.readline().rpartition(" ")[2]) for _ in range(2)]
+    launcher.kill()
+    launcher.wait()
+    wait_for_end(workers)
+
+
+def wait_for_end(pids):
+    until = time.monotonic() + 10
+    while any(map(is_running, pids)):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def is_running(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+def test_killing_a_worker_kills_what_it_started(tmp_path):
+    # As a script that starts the trainer: SIGTERM ends neither.
+    code = (
+        "import signal, subprocess, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        f"open({str(tmp_path / 'child')!r}, 'w').write(str(child.pid)); child.wait()"
+    )
+    lines = []
+    there = f"os.path.exists({str(tmp_path / 'child')!r}) and open({str(tmp_path / 'child')!r}).read()"
+    fails = f"import os, sys, time\nwhile not ({there}): time.sleep(0.1)\nsys.exit(1)"
+    choose = f"import json, os\nexec({code!r} if json.loads(os.environ['TF_CONFIG'])['task']['index'] else {fails!r})"
+    assert launch([sys.executable, "-c", choose], 2, Limits(grace=0.5), lines.append) == 1
+    assert "killing worker 1" in lines[-1]
+    wait_for_end([int((tmp_path / "child").read_text())])

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from tfbigbatch.cluster import slurm
-from tfbigbatch.training.strategy import parse_tf_config
+from tfbigbatch.cluster.tf_config import parse_tf_config
 
 STEP = {
     "SLURM_STEP_NUM_TASKS": "5",

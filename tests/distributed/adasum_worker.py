@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from tests.helpers.keras_versions import KERAS, make, variables
+from tfbigbatch.cluster.tf_config import parse_tf_config
 from tfbigbatch.optimizers.adasum import exchange
 from tfbigbatch.training import strategy as strategies
 
@@ -140,7 +141,7 @@ def main(directory, replicas=None):
         np.savez(os.path.join(directory, "worker0.npz"), **ends(strategies.choose("mirrored")[0]))
         return
     strategy, _ = strategies.choose("auto")
-    index = strategies.parse_tf_config(os.environ["TF_CONFIG"])[1]
+    index = parse_tf_config(os.environ["TF_CONFIG"])[1]
     np.savez(os.path.join(directory, f"worker{index}.npz"), **ends(strategy))
     # The first worker serves the cluster: it must not leave before the others are done.
     strategies.barrier(strategy)

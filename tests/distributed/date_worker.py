@@ -12,6 +12,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfbigbatch import scaling, schedules
+from tfbigbatch.cluster.tf_config import parse_tf_config
 from tfbigbatch.training import strategy as strategies
 
 WARMUP, BATCH, FEATURES = 40, 16, 4
@@ -44,7 +45,7 @@ def trained(strategy):
 
 def main(directory):
     strategy, _ = strategies.choose("auto")
-    index = strategies.parse_tf_config(os.environ["TF_CONFIG"])[1]
+    index = parse_tf_config(os.environ["TF_CONFIG"])[1]
     model, date = trained(strategy)
     weights = {f"weight/{i}": value for i, value in enumerate(model.get_weights())}
     steps, gains = zip(*((decision["step"], decision["gain"]) for decision in date.decisions))

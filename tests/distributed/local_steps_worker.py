@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from tests.helpers.keras_versions import KERAS, make, variables
+from tfbigbatch.cluster.tf_config import parse_tf_config
 from tfbigbatch.training import strategy as strategies
 
 STEPS = 8
@@ -100,7 +101,7 @@ def _received():
 
 def main(directory, *cases):
     strategy, _ = strategies.choose("auto")
-    replicas, index = strategy.num_replicas_in_sync, strategies.parse_tf_config(os.environ["TF_CONFIG"])[1]
+    replicas, index = strategy.num_replicas_in_sync, parse_tf_config(os.environ["TF_CONFIG"])[1]
     arrays = {"replicas": np.array(replicas)}
     for name in cases:
         keras_version, options = CASES[name]

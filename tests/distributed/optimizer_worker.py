@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from tests.helpers.keras_versions import KERAS, make
+from tfbigbatch.cluster.tf_config import parse_tf_config
 from tfbigbatch.training import strategy as strategies
 
 UPDATES, BATCH = 20, 32
@@ -111,7 +112,7 @@ def ends(strategy, cases):
 
 def main(directory, *cases):
     strategy, _ = strategies.choose("auto")
-    index = strategies.parse_tf_config(os.environ["TF_CONFIG"])[1]
+    index = parse_tf_config(os.environ["TF_CONFIG"])[1]
     np.savez(os.path.join(directory, f"worker{index}.npz"), **ends(strategy, cases))
     # The first worker serves the cluster: it must not leave before the others are done.
     strategies.barrier(strategy)

@@ -11,6 +11,7 @@ import time
 import numpy as np
 
 from tests.helpers import resumed_fit
+from tfbigbatch.cluster.tf_config import parse_tf_config
 from tfbigbatch.training import strategy as strategies
 
 
@@ -22,7 +23,7 @@ def leave():
 
 def main(directory, keras_version, run, step=None):
     strategy, _ = strategies.choose("auto")
-    index = strategies.parse_tf_config(os.environ["TF_CONFIG"])[1]
+    index = parse_tf_config(os.environ["TF_CONFIG"])[1]
     with strategy.scope():
         model = resumed_fit.model_of(keras_version)
     die = [resumed_fit.die_at(keras_version, "on_train_batch_end", int(step), leave)] if step else []

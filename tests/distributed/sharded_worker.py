@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from tests.distributed.sharing_worker import SHAMPOO, WEIGHTS, multi_worker_strategy, stepped
 from tests.helpers.keras_versions import KERAS_VERSIONS, make, tensor_variables, variables
+from tfbigbatch.cluster.tf_config import parse_tf_config
 from tfbigbatch.optimizers import assignment, sharded_updates
 from tfbigbatch.training import strategy as strategies
 
@@ -133,7 +134,7 @@ def main(directory, devices):
     cpus = [tf.config.LogicalDeviceConfiguration()] * devices
     tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], cpus)
     strategy = multi_worker_strategy(devices)
-    index = strategies.parse_tf_config(os.environ["TF_CONFIG"])[1]
+    index = parse_tf_config(os.environ["TF_CONFIG"])[1]
     arrays = ends(strategy, os.path.join(directory, f"checkpoints{index}"))
     np.savez(os.path.join(directory, f"worker{index}.npz"), **arrays)
     # The first worker serves the cluster: it must not leave before the others are done.

@@ -13,6 +13,7 @@ import tensorflow as tf
 from tensorflow.python.distribute import collective_all_reduce_strategy
 
 from tests.helpers.keras_versions import KERAS_VERSIONS, make, variables
+from tfbigbatch.cluster.tf_config import parse_tf_config
 from tfbigbatch.optimizers import sharing
 from tfbigbatch.training import strategy as strategies
 
@@ -151,7 +152,7 @@ def main(directory, devices):
         np.savez(os.path.join(directory, "worker0.npz"), **ends(strategies.choose("mirrored")[0]))
         return
     strategy = multi_worker_strategy(devices)
-    index = strategies.parse_tf_config(os.environ["TF_CONFIG"])[1]
+    index = parse_tf_config(os.environ["TF_CONFIG"])[1]
     np.savez(os.path.join(directory, f"worker{index}.npz"), **ends(strategy))
     # The first worker serves the cluster: it must not leave before the others are done.
     strategies.barrier(strategy)

@@ -105,8 +105,9 @@ def test_a_runs_own_checkpoint_is_read_alike(tmp_path):
     bert_checkpoints.assign(network, arrays)
     optimizer = tf_keras.optimizers.Adam()
     optimizer.build(network.trainable_variables)
-    Checkpoints(network, optimizer, str(tmp_path / "checkpoints")).save(3)
-    again = bert_checkpoints.read(str(tmp_path))
+    (tmp_path / "lr=[0.1]" / "checkpoints").mkdir(parents=True)
+    Checkpoints(network, optimizer, str(tmp_path / "lr=[0.1]" / "checkpoints")).save(3)
+    again = bert_checkpoints.read(str(tmp_path / "lr=[0.1]"))
     assert again.keys() == arrays.keys()
     for name, value in arrays.items():
         np.testing.assert_array_equal(again[name], value, err_msg=name)

@@ -11,6 +11,8 @@ import tensorflow as tf
 
 import tfbigbatch
 from tfbigbatch import experiment, tasks, train
+from tfbigbatch.export.run import export_run
+from tfbigbatch.runs import initial_weights, stored_run
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import RunDirectory
 
@@ -45,6 +47,33 @@ def test_a_metric_that_was_not_finite_is_nan(run, tmp_path):
     (copy / "metrics.jsonl").write_text(json.dumps({**row, "cross_entropy": None}) + "\n")
     metrics = tfbigbatch.load_run(str(copy)).metrics
     assert math.isnan(metrics["cross_entropy"]) and metrics["accuracy"] == row["accuracy"]
+
+
+@pytest.mark.parametrize("name", ["lr=[0.1]", "a\\b"])
+def test_a_run_in_a_folder_whose_name_looks_like_a_pattern(run, tmp_path, name):
+    copy = shutil.copytree(run[0], tmp_path / name / "run")
+    loaded = tfbigbatch.load_run(copy)
+    assert np.array_equal(loaded.network(IMAGES), tfbigbatch.load_run(run[0]).network(IMAGES))
+    network = tfbigbatch.load_run(copy, 1).network
+    found = initial_weights.load_into(network, stored_run.checkpoint_at(str(copy)))
+    assert not found.missing and np.array_equal(network(IMAGES), loaded.network(IMAGES))
+    network.save_weights(str(tmp_path / name / "own.weights.h5"))
+    assert initial_weights.load_into(network, str(tmp_path / name / "own.weights.h5")).matched
+
+
+def test_the_home_folder_may_be_a_tilde(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    shutil.copytree(run[0], tmp_path / "run")
+    # A finished run, which says so.
+    config = experiment.new("digits_lstm")
+    config.model.hidden_units = 4
+    config.duration, config.evaluate_every, config.checkpoint_every = "2 steps", "2 steps", "1 steps"
+    assert train.run(config, model_dir="~/run", use_fake_data=True)["step"] == 2
+    found = tfbigbatch.load_run("~/run")
+    assert found.step == 2 and found.directory == str(tmp_path / "run")
+    assert export_run("~/run", "~/exported", formats=["keras2"]).folder == str(tmp_path / "exported")
+    assert train.run(config, model_dir="~/next", init_from="~/run", use_fake_data=True, stop_after=1)["step"] == 1
+    assert not os.path.exists("~") and (tmp_path / "next" / "config.json").exists()
 
 
 def test_checkpoints_by_step_and_the_best(run, tmp_path):

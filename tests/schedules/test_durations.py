@@ -1,6 +1,6 @@
 import pytest
 
-from tfbigbatch.schedules import to_steps
+from tfbigbatch.schedules import durations, to_steps
 from tfbigbatch.schedules.durations import parsed
 
 
@@ -75,3 +75,18 @@ def test_what_does_not_name_its_unit_is_refused(duration):
 def test_sizes_that_are_no_counts_are_refused(sizes, message):
     with pytest.raises(ValueError, match=message):
         to_steps("3 epochs", **{"batch_size": 512, "dataset_size": 1437, **sizes})
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("20 step", "20 steps"),
+        (" 2e1 STEPS ", "20 steps"),
+        ("1,000 examples", "1000 examples"),
+        ("2.50 epoch", "2.5 epochs"),
+        ("continuous", "continuous"),
+        ("", ""),
+    ],
+)
+def test_a_duration_has_one_way_to_be_written(text, said):
+    assert durations.canonical(text) == said == durations.canonical(said)

@@ -145,7 +145,7 @@ def test_another_optimizer_takes_after_the_template(table, tmp_path):
     assert first.folder == "mine/batch-32" and [row.name for row in changed.tuned] == ["mine", "AdamW", "SGD"]
     with pytest.raises(ValueError, match="has a method 'mine'; register the optimizer under another name"):
         changes.with_optimizer(changed, "mine")
-    with pytest.raises(ValueError, match="optimizer.name=mien: Did you mean 'mine'"):
+    with pytest.raises(ValueError, match="optimizer.name=mien is unknown. Did you mean 'mine'"):
         changes.with_optimizer(table, "mien")
     with pytest.raises(ValueError, match="names no template"):
         changes.with_optimizer(study.new("Other"), "mine")

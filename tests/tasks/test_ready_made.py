@@ -172,6 +172,8 @@ def test_metrics_and_losses_that_cannot_be_weighted_are_refused():
     for given in ("nosuch", 3, keras.metrics.MeanSquaredError):
         with pytest.raises(ValueError, match="is no name of Keras|expected a name"):
             compile_arguments.loss_of(given if given != keras.metrics.MeanSquaredError else 4.0, None)
+    with pytest.raises(ValueError, match="loss='mes' is no name of Keras. Did you mean 'mse'"):
+        compile_arguments.loss_of("mes", None)
     with pytest.raises(ValueError, match="takes no sample_weight"):
 
         class Unweighted(tf_keras.metrics.Mean):
@@ -204,6 +206,7 @@ def test_a_smoke_run_takes_the_first_examples_or_those_of_a_function():
         ({"data": lambda folder: None}, "data has an argument 'folder' without a default"),
         ({"loss": linear}, "give metrics, and target="),
         ({"metrics": ["mine"]}, "whether a larger mine is better is unknown"),
+        ({"loss": "mes"}, "whether a larger mes is better is unknown.* Or did you mean 'mse'"),
         ({"validation_fraction": 1.5}, "validation_fraction=1.5; expected a fraction"),
         ({"smoke": {"depth": 1}}, "smoke has depth; expected arguments of network"),
         ({"metrics": [tf_keras.metrics.AUC]}, r"metrics: AUC is a class; expected an object of it, AUC\(\)"),

@@ -37,11 +37,20 @@ def test_an_empty_directory_restores_nothing(tmp_path):
     assert Checkpoints(*trained(), str(tmp_path)).restore() is None
 
 
-def test_the_newest_two_stay(tmp_path):
-    checkpoints = Checkpoints(*trained(), str(tmp_path), keep=2)
+@pytest.mark.parametrize("name", ["plain", "lr=[0.1]", "a\\b*?"])
+def test_the_newest_two_stay(tmp_path, name):
+    folder = tmp_path / name / "checkpoints"
+    folder.mkdir(parents=True)
+    checkpoints = Checkpoints(*trained(), str(folder), keep=2)
     for step in range(1, 5):
         checkpoints.save(step)
-    assert sorted(name for name in os.listdir(tmp_path) if name.endswith(".index")) == ["step-3.index", "step-4.index"]
+    assert sorted(name for name in os.listdir(folder) if name.endswith(".index")) == ["step-3.index", "step-4.index"]
+    # A later process resumes, and removes what this one kept.
+    again = Checkpoints(*trained(), str(folder), keep=2)
+    assert again.restore() == 1 and again.latest_step() == 4
+    for step in (5, 6):
+        again.save(step)
+    assert sorted(name for name in os.listdir(folder) if name.endswith(".index")) == ["step-5.index", "step-6.index"]
     with pytest.raises(ValueError, match="keep_checkpoints=1: expected 2 or more"):
         Checkpoints(*trained(), str(tmp_path), keep=1)
 
@@ -110,6 +119,12 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(tmp_path, name, damage
     checkpoints.save(2)
     damage(tmp_path / name)
     other, other_optimizer = trained()
+    if name == "step-2.index":
+        # As an evaluation beside a process that trains.
+        files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+        reader = Checkpoints(*trained(), str(tmp_path), writes=False)
+        assert reader.restore() == 1 and reader.set_aside[0][0] == str(tmp_path / "step-2")
+        assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == files
     again = Checkpoints(other, other_optimizer, str(tmp_path))
     assert again.restore() == 1
     for a, b in zip(before, other.get_weights()):

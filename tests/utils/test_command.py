@@ -1,8 +1,11 @@
 """Fields of a config among the flags of a command line."""
 
+import os
+
 import pytest
 from absl import flags
 
+from tests.helpers import preloaded
 from tfbigbatch.utils import command
 
 
@@ -29,6 +32,16 @@ def test_fields_become_one_flag(with_flags):
         "--config.g=3",
     ]
     assert command.with_fields(["--config.a=b=c, d"]) == ["--override=config.a=b=c, d"]
+
+
+def test_a_tilde_in_a_flag_or_an_argument_is_the_home_folder(tmp_path):
+    arguments = ["~/none", "--results=~/made/report", "--register=~/mine.py"]
+    (tmp_path / "mine.py").write_text("raise ValueError('executed')\n")
+    outcome = preloaded.tfbigbatch("report", *arguments, HOME=str(tmp_path))
+    assert outcome.returncode == 1 and f"{tmp_path}/mine.py, line 1" in outcome.stderr, outcome.stderr
+    outcome = preloaded.tfbigbatch("report", *arguments[:2], HOME=str(tmp_path))
+    assert outcome.returncode == 1 and f"{tmp_path}/none" in outcome.stderr, outcome.stderr
+    assert not os.path.exists("~")
 
 
 def test_a_command_without_experiments_knows_no_fields():

@@ -15,6 +15,7 @@ from tfbigbatch.advice.suggestion import Optimizer, Suggestion, suggest
 from tfbigbatch.errors import InputError
 from tfbigbatch.scaling.recipe import Recipe
 from tfbigbatch.utils import arguments
+from tfbigbatch.utils.home import expanded
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,7 +170,7 @@ class Advice:
         """
         from tfbigbatch.advice import plot
 
-        plot.draw(self, path)
+        plot.draw(self, expanded(path))
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values for JSON; infinity as the string 'inf'."""

@@ -28,6 +28,7 @@ from tfbigbatch.training.fresh_statistics import keras_model
 from tfbigbatch.training.phases import Phase
 from tfbigbatch.training.precision import of_run
 from tfbigbatch.training.train_step import TrainingModel
+from tfbigbatch.utils.home import expanded
 
 Say = Callable[[str], None]
 # Steps between two measurements of the noise.
@@ -77,6 +78,7 @@ def advise_experiment(
       ValueError: a field or a batch size cannot be used, the dataset is too small, or nothing can be measured.
     """
     started = time.perf_counter()
+    data_dir, init_from = expanded(data_dir), expanded(init_from)
     config, flags = _with_its_own_batch(config, flags, say)
     strategy = tf.distribute.OneDeviceStrategy((tf.config.list_logical_devices("GPU") or ["CPU:0"])[0])
     precision = of_run(config.mixed_precision, strategy, None).name

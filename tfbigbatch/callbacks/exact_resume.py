@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,25 @@ from tfbigbatch.callbacks.snapshots import Snapshots
 from tfbigbatch.callbacks.training_state import TrainingState
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import arguments
+from tfbigbatch.utils.home import expanded
 
 _ARRAYS = "callbacks.npz"
 _ITERATOR = "iterator"
 _ADVICE = "Put back what the training began with, or give another directory to begin anew."
+
+
+def _releases_if_refused(begin: Callable[..., None]) -> Callable[..., None]:
+    """Makes a method leave the directory to other processes where it raises: then there is no end of training."""
+
+    @functools.wraps(begin)
+    def wrapped(self: ExactResumeMixin, logs: Any = None) -> None:
+        try:
+            begin(self, logs)
+        except BaseException:
+            self._snapshots.release()
+            raise
+
+    return wrapped
 
 
 class ExactResumeMixin:
@@ -90,7 +106,7 @@ class ExactResumeMixin:
                     f"{name}: also has {each!r}; expected models, layers, optimizers, variables, generators, or lists "
                     "of them."
                 )
-        self._snapshots = Snapshots(os.fspath(directory))
+        self._snapshots = Snapshots(expanded(directory))
         self._data: fit_data.FitData | None = None
         self._forget_training()
 
@@ -164,6 +180,7 @@ class ExactResumeMixin:
 
     # ---- Of Keras' fit ----------------------------------------------------------------------------
 
+    @_releases_if_refused
     def on_train_begin(self, logs: Any = None) -> None:
         hooks = keras_fit.callback_list(self)
         if any(isinstance(each, ExactResumeMixin) and each is not self for each in hooks.callbacks):
@@ -240,6 +257,7 @@ class ExactResumeMixin:
                 self.model._initial_epoch = None
         if self._is_chief():
             self._snapshots.write_status({"status": "done", "epochs": self.params.get("epochs")})
+            self._snapshots.release()
         self._checked_data().stream.close()
         self._state = None
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import files
+from tfbigbatch.utils.folder_lock import FolderLock
 
 _NAME = re.compile(r"step-(\d{10})")
 _MANIFEST = "training.json"
@@ -37,15 +38,32 @@ class Snapshots:
         self.directory = directory
         self._keep = keep
         self._parts: set[str] = set()
+        self._lock = FolderLock(directory)
 
     def make_directory(self) -> None:
-        """Makes the directory, and removes what a killed process left half written."""
+        """Makes the directory, locks it until `release`, and removes what a killed process left half written.
+
+        Raises:
+          ValueError: another process trains with it.
+        """
+        # From this process: a `fit` that an error ended has not released it.
+        self._lock.acquire(
+            lambda holder: (
+                f"ExactResume: another training writes to {self.directory}: {holder}. Wait until it has ended, or end "
+                "it; or choose another directory."
+            ),
+            from_own=True,
+        )
         with files.writing_errors(self.directory):
             os.makedirs(self.directory, exist_ok=True)
             for name in os.listdir(self.directory):
                 # Under a MirroredStrategy Keras 3 reads batches, and so saves iterators, before a training begins.
                 if name.startswith(".part-") and name not in self._parts:
                     shutil.rmtree(os.path.join(self.directory, name), ignore_errors=True)
+
+    def release(self) -> None:
+        """Leaves the directory to other processes."""
+        self._lock.release()
 
     def folder_for_parts(self, name: str) -> str:
         """Makes an empty folder that the next start removes."""

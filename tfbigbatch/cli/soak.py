@@ -30,10 +30,11 @@ from tfbigbatch.cluster import faults
 from tfbigbatch.errors import InputError, Preempted, WorkerLost
 from tfbigbatch.experiment.fields import CONTINUOUS
 from tfbigbatch.runs import checkpoint_files
-from tfbigbatch.runs.run_directory import DONE, RunDirectory
+from tfbigbatch.runs.run_directory import DONE, RunDirectory, writing
 from tfbigbatch.utils import command
 from tfbigbatch.utils.files import open_regular, reading_errors, write_text, writing_errors
 from tfbigbatch.utils.signals import collecting_signals
+from tfbigbatch.utils.tensorflow_paths import plain
 
 _NONE, _MIXED = "none", "mixed"
 _UNTIL = 3600.0  # seconds of a run, at most
@@ -137,7 +138,8 @@ class _Soak:
           ValueError: a process ended with an error that no failure explains, or the run does not end.
         """
         # What a call before left is of failures that are not counted.
-        shutil.rmtree(self._directory, ignore_errors=True)
+        with writing(self._directory):
+            shutil.rmtree(self._directory, ignore_errors=True)
         os.makedirs(self._directory)
         began = time.monotonic()
         while True:
@@ -230,7 +232,7 @@ def different_values(one: str, other: str) -> list[str]:
     newest = [next(iter(checkpoint_files.paths(RunDirectory(each).checkpoints)), None) for each in (one, other)]
     if None in newest:
         raise InputError(f"{one} or {other} holds no checkpoint to compare. Remove both, and run the command again.")
-    first, second = (tf.train.load_checkpoint(path) for path in newest)
+    first, second = (tf.train.load_checkpoint(plain(path)) for path in newest if path)
     names = first.get_variable_to_dtype_map().keys() | second.get_variable_to_dtype_map().keys()
     compared = [name for name in sorted(names) if not name.startswith(("save_counter", "_CHECKPOINTABLE_OBJECT_GRAPH"))]
 

@@ -196,7 +196,8 @@ def save_limit(options: flags.FlagValues) -> LimitSave:
 def _signals_outside_training(options: flags.FlagValues) -> contextlib.AbstractContextManager[None]:
     """Signal handling before and after training; during training, StopOnSignal handles them."""
     if "TF_CONFIG" in os.environ:
-        # While TensorFlow waits for the other workers no Python handler would run: the default action ends the process.
+        # While TensorFlow joins the workers no Python handler would run: the default action ends the process. The wait
+        # for them before it has handlers of its own.
         return contextlib.nullcontext()
     return exiting_on_signals(options.preempted_exit_code)
 

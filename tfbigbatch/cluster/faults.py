@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from tfbigbatch.cluster.local import ending_with_parent
 from tfbigbatch.cluster.loopback import free_ports
 from tfbigbatch.errors import InputError, Preempted, WorkerLost
 
@@ -140,6 +141,7 @@ class Workers:
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
+                    preexec_fn=ending_with_parent(),
                 )
             )
             # Through a pipe: a file would be full as well where the disk is.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
+import functools
 import json
 import os
 import signal
@@ -17,6 +19,9 @@ from tfbigbatch.errors import InputError, Preempted, WorkerLost
 from tfbigbatch.utils.signals import collecting_signals
 
 _POLL = 0.1  # seconds
+# Of Linux' prctl(2): the signal that a process gets when its parent ends.
+_PR_SET_PDEATHSIG = 1
+_PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +47,8 @@ def launch(
 
     A worker that is killed, or exits with WorkerLost's code, is lost: after `loss_grace` all workers are restarted on
     other ports. Any other failure (a wrong flag, a diverged run) would happen again: the other workers are stopped,
-    without a restart. SIGTERM and Ctrl-C are passed on to all workers once; a second one kills them.
+    without a restart. SIGTERM and Ctrl-C are passed on to all workers once; a second one kills them. Where the launcher
+    itself is killed the workers are killed with it, on Linux: they would train on beside those of its next start.
 
     The first worker's output is shown unchanged; lines of the others start with their index.
 
@@ -158,6 +164,20 @@ def _is_loss(code: int | None) -> bool:
     return code is not None and (code < 0 or code == WorkerLost.exit_code)
 
 
+def ending_with_parent() -> Callable[[], None] | None:
+    """Of `subprocess.Popen`, its `preexec_fn`: the process is killed when this one ends; None where Linux is not."""
+    return functools.partial(_end_with_parent, os.getpid()) if _PRCTL else None
+
+
+def _end_with_parent(parent: int) -> None:
+    """Called in a new process before its program: it is killed when its parent ends."""
+    assert _PRCTL is not None
+    _PRCTL(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
+    if os.getppid() != parent:
+        # It has ended already.
+        os._exit(1)
+
+
 class _Worker:
     """One process of the cluster."""
 
@@ -174,6 +194,7 @@ class _Worker:
             errors="replace",
             # The terminal's Ctrl-C then reaches the launcher alone, which passes it on once.
             start_new_session=True,
+            preexec_fn=ending_with_parent(),
         )
         self._reader = threading.Thread(target=self._pass_on, daemon=True) if index else None
         if self._reader:
@@ -194,7 +215,11 @@ class _Worker:
         return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
 
     def signal(self, number: int) -> None:
-        self._process.send_signal(number)
+        if number == signal.SIGKILL and self.code() is None:
+            # What it has started, too: where the command is a script, the trainer is its child.
+            os.killpg(self._process.pid, number)
+        else:
+            self._process.send_signal(number)
 
     def wait(self) -> None:
         self._process.wait()

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils.files import open_regular
+from tfbigbatch.utils.home import expanded
 
 PADDING, UNKNOWN, CLASSIFY, SEPARATE, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SPECIAL = (PADDING, UNKNOWN, CLASSIFY, SEPARATE, MASK)
@@ -77,6 +78,7 @@ class Vocabulary:
         Raises:
           ValueError: it cannot be read, or is not one.
         """
+        path = expanded(path)
         try:
             # Universal newlines would also split at a lone carriage return, which shifts all ids.
             with open_regular(path, encoding="utf-8", newline="\n") as file:

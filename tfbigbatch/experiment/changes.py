@@ -8,6 +8,7 @@ from typing import Any
 import ml_collections
 
 from tfbigbatch.errors import InputError, nearest
+from tfbigbatch.schedules import durations
 
 # The fields that say where a config is from; configs that differ in these alone are equal.
 _NOT_COMPARED = ("experiment",)
@@ -22,8 +23,19 @@ def hold_tuned_batch(config: ml_collections.ConfigDict) -> None:
 
 
 def compared(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A plain nested config without the fields that say where it is from; for comparisons, names and keys."""
-    return {name: value for name, value in config.items() if name not in _NOT_COMPARED}
+    """A plain nested config for comparisons, names and keys.
+
+    It has no fields that say where the config is from, and durations are written in one way: '20 step' is '20 steps'.
+    """
+    return {name: _compared(value) for name, value in config.items() if name not in _NOT_COMPARED}
+
+
+def _compared(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _compared(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_compared, value))
+    return durations.canonical(value) if isinstance(value, str) else value
 
 
 def unknown_field(config: Any, path: str) -> InputError | None:

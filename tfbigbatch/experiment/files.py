@@ -18,6 +18,7 @@ from typing import Any
 import ml_collections
 
 from tfbigbatch.errors import InputError, nearest
+from tfbigbatch.utils.home import expanded
 
 # The folder of the experiments that the package ships.
 SHIPPED = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "experiments")
@@ -65,7 +66,10 @@ def find(experiment: str) -> tuple[str, str | None]:
     'experiments/bert/lamb.py:32k' is a path with an argument; 'bert/lamb:32k' and 'bert/lamb.py:32k' are the same by
     name. A path that exists is preferred to a name.
     """
-    path, colon, argument = experiment.partition(":")
+    experiment = expanded(experiment)
+    path, colon, argument = experiment.rpartition(":")
+    if not colon or os.path.isfile(experiment):
+        path, colon, argument = experiment, "", ""
     candidates = [path]
     if not os.path.isabs(path):
         name = path if path.endswith(".py") else f"{path}.py"
@@ -77,7 +81,7 @@ def find(experiment: str) -> tuple[str, str | None]:
 def shipped() -> list[str]:
     """Names of the experiments that the package ships, with their variants: 'bert/lamb:32k'. Executes their files."""
     names = []
-    for path in sorted(glob.glob(os.path.join(SHIPPED, "*", "*.py"))):
+    for path in sorted(glob.glob(os.path.join(glob.escape(SHIPPED), "*", "*.py"))):
         name = os.path.relpath(path, SHIPPED).removesuffix(".py")
         if not os.path.basename(path).startswith("study"):
             variants = getattr(_module(path, "config", ""), "VARIANTS", None)

@@ -81,7 +81,7 @@ def _choose_optimizer(config: ml_collections.ConfigDict, text: str) -> list[str]
     """Sets the optimizer's name; the fields that it takes stay."""
     name = text.strip().lower()
     if name not in registry.names():
-        raise InputError(f"--config.optimizer.name={text}: {nearest(text, registry.names())}")
+        raise InputError(f"--config.optimizer.name={text} is unknown. {nearest(text, registry.names())}")
     before = config.optimizer.to_dict()
     known = registry.fields(name)
     kept = {field: value for field, value in before.items() if field in known}
@@ -101,8 +101,11 @@ def _set_of_optimizer(config: ml_collections.ConfigDict, field: str, text: str) 
     known.pop("learning_rate", None)
     field, _, inner = field.partition(".")
     at = f"--config.optimizer.{field}"
-    if field == "learning_rate":
-        raise InputError(f"{at}: the learning rate is the schedule's, --config.schedule.learning_rate={text}.")
+    if field in ("learning_rate", "lr"):
+        raise InputError(
+            f"{at}: the learning rate is the schedule's, --config.schedule.learning_rate={text}. "
+            f"Fields of {optimizer!r}: {', '.join(sorted(known))}."
+        )
     if field not in known:
         raise argument_tables.unknown(f"{at}: optimizer {optimizer!r}", field, literal(text), known)
     current, given = config.optimizer.get(field, known[field]), literal(text)

@@ -14,6 +14,7 @@ from tfbigbatch.experiment.fields import new, phases
 from tfbigbatch.experiment.moments import optimizer_to_scale
 from tfbigbatch.experiment.quick_data import Data
 from tfbigbatch.scaling.recipe import RULES, Recipe
+from tfbigbatch.utils.home import expanded
 
 # Batches tuned up to this size are kept; larger ones become _BATCH.
 _LARGEST_BATCH, _BATCH = 128, 32
@@ -49,6 +50,7 @@ def quick(config: ml_collections.ConfigDict, *, data_dir: str | None = None, kee
     """
     _check(config)
     hold_tuned_batch(config)
+    data_dir = expanded(data_dir)
     before = config.to_dict()
     change = _Changes(config, keep)
     _one_phase(config, change)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from collections.abc import Iterable
@@ -19,6 +20,8 @@ from tfbigbatch.runs.load import LoadedRun, load_run
 from tfbigbatch.runs.run_directory import versions, without_non_finite
 from tfbigbatch.tasks.base import CLASSES
 from tfbigbatch.utils.files import atomic_folder, read_json, write_json
+from tfbigbatch.utils.folder_lock import locked
+from tfbigbatch.utils.home import expanded
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,12 +68,12 @@ def export_run(
       ValueError: the folder exists, the run cannot be loaded, or a format that was named cannot hold the network.
     """
     named = None if formats is None else check_formats(formats)
-    folder = folder_of(os.fspath(directory), None if output is None else os.fspath(output), overwrite)
+    folder = folder_of(expanded(directory), expanded(output), overwrite)
     run = load_run(directory, checkpoint, data_dir=data_dir)
     classes = class_names(run.directory)
     skipped: dict[str, str] = {}
     signature = ""
-    with atomic_folder(folder) as part:
+    with _only_writer(folder), atomic_folder(folder) as part:
         for name in named or FORMATS:
             try:
                 found = _WRITERS[name](run, os.path.join(part, FORMATS[name]), classes)
@@ -86,6 +89,15 @@ def export_run(
         write_json(os.path.join(part, ABOUT), _about(run, written, skipped, signature, classes))
     files = {name: os.path.join(folder, FORMATS[name]) for name in written}
     return Exported(folder, files, skipped, run.step, signature)
+
+
+def _only_writer(folder: str) -> contextlib.AbstractContextManager[None]:
+    parent, name = os.path.split(os.path.abspath(folder))
+    return locked(
+        parent,
+        lambda holder: f"output {folder} is being written by another export: {holder}. Wait until it has ended.",
+        name=f".{name}.lock",
+    )
 
 
 def class_names(directory: str) -> list[str] | None:

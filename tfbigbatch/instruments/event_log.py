@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbigbatch.instruments.layout import layout
+from tfbigbatch.utils.home import expanded
 
 
 class EventLog:
@@ -24,7 +25,7 @@ class EventLog:
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self._folder = os.fspath(folder)
+        self._folder = expanded(folder)
         self._writer: Any = None
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
@@ -93,7 +94,7 @@ def write_scalars(values: Mapping[str, float]) -> None:
 
 def log_of(log: Any) -> Any:
     """The log of an instrument's argument: the EventLog of a folder; other objects and None unchanged."""
-    return _of_folder(os.path.abspath(log)) if isinstance(log, (str, os.PathLike)) else log
+    return _of_folder(os.path.abspath(expanded(log))) if isinstance(log, (str, os.PathLike)) else log
 
 
 @functools.cache

@@ -14,6 +14,7 @@ from tfbigbatch.instruments.instrument import innermost
 from tfbigbatch.instruments.loss_surface import LINE, check_points, losses_along, losses_around
 from tfbigbatch.instruments.probe.micro_batches import micro_batches_of, parts_of
 from tfbigbatch.instruments.surface_plots import check_matplotlib, line_plot, surface_plot
+from tfbigbatch.utils.home import expanded
 
 
 class InterpolationPlotMixin:
@@ -75,7 +76,7 @@ class InterpolationPlotMixin:
         self.line: tuple[list[float], np.ndarray] | None = None
         self.surface: tuple[np.ndarray, np.ndarray] | None = None
         self._probe = parts_of(micro_batches_of(probe, micro_batches))
-        self._folder = os.fspath(folder)
+        self._folder = expanded(folder)
         self._start = start
         self._end = end
         self._positions = positions

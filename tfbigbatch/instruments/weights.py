@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.instruments.probe.model import tensor_variable, untouched
+from tfbigbatch.utils.home import expanded
 
 _FILES = (".weights.h5", ".h5", ".keras")
 
@@ -34,7 +35,7 @@ def point_of(model: Any, source: Any = None) -> list[np.ndarray]:
     if source is None:
         return [variable.numpy() for variable in floating_variables(model)]
     if isinstance(source, (str, os.PathLike)):
-        return _point_of_file(model, os.fspath(source))
+        return _point_of_file(model, expanded(source))
     variables = [tensor_variable(variable) for variable in model.weights]
     arrays = [np.asarray(array) for array in source]
     shapes, expected = ([tuple(each.shape) for each in some] for some in (arrays, variables))

@@ -16,6 +16,8 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from tfbigbatch.errors import InputError, first_line
 from tfbigbatch.utils.files import check_regular, open_regular, reading_errors
+from tfbigbatch.utils.home import expanded
+from tfbigbatch.utils.tensorflow_paths import plain
 
 _FILES = ("model.safetensors", "bert_model.ckpt")
 # Their shapes are the sizes of the model.
@@ -70,8 +72,8 @@ def read(path: str) -> dict[str, np.ndarray]:
     Raises:
       ValueError: there is no such checkpoint, or it is damaged or not of a BERT.
     """
-    listed = os.path.join(path, "checkpoints", "checkpoint")
-    of_run = tf.train.latest_checkpoint(os.path.dirname(listed)) if os.path.isfile(listed) else None
+    path = expanded(path)
+    of_run = _newest(os.path.join(path, "checkpoints"))
     if os.path.isdir(path) and not of_run:
         inside = [os.path.join(path, name) for name in _FILES]
         found = [name for name in inside if os.path.isfile(name) or os.path.isfile(f"{name}.index")]
@@ -94,6 +96,13 @@ def read(path: str) -> dict[str, np.ndarray]:
         if arrays[name].ndim != 2:
             raise InputError(f"{path} is no checkpoint of BERT: {name} has the shape {arrays[name].shape}.")
     return arrays
+
+
+def _newest(folder: str) -> str | None:
+    """The newest checkpoint of a run; None where the folder has none."""
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    steps = [int(found[1]) for found in (re.fullmatch(r"step-(\d+)\.index", name) for name in names) if found]
+    return os.path.join(folder, f"step-{max(steps)}") if steps else None
 
 
 def sizes_of(arrays: Mapping[str, np.ndarray], heads: int | None = None) -> dict[str, int]:
@@ -172,7 +181,7 @@ def _our_own(prefix: str) -> dict[str, np.ndarray]:
     """The arrays of a run's checkpoint: TensorFlow stores the variables' names with its own keys."""
     _check_files(prefix)
     try:
-        reader = tf.train.load_checkpoint(prefix)
+        reader = tf.train.load_checkpoint(plain(prefix))
         graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
             reader.get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH")
         )
@@ -210,7 +219,7 @@ def _check_files(prefix: str) -> None:
 def _google(prefix: str) -> dict[str, np.ndarray]:
     _check_files(prefix)
     try:
-        reader = tf.train.load_checkpoint(prefix)
+        reader = tf.train.load_checkpoint(plain(prefix))
         names = [name for name in reader.get_variable_to_shape_map() if name.startswith(("bert/", "cls/"))]
         # A checkpoint of a training run has the optimizer's state of each variable.
         return {name: reader.get_tensor(name) for name in names if not name.endswith(("/adam_m", "/adam_v"))}

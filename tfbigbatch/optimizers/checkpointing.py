@@ -14,6 +14,8 @@ from tensorflow.python.checkpoint import tensor_callable
 from tensorflow.python.trackable import base as trackable
 
 from tfbigbatch.errors import InputError
+from tfbigbatch.utils.home import expanded
+from tfbigbatch.utils.tensorflow_paths import plain
 
 
 def restore_from_saved_model(model: Any, path: str) -> None:
@@ -29,6 +31,7 @@ def restore_from_saved_model(model: Any, path: str) -> None:
     Raises:
       ValueError: there is no SavedModel in `path`, or its optimizer is not that of `model`.
     """
+    path = expanded(path)
     prefix = os.path.join(path, "variables", "variables")
     if not tf.io.gfile.exists(f"{prefix}.index"):
         raise ValueError(f"{path} holds no SavedModel: {prefix}.index is missing. Give the folder of model.save().")
@@ -37,7 +40,7 @@ def restore_from_saved_model(model: Any, path: str) -> None:
     if hasattr(optimizer, "named_state"):
         optimizer.named_state.has_layout = False
     try:
-        status = tf.train.Checkpoint(optimizer=optimizer).read(prefix)
+        status = tf.train.Checkpoint(optimizer=optimizer).read(plain(prefix))
         status.assert_existing_objects_matched()
     except AssertionError as error:
         raise ValueError(f"{path} was saved with another optimizer than the model has: {error}") from None

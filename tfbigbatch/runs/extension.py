@@ -8,6 +8,7 @@ from typing import Any
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.runs.run_directory import DONE
+from tfbigbatch.schedules import durations
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +53,7 @@ def requested(
                 "--extend: the run has a batch ramp, planned over its duration. Train the rest in a run of its own."
             )
     before = stored.get("duration")
-    if before == config["duration"]:
+    if durations.canonical(str(before)) == durations.canonical(config["duration"]):
         if not content.get("extensions"):
             raise InputError(
                 f"--extend: the run in {directory} has the duration {before!r} already. Give a longer one: "

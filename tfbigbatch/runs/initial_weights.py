@@ -15,6 +15,7 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from tfbigbatch.errors import InputError, first_line
 from tfbigbatch.runs import checkpoint_files, keras_file
+from tfbigbatch.utils.tensorflow_paths import plain
 
 _SHOWN = 8
 
@@ -107,7 +108,7 @@ def _of_checkpoint(path: str) -> _Values:
     """The network's values in a run's checkpoint, by name (those that are unique) and by key."""
     checkpoint_files.check_all(path)
     try:
-        reader = tf.train.load_checkpoint(path)
+        reader = tf.train.load_checkpoint(plain(path))
         graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
             reader.get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH")
         )

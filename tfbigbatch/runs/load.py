@@ -17,6 +17,8 @@ from tfbigbatch.experiment import completed, execute, keras_policy, recorded_pre
 from tfbigbatch.runs import checkpoint_files
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import checked_config, checked_status, read_json, with_nan
+from tfbigbatch.utils.home import expanded
+from tfbigbatch.utils.tensorflow_paths import plain
 
 # The folder of the checkpoints that `checkpoint` names.
 FOLDERS = {"newest": "checkpoints", "best": "best"}
@@ -65,7 +67,7 @@ def load_run(
     Raises:
       ValueError: the directory holds no run or no such checkpoint, or the network cannot be built.
     """
-    directory = os.fspath(directory)
+    directory, data_dir = expanded(directory), expanded(data_dir)
     if experiment_file is not None:
         execute(os.fspath(experiment_file))
     config = run_config(directory)
@@ -123,11 +125,11 @@ def read_weights(network: tf_keras.Model, path: str) -> None:
     trained = network.trainable_variables
     averages: list[tf.Variable] = []
     if f"{checkpoint_files.AVERAGES}/0/.ATTRIBUTES/VARIABLE_VALUE" in (
-        tf.train.load_checkpoint(path).get_variable_to_shape_map()
+        tf.train.load_checkpoint(plain(path)).get_variable_to_shape_map()
     ):
         averages = [tf.Variable(tf.zeros_like(variable), trainable=False) for variable in trained]
         more = {checkpoint_files.AVERAGES: averages}
-    status = tf.train.Checkpoint(network=network, **more).restore(path)
+    status = tf.train.Checkpoint(network=network, **more).restore(plain(path))
     status.assert_existing_objects_matched()
     status.expect_partial()
     for variable, average in zip(trained, averages):

@@ -18,6 +18,7 @@ from tfbigbatch.runs import checkpoint_files
 from tfbigbatch.runs.load import read_weights
 from tfbigbatch.runs.run_directory import checked_config, read_json
 from tfbigbatch.tasks import gnmt
+from tfbigbatch.utils.home import expanded
 
 _TASK = "gnmt"
 
@@ -51,6 +52,7 @@ def load(model_dir: str, *, step: int | None = None, vocabulary: str | None = No
       ValueError: the directory is not of a translation run, it has no such checkpoint, or the vocabulary is another
         than the run's.
     """
+    model_dir, vocabulary = expanded(model_dir), expanded(vocabulary)
     content = read_json(os.path.join(model_dir, "config.json"))
     if content is None:
         raise InputError(

@@ -2,11 +2,12 @@
 
 config.json, status.json, metrics.jsonl, checkpoints/, best/, and TensorBoard's train/ and eval/; experiment.py, a copy
 of an experiment file that this package does not ship; callbacks.json, of callbacks of the user. Some tasks add files
-that are needed to use the trained model, and translations/.
+that are needed to use the trained model, and translations/. While a process writes there, .lock.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.metadata
 import json
@@ -22,8 +23,9 @@ from tfbigbatch import __version__
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment import PRECISIONS, completed, differences
 from tfbigbatch.runs.resume_rules import without
-from tfbigbatch.utils import files
+from tfbigbatch.utils import files, folder_lock
 from tfbigbatch.utils.files import atomic_write, write_json, write_text, writing_errors
+from tfbigbatch.utils.home import expanded
 
 RUNNING, DONE, DIVERGED, PREEMPTED = "running", "done", "diverged", "preempted"
 
@@ -167,6 +169,21 @@ def _is_metric(value: Any) -> bool:
     return value is None or isinstance(value, float) or _is(value, int)
 
 
+def writing(path: str) -> contextlib.AbstractContextManager[None]:
+    """A context in which this process alone writes in a run directory; see `utils.folder_lock`.
+
+    Raises:
+      ValueError: another process writes there.
+    """
+    return folder_lock.locked(
+        path,
+        lambda holder: (
+            f"--model_dir={path}: another run writes there: {holder}. Two would mix their metrics and break each "
+            "other's checkpoints. Wait until it has ended, or end it; or choose another --model_dir."
+        ),
+    )
+
+
 class RunDirectory:
     """Paths and small files of one run.
 
@@ -176,7 +193,7 @@ class RunDirectory:
     """
 
     def __init__(self, path: str, is_chief: bool = True) -> None:
-        self.path = path
+        path = self.path = expanded(path)
         self.is_chief = is_chief
         self.checkpoints = os.path.join(path, "checkpoints")
         self.best = os.path.join(path, "best")

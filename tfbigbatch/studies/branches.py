@@ -18,7 +18,7 @@ import ml_collections
 from tfbigbatch import experiment, tasks
 from tfbigbatch.errors import InputError
 from tfbigbatch.runs import checkpoint_files, stored_run
-from tfbigbatch.runs.run_directory import RunDirectory
+from tfbigbatch.runs.run_directory import RunDirectory, writing
 from tfbigbatch.scaling.batch_ramp import RAMP_RULES
 from tfbigbatch.schedules import to_steps
 from tfbigbatch.schedules.durations import parsed
@@ -288,11 +288,12 @@ def run_branch(
     """
     folder = RunDirectory(model_dir).checkpoints
     if not checkpoint_files.paths(folder):
-        with writing_errors(folder):
+        with writing(model_dir), writing_errors(folder):
             os.makedirs(folder, exist_ok=True)
             # The index at the end: an interrupted copy is then no checkpoint.
             for file in sorted(glob.glob(f"{glob.escape(checkpoint)}.*")):
                 shutil.copyfile(file, os.path.join(folder, os.path.basename(file)))
     result = run(config, model_dir=model_dir, **options)
-    shutil.rmtree(folder, ignore_errors=True)
+    with writing(model_dir):
+        shutil.rmtree(folder, ignore_errors=True)
     return result

@@ -10,7 +10,7 @@ from typing import Any
 from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
 from tfbigbatch.runs.metrics_log import read_rows
-from tfbigbatch.runs.run_directory import DIVERGED, DONE, checked_config, checked_status, read_json
+from tfbigbatch.runs.run_directory import DIVERGED, DONE, checked_config, checked_status, read_json, writing
 from tfbigbatch.utils.files import open_regular, write_json, write_text
 
 ENDED = (DONE, DIVERGED)
@@ -64,11 +64,11 @@ class ResultsCache:
         run = self._runs.get(_key(config))
         if run is None:
             return False
-        os.makedirs(directory, exist_ok=True)
-        write_text(os.path.join(directory, "metrics.jsonl"), _lines(run["evaluations"]))
-        write_json(os.path.join(directory, "config.json"), run["started"])
-        # Last: it marks the directory as complete.
-        write_json(os.path.join(directory, "status.json"), run["status"])
+        with writing(directory):
+            write_text(os.path.join(directory, "metrics.jsonl"), _lines(run["evaluations"]))
+            write_json(os.path.join(directory, "config.json"), run["started"])
+            # Last: it marks the directory as complete.
+            write_json(os.path.join(directory, "status.json"), run["status"])
         return True
 
     def keep(self, directories: Iterable[str]) -> None:

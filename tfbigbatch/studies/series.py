@@ -18,6 +18,7 @@ from tfbigbatch.runs.metric import Metric
 from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.studies.entry import Entry
 from tfbigbatch.studies.results_cache import ENDED, ResultsCache
+from tfbigbatch.utils.home import expanded
 from tfbigbatch.utils.processes import Job, forking_refused, run_jobs
 
 _LOG_LINES = 8
@@ -76,6 +77,7 @@ def run_series(
     """
     if processes < 1:
         raise InputError(f"--processes={processes}: expected 1 or more.")
+    model_dir, data_dir = expanded(model_dir), expanded(data_dir)
     planned = [
         _Planned(entry, seed, entry.directory(model_dir, seed), entry.config_at(seed))
         for entry in entries

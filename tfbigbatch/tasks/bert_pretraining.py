@@ -20,6 +20,7 @@ from tfbigbatch.tasks import output_bias
 from tfbigbatch.tasks.base import MINIVAL, fact
 from tfbigbatch.tasks.bert import BertTask
 from tfbigbatch.tasks.constant_loss import ConstantLoss
+from tfbigbatch.utils.home import expanded
 
 if TYPE_CHECKING:
     import tf_keras
@@ -166,4 +167,4 @@ class BertPretraining(BertTask):
 
 
 def _folder(folder: str, data_dir: str | None) -> str | None:
-    return os.path.join(data_dir, folder) if data_dir and folder else data_dir
+    return os.path.join(data_dir, expanded(folder)) if data_dir and folder else data_dir

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -152,7 +153,10 @@ def _by_name(what: str, name: str, module: Any) -> Any:
     try:
         found = module.get(name)
     except ValueError:
-        raise InputError(f"{what}={name!r} is no name of Keras; expected one, such as 'mse' or 'mae'.") from None
+        known = [each for each in dir(module) if each.islower() and callable(getattr(module, each))]
+        close = difflib.get_close_matches(name, known, 1, 0.5)
+        hint = f"Did you mean {close[0]!r}?" if close else "Expected one, such as 'mse' or 'mae'."
+        raise InputError(f"{what}={name!r} is no name of Keras. {hint}") from None
     # A class by its name gives an object; a function's own name may differ from the one that the user gave.
     return found if isinstance(found, (tf_keras.losses.Loss, tf_keras.metrics.Metric)) else name
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.tasks.base import CLASSES, Task, fact
+from tfbigbatch.utils.home import expanded_texts
 from tfbigbatch.utils.user_code import check_objects
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ class ReadyMade(Task):
         given = self.definition
         found = splits.read(
             given.data,
-            fields=dict(data),
+            fields=expanded_texts(dict(data)),
             data_dir=data_dir,
             owner=given.name,
             held_out=self.evaluates_on,
@@ -149,7 +151,9 @@ class ReadyMade(Task):
     def count_examples(cls, data: Mapping[str, Any], data_dir: str | None) -> int | None:
         from tfbigbatch.data.sources import splits
 
-        train = splits.read(cls.definition.data, fields=dict(data), data_dir=data_dir, owner=cls.definition.name)
+        train = splits.read(
+            cls.definition.data, fields=expanded_texts(dict(data)), data_dir=data_dir, owner=cls.definition.name
+        )
         dataset: Dataset = train["train"]
         return dataset.examples_in_epoch(1)
 
@@ -302,4 +306,8 @@ def _direction(target: str, owner: str) -> bool:
     for names, higher in ((_LOWER, False), (_HIGHER, True)):
         if any(name == part or (len(name) > 3 and name in target) for name in names for part in target.split("_")):
             return higher
-    raise InputError(f"{owner}: whether a larger {target} is better is unknown; give higher_is_better=True or False.")
+    close = difflib.get_close_matches(target, (*_LOWER, *_HIGHER), 1, 0.6)
+    hint = f" Or did you mean {close[0]!r}?" if close else ""
+    raise InputError(
+        f"{owner}: whether a larger {target} is better is unknown; give higher_is_better=True or False.{hint}"
+    )

@@ -11,6 +11,7 @@ from typing import Any
 import ml_collections
 
 from tfbigbatch import experiment, tasks
+from tfbigbatch.cluster import tf_config
 from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.experiment.checks import check_fields, check_plan
 from tfbigbatch.runs import checkpoint_files, stored_run
@@ -94,8 +95,9 @@ def check(options: RunOptions) -> None:
     config = options.config
     if options.mode not in MODES:
         raise InputError(f"--mode={options.mode} is unknown; expected one of {', '.join(MODES)}.")
-    if options.strategy_name not in STRATEGIES:
-        raise InputError(f"--strategy={options.strategy_name} is unknown. {nearest(options.strategy_name, STRATEGIES)}")
+    check_strategy(options.strategy_name)
+    if "TF_CONFIG" in os.environ and tf_config.joins_cluster(options.strategy_name, options.tpu):
+        tf_config.parse_tf_config(os.environ["TF_CONFIG"])
     check_fields(config)
     if options.mlperf_log:
         rules.check(config)
@@ -118,6 +120,21 @@ def check(options: RunOptions) -> None:
     stored_run.origin(options.init_from, content, options.model_dir)
     if not options.use_fake_data and not is_finished(options):
         _check_data(config, options.data_dir)
+
+
+def check_strategy(name: str) -> None:
+    """Checks a value of `--strategy`.
+
+    Raises:
+      ValueError: there is no such strategy.
+    """
+    if name.lower() in ("gpu", "gpus", "cuda", "cpu"):
+        raise InputError(
+            f"--strategy={name} is unknown: devices are found by themselves. Leave the flag out: auto takes all GPUs "
+            f"that TensorFlow sees, and the CPU where there is none. Known: {', '.join(STRATEGIES)}."
+        )
+    if name not in STRATEGIES:
+        raise InputError(f"--strategy={name} is unknown. {nearest(name, STRATEGIES)}")
 
 
 def is_finished(options: RunOptions) -> bool:

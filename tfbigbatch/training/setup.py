@@ -395,6 +395,7 @@ def resume(options: RunOptions, machine: Machine, directory: Directory, model: R
         parts=parts,
         heartbeat=options.heartbeat,
         limit_save=options.limit_save,
+        writes=options.trains,
         continuous=options.trains and any(map(experiment.saves_continuously, experiment.phases(options.config))),
     )
     step = checkpoints.restore()
@@ -403,7 +404,8 @@ def resume(options: RunOptions, machine: Machine, directory: Directory, model: R
             f"--mode=eval: {options.model_dir} holds no checkpoint. Train first, or give another --model_dir."
         )
     for path, wrong in checkpoints.set_aside:
-        machine.say(f"warning    a newer checkpoint is damaged and was set aside as {path}: {wrong}")
+        how = "set aside as" if options.trains else "passed over:"
+        machine.say(f"warning    a newer checkpoint is damaged and was {how} {path}: {wrong}")
     if step is not None:
         machine.say(f"resume     from the checkpoint of step {step:,}")
     if options.trains and directory.content is not None:

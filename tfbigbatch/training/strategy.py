@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import glob
-import json
 import os
 import signal
 import socket
@@ -17,9 +16,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
+from tfbigbatch.cluster import rendezvous
+from tfbigbatch.cluster.tf_config import joins_cluster, parse_tf_config
 from tfbigbatch.cluster.worker_loss import worker_loss
-from tfbigbatch.errors import InputError, WorkerLost, nearest
-from tfbigbatch.training.options import STRATEGIES
+from tfbigbatch.errors import InputError, WorkerLost
+from tfbigbatch.training.options import check_strategy
 from tfbigbatch.utils import quiet
 from tfbigbatch.utils.signals import reinstall_handler
 
@@ -56,8 +57,7 @@ def choose(
         CPUs or has had a run on another number of replicas.
     """
     quiet.after_import()
-    if name not in STRATEGIES:
-        raise InputError(f"--strategy={name} is unknown. {nearest(name, STRATEGIES)}")
+    check_strategy(name)
     if tpu is not None and name not in ("auto", "tpu"):
         raise InputError(f"--tpu={tpu} contradicts --strategy={name}: leave one out.")
     if name == "tpu" and tpu is None:
@@ -73,7 +73,7 @@ def choose(
         return _simulated(name, tpu, simulated_replicas)
     if tpu is not None:
         return tpu_strategy(tpu), f"tpu {tpu}"
-    if name == "multi_worker" or (name == "auto" and os.environ.get("TF_CONFIG")):
+    if joins_cluster(name, tpu):
         workers, index = parse_tf_config(os.environ["TF_CONFIG"])
         return _multi_worker_strategy(), f"multi_worker, worker {index} of {workers} in TF_CONFIG"
     gpus = tf.config.list_logical_devices("GPU")
@@ -105,28 +105,6 @@ def _simulated(name: str, tpu: str | None, replicas: int) -> tuple[tf.distribute
         ) from None
     strategy = _mirrored_strategy(tuple(f"CPU:{index}" for index in range(replicas)))
     return strategy, f"mirrored over {replicas} simulated replicas, logical CPUs of this machine"
-
-
-def parse_tf_config(text: str) -> tuple[int, int]:
-    """(number of workers, this worker's index) of a TF_CONFIG.
-
-    Raises:
-      ValueError: it is not JSON of the expected form, or the index is out of range.
-    """
-    form = 'expected {"cluster": {"worker": ["host:port", ...]}, "task": {"type": "worker", "index": 0}}'
-    try:
-        config = json.loads(text)
-    except ValueError as error:
-        raise InputError(f"TF_CONFIG is not JSON ({error}); {form}. It reads: {text[:200]}") from None
-    try:
-        cluster, kind, index = config["cluster"], config["task"]["type"], int(config["task"]["index"])
-        workers = [address for role in ("chief", "worker") for address in cluster.get(role, [])]
-        mine = cluster[kind]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"TF_CONFIG lacks or mistypes {error}; {form}. It reads: {text[:200]}") from None
-    if kind not in ("chief", "worker") or not 0 <= index < len(mine):
-        raise InputError(f"TF_CONFIG: task {kind} {index} is not in the cluster of {len(workers)} worker(s); {form}.")
-    return len(workers), index + (len(cluster.get("chief", [])) if kind == "worker" else 0)
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
@@ -214,6 +192,8 @@ def _mirrored_strategy(devices: tuple[str, ...]) -> tf.distribute.Strategy:
 
 @functools.cache
 def _multi_worker_strategy() -> tf.distribute.Strategy:
+    # TensorFlow would wait for the others without hearing a signal.
+    rendezvous.wait(os.environ["TF_CONFIG"])
     try:
         # A worker that freezes or ends while the others join fails them: all have to be started again.
         with worker_loss():

@@ -12,6 +12,7 @@ from absl import app, flags, logging
 
 from tfbigbatch.errors import DivergedError, InputError, Preempted, WorkerLost
 from tfbigbatch.utils import quiet
+from tfbigbatch.utils.home import expanded_texts
 
 # Here, because commands import this module before TensorFlow.
 quiet.before_import()
@@ -41,7 +42,8 @@ def execute(
             example = f"--config={rest[1]}" if "config" in flags.FLAGS else "--model_dir=DIR"
             raise InputError(f"{rest[1]!r} is not a flag; flags begin with --, such as {example}.")
         _check_folders()
-        code = main(rest[1:]) or 0
+        _expand_home()
+        code = main(rest[1:] if "--" in sys.argv else expanded_texts(rest[1:])) or 0
     except (InputError, DivergedError) as error:
         sys.stdout.flush()
         print(f"error: {error}", file=sys.stderr)
@@ -75,6 +77,14 @@ def _check_folders() -> None:
             raise InputError(
                 f"--{name}={value} is a URL; expected a folder. Mount the bucket and pass the folder; see docs/tpu.md."
             )
+
+
+def _expand_home() -> None:
+    """Puts the home folder in place of a `~` at the beginning of a flag's value; fields of a config keep theirs."""
+    for name in flags.FLAGS:
+        value = flags.FLAGS[name].value
+        if name != "override" and value != expanded_texts(value):
+            flags.FLAGS[name].value = expanded_texts(value)
 
 
 def numbers(flag: str, texts: Sequence[str], kind: type) -> list:

@@ -24,6 +24,7 @@ from tfbigbatch.data.token_counts import TokenCounts
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import files
 from tfbigbatch.utils.files import atomic_write
+from tfbigbatch.utils.home import expanded
 
 SPLITS = ("train", "valid", "test")
 END_OF_LINE, UNKNOWN = "<eos>", "<unk>"
@@ -62,7 +63,7 @@ def require(data_dir: str | None) -> dict[str, Any]:
     """
     if data_dir is None:
         raise InputError(f"--data_dir is missing: give a prepared corpus. To prepare one: {_COMMAND}")
-    manifest = _manifest(data_dir)
+    manifest = _manifest(expanded(data_dir))
     if manifest is None or not _is_whole(manifest):
         raise InputError(
             f"--data_dir={data_dir} is not a prepared corpus: it has no {_MANIFEST} of one. "
@@ -79,6 +80,7 @@ def load(data_dir: str | None) -> Corpus:
     """
     manifest = require(data_dir)
     assert data_dir is not None
+    data_dir = expanded(data_dir)
     again = f"Prepare it again: {_COMMAND} --overwrite"
     size, parts = manifest["vocabulary_size"], {}
     for split in SPLITS:

@@ -21,6 +21,7 @@ import numpy as np
 from tfbigbatch.data import minival
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils.files import atomic_write, check_regular, open_regular, read_named_arrays
+from tfbigbatch.utils.home import expanded
 from tfbigbatch.utils.stored_array import StoredArray, stored_array
 
 MANIFEST = "manifest.json"
@@ -159,7 +160,7 @@ def require(folder: str | None, kind: Kind) -> dict[str, Any]:
         raise InputError(
             f"--data_dir is missing: give a folder of prepared {kind.what}. To prepare one: {kind.command}"
         )
-    content = read(folder, kind)
+    content = read(expanded(folder), kind)
     if content is None:
         raise InputError(
             f"--data_dir={folder} holds no prepared {kind.what}: it has no {MANIFEST} of them. "
@@ -182,6 +183,7 @@ def load(folder: str | None, kind: Kind, build: Callable[[dict[str, Any], dict[s
     """
     content = require(folder, kind)
     assert folder is not None
+    folder = expanded(folder)
     try:
         splits = {name: _split(folder, name, entry, kind) for name, entry in content["splits"].items()}
         if "train" not in splits:

@@ -14,6 +14,7 @@ from typing import Any
 
 from tfbigbatch.errors import InputError, missing_extra
 from tfbigbatch.utils.files import atomic_write, read_bytes
+from tfbigbatch.utils.home import expanded
 
 PAD, UNKNOWN, BEGIN, END = range(4)
 # sentencepiece's symbol for a space, which it also reads as one.
@@ -66,6 +67,7 @@ class Vocabulary:
         Raises:
           ValueError: it cannot be read, or as above.
         """
+        path = expanded(path)
         try:
             return cls(read_bytes(path), path)
         except OSError as error:

@@ -10,6 +10,7 @@ from tfbigbatch.data import tokenizer
 from tfbigbatch.errors import InputError
 from tfbigbatch.tasks.base import fact
 from tfbigbatch.tasks.bert import BertTask
+from tfbigbatch.utils.home import expanded
 
 if TYPE_CHECKING:
     import tf_keras
@@ -63,12 +64,12 @@ class FineTuning(BertTask):
 
 def _tokenizer_of(data: Mapping[str, Any]) -> tokenizer.Tokenizer:
     _check_vocabulary(data)
-    return tokenizer.Tokenizer(tokenizer.Vocabulary.load(data["vocab_file"]), data["lower_case"])
+    return tokenizer.Tokenizer(tokenizer.Vocabulary.load(expanded(data["vocab_file"])), data["lower_case"])
 
 
 def _check_vocabulary(data: Mapping[str, Any]) -> None:
     file = data["vocab_file"]
     if not file:
         raise InputError("data.vocab_file is missing: give the vocab.txt that the model was pretrained with.")
-    if not os.path.isfile(file):
+    if not os.path.isfile(expanded(file)):
         raise InputError(f"data.vocab_file={file}: no such file; give the vocab.txt of the pretrained model.")

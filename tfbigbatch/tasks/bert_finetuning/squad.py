@@ -15,6 +15,7 @@ from tfbigbatch.data.finetuning import squad, squad_decoding
 from tfbigbatch.errors import InputError
 from tfbigbatch.tasks.bert_finetuning.base import FineTuning
 from tfbigbatch.tasks.scores import squad as squad_scores
+from tfbigbatch.utils.home import expanded
 
 if TYPE_CHECKING:
     import tf_keras
@@ -127,7 +128,7 @@ def _file(data: Mapping[str, Any], data_dir: str | None, part: str) -> str:
     """The path of the JSON file of 'train' or 'evaluation'."""
     if data_dir is None:
         raise InputError("--data_dir is missing: give a folder with SQuAD's JSON files.")
-    return os.path.join(data_dir, data[f"{part}_file"])
+    return os.path.join(data_dir, expanded(data[f"{part}_file"]))
 
 
 def _last(data: Mapping[str, Any], part: str, count: int) -> int:
