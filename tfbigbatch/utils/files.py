@@ -105,7 +105,8 @@ def read_json(path: str) -> Any:
       ValueError: the file cannot be read or is not JSON.
     """
     try:
-        with open(path, encoding="utf-8") as file:
+        # With or without a byte order mark.
+        with open(path, encoding="utf-8-sig") as file:
             return json.load(file)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
