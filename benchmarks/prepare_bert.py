@@ -39,7 +39,7 @@ def write_parts(source, folder, parts):
     """Writes a text as plain ones, a sentence a line: all of it, and the same in parts; gives their paths."""
     from tfbigbatch.data.bert.prepare import corpus
 
-    _, paths = corpus.find(source)
+    _, paths, _ = corpus.find(source)
     texts = corpus.documents(paths, [corpus.scan(path, lambda: None) for path in paths]).texts()
     documents = ["\n".join(filter(str.strip, layout.sentences(text, True))) for text, layout, _ in texts]
     written = []

@@ -5,11 +5,13 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 import tensorflow as tf
 
 from tests.helpers.preloaded import ROOT
+from tests.test_wheel import build
 
 LINES = {"2.20": "constraints.txt", "2.21": "constraints-2.21.txt"}
 # Of environments and steps of their own.
@@ -72,6 +74,48 @@ def test_no_other_extra_and_no_command_of_the_makefile_installs_it(setup):
     assert not [name for name in extras if name != "gpu" and re.search(r"and-cuda|[\[,]gpu\b", extras[name])]
     for name in ("Makefile", ".ci/run"):
         assert not re.search(r"and-cuda|[\[,]gpu\b", read(name))
+
+
+# NVIDIA's libraries, 3 GB, are for a machine with a GPU; the others are unions, which `make test` installs.
+WITHOUT_PROGRAM = {"gpu", "parity", "test", "all"}
+PROGRAMS = os.path.join(ROOT, "tests", "helpers", "extras", "with_{}.py")
+
+
+def test_each_extra_has_a_program_that_runs_with_it_alone(setup):
+    programs = {re.search(r"with_(\w+)\.py$", path)[1] for path in glob.glob(PROGRAMS.format("*"))}
+    assert programs == set(setup["options.extras_require"]) - WITHOUT_PROGRAM
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not tf.__version__.startswith("2.20."), reason="the extra `models` needs TensorFlow 2.20")
+@pytest.mark.parametrize("extra", [os.path.basename(path)[5:-3] for path in sorted(glob.glob(PROGRAMS.format("*")))])
+def test_an_extra_is_enough_in_a_fresh_environment(extra, tmp_path_factory):
+    """Some minutes and 2 GB of disk each, and it needs the package index."""
+    source, built, made, folder = (tmp_path_factory.mktemp(name) for name in ("source", "built", "made", "empty"))
+    wheel, python = build(source, built), str(made / "bin" / "python")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    install = [
+        python,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--use-pep517",
+        "--constraint",
+        os.path.join(ROOT, LINES["2.20"]),
+    ]
+    try:
+        for command in (
+            [sys.executable, "-m", "venv", made],
+            [*install, f"tfbigbatch[{extra}] @ file://{wheel}"],
+            [python, "-m", "pip", "check"],
+            # Without the folder of the program on the path.
+            [python, "-P", PROGRAMS.format(extra), ROOT],
+        ):
+            outcome = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+            assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
 
 
 def make(*arguments):

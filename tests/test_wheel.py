@@ -28,8 +28,15 @@ def get_study():
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """Path of the wheel, built from a copy: what an earlier build left in the checkout is to have no part in it."""
-    source, folder = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    return build(tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel"))
+
+
+def build(source, folder):
+    """Path of the wheel in `folder`, built from a copy: what an earlier build left in the checkout has no part in it.
+
+    Args:
+      source, folder: two empty folders.
+    """
     for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(os.path.join(ROOT, name), source)
     shutil.copytree(

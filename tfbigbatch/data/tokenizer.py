@@ -13,13 +13,15 @@ Own code, not the `tokenizers` package: that gives the same ids on WikiText-2 an
 from __future__ import annotations
 
 import functools
+import io
 import itertools
 import re
 import unicodedata
 from collections.abc import Callable, Iterable
 
+from tfbigbatch.data import text_files
 from tfbigbatch.errors import InputError
-from tfbigbatch.utils.files import open_regular
+from tfbigbatch.utils.files import read_bytes
 from tfbigbatch.utils.home import expanded
 
 PADDING, UNKNOWN, CLASSIFY, SEPARATE, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
@@ -80,13 +82,11 @@ class Vocabulary:
         """
         path = expanded(path)
         try:
-            # Universal newlines would also split at a lone carriage return, which shifts all ids.
-            with open_regular(path, encoding="utf-8", newline="\n") as file:
-                return cls([line.strip() for line in file], path)
-        except (OSError, ValueError) as error:
-            if isinstance(error, InputError):
-                raise
+            text = text_files.decoded(read_bytes(path), f"--vocab_file={path}")
+        except OSError as error:
             raise InputError(f"--vocab_file={path} cannot be read: {error}.") from None
+        # Universal newlines would also split at a lone carriage return, which shifts all ids.
+        return cls([line.strip() for line in io.StringIO(text, newline="\n")], path)
 
     def __len__(self) -> int:
         return len(self.tokens)

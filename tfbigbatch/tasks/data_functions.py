@@ -58,20 +58,24 @@ def from_tf_data(
     return data
 
 
-def from_image_folder(*, image_size: int = 64) -> Callable[..., Splits]:
+def from_image_folder(*, image_size: int = 64, max_bad_share: float = 0.01) -> Callable[..., Splits]:
     """Data of a folder of images, --data_dir, with a folder for each class.
 
     The classes' folders are in the folders 'train' and 'validation' (and 'test'), or, without these, in --data_dir
     itself; a part of the images is then held out. The features are float32 [image_size, image_size, 3] in [0, 255].
+    Images are JPEG, PNG, GIF, BMP or WebP by name; each is decoded once before the first step, and what is not used is
+    logged.
 
     Args:
       image_size: pixels of a side; the field `data.image_size`.
+      max_bad_share: the largest fraction of a split's images that may be damaged and left out; the field
+        `data.max_bad_share`. More end the run before its first step, with their names.
     """
 
-    def data(data_dir: str, image_size: int = image_size) -> Splits:
+    def data(data_dir: str, image_size: int = image_size, max_bad_share: float = max_bad_share) -> Splits:
         from tfbigbatch.data.sources import image_folder
 
-        return image_folder.splits(data_dir, image_size)
+        return image_folder.splits(data_dir, image_size, max_bad_share)
 
     return data
 

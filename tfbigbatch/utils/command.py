@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import sys
@@ -33,6 +34,9 @@ def execute(
       parse_flags: function of sys.argv that parses the flags and returns the rest; None for absl's.
       takes_arguments: whether `main` takes arguments that are not flags.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # As stderr does: a name or an id that UTF-8 cannot hold would end the command where it is printed.
+        sys.stdout.reconfigure(errors="backslashreplace")
     logging.set_verbosity(logging.WARNING)
     logging.use_absl_handler()
     app.define_help_flags()

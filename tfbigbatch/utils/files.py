@@ -188,7 +188,8 @@ def read_json(path: str) -> Any:
       ValueError: the file cannot be read or is not JSON.
     """
     try:
-        with reading_errors(path), open_regular(path, encoding="utf-8") as file:
+        # With or without a byte order mark.
+        with reading_errors(path), open_regular(path, encoding="utf-8-sig") as file:
             return json.load(file)
     except InputError:
         raise

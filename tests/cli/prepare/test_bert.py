@@ -21,8 +21,12 @@ def arguments_of(tmp_path, count=60):
 def test_it_prepares_says_so_and_does_not_repeat(tmp_path):
     arguments = [*arguments_of(tmp_path), "--max_seq_length=32", "--max_predictions_per_seq=5", "--processes=2"]
     arguments += ["--shards=train:2", "--validation_share=0.1", "--masking=static_whole_word", "--dupe_factor=2"]
+    (tmp_path / "text" / "notes.md").write_text("not a text")
     first = tfbigbatch(*arguments)
     assert first.returncode == 0, first.stderr
+    table = [" ".join(line.split()) for line in first.stdout.splitlines()[-4:]]
+    assert table[1].startswith("source files 4 3 1 1 not a text by name")
+    assert table[2:] == ["train documents 162 162 0", "validation documents 18 18 0"]
     assert "plain: 180 documents in 3 files, 0." in first.stdout and "MB; 3 shards" in first.stdout
     assert "out is prepared:" in first.stdout and "162 documents" in first.stdout and "% padding" in first.stdout
     again = tfbigbatch(*arguments)

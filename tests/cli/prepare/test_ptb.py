@@ -8,6 +8,7 @@ def test_it_prepares_says_so_and_does_not_repeat(tmp_path):
     first = tfbigbatch(*arguments)
     assert first.returncode == 0, first.stderr
     assert "is prepared" in first.stdout and "3 tokens, 1 made <unk>" in first.stdout
+    assert " ".join(first.stdout.splitlines()[-3].split()) == "train tokens 5 5 0"
     again = tfbigbatch(*arguments)
     assert again.returncode == 0 and "holds this corpus already" in again.stdout
     files = [f"--{split}={tmp_path}/ptb.{split}.txt" for split in ("train", "valid", "test")]

@@ -61,6 +61,15 @@ def test_a_folder_and_its_tar_files_hold_the_same_questions(tmp_path):
     assert found[0][1].options == ("f", "g", "h", "\\1") and found[0][1].article == "a b c"
 
 
+def test_what_is_no_passage_is_told(tmp_path, caplog):
+    folder = write_folder(tmp_path / "race", FILES)
+    for name in ("notes.md", "._1.txt"):
+        (tmp_path / "race" / "dev" / "high" / name).write_bytes(b"\x00\x05")
+    assert len(race.read(folder, "dev")) == 3
+    [record] = caplog.records
+    assert record.getMessage().endswith("files: 5 read, 2 used; left out: 3 hidden, or no passages by name (.txt)")
+
+
 def test_four_choices_a_question(tmp_path):
     tokenizer = made_vocabulary.tokenizer(tmp_path / "vocab.txt")
     features, levels = race.load("dev", write_folder(tmp_path / "race", FILES), tokenizer, max_seq_length=10)

@@ -80,8 +80,28 @@ def test_an_answer_is_the_pieces_that_share_a_character_with_it(tokenizer):
 def test_an_answer_that_is_not_there_is_lost_and_not_trained_on(tokenizer, context, text, start):
     _, found = answer(tokenizer, context, text, start)
     assert found.lost == ("q",) and found.start_positions.tolist() == [-1]
-    with pytest.raises(ValueError, match="made: no examples"):
+    with pytest.raises(ValueError, match="made, questions: 1 read, 0 used; left out: 1 whose answer is not where"):
         found.training_features("made")
+
+
+def test_questions_that_are_not_trained_on_are_told_with_the_reason(tokenizer, tmp_path, caplog):
+    questions = [
+        Question("right", "the?", "the won", (("won", 4),)),
+        Question("none", "the?", "the won", (), impossible=True),
+        *(Question(f"lost {number}", "the?", "the won", (("won", 3),)) for number in range(7)),
+        Question("withheld", "the?", "the won", ()),
+        Question("empty", "the?", "", (), impossible=True),
+    ]
+    assert len(squad.windows(questions, tokenizer).training_features("made")) == 2
+    said = [record.getMessage() for record in caplog.records]
+    assert said[0].endswith("question 'lost 0', 'lost 1', 'lost 2', 'lost 3', 'lost 4'")
+    assert said[1] == (
+        "made, questions: 11 read, 2 used; left out: 7 whose answer is not where the file says; 1 without an answer; "
+        "1 about an empty paragraph"
+    )
+    caplog.clear()
+    squad.windows(questions[:2], tokenizer).training_features("made")
+    assert not caplog.records
 
 
 def test_features_for_training_and_evaluation(tokenizer, tmp_path):

@@ -21,6 +21,7 @@ from typing import Any
 from absl import flags
 
 from tfbigbatch.cli.prepare import shards_of
+from tfbigbatch.data import left_out
 from tfbigbatch.data.bert.prepare import corpus, existing, prepare
 from tfbigbatch.data.bert.prepare.settings import MASKINGS, Settings
 from tfbigbatch.utils.processes import cores
@@ -87,10 +88,31 @@ def main(arguments: Sequence[str]) -> None:
                 f"{counts['tokens']:,} tokens, {counts['padding_share']:.1%} padding"
             )
         if counts.get("not_utf8"):
-            print(f"  {'':10s}  {counts['not_utf8']:,} documents have bytes that are not UTF-8; they were dropped")
+            print(
+                f"  {'':10s}  {counts['not_utf8']:,} documents have bytes that are not UTF-8, or halves of characters; "
+                "those were dropped"
+            )
     if "validation" not in content["counts"]:
         print(f"  {'validation':10s}  none: training needs a validation split (--validation_share)")
     print(f"  vocabulary  {content['vocabulary_size']:,} tokens")
+    print(*left_out.table(_accounts(content)), sep="\n")
+
+
+def _accounts(content: dict[str, Any]) -> list[left_out.Account]:
+    """What became of the files and of their documents; TFRecords have no documents."""
+    accounts = []
+    if "source_files" in content:
+        files = content["source_files"]
+        accounts.append(
+            left_out.Account("source", "files", files["read"] + sum(files["unused"].values()), files["unused"])
+        )
+    for split, counts in content["counts"].items():
+        if "documents" in counts:
+            reasons = {"without text": counts["empty"], "too short for a sequence": counts["without_sequence"]}
+            accounts.append(left_out.Account(split, "documents", counts["documents"], reasons))
+        else:
+            accounts.append(left_out.Account(split, "sequences", counts["sequences"]))
+    return accounts
 
 
 def _prepared(flag: flags.FlagValues, processes: int) -> tuple[dict[str, Any], bool]:

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from tfbigbatch.cli.prepare import shards_of
+from tfbigbatch.data import left_out
 from tfbigbatch.data.images.prepare import layouts, prepare
 from tfbigbatch.utils.processes import cores
 
@@ -107,3 +108,10 @@ def main(arguments: Sequence[str]) -> None:
             f"  stored      {content['resized']:>9,} images made smaller: {content['max_side']} pixels on the shorter "
             f"side, quality {content['quality']}"
         )
+    accounts = [
+        left_out.Account(split, "images", counts["images"], counts["left_out"])
+        for split, counts in content["counts"].items()
+    ]
+    unused = {reason: files["files"] for reason, files in content["unused"].items()}
+    accounts += [left_out.Account("others", "files", sum(unused.values()), unused)] if unused else []
+    print(*left_out.table(accounts), sep="\n")

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from absl import flags
 
+from tfbigbatch.data import left_out
 from tfbigbatch.data.language_model import corpus
 from tfbigbatch.errors import InputError
 
@@ -41,3 +42,5 @@ def main(arguments: Sequence[str]) -> None:
     for split in corpus.SPLITS:
         print(f"  {split:5s}  {manifest['tokens'][split]:>11,} tokens, {manifest['unknown'][split]:,} made <unk>")
     print(f"  words  {manifest['vocabulary_size']:>11,}")
+    accounts = [left_out.Account(split, "tokens", manifest["tokens"][split]) for split in corpus.SPLITS]
+    print(*left_out.table(accounts), sep="\n")

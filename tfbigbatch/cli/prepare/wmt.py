@@ -18,6 +18,7 @@ from collections.abc import Sequence
 
 from absl import flags
 
+from tfbigbatch.data import left_out
 from tfbigbatch.data.translation.prepare import prepare
 from tfbigbatch.data.translation.prepare.settings import REFUSALS, Settings
 from tfbigbatch.utils.processes import cores
@@ -80,9 +81,6 @@ def main(arguments: Sequence[str]) -> None:
             f"  {split:10s}  {counts['pairs']:,} pairs of {counts['lines']:,} lines, "
             f"{counts['source_pieces']:,} and {counts['target_pieces']:,} pieces"
         )
-        for name, words in REFUSALS.items():
-            if counts[name]:
-                print(f"  {'':10s}  {counts[name]:,} pairs {words} were left out")
         if counts["cut"]:
             print(f"  {'':10s}  {counts['cut']:,} sentences of more pieces than --max_eval_length were cut")
         if counts["not_reversible"]:
@@ -92,3 +90,13 @@ def main(arguments: Sequence[str]) -> None:
     if set(splits) == {"train"}:
         print("  held out    none: training needs --valid_source_files or --test_source_files, and their targets")
     print(f"  vocabulary  {content['vocabulary_size']:,} pieces")
+    accounts = [
+        left_out.Account(
+            split,
+            "pairs",
+            content["counts"][split]["lines"],
+            {words: content["counts"][split][name] for name, words in REFUSALS.items()},
+        )
+        for split in splits
+    ]
+    print(*left_out.table(accounts), sep="\n")

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from absl import logging
 
+from tfbigbatch.data import text_files
 from tfbigbatch.data.finetuning import text_pairs
+from tfbigbatch.data.left_out import Account
 from tfbigbatch.data.tokenizer import Tokenizer
 from tfbigbatch.errors import InputError, nearest
 
@@ -127,8 +129,9 @@ def load(name: str, split: str, data_dir: str | None, tokenizer: Tokenizer, *, m
     rows, classes, source = read(data_dir, name, split), TASKS[name].classes, path(data_dir, name, split)
     for words in rows.bad[:_SHOWN_IN_LOG]:
         logging.warning("%s: left out %s", source, words)
-    if len(rows.bad) > _SHOWN_IN_LOG:
-        logging.warning("%s: left out %d more rows", source, len(rows.bad) - _SHOWN_IN_LOG)
+    if rows.bad:
+        account = Account(source, "rows", len(rows.texts) + len(rows.bad), {"bad": len(rows.bad)})
+        logging.warning("%s", account)
     parts = [[tokenizer.ids(text) for text in texts] for texts in zip(*rows.texts)]
     packed = text_pairs.pack(tokenizer.vocabulary, parts[0], parts[1] if len(parts) > 1 else None, max_seq_length)
     dtype, unknown = (np.float32, np.nan) if classes is None else (np.int32, -1)
@@ -208,13 +211,12 @@ def read_predictions(file: str, name: str) -> list[float]:
 def _lines(file: str, expected: str = "Expected GLUE's folder as --data_dir.") -> list[tuple[int, list[str]]]:
     """(line number, cells) of each line. Quotes are ordinary characters: GLUE's texts have unbalanced ones."""
     try:
-        # A text may contain a carriage return; MRPC's header begins with a byte order mark.
-        with open(file, encoding="utf-8-sig", newline="\n") as content:
-            lines = content.read().split("\n")
+        with open(file, "rb") as opened:
+            content = opened.read()
     except OSError as error:
         raise InputError(f"{file} cannot be read: {error.strerror or error}. {expected}") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{file} is not UTF-8 ({error.reason}, byte {error.start}). Fetch the file again.") from None
+    # A text may contain a carriage return; MRPC's header begins with a byte order mark.
+    lines = text_files.decoded(content, file).split("\n")
     return [(number, line.rstrip("\r").split("\t")) for number, line in enumerate(lines, 1) if line.rstrip("\r")]
 
 

@@ -16,7 +16,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
+from absl import logging
 
+from tfbigbatch.data import left_out
 from tfbigbatch.data.finetuning import text_pairs
 from tfbigbatch.data.tokenizer import Tokenizer
 from tfbigbatch.errors import InputError, nearest
@@ -154,20 +156,25 @@ def _files(source: str, split: str) -> list[tuple[str, str, bytes]]:
 
 
 def _of_folder(folder: str) -> list[tuple[str, str, bytes]]:
-    files = []
+    files, others = [], 0
     try:
         for level in LEVELS:
             for entry in os.scandir(os.path.join(folder, level)):
-                if entry.name.endswith(".txt"):
+                if not entry.name.endswith(".txt") or left_out.is_hidden(entry.name):
+                    others += 1
+                else:
                     with open(entry.path, "rb") as file:
                         files.append((level, entry.name, file.read()))
     except OSError as error:
         raise InputError(f"{error.filename} cannot be read: {error.strerror}. {_EXPECTED}") from None
+    if others:
+        reasons = {"hidden, or no passages by name (.txt)": others}
+        logging.warning("%s", left_out.Account(folder, "files", len(files) + others, reasons))
     return files
 
 
 def _of_tar(path: str, split: str) -> list[tuple[str, str, bytes]]:
-    wanted, files = re.compile(rf"(?:^|/){split}/({'|'.join(LEVELS)})/([^/]+\.txt)$"), []
+    wanted, files = re.compile(rf"(?:^|/){split}/({'|'.join(LEVELS)})/([^/.][^/]*\.txt)$"), []
     try:
         # As a stream, since seeking in a compressed file reads it again.
         with tarfile.open(path, "r|*") as tar:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from tfbigbatch.data import token_counts
+from tfbigbatch.data import text_files, token_counts
 from tfbigbatch.data.token_counts import TokenCounts
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import files
@@ -217,13 +217,12 @@ def _encode(path: str, words: Mapping[str, int]) -> tuple[np.ndarray, int]:
 def _lines(path: str) -> Iterator[list[str]]:
     """The words of each line, and <eos>."""
     with open(path, "rb") as file:
+        text_files.skip_mark(file, path)
         for count, line in enumerate(file, 1):
             try:
                 yield [*line.decode("utf-8").split(), END_OF_LINE]
             except UnicodeDecodeError as error:
-                raise InputError(
-                    f"{path}, line {count}, is not UTF-8 ({error.reason}, byte {error.start}). Convert the text."
-                ) from None
+                raise InputError(f"{path}, line {count}, {text_files.not_utf8(error, 'line')}") from None
 
 
 def _sha256(path: str) -> str:

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tfbigbatch.data import left_out
 from tfbigbatch.data.bert.prepare import corpus, layouts, sentences
 
 WIKITEXT = """ \n = Cats = \n \n Cats sleep . They eat = fish = here . \n = not a heading = \n
@@ -64,8 +65,21 @@ def test_a_wikipedia_extract_loses_its_tags_titles_and_entities(tmp_path):
 def test_json_lines_have_a_text_each(tmp_path):
     lines = [json.dumps({"title": "x", "text": text}) for text in ("One. Two.\nThree.", "Four.")]
     assert read(tmp_path, "\n".join(lines), "a.jsonl") == ("json", [["One.", "Two.", "Three."], ["Four."]])
-    with pytest.raises(ValueError, match="has no 'text'"):
+    with pytest.raises(ValueError, match="a.jsonl: A line of JSON has no 'text'"):
         read(tmp_path, '{"title": "x"}\n', "a.jsonl")
+    for array in ('[{"text": "One."}]', '[\n{"text": "One."}\n]\n'):
+        with pytest.raises(ValueError, match="a.json: It is one array of JSON; expected a line for each document"):
+            read(tmp_path, array, "a.json")
+    assert read(tmp_path, "[1] a note\n")[0] == "plain"
+
+
+def test_half_a_character_is_dropped_and_told(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "fun \\ud83d\\ude00 x"}\n{"text": "fun \\ud83d x"}\n{"text": "\\\\ud83d"}\n')
+    found = list(corpus.documents([str(path)], [corpus.scan(str(path), lambda: None)]).texts())
+    assert [whole for _, _, whole in found] == [True, False, True]
+    texts = [layout.sentences(text, True) for text, layout, _ in found]
+    assert texts == [["fun \U0001f600 x"], ["fun \ufffd x"], ["\\ud83d"]]
 
 
 def test_bytes_that_are_not_utf8_are_left_out_and_told(tmp_path):
@@ -79,13 +93,15 @@ def test_bytes_that_are_not_utf8_are_left_out_and_told(tmp_path):
 
 
 def test_a_folder_gives_its_texts_in_order(tmp_path):
-    for name in ("b.txt", "AA/wiki_01", "AA/wiki_00.bz2", "notes.md", "c.txt.gz", "picture.jpg"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+    junk = ("__MACOSX/AA/._wiki_01", "._b.txt", ".git/x.txt")
+    for name in ("b.txt", "AA/wiki_01", "AA/wiki_00.bz2", "notes.md", "c.txt.gz", "picture.jpg", *junk):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(b"")
     empty = tmp_path / "empty"
     empty.mkdir()
-    names, _ = corpus.find(str(tmp_path))
+    names, _, unused = corpus.find(str(tmp_path))
     assert names == ["AA/wiki_00.bz2", "AA/wiki_01", "b.txt", "c.txt.gz"]
+    assert unused == {left_out.HIDDEN: 3, "not a text by name (.txt, .tokens, .jsonl, ...)": 2}
     with pytest.raises(ValueError, match="holds no such file. Understood is"):
         corpus.find(str(empty))
     with pytest.raises(ValueError, match="does not exist"):

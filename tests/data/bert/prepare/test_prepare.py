@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import glob
 import hashlib
+import json
 import os
 
 import numpy as np
@@ -246,6 +247,25 @@ def test_a_vocabulary_is_learnt_from_the_text(tmp_path):
     source.write_text(TEXT.replace("cat", "goat"), encoding="utf-8")
     prepare.prepare(str(source), str(tmp_path / "out"), dataclasses.replace(options, overwrite=True))
     assert "goat" in bert_manifest.load(str(tmp_path / "out")).vocabulary.tokens
+
+
+def test_a_vocabulary_is_learnt_from_a_text_with_half_a_character(tmp_path):
+    pytest.importorskip("tokenizers")
+    source = tmp_path / "text.jsonl"
+    lines = [json.dumps({"text": "\n".join(bert_sets.document(number))}) for number in range(60)]
+    source.write_text("\n".join([*lines, '{"text": "so funny \\ud83d\\nthe dog ran."}', '{"text": ""}']))
+    options = prepare.Options(
+        settings=Settings(max_seq_length=32, max_predictions_per_seq=5), train_vocab_size=120, validation_share=0
+    )
+    content, _ = prepare.prepare(str(source), str(tmp_path / "out"), options)
+    counts = content["counts"]["train"]
+    assert {name: counts[name] for name in ("documents", "empty", "without_sequence", "not_utf8")} == {
+        "documents": 62,
+        "empty": 1,
+        "without_sequence": 0,
+        "not_utf8": 1,
+    }
+    assert content["source_files"] == {"read": 1, "unused": {}}
 
 
 def test_a_wide_vocabulary_takes_four_bytes(tmp_path):

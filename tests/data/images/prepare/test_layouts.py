@@ -63,9 +63,29 @@ def test_folders_of_classes_and_archives_of_them(tmp_path, how, validation):
     assert labelled(found, "train") == expected(files, "train") and len(expected(files, "train")) == 9
     assert labelled(found, "validation") == expected(files, validation)
     assert [(reason[:12], [name[-9:] for name in names]) for reason, names in found.unused.items()] == [
+        ("hidden, or o", [".DS_Store"]),
         ("an image, bu", ["x/a.JPG"]),
-        ("not an image", [".DS_Store"]),
     ]
+
+
+def test_what_macos_and_editors_add_to_a_folder_is_no_class(tmp_path):
+    junk = ("__MACOSX/set/train/._x.jpg", "set/.ipynb_checkpoints/x.jpg", "set/train/.hidden/x.jpg")
+    files = {f"set/{name}": content for name, content in files_of("train", 2).items()}
+    source = write_folder(
+        tmp_path / "unzipped", {**files, **{name: encoded() for name in junk}, "set/train/a.tif": b"x"}
+    )
+    found = find(source, tmp_path, validation_share=0)
+    assert found.classes == CLASSES and found.layout == "train/ by class"
+    assert [names for reason, names in found.unused.items() if reason.startswith("hidden")] == [sorted(junk)]
+    assert [names for reason, names in found.unused.items() if reason.startswith("not an")] == [["set/train/a.tif"]]
+
+
+def test_folders_that_are_too_deep_are_told(tmp_path):
+    deep = {f"train/{name}/1/2/3/4/5/x.jpg": encoded() for name in CLASSES}
+    source = write_folder(tmp_path / "set", {**files_of("train", 2), **deep})
+    found = find(source, tmp_path, validation_share=0)
+    assert len(found.splits["train"].labels) == 6
+    assert [len(names) for reason, names in found.unused.items() if reason.startswith("not an")] == [3]
 
 
 def test_tiny_imagenet_as_a_folder_and_as_an_archive(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import collections
 import contextlib
 import dataclasses
 import gzip
@@ -15,7 +16,15 @@ from typing import Any, BinaryIO, cast
 
 import numpy as np
 
-from tfbigbatch.data.bert.prepare.layouts import LAYOUTS, Layout, documents_of, is_blank, layout_of
+from tfbigbatch.data import left_out, text_files
+from tfbigbatch.data.bert.prepare.layouts import (
+    LAYOUTS,
+    Layout,
+    documents_of,
+    has_half_characters,
+    is_blank,
+    layout_of,
+)
 from tfbigbatch.errors import InputError
 
 UNDERSTOOD = (
@@ -24,6 +33,7 @@ UNDERSTOOD = (
     ".jsonl, wiki_00), each perhaps packed as .gz or .bz2."
 )
 _NAME = re.compile(r"(.*\.(txt|text|tokens|raw|json|jsonl)|wiki_\d+)(\.gz|\.bz2)?")
+_NO_TEXT, _LINKED = "not a text by name (.txt, .tokens, .jsonl, ...)", "links to folders, which are not followed"
 _PACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 
 
@@ -56,7 +66,7 @@ class Documents:
         )
 
     def texts(self) -> Iterator[tuple[str, Layout, bool]]:
-        """(text, layout, whether it was valid UTF-8) of each document; invalid bytes are dropped."""
+        """(text, layout, whether it is whole) of each document; bytes that are not UTF-8 are dropped."""
         now = None
         with contextlib.ExitStack() as stack:
             for index, offset, length in zip(self.file.tolist(), self.offset.tolist(), self.length.tolist()):
@@ -67,31 +77,45 @@ class Documents:
                 file.seek(offset)
                 content = file.read(length)
                 try:
-                    yield content.decode("utf-8"), layout, True
+                    text, whole = content.decode("utf-8"), True
                 except UnicodeDecodeError:
-                    yield content.decode("utf-8", "ignore"), layout, False
+                    text, whole = content.decode("utf-8", "ignore"), False
+                yield text, layout, whole and not (layout is LAYOUTS["json"] and has_half_characters(text))
 
 
 # Layout name, offsets and lengths, int64 [documents] each.
 Scan = tuple[str, np.ndarray, np.ndarray]
 
 
-def find(source: str) -> tuple[list[str], list[str]]:
-    """The files of a corpus: (names relative to `source`, paths), sorted; `source` may be one file.
+def find(source: str) -> tuple[list[str], list[str], dict[str, int]]:
+    """The files of a corpus, and how many beside them are not read.
+
+    Args:
+      source: a folder, or one file.
+
+    Returns:
+      (names relative to `source`, sorted; their paths; numbers of other files by reason).
 
     Raises:
       ValueError: there is none.
     """
     if os.path.isfile(source):
-        return [os.path.basename(source)], [os.path.abspath(source)]
-    found = []
-    for folder, _, names in os.walk(source):
-        found += [os.path.join(folder, name) for name in names if _NAME.fullmatch(name)]
+        return [os.path.basename(source)], [os.path.abspath(source)], {}
+    found, unused = [], collections.Counter[str]()
+    for folder, folders, files in os.walk(source):
+        names = [os.path.relpath(os.path.join(folder, name), source) for name in files]
+        unused[_LINKED] += sum(os.path.islink(os.path.join(folder, name)) for name in folders)
+        unused[left_out.HIDDEN] += sum(map(left_out.is_hidden, names))
+        shown = [name for name in names if not left_out.is_hidden(name)]
+        texts = [name for name in shown if _NAME.fullmatch(os.path.basename(name))]
+        unused[_NO_TEXT] += len(shown) - len(texts)
+        found += texts
     if not found:
         problem = "holds no such file" if os.path.isdir(source) else "does not exist"
         raise InputError(f"--source={source} {problem}. Understood is: {UNDERSTOOD}")
-    found.sort(key=lambda path: os.path.relpath(path, source))
-    return [os.path.relpath(path, source) for path in found], [os.path.abspath(path) for path in found]
+    found.sort()
+    paths = [os.path.abspath(os.path.join(source, name)) for name in found]
+    return found, paths, {reason: count for reason, count in unused.items() if count}
 
 
 def opened(path: str) -> BinaryIO:
@@ -104,19 +128,28 @@ def scan(path: str, tick: Callable[[], None]) -> Scan:
     """The layout and the documents of a file.
 
     Raises:
-      ValueError: it cannot be read.
+      ValueError: it cannot be read, or is UTF-16.
     """
     try:
         with opened(path) as file:
+            mark = text_files.skip_mark(file, path)
             first = next((line for line in file if not is_blank(line)), b"")
-            file.seek(0)
-            name = next(name for name, layout in LAYOUTS.items() if layout is layout_of(first))
-            found = itertools.chain.from_iterable(documents_of(file, LAYOUTS[name]))
+            file.seek(mark)
+            layout = _layout(first, path)
+            name = next(name for name, each in LAYOUTS.items() if each is layout)
+            found = itertools.chain.from_iterable(documents_of(file, layout))
             positions = np.fromiter(found, np.int64).reshape(-1, 2)
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path} cannot be read: {error}.") from None
     tick()
-    return name, positions[:, 0], positions[:, 1]
+    return name, positions[:, 0] + mark, positions[:, 1]
+
+
+def _layout(first: bytes, path: str) -> Layout:
+    try:
+        return layout_of(first)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
 
 
 def documents(paths: Sequence[str], scans: Sequence[Scan]) -> Documents:

@@ -17,7 +17,9 @@ from tfbigbatch.errors import InputError
 
 _HEADING = re.compile(rb"\s?= [^=].*[^=] =\s*|\s?= [^=] =\s*")
 _ANY_HEADING = re.compile(r"\s*(= )+[^=].* =\s*|\s*(= )+[^=] =\s*")
-_TITLE = re.compile(r'<doc [^>]*title="([^"]*)"')
+_TITLE = re.compile(r'\s*<doc [^>]*title="([^"]*)"')
+# Half of a character of two UTF-16 units, as JSON may escape it; UTF-8 cannot hold it.
+_ESCAPED_HALF, _HALF = re.compile(r"\\u[dD][89a-fA-F]"), re.compile("[\ud800-\udfff]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,13 +42,15 @@ def layout_of(line: bytes) -> Layout:
     """The layout of a file with this first non-blank line.
 
     Raises:
-      ValueError: it is JSON, but has no 'text'.
+      ValueError: it is JSON, but has no 'text', or is an array.
     """
     if line.lstrip().startswith(b"<doc "):
         return LAYOUTS["wikipedia"]
     if line.lstrip().startswith(b"{"):
         _text_of(line)
         return LAYOUTS["json"]
+    if line.strip() == b"[" or re.match(rb"\s*\[\s*\{", line):
+        raise InputError("It is one array of JSON; expected a line for each document: jq -c '.[]' FILE > NEW.jsonl")
     return LAYOUTS["wikitext" if _HEADING.fullmatch(line) else "plain"]
 
 
@@ -113,9 +117,9 @@ def _split_wikipedia(lines: Iterable[bytes]) -> Iterator[bool | None]:
     """<doc ...> and </doc> delimit a document."""
     inside = False
     for line in lines:
-        begins = line.startswith(b"<doc ")
+        begins = line.lstrip().startswith(b"<doc ")
         inside = inside or begins
-        if line.startswith(b"</doc>"):
+        if line.lstrip().startswith(b"</doc>"):
             inside = False
         yield begins if inside else None
 
@@ -145,8 +149,14 @@ def _wikipedia_sentences(text: str, cut: bool) -> list[str]:
 
 
 def _json_sentences(text: str, cut: bool) -> list[str]:
-    lines = _text_of(text).split("\n")
+    # The tokenizer drops the replacement character.
+    lines = _HALF.sub("\ufffd", _text_of(text)).split("\n")
     return sentences.of_paragraphs(lines) if cut else lines
+
+
+def has_half_characters(line: str) -> bool:
+    """Whether the text of a line of JSON has half of a character."""
+    return bool(_ESCAPED_HALF.search(line) and _HALF.search(_text_of(line)))
 
 
 def _text_of(line: str | bytes) -> str:

@@ -85,7 +85,7 @@ def prepare(
       Preempted: SIGINT or SIGTERM arrived; the same call resumes.
     """
     _refuse_inside(source, output_dir)
-    names, paths = corpus.find(source)
+    names, paths, unused = corpus.find(source)
     given = tokenizer.Vocabulary.load(options.vocab_file) if options.vocab_file else None
     with prepared_folder.lock(output_dir) as work:
         options, plan = _claimed(
@@ -122,7 +122,8 @@ def prepare(
             unit="document",
             processes=options.processes,
         )
-        _save(output_dir, plan, planned, results, trained, options.settings)
+        about = {**plan, "source_files": {"read": len(paths), "unused": unused}}
+        _save(output_dir, about, planned, results, trained, options.settings)
         return bert_manifest.read(output_dir) or {}, False
 
 

@@ -106,11 +106,13 @@ def write(shard: Shard, tick: Callable[[], None]) -> dict[str, Any]:
     return record_shards.write(shard, _records(shard, counts, tick), counts)
 
 
-# Counted in a shard's record: documents, empty ones and ones with invalid UTF-8; sentences and tokens of the text;
-# pairs or runs, sequences, tokens in sequences; and pairs with a second segment of another document.
+# Counted in a shard's record: documents, empty ones, ones that gave no sequence and ones with invalid UTF-8 or half
+# characters; sentences and tokens of the text; pairs or runs, sequences, tokens in sequences; and pairs with a second
+# segment of another document.
 COUNTS = (
     "documents",
     "empty",
+    "without_sequence",
     "not_utf8",
     "sentences",
     "tokens",
@@ -208,7 +210,7 @@ def _sequences(
         for rank, index in enumerate(full):
             # A document's random choices do not depend on the shards.
             choices = random.Random(f"{settings.seed} {numbers[index]} {turn}")
-            short = settings.short_seq_prob
+            short, before_it = settings.short_seq_prob, len(found)
             if settings.next_sentence:
                 another = _another(texts, full, rank, before)
                 length = settings.max_seq_length - 3
@@ -222,6 +224,7 @@ def _sequences(
                     texts[index], length=settings.max_seq_length - 2, short_share=short, random=choices
                 ):
                     found.append((classify + text + separate, len(text) + 2, 0))
+            counts["without_sequence"] += turn == 0 and len(found) == before_it
     counts["texts"] += len(found)
     counts["sequence_tokens"] += sum(len(ids) for ids, _, _ in found)
     return found

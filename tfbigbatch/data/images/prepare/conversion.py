@@ -273,12 +273,24 @@ class Conversion:
             **resized,
             "fixed": self._gathered("fixed"),
             "left_out": left_out,
+            "counts": self._counts(),
             "unused": {
                 reason: {"files": len(names), "first": sorted(names)[:_NAMED]}
                 for reason, names in self._found.unused.items()
             },
         }
         return manifest, shards.digests(self._shards, self._results), about
+
+    def _counts(self) -> dict[str, dict[str, Any]]:
+        """The images that were read, and how many were left out for each kind of reason, by split."""
+        counts: dict[str, dict[str, Any]] = {}
+        for shard in self._shards:
+            record, of_split = self._results[shard.name], counts.setdefault(shard.split, {"images": 0, "left_out": {}})
+            of_split["images"] += record["images"]
+            for image in record["left_out"]:
+                kind = image["reason"].partition(":")[0]
+                of_split["left_out"][kind] = of_split["left_out"].get(kind, 0) + 1
+        return counts
 
     def _gathered(self, what: str) -> list[dict[str, str]]:
         """The images of all shards' 'fixed' or 'left_out', sorted by name."""

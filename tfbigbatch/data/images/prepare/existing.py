@@ -309,4 +309,5 @@ class Indexing:
         sha256 = {path: result["sha256"] for path, result in self._results.items() if result["sha256"]}
         texts = [self._texts.get(name, word) for name, word in zip(classes, words)]
         manifest = image_manifest.Manifest(classes, self._keys.image, self._keys.label, label_offset, splits)
-        return manifest, sha256, {"texts": texts, "fixed": [], "left_out": [], "unused": {}}
+        counts = {name: {"images": split.examples, "left_out": {}} for name, split in splits.items()}
+        return manifest, sha256, {"texts": texts, "fixed": [], "left_out": [], "counts": counts, "unused": {}}

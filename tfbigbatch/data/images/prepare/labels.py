@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from tfbigbatch.data import text_files
 from tfbigbatch.errors import InputError, nearest
 
 # File names of lists of classes and their words.
@@ -19,12 +20,11 @@ def text_of(path: str, flag: str) -> str:
       ValueError: it cannot be read, or is not UTF-8.
     """
     try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
+        with open(path, "rb") as file:
+            content = file.read()
     except OSError as error:
         raise InputError(f"--{flag}={path} cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"--{flag}={path} is not UTF-8 ({error.reason}, byte {error.start}).") from None
+    return text_files.decoded(content, f"--{flag}={path}").replace("\r\n", "\n")
 
 
 def words(text: str | None) -> dict[str, str]:

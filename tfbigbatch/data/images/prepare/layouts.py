@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from tfbigbatch.data import left_out
 from tfbigbatch.data.images.prepare import labels, tree
 from tfbigbatch.errors import InputError
 
@@ -23,7 +24,8 @@ and as a folder:
   TFRecords train-00000-of-01024, validation-00000-of-00128 (image/encoded, image/class/label)
   TFRecords of tensorflow_datasets: imagenet2012-train.tfrecord-00000-of-01024 (image, label)"""
 _VALIDATION_FOLDERS = ("validation", "val", "test")
-_ENDINGS = (".jpeg", ".jpg", ".png", ".gif", ".bmp", ".webp")
+ENDINGS = (".jpeg", ".jpg", ".jfif", ".jpe", ".png", ".gif", ".bmp", ".webp")
+"""Of the files that are taken for images, in lower case."""
 _FLAT = re.compile(r"(n\d{8})_[^/]+$")
 _ANNOTATIONS = "val_annotations.txt"
 
@@ -175,16 +177,19 @@ def _folders(source: str, unpacked: str, labels_given: bool) -> _Found:
         whole, links = tree.of_tar(path)
     else:
         raise InputError(f"--source={source} does not exist. {UNDERSTOOD}")
-    whole = _without_outer_folders(whole)
+    hidden = {index for index, name in enumerate(whole.names) if left_out.is_hidden(name)}
+    hidden_names = [whole.names[index] for index in sorted(hidden)]
+    whole = _without_outer_folders(whole.only([index for index in range(len(whole.names)) if index not in hidden]))
     tops = {name.split("/")[0] for name in whole.names if "/" in name}
     words = next((whole.text(name) for name in labels.WORDS if name in whole.indices), None)
     found = _Found("images by class", whole, None, None, words)
+    found.leave(left_out.HIDDEN, hidden_names)
     found.leave("neither a file nor a folder in the tar", links)
     if "train" in tops:
         found.layout, found.train = "train/ by class", whole.below("train")
         _find_validation(found, whole, tops, labels_given)
         ours = ("train", *_VALIDATION_FOLDERS)
-        others = [name for name in whole.names if name.split("/")[0] not in ours and _is_image(name)]
+        others = [name for name in whole.names if name.split("/")[0] not in ours and is_image(name)]
         found.leave("an image, but not in train/ or a validation folder", others)
     elif tops & set(_VALIDATION_FOLDERS):
         raise InputError(f"--source={source} has {', '.join(sorted(tops))}, but no train/. {UNDERSTOOD}")
@@ -225,17 +230,18 @@ def _without_outer_folders(whole: tree.Tree) -> tree.Tree:
 
 def _images(found: _Found, part: tree.Tree) -> tree.Tree:
     """The Tree of the files with an image's name; the others are unused."""
-    images = [index for index, name in enumerate(part.names) if _is_image(name)]
+    images = [index for index, name in enumerate(part.names) if is_image(name)]
     kept = set(images)
     found.leave(
-        f"not an image by its name ({', '.join(_ENDINGS)})",
+        f"not an image by name ({', '.join(ENDINGS)})",
         [part.prefix + name for index, name in enumerate(part.names) if index not in kept],
     )
     return part.only(images)
 
 
-def _is_image(name: str) -> bool:
-    return name.lower().endswith(_ENDINGS) and not name.rpartition("/")[2].startswith(".")
+def is_image(name: str) -> bool:
+    """Whether a file is taken for an image by its name."""
+    return name.lower().endswith(ENDINGS) and not left_out.is_hidden(name)
 
 
 def _class(name: str) -> str | None:

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from tfbigbatch.data import text_files
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils.files import atomic_write
 
@@ -60,11 +61,9 @@ class Tree:
             return None
         where = f"{self.container}, {self.prefix}{name}"
         try:
-            return self.read(self.indices[name]).decode("utf-8")
+            return text_files.decoded(self.read(self.indices[name]), where)
         except OSError as error:
             raise InputError(f"{where} cannot be read: {error.strerror or error}.") from None
-        except UnicodeDecodeError as error:
-            raise InputError(f"{where} is not UTF-8 ({error.reason}, byte {error.start}). Convert the text.") from None
 
     @functools.cached_property
     def indices(self) -> dict[str, int]:
@@ -118,9 +117,9 @@ def of_folder(folder: str) -> Tree:
         with os.scandir(path) as entries:
             for entry in entries:
                 try:
-                    if entry.is_dir():
-                        if depth < _DEEPEST:
-                            walk(entry.path, f"{prefix}{entry.name}/", depth + 1)
+                    # A deeper folder is named as a file, which is no image.
+                    if entry.is_dir() and depth < _DEEPEST:
+                        walk(entry.path, f"{prefix}{entry.name}/", depth + 1)
                         continue
                     size = entry.stat().st_size
                 except OSError:

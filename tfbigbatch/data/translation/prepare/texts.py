@@ -6,6 +6,7 @@ there would misalign the rest of a file.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import gzip
 import hashlib
@@ -17,6 +18,7 @@ from typing import BinaryIO, cast
 
 import numpy as np
 
+from tfbigbatch.data import text_files
 from tfbigbatch.errors import InputError
 
 # Lines in a grain, the unit of division into shards.
@@ -31,7 +33,7 @@ class Scan:
       lines: number of lines.
       bytes: decompressed size.
       offsets: int64 [grains], byte of the decompressed file at which each grain begins.
-      sha256: of the decompressed file.
+      sha256: of the decompressed lines, without a byte order mark.
     """
 
     lines: int
@@ -69,10 +71,10 @@ def scan(path: str, tick: Callable[[], None]) -> Scan:
       tick: called for each grain.
 
     Raises:
-      ValueError: it cannot be read, is empty, or a line is not UTF-8.
+      ValueError: it cannot be read, is empty or UTF-16, or a line is not UTF-8.
     """
-    digest, offsets, position, number = hashlib.sha256(), [], 0, 0
-    for number, line in enumerate(_lines(path, 0), 1):
+    digest, offsets, position, number = hashlib.sha256(), [], _mark(path), 0
+    for number, line in enumerate(_lines(path, position), 1):
         if (number - 1) % GRAIN == 0:
             offsets.append(position)
             tick()
@@ -125,10 +127,25 @@ def copy(paths: Sequence[str], to: BinaryIO) -> None:
 
 
 def _lines(path: str, offset: int) -> Iterator[bytes]:
-    try:
-        with opened(path) as file:
+    """The lines from a byte on; from 0: behind the byte order mark, if there is one."""
+    with _reading_errors(path), opened(path) as file:
+        if offset:
             file.seek(offset)
-            yield from file
+        else:
+            text_files.skip_mark(file, path)
+        yield from file
+
+
+def _mark(path: str) -> int:
+    """The bytes of a text's byte order mark."""
+    with _reading_errors(path), opened(path) as file:
+        return text_files.skip_mark(file, path)
+
+
+@contextlib.contextmanager
+def _reading_errors(path: str) -> Iterator[None]:
+    try:
+        yield
     except (OSError, EOFError, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise InputError(f"{path} cannot be read: {reason}. Fetch or make the file again.") from None
@@ -138,7 +155,4 @@ def _decoded(line: bytes, path: str, number: int) -> str:
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path}, line {number}, is not UTF-8 ({error.reason}, byte {error.start} of the line). Convert the text, "
-            "for instance: iconv -f latin1 -t utf-8"
-        ) from None
+        raise InputError(f"{path}, line {number}, {text_files.not_utf8(error, 'line')}") from None

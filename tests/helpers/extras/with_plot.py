@@ -1,0 +1,13 @@
+"""The extra `plot`: the page of a run, and the picture of a scaled schedule."""
+
+import subprocess
+import sys
+
+
+def tfbigbatch(*arguments):
+    subprocess.run([sys.executable, "-m", "tfbigbatch", *arguments], check=True)
+
+
+tfbigbatch("train", "--smoke", "--config=imagenet/resnet50_lars", "--model_dir=run")
+tfbigbatch("report", "run", "--results=page")
+tfbigbatch("scale", "--config=digits/lstm_small_batch")
