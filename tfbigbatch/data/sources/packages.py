@@ -105,5 +105,9 @@ class _Rows:
 def _package(module: str, package: str) -> ModuleType:
     try:
         return importlib.import_module(module)
-    except ImportError:
-        raise InputError(f"this data needs the package {package}: pip install {package}") from None
+    except ModuleNotFoundError as error:
+        if error.name == module:
+            raise InputError(f"this data needs the package {package}: pip install {package}") from None
+        raise InputError(f"this data needs the package {package}, which needs another: {error}.") from None
+    except ImportError as error:
+        raise InputError(f"the package {package} cannot be imported: {error}.") from None
