@@ -118,6 +118,8 @@ def test_the_config_is_of_plain_values_and_goes_round(keras_version):
         ({"matrices": {"softmax": "vektor"}}, "the treatment 'vektor' of 'softmax' is unknown.*Did you mean 'vector'"),
         ({"matrices": {"softmax": 3}}, "the treatment 3 of 'softmax' is unknown"),
         ({"matrices": {"softmax": "groups:0"}}, "the treatment 'groups:0' of 'softmax' is unknown"),
+        ({"matrices": {"softmax": "in:1 out:1,2"}}, "the treatment 'in:1 out:1,2' of 'softmax' is unknown.*each once"),
+        ({"matrices": {"softmax": "in:1"}}, "the treatment 'in:1' of 'softmax' is unknown"),
         ({"matrices": {"softmax": ["vector"]}}, "the treatment .*'vector'.* of 'softmax' is unknown"),
         ({"matrices": {"(": "vector"}}, "is not a regular expression"),
         ({"matrices": {3: "vector"}}, "3 is not a regular expression"),
@@ -154,3 +156,16 @@ def test_treatments_are_checked_when_the_variables_are_known(keras_version):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         make(keras_version, "Muon", matrices=[("^kernel", "vector")]).build(ours)
+
+
+@both_versions
+def test_a_long_matrix_warns_when_the_variables_are_known(keras_version):
+    ours = variables(keras_version, {"query_kernel": np.ones((2, 80, 4))})
+    with pytest.warns(UserWarning, match="reads .*query_kernel' of shape .* as 1 x .160, 4.: one side"):
+        make(keras_version, "Muon", matrices=[("query", "rows:2")]).build(ours)
+    for name in ("Muon", "Shampoo"):
+        optimizer = make(keras_version, name, matrices=[("query", "in:1 out:0,2")])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            optimizer.build(ours)
+        assert optimizer.get_config()["matrices"] == [["query", "in:1 out:0,2"]]

@@ -36,7 +36,7 @@ def phases_of(config):
         (
             HALF_LIFE,
             {"name": "muon", "normuon_beta": 0.95, "matrices": (("lstm", "gates"),)},
-            {"momentum": 0.95, "normuon_beta": 0.95**16, "beta_1": 0.9, "beta_2": 0.95**16},
+            {"momentum": 0.95, "normuon_beta": 0.95**16, "beta_1": 0.9, "beta_2": 0.99**16},
         ),
         (ALL, {"name": "shampoo", "weight_decay": 0.1}, {"beta_1": 0.9**16, "beta_2": 0.99**16, "weight_decay": 0.4}),
         (ALL, {"name": "momentum", "momentum": 0.9, "weight_decay": 0.01}, {"momentum": 0.9**16, "weight_decay": 0.04}),
