@@ -47,7 +47,7 @@ TRIAL_SEED, SEEDS = 100, (0, 1, 2)
 flags.DEFINE_string("sst2", None, "Folder of SST-2, with train.tsv and dev.tsv.")
 flags.DEFINE_string("pictures", None, "Folder of tiny-imagenet, with train and val.")
 flags.DEFINE_string("results", None, "Folder of the results.", required=True)
-flags.DEFINE_bool("smoke", False, "An epoch of 512 examples of `dense` at a time, to try it.")
+flags.DEFINE_bool("tiny", False, "Of `dense` an epoch of 512 examples a run: to try it.")
 
 
 class Results:
@@ -135,7 +135,7 @@ def _main(unused):
     import tensorflow as tf
 
     results = Results(options.results)
-    made = {"dense": lambda: tasks.dense(512, 1) if options.smoke else tasks.dense()}
+    made = {"dense": lambda: tasks.dense(512, 1) if options.tiny else tasks.dense()}
     if options.pictures:
         made["convnet"] = lambda: tasks.convnet(options.pictures)
     if options.sst2:

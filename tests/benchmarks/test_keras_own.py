@@ -1,4 +1,4 @@
-"""The benchmark beside Keras' own optimizers: its search, its runs, and one smoke run."""
+"""The benchmark beside Keras' own optimizers: its search, its runs, and one tiny measurement."""
 
 import importlib
 import json
@@ -65,8 +65,8 @@ def test_on_dense_layers_ours_and_theirs_are_the_same_and_a_run_is_its_own(modul
 
 
 @pytest.mark.slow  # Traces seven programs.
-def test_a_smoke_run_goes_on_where_it_was_killed(tmp_path):
-    outcome = preloaded.run("benchmarks/keras_own/__main__.py", "--smoke", f"--results={tmp_path}")
+def test_a_measurement_goes_on_where_it_was_killed(tmp_path):
+    outcome = preloaded.run("benchmarks/keras_own/__main__.py", "--tiny", f"--results={tmp_path}")
     assert outcome.returncode == 0, outcome.stderr
     lines = (tmp_path / "runs.jsonl").read_text().splitlines()
     rows = json.loads((tmp_path / "dense.json").read_text())["runs"]
@@ -74,7 +74,7 @@ def test_a_smoke_run_goes_on_where_it_was_killed(tmp_path):
     assert all(len(row["values"]) == 3 and row["standard_deviation"] > 0 for row in rows)
     # The last run is lost, and made again.
     (tmp_path / "runs.jsonl").write_text("\n".join(lines[:-1]) + "\n")
-    outcome = preloaded.run("benchmarks/keras_own/__main__.py", "--smoke", f"--results={tmp_path}")
+    outcome = preloaded.run("benchmarks/keras_own/__main__.py", "--tiny", f"--results={tmp_path}")
     assert outcome.returncode == 0 and len(outcome.stdout.splitlines()) == 2
     again = json.loads((tmp_path / "dense.json").read_text())["runs"]
     assert [row["values"] for row in again] == [row["values"] for row in rows]

@@ -29,7 +29,7 @@ COLUMNS = {
 
 def table() -> Table:
     """Mean and standard deviation of each method, and the core's seconds of an AdamW run at both batch sizes."""
-    headings = (f"{SMALL} → {LARGE}", *COLUMNS, "seconds")
+    headings = (f"{SMALL} → {LARGE}", *COLUMNS, "core seconds")
     cells = []
     for path, title in FILES.items():
         rows = [stored_rows.find(path, name, batch_size) for name, batch_size in COLUMNS.values()]
