@@ -1,4 +1,4 @@
-"""The extra `hugging_face`: trains on a data set of Hugging Face's datasets."""
+"""The extra `hugging-face`: trains on a data set of Hugging Face's datasets."""
 
 import subprocess
 import sys
