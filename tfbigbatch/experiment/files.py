@@ -67,15 +67,19 @@ def find(experiment: str) -> tuple[str, str | None]:
     name. A path that exists is preferred to a name.
     """
     experiment = expanded(experiment)
-    path, colon, argument = experiment.rpartition(":")
-    if not colon or os.path.isfile(experiment):
-        path, colon, argument = experiment, "", ""
+    path, argument = split(experiment)
     candidates = [path]
     if not os.path.isabs(path):
         name = path if path.endswith(".py") else f"{path}.py"
         candidates += [os.path.join(SHIPPED, name), os.path.join(SHIPPED, name.removeprefix("experiments/"))]
     found = next((candidate for candidate in candidates if os.path.isfile(candidate)), path)
-    return found, argument if colon else None
+    return found, argument
+
+
+def split(experiment: str) -> tuple[str, str | None]:
+    """(path or name, argument) of an experiment; the colons of a file that exists are of its path."""
+    path, colon, argument = experiment.rpartition(":")
+    return (path, argument) if colon and not os.path.isfile(experiment) else (experiment, None)
 
 
 def shipped() -> list[str]:

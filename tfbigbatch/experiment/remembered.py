@@ -141,7 +141,7 @@ def _path(remembered: Any) -> str:
     """The absolute path in a config's field `experiment`, without an argument; of a name that the package ships its."""
     if not isinstance(remembered, str) or not remembered:
         return ""
-    path = remembered.partition(":")[0]
+    path, _ = files.split(remembered)
     # What is relative may lie beside anything; the trainer writes absolute paths alone, and studies shipped names.
     return path if os.path.isabs(path) else os.path.join(files.SHIPPED, path)
 

@@ -181,7 +181,7 @@ def _in_processes(
     for each in waiting:
         arguments = {"config": each.config, "model_dir": each.directory, "data_dir": data_dir}
         if experiment.is_allowed(each.config):
-            arguments["allowed"] = each.config.experiment.partition(":")[0]
+            arguments["allowed"] = experiment.find(each.config.experiment)[0]
         runs[Job(each.name, run, arguments, f"{each.directory}.log")] = each
     failed = []
 
