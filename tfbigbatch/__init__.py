@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tfbigbatch.scaling.batch_ramp import BatchRamp
     from tfbigbatch.scaling.recipe import Recipe
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _HOMES = {
     "Adasum": "tfbigbatch.optimizers",
