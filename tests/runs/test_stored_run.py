@@ -45,7 +45,8 @@ def test_overrides_count_and_the_given_config_does_not(directory):
     found, lines = stored_run.config_for(directory, ["evaluation_batch_size=50"], config(batch_size=96))
     assert (found.batch_size, found.evaluation_batch_size) == (48, 50)
     assert lines == [
-        "config     that of the run; the experiment file has batch_size: 48 -> 96; evaluation_batch_size: 50 -> 256"
+        "config     that of the run; the experiment file has batch_size: 48 -> 96; evaluation_batch_size: 50 -> 256; "
+        "schedule.batch_size: 48 -> 96"
     ]
     files = RunDirectory(directory)
     assert files.check(found.to_dict(), but=may_change(found, "eval")) == ["evaluation_batch_size: 256 -> 50"]
