@@ -5,7 +5,7 @@ import os
 import pytest
 
 from tfbigbatch import experiment, studies, tasks
-from tfbigbatch.experiment import files
+from tfbigbatch.experiment import files, remembered
 from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.studies import study
 from tfbigbatch.studies.results_cache import _key
@@ -63,11 +63,11 @@ def test_a_file_is_executed_where_this_user_trained_the_run_with_it(file, run, m
     config = experiment.load(f"{path}:a").to_dict()
     forgotten(name)
     # What was not executed is not recorded.
-    experiment.record(config, run)
+    remembered.record(config, run)
     with pytest.raises(ValueError, match=REFUSED):
         experiment.register_task_of(config, run)
     experiment.load(path)
-    experiment.record(config, run)
+    remembered.record(config, run)
     forgotten(name)
     # Not for another run, nor without one, nor for another user.
     for other in (f"{run}/..", None):
@@ -87,7 +87,7 @@ def test_a_recorded_file_may_lie_in_a_folder_with_a_colon(run, request, tmp_path
     path.parent.mkdir()
     path.write_text(FILE.format(name=name))
     config = experiment.load(f"{path}:c").to_dict()
-    experiment.record(config, run)
+    remembered.record(config, run)
     forgotten(name)
     experiment.register_task_of(config, run)
     assert tasks._registered.pop(name)
@@ -105,15 +105,15 @@ def test_neither_a_file_beside_a_run_nor_its_copy_is_executed_unnamed(file, run,
     os.remove(path)
     monkeypatch.chdir(os.path.dirname(run))
     forgotten(name)
-    for remembered in (path, copy, beside, "experiment.py", "one/../experiment.py", ""):
+    for named in (path, copy, beside, "experiment.py", "one/../experiment.py", ""):
         with pytest.raises(ValueError, match=REFUSED):
-            experiment.register_task_of({**config, "experiment": remembered}, run)
+            experiment.register_task_of({**config, "experiment": named}, run)
         with pytest.raises(ValueError, match=REFUSED):
-            experiment.callbacks_of({**config, "experiment": remembered}, run)
+            experiment.callbacks_of({**config, "experiment": named}, run)
     assert name not in tasks.registered()
     # Named, it is; a record of a file in the run directory would be of what came with it.
     experiment.execute(copy)
-    experiment.record({**config, "experiment": copy}, run)
+    remembered.record({**config, "experiment": copy}, run)
     assert experiment.callbacks_of(config, run) == []
     forgotten(name)
     with pytest.raises(ValueError, match=REFUSED):
@@ -130,7 +130,7 @@ def test_a_file_that_was_named_stands_for_one_of_its_name(file, run, tmp_path):
     assert name in tasks.registered()
     # As in a process that a study starts.
     forgotten(name)
-    experiment.allow(path)
+    files.allow(path)
     experiment.register_task_of(config, run)
     assert name in tasks.registered()
 
@@ -139,7 +139,7 @@ def test_a_record_that_cannot_be_written_is_none(file, run, monkeypatch, tmp_pat
     config = experiment.load(file[0]).to_dict()
     (tmp_path / "state").write_text("")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    experiment.record(config, run)
+    remembered.record(config, run)
     forgotten(file[1])
     with pytest.raises(ValueError, match=REFUSED):
         experiment.register_task_of(config, run)

@@ -16,23 +16,12 @@ from tfbigbatch.experiment.fields import (
     shrink,
     tuned_recipe,
 )
-from tfbigbatch.experiment.files import (
-    SHIPPED,
-    address,
-    allow,
-    call,
-    choose,
-    execute,
-    find,
-    load,
-    shipped,
-    variant_of,
-)
+from tfbigbatch.experiment.files import SHIPPED, address, call, choose, execute, find, load, shipped, variant_of
 from tfbigbatch.experiment.moments import optimizer_to_scale, scaled_recipe
 from tfbigbatch.experiment.overrides import override
 from tfbigbatch.experiment.precision import AUTO, PRECISIONS, keras_policy, recorded_precision
 from tfbigbatch.experiment.quick import quick
-from tfbigbatch.experiment.remembered import COPY, callbacks_of, copy_of, is_allowed, record, register_task_of
+from tfbigbatch.experiment.remembered import COPY, callbacks_of, copy_of, register_task_of
 
 __all__ = [
     "AUTO",
@@ -42,7 +31,6 @@ __all__ = [
     "SHIPPED",
     "Config",
     "address",
-    "allow",
     "batch_ramp",
     "call",
     "callbacks_of",
@@ -55,7 +43,6 @@ __all__ = [
     "find",
     "flat",
     "interval",
-    "is_allowed",
     "keras_policy",
     "load",
     "new",
@@ -63,7 +50,6 @@ __all__ = [
     "override",
     "phases",
     "quick",
-    "record",
     "recorded_precision",
     "register_task_of",
     "saves_continuously",

@@ -14,6 +14,8 @@ import ml_collections
 
 from tfbigbatch import experiment
 from tfbigbatch.errors import DivergedError, InputError, Preempted
+from tfbigbatch.experiment import files as experiment_files
+from tfbigbatch.experiment import remembered
 from tfbigbatch.runs.metric import Metric
 from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.studies.entry import Entry
@@ -162,7 +164,7 @@ def _after_files(files: Iterable[str], run: Callable[..., object], **arguments: 
     for file in files:
         experiment.execute(file)
     if allowed := arguments.pop("allowed", None):
-        experiment.allow(allowed)
+        experiment_files.allow(allowed)
     run(**arguments)
 
 
@@ -180,7 +182,7 @@ def _in_processes(
     runs = {}
     for each in waiting:
         arguments = {"config": each.config, "model_dir": each.directory, "data_dir": data_dir}
-        if experiment.is_allowed(each.config):
+        if remembered.is_allowed(each.config):
             arguments["allowed"] = experiment.find(each.config.experiment)[0]
         runs[Job(each.name, run, arguments, f"{each.directory}.log")] = each
     failed = []

@@ -14,6 +14,7 @@ import tf_keras
 
 from tfbigbatch import experiment
 from tfbigbatch.errors import DivergedError, Preempted
+from tfbigbatch.experiment import remembered
 from tfbigbatch.runs import goodput
 from tfbigbatch.runs.extension import extended
 from tfbigbatch.runs.metrics_log import read_rows
@@ -169,7 +170,7 @@ class Trainer:
             self._update_config(self.directory.content, more)
         files.keep({**self.plan.task.run_files, **experiment.copy_of(self._config)})
         if self.machine.is_chief and not self.options.use_fake_data:
-            experiment.record(self._config, self.options.model_dir)
+            remembered.record(self._config, self.options.model_dir)
         if self.directory.init_from and self.start.is_new:
             # The run then needs the other one no more.
             self.start.checkpoints.save(0)
