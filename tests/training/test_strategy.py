@@ -29,6 +29,7 @@ def test_mirrored_takes_all_devices():
 def test_simulated_replicas_are_the_first_logical_cpus():
     strategy, chosen = choose("auto", simulated_replicas=4)
     assert strategy.num_replicas_in_sync == 4 and "4 simulated replicas" in chosen
+    assert strategy is choose("mirrored")[0]
 
 
 @pytest.mark.parametrize(

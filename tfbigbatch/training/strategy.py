@@ -103,7 +103,8 @@ def _simulated(name: str, tpu: str | None, replicas: int) -> tuple[tf.distribute
             f"{len(tf.config.list_logical_devices('CPU'))} logical CPU(s), and makes no more. Start the run in a "
             "process of its own; the commands that run several take --processes=2."
         ) from None
-    strategy = _mirrored_strategy(tuple(f"CPU:{index}" for index in range(replicas)))
+    # By the same names as above: all CPUs are one strategy, however they were asked for.
+    strategy = _mirrored_strategy(tuple(device.name for device in tf.config.list_logical_devices("CPU")[:replicas]))
     return strategy, f"mirrored over {replicas} simulated replicas, logical CPUs of this machine"
 
 
