@@ -75,11 +75,13 @@ def test_a_saved_model_loads_where_keras_is_imported_already(saved, keras_versio
     check(outcome.stdout, files, saved)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="jax is not installed")
+@pytest.mark.parametrize("backend", ["jax", "torch"])
 @pytest.mark.parametrize("modules", ["tfbigbatch,keras", pytest.param("keras,tfbigbatch", marks=pytest.mark.slow)])
-def test_a_saved_model_loads_on_jax(saved, modules):
+def test_a_saved_model_loads_on_another_backend(saved, modules, backend):
+    if importlib.util.find_spec(backend) is None:
+        pytest.skip(f"{backend} is not installed")
     files = [saved[0]["keras3"][name] for name in ANYWHERE]
-    check(in_a_fresh_process(modules, files, KERAS_BACKEND="jax"), files, saved)
+    check(in_a_fresh_process(modules, files, KERAS_BACKEND=backend), files, saved)
 
 
 # TensorFlow imports Keras before its own import ends.
