@@ -197,6 +197,13 @@ def new(task: str, *, model: str | None = None) -> ml_collections.ConfigDict:
     Raises:
       ValueError: the task or the model is unknown.
     """
+    config = ml_collections.ConfigDict(_defaults(task, model))
+    # Times 1 is a reference in one direction; ml_collections' own of that kind cannot be sent to another process.
+    config.schedule.batch_size = config.get_ref("batch_size") * 1
+    return config.lock()
+
+
+def _defaults(task: str, model: str | None) -> dict[str, Any]:
     kind = tasks.get(task)
     fields = {
         "task": task,
@@ -216,10 +223,7 @@ def new(task: str, *, model: str | None = None) -> ml_collections.ConfigDict:
         "evaluate_on": kind.evaluates_on[0],
         **_RUN,
     }
-    config = ml_collections.ConfigDict(copy.deepcopy(fields))
-    # Times 1 is a reference in one direction; ml_collections' own of that kind cannot be sent to another process.
-    config.schedule.batch_size = config.get_ref("batch_size") * 1
-    return config.lock()
+    return copy.deepcopy(fields)
 
 
 def saves_continuously(config: ml_collections.ConfigDict) -> bool:
@@ -353,7 +357,7 @@ def completed(stored: dict[str, Any]) -> dict[str, Any]:
     kind = tasks.get(stored["task"])
     named = stored.get("model", {}).get("name") if kind.models else None
     # As JSON has them, with lists for tuples. The fields of an optimizer are its own: the default one's do not apply.
-    defaults = json.loads(json.dumps(new(stored["task"], model=named).to_dict()))
+    defaults = json.loads(json.dumps(_defaults(stored["task"], named)))
     del defaults["optimizer"]
     defaults["model"] |= kind.model_before
     return _filled(stored, defaults)
