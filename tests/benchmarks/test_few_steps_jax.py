@@ -95,6 +95,7 @@ def test_the_networks_of_images_are_the_trainers(name, data, networks):
     np.testing.assert_allclose(task.logits(weights, images, None), model(images), atol=tolerance)
 
 
+@pytest.mark.slow
 def test_berts_network_is_the_trainers(networks, tmp_path):
     folder, *_ = bert_sets.prepared(tmp_path, bert_sets.plain(30), validation_share=0.1)
     task = networks["bert"].BERT(folder)
@@ -123,6 +124,7 @@ def test_berts_network_is_the_trainers(networks, tmp_path):
     np.testing.assert_allclose(following, expected["next_sentence"], atol=1e-4)
 
 
+@pytest.mark.slow
 def test_gnmt_and_its_greedy_search_are_the_trainers(networks, tmp_path):
     translation_manifest.save(str(tmp_path), fake.pairs(str(tmp_path)))
     task = networks["gnmt"].Multi30k(tmp_path)

@@ -102,7 +102,8 @@ def test_a_process_that_sigkill_ended_goes_on_in_another(keras_version, kind, ho
     assert_same(dict(np.load(output)), dict(np.load(tmp_path / "whole.npz")))
 
 
-@pytest.mark.parametrize("keras_version", [pytest.param("tf_keras", marks=pytest.mark.slow), "keras3"])
+@pytest.mark.slow
+@pytest.mark.parametrize("keras_version", ["tf_keras", "keras3"])
 def test_keras_own_backup_ends_elsewhere(keras_version, tmp_path):
     """What BackupAndRestore does not restore: the order of the data, and Keras 3 not the place in the epoch."""
     keras = KERAS[keras_version]

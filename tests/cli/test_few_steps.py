@@ -39,6 +39,7 @@ def test_an_optimizer_of_ones_own_gets_its_rows(tmp_path):
     assert again.returncode == 0 and "[1/1]" not in again.stdout and "| my_nadam |" in again.stdout
 
 
+@pytest.mark.slow
 def test_the_table_over_all_tasks_leaves_out_those_with_runs_of_another_config(tmp_path):
     """As when one task is run with a flag --config.FIELD beside those that were run without it."""
     folder = os.path.join(ROOT, "results", "few_steps")

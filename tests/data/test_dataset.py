@@ -167,13 +167,12 @@ CASES = (
     array_examples,
     *(
         pytest.param(each, marks=pytest.mark.slow)
-        for each in (indexable, image_folder, tf_data_examples, fake_pretraining, fake_pairs)
+        for each in (indexable, image_folder, tf_data_examples, bert_records, fake_pretraining, fake_pairs)
     ),
     arrays,
     features,
     streams,
     image_records,
-    bert_records,
     translation_records,
     fake_pictures,
     fake_text,

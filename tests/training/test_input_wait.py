@@ -46,6 +46,7 @@ def test_a_slow_pipeline_is_waited_for(steps_per_execution):
     assert 0.6 < slow.seconds < 3.0 and fast.seconds < 0.5 * slow.seconds
 
 
+@pytest.mark.slow
 def test_a_slow_step_is_no_wait_for_the_input_on_one_scheduler_thread():
     program = """
 import tensorflow as tf
