@@ -134,7 +134,9 @@ def averaged():
             gradients = [keras.ops.convert_to_tensor(each) for each in gradients_of_step(number, [(3, 2), (3, 2)])]
             optimizer.apply([gradients[0], gradients[1] if number < 2 else None], variables)
         optimizer.finalize_variable_values(variables)
-        found.update({f"averaged {name}/{index}": np.asarray(each.value) for index, each in enumerate(variables)})
+        found.update(
+            {f"averaged {name}/{index}": keras.ops.convert_to_numpy(each) for index, each in enumerate(variables)}
+        )
     return found
 
 
