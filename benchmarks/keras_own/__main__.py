@@ -15,9 +15,10 @@ biases and normalisation, beta_2 of 0.99, and in both Muons Adam's step for embe
 
 Each learning rate has six trials on validation data, seed 100: three a factor of 4 apart, then beyond the end of the
 range where the best is there, else halfway between the best and a neighbour. Where the best is at an end after six, up
-to three more follow it. Then three seeds on the test data. A task whose folder is not given is left out.
+to three more extend the range. The best then runs on the test data with three seeds. A task without its folder is
+skipped.
 
-RESULTS/runs.jsonl has every run, and the same command goes on after the last; RESULTS/TASK.json has the rows.
+RESULTS/runs.jsonl records every run, so that the same command resumes; RESULTS/TASK.json has the rows.
 """
 
 import json

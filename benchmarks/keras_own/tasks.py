@@ -55,7 +55,7 @@ def dense(train=8192, epochs=10):
     inputs, targets = make_friedman1(train + 6144, noise=1.0, random_state=0)
     targets = (targets - targets[:train].mean()) / targets[:train].std()
     splits = _split(inputs.astype("float32") * 2 - 1, targets.astype("float32")[:, None], train, 2048)
-    # The loss, of targets whose variance is 1.
+    # The mean squared error is the variance left: the targets have a variance of 1.
     metric = Metric("percent_unexplained", higher_is_better=False)
     return Task("Dense layers on Friedman's first problem", epochs, metric, _dense_network, "mse", *splits, unit=0.01)
 

@@ -1,7 +1,7 @@
 import pytest
 import tensorflow as tf
 
-from tfbigbatch.utils.tensorflow_paths import plain
+from tfbigbatch.utils.tensorflow_paths import literal_path
 
 
 @pytest.mark.parametrize("name", ["lr=[0.1]", "a\\b", "w*", "q?"])
@@ -10,19 +10,19 @@ def test_a_checkpoint_is_read_at_its_own_path_alone(name, tmp_path):
         (tmp_path / folder).mkdir()
         tf.train.Checkpoint(value=tf.Variable(1.0 if folder == name else 2.0)).write(str(tmp_path / folder / "step-1"))
     value = tf.Variable(0.0)
-    tf.train.Checkpoint(value=value).read(plain(str(tmp_path / name / "step-1"))).assert_consumed()
+    tf.train.Checkpoint(value=value).read(literal_path(str(tmp_path / name / "step-1"))).assert_consumed()
     assert value == 1.0
     # Where the checkpoint's own name has such characters.
     tf.train.Checkpoint(value=tf.Variable(3.0)).write(str(tmp_path / name))
     (tmp_path / name).rename(tmp_path / "elsewhere")
-    tf.train.Checkpoint(value=value).read(plain(str(tmp_path / name))).assert_consumed()
+    tf.train.Checkpoint(value=value).read(literal_path(str(tmp_path / name))).assert_consumed()
     assert value == 3.0
 
 
 def test_a_folder_is_known_before_it_is_there(tmp_path):
-    folder = plain(str(tmp_path / "[1]" / "checkpoints"))
+    folder = literal_path(str(tmp_path / "[1]" / "checkpoints"))
     (tmp_path / "[1]" / "checkpoints").mkdir(parents=True)
     with open(f"{folder}/file", "w"):
         pass
     assert (tmp_path / "[1]" / "checkpoints" / "file").exists()
-    assert plain(str(tmp_path)) == str(tmp_path) and plain("relative") == "relative"
+    assert literal_path(str(tmp_path)) == str(tmp_path) and literal_path("relative") == "relative"

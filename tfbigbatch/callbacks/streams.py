@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import files
-from tfbigbatch.utils.tensorflow_paths import plain
+from tfbigbatch.utils.tensorflow_paths import literal_path
 
 
 class Epochs(Protocol):
@@ -246,7 +246,7 @@ class IteratorStream(Stream):
         self._written = {}
         self._open_epoch(self._next)
         if saved is not None:
-            tf.train.Checkpoint(iterator=self._iterator).read(plain(saved)).assert_consumed()
+            tf.train.Checkpoint(iterator=self._iterator).read(literal_path(saved)).assert_consumed()
 
     def _open_epoch(self, number: int) -> None:
         self._epoch = 0 if self._is_endless else number // self.steps_per_epoch

@@ -14,7 +14,7 @@ from tfbigbatch.callbacks.reachable import Found, found_from, handles
 from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers.checkpointing import ShardedVariable, canonical
 from tfbigbatch.optimizers.replica_state import ReplicaState, is_of_replicas
-from tfbigbatch.utils.tensorflow_paths import plain
+from tfbigbatch.utils.tensorflow_paths import literal_path
 
 _STATE, _METRICS = "state", "metrics"
 
@@ -164,7 +164,7 @@ class TrainingState:
           ValueError: it is of another model or optimizer.
         """
         try:
-            status = self._checkpoint.read(plain(os.path.join(folder, _STATE)))
+            status = self._checkpoint.read(literal_path(os.path.join(folder, _STATE)))
             status.assert_existing_objects_matched()
             status.assert_consumed()
         except (AssertionError, ValueError, tf.errors.OpError) as error:
@@ -179,7 +179,7 @@ class TrainingState:
         """Reads the metrics; returns whether they were saved and are those of the model."""
         metrics, checkpoint = self._metrics_state()
         try:
-            status = checkpoint.read(plain(os.path.join(folder, _METRICS)))
+            status = checkpoint.read(literal_path(os.path.join(folder, _METRICS)))
             status.assert_existing_objects_matched()
             status.assert_consumed()
         except (AssertionError, ValueError, tf.errors.OpError):

@@ -34,7 +34,7 @@ from tfbigbatch.runs.run_directory import DONE, RunDirectory, writing
 from tfbigbatch.utils import command
 from tfbigbatch.utils.files import open_regular, reading_errors, write_text, writing_errors
 from tfbigbatch.utils.signals import collecting_signals
-from tfbigbatch.utils.tensorflow_paths import plain
+from tfbigbatch.utils.tensorflow_paths import literal_path
 
 _NONE, _MIXED = "none", "mixed"
 _UNTIL = 3600.0  # seconds of a run, at most
@@ -232,7 +232,7 @@ def different_values(one: str, other: str) -> list[str]:
     newest = [next(iter(checkpoint_files.paths(RunDirectory(each).checkpoints)), None) for each in (one, other)]
     if None in newest:
         raise InputError(f"{one} or {other} holds no checkpoint to compare. Remove both, and run the command again.")
-    first, second = (tf.train.load_checkpoint(plain(path)) for path in newest if path)
+    first, second = (tf.train.load_checkpoint(literal_path(path)) for path in newest if path)
     names = first.get_variable_to_dtype_map().keys() | second.get_variable_to_dtype_map().keys()
     compared = [name for name in sorted(names) if not name.startswith(("save_counter", "_CHECKPOINTABLE_OBJECT_GRAPH"))]
 

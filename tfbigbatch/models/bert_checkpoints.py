@@ -17,7 +17,7 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 from tfbigbatch.errors import InputError, first_line
 from tfbigbatch.utils.files import check_regular, open_regular, reading_errors
 from tfbigbatch.utils.home import expanded
-from tfbigbatch.utils.tensorflow_paths import plain
+from tfbigbatch.utils.tensorflow_paths import literal_path
 
 _FILES = ("model.safetensors", "bert_model.ckpt")
 # Their shapes are the sizes of the model.
@@ -181,7 +181,7 @@ def _our_own(prefix: str) -> dict[str, np.ndarray]:
     """The arrays of a run's checkpoint: TensorFlow stores the variables' names with its own keys."""
     _check_files(prefix)
     try:
-        reader = tf.train.load_checkpoint(plain(prefix))
+        reader = tf.train.load_checkpoint(literal_path(prefix))
         graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
             reader.get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH")
         )
@@ -219,7 +219,7 @@ def _check_files(prefix: str) -> None:
 def _google(prefix: str) -> dict[str, np.ndarray]:
     _check_files(prefix)
     try:
-        reader = tf.train.load_checkpoint(plain(prefix))
+        reader = tf.train.load_checkpoint(literal_path(prefix))
         names = [name for name in reader.get_variable_to_shape_map() if name.startswith(("bert/", "cls/"))]
         # A checkpoint of a training run has the optimizer's state of each variable.
         return {name: reader.get_tensor(name) for name in names if not name.endswith(("/adam_m", "/adam_v"))}

@@ -15,7 +15,7 @@ from tensorflow.python.trackable import base as trackable
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils.home import expanded
-from tfbigbatch.utils.tensorflow_paths import plain
+from tfbigbatch.utils.tensorflow_paths import literal_path
 
 
 def restore_from_saved_model(model: Any, path: str) -> None:
@@ -40,7 +40,7 @@ def restore_from_saved_model(model: Any, path: str) -> None:
     if hasattr(optimizer, "named_state"):
         optimizer.named_state.has_layout = False
     try:
-        status = tf.train.Checkpoint(optimizer=optimizer).read(plain(prefix))
+        status = tf.train.Checkpoint(optimizer=optimizer).read(literal_path(prefix))
         status.assert_existing_objects_matched()
     except AssertionError as error:
         raise ValueError(f"{path} was saved with another optimizer than the model has: {error}") from None

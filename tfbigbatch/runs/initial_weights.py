@@ -15,7 +15,7 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from tfbigbatch.errors import InputError, first_line
 from tfbigbatch.runs import checkpoint_files, keras_file
-from tfbigbatch.utils.tensorflow_paths import plain
+from tfbigbatch.utils.tensorflow_paths import literal_path
 
 _SHOWN = 8
 
@@ -108,7 +108,7 @@ def _of_checkpoint(path: str) -> _Values:
     """The network's values in a run's checkpoint, by name (those that are unique) and by key."""
     checkpoint_files.check_all(path)
     try:
-        reader = tf.train.load_checkpoint(plain(path))
+        reader = tf.train.load_checkpoint(literal_path(path))
         graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
             reader.get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH")
         )

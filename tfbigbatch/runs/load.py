@@ -18,7 +18,7 @@ from tfbigbatch.runs import checkpoint_files
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import checked_config, checked_status, read_json, with_nan
 from tfbigbatch.utils.home import expanded
-from tfbigbatch.utils.tensorflow_paths import plain
+from tfbigbatch.utils.tensorflow_paths import literal_path
 
 # The folder of the checkpoints that `checkpoint` names.
 FOLDERS = {"newest": "checkpoints", "best": "best"}
@@ -125,11 +125,11 @@ def read_weights(network: tf_keras.Model, path: str) -> None:
     trained = network.trainable_variables
     averages: list[tf.Variable] = []
     if f"{checkpoint_files.AVERAGES}/0/.ATTRIBUTES/VARIABLE_VALUE" in (
-        tf.train.load_checkpoint(plain(path)).get_variable_to_shape_map()
+        tf.train.load_checkpoint(literal_path(path)).get_variable_to_shape_map()
     ):
         averages = [tf.Variable(tf.zeros_like(variable), trainable=False) for variable in trained]
         more = {checkpoint_files.AVERAGES: averages}
-    status = tf.train.Checkpoint(network=network, **more).restore(plain(path))
+    status = tf.train.Checkpoint(network=network, **more).restore(literal_path(path))
     status.assert_existing_objects_matched()
     status.expect_partial()
     for variable, average in zip(trained, averages):

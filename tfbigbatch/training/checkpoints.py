@@ -20,7 +20,7 @@ from tfbigbatch.errors import DivergedError, InputError, first_line
 from tfbigbatch.runs import checkpoint_files
 from tfbigbatch.training.background_save import BackgroundWriter, Pace, StateCopy, differences
 from tfbigbatch.training.options import Heartbeat, LimitSave, no_heartbeat, no_save_limit
-from tfbigbatch.utils.tensorflow_paths import plain
+from tfbigbatch.utils.tensorflow_paths import literal_path
 
 # The name, in `CheckpointPart.more`, of variables [replicas, ...].
 OF_REPLICAS = "of_replicas"
@@ -154,7 +154,7 @@ class Checkpoints:
             self.set_aside = damaged
         elif not self._scratch:
             self.set_aside = [(checkpoint_files.set_aside(path), wrong) for path, wrong in damaged]
-            checkpoint_files.write_list(plain(self._directory), [plain(path) for path in whole])
+            checkpoint_files.write_list(literal_path(self._directory), [literal_path(path) for path in whole])
         others = self._statistics_of_others(path) is not None
         for part in self._parts:
             if not (others and STATISTICS in part.more):
@@ -165,7 +165,7 @@ class Checkpoints:
         """Restores a checkpoint; returns what is wrong with its files, or None."""
         try:
             self._check_replicas(path)
-            status = self._readable(path).restore(plain(path))
+            status = self._readable(path).restore(literal_path(path))
             status.assert_existing_objects_matched()
             status.assert_consumed()
         except InputError:
@@ -191,7 +191,7 @@ class Checkpoints:
 
     def _statistics_of_others(self, path: str) -> list[tuple[list[int], tf.DType]] | None:
         """Shapes and dtypes of a checkpoint's `STATISTICS` where they are not those of this run, else None."""
-        reader = tf.train.load_checkpoint(plain(path))
+        reader = tf.train.load_checkpoint(literal_path(path))
         shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
         names = [f"{STATISTICS}/{index}/.ATTRIBUTES/VARIABLE_VALUE" for index in range(len(shapes))]
         there = [(list(shapes[name]), dtypes[name]) for name in names if name in shapes]
@@ -201,7 +201,7 @@ class Checkpoints:
     def _check_replicas(self, path: str) -> None:
         """Raises InputError for a checkpoint of another number of replicas that each have state of their own."""
         here = next((part.more[OF_REPLICAS][0].shape[0] for part in self._parts if OF_REPLICAS in part.more), 1)
-        shapes = tf.train.load_checkpoint(plain(path)).get_variable_to_shape_map()
+        shapes = tf.train.load_checkpoint(literal_path(path)).get_variable_to_shape_map()
         there = shapes.get(f"{OF_REPLICAS}/0/.ATTRIBUTES/VARIABLE_VALUE", [1])[0]
         if there != here:
             raise InputError(
@@ -295,7 +295,7 @@ class Checkpoints:
         with self._limit_save(_beginning(step)), _saving_errors(step, self._directory):
             self._copy_manager.save(checkpoint_number=step)
         if self._first:
-            different = differences(plain(f"{self._directory}/{checkpoint_files.NAME}-{step}"), self._first)
+            different = differences(literal_path(f"{self._directory}/{checkpoint_files.NAME}-{step}"), self._first)
             self._first = ""
             if different:
                 raise InputError(
@@ -345,7 +345,7 @@ class Checkpoints:
     def _manager_of(self, checkpoint: tf.train.Checkpoint) -> tf.train.CheckpointManager:
         return tf.train.CheckpointManager(
             checkpoint,
-            plain(self._scratch or self._directory),
+            literal_path(self._scratch or self._directory),
             max_to_keep=self._keep,
             checkpoint_name=checkpoint_files.NAME,
         )

@@ -13,8 +13,8 @@ import tempfile
 _OF_PATTERNS = re.compile(r"[*?\[\\]")
 
 
-def plain(path: str) -> str:
-    """The same files by a path without characters of patterns, through symbolic links of this process.
+def literal_path(path: str) -> str:
+    """A path to the same files that holds no pattern characters, through symbolic links of this process.
 
     Args:
       path: of a folder, which may not exist yet; or of a checkpoint, without the endings of its files.
