@@ -26,7 +26,7 @@ from tfbigbatch.errors import DivergedError, InputError, Preempted, missing_extr
 from tfbigbatch.runs import checkpoint_files
 from tfbigbatch.utils import command
 from tfbigbatch.utils.signals import collecting_signals
-from tfbigbatch.utils.tensorflow_paths import plain
+from tfbigbatch.utils.tensorflow_paths import literal_path
 
 _EVERY = 1.0  # seconds between two samples
 _LONG = 600.0  # seconds of samples for a slope
@@ -156,7 +156,7 @@ def _compare(first, other):
     import tensorflow as tf
 
     newest = (checkpoint_files.paths(os.path.join(each, "checkpoints"))[0] for each in (first, other))
-    one, two = (tf.train.load_checkpoint(plain(path)) for path in newest)
+    one, two = (tf.train.load_checkpoint(literal_path(path)) for path in newest)
     for name, dtype in one.get_variable_to_dtype_map().items():
         if dtype == tf.string or "save_counter" in name:
             continue
