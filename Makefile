@@ -4,18 +4,13 @@ PYTHON ?= python3
 TENSORFLOW ?= 2.20
 VENV ?= .venv$(if $(filter-out 2.20,$(TENSORFLOW)),-$(TENSORFLOW))
 BIN := $(VENV)/bin
-CONSTRAINTS := constraints$(if $(filter-out 2.20,$(TENSORFLOW)),-$(TENSORFLOW)).txt
-# tf-models-official and tensorflow-addons work with TensorFlow 2.20 alone.
-PEERS := $(if $(filter 2.20,$(TENSORFLOW)),parity,jax)
-# PEP 517 throughout: a dependency of tf-models-official does not build through the older setup.py path.
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --use-pep517 --constraint $(CONSTRAINTS)
+PINS := requirements/tensorflow-$(TENSORFLOW).txt
+PIP := python -m pip install --quiet --disable-pip-version-check
+# Every file is checked against its hash before anything of it runs.
+VERIFIED := $(PIP) --require-hashes --no-deps --no-build-isolation --requirement
 VERSION_OF := -c 'import sys; print("Python %d.%d" % sys.version_info[:2])'
 
-.PHONY: setup setup-hashed lock python train results pages tune lint test test-slow test-nightly fuzz docs notebooks wheel tpu-check audit clean
-
-# The same pins with hashes.
-HASHED := $(subst constraints,requirements-hashed,$(CONSTRAINTS))
-VERIFIED := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --no-build-isolation
+.PHONY: setup lock python train results pages tune lint test test-slow test-nightly fuzz docs notebooks wheel tpu-check audit clean
 
 setup: $(VENV)/.installed
 
@@ -26,51 +21,49 @@ ifneq ($(origin PYTHON),file)
 	  { echo "$(VENV) has $$($(BIN)/python $(VERSION_OF)), not $$($(PYTHON) $(VERSION_OF)). Take another folder: make $(MAKECMDGOALS) PYTHON=$(PYTHON) VENV=.venv-$(notdir $(PYTHON))" >&2; exit 1; }
 endif
 
-constraints-%.txt:
+requirements/tensorflow-%.txt:
 	@echo "TENSORFLOW=$* has no pinned set; expected 2.20 or 2.21" >&2; exit 1
 
-define SUPPORTED_PYTHON
+$(VENV)/.installed: pyproject.toml requirements/build.txt $(PINS) | python
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || \
 	  { echo "tfbigbatch needs Python 3.11 to 3.13; $(PYTHON) is $$($(PYTHON) -V). Try: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 1; }
-endef
-
-$(VENV)/.installed: setup.cfg pyproject.toml $(CONSTRAINTS) | python
-	$(SUPPORTED_PYTHON)
-	@echo 'Installing the pinned set into $(VENV): about a minute, 2.5 GB on disk'
+	@echo 'Installing the pinned set, checked by its hashes, into $(VENV): two minutes, 3 GB on disk'
 	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) --editable '.[test]'
+	$(BIN)/$(VERIFIED) requirements/build.txt
+	$(BIN)/$(VERIFIED) $(PINS)
+	$(BIN)/$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# The tests alone run other projects' optimizers beside ours.
-$(VENV)/.installed-parity: $(VENV)/.installed | python
-	@echo 'Installing the peers of tests/parity'
-	$(INSTALL) --editable '.[test,$(PEERS)]'
+# What renews and audits the pins, in an environment of its own.
+TOOLS := .venv-tools
+$(TOOLS)/.installed: requirements/tools.txt
+	$(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/$(VERIFIED) $<
 	@touch $@
 
-# Every file is checked against its hash before anything of it runs. The whole set, so that `make test` and `make docs`
-# take this environment as it is.
-setup-hashed: $(HASHED) | python
-	$(SUPPORTED_PYTHON)
-	@echo 'Installing the pinned set, checked by its hashes, into $(VENV): 3 GB on disk'
-	$(PYTHON) -m venv $(VENV)
-	$(VERIFIED) --requirement requirements-hashed-build.txt
-	$(VERIFIED) --requirement $(HASHED)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	@touch $(VENV)/.installed $(VENV)/.installed-parity $(VENV)/.installed-docs
+# The pins and their hashes, as the package index states them; UPGRADE=--upgrade for the newest versions.
+COMPILE = $(TOOLS)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+  --no-header $(UPGRADE) --output-file
+lock: $(TOOLS)/.installed
+	$(COMPILE) requirements/tensorflow-2.20.txt pyproject.toml --extra all --extra jax > /dev/null
+	echo 'tensorflow>=2.21' | $(COMPILE) requirements/tensorflow-2.21.txt pyproject.toml - --extra test --extra jax --extra docs > /dev/null
+	printf 'setuptools>=77,<81\nsetuptools-scm<10\nwheel\n' | $(COMPILE) requirements/build.txt - > /dev/null
+	printf 'pip-audit\nuv\n' | $(COMPILE) requirements/tools.txt - > /dev/null
 
-# The hashes, as the package index states them.
-SETS := constraints.txt constraints-2.21.txt constraints-build.txt constraints-audit.txt
-lock: $(VENV)/.installed
-	$(BIN)/python tools/lock.py $(SETS)
+# Known vulnerabilities of the pins, from the public OSV data. Needs a network.
+audit: $(TOOLS)/.installed
+	for pins in requirements/*.txt; do \
+	  $(TOOLS)/bin/pip-audit --disable-pip --require-hashes --vulnerability-service=osv --requirement=$$pins || exit 1; done
 
+DIGITS := digits/lstm
+FOUR := $(DIGITS)_small_batch,$(DIGITS)_naive,$(DIGITS)_legw,$(DIGITS)_lamb
 train: setup
-	$(BIN)/python tools/compare.py --model_dir=runs/digits
+	$(BIN)/tfbigbatch study --configs=$(FOUR) --model_dir=runs/digits
 
 # The digits' table: six runs at five seeds, about 5 minutes on 2 cores.
-DIGITS := experiments/digits/lstm
 results: setup
-	$(BIN)/python tools/compare.py --model_dir=runs/results --seeds=0,1,2,3,4 --results=results/digits \
-	  --configs=$(DIGITS)_small_batch.py,$(DIGITS)_naive.py,$(DIGITS)_legw.py,$(DIGITS)_lamb.py,$(DIGITS)_nesterov.py,$(DIGITS)_adamw.py
+	$(BIN)/tfbigbatch study --configs=$(FOUR),$(DIGITS)_nesterov,$(DIGITS)_adamw --model_dir=runs/results \
+	  --seeds=0,1,2,3,4 --results=results/digits
 
 # The tables and pictures of README.md and docs/, from the files of results/.
 pages: setup
@@ -84,7 +77,7 @@ tune: setup
 	$(MAKE) tune-adamw RATES=0.005,0.01,0.02,0.04,0.06,0.08,0.12,0.16,0.24,0.32 WARMUPS=1,5
 
 tune-%: setup
-	$(BIN)/python tools/tune.py --config=$(DIGITS)_$*.py --model_dir=runs/tune/$* --seeds=100,101,102 \
+	$(BIN)/tfbigbatch study --config=$(DIGITS)_$* --model_dir=runs/tune/$* --seeds=100,101,102 \
 	  --learning_rates=$(RATES) --warmup_epochs=$(WARMUPS) --results=results/tuning/$*
 
 # Style, likely bugs and types.
@@ -93,19 +86,9 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# The documentation site, in build/site. Offline once its packages are installed; a warning is an error. They read the
-# package's source and import nothing of it: an environment of their own, 0.2 GB, or the one of setup-hashed.
-DOCS := $(if $(wildcard $(VENV)/.installed-docs),$(VENV),.venv-docs)
-.venv-docs/.installed-docs: setup.cfg constraints.txt
-	$(SUPPORTED_PYTHON)
-	@echo 'Installing the packages of the documentation site into .venv-docs: 0.2 GB on disk'
-	$(PYTHON) -m venv .venv-docs
-	$(PYTHON) -c 'import configparser; setup = configparser.ConfigParser(); setup.read("setup.cfg"); print(setup["options.extras_require"]["docs"])' > .venv-docs/requirements.txt
-	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --requirement .venv-docs/requirements.txt
-	@touch $@
-
-docs: $(DOCS)/.installed-docs
-	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
+# The documentation site, in build/site. Offline; a warning is an error.
+docs: $(VENV)/.installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file docs/site/mkdocs.yml
 
 # The notebooks of examples/, executed and stored with their output.
 notebooks: $(VENV)/.installed
@@ -117,7 +100,9 @@ wheel: $(VENV)/.installed
 	rm -rf dist build/fresh && mkdir -p build
 	$(BIN)/python -m build --no-isolation --outdir dist . > build/wheel.log 2>&1 || { tail -30 build/wheel.log; exit 1; }
 	$(PYTHON) -m venv build/fresh
-	build/fresh/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) dist/*.whl
+	build/fresh/bin/$(VERIFIED) requirements/build.txt
+	build/fresh/bin/$(VERIFIED) $(PINS)
+	build/fresh/bin/$(PIP) --no-deps dist/*.whl
 	cd build/fresh && bin/tfbigbatch --version && bin/tfbigbatch --help > /dev/null && bin/python -c \
 	  'import tfbigbatch; assert tfbigbatch.__file__.startswith("$(CURDIR)/build/fresh/"); tfbigbatch.LAMB'
 	rm -rf build/fresh
@@ -125,23 +110,23 @@ wheel: $(VENV)/.installed
 
 # A process for each of two cores, each with one thread for its kernels; one that runs out of tests takes some of the
 # other's. Bytecode is kept whatever the environment says: the tests start a hundred processes that import the package.
-test: $(VENV)/.installed-parity
+test: $(VENV)/.installed
 	PYTHONDONTWRITEBYTECODE= TF_NUM_INTRAOP_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-test-slow: $(VENV)/.installed-parity
+test-slow: $(VENV)/.installed
 	$(BIN)/python -m pytest -m slow
 
 # Damaged files, in parts of some seconds; the same command goes on where one before it ended after MINUTES.
 CASES ?= 100000
 MINUTES ?= 60
-fuzz: $(VENV)/.installed-parity
+fuzz: $(VENV)/.installed
 	$(BIN)/python -m pytest -q -m "slow or not slow" tests/fuzz --fuzz_cases=$(CASES) --fuzz_minutes=$(MINUTES) \
 	  --fuzz_results=results/reliability/fuzz
 
 # The optimizers on Keras as it will be, by all their tests: keras-nightly in place of keras, in an environment of its own.
 NIGHTLY := .venv-nightly
 test-nightly:
-	$(MAKE) $(NIGHTLY)/.installed-parity TENSORFLOW=2.21 VENV=$(NIGHTLY)
+	$(MAKE) $(NIGHTLY)/.installed TENSORFLOW=2.21 VENV=$(NIGHTLY)
 	$(NIGHTLY)/bin/python -m pip uninstall --quiet --yes keras keras-nightly
 	$(NIGHTLY)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --pre --no-deps keras-nightly
 	$(NIGHTLY)/bin/python -c 'import keras; print("Keras", keras.__version__)'
@@ -149,20 +134,9 @@ test-nightly:
 	  tests/optimizers tests/parity tests/utils
 
 # Training steps compiled for TPU slices. Its first run installs libtpu, which is proprietary: docs/tpu.md.
-tpu-check: $(VENV)/.installed-parity
-	$(BIN)/python tools/tpu_check.py --install_only
+tpu-check: $(VENV)/.installed
+	$(BIN)/tfbigbatch tpu-check --install_only
 	$(BIN)/python -m pytest -m slow tests/tpu
 
-# Known vulnerabilities of the pinned sets, by pip-audit in an environment of its own. Needs a network; ends with 2 where
-# a pin could not be looked up.
-AUDIT := .venv-audit
-$(AUDIT)/.installed: requirements-hashed-audit.txt
-	$(PYTHON) -m venv $(AUDIT)
-	$(AUDIT)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --requirement $<
-	@touch $@
-
-audit: $(AUDIT)/.installed
-	$(AUDIT)/bin/python tools/audit.py $(SETS)
-
 clean:
-	rm -rf $(VENV) .venv-docs $(AUDIT) $(NIGHTLY) build dist *.egg-info runs
+	rm -rf $(VENV) $(TOOLS) $(NIGHTLY) build dist *.egg-info runs

@@ -1,4 +1,3 @@
-import configparser
 import glob
 import importlib.metadata
 import os
@@ -6,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 
 import pytest
 import tensorflow as tf
@@ -13,16 +13,13 @@ import tensorflow as tf
 from tests.helpers.preloaded import ROOT
 from tests.test_wheel import build
 
-LINES = {"2.20": "constraints.txt", "2.21": "constraints-2.21.txt"}
-# Of environments and steps of their own.
-BUILD, AUDIT = "constraints-build.txt", "constraints-audit.txt"
+LINES = {line: f"requirements/tensorflow-{line}.txt" for line in ("2.20", "2.21")}
+PIN = re.compile(r"([\w.-]+)==([\w.]+)(?: ; [^\\\n]+)?(?: \\\n    --hash=sha256:[0-9a-f]{64})+\n")
 
 
 @pytest.fixture(scope="module")
-def setup():
-    parser = configparser.ConfigParser()
-    assert parser.read(os.path.join(ROOT, "setup.cfg"), encoding="utf-8")
-    return parser
+def project():
+    return tomllib.loads(read("pyproject.toml"))["project"]
 
 
 def read(name):
@@ -31,31 +28,22 @@ def read(name):
 
 
 def pins(name):
-    """Version by package, of a file of constraints."""
-    lines = [line for line in read(name).splitlines() if not line.startswith("#")]
-    found = dict(re.fullmatch(r"([\w.-]+)==([\w.]+)", line).groups() for line in lines)
-    assert len(found) == len(lines)
-    return found
+    """Version by package, of a file in which each pin has its hashes."""
+    text = read(name)
+    assert PIN.sub("", text) == ""
+    return {match[1].replace("-", "_"): match[2] for match in PIN.finditer(text)}
 
 
-def test_each_line_of_tensorflow_has_its_pinned_set(setup):
-    required = setup["options"]["install_requires"].split()
-    assert {"tensorflow>=2.20,<2.22", "tf_keras>=2.20,<2.22"} <= set(required)
-    found = {os.path.basename(path) for path in glob.glob(os.path.join(ROOT, "constraints*.txt"))}
-    assert found == {BUILD, AUDIT, *LINES.values()}
+def test_each_line_of_tensorflow_has_its_pinned_set(project):
+    assert {"tensorflow>=2.20,<2.22", "tf_keras>=2.20,<2.22"} <= set(project["dependencies"])
+    found = {os.path.basename(path) for path in glob.glob(os.path.join(ROOT, "requirements", "*"))}
+    assert found == {"build.txt", "tools.txt", *map(os.path.basename, LINES.values())}
+    assert {"setuptools", "wheel"} <= set(pins("requirements/build.txt"))
+    assert {"pip_audit", "uv"} <= set(pins("requirements/tools.txt"))
     for line, name in LINES.items():
         versions = pins(name)
         assert all(versions[each].startswith(f"{line}.") for each in ("tensorflow", "tf_keras"))
-        assert ("tf-models-official" in versions) == ("tensorflow-addons" in versions) == (line == "2.20")
-
-
-@pytest.mark.parametrize("name", [BUILD, AUDIT, *LINES.values()])
-def test_each_pin_has_its_hashes(name):
-    """`make lock` writes them: a pin that was renewed without is found here."""
-    pin = r"([\w.-]+)==([\w.]+)(?: ; python_version == \"[\d.]+\")?((?: --hash=sha256:[0-9a-f]{64})+)"
-    lines = read(name.replace("constraints", "requirements-hashed")).replace(" \\\n   ", "").splitlines()
-    found = [re.fullmatch(pin, line) for line in lines if not line.startswith("#")]
-    assert all(found) and {each[1]: each[2] for each in found} == pins(name) and len(found) == len(pins(name))
+        assert ("tf_models_official" in versions) == ("tensorflow_addons" in versions) == (line == "2.20")
 
 
 def test_the_installed_versions_are_those_of_their_line():
@@ -64,14 +52,14 @@ def test_the_installed_versions_are_those_of_their_line():
     assert all(importlib.metadata.version(name) == versions[name] for name in ("tensorflow", "tf_keras"))
 
 
-def test_the_gpu_extra_is_the_packages_tensorflow_with_nvidias_libraries(setup):
-    [required] = [each for each in setup["options"]["install_requires"].split() if each.startswith("tensorflow>")]
-    assert setup["options.extras_require"]["gpu"].split() == [required.replace("tensorflow", "tensorflow[and-cuda]")]
+def test_the_gpu_extra_is_the_packages_tensorflow_with_nvidias_libraries(project):
+    [required] = [each for each in project["dependencies"] if each.startswith("tensorflow>")]
+    assert project["optional-dependencies"]["gpu"] == [required.replace("tensorflow", "tensorflow[and-cuda]")]
 
 
-def test_no_other_extra_and_no_command_of_the_makefile_installs_it(setup):
-    extras = setup["options.extras_require"]
-    assert not [name for name in extras if name != "gpu" and re.search(r"and-cuda|[\[,]gpu\b", extras[name])]
+def test_no_other_extra_and_no_command_of_the_makefile_installs_it(project):
+    extras = project["optional-dependencies"]
+    assert not [name for name in extras if name != "gpu" and re.search(r"and-cuda|[\[,]gpu\b", str(extras[name]))]
     for name in ("Makefile", ".ci/run"):
         assert not re.search(r"and-cuda|[\[,]gpu\b", read(name))
 
@@ -81,14 +69,14 @@ WITHOUT_PROGRAM = {"gpu", "parity", "test", "all"}
 PROGRAMS = os.path.join(ROOT, "tests", "helpers", "extras", "with_{}.py")
 
 
-def test_each_extra_has_a_program_that_runs_with_it_alone(setup):
+def test_each_extra_has_a_program_that_runs_with_it_alone(project):
     programs = {re.search(r"with_(\w+)\.py$", path)[1].replace("_", "-") for path in glob.glob(PROGRAMS.format("*"))}
-    assert programs == set(setup["options.extras_require"]) - WITHOUT_PROGRAM
+    assert programs == set(project["optional-dependencies"]) - WITHOUT_PROGRAM
 
 
-def test_no_extra_has_an_underscore(setup):
+def test_no_extra_has_an_underscore(project):
     """pip 23.2, which Python 3.11 brings, warns of such a name and installs nothing for it."""
-    assert not [name for name in setup["options.extras_require"] if "_" in name]
+    assert not [name for name in project["optional-dependencies"] if "_" in name]
 
 
 @pytest.mark.slow
@@ -98,17 +86,10 @@ def test_an_extra_is_enough_in_a_fresh_environment(extra, tmp_path_factory):
     """Some minutes and 2 GB of disk each, and it needs the package index."""
     source, built, made, folder = (tmp_path_factory.mktemp(name) for name in ("source", "built", "made", "empty"))
     wheel, python = build(source, built), str(made / "bin" / "python")
+    # Without hashes: with them pip would want one of the wheel too.
+    (source / "pins.txt").write_text("".join(f"{name}=={pin}\n" for name, pin in pins(LINES["2.20"]).items()))
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    install = [
-        python,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--use-pep517",
-        "--constraint",
-        os.path.join(ROOT, LINES["2.20"]),
-    ]
+    install = [python, "-m", "pip", "install", "--quiet", "--use-pep517", "--constraint", str(source / "pins.txt")]
     try:
         for command in (
             [sys.executable, "-m", "venv", made],
@@ -139,22 +120,13 @@ class TestMakefile:
         assert outcome.returncode == 0, outcome.stderr
         return outcome.stdout
 
-    def test_a_line_is_chosen_with_its_peers(self):
-        plan = self.plan()
-        assert "--constraint constraints.txt" in plan and ".[test,parity]" in plan
-        plan = self.plan("TENSORFLOW=2.21")
-        assert "--constraint constraints-2.21.txt" in plan and ".[test,jax]" in plan and "parity]" not in plan
+    def test_a_line_is_chosen_and_verified(self):
+        for line, pinned in LINES.items():
+            plan = self.plan(f"TENSORFLOW={line}")
+            assert f"--require-hashes --no-deps --no-build-isolation --requirement {pinned}" in plan
+            # Of this package alone there is no hash.
+            assert plan.count("pip install") == plan.count("--require-hashes") + 1
         assert ".venv-2.21/bin/python -m pytest" in make("--dry-run", "test", "TENSORFLOW=2.21").stdout
-
-    def test_the_sites_environment_has_the_packages_of_its_extra_alone(self, tmp_path):
-        plan = make("--dry-run", "docs", f"VENV={tmp_path}/absent", "--always-make").stdout
-        assert "--constraint constraints.txt --requirement .venv-docs/requirements.txt" in plan
-        assert '["options.extras_require"]["docs"]' in plan and ".venv-docs/bin/mkdocs build" in plan
-        assert "absent" not in plan and "--editable" not in plan
-        # That of `make setup-hashed` has them already.
-        (tmp_path / ".installed-docs").touch()
-        plan = make("--dry-run", "docs", f"VENV={tmp_path}").stdout
-        assert f"{tmp_path}/bin/mkdocs build" in plan and "pip install" not in plan
 
     def test_an_environment_keeps_its_python(self, tmp_path):
         for name, version in (("mine", "3.12"), (os.path.join("venv", "bin", "python"), "3.11")):

@@ -13,10 +13,7 @@ import pytest
 
 from tests.helpers.preloaded import ROOT
 
-# With the packages of the site: that of `make docs`, or the one of `make setup-hashed`.
-PYTHON = os.path.join(ROOT, ".venv-docs", "bin", "python")
-if not os.path.exists(PYTHON):
-    PYTHON = sys.executable if importlib.util.find_spec("mkdocs") else None
+PYTHON = sys.executable if importlib.util.find_spec("mkdocs") else None
 REFERENCE = os.path.join(ROOT, "docs", "reference")
 PACKAGES = {
     "advice": "advice.md",
@@ -65,7 +62,7 @@ def test_the_reference_has_every_function_of_tasks():
 
 
 def test_both_sets_pin_the_packages_of_the_site():
-    for name in ("constraints.txt", "constraints-2.21.txt"):
+    for name in ("requirements/tensorflow-2.20.txt", "requirements/tensorflow-2.21.txt"):
         text = read(name)
         for package in ("mkdocs", "mkdocs-material", "mkdocstrings", "mkdocstrings-python", "griffelib"):
             assert re.search(rf"^{package}==", text, re.MULTILINE), (name, package)

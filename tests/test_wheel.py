@@ -37,7 +37,7 @@ def build(source, folder):
     Args:
       source, folder: two empty folders.
     """
-    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(os.path.join(ROOT, name), source)
     shutil.copytree(
         os.path.join(ROOT, "tfbigbatch"), source / "tfbigbatch", ignore=shutil.ignore_patterns("__pycache__")
@@ -83,7 +83,6 @@ def test_its_metadata_are_the_projects(wheel):
     assert (metadata["Name"], metadata["Version"]) == ("tfbigbatch", tfbigbatch.__version__)
     assert metadata["License-Expression"] == "Apache-2.0" and metadata["Requires-Python"] == "<3.14,>=3.11"
     assert "large-batch training" in metadata["Keywords"].split(",")
-    # Dependencies and extras come from setup.cfg.
     assert any(each.startswith("tensorflow<") for each in metadata.get_all("Requires-Dist"))
     assert {"models", "plot", "test"} <= set(metadata.get_all("Provides-Extra"))
 

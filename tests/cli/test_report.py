@@ -13,7 +13,7 @@ from tfbigbatch import experiment
         ([], "expected either RUN_DIR... or --study=FILE"),
         (["tests"], "tests holds no run directory"),
         (["nowhere"], "nowhere does not exist; expected a run directory"),
-        (["setup.cfg"], "setup.cfg is a file; expected a run directory"),
+        (["pyproject.toml"], "pyproject.toml is a file; expected a run directory"),
     ],
 )
 def test_a_bad_argument_is_one_message(arguments, said):

@@ -79,7 +79,7 @@ def test_a_worker_that_fails_by_itself_stops_the_others_and_is_not_started_again
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_goes_on_to_all_workers(tmp_path, number):
     launcher = subprocess.Popen(
-        [sys.executable, "tools/launch_local.py", "--workers=2", "--restarts=3", "--", sys.executable, "-c", WORKER]
+        [sys.executable, "-m", "tfbigbatch", "launch-local", "--workers=2", "--restarts=3", "--", sys.executable, "-c", WORKER]
         + [str(tmp_path), "wait"],
         env={**os.environ, "PYTHONPATH": os.getcwd()},
         stdout=subprocess.PIPE,
@@ -113,7 +113,7 @@ def test_what_cannot_be_launched_is_refused():
 def test_workers_end_with_a_launcher_that_is_killed(tmp_path):
     code = "import os, sys, time; print(os.getpid(), flush=True); time.sleep(60)"
     launcher = subprocess.Popen(
-        [sys.executable, "tools/launch_local.py", "--workers=2", "--", sys.executable, "-c", code],
+        [sys.executable, "-m", "tfbigbatch", "launch-local", "--workers=2", "--", sys.executable, "-c", code],
         env={**os.environ, "PYTHONPATH": os.getcwd()},
         stdout=subprocess.PIPE,
         text=True,

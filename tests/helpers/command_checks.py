@@ -12,13 +12,13 @@ command without a mistake. The working directory is where the commands would be 
 from __future__ import annotations
 
 import argparse
-import configparser
 import contextlib
 import importlib.util
 import io
 import json
 import os
 import re
+import tomllib
 import runpy
 import sys
 
@@ -87,12 +87,12 @@ def _of_make(arguments: list[str]) -> str:
 
 
 def _of_pip(arguments: list[str]) -> str:
-    setup = configparser.ConfigParser()
-    setup.read(os.path.join(ROOT, "setup.cfg"))
+    with open(os.path.join(ROOT, "pyproject.toml"), "rb") as file:
+        extras = tomllib.load(file)["project"]["optional-dependencies"]
     for word in arguments:
         asked = re.fullmatch(r"(?:\.|tfbigbatch)\[(.+)\]", word)
         for extra in asked[1].split(",") if asked else ():
-            if extra not in setup["options.extras_require"]:
+            if extra not in extras:
                 return f"there is no extra {extra}"
     return _missing_files([word for word in arguments if word.endswith(".txt")])
 

@@ -20,7 +20,7 @@ from tests.helpers.parity_runs import (
 )
 from tfbigbatch.optimizers.keras2 import LAMB
 
-REASON = "tensorflow-addons is not installed; below Python 3.12: pip install -c constraints.txt '.[addons]'"
+REASON = "tensorflow-addons is not installed; below Python 3.12: make setup"
 # What addons imports of Keras, under names that hold Keras 3 today.
 KERAS_2 = {
     "keras.src.engine": "tf_keras.src.engine",

@@ -6,7 +6,7 @@ import tf_keras
 
 from tfbigbatch.models import resnet
 
-REASON = "tf-models-official is not installed: pip install -c constraints.txt --use-pep517 '.[parity]'"
+REASON = "tf-models-official is not installed: make setup"
 # At 32n + 1 pixels every layer of stride 2 sees an odd size, where TensorFlow's 'same' pads alike on both sides.
 SIZE = 65
 # A quarter of the width, for speed.

@@ -21,7 +21,7 @@ from tests.helpers.parity_runs import (
 )
 from tfbigbatch.optimizers.keras2 import LAMB, LARS, Muon
 
-REASON = "optax or jax is not installed: pip install -c constraints.txt --use-pep517 '.[parity]'"
+REASON = "optax or jax is not installed: make setup"
 jax = pytest.importorskip("jax", reason=REASON)
 optax = pytest.importorskip("optax", reason=REASON)
 

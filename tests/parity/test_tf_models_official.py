@@ -19,7 +19,7 @@ from tests.helpers.parity_runs import (
 )
 from tfbigbatch.optimizers.keras2 import LAMB, LARS
 
-REASON = "tf-models-official is not installed: pip install -c constraints.txt --use-pep517 '.[parity]'"
+REASON = "tf-models-official is not installed: make setup"
 official_lars = pytest.importorskip("official.modeling.optimization.lars", reason=REASON)
 official_lamb = pytest.importorskip("official.modeling.optimization.lamb", reason=REASON)
 

@@ -43,7 +43,7 @@ def test_it_is_trained_resumed_reported_and_examined(tmp_path, file):
     analysis = CheckpointAnalysis(f"{runs}/one", probes=Probes(fit=128, sharpness=128, noise=1024))
     assert analysis.measure(24)["test_accuracy"] == pytest.approx(done["metrics"]["accuracy"])
     # A command that reads run directories alone executes the file that the run remembers; its copy, if told.
-    arguments = ("tools/report.py", runs, f"--results={tmp_path}/report")
+    arguments = ("tfbigbatch", "report", runs, f"--results={tmp_path}/report")
     known = preloaded.run(*arguments)
     assert known.returncode == 0, known.stderr
     assert os.path.exists(tmp_path / "report.html") and "experiment=" not in known.stdout
