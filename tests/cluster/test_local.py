@@ -79,8 +79,8 @@ def test_a_worker_that_fails_by_itself_stops_the_others_and_is_not_started_again
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_goes_on_to_all_workers(tmp_path, number):
     launcher = subprocess.Popen(
-        [sys.executable, "-m", "tfbigbatch", "launch-local", "--workers=2", "--restarts=3", "--", sys.executable, "-c", WORKER]
-        + [str(tmp_path), "wait"],
+        [sys.executable, "-m", "tfbigbatch", "launch-local", "--workers=2", "--restarts=3", "--"]
+        + [sys.executable, "-c", WORKER, str(tmp_path), "wait"],
         env={**os.environ, "PYTHONPATH": os.getcwd()},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

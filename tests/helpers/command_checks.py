@@ -18,9 +18,9 @@ import io
 import json
 import os
 import re
-import tomllib
 import runpy
 import sys
+import tomllib
 
 from absl import app, flags
 
