@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times libraries against the package's own code: the table of results/measurements/libraries.md.
+"""Times libraries against the package's own code: the table of results/measurements/speed.md.
 
     python benchmarks/libraries.py [--vocab_file=vocab.txt --text=wikitext-2/train.txt]
 

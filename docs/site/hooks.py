@@ -21,7 +21,6 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = (
     "README.md",
     "CHANGELOG.md",
-    "CONTRIBUTING.md",
     "docs/**/*.md",
     "examples/*.md",
     "results/**/*.md",

@@ -13,7 +13,6 @@ PAGES = [
     os.path.relpath(path, ROOT)
     for pattern in (
         "README.md",
-        "CONTRIBUTING.md",
         "docs/**/*.md",
         "results/README.md",
         "results/measurements/*.md",

@@ -3,7 +3,7 @@
     python tests/parity/peer_suites.py --copies=FOLDER
 
 A test file is taken from the installed package where it ships with its tests (Keras 3), otherwise from FOLDER, which
-holds clones of the projects' repositories, or files under their paths there (docs/peer_tests.md has the commands).
+holds clones of the projects' repositories, or files under their paths there (docs/migration.md has the commands).
 Only names are replaced: the imports of the optimizers (`tests/parity/peer_names`), and the arguments that have another
 name here. Nothing of a peer is part of this repository.
 

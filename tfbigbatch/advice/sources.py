@@ -6,8 +6,8 @@ None comes from MNIST-LSTM, PTB-small or Multi30k: benchmarks/advice.py checks t
 from __future__ import annotations
 
 FEW_STEPS = 700
-"""Runs of fewer steps lost accuracy with every rule. results/tiny_imagenet_resnet.md: 732 steps hold the baseline
-within a point, 366 lose 1.9 points; results/bert.md: 391 lose 11 points; results/tiny_imagenet_alexnet_bn.md: 244 lose
+"""Runs of fewer steps lost accuracy with every rule. results/tiny_imagenet_resnet.json: 732 steps hold the baseline
+within a point, 366 lose 1.9 points; results/bert.json: 391 lose 11 points; results/tiny_imagenet_alexnet_bn.json: 244 lose
 3.2 points. Only the easiest problems hold it in fewer, with a method that was tuned at the large batch: LeNet-5 on
 MNIST (146 steps, within 0.2 points) and the digits (112 steps). PTB-small with an output bias holds in 288, and is not
 counted here."""
@@ -23,27 +23,27 @@ arXiv:1812.06162, figure 8: it grows by a factor of ten and more over a run."""
 
 UNKNOWN_GROWTH = 0.8
 """The power of the steps where fewer than three windows were measured. docs/why-large-batches-lose-accuracy.md: LeNet-5
-goes from about 50 at step 29 to 770 at step 1,875, a power of 0.66, and 1.1 from there on; docs/advise.md: the digits
+goes from about 50 at step 29 to 770 at step 1,875, a power of 0.66, and 1.1 from there on; docs/batch_size.md: the digits
 from 35 at step 42 to 490 at step 636, 0.98."""
 
 RATE_FACTOR = 2.0
-"""How far the best learning rate may be from the rule's. results/bert.md: of a quarter to four times LEGW's, once is
-best, and half and twice lose 7 to 10 points; results/why/mnist_lenet.md: neighbouring trials, a factor of 2 apart,
+"""How far the best learning rate may be from the rule's. results/bert.json: of a quarter to four times LEGW's, once is
+best, and half and twice lose 7 to 10 points; results/why/mnist_lenet.json: neighbouring trials, a factor of 2 apart,
 differ by 0.2 points near the best."""
 
 LAYERWISE_FROM = 16
 """From this factor of the tuned batch on, LARS or LAMB beat momentum. docs/results/digits.md, x16: LAMB 98.4%, LEGW
-96.4%; results/tiny_imagenet_resnet.md: LARS 43.2% against 41.9% (linear) at x16, level with Nesterov momentum at x4.
-With Adam's family it did not: results/bert.md at x32, AdamW 26.2%, LAMB 24.5%."""
+96.4%; results/tiny_imagenet_resnet.json: LARS 43.2% against 41.9% (linear) at x16, level with Nesterov momentum at x4.
+With Adam's family it did not: results/bert.json at x32, AdamW 26.2%, LAMB 24.5%."""
 
 MUON_RATES = (0.005, 0.05)
 """Where Muon's best learning rate lay in runs of few steps, with the scale 'rms'; docs/muon.md has the same range, and
 other pages link to it. results/few_steps: 0.0081 on tiny-imagenet (244 steps), 0.03 on a BERT (391 steps). A GNMT
-agrees since: 0.03 (340 steps), results/multi30k_output_bias.md."""
+agrees since: 0.03 (340 steps), results/multi30k_output_bias.json."""
 
 LAMB_RATES = (0.02, 0.1)
 """Where LAMB's best learning rate lay in runs of few steps. docs/results/digits.md: 0.08 on the digits' LSTM (112
-steps), where it has 98.4% and Muon 96.6% (results/ramp/digits.md); results/few_steps: 0.02 on tiny-imagenet (244
+steps), where it has 98.4% and Muon 96.6% (results/ramp/digits.json); results/few_steps: 0.02 on tiny-imagenet (244
 steps), 0.03 on a BERT (391 steps)."""
 
 WARMUP_FRACTION = 5 / 90

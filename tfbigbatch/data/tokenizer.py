@@ -7,7 +7,7 @@ space, so the ids of each word are computed once and cached.
 
 Own code, not the `tokenizers` package: that gives the same ids on WikiText-2 and SQuAD, but with two threads takes 2 to
 5 times as long as this with one, and it differs from the reference code on private-use characters and on newer Unicode
-(results/measurements/libraries.md). Importing this module does not import TensorFlow.
+(results/measurements/speed.md). Importing this module does not import TensorFlow.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ Transform = Callable[[tf.Tensor], tf.Tensor]
 _Tensors = list[tf.Tensor]
 
 # Matrices of one shape are transformed together up to this size. On a CPU that gains 1.8 times the rate for 64 x 64,
-# 1.1 times for 128 x 128 and nothing from 256 x 256 on (results/measurements/replicas.md).
+# 1.1 times for 128 x 128 and nothing from 256 x 256 on (results/measurements/speed.md).
 _BATCH_BYTES, _CPU_BATCH_BYTES = 2**26, 2**20
 # A collective between processes results in this much at most.
 _PACK_BYTES = 2**26

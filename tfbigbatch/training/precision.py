@@ -75,7 +75,7 @@ def automatic(strategy: tf.distribute.Strategy) -> Precision:
 def warning(precision: Precision, strategy: tf.distribute.Strategy) -> str | None:
     """A line for the banner where a run computes in bfloat16 on processors without instructions for it.
 
-    A step takes eight times as long there as in float32 (results/measurements/steps.md).
+    A step takes eight times as long there as in float32 (results/measurements/speed.md).
     """
     devices = strategy.extended.worker_devices
     if precision.name != "bfloat16" or strategies.is_tpu(strategy) or any("GPU" in device for device in devices):

@@ -1,6 +1,6 @@
 """The start of a process that trains: the seconds of each part of it, and TensorFlow's import without what is not used.
 
-A start is short where little Python runs, and most of it is TensorFlow's import: see results/measurements/start.md.
+A start is short where little Python runs, and most of it is TensorFlow's import: see results/measurements/speed.md.
 """
 
 from __future__ import annotations

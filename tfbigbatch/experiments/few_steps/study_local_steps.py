@@ -11,7 +11,7 @@ Workers are simulated replicas of one machine: the accuracy is measured, and sec
 
 Nothing is tuned here. Several workers see as many examples as one, in a 4th or a 16th of the steps, so that their rows
 take the square root of their number times one worker's learning rate, the rule of this project for these optimizers;
-one row has one worker's, as DiLoCo does. What they say: docs/local_steps.md.
+one row has one worker's, as DiLoCo does. What they say: docs/replicas.md.
 """
 
 import copy

@@ -4,7 +4,7 @@
       --results=results/few_steps/products_digits --ended_runs=results/few_steps/products_digits_runs.jsonl
 
 `digits`, without data, and `bert` on WikiText-2, with the data of study.py: the row of Muon at the large batch of
-study_ramp.py, at one learning rate for both. Five seeds. What a step takes: results/measurements/replicas.md.
+study_ramp.py, at one learning rate for both. Five seeds. What a step takes: results/measurements/speed.md.
 """
 
 from tfbigbatch import studies

@@ -4,7 +4,7 @@
       --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES
 
 Without --data_dir, tf_keras.datasets downloads the files. Two CPU cores, about 6 minutes. Measured: see
-results/mnist.md. Seven trials at this batch, one seed (results/tuning/mnist_128.md), are within 0.2
+results/mnist.json. Seven trials at this batch, one seed (results/tuning/mnist_128.json), are within 0.2
 points of each other but for one; of those, this one carries best by LEGW to 8,192 (mnist_8192.md there): high rate,
 hard clipping, dropout. So the choice has seen 8,192, on a seed that no table uses.
 """

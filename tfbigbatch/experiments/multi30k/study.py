@@ -6,7 +6,7 @@
 
 BLEU on test2016. The rates at 64 and Nesterov's at 1,024 are the best of study_rates.py. Three seeds of the baseline
 and at 1,024; one of LAMB at 64, of LEGW's rate halved and so on, and at 256 and 2,048. Measured: 37.2 at 64, 32.0 by
-LEGW at 1,024; results/multi30k.md, docs/gnmt.md. A run is 15 to 20 minutes of a core of an AMD EPYC with AVX-512.
+LEGW at 1,024; docs/results/multi30k.md. A run is 15 to 20 minutes of a core of an AMD EPYC with AVX-512.
 """
 
 import functools

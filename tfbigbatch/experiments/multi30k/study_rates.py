@@ -4,7 +4,7 @@
       --data_dir=data/multi30k_en_de --processes=2 --results=results/tuning/multi30k \\
       --ended_runs=results/multi30k_runs.jsonl
 
-BLEU on the validation set, seed 0. At 1,024 the warm-up is LEGW's, an epoch. Measured: docs/gnmt.md.
+BLEU on the validation set, seed 0. At 1,024 the warm-up is LEGW's, an epoch. Measured: docs/results/multi30k.md.
 """
 
 from tfbigbatch import experiment

@@ -6,7 +6,7 @@
       --ended_runs=results/tiny_imagenet_alexnet_bn_runs.jsonl
 
 One seed. The rates of naive, linear and LEGW + LARS are the best at 128; LARS, LAMB, Nesterov and AdamW are tuned at
-2,048, and carried to 4,096 by LEGW. Every trial: results/tuning/tiny_imagenet_alexnet_bn.md.
+2,048, and carried to 4,096 by LEGW. Every trial: results/tuning/tiny_imagenet_alexnet_bn.json.
 """
 
 import functools

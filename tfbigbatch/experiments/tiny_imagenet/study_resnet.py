@@ -6,7 +6,7 @@
 
 Three seeds at 128 and of most rows at 2,048, one of all else. The rates of naive, linear and LEGW + LARS are the best
 at 128; LARS, LAMB, Nesterov and AdamW are tuned at 2,048, and carried to the other batches by LEGW.
-Every trial: results/tuning/tiny_imagenet_resnet.md.
+Every trial: results/tuning/tiny_imagenet_resnet.json.
 """
 
 import functools

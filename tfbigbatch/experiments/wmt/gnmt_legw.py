@@ -3,7 +3,7 @@
     python -m tfbigbatch.train --config=experiments/wmt/gnmt_legw.py:4k --model_dir=runs/gnmt_legw_4k \\
       --data_dir=data/wmt16_en_de
 
-The data: docs/translation_data.md. The paper scales GNMT to 16 times the batch at the same epochs: the learning rate by
+The data: docs/gnmt.md. The paper scales GNMT to 16 times the batch at the same epochs: the learning rate by
 the square root, the epochs of warm-up in proportion (200 steps at each batch). The rule is the paper's; learning rate,
 warm-up and epochs at 256 are ours, the defaults of MLPerf's reference (mlcommons/training, retired_benchmarks/gnmt,
 train.py; 128 sentences a device): 0.001, 200 steps, 8 epochs, halved four times in the last third. Not tuned.

@@ -3,7 +3,7 @@
     python -m tfbigbatch.train --config=experiments/wmt/gnmt_mlperf.py:1k --model_dir=runs/gnmt_mlperf_1k \\
       --data_dir=data/wmt16_en_de --mlperf_log=result.txt
 
-The data: docs/translation_data.md, prepared with --max_length=73; the rules' 75 count a sentence's begin and end.
+The data: docs/gnmt.md, prepared with --max_length=73; the rules' 75 count a sentence's begin and end.
 Source: mlcommons/training_results_v0.7, NVIDIA/benchmarks/gnmt/implementations/pytorch: run_and_time.sh (1k) and the
 config files below. 200 steps of warm-up, then halved four times. The length of a run in steps is ours; theirs ends by
 epochs.
