@@ -62,6 +62,6 @@ def test_a_tpu_vm_starts_again_after_a_loss_and_nothing_else(tmp_path):
         (tmp_path / "starts").unlink(missing_ok=True)
         assert subprocess.run(["bash", "-c", script]).returncode == code
         starts = (tmp_path / "starts").read_text().splitlines()
-        assert len(starts) == 3 and "-m tfbigbatch.train --strategy=tpu --tpu=local" in starts[0]
+        assert len(starts) == 3 and "-m tfbigbatch train --strategy=tpu --tpu=local" in starts[0]
     config = re.search(r"--config=(\S+)", script).group(1)
     assert os.path.isfile(os.path.join(ROOT, config.partition(":")[0]))
