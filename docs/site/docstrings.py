@@ -55,12 +55,12 @@ def _with_shared_arguments(cls: griffe.Class, call: ast.expr) -> str:
     if not isinstance(call, ast.Call):
         raise ValueError(f"{cls.path}: its DOCSTRING is no call of with_shared_arguments.")
     tree = ast.parse(cls.modules_collection[SHARED].filepath.read_text(encoding="utf-8"))
-    wanted = {"_SHARED_ARGUMENTS", "_OF_LAYER_ADAPTATION", "with_shared_arguments"}
+    # The function, and the texts that it puts together.
     nodes = [
         node
         for node in tree.body
-        if (isinstance(node, ast.FunctionDef) and node.name in wanted)
-        or (isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in wanted)
+        if (isinstance(node, ast.FunctionDef) and node.name == "with_shared_arguments")
+        or (isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant))
     ]
     names: dict[str, Any] = {}
     exec(compile(ast.Module(nodes, []), SHARED, "exec"), names)
