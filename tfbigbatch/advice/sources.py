@@ -7,8 +7,8 @@ from __future__ import annotations
 
 FEW_STEPS = 700
 """Runs of fewer steps lost accuracy with every rule. results/tiny_imagenet_resnet.json: 732 steps hold the baseline
-within a point, 366 lose 1.9 points; results/bert.json: 391 lose 11 points; results/tiny_imagenet_alexnet_bn.json: 244 lose
-3.2 points. Only the easiest problems hold it in fewer, with a method that was tuned at the large batch: LeNet-5 on
+within a point, 366 lose 1.9 points; results/bert.json: 391 lose 11 points; results/tiny_imagenet_alexnet_bn.json: 244
+lose 3.2 points. Only the easiest problems hold it in fewer, with a method that was tuned at the large batch: LeNet-5 on
 MNIST (146 steps, within 0.2 points) and the digits (112 steps). PTB-small with an output bias holds in 288, and is not
 counted here."""
 
@@ -23,8 +23,8 @@ arXiv:1812.06162, figure 8: it grows by a factor of ten and more over a run."""
 
 UNKNOWN_GROWTH = 0.8
 """The power of the steps where fewer than three windows were measured. docs/why-large-batches-lose-accuracy.md: LeNet-5
-goes from about 50 at step 29 to 770 at step 1,875, a power of 0.66, and 1.1 from there on; docs/batch_size.md: the digits
-from 35 at step 42 to 490 at step 636, 0.98."""
+goes from about 50 at step 29 to 770 at step 1,875, a power of 0.66, and 1.1 from there on; docs/batch_size.md: the
+digits from 35 at step 42 to 490 at step 636, 0.98."""
 
 RATE_FACTOR = 2.0
 """How far the best learning rate may be from the rule's. results/bert.json: of a quarter to four times LEGW's, once is
