@@ -15,8 +15,8 @@ One CPU core, about an hour each. Measured test perplexity:
 | lamb_ramp | 20, 160, 640 | the same, a batch ramp | that of 20 | 106.5 after 4 epochs, 2,761 steps |
 
 Tables: results/ptb.json and ptb_13_epochs.json; of lamb_640 results/few_steps/jax_ptb.json and of lamb_ramp
-results/ramp/jax_ptb.json, where their learning rates were chosen. The learning rate of lamb is the best of three in three
-epochs (results/tuning/ptb_lamb_20.json); twice of it diverges.
+results/ramp/jax_ptb.json, where their learning rates were chosen. The learning rate of lamb is the best of three in
+three epochs (results/tuning/ptb_lamb_20.json); twice of it diverges.
 """
 
 from tfbigbatch import experiment
