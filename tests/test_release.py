@@ -33,7 +33,7 @@ def test_the_citation_has_what_cff_asks_for(citation):
 def test_the_repositorys_address_is_one_or_nowhere(citation):
     """As long as there is none, the fields are left out: a made-up one would lead somewhere else."""
     project = tomllib.loads(read("pyproject.toml"))["project"]
-    in_mkdocs = re.search(r"^repo_url: (\S+)$", read("mkdocs.yml"), re.MULTILINE)
+    in_mkdocs = re.search(r"^repo_url: (\S+)$", read("docs/site/mkdocs.yml"), re.MULTILINE)
     found = {project.get("urls", {}).get("Repository"), citation.get("repository-code"), in_mkdocs and in_mkdocs[1]}
     assert len(found) == 1
     if found == {None}:

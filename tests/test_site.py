@@ -108,7 +108,7 @@ def test_a_notebook_becomes_a_page_with_its_stored_output():
     for path in glob.glob(os.path.join(ROOT, "examples", "*.ipynb")):
         page = notebooks.markdown_of(read(path))
         assert page.startswith("# ") and "data:image/png;base64," in page
-        assert f"examples/{os.path.basename(path)}.md" in read("mkdocs.yml")
+        assert f"examples/{os.path.basename(path)}.md" in read("docs", "site", "mkdocs.yml")
 
 
 @pytest.mark.slow
@@ -116,7 +116,18 @@ def test_a_notebook_becomes_a_page_with_its_stored_output():
     PYTHON is None, reason="the packages of the site are not installed: `make docs` makes an environment of them"
 )
 def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path):
-    command = [PYTHON, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(tmp_path)]
+    command = [
+        PYTHON,
+        "-m",
+        "mkdocs",
+        "build",
+        "--quiet",
+        "--strict",
+        "--site-dir",
+        str(tmp_path),
+        "--config-file",
+        "docs/site/mkdocs.yml",
+    ]
     outcome = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert outcome.returncode == 0, outcome.stderr[-3000:]
     pages = [os.path.join(folder, name) for folder, _, names in os.walk(tmp_path) for name in names]
