@@ -3,7 +3,7 @@
     python -m tfbigbatch.train --config=experiments/digits/lstm_small_batch.py --model_dir=runs/small_batch
 
 Two CPU cores, about 10 seconds. Measured: see docs/results/digits.md (`make results`).
-Tuned over 10 rates x 2 warm-ups, seeds 100 to 102 (`tools/tune.py`; results/tuning).
+Tuned over 10 rates x 2 warm-ups, seeds 100 to 102 (results/tuning).
 """
 
 from tfbigbatch import experiment
