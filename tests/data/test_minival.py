@@ -8,7 +8,7 @@ from tfbigbatch.data.in_memory.arrays import Arrays
 from tfbigbatch.data.records import reader
 from tfbigbatch.data.records.manifest import with_minival
 from tfbigbatch.data.records.order import HostSlice
-from tfbigbatch.data.records.preparation import write_split
+from tfbigbatch.data.records.shards import write_split
 
 
 def test_the_last_of_the_arrays_are_split_off():

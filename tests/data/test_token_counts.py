@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tfbigbatch.data import token_counts
-from tfbigbatch.data.records.preparation import write_split
+from tfbigbatch.data.records.shards import write_split
 
 
 def ids_of(record):

@@ -10,7 +10,7 @@ from tfbigbatch.data import tokenizer
 from tfbigbatch.data.bert import manifest, target_counts
 from tfbigbatch.data.bert.prepare import records
 from tfbigbatch.data.bert.prepare.settings import Settings
-from tfbigbatch.data.records.preparation import write_split
+from tfbigbatch.data.records.shards import write_split
 
 _WORDS = 12
 _SIZES = {"train": 64, "validation": 20}

@@ -7,8 +7,9 @@ from typing import Any
 
 from tfbigbatch.data.records import manifest as record_manifest
 from tfbigbatch.data.records.manifest import MANIFEST, Split, index_path, paths
+from tfbigbatch.errors import InputError
 
-__all__ = ["KIND", "MANIFEST", "Manifest", "Split", "index_path", "load", "paths", "read", "save"]
+__all__ = ["KIND", "MANIFEST", "Manifest", "Split", "index_path", "is_whole", "load", "paths", "read", "save"]
 
 KIND = record_manifest.Kind(
     content="images in TFRecords",
@@ -107,3 +108,12 @@ def read(folder: str) -> dict[str, Any] | None:
       ValueError: there is one, but it cannot be read or is of a later format.
     """
     return record_manifest.read(folder, KIND)
+
+
+def is_whole(folder: str) -> bool:
+    """True if a folder is completely prepared."""
+    try:
+        load(folder)
+    except InputError:
+        return False
+    return True

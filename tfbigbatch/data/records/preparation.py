@@ -1,16 +1,189 @@
-"""What the commands that prepare a dataset share: the check of their options, and one split written at once."""
+"""The outline of every preparation: scan, split, write shards, manifest; the same command resumes.
+
+How a dataset uses it, from its `prepare/`: a subclass of `Preparation` says what the source holds, plans tasks (shards
+to write, or TFRecords to index in place), and writes the manifest from their results. `prepare` does the rest: one
+command at a time in a folder, a fingerprint of the source and the options, a pool of processes, a progress bar.
+"""
 
 from __future__ import annotations
 
+import abc
+import contextlib
+import glob
+import hashlib
+import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
-import numpy as np
+import filelock
 
-from tfbigbatch.data.records import tfrecord
-from tfbigbatch.data.records.manifest import Split
-from tfbigbatch.errors import InputError
-from tfbigbatch.utils.files import atomic_write
+from tfbigbatch.data.records import manifest, shards
+from tfbigbatch.data.records.manifest import MANIFEST
+from tfbigbatch.data.records.shards import PROGRESS, Shard
+from tfbigbatch.errors import InputError, Preempted
+from tfbigbatch.utils import processes as workers
+from tfbigbatch.utils.files import atomic_write, open_regular
+
+_FINGERPRINT, _LOCK, _FAILED = "plan.json", "lock", "failed"
+
+
+class Preparation(abc.ABC):
+    """A dataset to prepare.
+
+    Attributes:
+      kind: of the dataset.
+      fingerprint: of `fingerprint`.
+      splits: names of all splits that may be written.
+      unit: what a tick of the progress bar counts.
+    """
+
+    kind: manifest.Kind
+    fingerprint: dict[str, Any]
+    splits: Iterable[str] = ("train", "validation")
+    unit = "file"
+
+    @abc.abstractmethod
+    def is_whole(self, folder: str) -> bool:
+        """True if the folder is completely prepared."""
+
+    @abc.abstractmethod
+    def tasks(self, folder: str, say: Callable[[str], object]) -> Sequence[Any]:
+        """The Shards to write, or other hashable tasks; after what is to be scanned or trained before.
+
+        Args:
+          folder: the prepared folder, whose `progress_path` may keep what is to be found again after a stop.
+          say: called with lines about what was found.
+
+        Raises:
+          ValueError: the source cannot be used; the folder then stays as it is.
+        """
+
+    @property
+    @abc.abstractmethod
+    def function(self) -> Callable[[Any, Callable[[], None]], Any]:
+        """The function of (task, tick) that gives a task's result; importable, since other processes call it."""
+
+    def size(self, task: Any) -> int:
+        """The number of times that `function` calls tick for a task."""
+        return 1
+
+    def done(self, task: Any) -> Any:
+        """The result of a task that a command before this one did; None for a task to do."""
+        return shards.done(task) if isinstance(task, Shard) else None
+
+    @abc.abstractmethod
+    def save(self, folder: str, results: dict[Any, Any], say: Callable[[str], object]) -> None:
+        """Writes the manifest.
+
+        Args:
+          folder: the prepared folder.
+          results: by task, in the order of `tasks`.
+          say: called with lines about the results.
+
+        Raises:
+          ValueError: the results cannot be used, or the folder cannot be written.
+        """
+
+
+def prepare(
+    job: Preparation,
+    folder: str,
+    *,
+    processes: int,
+    overwrite: bool,
+    say: Callable[[str], object] = lambda line: None,
+) -> tuple[dict[str, Any], bool]:
+    """Makes a prepared folder, unless it is complete already.
+
+    Args:
+      job: Preparation.
+      folder: created if it does not exist.
+      processes: how many at once.
+      overwrite: whether to replace what was prepared from another fingerprint.
+      say: called with lines on what was found.
+
+    Returns:
+      (the content of manifest.json; whether the folder was complete already).
+
+    Raises:
+      ValueError: the source cannot be used; the folder holds something else, is locked by another command, or cannot
+        be written.
+      Preempted: SIGINT or SIGTERM was received; the same call resumes.
+    """
+    with _lock(folder):
+        before = _claimed_for(folder, job.fingerprint, overwrite)
+        if before == job.fingerprint["digest"] and job.is_whole(folder):
+            return manifest.read(folder, job.kind) or {}, True
+        tasks = job.tasks(folder, say)
+        written = [task.path for task in tasks if isinstance(task, Shard)]
+        _claim(folder, job.fingerprint, before, [*manifest.paths(folder, job.splits), *written])
+        with _marking_failure(folder):
+            results = run(job.function, tasks, size=job.size, done=job.done, unit=job.unit, processes=processes)
+            job.save(folder, results, say)
+        return manifest.read(folder, job.kind) or {}, False
+
+
+def run(
+    function: Callable[[Any, Callable[[], None]], Any],
+    tasks: Sequence[Any],
+    *,
+    unit: str,
+    processes: int,
+    size: Callable[[Any], int] | None = None,
+    done: Callable[[Any], Any] = lambda task: None,
+) -> dict[Any, Any]:
+    """The results of tasks, several at once, with a progress bar.
+
+    Args:
+      function: of (task, tick), where tick is to be called for each unit; importable if `processes` > 1.
+      tasks: hashable, and picklable if `processes` > 1.
+      unit: what a tick counts.
+      processes: how many at once.
+      size: the number of ticks of a task; None for an unknown total.
+      done: gives the result of a task that needs no work, or None.
+
+    Returns:
+      Results by task, in the order of `tasks`.
+
+    Raises:
+      ValueError: a process died, or `function` raised it.
+      Preempted: SIGINT or SIGTERM was received.
+    """
+    results = {task: done(task) for task in tasks}
+    missing = [task for task, result in results.items() if result is None]
+    total = None if size is None else sum(map(size, tasks))
+    before = 0 if size is None or total is None else total - sum(map(size, missing))
+    with workers.progress_bar(total, before, unit) as progress:
+        workers.run_tasks(function, missing, processes=processes, ended=results.__setitem__, progress=progress)
+    return results
+
+
+def fingerprint(
+    source: str, layout: str, options: dict[str, Any], contents: Any, rows: Iterable[tuple[Any, ...]]
+) -> dict[str, Any]:
+    """What a result depends on, with its digest; not where the source lies.
+
+    Args:
+      source: its path.
+      layout: in words.
+      options: those that the result depends on.
+      contents: what else it depends on; JSON.
+      rows: one for each file of the source: its name, its size and the like.
+
+    Returns:
+      Dictionary with 'digest', 'source', 'layout' and 'options'.
+    """
+    digest = hashlib.sha256(json.dumps([layout, options, contents], sort_keys=True).encode())
+    for row in rows:
+        digest.update("\0".join(map(str, row)).encode(errors="surrogateescape") + b"\n")
+    name = os.path.basename(os.path.abspath(source))
+    return {"digest": digest.hexdigest(), "source": name, "layout": layout, "options": options}
+
+
+def progress_path(folder: str, name: str) -> str:
+    """The path of a file of a prepared folder's progress."""
+    return os.path.join(folder, PROGRESS, name)
 
 
 def check_options(options: object, expected: dict[str, tuple[bool, str]]) -> None:
@@ -28,10 +201,142 @@ def check_options(options: object, expected: dict[str, tuple[bool, str]]) -> Non
             raise InputError(f"--{name}={getattr(options, name)}: expected {words}.")
 
 
-def write_split(folder: str, name: str, examples: Iterable[bytes]) -> Split:
-    """Writes serialized examples into one TFRecord file of a folder, for fake data; returns the Split."""
-    frames = list(map(tfrecord.framed, examples))
-    path = os.path.join(folder, f"{name}-00000-of-00001")
-    atomic_write(path, lambda file: file.write(b"".join(frames)))
-    ends = np.cumsum([len(frame) for frame in frames])
-    return Split.of_files(name, [path], [np.concatenate([[0], ends[:-1]])], ends[-1:])
+def check_outside(source: str, folder: str) -> None:
+    """Checks that a prepared folder does not lie in its source.
+
+    Raises:
+      ValueError: it does.
+    """
+    outer, inner = os.path.realpath(source), os.path.realpath(folder)
+    if os.path.commonpath([outer, inner]) == outer:
+        raise InputError(
+            f"--output_dir={folder} lies in --source={source}: what is prepared would be taken for a part of the "
+            "source the next time. Choose a folder outside of it."
+        )
+
+
+@contextlib.contextmanager
+def _lock(folder: str) -> Iterator[None]:
+    """Creates a folder and its progress folder, and locks them for one command."""
+    held = filelock.FileLock(progress_path(folder, _LOCK))
+    with _writing(folder):
+        os.makedirs(os.path.join(folder, PROGRESS), exist_ok=True)
+        try:
+            held.acquire(blocking=False)
+        except filelock.Timeout:
+            raise InputError(f"Another command is preparing --output_dir={folder}. Wait for it, or stop it.") from None
+    try:
+        yield
+    finally:
+        held.release()
+
+
+def _claimed_for(folder: str, fingerprint: dict[str, Any], overwrite: bool) -> str | None:
+    """The digest that a locked folder was claimed for; None for a new one.
+
+    Raises:
+      ValueError: it holds what was prepared from another fingerprint, and something would be lost with it.
+    """
+    before = _read(progress_path(folder, _FINGERPRINT))
+    if before is None:
+        return None
+    if before.get("digest") != fingerprint["digest"] and not overwrite and not _is_abandoned(folder):
+        raise InputError(
+            f"--output_dir={folder} holds what was {_difference(before, fingerprint)}. "
+            "Choose another folder, or pass --overwrite."
+        )
+    return str(before.get("digest"))
+
+
+def _claim(folder: str, fingerprint: dict[str, Any], before: str | None, writes: Iterable[str]) -> None:
+    """Marks a locked folder as built from a fingerprint; what was made from another one is removed.
+
+    Raises:
+      ValueError: it holds other files with the names of `writes`, or cannot be written.
+    """
+    with _writing(folder):
+        if before != fingerprint["digest"]:
+            if before is not None:
+                _remove(folder)
+            # Also after that: a folder of TFRecords that were only indexed still holds them.
+            strange = [path for path in writes if os.path.exists(path)]
+            if strange:
+                raise InputError(
+                    f"--output_dir={folder} holds files that this command did not make, such as {strange[0]}. Choose "
+                    "another folder."
+                )
+            text = json.dumps(fingerprint, indent=1) + "\n"
+            atomic_write(progress_path(folder, _FINGERPRINT), lambda file: file.write(text.encode()))
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(progress_path(folder, _FAILED))
+
+
+@contextlib.contextmanager
+def _marking_failure(folder: str) -> Iterator[None]:
+    """Marks a claimed folder of a command that fails: a corrected one, of another fingerprint, may then claim it."""
+    try:
+        yield
+    except Preempted:
+        raise
+    except Exception:
+        # As far as that is possible: the disk may be full.
+        with contextlib.suppress(OSError), open(progress_path(folder, _FAILED), "wb"):
+            pass
+        raise
+
+
+@contextlib.contextmanager
+def _writing(folder: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"--output_dir={folder} cannot be written: {error.strerror or error}.") from None
+
+
+def _is_abandoned(folder: str) -> bool:
+    """True if nothing is lost with a claimed folder: it has no dataset, and no shards but those of a failed command."""
+    if os.path.exists(os.path.join(folder, MANIFEST)):
+        return False
+    return os.path.exists(progress_path(folder, _FAILED)) or not _records(folder)
+
+
+def _records(folder: str) -> list[str]:
+    """The records of the shards that were written."""
+    found = glob.glob(os.path.join(glob.escape(os.path.join(folder, PROGRESS)), "*.json"))
+    return [path for path in found if os.path.basename(path) != _FINGERPRINT]
+
+
+def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
+    """The words for how two fingerprints differ."""
+    old, new = before.get("options", {}), now["options"]
+    changed = [
+        f"{name} {old.get(name)}, now {new.get(name)}"
+        for name in sorted({*old, *new})
+        if old.get(name) != new.get(name)
+    ]
+    if changed:
+        return f"prepared with other options ({'; '.join(changed)})"
+    return f"prepared from another source ({before.get('source')}), or its files have changed since"
+
+
+def _remove(folder: str) -> None:
+    """Removes what a command made; the fingerprint goes last, so that a stop in between leaves a claimed folder."""
+    records = _records(folder)
+    made = [os.path.join(folder, os.path.basename(record).removesuffix(".json")) for record in records]
+    indexes = glob.glob(os.path.join(glob.escape(folder), "*.index.npz"))
+    for old in [os.path.join(folder, MANIFEST), *indexes, *made, *records, progress_path(folder, _FINGERPRINT)]:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(old)
+
+
+def _read(path: str) -> dict[str, Any] | None:
+    try:
+        with open_regular(path, encoding="utf-8") as file:
+            content = json.load(file)
+        if not isinstance(content, dict) or not isinstance(content.get("options", {}), dict):
+            raise ValueError("it holds something else")
+        return content
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path} cannot be read ({error}). Remove the folder and prepare it again.") from None

@@ -1,14 +1,4 @@
-"""TFRecord shards of a prepared folder: what a shard is, and writing it atomically with a record of its contents.
-
-How a dataset uses this module, from its `prepare/`:
-
-    planned = [Shard.numbered(split, number, total, folder, content), ...]    # content: the dataset's own dataclass
-    results = write_missing(planned, function, size=..., unit="document", processes=...)
-    splits, sha256 = splits_of(planned, results), digests(planned, results)   # for the manifest
-
-where `function(shard, tick)` is importable (worker processes call it), reads `shard.content`, and returns
-`write(shard, runs, counts)`.
-"""
+"""TFRecord shards of a prepared folder: each is written atomically, with a record of its contents."""
 
 from __future__ import annotations
 
@@ -17,17 +7,18 @@ import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tfbigbatch.data.records import index, tfrecord
+from tfbigbatch.data.records import tfrecord
 from tfbigbatch.data.records.manifest import Split
-from tfbigbatch.data.records.prepared_folder import PROGRESS
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import files
-from tfbigbatch.utils import processes as workers
+
+PROGRESS = ".progress"
+"""The folder of what a preparation needs to resume, in the prepared folder."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -35,21 +26,22 @@ class Shard:
     """A TFRecord file to write.
 
     Attributes:
-      name: of the file, train-00000-of-00128.
       split: 'train', 'validation' or the name of another held-out set.
+      number, total: which of the split's shards it is, from 0, of how many.
       folder: the prepared folder.
       content: what goes into it, of the dataset's own type; it must pickle.
     """
 
-    name: str
     split: str
+    number: int
+    total: int
     folder: str
     content: Any
 
-    @classmethod
-    def numbered(cls, split: str, number: int, total: int, folder: str, content: Any) -> Shard:
-        """The shard `number`, from 0, of `total` in a split."""
-        return cls(f"{split}-{number:05d}-of-{total:05d}", split, folder, content)
+    @property
+    def name(self) -> str:
+        """The file's name, train-00000-of-00128."""
+        return f"{self.split}-{self.number:05d}-of-{self.total:05d}"
 
     @property
     def path(self) -> str:
@@ -112,66 +104,39 @@ def write(shard: Shard, runs: Iterable[Sequence[bytes]], counts: dict[str, Any])
 
 
 def done(shard: Shard) -> dict[str, Any] | None:
-    """The record of a whole shard; None where it is missing, or not of the size it was written with."""
+    """The record of a whole shard; None where it or its offsets are missing, or it has not the size it had."""
     try:
         with files.open_regular(shard.record, encoding="utf-8") as file:
             record = json.load(file)
-        whole = os.path.getsize(shard.path) == record["bytes"]
+        whole = os.path.getsize(shard.path) == record["bytes"] and os.path.exists(shard.offsets)
     except (OSError, ValueError, RecursionError, KeyError, TypeError):
         return None
     return record if whole else None
 
 
-def write_missing(
-    planned: Sequence[Shard],
-    function: Callable[[Shard, Callable[[], None]], dict[str, Any]],
-    *,
-    size: Callable[[Shard], int],
-    unit: str,
-    processes: int,
-) -> dict[str, dict[str, Any]]:
-    """Writes the shards that are not whole, in parallel, with a progress bar.
-
-    Args:
-      planned: all shards.
-      function: writes one; see the module's docstring.
-      size: how many times `function` calls tick() for a shard.
-      unit: what a tick counts.
-      processes: how many at once.
-
-    Returns:
-      The records of all shards, by name.
-    """
-    results = {shard.name: done(shard) for shard in planned}
-    missing = [shard for shard in planned if results[shard.name] is None]
-    total = sum(map(size, planned))
-
-    def ended(shard: Shard, record: dict[str, Any]) -> None:
-        results[shard.name] = record
-
-    with workers.progress_bar(total, total - sum(map(size, missing)), unit) as progress:
-        workers.run_tasks(function, missing, processes=processes, ended=ended, progress=progress)
-    return {name: record for name, record in results.items() if record is not None}
-
-
-def splits_of(planned: Sequence[Shard], results: dict[str, dict[str, Any]]) -> dict[str, Split]:
-    """The Splits that the written shards make up, by name."""
+def splits_of(results: Mapping[Shard, dict[str, Any]]) -> dict[str, Split]:
+    """The Splits of written shards, by name, from the shards' records."""
     splits = {}
-    for split in dict.fromkeys(shard.split for shard in planned):
-        part = [shard for shard in planned if shard.split == split]
-        sizes = [results[shard.name]["bytes"] for shard in part]
-        splits[split] = Split.of_files(split, [shard.path for shard in part], list(map(_offsets, part)), sizes)
+    for split in dict.fromkeys(shard.split for shard in results):
+        part = [shard for shard in results if shard.split == split]
+        offsets = [files.read_array(shard.offsets) for shard in part]
+        sizes = [results[shard]["bytes"] for shard in part]
+        splits[split] = Split.of_files(split, [shard.path for shard in part], offsets, sizes)
     return splits
 
 
-def _offsets(shard: Shard) -> np.ndarray:
-    # Earlier versions kept no offsets of image shards.
-    return files.read_array(shard.offsets) if os.path.exists(shard.offsets) else index.offsets(shard.path)
-
-
-def digests(planned: Sequence[Shard], results: dict[str, dict[str, Any]]) -> dict[str, str]:
+def digests(results: Mapping[Shard, dict[str, Any]]) -> dict[str, str]:
     """The SHA-256 of each written shard, by path."""
-    return {shard.path: results[shard.name]["sha256"] for shard in planned}
+    return {shard.path: record["sha256"] for shard, record in results.items()}
+
+
+def write_split(folder: str, name: str, examples: Iterable[bytes]) -> Split:
+    """Writes serialized examples into one TFRecord file of a folder, for fake data; returns the Split."""
+    path = os.path.join(folder, f"{name}-00000-of-00001")
+    frames = list(map(tfrecord.framed, examples))
+    files.atomic_write(path, lambda file: file.write(b"".join(frames)))
+    ends = np.cumsum([len(frame) for frame in frames])
+    return Split.of_files(name, [path], [np.concatenate([[0], ends[:-1]])], ends[-1:])
 
 
 def portions(ends: np.ndarray, count: int) -> Iterator[tuple[int, int]]:

@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from tfbigbatch.data.records.preparation import write_split
+from tfbigbatch.data.records.shards import write_split
 from tfbigbatch.data.translation import manifest, target_counts
 from tfbigbatch.data.translation.prepare import shards, vocabulary
 from tfbigbatch.utils.files import write_text

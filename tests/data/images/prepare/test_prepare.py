@@ -25,7 +25,7 @@ from tests.helpers.datasets.image_sets import (
 )
 from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.images.prepare import conversion, prepare, tree
-from tfbigbatch.data.records.prepared_folder import PROGRESS
+from tfbigbatch.data.records.shards import PROGRESS
 from tfbigbatch.errors import Preempted
 
 SHARDS = {"train": 4, "validation": 2}
@@ -218,21 +218,6 @@ def test_a_stop_between_shards_leaves_whole_ones_and_the_rest_follows(source, tm
     assert digests(tmp_path / "out") == digests(tmp_path / "whole")
     content, already = prepared(source, tmp_path / "out")
     assert already and content == image_manifest.read(str(tmp_path / "whole"))
-
-
-def test_shards_of_an_earlier_version_stay_though_it_kept_no_offsets(source, tmp_path, monkeypatch):
-    prepared(source, tmp_path / "whole")
-    with monkeypatch.context() as patch:
-        stopping(patch, after=3)
-        with pytest.raises(Preempted):
-            prepared(source, tmp_path / "out")
-    for path in (tmp_path / "out" / PROGRESS).glob("*.offsets.npy"):
-        path.unlink()
-    with monkeypatch.context() as patch:
-        begun = stopping(patch, after=99)
-        prepared(source, tmp_path / "out")
-        assert len(begun) == 4
-    assert digests(tmp_path / "out") == digests(tmp_path / "whole")
 
 
 def test_a_lost_or_cut_shard_is_made_again(source, tmp_path):

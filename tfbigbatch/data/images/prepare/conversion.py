@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 from collections.abc import Callable, Iterator
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +12,7 @@ import numpy as np
 from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.images.prepare import check, layouts, tree
 from tfbigbatch.data.images.prepare.stored_size import StoredSize
-from tfbigbatch.data.records import prepared_folder, shards, tfrecord
+from tfbigbatch.data.records import preparation, shards, tfrecord
 from tfbigbatch.data.records.shards import Shard
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils.files import atomic_write
@@ -91,7 +89,7 @@ def plan(
         for number, indices in enumerate(np.array_split(order, totals[split])):
             files, labels = images.files.only(indices), images.labels[indices]
             content = Content(files, labels, source.classes, source.texts, stored_size)
-            planned.append(Shard.numbered(split, number, totals[split], folder, content))
+            planned.append(Shard(split, number, totals[split], folder, content))
     return planned
 
 
@@ -157,46 +155,35 @@ def _example(content: Content, index: int, image: check.Image) -> bytes:
     )
 
 
-class Conversion:
-    """The job of converting a source; `existing.Indexing` has the same interface.
+class Conversion(preparation.Preparation):
+    """Writes the images of a source into shards.
 
     Args:
       source: path of images in a layout of `layouts`.
-      work: folder for temporary files.
-      output_dir: the prepared folder.
+      folder: the prepared folder.
       options: prepare.Options.
-
-    Attributes:
-      contents: what the source holds, in words.
-      fingerprint: what the result depends on, see prepared_folder.fingerprint.
-      writes: the paths that it writes.
-      function: called with each of `todo` and tick.
-      unit, total: what a tick counts, and the number of ticks for all.
 
     Raises:
       ValueError: as layouts.find and counts do.
     """
 
-    function, unit = staticmethod(write), "image"
+    kind, unit, function = image_manifest.KIND, "image", staticmethod(write)
 
-    def __init__(self, source: str, work: str, output_dir: str, options: Options) -> None:
-        self._unpacked = os.path.join(work, "source.tar")
-        self._report = os.path.join(work, "left_out.txt")
+    def __init__(self, source: str, folder: str, options: Options) -> None:
         self._max_bad_share, self._stored_size = options.max_bad_share, options.stored_size
         self._found = found = layouts.find(
             source,
-            self._unpacked,
+            preparation.progress_path(folder, "source.tar"),
             validation_labels=options.validation_labels,
             words=options.words,
             validation_share=options.validation_share,
             seed=options.seed,
         )
         totals = counts(found, options.shards, options.shard_megabytes)
-        self._shards = plan(found, output_dir, totals, options.seed, options.stored_size)
-        self._results: dict[str, dict[str, Any]] = {}
+        self._shards = plan(found, folder, totals, options.seed, options.stored_size)
+        self.splits = found.splits
         images = {split: len(part.labels) for split, part in found.splits.items()}
-        self.total = sum(images.values())
-        self.contents = f"{found.layout}: {len(found.classes):,} classes, " + ", ".join(
+        self._contents = f"{found.layout}: {len(found.classes):,} classes, " + ", ".join(
             f"{count:,} {split} images in {totals[split]:,} shards" for split, count in images.items()
         )
         kept: dict[str, Any] = {"seed": options.seed, "shards": totals}
@@ -210,101 +197,76 @@ class Conversion:
             for part in found.splits.values()
             for row in zip(part.files.names, part.labels.tolist(), part.files.sizes.tolist())
         )
-        self.fingerprint = prepared_folder.fingerprint(
+        self.fingerprint = preparation.fingerprint(
             source, found.layout, kept, [found.classes, found.texts, images], rows
         )
-        self.writes = [*image_manifest.paths(output_dir, totals), *(shard.path for shard in self._shards)]
 
-    def __enter__(self) -> Conversion:
-        return self
+    def is_whole(self, folder: str) -> bool:
+        return image_manifest.is_whole(folder)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(self._unpacked)
+    def tasks(self, folder: str, say: Callable[[str], object]) -> list[Shard]:
+        say(self._contents)
+        return self._shards
 
-    def todo(self, begun: bool) -> list[Shard]:
-        """The shards to write.
+    def size(self, task: Shard) -> int:
+        return len(task.content.labels)
 
-        Args:
-          begun: whether the folder is incomplete; then shards with unreadable files are written again, since the
-            files' disk may be back.
-        """
-        missing = []
-        for shard in self._shards:
-            record = shards.done(shard)
-            if record is None or (
-                begun and any(bad["reason"].startswith(check.UNREADABLE) for bad in record["left_out"])
-            ):
-                missing.append(shard)
-            else:
-                self._results[shard.name] = record
-        return missing
+    def done(self, task: Shard) -> dict[str, Any] | None:
+        """The record of a whole shard; None also where a file could not be read: its disk may be back."""
+        record = shards.done(task)
+        if record is None or any(bad["reason"].startswith(check.UNREADABLE) for bad in record["left_out"]):
+            return None
+        return record
 
-    def size(self, shard: Shard) -> int:
-        """The number of images in a shard."""
-        return len(shard.content.labels)
-
-    def ended(self, shard: Shard, record: dict[str, Any]) -> None:
-        """Notes the record of a shard that was written."""
-        self._results[shard.name] = record
-
-    def outcome(self) -> tuple[image_manifest.Manifest, dict[str, str], dict[str, Any]]:
-        """(the Manifest, digests by path, what else manifest.json records).
-
-        Raises:
-          ValueError: more images were left out than options.max_bad_share allows.
-        """
-        left_out = self._gathered("left_out")
-        self._refuse_too_many(left_out)
+    def save(self, folder: str, results: dict[Shard, dict[str, Any]], say: Callable[[str], object]) -> None:
+        left_out = _gathered(results, "left_out")
+        self._refuse_too_many(left_out, preparation.progress_path(folder, "left_out.txt"))
         stored = dataclasses.asdict(self._stored_size) if self._stored_size else {}
         manifest = image_manifest.Manifest(
-            self._found.classes,
-            IMAGE_KEY,
-            LABEL_KEY,
-            LABEL_OFFSET,
-            shards.splits_of(self._shards, self._results),
-            **stored,
+            self._found.classes, IMAGE_KEY, LABEL_KEY, LABEL_OFFSET, shards.splits_of(results), **stored
         )
-        resized = {"resized": sum(record["resized"] for record in self._results.values())} if stored else {}
+        resized = {"resized": sum(record["resized"] for record in results.values())} if stored else {}
         about = {
+            **self.fingerprint,
             "texts": self._found.texts,
             **resized,
-            "fixed": self._gathered("fixed"),
+            "fixed": _gathered(results, "fixed"),
             "left_out": left_out,
-            "counts": self._counts(),
+            "counts": _counts(results),
             "unused": {
                 reason: {"files": len(names), "first": sorted(names)[:_NAMED]}
                 for reason, names in self._found.unused.items()
             },
         }
-        return manifest, shards.digests(self._shards, self._results), about
+        image_manifest.save(folder, manifest, sha256=shards.digests(results), about=about)
 
-    def _counts(self) -> dict[str, dict[str, Any]]:
-        """The images that were read, and how many were left out for each kind of reason, by split."""
-        counts: dict[str, dict[str, Any]] = {}
-        for shard in self._shards:
-            record, of_split = self._results[shard.name], counts.setdefault(shard.split, {"images": 0, "left_out": {}})
-            of_split["images"] += record["images"]
-            for image in record["left_out"]:
-                kind = image["reason"].partition(":")[0]
-                of_split["left_out"][kind] = of_split["left_out"].get(kind, 0) + 1
-        return counts
-
-    def _gathered(self, what: str) -> list[dict[str, str]]:
-        """The images of all shards' 'fixed' or 'left_out', sorted by name."""
-        return sorted((image for record in self._results.values() for image in record[what]), key=lambda i: i["name"])
-
-    def _refuse_too_many(self, left_out: list[dict[str, str]]) -> None:
-        if len(left_out) <= self._max_bad_share * self.total:
+    def _refuse_too_many(self, left_out: list[dict[str, str]], report: str) -> None:
+        total = sum(map(self.size, self._shards))
+        if len(left_out) <= self._max_bad_share * total:
             return
         lines = [f"{bad['name']}: {bad['reason']}" for bad in left_out]
         text = "".join(f"{line}\n" for line in lines)
-        atomic_write(self._report, lambda file: file.write(text.encode(errors="surrogateescape")))
+        atomic_write(report, lambda file: file.write(text.encode(errors="surrogateescape")))
         shown = "\n".join(f"  {line}" for line in lines[:_NAMED])
         raise InputError(
-            f"{len(lines):,} of {self.total:,} images cannot be used, more than --max_bad_share="
-            f"{self._max_bad_share} allows. All are in {self._report}; the first:\n{shown}\nFix the source, or allow "
+            f"{len(lines):,} of {total:,} images cannot be used, more than --max_bad_share="
+            f"{self._max_bad_share} allows. All are in {report}; the first:\n{shown}\nFix the source, or allow "
             "more: finished work is kept."
         )
+
+
+def _counts(results: dict[Shard, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The images that were read, and how many were left out for each kind of reason, by split."""
+    counts: dict[str, dict[str, Any]] = {}
+    for shard, record in results.items():
+        of_split = counts.setdefault(shard.split, {"images": 0, "left_out": {}})
+        of_split["images"] += record["images"]
+        for image in record["left_out"]:
+            kind = image["reason"].partition(":")[0]
+            of_split["left_out"][kind] = of_split["left_out"].get(kind, 0) + 1
+    return counts
+
+
+def _gathered(results: dict[Shard, dict[str, Any]], what: str) -> list[dict[str, str]]:
+    """The images of all shards' 'fixed' or 'left_out', sorted by name."""
+    return sorted((image for record in results.values() for image in record[what]), key=lambda image: image["name"])

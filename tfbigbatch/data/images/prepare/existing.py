@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.images.prepare import labels
-from tfbigbatch.data.records import index, prepared_folder, tfrecord
+from tfbigbatch.data.records import index, preparation, tfrecord
 from tfbigbatch.errors import InputError
 
 if TYPE_CHECKING:
@@ -241,64 +241,48 @@ def _sha256(path: str) -> str:
     return digest.hexdigest()
 
 
-class Indexing:
-    """The job of using TFRecords in place, with the interface of conversion.Conversion.
+class Indexing(preparation.Preparation):
+    """Uses TFRecords in place.
 
     Args:
       source: the folder that the user gave.
       records: paths by split, from `find`.
-      output_dir: the prepared folder.
       options: prepare.Options.
 
     Raises:
       ValueError: the first record is of an unknown layout, or an option does not apply to TFRecords.
     """
 
-    function, unit = staticmethod(index_file), "file"
+    kind, function = image_manifest.KIND, staticmethod(index_file)
 
-    def __init__(self, source: str, records: dict[str, list[str]], output_dir: str, options: Options) -> None:
+    def __init__(self, source: str, records: dict[str, list[str]], options: Options) -> None:
         for name in ("validation_labels", "shards", "max_side"):
             if getattr(options, name):
                 raise InputError(
                     f"--{name} is not for TFRecords, which --source={source} holds: they stay as they are."
                 )
-        self._records, self._sha256 = records, options.sha256
-        self._results: dict[str, dict[str, Any]] = {}
+        self.splits = self._records = records
+        self._sha256 = options.sha256
         sizes = {path: os.path.getsize(path) for paths in records.values() for path in paths}
         # A file may be empty.
         self._first = next((path for path in records["train"] if sizes[path]), records["train"][0])
         self._keys = keys_of(self._first)
         self._texts = labels.words(labels.text_of(options.words, "words")) if options.words else {}
-        self.total = len(sizes)
-        self.contents = f"{self._keys.layout}: " + ", ".join(
-            f"{len(paths):,} {split} files" for split, paths in records.items()
-        )
         rows = [(os.path.basename(path), size) for path, size in sizes.items()]
-        self.fingerprint = prepared_folder.fingerprint(
+        self.fingerprint = preparation.fingerprint(
             source, self._keys.layout, {"sha256": options.sha256}, sorted(self._texts.items()), rows
         )
-        self.writes = image_manifest.paths(output_dir, records)
 
-    def todo(self, begun: bool) -> list[Task]:
-        """The files to index: all, unless the folder is complete."""
-        paths = [path for split in self._records.values() for path in split] if begun else []
-        return [Task(path, self._keys, self._sha256) for path in paths]
+    def is_whole(self, folder: str) -> bool:
+        return image_manifest.is_whole(folder)
 
-    def size(self, task: Task) -> int:
-        """A file counts as one."""
-        return 1
+    def tasks(self, folder: str, say: Callable[[str], object]) -> list[Task]:
+        say(f"{self._keys.layout}: " + ", ".join(f"{len(each):,} {name} files" for name, each in self._records.items()))
+        return [Task(path, self._keys, self._sha256) for paths in self._records.values() for path in paths]
 
-    def ended(self, task: Task, result: dict[str, Any]) -> None:
-        """Notes the contents of a file."""
-        self._results[task.path] = result
-
-    def outcome(self) -> tuple[image_manifest.Manifest, dict[str, str], dict[str, Any]]:
-        """(the Manifest, digests by path, what else manifest.json records).
-
-        Raises:
-          ValueError: a label is out of range, or has two names.
-        """
-        parts = {split: [self._results[path] for path in paths] for split, paths in self._records.items()}
+    def save(self, folder: str, results: dict[Task, dict[str, Any]], say: Callable[[str], object]) -> None:
+        found = {task.path: result for task, result in results.items()}
+        parts = {split: [found[path] for path in paths] for split, paths in self._records.items()}
         classes, words, label_offset = classes_of(parts, self._keys, os.path.dirname(self._first))
         splits = {
             split: image_manifest.Split.of_files(
@@ -306,8 +290,9 @@ class Indexing:
             )
             for split, paths in self._records.items()
         }
-        sha256 = {path: result["sha256"] for path, result in self._results.items() if result["sha256"]}
+        sha256 = {path: result["sha256"] for path, result in found.items() if result["sha256"]}
         texts = [self._texts.get(name, word) for name, word in zip(classes, words)]
         manifest = image_manifest.Manifest(classes, self._keys.image, self._keys.label, label_offset, splits)
         counts = {name: {"images": split.examples, "left_out": {}} for name, split in splits.items()}
-        return manifest, sha256, {"texts": texts, "fixed": [], "left_out": [], "counts": counts, "unused": {}}
+        about = {"texts": texts, "fixed": [], "left_out": [], "counts": counts, "unused": {}}
+        image_manifest.save(folder, manifest, sha256=sha256, about={**self.fingerprint, **about})

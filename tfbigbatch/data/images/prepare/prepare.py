@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Callable
 from typing import Any
 
-from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.images.prepare import existing
 from tfbigbatch.data.images.prepare.conversion import Conversion
 from tfbigbatch.data.images.prepare.stored_size import QUALITY, StoredSize
-from tfbigbatch.data.records import prepared_folder
+from tfbigbatch.data.records import preparation
 from tfbigbatch.data.records.preparation import check_options
-from tfbigbatch.errors import InputError
-from tfbigbatch.utils import processes as workers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,39 +83,9 @@ def prepare(
       Preempted: SIGINT or SIGTERM was received; the same call resumes.
     """
     records = existing.find(source)
-    outer, inner = os.path.realpath(source), os.path.realpath(output_dir)
-    if records is None and os.path.commonpath([outer, inner]) == outer:
-        raise InputError(
-            f"--output_dir={output_dir} lies in --source={source}: what is prepared would be taken for a part of the "
-            "source the next time. Choose a folder outside of it."
-        )
-    with prepared_folder.lock(output_dir) as work:
-        if records is not None:
-            return _carry_out(existing.Indexing(source, records, output_dir, options), output_dir, options, say)
-        with Conversion(source, work, output_dir, options) as conversion:
-            return _carry_out(conversion, output_dir, options, say)
-
-
-def _carry_out(
-    job: Conversion | existing.Indexing, output_dir: str, options: Options, say: Callable[[str], object]
-) -> tuple[dict[str, Any], bool]:
-    say(job.contents)
-    prepared_folder.claim(output_dir, job.fingerprint, job.writes, options.overwrite)
-    before = _whole(output_dir)
-    todo: list[Any] = job.todo(begun=before is None)
-    if before is not None and not todo:
-        return before, True
-    with workers.progress_bar(job.total, job.total - sum(map(job.size, todo)), job.unit) as progress:
-        workers.run_tasks(job.function, todo, processes=options.processes, ended=job.ended, progress=progress)
-    manifest, sha256, about = job.outcome()
-    image_manifest.save(output_dir, manifest, sha256=sha256, about={**job.fingerprint, **about})
-    return image_manifest.read(output_dir) or {}, False
-
-
-def _whole(output_dir: str) -> dict[str, Any] | None:
-    """The content of manifest.json; None if the folder is incomplete."""
-    try:
-        image_manifest.load(output_dir)
-    except InputError:
-        return None
-    return image_manifest.read(output_dir)
+    if records is not None:
+        job: preparation.Preparation = existing.Indexing(source, records, options)
+    else:
+        preparation.check_outside(source, output_dir)
+        job = Conversion(source, output_dir, options)
+    return preparation.prepare(job, output_dir, processes=options.processes, overwrite=options.overwrite, say=say)

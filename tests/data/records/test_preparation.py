@@ -1,0 +1,151 @@
+"""The outline of a preparation: its lock, its fingerprint, shards that are written whole, and resuming."""
+
+import json
+
+import filelock
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfbigbatch.data.records import index, preparation, shards
+from tfbigbatch.data.records import manifest as record_manifest
+from tfbigbatch.data.records.preparation import PROGRESS
+from tfbigbatch.errors import InputError, Preempted
+
+KIND = record_manifest.Kind("words in TFRecords", 1, "words", "prepare-words")
+
+
+def fingerprint(source="/data/set", seed=0, rows=(("a.jpg", 3), ("b.jpg", 4))):
+    return preparation.fingerprint(source, "images", {"seed": seed}, ["cat", "dog"], rows)
+
+
+def write(shard, tick):
+    if isinstance(shard.content, BaseException):
+        raise shard.content
+    tick()
+    return shards.write(shard, [[b"one", b"two"]], {})
+
+
+class Words(preparation.Preparation):
+    """Shards of two words; in place of the second, an error where one is given."""
+
+    kind, splits, unit, function = KIND, ("train",), "shard", staticmethod(write)
+
+    def __init__(self, seed=0, error=None):
+        self.fingerprint, self.error = fingerprint(seed=seed), error
+
+    def is_whole(self, folder):
+        return record_manifest.read(folder, KIND) is not None
+
+    def tasks(self, folder, say):
+        return [shards.Shard("train", number, 2, folder, self.error if number else None) for number in range(2)]
+
+    def save(self, folder, results, say):
+        record_manifest.save(folder, KIND, shards.splits_of(results), {}, sha256=shards.digests(results))
+
+
+def prepare(folder, job, overwrite=False):
+    return preparation.prepare(job, str(folder), processes=1, overwrite=overwrite)
+
+
+def test_a_folder_is_locked_for_one_command(tmp_path):
+    (tmp_path / PROGRESS).mkdir()
+    with filelock.FileLock(tmp_path / PROGRESS / "lock"):
+        with pytest.raises(ValueError, match="Another command is preparing --output_dir=.*. Wait for it"):
+            prepare(tmp_path, Words())
+    with pytest.raises(KeyError):
+        prepare(tmp_path, Words(error=KeyError()))
+    assert not prepare(tmp_path, Words())[1]
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="--output_dir=.*file/out cannot be written: Not a directory"):
+        prepare(tmp_path / "file" / "out", Words())
+
+
+def test_the_fingerprint_is_of_the_content_and_not_of_where_it_lies():
+    assert fingerprint() == fingerprint("/elsewhere/set") == fingerprint("/data/set/")
+    digests = {fingerprint(seed=seed, rows=rows)["digest"] for seed in (0, 1) for rows in ((), (("a.jpg", 4),))}
+    assert len(digests) == 4 and fingerprint()["source"] == "set"
+
+
+def test_a_finished_folder_is_of_one_fingerprint_unless_overwritten(tmp_path):
+    content, already = prepare(tmp_path, Words())
+    assert not already and content["splits"]["train"]["examples"] == 4
+    assert prepare(tmp_path, Words()) == (content, True)
+    with pytest.raises(ValueError, match=r"prepared with other options \(seed 0, now 1\).*--overwrite"):
+        prepare(tmp_path, Words(seed=1))
+    # Whatever fails after it.
+    with pytest.raises(KeyError):
+        prepare(tmp_path, Words(seed=1, error=KeyError()), overwrite=True)
+    assert not (tmp_path / "manifest.json").exists()
+    assert not prepare(tmp_path, Words(seed=1), overwrite=True)[1]
+    assert json.loads((tmp_path / PROGRESS / "plan.json").read_text()) == fingerprint(seed=1)
+
+
+def test_a_command_that_failed_leaves_the_folder_to_a_corrected_one(tmp_path):
+    with pytest.raises(InputError):
+        prepare(tmp_path, Words(seed=0, error=InputError("no pair is left")))
+    assert (tmp_path / "train-00000-of-00002").exists()
+    with pytest.raises(Preempted):
+        prepare(tmp_path, Words(seed=1, error=Preempted()))
+    # That one was stopped and did not fail: its shard is kept, and a refused command does not change that.
+    for _ in range(2):
+        with pytest.raises(InputError, match="seed 1, now 2"):
+            prepare(tmp_path, Words(seed=2))
+    before = (tmp_path / "train-00000-of-00002").stat().st_mtime_ns
+    assert not prepare(tmp_path, Words(seed=1))[1]
+    assert (tmp_path / "train-00000-of-00002").stat().st_mtime_ns == before
+
+
+def test_files_of_others_are_left_alone(tmp_path):
+    (tmp_path / "train-00001-of-00002").write_bytes(b"precious")
+    for overwrite in (False, True):
+        with pytest.raises(ValueError, match="files that this command did not make, such as .*train-00001-of-00002"):
+            prepare(tmp_path, Words(), overwrite)
+    assert (tmp_path / "train-00001-of-00002").read_bytes() == b"precious"
+
+
+def shard_in(folder):
+    (folder / PROGRESS).mkdir()
+    return shards.Shard("train", 0, 1, str(folder), None)
+
+
+def test_a_shard_is_written_whole_with_its_record(tmp_path):
+    shard, counts = shard_in(tmp_path), {"lines": 0}
+
+    def runs():
+        for run in ([b"one", b"two", b"three"], [], [b"four" * 50]):
+            counts["lines"] += len(run)
+            yield run
+
+    assert shards.done(shard) is None
+    record = shards.write(shard, runs(), counts)
+    assert record["lines"] == 4 and shards.done(shard) == record
+    found = list(tf.data.TFRecordDataset(shard.path).as_numpy_iterator())
+    assert found == [b"one", b"two", b"three", b"four" * 50]
+    np.testing.assert_array_equal(np.load(shard.offsets), index.offsets(shard.path))
+    with open(shard.path, "ab") as file:
+        file.write(b"more")
+    assert shards.done(shard) is None
+
+
+def test_a_shard_that_fails_leaves_nothing(tmp_path):
+    def runs():
+        yield [b"one"]
+        raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more"):
+        shards.write(shard_in(tmp_path), runs(), {})
+    assert [path.name for path in tmp_path.rglob("*")] == [PROGRESS]
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_pieces_are_dealt_out_in_runs_of_about_the_same_size(count):
+    lengths = [number * 37 % 100 + 1 for number in range(7)] if count < 7 else [1, 1, 1, 1, 1, 1, 9999]
+    portions = list(shards.portions(np.cumsum(lengths), count))
+    assert [first for first, _ in portions] == [0, *(last for _, last in portions[:-1])] and portions[-1][1] == 7
+    assert all(last > first for first, last in portions) and len(portions) == count
+    first_heavy = list(shards.portions(np.cumsum([9999, 1, 1, 1]), 3))
+    assert [last - first for first, last in first_heavy] == [1, 1, 2]
