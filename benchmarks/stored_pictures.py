@@ -37,7 +37,7 @@ _UNITS = ("images_per_second", "images_per_second_of_core")
 
 def stored_sizes(names):
     """The StoredSize of each name."""
-    from tfbigbatch.data.images.prepare.stored_size import StoredSize
+    from tfbigbatch.data.images.prepare.check import StoredSize
 
     found = {}
     for name in names:

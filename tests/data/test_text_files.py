@@ -9,7 +9,7 @@ from tests.helpers.datasets import bert_sets, made_squad, translation_sets
 from tfbigbatch.data import text_files
 from tfbigbatch.data.bert.prepare import corpus as bert_corpus
 from tfbigbatch.data.finetuning import glue, squad
-from tfbigbatch.data.images.prepare import labels, tree
+from tfbigbatch.data.images.prepare import layouts
 from tfbigbatch.data.language_model import corpus
 from tfbigbatch.data.tokenizer import Vocabulary
 from tfbigbatch.data.translation.prepare import texts
@@ -108,13 +108,7 @@ class TestEveryReader:
         self.check(lambda content: Vocabulary.load(written(tmp_path / "v", content)).tokens, content)
 
     def test_classes_of_images(self, tmp_path):
-        self.check(lambda content: labels.text_of(written(tmp_path / "l", content), "words"), b"n01440764 tench\n")
-
-        def of_tree(content):
-            written(tmp_path / "words.txt", content)
-            return tree.of_folder(str(tmp_path)).text("words.txt")
-
-        self.check(of_tree, b"n01440764 tench\n")
+        self.check(lambda content: layouts.text_of(written(tmp_path / "l", content), "labels"), b"n01440764 tench\n")
 
     def test_glue(self, tmp_path):
         (tmp_path / "RTE").mkdir()

@@ -1,7 +1,5 @@
 """Prepared folders of images and of translations, damaged by a seeded fuzzer; test_fuzzed_texts.py has BERT's."""
 
-import json
-
 import numpy as np
 
 from tests.helpers import mutations
@@ -10,7 +8,7 @@ from tests.helpers.fuzz_judge import few_and_many, judge
 from tfbigbatch.data import token_counts
 from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.images.dataset import ImageRecords
-from tfbigbatch.data.images.prepare import labels
+from tfbigbatch.data.images.prepare import layouts
 from tfbigbatch.data.translation import manifest as translation_manifest
 from tfbigbatch.data.translation.dataset import TranslationRecords
 from tfbigbatch.errors import InputError
@@ -100,10 +98,9 @@ def test_labels_of_images(tmp_path, seeds):
 
     def case(choices):
         path.write_bytes(mutations.of_bytes(choices, choices.choice((by_place, by_name)).encode()))
-        text = labels.text_of(str(path), "validation_labels")
-        found = labels.of_files(text, names, numbers, str(path))
+        text = layouts.text_of(str(path), str(path))
+        found = layouts.labels_of(text, names, numbers, str(path))
         assert found.shape == (6,) and set(found.tolist()) <= {0, 1}
-        json.dumps(labels.words(text))
 
     outcomes = judge(seeds, case)
     assert min(outcomes["fine"], outcomes["refused"]) > 0

@@ -2,9 +2,9 @@
 
     tfbigbatch prepare-imagenet --source=FOLDER --output_dir=data/imagenet_prepared
 
-FOLDER holds ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar (then --validation_labels=FILE gives the synsets of the
-validation images, one a line in the order of the image names); or train/CLASS/*.jpg and val/ or validation/ in the
-same layout; or tiny-imagenet, also as its .tar.gz; or existing TFRecords, which are indexed in place.
+FOLDER holds train/CLASS/*.jpg and val/ or validation/ in the same layout; or tiny-imagenet; or what ImageNet's tars
+hold, with all validation images side by side (--validation_labels=FILE then gives their synsets, one a line in the
+order of the image names); or existing TFRecords, which are indexed in place.
 
 Every image is decoded. CMYK is converted to RGB, and a PNG named .JPEG to JPEG; grayscale is kept. Truncated files and
 files that are no images are left out and listed. EXIF orientation is not applied, as in the reference pipelines. The
@@ -16,6 +16,7 @@ and less time to decode. docs/images.md has the figures.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 from absl import flags
@@ -25,18 +26,6 @@ from tfbigbatch.data import left_out
 from tfbigbatch.data.images.prepare import layouts, prepare
 from tfbigbatch.utils.processes import cores
 
-_AS_GIVEN = (
-    "validation_labels",
-    "words",
-    "validation_share",
-    "shard_megabytes",
-    "max_side",
-    "quality",
-    "seed",
-    "max_bad_share",
-    "sha256",
-    "overwrite",
-)
 _SHOWN = 20
 
 
@@ -54,28 +43,14 @@ def define_flags() -> None:
         "Fraction of each class to hold out where there are no validation images; 0 for none. "
         f"Default: {layouts.VALIDATION_SHARE:g}, or one image of each class where that is none.",
     )
-    flags.DEFINE_string(
-        "words",
-        None,
-        "File with lines of a class and its words. Default: words.txt beside the images, if there is one.",
-    )
-    flags.DEFINE_list("shards", [], "Number of shards, as train:1024,validation:128. Default: by --shard_megabytes.")
-    flags.DEFINE_float(
-        "shard_megabytes",
-        128,
-        "Approximate size of a shard, before --max_side; a small dataset has up to eight smaller ones.",
-    )
+    flags.DEFINE_list("shards", [], "Number of shards, as train:1024,validation:128. Default: of about 128 MB each.")
     flags.DEFINE_integer(
-        "max_side",
-        None,
-        "Store larger images with a shorter side of this many pixels, of the same shape; smaller ones stay as they "
-        "are. Default: all as they are.",
+        "max_side", None, "Store larger images, of the same shape, with a shorter side of this many pixels."
     )
-    flags.DEFINE_integer("quality", None, "Quality of the JPEGs that --max_side makes, 1 to 100. Default: 90.")
+    flags.DEFINE_integer("quality", 90, "Quality of the JPEGs that --max_side makes, 1 to 100.")
     flags.DEFINE_integer("seed", 0, "Seed of the order of the images and of the held-out fraction.")
     flags.DEFINE_float("max_bad_share", 0.01, "Fail if a larger fraction of the images has to be left out.")
-    flags.DEFINE_bool("sha256", False, "Compute SHA-256 digests of existing TFRecords, which reads them in full.")
-    flags.DEFINE_integer("processes", None, "Number of processes. Default: one per core.", lower_bound=1)
+    flags.DEFINE_integer("processes", cores(), "Number of processes. Default: one per core.", lower_bound=1)
     flags.DEFINE_bool(
         "overwrite", False, "Replace a dataset that was prepared in --output_dir from other images or options."
     )
@@ -83,11 +58,8 @@ def define_flags() -> None:
 
 def main(arguments: Sequence[str]) -> None:
     flag = flags.FLAGS
-    options = prepare.Options(
-        shards=shards_of(flag.shards),
-        processes=flag.processes or cores(),
-        **{name: flag[name].value for name in _AS_GIVEN},
-    )
+    given = {field.name: flag[field.name].value for field in dataclasses.fields(prepare.Options)}
+    options = prepare.Options(**{**given, "shards": shards_of(flag.shards)})
     print(f"looking through {flag.source}", flush=True)
     content, already = prepare.prepare(flag.source, flag.output_dir, options, say=lambda line: print(line, flush=True))
     for image in content["left_out"]:
@@ -103,14 +75,11 @@ def main(arguments: Sequence[str]) -> None:
         size = sum(file["bytes"] for file in split["files"])
         print(f"  {name:10s}  {split['examples']:>9,} images, {len(split['files']):,} files, {size / 1e6:,.1f} MB")
     print(f"  classes     {len(content['classes']):>9,}")
-    if content.get("max_side") is not None:
-        print(
-            f"  stored      {content['resized']:>9,} images made smaller: {content['max_side']} pixels on the shorter "
-            f"side, quality {content['quality']}"
-        )
+    if "max_side" in content:
+        print(f"  stored      {content['resized']:>9,} images made smaller: {content['max_side']} pixels, shorter side")
     accounts = [
-        left_out.Account(split, "images", counts["images"], counts["left_out"])
-        for split, counts in content["counts"].items()
+        left_out.Account(name, "images", counts["images"], counts["left_out"])
+        for name, counts in content["counts"].items()
     ]
     unused = {reason: files["files"] for reason, files in content["unused"].items()}
     accounts += [left_out.Account("others", "files", sum(unused.values()), unused)] if unused else []

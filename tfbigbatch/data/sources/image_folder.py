@@ -13,10 +13,10 @@ import tensorflow as tf
 from absl import logging
 
 from tfbigbatch.data import left_out
-from tfbigbatch.data.images.prepare import layouts, tree
+from tfbigbatch.data.images.prepare import layouts
 from tfbigbatch.data.sources.by_index import ByIndex, Nest
 from tfbigbatch.errors import InputError
-from tfbigbatch.utils import processes
+from tfbigbatch.utils import files, processes
 
 # Bad images that an error or a log names; from so many images on, a line says that they are looked through.
 _NAMED, _MANY = 50, 10_000
@@ -71,8 +71,8 @@ class ImageFolder(ByIndex):
 
 def _good_images(folder: str, class_names: Sequence[str], max_bad_share: float) -> list[str]:
     """The names of the images in the folders of the classes, without the bad ones; logs what is left out."""
-    files = tree.of_folder(folder).names
-    shown = [name for name in files if not left_out.is_hidden(name)]
+    names = layouts.Files.of_folder(folder).names
+    shown = [name for name in names if not left_out.is_hidden(name)]
     images = [name for name in shown if layouts.is_image(name) and "/" in name]
     if not images:
         raise InputError(f"{folder} has no images ({', '.join(layouts.ENDINGS)}) in the folders of its classes.")
@@ -94,9 +94,9 @@ def _good_images(folder: str, class_names: Sequence[str], max_bad_share: float) 
         "bad": len(bad),
         f"no images by name ({', '.join(layouts.ENDINGS)})": sum(not layouts.is_image(name) for name in shown),
         "in the folder of no class": sum(layouts.is_image(name) and "/" not in name for name in shown),
-        left_out.HIDDEN: len(files) - len(shown),
+        left_out.HIDDEN: len(names) - len(shown),
     }
-    account = left_out.Account(folder, "files", len(files), reasons)
+    account = left_out.Account(folder, "files", len(names), reasons)
     if account.reasons:
         logging.warning("%s", account)
     return [name for name in images if name not in bad]
@@ -126,8 +126,7 @@ def _reason(path: str) -> str | None:
 def _reason_of_version(path: str, size: int, changed: int) -> str | None:
     """`_reason` of a file that is looked at once in a process, as long as its size and time stay."""
     try:
-        with open(path, "rb") as file:
-            content = file.read()
+        content = files.read_bytes(path)
         problem = _bmp_problem(content)
         if problem:
             return problem

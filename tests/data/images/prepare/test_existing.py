@@ -1,6 +1,5 @@
 """TFRecords that are there already: indexed and described, never copied or changed."""
 
-import hashlib
 import os
 
 import numpy as np
@@ -34,7 +33,6 @@ def standard(label, number=0, **changed):
         "image__encoded": encoded(picture(number)),
         "image__class__label": label,
         "image__class__synset": name.encode(),
-        "image__class__text": f"the words of {name}".encode(),
         "image__object__bbox__xmin": 0.25,
         "image__height": 12,
     }
@@ -95,7 +93,7 @@ def test_they_are_indexed_where_they_lie(tmp_path, files, inner):
     if files is TFDS:
         (folder / "label.labels.txt").write_text("\n".join(CLASSES) + "\n")
     content, already = prepared(tmp_path / "source", tmp_path / "out")
-    assert not already and "sha256" not in str(content["splits"]["train"]["files"])
+    assert not already
     manifest = image_manifest.load(str(tmp_path / "out"))
     assert manifest.classes == CLASSES
     keys = ("image/encoded", "image/class/label", 1) if files is STANDARD else ("image", "label", 0)
@@ -105,7 +103,6 @@ def test_they_are_indexed_where_they_lie(tmp_path, files, inner):
         assert list(split.files) == paths and all(map(os.path.isabs, paths))
         assert records_of(split) == [record for path in paths for record in files[os.path.basename(path)]]
     assert sorted(manifest.splits) == ["train", "validation"]
-    assert content["texts"][0] == ("the words of n01440764" if files is STANDARD else "")
     assert {path: path.read_bytes() for path in before} == before
     assert sorted(os.listdir(tmp_path / "out")) == [
         ".progress",
@@ -113,16 +110,8 @@ def test_they_are_indexed_where_they_lie(tmp_path, files, inner):
         "train.index.npz",
         "validation.index.npz",
     ]
-    assert prepared(tmp_path / "source", tmp_path / "out") == (content, True)
-
-
-def test_the_same_in_processes_with_digests_and_words(tmp_path):
-    source = write(tmp_path / "source", STANDARD)
-    (tmp_path / "words.txt").write_text("n01440764 tench\n")
-    content, _ = prepared(source, tmp_path / "out", sha256=True, processes=2, words=str(tmp_path / "words.txt"))
-    assert content["texts"][:2] == ["tench", "the words of n01443537"]
-    for file in (file for split in content["splits"].values() for file in split["files"]):
-        assert file["sha256"] == hashlib.sha256(open(file["name"], "rb").read()).hexdigest()
+    assert prepared(tmp_path / "source", tmp_path / "out", processes=2) == (content, True)
+    assert prepared(tmp_path / "source", tmp_path / "again", processes=2) == (content, False)
 
 
 def test_the_folder_of_the_records_may_hold_the_index_and_other_images_never_replace_them(tmp_path):
@@ -143,7 +132,7 @@ def test_the_folder_of_the_records_may_hold_the_index_and_other_images_never_rep
 
 
 def test_labels_from_nought_and_names_that_are_not_there(tmp_path):
-    bare = {"image__class__synset": b"", "image__class__text": b""}
+    bare = {"image__class__synset": b""}
     source = write(tmp_path / "a", {"train-00000-of-00001": [standard(n, **bare) for n in (0, 3, 1)]})
     prepared(source, tmp_path / "out")
     manifest = image_manifest.load(str(tmp_path / "out"))

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import hashlib
 import mmap
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tfbigbatch.data.images import manifest as image_manifest
-from tfbigbatch.data.images.prepare import labels
+from tfbigbatch.data.images.prepare import layouts
 from tfbigbatch.data.records import index, preparation, tfrecord
 from tfbigbatch.errors import InputError
-
-if TYPE_CHECKING:
-    from tfbigbatch.data.images.prepare.prepare import Options
 
 _NAME = re.compile(
     r"(?P<set>.*-)?(?P<split>train|validation|val|test)(\.tfrecords?)?-(?P<number>\d{5})-of-(?P<of>\d{5})(\.tfrecords?)?"
@@ -27,8 +23,8 @@ _SPLITS = {"train": "train", "validation": "validation", "val": "validation"}
 _CLASSES = "label.labels.txt"
 # Labels are consecutive: one above this is damage, and a list of classes up to it would fill memory.
 _LARGEST_LABEL = 10_000_000
-# Bytes of a class's name or words that are read.
-_LONGEST_TEXT = 1000
+# Bytes of a class's name that are read.
+_LONGEST_NAME = 1000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,29 +34,27 @@ class Keys:
     Attributes:
       layout: its name.
       image, label: the features of the encoded image and of the label.
-      synset, text: the features of the class's name and words; or None.
+      synset: the feature of the class's name, or None.
     """
 
     layout: str
     image: str
     label: str
     synset: str | None
-    text: str | None
 
 
 KINDS = (
-    Keys("TFRecords of ImageNet", "image/encoded", "image/class/label", "image/class/synset", "image/class/text"),
-    Keys("TFRecords of tensorflow_datasets", "image", "label", None, None),
+    Keys("TFRecords of ImageNet", "image/encoded", "image/class/label", "image/class/synset"),
+    Keys("TFRecords of tensorflow_datasets", "image", "label", None),
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """A file to index: its path, the Keys of its set, and whether to compute its digest."""
+    """A file to index: its path, and the Keys of its set."""
 
     path: str
     keys: Keys
-    sha256: bool
 
 
 def find(source: str) -> dict[str, list[str]] | None:
@@ -125,16 +119,15 @@ def keys_of(path: str) -> Keys:
 
 
 def index_file(task: Task, tick: Callable[[], None]) -> dict[str, Any]:
-    """The contents of a file: offsets (int64 [records]), bytes, labels, sha256.
+    """The contents of a file: 'offsets' (int64 [records]), 'bytes', and 'names' of classes by stored label.
 
-    `labels` maps stored labels to (number of records, the class's name, its words); the last two from the first
-    record with the label, '' for none.
+    A name is that of the first record with the label, '' for none.
 
     Raises:
       ValueError: the file is broken, or a record lacks the image or the label.
     """
     offsets = index.offsets(task.path)
-    found: dict[int, tuple[int, str, str]] = {}
+    names: dict[int, str] = {}
     for offset, features in _records(task.path, offsets):
         values = dict(features)
         label = values.get(task.keys.label)
@@ -143,23 +136,14 @@ def index_file(task: Task, tick: Callable[[], None]) -> dict[str, Any]:
                 f"{task.path}: the record at byte {offset} has no {task.keys.image} (bytes) or no "
                 f"{task.keys.label} (int64)."
             )
-        if label in found:
-            count, name, words = found[label]
-        else:
-            count, (name, words) = 0, [_text(values.get(key or "")) for key in (task.keys.synset, task.keys.text)]
-        found[label] = (count + 1, name, words)
+        if label not in names:
+            name = values.get(task.keys.synset or "")
+            names[label] = str(name[:_LONGEST_NAME], "utf-8", "replace") if isinstance(name, memoryview) else ""
     tick()
-    return {
-        "offsets": offsets,
-        "bytes": os.path.getsize(task.path),
-        "labels": found,
-        "sha256": _sha256(task.path) if task.sha256 else None,
-    }
+    return {"offsets": offsets, "bytes": os.path.getsize(task.path), "names": names}
 
 
-def classes_of(
-    parts: Mapping[str, list[dict[str, Any]]], keys: Keys, folder: str
-) -> tuple[tuple[str, ...], tuple[str, ...], int]:
+def classes_of(parts: Mapping[str, list[dict[str, Any]]], keys: Keys, folder: str) -> tuple[tuple[str, ...], int]:
     """The classes of a set's records.
 
     Args:
@@ -168,7 +152,7 @@ def classes_of(
       folder: of its files.
 
     Returns:
-      (names, texts, the stored label of class 0).
+      (names, the stored label of class 0).
 
     Raises:
       ValueError: a label is out of range, or has two names.
@@ -180,9 +164,9 @@ def classes_of(
     if max(train) > _LARGEST_LABEL:
         raise InputError(f"The train records have the label {max(train)}; expected {_LARGEST_LABEL:,} at most.")
     path = os.path.join(folder, _CLASSES)
-    names = labels.text_of(path, "source").split("\n") if os.path.isfile(path) else []
+    names = layouts.text_of(path, path).split("\n") if os.path.isfile(path) else []
     names = [name for name in names if name] or [
-        train.get(label, (0, "", ""))[1] or str(label) for label in range(offset, max(train) + 1)
+        train.get(label) or str(label) for label in range(offset, max(train) + 1)
     ]
     for split, found in merged.items():
         strange = [label for label in found if not offset <= label < offset + len(names)]
@@ -193,24 +177,17 @@ def classes_of(
             )
     if len(set(names)) < len(names):
         raise InputError(f"Two labels have the same class, {collections.Counter(names).most_common(1)[0][0]!r}.")
-    texts = [train.get(label, (0, "", ""))[2] for label in range(offset, offset + len(names))]
-    return tuple(names), tuple(texts), offset
+    return tuple(names), offset
 
 
-def _text(value: object) -> str:
-    """The text of a feature; '' where it is absent or not bytes."""
-    return str(value[:_LONGEST_TEXT], "utf-8", "replace") if isinstance(value, memoryview) else ""
-
-
-def _merged(results: Iterable[dict[str, Any]]) -> dict[int, tuple[int, str, str]]:
-    """(count, name, words) of each label in some files."""
-    merged: dict[int, tuple[int, str, str]] = {}
+def _merged(results: Iterable[dict[str, Any]]) -> dict[int, str]:
+    """The name of each label in some files."""
+    merged: dict[int, str] = {}
     for result in results:
-        for label, (count, name, words) in result["labels"].items():
-            before, known, _ = merged.get(label, (0, name, words))
+        for label, name in result["names"].items():
+            known = merged.setdefault(label, name)
             if name != known:
                 raise InputError(f"Label {label} is of class {known!r} in one record and of {name!r} in another.")
-            merged[label] = (before + count, name, words)
     return merged
 
 
@@ -233,66 +210,46 @@ def _records(path: str, offsets: Any) -> Iterator[tuple[int, list[tuple[str, Any
             raise InputError(f"{path}: the record at byte {offset} is no tf.train.Example ({error}).") from None
 
 
-def _sha256(path: str) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while piece := file.read(1 << 20):
-            digest.update(piece)
-    return digest.hexdigest()
-
-
 class Indexing(preparation.Preparation):
     """Uses TFRecords in place.
 
     Args:
       source: the folder that the user gave.
       records: paths by split, from `find`.
-      options: prepare.Options.
 
     Raises:
-      ValueError: the first record is of an unknown layout, or an option does not apply to TFRecords.
+      ValueError: the first record is of an unknown layout.
     """
 
     kind, function = image_manifest.KIND, staticmethod(index_file)
 
-    def __init__(self, source: str, records: dict[str, list[str]], options: Options) -> None:
-        for name in ("validation_labels", "shards", "max_side"):
-            if getattr(options, name):
-                raise InputError(
-                    f"--{name} is not for TFRecords, which --source={source} holds: they stay as they are."
-                )
+    def __init__(self, source: str, records: dict[str, list[str]]) -> None:
         self.splits = self._records = records
-        self._sha256 = options.sha256
         sizes = {path: os.path.getsize(path) for paths in records.values() for path in paths}
         # A file may be empty.
         self._first = next((path for path in records["train"] if sizes[path]), records["train"][0])
         self._keys = keys_of(self._first)
-        self._texts = labels.words(labels.text_of(options.words, "words")) if options.words else {}
         rows = [(os.path.basename(path), size) for path, size in sizes.items()]
-        self.fingerprint = preparation.fingerprint(
-            source, self._keys.layout, {"sha256": options.sha256}, sorted(self._texts.items()), rows
-        )
+        self.fingerprint = preparation.fingerprint(source, self._keys.layout, {}, [], rows)
 
     def is_whole(self, folder: str) -> bool:
         return image_manifest.is_whole(folder)
 
     def tasks(self, folder: str, say: Callable[[str], object]) -> list[Task]:
         say(f"{self._keys.layout}: " + ", ".join(f"{len(each):,} {name} files" for name, each in self._records.items()))
-        return [Task(path, self._keys, self._sha256) for paths in self._records.values() for path in paths]
+        return [Task(path, self._keys) for paths in self._records.values() for path in paths]
 
     def save(self, folder: str, results: dict[Task, dict[str, Any]], say: Callable[[str], object]) -> None:
         found = {task.path: result for task, result in results.items()}
         parts = {split: [found[path] for path in paths] for split, paths in self._records.items()}
-        classes, words, label_offset = classes_of(parts, self._keys, os.path.dirname(self._first))
+        classes, label_offset = classes_of(parts, self._keys, os.path.dirname(self._first))
         splits = {
             split: image_manifest.Split.of_files(
                 split, paths, [part["offsets"] for part in parts[split]], [part["bytes"] for part in parts[split]]
             )
             for split, paths in self._records.items()
         }
-        sha256 = {path: result["sha256"] for path, result in found.items() if result["sha256"]}
-        texts = [self._texts.get(name, word) for name, word in zip(classes, words)]
         manifest = image_manifest.Manifest(classes, self._keys.image, self._keys.label, label_offset, splits)
         counts = {name: {"images": split.examples, "left_out": {}} for name, split in splits.items()}
-        about = {"texts": texts, "fixed": [], "left_out": [], "counts": counts, "unused": {}}
-        image_manifest.save(folder, manifest, sha256=sha256, about={**self.fingerprint, **about})
+        about = {"fixed": [], "left_out": [], "counts": counts, "unused": {}}
+        image_manifest.save(folder, manifest, about={**self.fingerprint, **about})

@@ -1,9 +1,8 @@
-"""Finds the images of a source and their classes, in the usual layouts of image datasets."""
+"""Finds the images of a folder tree and their classes, in the usual layouts of image datasets."""
 
 from __future__ import annotations
 
 import dataclasses
-import glob
 import hashlib
 import os
 import re
@@ -11,27 +10,88 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from tfbigbatch.data import left_out
-from tfbigbatch.data.images.prepare import labels, tree
-from tfbigbatch.errors import InputError
+from tfbigbatch.data import left_out, text_files
+from tfbigbatch.errors import InputError, nearest
+from tfbigbatch.utils.files import read_bytes
 
-UNDERSTOOD = """Understood are, as a folder or as a .tar or .tar.gz of it:
+UNDERSTOOD = """Understood are folders of
   train/CLASS/*.jpg, and validation images in the same shape in validation/, val/ or test/
+  train/CLASS/*.JPEG and val/*.JPEG side by side, as ImageNet's unpacked tars (with --validation_labels=FILE)
   train/CLASS/images/*.JPEG with val/images and val/val_annotations.txt (tiny-imagenet)
   CLASS/*.jpg, or n01440764_NAME.JPEG side by side
-and as a folder:
-  ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar (with --validation_labels=FILE)
   TFRecords train-00000-of-01024, validation-00000-of-00128 (image/encoded, image/class/label)
-  TFRecords of tensorflow_datasets: imagenet2012-train.tfrecord-00000-of-01024 (image, label)"""
-_VALIDATION_FOLDERS = ("validation", "val", "test")
+  TFRecords of tensorflow_datasets: imagenet2012-train.tfrecord-00000-of-01024 (image, label)
+Unpack a .tar first, or let tensorflow_datasets read it."""
 ENDINGS = (".jpeg", ".jpg", ".jfif", ".jpe", ".png", ".gif", ".bmp", ".webp")
 """Of the files that are taken for images, in lower case."""
-_FLAT = re.compile(r"(n\d{8})_[^/]+$")
-_ANNOTATIONS = "val_annotations.txt"
-
-
 VALIDATION_SHARE = 0.1
 """Fraction of each class's images that is held out by default."""
+_VALIDATION_FOLDERS = ("validation", "val", "test")
+_FLAT = re.compile(r"(n\d{8})_[^/]+$")
+_ANNOTATIONS = "val_annotations.txt"
+# Levels of folders: train/<class>/images/<file>, and two folders around it.
+_DEEPEST = 6
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Files:
+    """Files of a folder tree, by name.
+
+    Attributes:
+      root: the folder.
+      prefix: of each name within the root: '' or 'folder/'.
+      names: sorted paths with '/'.
+      sizes: int64 [files], in bytes; -1 for a file without access.
+    """
+
+    root: str
+    prefix: str
+    names: list[str]
+    sizes: np.ndarray
+
+    @classmethod
+    def of_folder(cls, folder: str) -> Files:
+        """All files of a folder; links are followed.
+
+        Raises:
+          ValueError: it cannot be read.
+        """
+        found: list[tuple[str, int]] = []
+
+        def walk(path: str, prefix: str, depth: int) -> None:
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    try:
+                        # A deeper folder is named as a file, which is no image.
+                        if entry.is_dir() and depth < _DEEPEST:
+                            walk(entry.path, f"{prefix}{entry.name}/", depth + 1)
+                            continue
+                        size = entry.stat().st_size
+                    except OSError:
+                        size = -1
+                    found.append((prefix + entry.name, size))
+
+        try:
+            walk(folder, "", 1)
+        except OSError as error:
+            raise InputError(f"{error.filename} cannot be read: {error.strerror}.") from None
+        found.sort()
+        return cls(folder, "", [name for name, _ in found], np.array([size for _, size in found], np.int64))
+
+    def read(self, index: int) -> bytes:
+        """The content of a file; raises OSError."""
+        return read_bytes(os.path.join(self.root, self.prefix + self.names[index]))
+
+    def below(self, folder: str) -> Files:
+        """The files of a folder within this one."""
+        start = f"{folder}/"
+        found = self.only([index for index, name in enumerate(self.names) if name.startswith(start)])
+        names = [name.removeprefix(start) for name in found.names]
+        return dataclasses.replace(found, prefix=self.prefix + start, names=names)
+
+    def only(self, indices: Sequence[int] | np.ndarray) -> Files:
+        """Some of the files."""
+        return dataclasses.replace(self, names=[self.names[index] for index in indices], sizes=self.sizes[indices])
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -39,11 +99,11 @@ class Images:
     """The images of one split.
 
     Attributes:
-      files: tree.Tree of these images.
+      files: Files.
       labels: int64 [files], values in [0, classes).
     """
 
-    files: tree.Tree
+    files: Files
     labels: np.ndarray
 
 
@@ -54,7 +114,6 @@ class Source:
     Attributes:
       layout: its name.
       classes: sorted names of the classes that have training images.
-      texts: what each class is called in words; '' where unknown.
       splits: 'train' and 'validation'.
       held_out: whether the validation images were held out of the training images.
       unused: names of files that are not in a split, by reason.
@@ -62,74 +121,90 @@ class Source:
 
     layout: str
     classes: tuple[str, ...]
-    texts: tuple[str, ...]
     splits: dict[str, Images]
     held_out: bool
     unused: dict[str, list[str]]
 
 
-@dataclasses.dataclass
-class _Found:
-    """The parts of a source: Trees of its training and validation images, and the texts beside them."""
-
-    layout: str
-    train: tree.Tree
-    validation: tree.Tree | None
-    annotations: str | None  # the file of the validation images' classes, if the layout has one
-    words: str | None
-    unused: dict[str, list[str]] = dataclasses.field(default_factory=dict)
-
-    def leave(self, reason: str, names: Iterable[str]) -> None:
-        """Notes unused files."""
-        names = list(names)
-        if names:
-            self.unused.setdefault(reason, []).extend(names)
-
-
 def find(
-    source: str,
-    unpacked: str,
-    *,
-    validation_labels: str | None = None,
-    words: str | None = None,
-    validation_share: float | None = None,
-    seed: int = 0,
+    source: str, *, validation_labels: str | None = None, validation_share: float | None = None, seed: int = 0
 ) -> Source:
     """Finds the images at a path.
 
     Args:
-      source: a folder, a tar or a tar.gz, in a layout of UNDERSTOOD except TFRecords.
-      unpacked: path that a compressed tar is unpacked to.
-      validation_labels: path of a file of the validation images' classes, see labels.of_files; None where the
-        layout has them.
-      words: path of a file of lines of a class and its words; None looks for one in the source.
+      source: a folder, in a layout of UNDERSTOOD except TFRecords.
+      validation_labels: path of a file of the validation images' classes, see `labels_of`; None where the layout has
+        them.
       validation_share: fraction of each class's images that is held out where the source has no validation images;
         None for VALIDATION_SHARE, and for one image of each class where that is none of any.
       seed: of the choice of held-out images.
 
     Raises:
-      ValueError: the layout is unknown; a class or a label is missing; or a file is incomplete.
+      ValueError: the layout is unknown; or a class or a label is missing.
     """
-    found = _tars(source) or _folders(source, unpacked, validation_labels is not None)
-    train = _images(found, found.train)
-    classed = [_class(name) for name in train.names]
-    found.leave("not in the folder of a class", [name for name, of in zip(train.names, classed) if of is None])
-    train = train.only([index for index, name in enumerate(classed) if name is not None])
-    names = [name for name in classed if name is not None]
+    if not os.path.isdir(source):
+        problem = "is no folder" if os.path.exists(source) else "does not exist"
+        raise InputError(f"--source={source} {problem}. {UNDERSTOOD}")
+    unused: dict[str, list[str]] = {}
+
+    def kept(files: Files, reason: str, keep: Iterable[bool]) -> Files:
+        """The files to keep; the others are noted as unused."""
+        keep = list(keep)
+        others = [files.prefix + name for name, keeps in zip(files.names, keep) if not keeps]
+        if others:
+            unused.setdefault(reason, []).extend(others)
+        return files.only(np.flatnonzero(keep))
+
+    whole = Files.of_folder(source)
+    whole = kept(whole, left_out.HIDDEN, [not left_out.is_hidden(name) for name in whole.names])
+    whole = _without_outer_folders(whole)
+    tops = {name.split("/")[0] for name in whole.names if "/" in name}
+    layout, train, validation, annotations = "images by class", whole, None, None
+    if "train" in tops:
+        layout, train = "train/ by class", whole.below("train")
+        ours = ("train", *_VALIDATION_FOLDERS)
+        strange = [is_image(name) and name.split("/")[0] not in ours for name in whole.names]
+        kept(whole, "an image, but not in train/ or a validation folder", [not each for each in strange])
+        for folder in sorted(tops & set(_VALIDATION_FOLDERS), key=_VALIDATION_FOLDERS.index):
+            part = whole.below(folder)
+            if validation is not None:
+                kept(part, f"in {folder}/, beside other validation images", [False] * len(part.names))
+                continue
+            path = os.path.join(part.root, part.prefix, _ANNOTATIONS)
+            annotations = text_of(path, path) if os.path.isfile(path) else None
+            known = {name.split("/")[0] for name in train.names} & {name.split("/")[0] for name in part.names}
+            if annotations is not None or known or validation_labels is not None:
+                validation = part
+                layout += f", {folder}/ by {_ANNOTATIONS}" if annotations else f", {folder}/"
+            elif folder == "test":
+                kept(part, "in test/, which has no classes", [False] * len(part.names))
+            else:
+                raise InputError(
+                    f"The images in {folder}/ have no classes: expected {folder}/CLASS/*.jpg with classes of train/, "
+                    f"or {folder}/{_ANNOTATIONS}. Or give their classes: --validation_labels=FILE."
+                )
+    elif tops & set(_VALIDATION_FOLDERS):
+        raise InputError(f"--source={source} has {', '.join(sorted(tops))}, but no train/. {UNDERSTOOD}")
+
+    no_image = f"not an image by name ({', '.join(ENDINGS)})"
+    train = kept(train, no_image, map(is_image, train.names))
+    train = kept(train, "not in the folder of a class", [_class(name) is not None for name in train.names])
+    names = [str(_class(name)) for name in train.names]
     classes = tuple(sorted(set(names)))
     if len(classes) < 2:
         has = f"images of one class alone, {classes[0]!r}" if classes else "no images of classes"
         raise InputError(f"--source={source}: found {has}; expected two classes or more. {UNDERSTOOD}")
     numbers = {name: number for number, name in enumerate(classes)}
     splits, held_out = {"train": Images(train, np.array([numbers[name] for name in names], np.int64))}, False
-    if found.validation is not None:
-        splits["validation"] = _validation(found, found.validation, numbers, validation_labels)
+    if validation is not None:
+        validation = kept(validation, no_image, map(is_image, validation.names))
+        labels = _validation_labels(validation.names, numbers, validation_labels, annotations)
+        splits["validation"] = Images(validation, labels)
     elif validation_labels is not None:
         raise InputError(f"--validation_labels={validation_labels}, but --source={source} has no validation images.")
     elif held_out := validation_share != 0:
         splits = _held_out(splits["train"], len(classes), validation_share, seed)
-    texts = labels.words(found.words if words is None else labels.text_of(words, "words"))
-    return Source(found.layout, classes, tuple(texts.get(name, "") for name in classes), splits, held_out, found.unused)
+    return Source(layout, classes, splits, held_out, unused)
 
 
 def order(names: Sequence[str], seed: int, purpose: str) -> list[int]:
@@ -141,86 +216,72 @@ def order(names: Sequence[str], seed: int, purpose: str) -> list[int]:
     return sorted(range(len(names)), key=digests.__getitem__)
 
 
-def _tars(source: str) -> _Found | None:
-    """The _Found of ImageNet's own tars; None where the source is not a folder of them."""
-    if not os.path.isdir(source):
-        return None
-    tars = {split: glob.glob(os.path.join(glob.escape(source), f"*_{split}.tar")) for split in ("train", "val")}
-    if not tars["train"]:
-        return None
-    for split, paths in tars.items():
-        if len(paths) > 1:
-            raise InputError(f"--source={source} has several *_{split}.tar: {', '.join(sorted(paths))}. Leave one.")
-    train, links = tree.of_tar(tars["train"][0])
-    found = _Found("ImageNet's tars", train, None, None, None)
-    if tars["val"]:
-        found.validation, more = tree.of_tar(tars["val"][0])
-        links += more
-    found.leave("neither a file nor a folder in the tar", links)
-    for name in labels.WORDS:
-        path = os.path.join(source, name)
-        if found.words is None and os.path.isfile(path):
-            found.words = labels.text_of(path, "words")
-    return found
+def is_image(name: str) -> bool:
+    """True if a file is taken for an image by its name."""
+    return name.lower().endswith(ENDINGS) and not left_out.is_hidden(name)
 
 
-def _folders(source: str, unpacked: str, labels_given: bool) -> _Found:
-    """The _Found of folders, or of a tar of them."""
-    links: list[str] = []
-    if os.path.isdir(source):
-        whole = tree.of_folder(source)
-    elif os.path.isfile(source):
-        path = source
-        if tree.is_gzip(source):
-            path = unpacked
-            tree.unpack(source, path)
-        whole, links = tree.of_tar(path)
-    else:
-        raise InputError(f"--source={source} does not exist. {UNDERSTOOD}")
-    hidden = {index for index, name in enumerate(whole.names) if left_out.is_hidden(name)}
-    hidden_names = [whole.names[index] for index in sorted(hidden)]
-    whole = _without_outer_folders(whole.only([index for index in range(len(whole.names)) if index not in hidden]))
-    tops = {name.split("/")[0] for name in whole.names if "/" in name}
-    words = next((whole.text(name) for name in labels.WORDS if name in whole.indices), None)
-    found = _Found("images by class", whole, None, None, words)
-    found.leave(left_out.HIDDEN, hidden_names)
-    found.leave("neither a file nor a folder in the tar", links)
-    if "train" in tops:
-        found.layout, found.train = "train/ by class", whole.below("train")
-        _find_validation(found, whole, tops, labels_given)
-        ours = ("train", *_VALIDATION_FOLDERS)
-        others = [name for name in whole.names if name.split("/")[0] not in ours and is_image(name)]
-        found.leave("an image, but not in train/ or a validation folder", others)
-    elif tops & set(_VALIDATION_FOLDERS):
-        raise InputError(f"--source={source} has {', '.join(sorted(tops))}, but no train/. {UNDERSTOOD}")
-    return found
+def text_of(path: str, where: str) -> str:
+    """The text of a file; `where` names it in errors.
+
+    Raises:
+      ValueError: it cannot be read, or is not UTF-8.
+    """
+    try:
+        content = read_bytes(path)
+    except OSError as error:
+        raise InputError(f"{where} cannot be read: {error.strerror or error}.") from None
+    return text_files.decoded(content, where).replace("\r\n", "\n")
 
 
-def _find_validation(found: _Found, whole: tree.Tree, tops: set[str], labels_given: bool) -> None:
-    """Adds the first folder of validation images that have classes."""
-    for folder in _VALIDATION_FOLDERS:
-        if folder not in tops:
-            continue
-        part = whole.below(folder)
-        if found.validation is not None:
-            found.leave(f"in {folder}/, beside other validation images", [f"{folder}/{name}" for name in part.names])
-            continue
-        annotations = part.text(_ANNOTATIONS)
-        known = {name.split("/")[0] for name in found.train.names} & {name.split("/")[0] for name in part.names}
-        if annotations is not None or known or labels_given:
-            found.validation, found.annotations = part, annotations
-            found.layout += f", {folder}/ by {_ANNOTATIONS}" if annotations else f", {folder}/"
-        elif folder == "test":
-            found.leave("in test/, which has no classes", [f"test/{name}" for name in part.names])
-        else:
+def labels_of(text: str, names: Sequence[str], numbers: Mapping[str, int], where: str) -> np.ndarray:
+    """The label of each file.
+
+    Args:
+      text: one class a line, in the sorted order of the files' names; or lines of a file's name and its
+        class, with anything after them, in any order; lines of other files are ignored.
+      names: sorted names of files, with or without folders.
+      numbers: labels by class.
+      where: the text's source, for errors.
+
+    Returns:
+      int64 [files].
+
+    Raises:
+      ValueError: the lines do not match the files, or a class is not one of `numbers`.
+    """
+    rows = [line.split("\t") if "\t" in line else line.split() for line in text.splitlines() if line.strip()]
+    if all(len(row) == 1 for row in rows):
+        if len(rows) != len(names):
             raise InputError(
-                f"The images in {folder}/ have no classes: expected {folder}/CLASS/*.jpg with classes of train/, or "
-                f"{folder}/{_ANNOTATIONS}. Or give their classes: --validation_labels=FILE."
+                f"{where} has {len(rows):,} lines of one class, but there are {len(names):,} validation images; "
+                "expected a line for each, in the order of their names, or lines of NAME CLASS."
             )
+        classes = [row[0].strip() for row in rows]
+    else:
+        by_name = {row[0].strip(): row[1].strip() for row in rows if len(row) > 1}
+        known = [by_name.get(name.rpartition("/")[2], by_name.get(name)) for name in names]
+        missing = [name for name, found in zip(names, known) if found is None]
+        if missing:
+            raise InputError(
+                f"{where} has no line for {len(missing):,} of {len(names):,} validation images, such as {missing[0]}."
+            )
+        classes = [found for found in known if found is not None]
+    strange = [(name, found) for name, found in zip(names, classes) if found not in numbers]
+    if strange:
+        name, found = strange[0]
+        hint = nearest(found, numbers) if len(numbers) <= 20 else f"They are names such as {next(iter(numbers))!r}."
+        if found.isdigit():
+            hint = "ImageNet's numbered ground truth counts in an order of its own: give the synsets (n01440764)."
+        raise InputError(
+            f"{where} gives {name} the class {found!r}, which no training image is of ({len(strange):,} such "
+            f"images). {hint}"
+        )
+    return np.array([numbers[found] for found in classes], np.int64)
 
 
-def _without_outer_folders(whole: tree.Tree) -> tree.Tree:
-    """The Tree below outer folders with a single entry, as archives often have."""
+def _without_outer_folders(whole: Files) -> Files:
+    """The files below outer folders with a single entry, as unpacked archives often have."""
     while True:
         tops = {name.split("/")[0] for name in whole.names}
         if len(tops) != 1 or tops & {"train", *_VALIDATION_FOLDERS} or not all("/" in name for name in whole.names):
@@ -228,60 +289,34 @@ def _without_outer_folders(whole: tree.Tree) -> tree.Tree:
         whole = whole.below(*tops)
 
 
-def _images(found: _Found, part: tree.Tree) -> tree.Tree:
-    """The Tree of the files with an image's name; the others are unused."""
-    images = [index for index, name in enumerate(part.names) if is_image(name)]
-    kept = set(images)
-    found.leave(
-        f"not an image by name ({', '.join(ENDINGS)})",
-        [part.prefix + name for index, name in enumerate(part.names) if index not in kept],
-    )
-    return part.only(images)
-
-
-def is_image(name: str) -> bool:
-    """Whether a file is taken for an image by its name."""
-    return name.lower().endswith(ENDINGS) and not left_out.is_hidden(name)
-
-
 def _class(name: str) -> str | None:
     """The class of a training image: its outermost folder, or the synset at the start of its name; else None."""
     folder, slash, _ = name.partition("/")
-    if slash:
-        return folder
     match = _FLAT.match(name)
-    return match[1] if match else None
+    return folder if slash else match[1] if match else None
 
 
-def _validation(
-    found: _Found, validation: tree.Tree, numbers: Mapping[str, int], validation_labels: str | None
-) -> Images:
-    """The validation Images; their classes come from the flag, from the layout's file, or from their folders."""
-    files = _images(found, validation)
-    text: str | None
-    if validation_labels is not None:
-        where, text = f"--validation_labels={validation_labels}", labels.text_of(validation_labels, "validation_labels")
-    else:
-        where, text = _ANNOTATIONS, found.annotations
-    if text is not None:
-        return Images(files, labels.of_files(text, files.names, numbers, where))
-    if not any("/" in name for name in files.names):
-        raise InputError(
-            f"The classes of the {len(files.names):,} validation images are not known. Give them: "
-            "--validation_labels=FILE, one class a line in the order of the images' names, or lines of NAME CLASS."
-        )
-    names = [str(_class(name)) for name in files.names]
-    strange = sorted({name for name in names if name not in numbers})
+def _validation_labels(
+    names: Sequence[str], numbers: Mapping[str, int], flag: str | None, annotations: str | None
+) -> np.ndarray:
+    """The labels of the validation images: from the flag's file, from the layout's, or from their folders."""
+    if flag is not None:
+        where = f"--validation_labels={flag}"
+        return labels_of(text_of(flag, where), names, numbers, where)
+    if annotations is not None:
+        return labels_of(annotations, names, numbers, _ANNOTATIONS)
+    classes = [str(_class(name)) for name in names]
+    strange = sorted({name for name in classes if name not in numbers})
     if strange:
         raise InputError(
             f"Validation images are of {len(strange)} classes without training images, such as {strange[0]!r}. "
             "Expected the classes of the training images."
         )
-    return Images(files, np.array([numbers[name] for name in names], np.int64))
+    return np.array([numbers[name] for name in classes], np.int64)
 
 
 def _held_out(train: Images, classes: int, fraction: float | None, seed: int) -> dict[str, Images]:
-    """Splits off a fraction of each class for validation, a pure function of names and seed."""
+    """The two splits, with a fraction of each class held out for validation: a pure function of names and seed."""
     counts = np.bincount(train.labels, minlength=classes)
     # Rounded, but never all images of a class.
     left = np.minimum(
@@ -289,15 +324,11 @@ def _held_out(train: Images, classes: int, fraction: float | None, seed: int) ->
     )
     if fraction is None and not left.any():
         left = np.minimum(1, counts - 1)
-    if counts.max() < 2:
-        raise InputError(
-            "The source has one image of each class: none is left to train on where it is held out for validation. "
-            "Give more images of each class; or --validation_share=0, for no validation images at all."
-        )
     if not left.any():
         raise InputError(
-            f"--validation_share={fraction} of {counts.min()} to {counts.max()} images a class holds out none. "
-            "Give a larger fraction; or 0, for no validation images at all."
+            f"Of {counts.min()} to {counts.max()} images a class none can be held out for validation by "
+            f"--validation_share={VALIDATION_SHARE if fraction is None else fraction}. Give more images or a larger "
+            "fraction; or 0, for no validation images at all."
         )
     held = np.zeros(len(train.labels), bool)
     for index in order(train.files.names, seed, "held out"):

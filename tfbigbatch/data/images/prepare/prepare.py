@@ -1,16 +1,29 @@
-"""Prepares an image dataset: finds the images of a source, checks and writes them, and resumes after a stop."""
+"""Prepares an image dataset: finds the images of a source, checks them, and writes them into TFRecord shards."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from tfbigbatch.data.images.prepare import existing
-from tfbigbatch.data.images.prepare.conversion import Conversion
-from tfbigbatch.data.images.prepare.stored_size import QUALITY, StoredSize
-from tfbigbatch.data.records import preparation
-from tfbigbatch.data.records.preparation import check_options
+import numpy as np
+
+from tfbigbatch.data.images import manifest as image_manifest
+from tfbigbatch.data.images.prepare import check, existing, layouts
+from tfbigbatch.data.images.prepare.check import StoredSize
+from tfbigbatch.data.records import preparation, shards, tfrecord
+from tfbigbatch.data.records.shards import Shard
+from tfbigbatch.errors import InputError
+from tfbigbatch.utils.files import atomic_write
+
+IMAGE_KEY, LABEL_KEY, LABEL_OFFSET = "image/encoded", "image/class/label", 1
+# Approximate bytes of a shard. Small sets are prepared in parallel too: up to so many shards, of so many images each.
+_SHARD_BYTES, _FEWEST, _IMAGES_EACH = 128 * 10**6, 8, 1000
+# Begins the reason for a file that could not be read: another attempt may succeed.
+_UNREADABLE = "cannot be read"
+# File names that a report gives, at most.
+_NAMED = 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,49 +31,44 @@ class Options:
     """How images are prepared.
 
     Attributes:
-      validation_labels, words: paths of text files, see layouts.find.
+      validation_labels: path of a text file, see layouts.find.
       validation_share: fraction of each class that is held out where there are no validation images; in [0, 1), or
         None for the default, see layouts.find.
-      shards: the number of shards, by split.
-      shard_megabytes: approximate size of the shards of other splits, in 10^6 bytes of the images as they are found.
+      shards: the number of shards, by split; of the others, by their size.
       max_side: images are stored with a shorter side of at most this many pixels; None for their own size.
-      quality: of the JPEGs that are made smaller, 1 to 100; None for the default of `max_side`, 90.
+      quality: of the JPEGs that are made smaller, 1 to 100.
       seed: of the order of the images, and of the held-out images.
       max_bad_share: the largest fraction of all images that may be left out, in [0, 1].
-      sha256: whether to read existing TFRecords for their digests.
       processes: how many at once.
       overwrite: whether to replace what was prepared from another source or with other options.
-      stored_size: of `max_side` and `quality`; None for images as they are.
     """
 
     validation_labels: str | None = None
-    words: str | None = None
     validation_share: float | None = None
     shards: dict[str, int] = dataclasses.field(default_factory=dict)
-    shard_megabytes: float = 128.0
     max_side: int | None = None
-    quality: int | None = None
+    quality: int = StoredSize.quality
     seed: int = 0
     max_bad_share: float = 0.01
-    sha256: bool = False
     processes: int = 1
     overwrite: bool = False
-    stored_size: StoredSize | None = dataclasses.field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        check_options(
+        preparation.check_options(
             self,
             {
                 "validation_share": (0 <= (self.validation_share or 0) < 1, "0 to less than 1"),
+                "max_side": (self.max_side is None or self.max_side >= 1, "1 or more"),
+                "quality": (1 <= self.quality <= 100, "1 to 100"),
                 "max_bad_share": (0 <= self.max_bad_share <= 1, "0 to 1"),
-                "shard_megabytes": (self.shard_megabytes > 0, "more than 0"),
                 "processes": (self.processes >= 1, "1 or more"),
-                "quality": (self.quality is None or self.max_side is not None, "also --max_side, or no --quality"),
             },
         )
-        if self.max_side is not None:
-            stored_size = StoredSize(self.max_side, QUALITY if self.quality is None else self.quality)
-            object.__setattr__(self, "stored_size", stored_size)
+
+    @property
+    def stored_size(self) -> StoredSize | None:
+        """The size that larger images are stored with; None for images as they are."""
+        return None if self.max_side is None else StoredSize(self.max_side, self.quality)
 
 
 def prepare(
@@ -78,14 +86,247 @@ def prepare(
       (the content of manifest.json; whether the folder was complete already).
 
     Raises:
-      ValueError: the source is not understood or incomplete; too many images are bad; the folder holds
-        something else, is locked by another command, or cannot be written.
+      ValueError: the source is not understood or incomplete; too many images are bad; or as preparation.prepare.
       Preempted: SIGINT or SIGTERM was received; the same call resumes.
     """
+    job: preparation.Preparation
     records = existing.find(source)
-    if records is not None:
-        job: preparation.Preparation = existing.Indexing(source, records, options)
-    else:
+    if records is None:
         preparation.check_outside(source, output_dir)
         job = Conversion(source, output_dir, options)
+    else:
+        for name in ("validation_labels", "shards", "max_side"):
+            if getattr(options, name):
+                raise InputError(
+                    f"--{name} is not for TFRecords, which --source={source} holds: they stay as they are."
+                )
+        job = existing.Indexing(source, records)
     return preparation.prepare(job, output_dir, processes=options.processes, overwrite=options.overwrite, say=say)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Content:
+    """What goes into a shard.
+
+    Attributes:
+      files: its images, in their order.
+      labels: int64 [files], indices of classes.
+      classes: the names of all classes.
+      stored_size: StoredSize of its images; None for their own.
+    """
+
+    files: layouts.Files
+    labels: np.ndarray
+    classes: tuple[str, ...]
+    stored_size: StoredSize | None = None
+
+
+def counts(source: layouts.Source, asked: dict[str, int]) -> dict[str, int]:
+    """The number of shards of each split.
+
+    Args:
+      source: the images.
+      asked: the numbers that the user set, by split.
+
+    Raises:
+      ValueError: a number is out of range, or set for a split that does not exist.
+    """
+    for split in asked.keys() - source.splits.keys():
+        raise InputError(
+            f"--shards={split}:{asked[split]}: there is no such split here. It has {' and '.join(source.splits)}."
+        )
+    found = {}
+    for split, images in source.splits.items():
+        size = int(np.maximum(images.files.sizes, 0).sum())
+        fewest = min(_FEWEST, len(images.labels) // _IMAGES_EACH)
+        found[split] = asked.get(split) or max(1, fewest, -(-size // _SHARD_BYTES))
+        if found[split] > len(images.labels):
+            raise InputError(f"--shards={split}:{found[split]}: expected 1 to {len(images.labels):,}, its images.")
+    return found
+
+
+def plan(source: layouts.Source, folder: str, totals: dict[str, int], options: Options) -> list[Shard]:
+    """The shards of a source; the images of a split are spread over them in a seeded order.
+
+    Args:
+      source: the images.
+      folder: the prepared folder.
+      totals: the number of shards of each split.
+      options: Options.
+    """
+    planned = []
+    for split, images in source.splits.items():
+        order = np.array(layouts.order(images.files.names, options.seed, split), np.int64)
+        for number, indices in enumerate(np.array_split(order, totals[split])):
+            files, labels = images.files.only(indices), images.labels[indices]
+            content = Content(files, labels, source.classes, options.stored_size)
+            planned.append(Shard(split, number, totals[split], folder, content))
+    return planned
+
+
+def write(shard: Shard, tick: Callable[[], None]) -> dict[str, Any]:
+    """Writes a shard of `Content`.
+
+    Args:
+      shard: the shard.
+      tick: called after each image.
+
+    Returns:
+      The record of shards.write: the numbers of 'images' and 'records', and of those that were 'resized'; names and
+      reasons of the images that were 'fixed' and 'left_out'.
+
+    Raises:
+      ValueError: the folder cannot be written.
+    """
+    files = shard.content.files
+    said: dict[str, Any] = {"images": len(files.names), "records": 0, "resized": 0, "fixed": [], "left_out": []}
+
+    def runs() -> Iterator[list[bytes]]:
+        for index, name in enumerate(files.names):
+            image, reason = None, None
+            try:
+                image = check.check(files.read(index), shard.content.stored_size)
+                reason = image.fixed
+            except OSError as error:
+                reason = f"{_UNREADABLE}: {error.strerror or error}"
+            except check.BadImage as error:
+                reason = str(error)
+            if reason:
+                said["fixed" if image else "left_out"].append({"name": files.prefix + name, "reason": reason})
+            if image:
+                said["records"] += 1
+                said["resized"] += image.resized
+                yield [_example(shard.content, index, image)]
+            tick()
+
+    return shards.write(shard, runs(), said)
+
+
+def _example(content: Content, index: int, image: check.Image) -> bytes:
+    """The serialized example of an image: the features of the standard ImageNet records except its boxes."""
+    label = int(content.labels[index])
+    return tfrecord.example(
+        {
+            IMAGE_KEY: image.encoded,
+            "image/format": b"JPEG",
+            "image/height": image.height,
+            "image/width": image.width,
+            "image/colorspace": image.colorspace.encode(),
+            "image/channels": image.channels,
+            LABEL_KEY: label + LABEL_OFFSET,
+            "image/class/synset": content.classes[label].encode(errors="surrogateescape"),
+            "image/filename": os.path.basename(content.files.names[index]).encode(errors="surrogateescape"),
+        }
+    )
+
+
+class Conversion(preparation.Preparation):
+    """Writes the images of a source into shards.
+
+    Args:
+      source: path of images in a layout of `layouts`.
+      folder: the prepared folder.
+      options: prepare.Options.
+
+    Raises:
+      ValueError: as layouts.find and counts do.
+    """
+
+    kind, unit, function = image_manifest.KIND, "image", staticmethod(write)
+
+    def __init__(self, source: str, folder: str, options: Options) -> None:
+        self._options = options
+        self._found = found = layouts.find(
+            source,
+            validation_labels=options.validation_labels,
+            validation_share=options.validation_share,
+            seed=options.seed,
+        )
+        totals = counts(found, options.shards)
+        self._shards = plan(found, folder, totals, options)
+        self.splits = found.splits
+        images = {split: len(part.labels) for split, part in found.splits.items()}
+        self._contents = f"{found.layout}: {len(found.classes):,} classes, " + ", ".join(
+            f"{count:,} {split} images in {totals[split]:,} shards" for split, count in images.items()
+        )
+        kept: dict[str, Any] = {"seed": options.seed, "shards": totals}
+        if found.held_out:
+            fraction = options.validation_share
+            kept["validation_share"] = layouts.VALIDATION_SHARE if fraction is None else fraction
+        if options.stored_size:
+            kept |= dataclasses.asdict(options.stored_size)
+        rows = (
+            row
+            for part in found.splits.values()
+            for row in zip(part.files.names, part.labels.tolist(), part.files.sizes.tolist())
+        )
+        self.fingerprint = preparation.fingerprint(source, found.layout, kept, [found.classes, images], rows)
+
+    def is_whole(self, folder: str) -> bool:
+        return image_manifest.is_whole(folder)
+
+    def tasks(self, folder: str, say: Callable[[str], object]) -> list[Shard]:
+        say(self._contents)
+        return self._shards
+
+    def size(self, task: Shard) -> int:
+        return len(task.content.labels)
+
+    def done(self, task: Shard) -> dict[str, Any] | None:
+        """The record of a whole shard; None also where a file could not be read: its disk may be back."""
+        record = shards.done(task)
+        if record is None or any(bad["reason"].startswith(_UNREADABLE) for bad in record["left_out"]):
+            return None
+        return record
+
+    def save(self, folder: str, results: dict[Shard, dict[str, Any]], say: Callable[[str], object]) -> None:
+        left_out = _gathered(results, "left_out")
+        self._refuse_too_many(left_out, preparation.progress_path(folder, "left_out.txt"))
+        stored = dataclasses.asdict(self._options.stored_size) if self._options.stored_size else {}
+        manifest = image_manifest.Manifest(
+            self._found.classes, IMAGE_KEY, LABEL_KEY, LABEL_OFFSET, shards.splits_of(results), **stored
+        )
+        resized = {"resized": sum(record["resized"] for record in results.values())} if stored else {}
+        about = {
+            **self.fingerprint,
+            **resized,
+            "fixed": _gathered(results, "fixed"),
+            "left_out": left_out,
+            "counts": _counts(results),
+            "unused": {
+                reason: {"files": len(names), "first": sorted(names)[:_NAMED]}
+                for reason, names in self._found.unused.items()
+            },
+        }
+        image_manifest.save(folder, manifest, sha256=shards.digests(results), about=about)
+
+    def _refuse_too_many(self, left_out: list[dict[str, str]], report: str) -> None:
+        total = sum(map(self.size, self._shards))
+        if len(left_out) <= self._options.max_bad_share * total:
+            return
+        lines = [f"{bad['name']}: {bad['reason']}" for bad in left_out]
+        text = "".join(f"{line}\n" for line in lines)
+        atomic_write(report, lambda file: file.write(text.encode(errors="surrogateescape")))
+        shown = "\n".join(f"  {line}" for line in lines[:_NAMED])
+        raise InputError(
+            f"{len(lines):,} of {total:,} images cannot be used, more than --max_bad_share="
+            f"{self._options.max_bad_share} allows. All are in {report}; the first:\n{shown}\nFix the source, or allow "
+            "more: finished work is kept."
+        )
+
+
+def _counts(results: dict[Shard, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The images that were read, and how many were left out for each kind of reason, by split."""
+    counts: dict[str, dict[str, Any]] = {}
+    for shard, record in results.items():
+        of_split = counts.setdefault(shard.split, {"images": 0, "left_out": {}})
+        of_split["images"] += record["images"]
+        for image in record["left_out"]:
+            kind = image["reason"].partition(":")[0]
+            of_split["left_out"][kind] = of_split["left_out"].get(kind, 0) + 1
+    return counts
+
+
+def _gathered(results: dict[Shard, dict[str, Any]], what: str) -> list[dict[str, str]]:
+    """The images of all shards' 'fixed' or 'left_out', sorted by name."""
+    return sorted((image for record in results.values() for image in record[what]), key=lambda image: image["name"])
