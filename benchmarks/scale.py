@@ -16,7 +16,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import zipfile
 
 import results_file
 from absl import flags
@@ -50,17 +49,13 @@ def prepare(name, folder):
     for shard, count in zip(names, counts):
         os.symlink(f"{count}.tfrecord", os.path.join(folder, shard))
     digest = hashlib.sha256()
-    with zipfile.ZipFile(os.path.join(folder, "train.index.npz"), "w") as file:
-        with file.open("offsets.npy", "w", force_zip64=True) as part:
-            header = {"descr": "<i8", "fortran_order": False, "shape": (records,)}
-            np.lib.format.write_array_header_1_0(part, header)
-            for count in counts:
-                offsets = (frame * np.arange(count)).tobytes()
-                part.write(offsets)
-                digest.update(offsets)
-        with file.open("counts.npy", "w") as part:
-            np.save(part, counts)
-            digest.update(counts.tobytes())
+    with open(os.path.join(folder, "train.index.npy"), "wb") as file:
+        header = {"descr": "<i8", "fortran_order": False, "shape": (records,)}
+        np.lib.format.write_array_header_1_0(file, header)
+        for count in counts:
+            offsets = (frame * np.arange(count)).tobytes()
+            file.write(offsets)
+            digest.update(offsets)
     path = os.path.join(folder, "manifest.json")
     with open(path, encoding="utf-8") as file:
         manifest = json.load(file)

@@ -38,7 +38,6 @@ from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.studies.results_cache import ResultsCache
 from tfbigbatch.utils import files
-from tfbigbatch.utils.stored_array import stored_array
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCES = sorted(
@@ -154,11 +153,9 @@ def test_arrays_of_objects_are_not_unpickled(tmp_path, monkeypatch):
     monkeypatch.setenv("TFBIGBATCH_TRAP", str(tmp_path / "trap"))
     objects = np.array([Opened()], object)
     np.save(tmp_path / "a.npy", objects)
-    np.savez(tmp_path / "a.npz", offsets=objects)
-    with pytest.raises(InputError, match="a.npy cannot be read .*allow_pickle=False"):
-        files.read_array(str(tmp_path / "a.npy"))
-    with pytest.raises(InputError, match="a.npz cannot be read .*allow_pickle=False"):
-        files.read_named_arrays(str(tmp_path / "a.npz"), ["offsets"])
+    for mmap_mode, said in ((None, "allow_pickle=False"), ("r", "Python objects")):
+        with pytest.raises(InputError, match=f"a.npy cannot be read .*{said}"):
+            files.read_array(str(tmp_path / "a.npy"), mmap_mode)
     assert not (tmp_path / "trap").exists()
 
 
@@ -261,8 +258,7 @@ READERS = {
     "ended runs": ResultsCache,
     "a checked step": lambda path: plan._read(path),
     "an array": files.read_array,
-    "arrays": lambda path: files.read_named_arrays(path, ["offsets"]),
-    "a stored array": lambda path: stored_array(path, "offsets"),
+    "a mapped array": lambda path: files.read_array(path, "r"),
     "a vocabulary": Vocabulary.load,
     "pieces": PieceVocabulary.load,
     "an index": index.offsets,

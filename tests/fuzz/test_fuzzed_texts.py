@@ -191,7 +191,7 @@ def test_a_prepared_folder(bert_set, seeds):
     """Its manifest, index and vocabulary; the records themselves have a file of tests of their own."""
     folder, out = bert_set
     whole = {}
-    for name in ("manifest.json", "vocab.txt", "train.index.npz", os.path.join(".progress", "plan.json")):
+    for name in ("manifest.json", "vocab.txt", "train.index.npy", os.path.join(".progress", "plan.json")):
         with open(os.path.join(out, name), "rb") as file:
             whole[name] = file.read()
     shards = [name for name in os.listdir(os.path.join(out, ".progress")) if name.startswith("train")]

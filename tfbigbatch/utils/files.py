@@ -10,8 +10,8 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from tfbigbatch.errors import InputError
 
@@ -210,41 +210,25 @@ def read_json_dictionary(path: str) -> dict[str, Any]:
     return content
 
 
-def read_array(path: str) -> np.ndarray:
+def read_array(path: str, mmap_mode: Literal["r"] | None = None) -> np.ndarray:
     """The array in a .npy file. Nothing is unpickled: an array of objects could hold code.
+
+    Args:
+      path: of the file.
+      mmap_mode: "r" for an array that stays in the file, mapped into memory.
 
     Raises:
       ValueError: the file cannot be read, is not a .npy file, or holds objects.
     """
     import numpy as np
 
-    return _load(path, np.ndarray, lambda array: array)
-
-
-def read_named_arrays(path: str, names: Sequence[str]) -> list[np.ndarray]:
-    """The arrays with these names in a .npz file. Nothing is unpickled.
-
-    Raises:
-      ValueError: the file cannot be read, is not a .npz file, holds objects, or lacks one of the names.
-    """
-    import numpy as np
-
-    return _load(path, np.lib.npyio.NpzFile, lambda arrays: [arrays[name] for name in names])
-
-
-def _load(path: str, kind: type, take: Callable[[Any], Any]) -> Any:
-    import numpy as np
-
     try:
         check_regular(path)
-        found = np.load(path, allow_pickle=False)
-        try:
-            if not isinstance(found, kind):
-                raise ValueError(f"it holds a {type(found).__name__}")
-            return take(found)
-        finally:
-            if isinstance(found, np.lib.npyio.NpzFile):
-                found.close()
+        found = np.load(path, mmap_mode, allow_pickle=False)
+        if isinstance(found, np.lib.npyio.NpzFile):
+            found.close()
+            raise ValueError("it holds several arrays")
+        return found
     # NumPy's header parser, zipfile and zlib raise dozens of kinds of errors.
     except Exception as error:
         raise InputError(f"{path} cannot be read ({error or type(error).__name__})") from None

@@ -11,7 +11,6 @@ import pytest
 from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.images.manifest import Manifest, Split
 from tfbigbatch.data.records import manifest as record_manifest
-from tfbigbatch.utils.stored_array import StoredArray
 
 
 def saved(tmp_path):
@@ -60,15 +59,15 @@ def test_an_index_of_many_records_stays_in_its_file(tmp_path, monkeypatch):
     monkeypatch.setattr(record_manifest, "MOST_IN_MEMORY", 2)
     loaded = image_manifest.load(str(folder))
     train, held = loaded.splits["train"], loaded.splits["validation"]
-    assert isinstance(train.offsets, StoredArray) and isinstance(held.offsets, np.ndarray)
-    np.testing.assert_array_equal(np.asarray(train.offsets), manifest.splits["train"].offsets)
+    assert isinstance(train.offsets.base, np.memmap) and not isinstance(held.offsets.base, np.memmap)
+    np.testing.assert_array_equal(train.offsets, manifest.splits["train"].offsets)
     rest, last = train.split_off("minival", 1)
-    assert [np.asarray(part.offsets).tolist() for part in (rest, last)] == [[0, 20], [50]]
+    assert [part.offsets.tolist() for part in (rest, last)] == [[0, 20], [50]]
     # Another dataset's index: the last record would begin past the end of its file.
-    np.savez(folder / "train.index.npz", offsets=np.array([0, 20, 100]), counts=np.array([3, 0]))
+    np.save(folder / "train.index.npy", np.array([0, 20, 100]))
     with pytest.raises(ValueError, match="the offsets are not those of its files"):
         image_manifest.load(str(folder))
-    np.savez(folder / "train.index.npz", offsets=np.array([0, 20]), counts=np.array([3, 0]))
+    np.save(folder / "train.index.npy", np.array([0, 20]))
     with pytest.raises(ValueError, match="is not the index of the files"):
         image_manifest.load(str(folder))
 
@@ -96,10 +95,6 @@ def edited(**changes):
     return edit
 
 
-def index_of(offsets, counts):
-    return lambda path: np.savez(path, offsets=np.array(offsets), counts=np.array(counts))
-
-
 @pytest.mark.parametrize(
     "name, damage, said",
     [
@@ -116,10 +111,10 @@ def index_of(offsets, counts):
             "train-00000 cannot be read: No such file.*Run the command that prepared the folder again: ",
         ),
         ("train-00000", lambda path: path.write_bytes(b"x" * 99), "has 99 bytes; manifest.json says 100"),
-        ("train.index.npz", os.remove, "train.index.npz cannot be read"),
-        ("train.index.npz", lambda path: path.write_bytes(path.read_bytes()[:40]), "train.index.npz cannot be read"),
-        ("train.index.npz", index_of([0, 20, 51], [3, 0]), "is not the index of the files"),
-        ("train.index.npz", index_of([0, 20], [2, 0]), "is not the index of the files"),
+        ("train.index.npy", os.remove, "train.index.npy cannot be read"),
+        ("train.index.npy", lambda path: path.write_bytes(path.read_bytes()[:40]), "train.index.npy cannot be read"),
+        ("train.index.npy", lambda path: np.save(path, [0, 20, 51]), "is not the index of the files"),
+        ("train.index.npy", lambda path: np.save(path, [0, 20]), "is not the index of the files"),
     ],
 )
 def test_a_damaged_folder_is_told_what_to_do(tmp_path, name, damage, said):
@@ -144,6 +139,7 @@ def test_no_folder_is_told_the_command(tmp_path):
         ([2, 1], [0, 20, 5], [100, 10], "the offsets are not those of its files"),
         ([2, 1], [0, 0, 0], [100, 10], "the offsets are not those of its files"),
         ([2, 1], [0, 100, 0], [100, 10], "the offsets are not those of its files"),
+        ([4, -1], [0, 20, 50], [100, 10], "3 offsets, but the files hold 3 records"),
     ],
 )
 def test_arrays_that_do_not_belong_together_are_refused(counts, offsets, sizes, said):

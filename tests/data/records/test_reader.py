@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tfbigbatch.data.records import manifest
 from tfbigbatch.data.records.reader import CHUNK_SIZE, RecordReader
-from tfbigbatch.utils.stored_array import stored_array
 
 COUNTS = (70, 1, 130)
 FRAME = 16  # bytes of a record's frame beside its data
@@ -31,17 +31,18 @@ def files(tmp_path):
     return paths, np.array(offsets)
 
 
-@pytest.fixture(params=["held", "stored"])
-def offsets_of(request, tmp_path):
+@pytest.fixture(params=["held", "mapped"])
+def offsets_of(request, tmp_path, monkeypatch):
     """A function from offsets to what a RecordReader takes: in memory, or in a file."""
     if request.param == "held":
         return np.asarray
 
-    def stored(offsets):
-        np.savez(tmp_path / "index.npz", offsets=offsets, counts=np.array(COUNTS))
-        return stored_array(str(tmp_path / "index.npz"), "offsets")
+    def mapped(offsets):
+        monkeypatch.setattr(manifest, "MOST_IN_MEMORY", 5)
+        np.save(tmp_path / "index.npy", offsets)
+        return np.load(tmp_path / "index.npy", mmap_mode="r")
 
-    return stored
+    return mapped
 
 
 def damage(path, byte):

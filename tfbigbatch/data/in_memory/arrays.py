@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfbigbatch.data import minival
 from tfbigbatch.data.dataset import Dataset
 from tfbigbatch.data.records import order
+from tfbigbatch.data.records.manifest import check_minival
 from tfbigbatch.errors import InputError
 
 
@@ -65,7 +65,7 @@ class Arrays(Dataset):
         Raises:
           ValueError: `examples` is not in [1, all).
         """
-        minival.check(examples, len(self), self.source)
+        check_minival(examples, len(self), self.source)
         parts = ((slice(None, -examples), ", the rest"), (slice(-examples, None), f", the last {examples:,}"))
         rest, last = (
             dataclasses.replace(

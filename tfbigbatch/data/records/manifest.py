@@ -1,9 +1,9 @@
 """The manifest and index that every prepared dataset has on top of its TFRecord files.
 
-The folder holds manifest.json, written last (a folder without it is incomplete), and an index for each
-split, train.index.npz and validation.index.npz: `offsets` (int64 [records], the byte at which each
-record's frame begins in its file, for all files in turn) and `counts` (int64 [files], records
-in each). The TFRecord files lie in the folder too, or anywhere, by absolute path. Nothing here needs TensorFlow.
+The folder holds manifest.json, written last (a folder without it is incomplete), and an index for each split,
+train.index.npy and validation.index.npy: int64 [records], the byte at which each record's frame begins in its file, for
+all files in turn. The TFRecord files lie in the folder too, or anywhere, by absolute path. Nothing here needs
+TensorFlow.
 """
 
 from __future__ import annotations
@@ -12,21 +12,20 @@ import dataclasses
 import functools
 import hashlib
 import json
+import operator
 import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
 
-from tfbigbatch.data import minival
 from tfbigbatch.errors import InputError
-from tfbigbatch.utils.files import atomic_write, check_regular, open_regular, read_named_arrays
+from tfbigbatch.utils.files import atomic_write, check_regular, open_regular, read_array
 from tfbigbatch.utils.home import expanded
-from tfbigbatch.utils.stored_array import StoredArray, stored_array
 
 MANIFEST = "manifest.json"
-# Records of which the offsets are held in memory, 32 MB. Those of more stay in the index: of 365 million records they
-# are 2.9 GB, on each host, and take longer to read and hash than a run should need to begin.
+# Records of which the offsets are held in memory, 32 MB. Those of more stay in the index, mapped into memory: of 365
+# million records they are 2.9 GB, on each host, and take longer to read and hash than a run should need to begin.
 MOST_IN_MEMORY = 1 << 22
 _Manifest = TypeVar("_Manifest")
 
@@ -62,8 +61,8 @@ class Split:
       files: absolute paths of TFRecord files.
       counts: int64 array of [files], the records in each.
       offsets: int64 array of [records], where each record's frame begins in its file, in bytes, for all
-        files in turn. A StoredArray is not read here but for the first and the last record of each file; a wrong
-        offset between them is found when its record is read, since its frame has a checksum.
+        files in turn. Of more than MOST_IN_MEMORY only the first and the last record of each file are read here; a
+        wrong offset between them is found when its record is read, since its frame has a checksum.
       bytes: int64 array of [files], their sizes.
       is_whole: False for a part of a split, whose records begin anywhere in their file.
 
@@ -74,20 +73,19 @@ class Split:
     name: str
     files: tuple[str, ...]
     counts: np.ndarray
-    offsets: np.ndarray | StoredArray
+    offsets: np.ndarray
     bytes: np.ndarray
     is_whole: bool = True
 
     def __post_init__(self) -> None:
         for name in ("counts", "offsets", "bytes"):
-            if not isinstance(getattr(self, name), StoredArray):
-                object.__setattr__(self, name, np.asarray(getattr(self, name), np.int64))
+            object.__setattr__(self, name, np.asarray(getattr(self, name), np.int64))
         if not len(self.files) == len(self.counts) == len(self.bytes):
             raise InputError(
                 f"split {self.name}: {len(self.files)} files, {len(self.counts)} counts and {len(self.bytes)} sizes; "
                 "expected one of each a file."
             )
-        if self.counts.sum() != len(self.offsets):
+        if self.counts.sum() != len(self.offsets) or (self.counts < 0).any():
             raise InputError(
                 f"split {self.name}: {len(self.offsets)} offsets, but the files hold {self.counts.sum()} records."
             )
@@ -102,7 +100,7 @@ class Split:
         first, last, sizes = (last - self.counts + 1)[holds], last[holds], self.bytes[holds]
         begins, ends = self.offsets[first], self.offsets[last]
         inside = ((begins == 0) | (not self.is_whole)) & (begins <= ends) & (ends < sizes)
-        if isinstance(self.offsets, StoredArray):
+        if len(self.offsets) > MOST_IN_MEMORY:
             return bool(inside.all())
         grows = np.diff(self.offsets) > 0
         # From one file to the next the offset falls back to 0.
@@ -126,12 +124,29 @@ class Split:
         Raises:
           ValueError: `examples` is not in [1, all).
         """
-        minival.check(examples, self.examples, f"{os.path.dirname(self.files[0])}, {self.name}")
+        check_minival(examples, self.examples, f"{os.path.dirname(self.files[0])}, {self.name}")
         ends = np.minimum(np.cumsum(self.counts), self.examples - examples)
         kept = np.diff(ends, prepend=0)
         rest = dataclasses.replace(self, counts=kept, offsets=self.offsets[:-examples], is_whole=False)
         last = dataclasses.replace(rest, name=name, counts=self.counts - kept, offsets=self.offsets[-examples:])
         return rest, last
+
+
+def check_minival(examples: Any, total: int, source: str) -> None:
+    """Checks the number of training examples to hold out, where the held-out data of the set is the test.
+
+    Args:
+      examples: the number.
+      total: of the training examples.
+      source: of them, for the error.
+
+    Raises:
+      ValueError: it is not a whole number in [1, total).
+    """
+    if not isinstance(examples, int) or not 1 <= examples < total:
+        raise InputError(
+            f"data.minival={examples!r}: {source} has {total:,} training examples; expected 0, or fewer than that."
+        )
 
 
 def with_minival(splits: Mapping[str, Split], examples: int) -> dict[str, Split]:
@@ -240,11 +255,10 @@ def save(
     try:
         os.makedirs(folder, exist_ok=True)
         for name, split in splits.items():
-            write = functools.partial(np.savez, offsets=split.offsets, counts=split.counts)
-            atomic_write(index_path(folder, name), write)
+            atomic_write(index_path(folder, name), functools.partial(np.save, arr=split.offsets))
             entries[name] = {
                 "examples": split.examples,
-                "index_sha256": _index_digest(split.offsets, split.counts),
+                "index_sha256": _index_digest(split.offsets),
                 "files": [
                     {"name": _named(folder, path), "records": int(records), "bytes": int(size)}
                     | ({"sha256": digests[path]} if path in digests else {})
@@ -284,7 +298,7 @@ def read(folder: str, kind: Kind) -> dict[str, Any] | None:
 
 def index_path(folder: str, split: str) -> str:
     """The path of a split's index."""
-    return os.path.join(folder, f"{split}.index.npz")
+    return os.path.join(folder, f"{split}.index.npy")
 
 
 def paths(folder: str, splits: Iterable[str]) -> list[str]:
@@ -306,28 +320,23 @@ def _split(folder: str, name: str, entry: dict[str, Any], kind: Kind) -> Split:
         if found != size:
             raise InputError(f"{path} has {found} bytes; {MANIFEST} says {size}. {kind.again}")
     path = index_path(folder, name)
-    records = [file["records"] for file in entry["files"]]
-    stays = sum(records) > MOST_IN_MEMORY
-    offsets: np.ndarray | StoredArray
+    counts = [operator.index(file["records"]) for file in entry["files"]]
+    large = sum(counts) > MOST_IN_MEMORY
     try:
-        if stays:
-            (counts,), offsets = read_named_arrays(path, ("counts",)), stored_array(path, "offsets")
-        else:
-            offsets, counts = read_named_arrays(path, ("offsets", "counts"))
+        offsets = read_array(path, "r" if large else None)
     except InputError as error:
         raise InputError(f"{error}. {kind.again}") from None
-    whole = len(offsets) == sum(records) if stays else _index_digest(offsets, counts) == entry["index_sha256"]
-    if counts.tolist() != records or not whole:
+    fits = offsets.dtype == np.int64 and offsets.shape == (sum(counts),)
+    if not fits or not (large or _index_digest(offsets) == entry["index_sha256"]):
         raise InputError(
             f"{path} is not the index of the files in {MANIFEST}: it is damaged or belongs to another dataset. "
             f"{kind.again}"
         )
-    return Split(name, files, counts, offsets, np.array(sizes, np.int64))
+    return Split(name, files, np.array(counts, np.int64), offsets, np.array(sizes, np.int64))
 
 
-def _index_digest(offsets: np.ndarray | StoredArray, counts: np.ndarray) -> str:
-    offsets = np.asarray(offsets)
-    return hashlib.sha256(offsets.astype("<i8").tobytes() + counts.astype("<i8").tobytes()).hexdigest()
+def _index_digest(offsets: np.ndarray) -> str:
+    return hashlib.sha256(offsets.astype("<i8").tobytes()).hexdigest()
 
 
 def _named(folder: str, path: str) -> str:

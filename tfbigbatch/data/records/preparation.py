@@ -323,7 +323,7 @@ def _remove(folder: str) -> None:
     """Removes what a command made; the fingerprint goes last, so that a stop in between leaves a claimed folder."""
     records = _records(folder)
     made = [os.path.join(folder, os.path.basename(record).removesuffix(".json")) for record in records]
-    indexes = glob.glob(os.path.join(glob.escape(folder), "*.index.npz"))
+    indexes = glob.glob(os.path.join(glob.escape(folder), "*.index.npy"))
     for old in [os.path.join(folder, MANIFEST), *indexes, *made, *records, progress_path(folder, _FINGERPRINT)]:
         with contextlib.suppress(FileNotFoundError):
             os.remove(old)

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tfbigbatch.data.records import manifest
 from tfbigbatch.data.records.order import Chunks, HostSlice, RecordOrder, ShortChunks
-from tfbigbatch.utils.stored_array import StoredArray
 
 # What is read ahead of the record asked for: little, as a piece ends soon.
 _BUFFER_BYTES = 256 * 1024
@@ -49,17 +49,15 @@ class RecordReader:
     Args:
       files: paths, in the order in which their records are numbered.
       counts: int64 [files], the number of records in each.
-      offsets: int64 [records], the byte in its file where each record's frame begins; a StoredArray stays in its
-        file, and is read a piece at a time.
+      offsets: int64 [records], the byte in its file where each record's frame begins; those of more than
+        MOST_IN_MEMORY are taken a piece at a time, from a file that they may be mapped from.
       cache: keep records in memory, so that each is read once.
     """
 
-    def __init__(
-        self, files: Sequence[str], counts: np.ndarray, offsets: np.ndarray | StoredArray, cache: bool = False
-    ) -> None:
+    def __init__(self, files: Sequence[str], counts: np.ndarray, offsets: np.ndarray, cache: bool = False) -> None:
         self._files = tf.constant(list(files))
         self._ends = tf.constant(np.cumsum(counts), tf.int64)
-        self._offsets_of = _stored(offsets) if isinstance(offsets, StoredArray) else _held(offsets)
+        self._offsets_of = _mapped(offsets) if len(offsets) > manifest.MOST_IN_MEMORY else _held(offsets)
         self._cache: Any = tf.lookup.experimental.MutableHashTable(tf.int64, tf.string, "") if cache else None
         self.chunks = Chunks.of_files(counts, CHUNK_SIZE)
 
@@ -106,19 +104,17 @@ class RecordReader:
         )
 
 
+# Functions from int64 scalars (first, size) to the offsets, int64 [size].
+
+
 def _held(offsets: np.ndarray) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
     held = tf.constant(offsets, tf.int64)
     return lambda first, size: held[first : first + size]
 
 
-def _stored(offsets: StoredArray) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
-    """A function from int64 scalars (first, size) to the offsets int64 [size], read from the file.
-
-    In Python, since tf.data.FixedLengthRecordDataset reads through all that it skips.
-    """
-
+def _mapped(offsets: np.ndarray) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
     def read(first: np.ndarray, size: np.ndarray) -> np.ndarray:
-        return np.asarray(offsets[int(first) : int(first + size)])
+        return offsets[int(first) : int(first + size)]
 
     return lambda first, size: tf.ensure_shape(tf.numpy_function(read, [first, size], tf.int64, stateful=False), [None])
 

@@ -51,9 +51,9 @@ def test_they_are_indexed_where_they_lie(tmp_path, keys):
     assert sorted(os.listdir(tmp_path / "out")) == [
         ".progress",
         "manifest.json",
-        "train.index.npz",
+        "train.index.npy",
         "train.token_counts.npy",
-        "validation.index.npz",
+        "validation.index.npy",
         "vocab.txt",
     ]
     # The targets of its masks; its ids hold [MASK] in their place.

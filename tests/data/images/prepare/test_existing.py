@@ -107,8 +107,8 @@ def test_they_are_indexed_where_they_lie(tmp_path, files, inner):
     assert sorted(os.listdir(tmp_path / "out")) == [
         ".progress",
         "manifest.json",
-        "train.index.npz",
-        "validation.index.npz",
+        "train.index.npy",
+        "validation.index.npy",
     ]
     assert prepared(tmp_path / "source", tmp_path / "out", processes=2) == (content, True)
     assert prepared(tmp_path / "source", tmp_path / "again", processes=2) == (content, False)

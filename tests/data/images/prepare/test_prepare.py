@@ -219,7 +219,7 @@ def test_a_lost_or_cut_shard_is_made_again(source, tmp_path):
     before = digests(tmp_path / "out")
     os.remove(tmp_path / "out" / "train-00001-of-00004")
     (tmp_path / "out" / "validation-00000-of-00002").write_bytes(b"x")
-    os.remove(tmp_path / "out" / "train.index.npz")
+    os.remove(tmp_path / "out" / "train.index.npy")
     assert not prepared(source, tmp_path / "out")[1]
     assert digests(tmp_path / "out") == before
 
@@ -238,7 +238,7 @@ def test_another_source_and_other_options_are_refused_unless_overwritten(source,
     assert digests(out) == before
     assert not prepared(source, out, shards={"train": 1, "validation": 1}, overwrite=True)[1]
     names = {"train-00000-of-00001", "validation-00000-of-00001"}
-    assert digests(out).keys() == {"manifest.json", "train.index.npz", "validation.index.npz", *names}
+    assert digests(out).keys() == {"manifest.json", "train.index.npy", "validation.index.npy", *names}
     assert image_manifest.load(str(out)).splits["validation"].examples == 13
 
 
