@@ -19,11 +19,9 @@ from tfbigbatch.data.dataset import Dataset
 from tfbigbatch.data.images import fake as fake_images
 from tfbigbatch.data.images.dataset import ImageRecords
 from tfbigbatch.data.in_memory.arrays import Arrays
-from tfbigbatch.data.in_memory.features import Features
 from tfbigbatch.data.language_model import fake as fake_language
 from tfbigbatch.data.language_model.contiguous_batches import Streams
 from tfbigbatch.data.records.order import HostSlice
-from tfbigbatch.data.sources.arrays import ArrayExamples
 from tfbigbatch.data.sources.by_index import ByIndex
 from tfbigbatch.data.sources.image_folder import ImageFolder
 from tfbigbatch.data.sources.indexable import Indexable
@@ -68,12 +66,6 @@ def arrays(folder):
     content = np.arange(23, dtype=np.uint8).reshape(23, 1)
     data = Arrays(content, np.arange(23, dtype=np.int32) % 5, 5, "test")
     return Case(data, 23, lambda features, labels, weights: features[:, 0])
-
-
-def features(folder):
-    words = np.arange(23 * 3, dtype=np.int32).reshape(23, 3)
-    data = Features({"input_word_ids": words}, np.arange(23, dtype=np.int32) % 5, 5, "test")
-    return Case(data, 23, lambda features, labels, weights: features["input_word_ids"][:, 0] // 3)
 
 
 def streams(folder):
@@ -125,9 +117,9 @@ def fake_pairs(folder):
     return Case(TranslationRecords(manifest.splits["train"], manifest, threads=2), 64, counts=in_rows)
 
 
-def array_examples(folder):
+def named_arrays(folder):
     numbers = np.arange(23, dtype=np.int32)
-    data = ArrayExamples(({"a": numbers[:, None], "b": numbers / 2}, (numbers % 5, numbers)), "test")
+    data = Arrays({"a": numbers[:, None], "b": numbers / 2}, (numbers % 5, numbers), 23, "test")
     return Case(data, 23, lambda features, labels, weights: features["a"][:, 0])
 
 
@@ -164,13 +156,12 @@ def tf_data_examples(folder):
 
 
 CASES = (
-    array_examples,
+    named_arrays,
     *(
         pytest.param(each, marks=pytest.mark.slow)
         for each in (indexable, image_folder, tf_data_examples, bert_records, fake_pretraining, fake_pairs)
     ),
     arrays,
-    features,
     streams,
     image_records,
     translation_records,
@@ -217,8 +208,8 @@ def equal(one, two):
 def test_every_class_of_the_package_that_is_a_dataset_has_a_case():
     for module in pkgutil.walk_packages(tfbigbatch.data.__path__, "tfbigbatch.data."):
         importlib.import_module(module.name)
-    covered = {ByIndex, ArrayExamples, Indexable, ImageFolder, TfDataExamples}
-    covered |= {Arrays, Features, Streams, ImageRecords, BertRecords, TranslationRecords}
+    covered = {ByIndex, Indexable, ImageFolder, TfDataExamples}
+    covered |= {Arrays, Streams, ImageRecords, BertRecords, TranslationRecords}
     found, left = set(), [Dataset]
     while left:
         below = left.pop().__subclasses__()

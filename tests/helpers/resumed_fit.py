@@ -15,7 +15,7 @@ import tensorflow as tf
 from tests.helpers.keras_versions import KERAS, OPTIMIZERS
 from tfbigbatch import callbacks
 from tfbigbatch.callbacks import training_state
-from tfbigbatch.data.in_memory.arrays import Arrays
+from tfbigbatch.data.sources.tf_data import TfDataExamples
 
 EXAMPLES, BATCH, EPOCHS = 40, 8, 3
 # Batches in an epoch of each kind of data; the last one of 'arrays' is smaller.
@@ -55,7 +55,11 @@ def data_of(kind, resume, batch_size=BATCH, seed=3):
     if kind == "dataset":
         features, _ = examples()
         numbers = np.arange(EXAMPLES, dtype=np.int64) % 2
-        return resume.data(Arrays(features, numbers, 2, "made"), batch_size=batch_size, seed=seed)
+
+        def make(seed):
+            return tf.data.Dataset.from_tensor_slices((features, numbers)).shuffle(17, seed=seed)
+
+        return resume.data(TfDataExamples(make, "made"), batch_size=batch_size, seed=seed)
     if kind == "endless":
         pipeline = tf.data.Dataset.from_tensor_slices(examples()).shuffle(17, seed=seed).repeat()
         return resume.data(pipeline.batch(batch_size).prefetch(2), steps_per_epoch=5)

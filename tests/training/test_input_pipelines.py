@@ -8,7 +8,7 @@ import tensorflow as tf
 import tf_keras
 
 from tests.conftest import mirrored
-from tfbigbatch.data.in_memory import arrays
+from tfbigbatch.data.sources import by_index
 from tfbigbatch.training import input_pipelines
 
 STRATEGIES = {
@@ -18,7 +18,7 @@ STRATEGIES = {
 
 
 def _positions(context):
-    return arrays.replica_batches(lambda taken: taken, context, batch_size=8, first_step=1, last_step=1000)
+    return by_index.replica_batches(lambda taken: taken, context, batch_size=8, first_step=1, last_step=1000)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -73,7 +73,7 @@ def test_held_out_batches_are_read_once_where_they_are_small(name, monkeypatch):
             tf.py_function(lambda: read.append(1), [], [])
             return taken
 
-        batches = arrays.replica_batches(lambda taken: taken, context, batch_size=8, first_step=0, last_step=3)
+        batches = by_index.replica_batches(lambda taken: taken, context, batch_size=8, first_step=0, last_step=3)
         return batches.map(noted)
 
     kept = input_pipelines.held_out(strategy, counted, 3)

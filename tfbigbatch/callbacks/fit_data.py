@@ -13,9 +13,9 @@ import tensorflow as tf
 
 from tfbigbatch.callbacks.streams import EpochsStream, IteratorStream, ReadAgainStream, Stream
 from tfbigbatch.data.dataset import Dataset
+from tfbigbatch.data.in_memory.arrays import Arrays, of_parts
 from tfbigbatch.data.records import order
 from tfbigbatch.data.sources import splits
-from tfbigbatch.data.sources.arrays import ArrayExamples
 from tfbigbatch.data.sources.by_index import ByIndex
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import arguments
@@ -216,7 +216,7 @@ def of_examples(
             examples, batch_size, shuffle=shuffle, seed=seed, drop_remainder=drop_remainder, parts=parts
         )
         description.update(kind="examples by index", examples=len(examples), drop_remainder=drop_remainder)
-        if isinstance(examples, ArrayExamples):
+        if isinstance(examples, Arrays):
             description.update(kind="arrays", content=_sample_hash(examples))
     else:
         if not shuffle:
@@ -247,9 +247,9 @@ def _examples(x: Any, y: Any, sample_weight: Any) -> tuple[Dataset, int | None]:
     _check_arrays({"x": x, "y": y, "sample_weight": sample_weight})
     if y is None:
         size = len(next(array for _, array in _named("x", x)))
-        return ArrayExamples((x, np.zeros(size, np.int32)), _OWNER), 1
+        return of_parts((x, np.zeros(size, np.int32)), _OWNER), 1
     parts = (x, y) if sample_weight is None else (x, y, sample_weight)
-    return ArrayExamples(parts, _OWNER), None
+    return of_parts(parts, _OWNER), None
 
 
 def _check_arrays(parts: dict[str, Any]) -> None:
@@ -263,7 +263,7 @@ def _check_arrays(parts: dict[str, Any]) -> None:
             try:
                 is_array = np.ndim(array) > 0
             except ValueError:
-                # Rows of different lengths: ArrayExamples says what to do.
+                # Rows of different lengths: of_parts says what to do.
                 is_array = True
             if not is_array:
                 expected = _FORMS if path == "x" else "an array with an entry for each example"
@@ -295,7 +295,7 @@ def _is_indexable(x: Any) -> bool:
     return hasattr(x, "__len__") and hasattr(x, "__getitem__") and not is_array
 
 
-def _sample_hash(examples: ArrayExamples) -> str:
+def _sample_hash(examples: Arrays) -> str:
     """A digest of some examples spread over all: other data of the same shape is told from it."""
     chosen = np.unique(np.linspace(0, len(examples) - 1, _SAMPLED).astype(np.int64))
     digest = hashlib.sha256()

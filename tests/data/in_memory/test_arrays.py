@@ -54,11 +54,33 @@ def test_evaluation_counts_every_example_once(batch_size, replicas):
     "features, labels, said",
     [
         (np.zeros((3, 1)), np.array([0, 1, 5]), "label 5 of example 2 is out of range; expected 0 to 4"),
-        (np.zeros((3, 1)), np.array([0, -1, 1]), "label -1 of example 1 is out of range"),
-        (np.zeros((3, 1)), np.array([0, 1]), "3 examples but 2 labels"),
+        (np.zeros((3, 1)), np.array([0, -2, 1]), "label -2 of example 1 is out of range"),
+        (np.zeros((3, 1)), {"start": np.array([0, 1, 1]), "end": np.array([0, 1, 7])}, "label 7 of example 2"),
+        (np.zeros((3, 1)), np.array([0, 1]), "arrays of different lengths: 3 features, 2 labels"),
         (np.zeros((0, 1)), np.array([], np.int32), "no examples"),
     ],
 )
 def test_bad_arrays_are_refused(features, labels, said):
     with pytest.raises(ValueError, match=said):
         Arrays(features, labels, 5, "test")
+
+
+def test_named_parts_belong_together():
+    start = np.arange(23, dtype=np.int32)
+    words = np.arange(23 * 3, dtype=np.int32).reshape(23, 3)
+    labels = {"start_positions": start, "end_positions": start + 1}
+    data = Arrays({"input_word_ids": words, "input_mask": np.ones_like(words)}, labels, 24, "test")
+    assert (data.evaluation_steps(8), data.tokens_per_example, data.contents) == (3, 3, "23 examples")
+    for x, y in data.training_batches(context(2), batch_size=8, seed=3, first_step=0, last_step=5):
+        assert x["input_word_ids"].shape == (4, 3) and x["input_word_ids"].dtype == tf.int32
+        np.testing.assert_array_equal(x["input_word_ids"][:, 0] // 3, y["start_positions"])
+        np.testing.assert_array_equal(y["end_positions"], y["start_positions"] + 1)
+
+
+@pytest.mark.parametrize("labels, classes", [(np.full(23, -1, np.int32), 5), (np.full(23, np.nan, np.float32), None)])
+def test_examples_without_labels_are_evaluated_and_not_trained_on(labels, classes):
+    data = Arrays(np.zeros([23, 1]), labels, classes, "test")
+    assert data.unlabelled == 23
+    assert len(list(data.evaluation_batches(context(1), batch_size=23))) == 1
+    with pytest.raises(ValueError, match="test: 23 of 23 examples have no label"):
+        data.training_batches(context(1), batch_size=8, seed=0, first_step=0, last_step=1)

@@ -62,7 +62,7 @@ def damage(path, change):
             lambda content: gzip.compress(idx(2049, np.full(12, 11))),
             "label 11 of example 0 is out of range",
         ),
-        (TRAIN_LABELS, lambda content: gzip.compress(idx(2049, np.zeros(5))), "12 examples but 5 labels"),
+        (TRAIN_LABELS, lambda content: gzip.compress(idx(2049, np.zeros(5))), "12 features, 5 labels"),
         (TRAIN_IMAGES, lambda content: gzip.compress(idx(2051, np.zeros((12, 32, 32)))), r"images of \(32, 32\)"),
     ],
 )

@@ -7,25 +7,28 @@ import tensorflow as tf
 import tf_keras
 
 from tfbigbatch import tasks
+from tfbigbatch.data.in_memory.arrays import Arrays
 from tfbigbatch.data.sources import image_folder, splits
-from tfbigbatch.data.sources.arrays import ArrayExamples
 from tfbigbatch.data.sources.tf_data import TfDataExamples
 
 NUMBERS = np.arange(10, dtype=np.float32)
 
 
 def test_the_parts_of_a_cut_are_disjoint_and_the_same_in_every_run():
-    whole = ArrayExamples((NUMBERS, NUMBERS), "mine")
-    assert whole._made is whole.without(0.25, "validation")[0]._made
+    whole = Arrays(NUMBERS, NUMBERS, None, "mine")
     (kept, held_out), again = whole.without(0.25, "validation"), whole.without(0.25, "validation")
     assert (len(kept), len(held_out)) == (8, 2) and len(whole) == 10
-    assert sorted([*kept._chosen, *held_out._chosen]) == list(range(10))
-    assert [part._chosen.tolist() for part in again] == [kept._chosen.tolist(), held_out._chosen.tolist()]
     context = tf.distribute.InputContext()
-    batches = kept.training_batches(context, batch_size=4, seed=0, first_step=0, last_step=2)
-    assert sorted(np.concatenate([features for features, _ in batches])) == kept._chosen.tolist()
+    one_epoch = {"seed": 0, "first_step": 0, "last_step": 2}
+    parts = [
+        sorted(
+            np.concatenate([features for features, _ in part.training_batches(context, batch_size=size, **one_epoch)])
+        )
+        for part, size in ((kept, 4), (held_out, 1), (again[0], 4), (again[1], 1))
+    ]
+    assert sorted(parts[0] + parts[1]) == NUMBERS.tolist() and parts[2:] == parts[:2]
     with pytest.raises(ValueError, match="mine: one example; expected two or more"):
-        ArrayExamples((NUMBERS[:1], NUMBERS[:1]), "mine").without(0.1, "validation")
+        Arrays(NUMBERS[:1], NUMBERS[:1], None, "mine").without(0.1, "validation")
 
 
 @pytest.mark.parametrize("base", [keras.utils.PyDataset, tf_keras.utils.Sequence])
@@ -39,7 +42,7 @@ def test_keras_batches_become_examples(base):
             return {"a": part[:, None]}, part.astype(int)
 
     found = splits.dataset_of(Batches(), "mine")
-    assert isinstance(found, ArrayExamples) and len(found) == 10 and found.source == "mine (read into memory)"
+    assert isinstance(found, Arrays) and len(found) == 10 and found.source == "mine (read into memory)"
     assert found.classes == 10
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from tfbigbatch.data import tokenizer as wordpiece
 from tfbigbatch.data.finetuning import text_pairs
 from tfbigbatch.data.finetuning.squad import Question
-from tfbigbatch.data.in_memory.features import Features
+from tfbigbatch.data.in_memory.arrays import Arrays
 
 MAX_SEQ_LENGTH = 32
 _WORDS = tuple(f"word{number}" for number in range(12))
@@ -21,7 +21,7 @@ def tokenizer() -> wordpiece.Tokenizer:
     return wordpiece.Tokenizer(wordpiece.Vocabulary([*wordpiece.SPECIAL, *_WORDS], "made-up words"))
 
 
-def pairs(classes: int | None) -> tuple[Features, ...]:
+def pairs(classes: int | None) -> tuple[Arrays, ...]:
     """64 training and 20 test pairs of sentences; the first word is word<class>.
 
     Args:
@@ -33,11 +33,11 @@ def pairs(classes: int | None) -> tuple[Features, ...]:
         firsts = [[_id(word), *_sentence(random)] for word in classes_drawn]
         packed = _packed(firsts, [_sentence(random) for _ in classes_drawn])
         labels = classes_drawn * np.float32(_BEST / (len(_WORDS) - 1)) if classes is None else classes_drawn
-        made.append(Features(packed, labels.astype(np.float32 if classes is None else np.int32), classes, _from(name)))
+        made.append(Arrays(packed, labels.astype(np.float32 if classes is None else np.int32), classes, _from(name)))
     return tuple(made)
 
 
-def choices(number: int) -> tuple[Features, ...]:
+def choices(number: int) -> tuple[Arrays, ...]:
     """64 training and 20 test passages with `number` options each; the right option begins with word0."""
     random, made = np.random.RandomState(0), []
     for name, size in _SIZES.items():
@@ -50,7 +50,7 @@ def choices(number: int) -> tuple[Features, ...]:
         ]
         packed = _packed(passages, [[first, *_sentence(random)] for first in begins])
         shaped = {key: array.reshape(size, number, MAX_SEQ_LENGTH) for key, array in packed.items()}
-        made.append(Features(shaped, right, number, _from(name)))
+        made.append(Arrays(shaped, right, number, _from(name)))
     return tuple(made)
 
 

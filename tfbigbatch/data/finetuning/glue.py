@@ -22,7 +22,7 @@ from tfbigbatch.data.tokenizer import Tokenizer
 from tfbigbatch.errors import InputError, nearest
 
 if TYPE_CHECKING:
-    from tfbigbatch.data.in_memory.features import Features
+    from tfbigbatch.data.in_memory.arrays import Arrays
 
 _MAX_BAD_FRACTION = 0.01
 # Bad rows that an error or a log names.
@@ -107,7 +107,7 @@ def path(data_dir: str | None, name: str, split: str) -> str:
     return os.path.join(data_dir, name, f"{split}.tsv")
 
 
-def load(name: str, split: str, data_dir: str | None, tokenizer: Tokenizer, *, max_seq_length: int = 128) -> Features:
+def load(name: str, split: str, data_dir: str | None, tokenizer: Tokenizer, *, max_seq_length: int = 128) -> Arrays:
     """A split of a task as BERT's inputs. Rows left out are logged.
 
     Args:
@@ -118,13 +118,13 @@ def load(name: str, split: str, data_dir: str | None, tokenizer: Tokenizer, *, m
       max_seq_length: T; the longer text of a row is cut first.
 
     Returns:
-      Features 'input_word_ids', 'input_mask' and 'input_type_ids', int32 [n, T]. Labels are [n]: int32 class numbers,
+      Arrays 'input_word_ids', 'input_mask' and 'input_type_ids', int32 [n, T]. Labels are [n]: int32 class numbers,
       or for STS-B float32 from 0 to 5; all -1, or NaN, where the test set has none.
 
     Raises:
       ValueError: as `read`; or max_seq_length is too small.
     """
-    from tfbigbatch.data.in_memory.features import Features
+    from tfbigbatch.data.in_memory.arrays import Arrays
 
     rows, classes, source = read(data_dir, name, split), TASKS[name].classes, path(data_dir, name, split)
     for words in rows.bad[:_SHOWN_IN_LOG]:
@@ -136,7 +136,7 @@ def load(name: str, split: str, data_dir: str | None, tokenizer: Tokenizer, *, m
     packed = text_pairs.pack(tokenizer.vocabulary, parts[0], parts[1] if len(parts) > 1 else None, max_seq_length)
     dtype, unknown = (np.float32, np.nan) if classes is None else (np.int32, -1)
     labels = np.full(len(rows.texts), unknown, dtype) if rows.labels is None else np.array(rows.labels, dtype)
-    return Features(packed, labels, None if classes is None else len(classes), source)
+    return Arrays(packed, labels, None if classes is None else len(classes), source)
 
 
 def read(data_dir: str | None, name: str, split: str) -> Rows:

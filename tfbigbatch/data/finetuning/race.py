@@ -24,7 +24,7 @@ from tfbigbatch.data.tokenizer import Tokenizer
 from tfbigbatch.errors import InputError, nearest
 
 if TYPE_CHECKING:
-    from tfbigbatch.data.in_memory.features import Features
+    from tfbigbatch.data.in_memory.arrays import Arrays
 
 SPLITS, LEVELS = ("train", "dev", "test"), ("middle", "high")
 OPTIONS = "ABCD"
@@ -85,7 +85,7 @@ def load(
     max_seq_length: int = 512,
     level: str = "all",
     questions: int = 0,
-) -> tuple[Features, np.ndarray]:
+) -> tuple[Arrays, np.ndarray]:
     """A split as BERT's inputs, and the level of each question.
 
     The first text is the passage; the second is the question with one option, which fills the question's blank or else
@@ -100,13 +100,13 @@ def load(
       questions: how many to take, evenly spaced; 0: all.
 
     Returns:
-      Features 'input_word_ids', 'input_mask' and 'input_type_ids', int32 [n, 4, T], labelled with the right option,
+      Arrays 'input_word_ids', 'input_mask' and 'input_type_ids', int32 [n, 4, T], labelled with the right option,
       int32 [n]; and the levels, an array of [n] texts.
 
     Raises:
       ValueError: as `read`; max_seq_length is too small; the level is unknown; or there are fewer questions.
     """
-    from tfbigbatch.data.in_memory.features import Features
+    from tfbigbatch.data.in_memory.arrays import Arrays
 
     chosen = _chosen(read(data_dir, split), split, level, questions)
     articles = {
@@ -116,7 +116,7 @@ def load(
     choices = [tokenizer.ids(_filled(question.text, option)) for question in chosen for option in question.options]
     packed = text_pairs.pack(tokenizer.vocabulary, passages, choices, max_seq_length)
     shape = (len(chosen), len(OPTIONS), max_seq_length)
-    features = Features(
+    features = Arrays(
         {name: array.reshape(shape) for name, array in packed.items()},
         np.array([question.answer for question in chosen], np.int32),
         len(OPTIONS),

@@ -22,7 +22,7 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.utils import files
 
 if TYPE_CHECKING:
-    from tfbigbatch.data.in_memory.features import Features
+    from tfbigbatch.data.in_memory.arrays import Arrays
 
 _UNKNOWN = -1
 # Ids of lost questions in a log.
@@ -136,7 +136,7 @@ class Windows:
     def __len__(self) -> int:
         return len(self.question)
 
-    def training_features(self, source: str) -> Features:
+    def training_features(self, source: str) -> Arrays:
         """The windows with a known answer; labels are 'start_positions' and 'end_positions'.
 
         The questions that are left out are logged: their numbers by reason, and the first ids.
@@ -157,7 +157,7 @@ class Windows:
             logging.warning("%s", account)
         return self._features(np.flatnonzero(self.start_positions != _UNKNOWN), source)
 
-    def evaluation_features(self, source: str) -> Features:
+    def evaluation_features(self, source: str) -> Arrays:
         """All windows in order, as `squad_decoding.decode` expects their logits."""
         return self._features(slice(None), source)
 
@@ -176,12 +176,12 @@ class Windows:
         )
         return Account(source, "questions", len(self.questions), reasons)
 
-    def _features(self, chosen: np.ndarray | slice, source: str) -> Features:
-        from tfbigbatch.data.in_memory.features import Features
+    def _features(self, chosen: np.ndarray | slice, source: str) -> Arrays:
+        from tfbigbatch.data.in_memory.arrays import Arrays
 
         labels = {name: getattr(self, name)[chosen] for name in ("start_positions", "end_positions")}
         inputs = {name: array[chosen] for name, array in self.inputs.items()}
-        return Features(inputs, labels, inputs["input_word_ids"].shape[1], source)
+        return Arrays(inputs, labels, inputs["input_word_ids"].shape[1], source)
 
 
 def windows(

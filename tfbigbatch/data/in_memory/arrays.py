@@ -1,63 +1,85 @@
-"""Datasets in memory: per-replica batches as a pure function of (seed, step), and padded evaluation."""
+"""Examples in arrays: features and labels, or several of each by name, and perhaps a weight for each example."""
 
 from __future__ import annotations
 
-import dataclasses
-import functools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from tfbigbatch.data.dataset import Dataset
-from tfbigbatch.data.records import order
 from tfbigbatch.data.records.manifest import check_minival
+from tfbigbatch.data.sources.by_index import ByIndex, Nest
 from tfbigbatch.errors import InputError
 
 
-@dataclasses.dataclass(frozen=True)
-class Arrays(Dataset):
-    """Labelled examples in memory.
+class Arrays(ByIndex):
+    """Examples in memory.
 
-    Attributes:
-      features: [examples, ...].
-      labels: integer [examples].
-      classes: labels are in [0, classes).
+    Args:
+      features, labels, weights: array [examples, ...] each, or a dictionary or tuple of arrays; no weights for None.
+      classes: of labels, which are in [0, classes), or -1 where an example has none; None for other labels, where NaN
+        is none.
       source: where the examples come from.
 
     Raises:
       ValueError: the lengths differ, there is no example, or a label is out of range.
     """
 
-    features: Any
-    labels: Any
-    classes: int | None
-    source: str
-
-    def __post_init__(self) -> None:
-        if len(self.features) != len(self.labels):
+    def __init__(self, features: Nest, labels: Nest, classes: int | None, source: str, weights: Nest = None) -> None:
+        self.features, self.labels = features, labels
+        self._parts = (features, labels) if weights is None else (features, labels, weights)
+        lengths = {
+            name: sorted({len(array) for array in tf.nest.flatten(part)})
+            for name, part in zip(("features", "labels", "weights"), self._parts)
+        }
+        if len({length for each in lengths.values() for length in each}) != 1:
+            shown = ", ".join(f"{length:,} {name}" for name, each in lengths.items() for length in each)
             raise InputError(
-                f"{self.source}: {len(self.features)} examples but {len(self.labels)} labels; "
-                "the two files do not belong together."
+                f"{source}: arrays of different lengths: {shown}; expected one for each example. A list is one array: "
+                "give several arrays as a tuple or a dictionary."
             )
-        if len(self.labels) == 0:
-            raise InputError(f"{self.source}: no examples.")
-        self._check_range("label", self.labels, least=0)
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    @property
-    def contents(self) -> str:
-        return f"{len(self):,} examples"
+        super().__init__(lengths["labels"][0], source, classes=classes)
+        for array in tf.nest.flatten(labels):
+            if classes is None:
+                continue
+            wrong = np.flatnonzero((array < -1) | (array >= classes))
+            if wrong.size:
+                raise InputError(
+                    f"{source}: label {int(array.flat[wrong[0]])} of example {wrong[0]} is out of range; expected 0 to "
+                    f"{classes - 1}, or -1 where there is no label ({wrong.size} such labels)."
+                )
+        # Shared by the parts of a cut.
+        self._constants: list[tuple[Nest, ...]] = []
 
     @property
     def tokens_per_example(self) -> int | None:
-        return None
+        ids = self.features.get("input_word_ids") if isinstance(self.features, dict) else None
+        return None if ids is None else int(np.prod(ids.shape[1:]))
 
-    def examples_in_epoch(self, batch_size: int) -> int:
-        return len(self)
+    @property
+    def unlabelled(self) -> int:
+        """Number of examples without a label."""
+        first = tf.nest.flatten(self.labels)[0]
+        if self.classes is not None:
+            return int(np.count_nonzero(first == -1))
+        return int(np.count_nonzero(np.isnan(first))) if first.dtype.kind == "f" else 0
+
+    def fetch(self, indices: tf.Tensor) -> tuple[Nest, ...]:
+        if not self._constants:
+            # Made once for all pipelines and parts.
+            with tf.init_scope(), tf.device("CPU:0"):
+                self._constants.append(tf.nest.map_structure(tf.constant, self._parts))
+        rows: tuple[Nest, ...] = tf.nest.map_structure(lambda array: tf.gather(array, indices), self._constants[0])
+        return rows
+
+    def training_batches(self, context: tf.distribute.InputContext, **steps: Any) -> tf.data.Dataset:
+        """As the Protocol's; raises a ValueError if an example has no label."""
+        if self.unlabelled:
+            raise InputError(
+                f"{self.source}: {self.unlabelled:,} of {len(self):,} examples have no label, so they cannot be "
+                "trained on. Use the training set, or leave them out."
+            )
+        return super().training_batches(context, **steps)
 
     def split_off(self, examples: int) -> tuple[Arrays, Arrays]:
         """(the rest, the last `examples`).
@@ -66,92 +88,77 @@ class Arrays(Dataset):
           ValueError: `examples` is not in [1, all).
         """
         check_minival(examples, len(self), self.source)
-        parts = ((slice(None, -examples), ", the rest"), (slice(-examples, None), f", the last {examples:,}"))
-        rest, last = (
-            dataclasses.replace(
-                self,
-                features=self.features[rows],
-                labels=self.labels[rows],
-                source=self.source + words,
-            )
-            for rows, words in parts
-        )
-        return rest, last
 
-    def training_batches(
-        self, context: tf.distribute.InputContext, *, batch_size: int, seed: int, first_step: int, last_step: int
-    ) -> tf.data.Dataset:
-        arrays = self._constants
+        def part(rows: slice, words: str) -> Arrays:
+            features, labels, *weights = tf.nest.map_structure(lambda array: array[rows], self._parts)
+            return Arrays(features, labels, self.classes, self.source + words, *weights)
 
-        @tf.autograph.experimental.do_not_convert
-        def batch_of(positions: tf.Tensor) -> Any:
-            return _rows(arrays, order.examples_at(positions, seed=seed, dataset_size=len(self)))
-
-        return replica_batches(batch_of, context, batch_size=batch_size, first_step=first_step, last_step=last_step)
-
-    def evaluation_batches(self, context: tf.distribute.InputContext, *, batch_size: int) -> tf.data.Dataset:
-        arrays = self._constants
-
-        @tf.autograph.experimental.do_not_convert
-        def batch_of(positions: tf.Tensor) -> Any:
-            mask = tf.cast(positions < len(self), tf.float32)
-            return (*_rows(arrays, tf.minimum(positions, len(self) - 1)), mask)
-
-        return replica_batches(
-            batch_of, context, batch_size=batch_size, first_step=0, last_step=self.evaluation_steps(batch_size)
-        )
-
-    def evaluation_steps(self, batch_size: int) -> int:
-        return -(-len(self) // batch_size)
-
-    def _check_range(self, name: str, labels: np.ndarray, *, least: int) -> None:
-        """Raises if labels are outside [least, classes); -1 stands for no label."""
-        if self.classes is None:
-            return
-        wrong = np.flatnonzero((labels < least) | (labels >= self.classes))
-        if wrong.size:
-            first = int(wrong[0])
-            raise InputError(
-                f"{self.source}: {name} {int(labels[first])} of example {first} is out of range; "
-                f"expected 0 to {self.classes - 1}{', or -1 where there is no label' if least < 0 else ''} "
-                f"({wrong.size} such labels)."
-            )
-
-    @functools.cached_property
-    def _constants(self) -> Any:
-        """(features, labels) as tensors, made once for all pipelines."""
-        with tf.init_scope(), tf.device("CPU:0"):
-            return tf.nest.map_structure(tf.constant, (self.features, self.labels))
+        return part(slice(None, -examples), ", the rest"), part(slice(-examples, None), f", the last {examples:,}")
 
 
-def _rows(arrays: Any, indices: tf.Tensor) -> Any:
-    return tf.nest.map_structure(lambda array: tf.gather(array, indices), arrays)
-
-
-def replica_batches(
-    batch_of: Callable[[tf.Tensor], Any],
-    context: tf.distribute.InputContext,
-    *,
-    batch_size: int,
-    first_step: int,
-    last_step: int,
-) -> tf.data.Dataset:
-    """`batch_of(positions)` for each step and each replica of this worker in turn.
+def of_parts(parts: tuple[Any, ...], source: str) -> Arrays:
+    """A user's examples in arrays.
 
     Args:
-      batch_of: function of positions, int64 [batch_size / replicas]. A global batch is `batch_size` consecutive
-        positions, divided among the replicas of all workers in order.
-      context: this worker's part in the input.
-      batch_size: positions in a global batch; a multiple of the number of replicas.
-      first_step, last_step: the steps [first_step, last_step).
+      parts: (features, labels) or (features, labels, weights), as of `Arrays`. Numbers of 64 bits become float32, as
+        Keras makes them; texts become tf.string.
+      source: where they come from.
+
+    Raises:
+      ValueError: as Arrays; or an array is ragged or of objects, or holds NaN or infinity.
     """
-    replicas = context.num_replicas_in_sync // context.num_input_pipelines
-    first_replica = context.input_pipeline_id * replicas
-    per_replica = batch_size // context.num_replicas_in_sync
+    if len(parts) not in (2, 3):
+        raise InputError(
+            f"{source}: {len(parts)} parts; expected (features, labels) or (features, labels, weights). For an "
+            "autoencoder give the features twice."
+        )
+    features, labels, *weights = (
+        nest_of(part, f"{source}: {name}") for name, part in zip(("features", "labels", "weights"), parts)
+    )
+    return Arrays(features, labels, _classes(labels), source, *weights)
 
-    def batch(turn: tf.Tensor) -> Any:
-        step, replica = turn // replicas, turn % replicas + first_replica
-        return batch_of(step * batch_size + replica * per_replica + tf.range(per_replica, dtype=tf.int64))
 
-    turns = tf.data.Dataset.range(first_step * replicas, last_step * replicas)
-    return turns.map(batch, num_parallel_calls=2, deterministic=True).prefetch(2)
+def _classes(labels: Nest) -> int | None:
+    """The number of classes, where the labels are one array of whole numbers, a number for each example."""
+    if not isinstance(labels, np.ndarray) or labels.dtype.kind not in "iu" or labels.ndim > 2:
+        return None
+    if labels.ndim == 2 and labels.shape[1] != 1:
+        return None
+    return int(labels.max()) + 1 if labels.size and labels.min() >= 0 else None
+
+
+def nest_of(part: Any, what: str) -> Nest:
+    """An array as the input pipelines take it, or a dictionary or tuple of such: see `array_of`."""
+    if isinstance(part, dict):
+        return {str(name): nest_of(value, f"{what}[{name!r}]") for name, value in part.items()}
+    if isinstance(part, tuple):
+        return tuple(nest_of(value, f"{what}[{position}]") for position, value in enumerate(part))
+    return array_of(part, what)
+
+
+def array_of(value: Any, what: str) -> np.ndarray:
+    """An array as the input pipelines take it: float32, whole numbers, booleans or texts.
+
+    Raises:
+      ValueError: it is ragged, of another type, or not finite.
+    """
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        array = np.empty(0, object)
+    if array.dtype.kind == "O" and array.size and all(isinstance(each, (str, bytes)) for each in array.flat):
+        array = np.asarray([each.encode() if isinstance(each, str) else each for each in array.flat], object).reshape(
+            array.shape
+        )
+    elif array.dtype.kind not in "fiubUS":
+        raise InputError(
+            f"{what} is {type(value).__name__} that is no array of numbers or texts; expected one of a single shape. "
+            "Pad sequences of different lengths, and give columns of different types as a dictionary of arrays."
+        )
+    if array.dtype.kind == "f":
+        array = array.astype(np.float32, copy=False)
+        wrong = array.size - int(np.count_nonzero(np.isfinite(array)))
+        if wrong:
+            where = f", the first in example {np.argwhere(~np.isfinite(array))[0][0]}" if array.ndim else ""
+            raise InputError(f"{what} has {wrong:,} values that are NaN or infinite{where}; expected finite ones.")
+    return array

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbigbatch.data.dataset import Dataset
-from tfbigbatch.data.in_memory import arrays
+from tfbigbatch.data.sources.by_index import replica_batches
 from tfbigbatch.errors import InputError
 
 # Windows that a stream of evaluation reads before its own part: an LSTM has forgotten what is farther back.
@@ -82,9 +82,7 @@ class Streams(Dataset):
             window, stream = (positions // batch_size) % windows, positions % batch_size
             return self._window(window, stream, length, fresh=tf.equal(window, 0), burn_in=0)
 
-        return arrays.replica_batches(
-            batch_of, context, batch_size=batch_size, first_step=first_step, last_step=last_step
-        )
+        return replica_batches(batch_of, context, batch_size=batch_size, first_step=first_step, last_step=last_step)
 
     def evaluation_batches(self, context: tf.distribute.InputContext, *, batch_size: int) -> tf.data.Dataset:
         """Every prediction once, for any number of streams.
@@ -102,7 +100,7 @@ class Streams(Dataset):
             fresh = tf.equal(window, 0) | (start < self.window)
             return self._window(window, stream, length, fresh=fresh, burn_in=_BURN_IN)
 
-        return arrays.replica_batches(
+        return replica_batches(
             batch_of, context, batch_size=batch_size, first_step=0, last_step=self.evaluation_steps(batch_size)
         )
 

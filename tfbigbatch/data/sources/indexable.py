@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfbigbatch.data.sources.arrays import ArrayExamples, array_of
+from tfbigbatch.data.in_memory.arrays import Arrays, nest_of, of_parts
 from tfbigbatch.data.sources.by_index import ByIndex, Nest
 from tfbigbatch.errors import InputError
 
@@ -46,7 +46,7 @@ class Indexable(ByIndex):
         what = f"{self.source}, example {index}"
         if not isinstance(example, (tuple, list)) or len(example) not in (2, 3):
             raise InputError(f"{what} is {type(example).__name__}; expected (features, labels), perhaps with a weight.")
-        return tuple(_leaves(part, what) for part in example)
+        return tuple(nest_of(part, what) for part in example)
 
     def _read(self, indices: np.ndarray) -> list[np.ndarray]:
         with self._lock:
@@ -61,19 +61,11 @@ class Indexable(ByIndex):
         return [np.stack(column) for column in zip(*(row for _, row in rows))]
 
 
-def _leaves(part: Any, what: str) -> Nest:
-    if isinstance(part, dict):
-        return {str(name): _leaves(value, f"{what}[{name!r}]") for name, value in part.items()}
-    if isinstance(part, tuple):
-        return tuple(_leaves(value, what) for value in part)
-    return array_of(part, what)
-
-
 def _dtype(array: np.ndarray) -> tf.DType:
     return tf.string if array.dtype.kind in "OUS" else tf.as_dtype(array.dtype)
 
 
-def of_keras_batches(batches: Any, source: str) -> ArrayExamples:
+def of_keras_batches(batches: Any, source: str) -> Arrays:
     """The examples of a Keras Sequence or PyDataset, which gives whole batches: read once, into memory.
 
     Raises:
@@ -84,11 +76,11 @@ def of_keras_batches(batches: Any, source: str) -> ArrayExamples:
         batch = batches[index]
         if not isinstance(batch, (tuple, list)) or len(batch) not in (2, 3):
             raise InputError(f"{source}, batch {index} is {type(batch).__name__}; expected (features, labels).")
-        found.append(tuple(_leaves(part, f"{source}, batch {index}") for part in batch))
+        found.append(tuple(nest_of(part, f"{source}, batch {index}") for part in batch))
     if not found:
         raise InputError(f"{source}: no batches.")
     try:
         together = tf.nest.map_structure(lambda *arrays: np.concatenate(arrays), *found)
     except ValueError as error:
         raise InputError(f"{source}: its batches do not fit together: {error}") from None
-    return ArrayExamples(together, f"{source} (read into memory)")
+    return of_parts(together, f"{source} (read into memory)")

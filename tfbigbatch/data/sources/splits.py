@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbigbatch.data.dataset import Dataset
-from tfbigbatch.data.sources.arrays import ArrayExamples
+from tfbigbatch.data.in_memory.arrays import Arrays, of_parts
 from tfbigbatch.data.sources.by_index import ByIndex
 from tfbigbatch.data.sources.image_folder import ImageFolder
 from tfbigbatch.data.sources.indexable import Indexable, of_keras_batches
@@ -98,7 +98,7 @@ def dataset_of(split: Any, source: str) -> Dataset:
     if isinstance(split, tf.data.Dataset):
         return TfDataExamples(lambda seed: split, source)
     if isinstance(split, tuple):
-        return ArrayExamples(split, source)
+        return of_parts(split, source)
     if _is_keras_batches(split):
         return of_keras_batches(split, source)
     if hasattr(split, "__len__") and hasattr(split, "__getitem__") and not isinstance(split, (dict, str, np.ndarray)):
@@ -168,7 +168,7 @@ def classes_of(train: Dataset) -> int | None:
 
 def known_labels(split: Dataset) -> Any:
     """The labels [n, ...] of all examples in memory, or of the first 32; None where the dataset made the numbers."""
-    if isinstance(split, ArrayExamples):
+    if isinstance(split, Arrays):
         return split.labels
     if isinstance(split, ImageFolder):
         return None
@@ -187,7 +187,5 @@ def first_examples(split: Dataset) -> Dataset:
     def repeated(tensor: tf.Tensor) -> np.ndarray:
         return np.resize(tensor.numpy()[:known], tensor.shape)
 
-    parts = tf.nest.map_structure(repeated, (features, labels))
-    smaller = ArrayExamples(parts, f"{split.source}, the first examples")
-    smaller.classes = classes_of(split)
-    return smaller
+    features, labels = tf.nest.map_structure(repeated, (features, labels))
+    return Arrays(features, labels, classes_of(split), f"{split.source}, the first examples")
