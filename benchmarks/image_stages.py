@@ -133,11 +133,7 @@ def stages(split, jpegs, options):
         return labels + (tf.cast(made[:, 0, 0, 0], tf.int32) if made.shape.rank == 4 else made)
 
     def skipping_errors(records, numbers, seeds):
-        signature = image, tf.TensorSpec([], tf.int32)
-        made, fine = skip_bad.map_skipping_errors(
-            cropped("stack"), (records, seeds), _GROUP, signature, lambda fine: None
-        )
-        return small(*made), fine
+        return small(*skip_bad.map_records(cropped("stack"), records, numbers, (seeds,), lambda bad: None))
 
     in_order = reader.records_in_order(files, HostSlice(split.examples, 1, 0), 1).repeat()
     shuffled = reader.shuffled_records(files, order, 0)

@@ -102,7 +102,8 @@ def pixels(sets, options):
         input_signature=[tf.TensorSpec([], tf.string), box_spec],
     )
     centre = tf.function(
-        lambda encoded: jpeg.centre_crop(encoded, image_size=side), input_signature=[tf.TensorSpec([], tf.string)]
+        lambda encoded: jpeg.centre_crops(encoded[tf.newaxis], image_size=side)[0],
+        input_signature=[tf.TensorSpec([], tf.string)],
     )
     errors = {name: {"training": [], "averaged": [], "validation": []} for name in [*sets, "moved"]}
 

@@ -69,12 +69,11 @@ def _images(run: LoadedRun, classes: list[str] | None) -> Served:
     size, share = run.config.model.image_size, run.config.data.central_share
 
     def decode(encoded: tf.Tensor) -> tf.Tensor:
-        return jpeg.centre_crop(encoded, image_size=size, central_share=share)
+        return jpeg.centre_crops(encoded, image_size=size, central_fraction=share)
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "jpeg")])
     def serve(jpeg: tf.Tensor) -> Outputs:
-        images = tf.map_fn(decode, jpeg, fn_output_signature=tf.TensorSpec([size, size, 3], tf.uint8))
-        return classified(run.network(images, training=False), classes)
+        return classified(run.network(decode(jpeg), training=False), classes)
 
     return Served(
         serve,

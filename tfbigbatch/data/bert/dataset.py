@@ -133,20 +133,16 @@ class BertRecords(Dataset):
         # Parallelism is over batches, not within one.
         options.threading.max_intra_op_parallelism = 1
         options.deterministic = True
-        note = self.bad.reporter()
-
-        def report(numbers: tf.Tensor) -> bool:
-            note(numbers)
-            return True
+        report = self.bad.reporter()
 
         def batch(records: tf.Tensor, numbers: tf.Tensor, epochs: tf.Tensor) -> Any:
             records, numbers, epochs = (tf.ensure_shape(one, [size]) for one in (records, numbers, epochs))
-            bad = tf.boolean_mask(numbers, (tf.strings.length(records) == 0) & (numbers != reader.PADDING))
-            tf.cond(tf.size(bad) > 0, lambda: report(bad), lambda: False)
-            return skip_bad.map_batch_skipping_errors(
+            return skip_bad.map_records(
                 lambda records, epochs, numbers: self._features.batch(records, seed, epochs, numbers),
-                (records, epochs, numbers),
-                lambda fine: report(tf.boolean_mask(numbers, ~fine)),
+                records,
+                numbers,
+                (epochs, numbers),
+                report,
             )
 
         return (

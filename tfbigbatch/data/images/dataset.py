@@ -6,10 +6,10 @@ position: no other example, and no later batch, changes.
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
 
@@ -19,9 +19,7 @@ from tfbigbatch.data.images.manifest import Manifest
 from tfbigbatch.data.records import reader, skip_bad
 from tfbigbatch.data.records.manifest import Split
 from tfbigbatch.data.records.order import HostSlice, RecordOrder
-from tfbigbatch.errors import InputError, nearest
 
-_RESIZERS = ("tensorflow", "opencv")
 # Images that are decoded in one call: few enough that calls share the cores well, enough to pay for a call.
 _GROUP = 16
 
@@ -36,8 +34,8 @@ class ImageRecords(Dataset):
       split: Split of the manifest.
       manifest: Manifest of the prepared folder.
       image_size: height and width of the images, in pixels.
-      min_area, reduced_decoding: see `jpeg.random_crop`.
-      central_share: see `jpeg.centre_crop`.
+      min_area, reduced_decoding: see `jpeg.random_crops`.
+      central_share: the fraction of the shorter side that evaluation keeps, see `jpeg.centre_crops`.
       resizer: "tensorflow", or "opencv": up to a fifth less processor time a picture, and a pixel that may differ by
         one or two of 255. OpenCV is called through Python, so not on another host than Python's.
       shuffle_window: records that are shuffled together, and held in memory.
@@ -64,10 +62,7 @@ class ImageRecords(Dataset):
         max_bad_share: float = 0.0001,
         threads: int | None = None,
     ) -> None:
-        if resizer not in _RESIZERS:
-            raise InputError(f"resizer={resizer!r}: {nearest(resizer, _RESIZERS)}")
-        if resizer == "opencv":
-            jpeg.require_opencv()
+        jpeg.check_resizer(resizer)
         self._split, self._manifest, self._resizer = split, manifest, resizer
         self._image_size, self._central_share = image_size, central_share
         self._min_area, self._reduced_decoding = min_area, reduced_decoding
@@ -105,17 +100,13 @@ class ImageRecords(Dataset):
             run = tf.fill(tf.shape(numbers), tf.constant(seed, tf.int64))
             return records, numbers, tf.stack([run, epoch * len(self) + numbers], axis=-1)
 
-        options: dict[str, Any] = {
-            "image_size": self._image_size,
-            "min_area": self._min_area,
-            "reduced_decoding": self._reduced_decoding,
-        }
-
-        def crops(encoded: tf.Tensor, seeds: tf.Tensor) -> tf.Tensor:
-            if self._resizer == "opencv":
-                return jpeg.random_crops(encoded, seeds, **options)
-            return self._each(lambda one: jpeg.random_crop(*one, **options), (encoded, seeds))
-
+        crops = functools.partial(
+            jpeg.random_crops,
+            image_size=self._image_size,
+            min_area=self._min_area,
+            reduced_decoding=self._reduced_decoding,
+            resizer=self._resizer,
+        )
         records = reader.shuffled_records(self._reader, order, first_step).map(with_seeds)
         return self._batches(records, crops, context, batch_size, last_step - first_step)
 
@@ -126,12 +117,13 @@ class ImageRecords(Dataset):
             lambda records, numbers: (records, numbers, tf.zeros([tf.size(numbers), 2], tf.int64))
         )
 
-        options: dict[str, Any] = {"image_size": self._image_size, "central_share": self._central_share}
-
         def crops(encoded: tf.Tensor, seeds: tf.Tensor) -> tf.Tensor:
-            if self._resizer == "opencv":
-                return jpeg.centre_crops(encoded, **options)
-            return self._each(lambda one: jpeg.centre_crop(one, **options), encoded)
+            return jpeg.centre_crops(
+                encoded,
+                image_size=self._image_size,
+                central_fraction=self._central_share,
+                resizer=self._resizer,
+            )
 
         return self._batches(records, crops, context, batch_size, steps)
 
@@ -158,60 +150,40 @@ class ImageRecords(Dataset):
         options.threading.max_intra_op_parallelism = 1
         options.deterministic = True
         report = self.bad.reporter()
+
+        def decoded(records: tf.Tensor, numbers: tf.Tensor, seeds: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            # Lost where the reader has a cache.
+            records, numbers, seeds = (
+                tf.ensure_shape(each, [group, *each.shape[1:]]) for each in (records, numbers, seeds)
+            )
+            examples = functools.partial(self._examples, crops)
+            found: tuple[tf.Tensor, ...] = skip_bad.map_records(examples, records, numbers, (seeds,), report)
+            return found
+
         groups = (
             records.rebatch(group, drop_remainder=True)
             .take(count * (size // group))
-            .map(
-                lambda records, numbers, seeds: self._decoded(records, numbers, seeds, crops, group, report),
-                num_parallel_calls=self._threads,
-                deterministic=True,
-            )
+            .map(decoded, num_parallel_calls=self._threads, deterministic=True)
         )
         batches = groups.batch(size // group, drop_remainder=True).map(
-            lambda images, labels, weights: (
-                tf.reshape(images, [size, *images.shape[2:]]),
-                tf.reshape(labels, [size]),
-                tf.reshape(weights, [size]),
-            )
+            lambda *parts: tuple(tf.reshape(part, [size, *part.shape[2:]]) for part in parts)
         )
         return batches.prefetch(2).with_options(options)
 
-    def _decoded(
-        self,
-        records: tf.Tensor,
-        numbers: tf.Tensor,
-        seeds: tf.Tensor,
-        crops: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
-        group: int,
-        report: Callable[[tf.Tensor], object],
+    def _examples(
+        self, crops: Callable[[tf.Tensor, tf.Tensor], tf.Tensor], records: tf.Tensor, seeds: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """(images, labels, weights) of a group of records."""
-
-        def examples(records: tf.Tensor, seeds: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            features = tf.io.parse_example(
-                records,
-                {
-                    self._manifest.image_key: tf.io.FixedLenFeature([], tf.string),
-                    self._manifest.label_key: tf.io.FixedLenFeature([], tf.int64),
-                },
-            )
-            labels = features[self._manifest.label_key] - self._manifest.label_offset
-            in_range = tf.reduce_all((labels >= 0) & (labels < len(self._manifest.classes)))
-            with tf.control_dependencies([tf.debugging.Assert(in_range, [labels])]):
-                labels = tf.cast(labels, tf.int32)
-            return crops(features[self._manifest.image_key], seeds), labels
-
-        def report_bad(fine: tf.Tensor) -> None:
-            report(tf.boolean_mask(numbers, ~fine & (numbers != reader.PADDING)))
-
-        # Lost where the reader has a cache.
-        records = tf.ensure_shape(records, [group])
-        size = self._image_size
-        signature = tf.TensorSpec([size, size, 3], tf.uint8), tf.TensorSpec([], tf.int32)
-        (images, labels), fine = skip_bad.map_skipping_errors(examples, (records, seeds), group, signature, report_bad)
-        return images, labels, tf.cast(fine, tf.float32)
-
-    def _each(self, crop: Callable[..., tf.Tensor], elements: tf.Tensor | tuple[tf.Tensor, ...]) -> tf.Tensor:
-        """Crops, uint8 [n, image_size, image_size, 3], one by one."""
-        size = self._image_size
-        return tf.map_fn(crop, elements, fn_output_signature=tf.TensorSpec([size, size, 3], tf.uint8))
+        """(images, labels, weights) of some records; a black image of class 0 and weight 0 for an empty one."""
+        there, manifest = tf.strings.length(records) > 0, self._manifest
+        features = tf.io.parse_example(
+            records,
+            {
+                manifest.image_key: tf.io.FixedLenFeature([], tf.string, ""),
+                manifest.label_key: tf.io.FixedLenFeature([], tf.int64, manifest.label_offset),
+            },
+        )
+        encoded, labels = features[manifest.image_key], features[manifest.label_key] - manifest.label_offset
+        fine = (labels >= 0) & (labels < len(manifest.classes)) & ((tf.strings.length(encoded) > 0) | ~there)
+        with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(fine), [labels])]):
+            encoded = tf.where(there, encoded, tf.io.encode_jpeg(tf.zeros([1, 1, 3], tf.uint8)))
+        return crops(encoded, seeds), tf.cast(labels, tf.int32), tf.cast(there, tf.float32)

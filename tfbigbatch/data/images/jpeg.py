@@ -2,117 +2,128 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import importlib.util
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from tfbigbatch.errors import missing_extra
+from tfbigbatch.errors import InputError, missing_extra, nearest
 
+RESIZERS = ("tensorflow", "opencv")
 # The inverse DCT of every published ImageNet pipeline.
 _DCT_METHOD = "INTEGER_FAST"
 
 
-def random_crop(
-    encoded: tf.Tensor, seed: tf.Tensor, *, image_size: int, min_area: float = 0.08, reduced_decoding: bool = False
+def check_resizer(resizer: str) -> None:
+    """Checks a name of RESIZERS.
+
+    Raises:
+      ValueError: there is none of that name, or its package is not installed.
+    """
+    if resizer not in RESIZERS:
+        raise InputError(f"resizer={resizer!r}: {nearest(resizer, RESIZERS)}")
+    if resizer == "opencv" and importlib.util.find_spec("cv2") is None:
+        raise missing_extra("opencv-python-headless", "models")
+
+
+def random_crops(
+    encoded: tf.Tensor,
+    seeds: tf.Tensor,
+    *,
+    image_size: int,
+    min_area: float = 0.08,
+    reduced_decoding: bool = False,
+    resizer: str = "tensorflow",
 ) -> tf.Tensor:
-    """A crop of random area and shape, flipped at random (Szegedy et al. 2015, arXiv:1409.4842, section 6).
+    """Crops of random area and shape, flipped at random (Szegedy et al. 2015, arXiv:1409.4842, section 6).
 
     Args:
-      encoded: string scalar, a JPEG.
-      seed: int64 [2]; the crop and the flip are a pure function of it.
+      encoded: string [n], JPEGs; n known.
+      seeds: int64 [n, 2]; a crop and its flip are a pure function of its seed.
       image_size: height and width of the result, in pixels.
       min_area: the smallest fraction of the image's area that is kept; the largest is 1. The crop's width is 3/4 to
         4/3 of its height.
       reduced_decoding: where the crop is at least twice `image_size` in both sides, decode it at a half, a
         quarter or an eighth of its size, by its low frequencies alone.
-
-    Returns:
-      uint8 [image_size, image_size, 3].
-
-    Raises:
-      tf.errors.InvalidArgumentError: `encoded` is not a JPEG, or a damaged one.
-    """
-    begin, size = random_window(encoded, seed, min_area)
-    # Flipped after it is resized, when it is small.
-    image = resized_window(encoded, begin, size, image_size, reduced_decoding=reduced_decoding)
-    return tf.cond(_flips(seed), lambda: tf.reverse(image, [1]), lambda: image)
-
-
-def random_crops(
-    encoded: tf.Tensor, seeds: tf.Tensor, *, image_size: int, min_area: float = 0.08, reduced_decoding: bool = False
-) -> tf.Tensor:
-    """The windows and flips of `random_crop` of several JPEGs, resized by OpenCV: its bilinear resize of uint8.
-
-    It rounds otherwise than TensorFlow's: by up to one or two of 255. It is called through Python, on the host that
-    the pipeline is built on, once for all images: while it resizes it holds no lock of Python's.
-
-    Args:
-      encoded: string [n], n known.
-      seeds: int64 [n, 2].
-      image_size, min_area, reduced_decoding: as of `random_crop`.
+      resizer: one of RESIZERS.
 
     Returns:
       uint8 [n, image_size, image_size, 3].
 
     Raises:
-      tf.errors.InvalidArgumentError: as `random_crop`.
+      tf.errors.InvalidArgumentError: one of `encoded` is not a JPEG, or a damaged one.
     """
-    windows, flips = [], []
-    for one, seed in zip(tf.unstack(encoded), tf.unstack(seeds), strict=True):
-        begin, size = random_window(one, seed, min_area)
-        windows.append(_decoded_window(one, begin, size, image_size, reduced_decoding))
-        flips.append(_flips(seed))
-    return _resized_by_opencv(windows, tf.stack(flips), image_size)
+
+    def window(one: tf.Tensor, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        flips = tf.random.stateless_uniform([], seed + 1, maxval=2, dtype=tf.int32) == 1
+        return *random_window(one, seed, min_area), flips
+
+    return _crops(window, (encoded, seeds), image_size, resizer, reduced_decoding)
 
 
-def _flips(seed: tf.Tensor) -> tf.Tensor:
-    return tf.random.stateless_uniform([], seed + 1, maxval=2, dtype=tf.int32) == 1
+def centre_crops(
+    encoded: tf.Tensor, *, image_size: int, central_fraction: float = 0.875, resizer: str = "tensorflow"
+) -> tf.Tensor:
+    """The centres of JPEGs: squares with `central_fraction` times their shorter sides.
 
-
-def centre_crop(encoded: tf.Tensor, *, image_size: int, central_share: float = 0.875) -> tf.Tensor:
-    """The centre of the image: a square with `central_share` times its shorter side.
-
-    Up to rounding, the same pixels as resizing the shorter side to image_size / central_share (224 / 0.875 = 256)
+    Up to rounding, the same pixels as resizing the shorter side to image_size / central_fraction (224 / 0.875 = 256)
     and cropping the centre.
 
-    Returns:
-      uint8 [image_size, image_size, 3].
-
-    Raises:
-      tf.errors.InvalidArgumentError: `encoded` is not a JPEG, or a damaged one.
-    """
-    return resized_window(encoded, *_central_window(encoded, central_share), image_size)
-
-
-def centre_crops(encoded: tf.Tensor, *, image_size: int, central_share: float = 0.875) -> tf.Tensor:
-    """The windows of `centre_crop` of several JPEGs, resized by OpenCV, as `random_crops` does.
-
     Args:
-      encoded: string [n], n known.
-      image_size, central_share: as of `centre_crop`.
+      encoded, image_size, resizer: as of `random_crops`.
+      central_fraction: of the shorter side.
 
     Returns:
       uint8 [n, image_size, image_size, 3].
 
     Raises:
-      tf.errors.InvalidArgumentError: as `centre_crop`.
+      tf.errors.InvalidArgumentError: as `random_crops`.
     """
-    windows = [
-        _decoded_window(one, *_central_window(one, central_share), image_size, False) for one in tf.unstack(encoded)
-    ]
-    return _resized_by_opencv(windows, tf.zeros([len(windows)], tf.bool), image_size)
+
+    def window(one: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, None]:
+        sides = tf.io.extract_jpeg_shape(one)[:2]
+        square = tf.cast(tf.round(tf.cast(tf.reduce_min(sides), tf.float32) * central_fraction), tf.int32)
+        square = tf.fill([2], tf.maximum(square, 1))
+        return (sides - square) // 2, square, None
+
+    return _crops(window, (encoded,), image_size, resizer)
 
 
-def _central_window(encoded: tf.Tensor, central_share: float) -> tuple[tf.Tensor, tf.Tensor]:
-    sides = tf.io.extract_jpeg_shape(encoded)[:2]
-    square = tf.cast(tf.round(tf.cast(tf.reduce_min(sides), tf.float32) * central_share), tf.int32)
-    square = tf.fill([2], tf.maximum(square, 1))
-    return (sides - square) // 2, square
+def _crops(
+    window: Callable[..., tuple[tf.Tensor, tf.Tensor, tf.Tensor | None]],
+    elements: tuple[tf.Tensor, ...],
+    image_size: int,
+    resizer: str,
+    reduced_decoding: bool = False,
+) -> tf.Tensor:
+    """Crops of JPEGs, the first of `elements`; `window` gives (begin, size, whether it is flipped) of one element.
+
+    OpenCV's bilinear resize of uint8 rounds otherwise than TensorFlow's, by up to one or two of 255. It is called
+    through Python, on the host that the pipeline is built on, once for all images: while it resizes it holds no lock
+    of Python's.
+    """
+    if resizer == "opencv":
+        windows = [window(*one) for one in zip(*map(tf.unstack, elements), strict=True)]
+        images = [
+            _decoded_window(one, begin, size, image_size, reduced_decoding)
+            for one, (begin, size, _) in zip(tf.unstack(elements[0]), windows)
+        ]
+        return _resized_by_opencv(
+            images, tf.stack([False if flips is None else flips for *_, flips in windows]), image_size
+        )
+
+    def crop(one: tuple[tf.Tensor, ...]) -> tf.Tensor:
+        begin, size, flips = window(*one)
+        image = resized_window(one[0], begin, size, image_size, reduced_decoding=reduced_decoding)
+        # Flipped after it is resized, when it is small.
+        return image if flips is None else tf.cond(flips, lambda: tf.reverse(image, [1]), lambda: image)
+
+    return tf.map_fn(crop, elements, fn_output_signature=tf.TensorSpec([image_size, image_size, 3], tf.uint8))
 
 
 def random_window(encoded: tf.Tensor, seed: tf.Tensor, min_area: float) -> tuple[tf.Tensor, tf.Tensor]:
-    """The window of `random_crop`: (begin, size), each int32 [2], rows and columns of the image."""
+    """The window of a random crop: (begin, size), each int32 [2], rows and columns of the image."""
     begin, size, _ = tf.image.stateless_sample_distorted_bounding_box(
         tf.io.extract_jpeg_shape(encoded),
         bounding_boxes=tf.zeros([1, 0, 4]),
@@ -153,18 +164,6 @@ def _decoded_window(
     times = tf.reduce_min(size) // image_size
     halvings = tf.reduce_sum(tf.cast(times >= [2, 4, 8], tf.int32))
     return tf.switch_case(halvings, [lambda ratio=ratio: decoded(ratio) for ratio in (1, 2, 4, 8)])
-
-
-def require_opencv() -> None:
-    """Raises where OpenCV is not installed.
-
-    Raises:
-      MissingExtra: it is not.
-    """
-    try:
-        import cv2  # noqa: F401
-    except ImportError:
-        raise missing_extra("opencv-python-headless", "models") from None
 
 
 def _resized_by_opencv(images: Sequence[tf.Tensor], flips: tf.Tensor, image_size: int) -> tf.Tensor:

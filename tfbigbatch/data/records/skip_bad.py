@@ -1,4 +1,4 @@
-"""Maps that isolate failures, and the log of bad records: a damaged record is dropped without losing its batch."""
+"""A map that isolates failures, and the log of bad records: a damaged record is dropped without losing its batch."""
 
 from __future__ import annotations
 
@@ -124,75 +124,40 @@ def check_is_local(source: str) -> None:
         )
 
 
-def map_skipping_errors(
+def map_records(
     function: Callable[..., Any],
-    elements: tuple[tf.Tensor, ...],
-    count: int,
-    signature: tuple[tf.TensorSpec, ...],
-    report: Callable[[tf.Tensor], None],
-) -> tuple[tuple[tf.Tensor, ...], tf.Tensor]:
-    """`function` of a group of elements, and zeros for each that it fails on.
-
-    All are tried at once, and one by one only where that fails: the price of safety is paid once for a group.
-
-    Args:
-      function: from tensors of [n, ...] to a tuple of tensors of [n, ...], n of `count` or 1; it may raise any
-        TensorFlow error.
-      elements: tensors of [count, ...] each, of known rank.
-      count: the number of elements.
-      signature: of what the function returns of one.
-      report: called where it fails on any, with bool [count]: whether it succeeded on each.
-
-    Returns:
-      (results, fine): tuple of tensors, [count, ...] each, and bool [count].
-    """
-
-    def attempt(elements: tuple[tf.Tensor, ...], count: int) -> tuple[tf.Tensor, ...]:
-        """(*results, True), or zeros and False where the function fails on any."""
-
-        def all_of_them(*elements: tf.Tensor) -> tuple[Any, ...]:
-            results = function(*(tf.ensure_shape(each, [count, *each.shape[1:]]) for each in elements))
-            return *(tf.ensure_shape(one, [count, *spec.shape]) for one, spec in zip(results, signature)), True
-
-        # A dataset inside this function: nothing else in a graph continues after an error.
-        found = tf.data.Dataset.from_tensors(elements).map(all_of_them).ignore_errors()
-        blank = *(tf.zeros([count, *spec.shape], spec.dtype) for spec in signature), False
-        return found.concatenate(tf.data.Dataset.from_tensors(blank)).take(1).get_single_element()
-
-    def one_by_one() -> tuple[tf.Tensor, ...]:
-        def one(at: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            *results, fine = attempt(tuple(tensor[at : at + 1] for tensor in elements), 1)
-            return *(result[0] for result in results), fine
-
-        *results, fine = tf.map_fn(one, tf.range(count), fn_output_signature=(*signature, tf.TensorSpec([], tf.bool)))
-        report(fine)
-        return *results, fine
-
-    *results, fine = attempt(elements, count)
-    *results, fine = tf.cond(fine, lambda: (*results, tf.ones([count], tf.bool)), one_by_one)
-    for result, spec in zip(results, signature):
-        result.set_shape([count, *spec.shape])
-    fine.set_shape([count])
-    return tuple(results), fine
-
-
-def map_batch_skipping_errors(
-    function: Callable[..., Any], elements: tuple[tf.Tensor, ...], report: Callable[[tf.Tensor], Any]
+    records: tf.Tensor,
+    numbers: tf.Tensor,
+    others: tuple[tf.Tensor, ...],
+    report: Callable[[tf.Tensor], Any],
 ) -> Any:
-    """`function` of a batch of records, where a record that it fails on is replaced by an empty one.
+    """`function` of some records, where an empty one stands in for each that it fails on.
 
-    As in `map_skipping_errors`, all are tried at once, and one by one only where that fails.
+    TensorFlow catches an error within a graph nowhere but in a dataset, whose failed elements `ignore_errors` leaves
+    out: so the call is the only element of a dataset, and the zeros behind it are what is got where that fails. All
+    records are tried at once, and one by one only where that fails: the price of safety is paid once for all.
 
     Args:
-      function: from the tensors of `elements`, or of one of them with a first dimension of 1, to a nest of tensors of
-        the same first dimension; an empty string stands for no record.
-      elements: tensors of [n, ...] each, n known; the first is string [n], the records.
-      report: called where it fails on any, with bool [n]: whether it succeeded on each.
+      function: from tensors like (records, *others), or of one of them with a first dimension of 1, to a nest of
+        tensors of the same first dimension; an empty string stands for no record.
+      records: string [n], n known; empty where there is none or it could not be read.
+      numbers: int64 [n], the records' numbers in the split; negative where there is none.
+      others: further tensors of [n, ...] each.
+      report: called where any are bad, with their numbers.
 
     Returns:
       The nest of tensors.
     """
-    count = elements[0].shape[0]
+    count = records.shape[0]
+
+    def note(bad: tf.Tensor) -> tf.Tensor:
+        found = tf.boolean_mask(numbers, bad & (numbers >= 0))
+
+        def reported() -> bool:
+            report(found)
+            return True
+
+        return tf.cond(tf.size(found) > 0, reported, lambda: False)
 
     def attempt(elements: tuple[tf.Tensor, ...], count: int) -> tuple[Any, tf.Tensor]:
         """(results, True), or zeros and False where the function fails."""
@@ -207,14 +172,15 @@ def map_batch_skipping_errors(
         return tf.nest.map_structure(lambda one: tf.ensure_shape(one, [count, *one.shape[1:]]), results), fine
 
     def fine_alone(at: tf.Tensor) -> tf.Tensor:
-        alone = (tf.ensure_shape(each[at : at + 1], [1, *each.shape[1:]]) for each in elements)
+        alone = (tf.ensure_shape(each[at : at + 1], [1, *each.shape[1:]]) for each in (records, *others))
         return attempt(tuple(alone), 1)[1]
 
     def without_the_bad() -> Any:
         fine = tf.map_fn(fine_alone, tf.range(count), fn_output_signature=tf.bool)
-        results, whole = attempt((tf.where(fine, elements[0], ""), *elements[1:]), count)
-        report(fine & whole)
+        results, whole = attempt((tf.where(fine, records, ""), *others), count)
+        note(~(fine & whole))
         return results
 
-    results, fine = attempt(elements, count)
+    note(tf.strings.length(records) == 0)
+    results, fine = attempt((records, *others), count)
     return tf.cond(fine, lambda: results, without_the_bad)

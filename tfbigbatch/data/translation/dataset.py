@@ -200,11 +200,8 @@ class TranslationRecords(Dataset):
     def _batch(self, numbers: tf.Tensor, bucket: tf.Tensor) -> Any:
         """(features, labels, weights) of some pairs."""
         records = tf.ensure_shape(tf.numpy_function(self._reader.read, [numbers], tf.string), numbers.shape)
-        there = tf.strings.length(records) > 0
-        bad = tf.boolean_mask(numbers, ~there & (numbers != random_access.NO_RECORD))
-        tf.cond(tf.size(bad) > 0, lambda: self._report(bad), lambda: False)
-        features, labels, weights = skip_bad.map_batch_skipping_errors(
-            self._parsed, (records,), lambda fine: self._report(tf.boolean_mask(numbers, ~fine))
+        features, labels, weights = skip_bad.map_records(
+            self._parsed, records, numbers, (), lambda bad: tf.numpy_function(self.bad.add, [bad], [])
         )
         return {**features, "bucket": bucket}, labels, weights
 
@@ -244,10 +241,6 @@ class TranslationRecords(Dataset):
         ]
         with tf.control_dependencies(checks):
             return tf.identity(ids), tf.identity(size)
-
-    def _report(self, numbers: tf.Tensor) -> Any:
-        tf.numpy_function(self.bad.add, [numbers], [])
-        return True
 
 
 def _slice(shape: tuple[int, int], batch: Any) -> Any:
