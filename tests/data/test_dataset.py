@@ -21,6 +21,7 @@ from tfbigbatch.data.images.dataset import ImageRecords
 from tfbigbatch.data.in_memory.arrays import Arrays
 from tfbigbatch.data.language_model import fake as fake_language
 from tfbigbatch.data.language_model.contiguous_batches import Streams
+from tfbigbatch.data.records.dataset import RecordDataset
 from tfbigbatch.data.records.order import HostSlice
 from tfbigbatch.data.sources.by_index import ByIndex
 from tfbigbatch.data.sources.image_folder import ImageFolder
@@ -208,7 +209,7 @@ def equal(one, two):
 def test_every_class_of_the_package_that_is_a_dataset_has_a_case():
     for module in pkgutil.walk_packages(tfbigbatch.data.__path__, "tfbigbatch.data."):
         importlib.import_module(module.name)
-    covered = {ByIndex, Indexable, ImageFolder, TfDataExamples}
+    covered = {ByIndex, RecordDataset, Indexable, ImageFolder, TfDataExamples}
     covered |= {Arrays, Streams, ImageRecords, BertRecords, TranslationRecords}
     found, left = set(), [Dataset]
     while left:

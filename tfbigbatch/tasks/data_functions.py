@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
 from tfbigbatch.errors import InputError
 
 Splits = Mapping[str, Any]
 """Datasets by the names of their splits."""
+_TENTH_HELD_OUT = {"train": "train[:90%]", "validation": "train[90%:]"}
 
 
 def from_tf_data(
@@ -98,12 +101,32 @@ def from_tfds(
         same shape.
       shuffle_buffer: examples of the buffer that shuffles; the field `data.shuffle_buffer`.
     """
-    chosen = splits or {"train": "train[:90%]", "validation": "train[90%:]"}
 
     def data(data_dir: str | None = None, shuffle_buffer: int = shuffle_buffer) -> Splits:
-        from tfbigbatch.data.sources import packages
+        from tfbigbatch.data.sources.tf_data import TfDataExamples
 
-        return packages.of_tfds(name, chosen, data_dir=data_dir, shuffle_buffer=shuffle_buffer, prepare=prepare)
+        tfds = _package("tensorflow_datasets", "tensorflow-datasets")
+        builder = tfds.builder(name, data_dir=data_dir)
+        builder.download_and_prepare()
+        # (features, label), which `as_supervised` gives; TFDS names a feature of it, and its dictionary has no `get`.
+        label, features = (builder.info.supervised_keys or ("", ""))[1], builder.info.features
+
+        def make(split: str, theirs: str, seed: int) -> Any:
+            shuffles = split == "train"
+            files = tfds.ReadConfig(shuffle_seed=seed)
+            dataset = builder.as_dataset(split=theirs, shuffle_files=shuffles, read_config=files, as_supervised=True)
+            dataset = dataset.shuffle(shuffle_buffer, seed=seed) if shuffles else dataset
+            return dataset.map(prepare, num_parallel_calls=2) if prepare else dataset
+
+        return {
+            split: TfDataExamples(
+                functools.partial(make, split, theirs),
+                f"TFDS {name}, {theirs}",
+                examples=int(builder.info.splits[theirs].num_examples),
+                classes=getattr(features[label], "num_classes", None) if label in features else None,
+            )
+            for split, theirs in (splits or _TENTH_HELD_OUT).items()
+        }
 
     return data
 
@@ -127,11 +150,44 @@ def from_hugging_face(
       prepare: None, or a function of (features, label), in Python, that returns both as arrays of one shape.
       **options: of `datasets.load_dataset`.
     """
-    chosen = splits or {"train": "train[:90%]", "validation": "train[90%:]"}
 
     def data() -> Splits:
-        from tfbigbatch.data.sources import packages
+        from tfbigbatch.data.sources.indexable import Indexable
 
-        return packages.of_hugging_face(name, chosen, features=features, label=label, prepare=prepare, options=options)
+        datasets = _package("datasets", "datasets")
+        columns, found = [features] if isinstance(features, str) else list(features), {}
+        for split, theirs in (splits or _TENTH_HELD_OUT).items():
+            rows = datasets.load_dataset(name, split=theirs, **options)
+            missing = [column for column in (*columns, label) if column not in rows.column_names]
+            if missing:
+                raise InputError(
+                    f"data set {name} has no column {', '.join(missing)}; it has {', '.join(rows.column_names)}."
+                )
+            found[split] = Indexable(_Rows(rows, features, label, prepare), f"Hugging Face {name}, {theirs}")
+            found[split].classes = getattr(rows.features.get(label), "num_classes", None)
+        return found
 
     return data
+
+
+class _Rows:
+    """(features, label) of the rows of a table."""
+
+    def __init__(self, rows: Any, features: str | Sequence[str], label: str, prepare: Any) -> None:
+        self._rows, self._features, self._label, self._prepare = rows, features, label, prepare
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        row = self._rows[index]
+        one = isinstance(self._features, str)
+        features = row[self._features] if one else {name: row[name] for name in self._features}
+        return self._prepare(features, row[self._label]) if self._prepare else (features, row[self._label])
+
+
+def _package(module: str, package: str) -> ModuleType:
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise InputError(f"this data needs the package {package}: pip install {package} ({error})") from None

@@ -5,7 +5,6 @@ A damaged record becomes an example with weight 0 in the same position: no other
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import tensorflow as tf
@@ -13,16 +12,12 @@ import tensorflow as tf
 from tfbigbatch.data.bert import features
 from tfbigbatch.data.bert.manifest import Manifest
 from tfbigbatch.data.bert.static_masking import MASKED_SHARE
-from tfbigbatch.data.dataset import Dataset
-from tfbigbatch.data.records import reader, skip_bad
+from tfbigbatch.data.records.dataset import RecordDataset
 from tfbigbatch.data.records.manifest import Split
-from tfbigbatch.data.records.order import HostSlice, RecordOrder
-from tfbigbatch.data.records.reader import RecordReader
-from tfbigbatch.data.records.skip_bad import BadRecords
 from tfbigbatch.errors import InputError
 
 
-class BertRecords(Dataset):
+class BertRecords(RecordDataset):
     """One split of prepared pretraining data.
 
     Batches are dictionaries (features, labels, weights), for n = batch_size / replicas sequences of T tokens with at
@@ -42,13 +37,7 @@ class BertRecords(Dataset):
       manifest: of the prepared folder.
       whole_word: mask the tokens of a word together; dynamic masking only.
       masked_share: fraction of the tokens that are masked; dynamic masking only.
-      shuffle_window: records that are shuffled together, and held in memory.
-      cache_records: keep the records in memory, and read each once.
-      max_bad_share: the largest fraction of the split's records that may be bad.
-      threads: of the private pool that parses and masks; None for as many as the machine has cores.
-
-    Attributes:
-      bad: skip_bad.BadRecords of the split.
+      shuffle_window, **options: see `RecordDataset`.
 
     Raises:
       ValueError: `masked_share` is out of range, or masks are asked for that the records do not have.
@@ -62,9 +51,7 @@ class BertRecords(Dataset):
         whole_word: bool = False,
         masked_share: float = MASKED_SHARE,
         shuffle_window: int = 65536,
-        cache_records: bool = False,
-        max_bad_share: float = 0.0001,
-        threads: int | None = None,
+        **options: Any,
     ) -> None:
         if not 0.0 < masked_share < 1.0:
             raise InputError(f"masked_share={masked_share}: expected a share, above 0.0 and below 1.0.")
@@ -73,16 +60,9 @@ class BertRecords(Dataset):
                 f"whole_word and masked_share are of sets without masks; this one has them already "
                 f"({manifest.masking}). Prepare the text with --masking=dynamic."
             )
-        self._split, self._manifest = split, manifest
+        super().__init__(split, shuffle_window=shuffle_window, **options)
+        self._manifest = manifest
         self._features = features.of(manifest, whole_word=whole_word, masked_share=masked_share)
-        self._shuffle_window = shuffle_window
-        self._threads = threads or os.cpu_count()
-        self._reader = RecordReader(split.files, split.counts, split.offsets, cache_records)
-        self.bad = BadRecords(split, max_share=max_bad_share)
-        self.source = f"{os.path.dirname(split.files[0])}, {split.name}"
-
-    def __len__(self) -> int:
-        return self._split.examples
 
     @property
     def contents(self) -> str:
@@ -97,59 +77,8 @@ class BertRecords(Dataset):
         """Tokens in a sequence, with padding."""
         return self._manifest.max_seq_length
 
-    def examples_in_epoch(self, batch_size: int) -> int:
-        return len(self)
-
-    def training_batches(
-        self, context: tf.distribute.InputContext, *, batch_size: int, seed: int, first_step: int, last_step: int
-    ) -> tf.data.Dataset:
-        own = HostSlice(batch_size, context.num_input_pipelines, context.input_pipeline_id)
-        order = RecordOrder(self._reader.chunks, own, seed, self._shuffle_window)
-        return self._batches(
-            reader.shuffled_records(self._reader, order, first_step),
-            seed,
-            size=batch_size // context.num_replicas_in_sync,
-            count=(last_step - first_step) * (context.num_replicas_in_sync // context.num_input_pipelines),
-        )
-
-    def evaluation_batches(self, context: tf.distribute.InputContext, *, batch_size: int) -> tf.data.Dataset:
-        own = HostSlice(batch_size, context.num_input_pipelines, context.input_pipeline_id)
-        steps = self.evaluation_steps(batch_size)
-        epoch = tf.constant(features.EVALUATION_EPOCH, tf.int64)
-        return self._batches(
-            reader.records_in_order(self._reader, own, steps).map(lambda records, numbers: (records, numbers, epoch)),
-            features.EVALUATION_SEED,
-            size=batch_size // context.num_replicas_in_sync,
-            count=steps * (context.num_replicas_in_sync // context.num_input_pipelines),
-        )
-
-    def evaluation_steps(self, batch_size: int) -> int:
-        return -(-len(self) // batch_size)
-
-    def _batches(self, records: tf.data.Dataset, seed: int, *, size: int, count: int) -> tf.data.Dataset:
-        """`count` batches of `size` from runs of (records, numbers, epoch), computed in parallel, in order."""
-        options = tf.data.Options()
-        options.threading.private_threadpool_size = self._threads
-        # Parallelism is over batches, not within one.
-        options.threading.max_intra_op_parallelism = 1
-        options.deterministic = True
-        report = self.bad.reporter()
-
-        def batch(records: tf.Tensor, numbers: tf.Tensor, epochs: tf.Tensor) -> Any:
-            records, numbers, epochs = (tf.ensure_shape(one, [size]) for one in (records, numbers, epochs))
-            return skip_bad.map_records(
-                lambda records, epochs, numbers: self._features.batch(records, seed, epochs, numbers),
-                records,
-                numbers,
-                (epochs, numbers),
-                report,
-            )
-
-        return (
-            records.map(lambda records, numbers, epoch: (records, numbers, tf.fill(tf.shape(numbers), epoch)))
-            .rebatch(size, drop_remainder=True)
-            .take(count)
-            .map(batch, num_parallel_calls=self._threads, deterministic=True)
-            .prefetch(2)
-            .with_options(options)
-        )
+    def examples(self, records: tf.Tensor, numbers: tf.Tensor, epochs: tf.Tensor, seed: int | None) -> Any:
+        if seed is None:
+            seed = features.EVALUATION_SEED
+            epochs = tf.fill(tf.shape(numbers), tf.constant(features.EVALUATION_EPOCH, tf.int64))
+        return self._features.batch(records, seed, epochs, numbers)

@@ -6,10 +6,10 @@ import dataclasses
 from typing import Any
 
 from tfbigbatch.data.records import manifest as record_manifest
-from tfbigbatch.data.records.manifest import MANIFEST, Split, index_path, paths
+from tfbigbatch.data.records.manifest import Split
 from tfbigbatch.errors import InputError
 
-__all__ = ["KIND", "MANIFEST", "Manifest", "Split", "index_path", "is_whole", "load", "paths", "read", "save"]
+__all__ = ["KIND", "Manifest", "Split", "is_whole", "load", "read", "save"]
 
 KIND = record_manifest.Kind(
     content="images in TFRecords",
@@ -59,18 +59,11 @@ def load(folder: str | None) -> Manifest:
 
     def build(content: dict[str, Any], splits: dict[str, Split]) -> Manifest:
         record_manifest.check_types(_TYPES, content)
-        record_manifest.check_types(
-            dict.fromkeys(range(len(content["classes"])), str), dict(enumerate(content["classes"]))
-        )
-        return Manifest(
-            classes=tuple(content["classes"]),
-            image_key=content["image_key"],
-            label_key=content["label_key"],
-            label_offset=content["label_offset"],
-            splits=splits,
-            max_side=content.get("max_side"),
-            quality=content.get("quality"),
-        )
+        classes = dict(enumerate(content["classes"]))
+        record_manifest.check_types(dict.fromkeys(classes, str), classes)
+        fields: dict[str, Any] = {name: content.get(name) for name in _TYPES}
+        fields["classes"] = tuple(content["classes"])
+        return Manifest(splits=splits, **fields)
 
     return record_manifest.load(folder, KIND, build)
 
@@ -89,16 +82,8 @@ def save(
     Raises:
       ValueError: the folder cannot be written.
     """
-    fields = {
-        **(about or {}),
-        "classes": list(manifest.classes),
-        "image_key": manifest.image_key,
-        "label_key": manifest.label_key,
-        "label_offset": manifest.label_offset,
-    }
-    if manifest.max_side is not None:
-        fields |= {"max_side": manifest.max_side, "quality": manifest.quality}
-    record_manifest.save(folder, KIND, manifest.splits, fields, sha256=sha256)
+    fields = {name: getattr(manifest, name) for name in _TYPES if getattr(manifest, name) is not None}
+    record_manifest.save(folder, KIND, manifest.splits, {**(about or {}), **fields}, sha256=sha256)
 
 
 def read(folder: str) -> dict[str, Any] | None:

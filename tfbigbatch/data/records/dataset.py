@@ -1,0 +1,135 @@
+"""A split of a prepared dataset as a Dataset: records are read, shuffled, made into examples and batched, in order."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any, ClassVar
+
+import tensorflow as tf
+
+from tfbigbatch.data.dataset import Dataset
+from tfbigbatch.data.records import reader
+from tfbigbatch.data.records.manifest import Split
+from tfbigbatch.data.records.order import HostSlice, RecordOrder
+from tfbigbatch.data.records.skip_bad import BadRecords, map_records
+
+
+class RecordDataset(Dataset):
+    """One split of a prepared dataset. A subclass defines `examples` and `contents`.
+
+    A damaged record becomes an example with weight 0 in the same position: no other example, and no later batch,
+    changes.
+
+    Args:
+      split: of the manifest.
+      shuffle_window: records that are shuffled together, and held in memory.
+      cache_records: keep the records in memory, and read each once.
+      max_bad_share: the largest fraction of the split's records that may be bad.
+      threads: of the private pool that makes examples; None for as many as the machine has cores.
+
+    Attributes:
+      bad: BadRecords of the split.
+    """
+
+    most_at_once: ClassVar[int | None] = None
+    """The most records of a call of `examples`; None for whole batches."""
+
+    def __init__(
+        self,
+        split: Split,
+        *,
+        shuffle_window: int,
+        cache_records: bool = False,
+        max_bad_share: float = 0.0001,
+        threads: int | None = None,
+    ) -> None:
+        self._split = split
+        self._shuffle_window = shuffle_window
+        self._threads = threads or os.cpu_count()
+        self._reader = reader.RecordReader(split.files, split.counts, split.offsets, cache_records)
+        self.bad = BadRecords(split, max_share=max_bad_share)
+        self.source = f"{os.path.dirname(split.files[0])}, {split.name}"
+
+    def examples(self, records: tf.Tensor, numbers: tf.Tensor, epochs: tf.Tensor, seed: int | None) -> Any:
+        """(features, labels, weights) of some records.
+
+        Args:
+          records: string [n]; an empty one stands for no example.
+          numbers, epochs: int64 [n].
+          seed: the run's; None in evaluation.
+        """
+        raise NotImplementedError(f"{type(self).__name__} defines no examples().")
+
+    def __len__(self) -> int:
+        return self._split.examples
+
+    @property
+    def tokens_per_example(self) -> float | None:
+        return None
+
+    def examples_in_epoch(self, batch_size: int) -> int:
+        return len(self)
+
+    def training_batches(
+        self, context: tf.distribute.InputContext, *, batch_size: int, seed: int, first_step: int, last_step: int
+    ) -> tf.data.Dataset:
+        own = HostSlice(batch_size, context.num_input_pipelines, context.input_pipeline_id)
+        order = RecordOrder(self._reader.chunks, own, seed, self._shuffle_window)
+        records = reader.shuffled_records(self._reader, order, first_step)
+        return self._batches(records, context, batch_size, last_step - first_step, seed)
+
+    def evaluation_steps(self, batch_size: int) -> int:
+        return -(-len(self) // batch_size)
+
+    def evaluation_batches(self, context: tf.distribute.InputContext, *, batch_size: int) -> tf.data.Dataset:
+        own = HostSlice(batch_size, context.num_input_pipelines, context.input_pipeline_id)
+        steps = self.evaluation_steps(batch_size)
+        records = reader.records_in_order(self._reader, own, steps).map(
+            lambda records, numbers: (records, numbers, tf.constant(0, tf.int64))
+        )
+        return self._batches(records, context, batch_size, steps, None)
+
+    def _batches(
+        self,
+        records: tf.data.Dataset,
+        context: tf.distribute.InputContext,
+        batch_size: int,
+        steps: int,
+        seed: int | None,
+    ) -> tf.data.Dataset:
+        """This worker's batches of `steps` steps, from runs of (records, numbers, epoch), made in parallel."""
+        size = batch_size // context.num_replicas_in_sync
+        count = steps * (context.num_replicas_in_sync // context.num_input_pipelines)
+        group = size if self.most_at_once is None else math.gcd(size, self.most_at_once)
+        options = tf.data.Options()
+        options.threading.private_threadpool_size = self._threads
+        # Calls run in parallel, not the parts of one.
+        options.threading.max_intra_op_parallelism = 1
+        options.deterministic = True
+        report = self.bad.reporter()
+
+        def made(records: tf.Tensor, numbers: tf.Tensor, epochs: tf.Tensor) -> Any:
+            # The shapes are lost where the reader has a cache.
+            records, numbers, epochs = (tf.ensure_shape(each, [group]) for each in (records, numbers, epochs))
+            return map_records(
+                lambda records, numbers, epochs: self.examples(records, numbers, epochs, seed),
+                records,
+                numbers,
+                (numbers, epochs),
+                report,
+            )
+
+        batches = (
+            records.map(lambda records, numbers, epoch: (records, numbers, tf.fill(tf.shape(numbers), epoch)))
+            .rebatch(group, drop_remainder=True)
+            .take(count * (size // group))
+            .map(made, num_parallel_calls=self._threads, deterministic=True)
+        )
+        if group < size:
+
+            def joined(*parts: Any) -> Any:
+                return tf.nest.map_structure(lambda each: tf.reshape(each, [size, *each.shape[2:]]), parts)
+
+            batches = batches.batch(size // group, drop_remainder=True).map(joined)
+        return batches.prefetch(2).with_options(options)
