@@ -8,7 +8,7 @@ import tf_keras
 from tfbigbatch import experiment, tasks, train
 from tfbigbatch.errors import InputError
 from tfbigbatch.runs.load import load_run
-from tfbigbatch.tasks import padding
+from tfbigbatch.tasks import compile_arguments
 
 DRAW = np.random.default_rng(0)
 X = DRAW.normal(size=(90, 4)).astype("float32")
@@ -65,7 +65,7 @@ def test_a_metric_that_is_wrong_under_a_mask_is_that_of_the_examples(tmp_path, r
 def test_an_example_of_weight_zero_is_left_out_and_parts_of_one_are_not():
     labels, outputs = tf.range(3), {"a": tf.range(3) + 10}
     weights = {"a": tf.constant([[0.0, 2.0], [0.0, 0.0], [0.0, 0.0]]), "b": tf.constant([0.0, 0.0, 1.0])}
-    left = padding.weighted_examples(labels, outputs, weights)
+    left = compile_arguments.weighted_examples(labels, outputs, weights)
     np.testing.assert_array_equal(left[0], [0, 2])
     np.testing.assert_array_equal(left[1]["a"], [10, 12])
     np.testing.assert_array_equal(left[2]["b"], [0, 1])
@@ -73,15 +73,15 @@ def test_an_example_of_weight_zero_is_left_out_and_parts_of_one_are_not():
 
 @pytest.mark.parametrize("metric", [Rows(), f1("micro", "micro"), f1("macro", "macro")])
 def test_where_a_batch_keeps_its_shape_it_is_refused_by_name(metric):
-    padding.check([metric], LABEL, OUTPUT, "mine", is_static=False, weighted=False)
+    compile_arguments.check_masked([metric], LABEL, OUTPUT, "mine", is_static=False, weighted=False)
     right = ["accuracy", tf_keras.metrics.AUC(), tf_keras.metrics.CategoricalAccuracy()]
-    padding.check(right, LABEL, OUTPUT, "mine", is_static=True, weighted=True)
+    compile_arguments.check_masked(right, LABEL, OUTPUT, "mine", is_static=True, weighted=True)
     with pytest.raises(InputError, match=f"task mine: metric '{metric.name}' is wrong under a mask"):
-        padding.check([*right, metric], LABEL, OUTPUT, "mine", is_static=True, weighted=False)
+        compile_arguments.check_masked([*right, metric], LABEL, OUTPUT, "mine", is_static=True, weighted=False)
 
 
 def test_a_metric_of_several_numbers_or_one_that_takes_no_weights_is_refused():
     with pytest.raises(InputError, match=r"metric 'each' is \[3\] numbers; expected one"):
-        padding.check([f1(None, "each")], LABEL, OUTPUT, "mine", is_static=False, weighted=False)
+        compile_arguments.check_masked([f1(None, "each")], LABEL, OUTPUT, "mine", is_static=False, weighted=False)
     with pytest.raises(InputError, match="metric 'macro': Keras' F1Score multiplies the weights"):
-        padding.check([f1("macro", "macro")], LABEL, OUTPUT, "mine", is_static=False, weighted=True)
+        compile_arguments.check_masked([f1("macro", "macro")], LABEL, OUTPUT, "mine", is_static=False, weighted=True)

@@ -12,7 +12,7 @@ from tests.helpers.references.numpy_lstm import cross_entropies
 from tfbigbatch.data.language_model import fake
 from tfbigbatch.data.language_model.contiguous_batches import Streams
 from tfbigbatch.models.lstm_language_model import lstm_language_model
-from tfbigbatch.tasks.metrics import Perplexity
+from tfbigbatch.tasks.losses import Perplexity
 from tfbigbatch.training import input_pipelines
 from tfbigbatch.training.carried_state import CarriedState, StatefulTrainingModel
 

@@ -31,7 +31,7 @@ _PRELOAD = (
     "tfbigbatch.optimizers.keras2",
     "tfbigbatch.schedules.keras2",
     "tfbigbatch.tasks.losses",
-    "tfbigbatch.tasks.metrics",
+    "tfbigbatch.tasks.losses",
     "tfbigbatch.instruments.event_log",
 )
 

@@ -149,7 +149,7 @@ class BertPretraining(BertTask):
     def metrics(self) -> dict[str, list[tf_keras.metrics.Metric]]:
         import tf_keras
 
-        from tfbigbatch.tasks.metrics import token_metrics
+        from tfbigbatch.tasks.losses import token_metrics
 
         # Keras prefixes a metric's name with its output's only where there are several outputs.
         prefix = "" if self._next_sentence else "masked_lm_"

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.models import keras3_network
-from tfbigbatch.tasks import losses, metrics
+from tfbigbatch.tasks import losses
 from tfbigbatch.utils.user_code import check_objects
 
 # Keras chooses these by the shapes of labels and outputs.
@@ -65,7 +66,7 @@ def metrics_of(given: Any, *, is_default: bool) -> Any:
       ValueError: one is unknown, or takes no weights.
     """
     if given is None:
-        return metrics.classification_metrics() if is_default else []
+        return losses.classification_metrics() if is_default else []
     if _is_factory(given):
         given = given()
     if isinstance(given, dict):
@@ -270,3 +271,91 @@ def _same_rank(y_true: tf.Tensor, y_pred: tf.Tensor) -> tuple[tf.Tensor, tf.Tens
     if y_true.dtype != y_pred.dtype and y_true.dtype.is_floating:
         y_true = tf.cast(y_true, y_pred.dtype)
     return y_true, y_pred
+
+
+# An evaluation's last batch is padded. Under a mask a metric is right that is a sum and a count of weighted examples.
+# Others are not: Keras' F1 multiplies the weights of different examples, and a user's metric may take none. They see the
+# real examples alone, where shapes may vary.
+
+
+def real_examples(labels: Any, outputs: Any, mask: tf.Tensor) -> tuple[Any, Any, None]:
+    """The rows of an evaluation batch that are examples, without weights.
+
+    Args:
+      labels, outputs: [n, ...].
+      mask: [n], 0 for padding.
+    """
+    return (*_rows((labels, outputs), mask > 0), None)
+
+
+def weighted_examples(labels: Any, outputs: Any, weights: Any) -> tuple[Any, Any, Any]:
+    """The rows that have a weight, with it: one of weight 0 counts no more than padding.
+
+    Args:
+      labels, outputs: [n, ...].
+      weights: [n, ...], of examples or of their parts, perhaps for each output; all 0 for padding.
+    """
+    flat = [tf.reshape(each, [tf.shape(each)[0], -1]) for each in tf.nest.flatten(weights)]
+    return _rows((labels, outputs, weights), tf.reduce_any(tf.concat(flat, axis=1) != 0, axis=1))
+
+
+def _rows(nest: Any, chosen: tf.Tensor) -> Any:
+    return tf.nest.map_structure(lambda each: tf.boolean_mask(each, chosen), nest)
+
+
+def check_masked(metrics: Any, labels: Any, outputs: Any, owner: str, *, is_static: bool, weighted: bool) -> None:
+    """Checks metrics on two rows of made-up numbers, of which a mask excludes one. Call it outside of a strategy.
+
+    Args:
+      metrics: list of them as `compile` takes them; those of several outputs are not checked.
+      labels: nest of tf.TensorSpec of one example.
+      outputs: of the network, for one example.
+      owner: name of the task.
+      is_static: whether a batch keeps its shape on the devices, so that a mask excludes its padding.
+      weighted: whether the examples have weights.
+
+    Raises:
+      ValueError: one is no single number; is wrong under a mask, and `is_static`; or takes no weights, and there are
+        some.
+    """
+    if not isinstance(metrics, Sequence) or tf.nest.is_nested(labels) or tf.nest.is_nested(outputs):
+        return
+    draw = np.random.default_rng(0)
+    true = tf.cast(draw.integers(0, 2, [2, *labels.shape]), labels.dtype)
+    made = tf.cast(draw.uniform(size=[2, *outputs.shape[1:]]), outputs.dtype)
+    # As compile gives it.
+    mask = tf.constant([1.0, 0.0])[:, tf.newaxis] if made.shape.rank == 2 else tf.constant([1.0, 0.0])
+    for metric in metrics:
+        if not isinstance(metric, tf_keras.metrics.Metric):
+            continue
+        expected = _result(metric, true[:1], made[:1], None)
+        if expected is not None and expected.size != 1:
+            raise InputError(
+                f"task {owner}: metric {metric.name!r} is {list(expected.shape)} numbers; expected one, such as their "
+                "mean (of Keras' F1Score, average='macro')."
+            )
+        if weighted and isinstance(metric, tf_keras.metrics.FBetaScore):
+            raise InputError(
+                f"task {owner}: metric {metric.name!r}: Keras' {type(metric).__name__} multiplies the weights of "
+                "different examples, and the data has weights. Leave one of the two out, or give a metric of your own."
+            )
+        if not is_static:
+            continue
+        found = _result(metric, true, made, mask)
+        if expected is None or found is None or not np.allclose(expected, found, equal_nan=True):
+            raise InputError(
+                f"task {owner}: metric {metric.name!r} is wrong under a mask: an example of weight 0 counts. On a TPU, "
+                "and with jit_compile, an evaluation's last batch keeps its shape and is padded under a mask. Expected "
+                "a weighted mean; or train on CPUs or GPUs without jit_compile."
+            )
+
+
+def _result(metric: tf_keras.metrics.Metric, labels: tf.Tensor, outputs: tf.Tensor, mask: Any) -> np.ndarray | None:
+    """The metric of some examples; None where it fails, as F1's macro average with weights of this shape."""
+    try:
+        metric.update_state(labels, outputs, sample_weight=mask)
+        found = np.asarray(metric.result())
+        metric.reset_state()
+    except Exception:
+        return None
+    return found

@@ -187,7 +187,7 @@ class Gnmt(Task):
 
     def metrics(self) -> list[tf_keras.metrics.Metric]:
         """Metrics of the references, given as the decoder's inputs."""
-        from tfbigbatch.tasks.metrics import token_metrics
+        from tfbigbatch.tasks.losses import token_metrics
 
         return token_metrics()
 

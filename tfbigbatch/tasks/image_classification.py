@@ -122,6 +122,6 @@ class ImageClassification(Task):
     def metrics(self) -> list[tf_keras.metrics.Metric]:
         import tf_keras
 
-        from tfbigbatch.tasks.metrics import classification_metrics
+        from tfbigbatch.tasks.losses import classification_metrics
 
         return [*classification_metrics(), tf_keras.metrics.SparseTopKCategoricalAccuracy(5, name="top_5_accuracy")]

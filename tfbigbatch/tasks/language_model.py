@@ -112,6 +112,6 @@ class LSTMLanguageModel(Task):
         return TokenCrossEntropy()
 
     def metrics(self) -> list[tf_keras.metrics.Metric]:
-        from tfbigbatch.tasks.metrics import token_metrics
+        from tfbigbatch.tasks.losses import token_metrics
 
         return token_metrics()

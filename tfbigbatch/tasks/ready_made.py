@@ -52,7 +52,7 @@ class ReadyMade(Task):
     ) -> None:
         from tfbigbatch.data.sources import splits
         from tfbigbatch.models import keras3_network
-        from tfbigbatch.tasks import padding
+        from tfbigbatch.tasks import compile_arguments
 
         keras3_network.forget_names()
         given = self.definition
@@ -73,7 +73,7 @@ class ReadyMade(Task):
         self._is_weighted = bool(weights)
         classes = splits.classes_of(self.train)
         self._arguments = self._arguments_of(model, self._features, classes)
-        self.real_examples = padding.weighted_examples if weights else padding.real_examples
+        self.real_examples = compile_arguments.weighted_examples if weights else compile_arguments.real_examples
         self.run_files = _files_of(self.train)
         self.data_signature = f"{splits.shape_of(self._features)}, {classes or 'no'} classes"
         self.network_facts = {"features": splits.described(self._features), "classes": classes}
@@ -136,9 +136,9 @@ class ReadyMade(Task):
         return found
 
     def check_metrics(self, *, is_static: bool) -> None:
-        from tfbigbatch.tasks import padding
+        from tfbigbatch.tasks import compile_arguments
 
-        padding.check(
+        compile_arguments.check_masked(
             self.metrics(),
             self._labels,
             self._outputs,

@@ -58,7 +58,7 @@ class SmallImageClassification(Task):
         return classification_loss()
 
     def metrics(self) -> list[tf_keras.metrics.Metric]:
-        from tfbigbatch.tasks.metrics import classification_metrics
+        from tfbigbatch.tasks.losses import classification_metrics
 
         return classification_metrics()
 
