@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from tfbigbatch import tasks
-from tfbigbatch.tasks.constant_loss import ConstantLoss, smoothed_entropy
+from tfbigbatch.tasks.constant_loss import smoothed_entropy
 from tfbigbatch.tasks.losses import smoothed_nats
 
 COUNTS = np.array([5, 0, 2, 1, 12])
@@ -51,15 +51,3 @@ def test_the_tasks_of_tokens_know_theirs(task, scalar):
     assert found.scalar == scalar and 0.0 < found.entropy <= np.log(len(found.counts)) + 1e-9
     # GNMT's loss is a sum over the tokens of a sentence, the others' a mean over tokens.
     assert (found.tokens > 1.0, found.label_smoothing) == ((True, 0.1) if task == "gnmt" else (False, 0.0))
-
-
-def test_a_task_without_tokens_has_none():
-    kind = tasks.get("digits_lstm")
-    task = kind(
-        model=tasks.model_defaults("digits_lstm"), data=dict(kind.data_defaults), data_dir=None, use_fake_data=True
-    )
-    assert task.constant_loss() is None
-
-
-def test_the_entropy_is_in_nats_per_token():
-    assert ConstantLoss("loss", np.array([1, 1]), tokens=13.0).entropy == pytest.approx(np.log(2))

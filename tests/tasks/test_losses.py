@@ -94,11 +94,6 @@ def test_a_classifiers_loss_is_that_of_smoothed_targets(label_smoothing):
     )
 
 
-def test_a_classifiers_label_smoothing_is_checked():
-    with pytest.raises(ValueError, match="label_smoothing=1.0: expected 0 <= label_smoothing < 1"):
-        classification_loss(1.0)
-
-
 def test_a_masked_mean_is_over_the_labels_with_weight():
     loss = MaskedMeanCrossEntropy()
     assert float(loss(LABELS, LOGITS, WEIGHTS)) == pytest.approx(expected(0.0) / WEIGHTS.sum(), rel=1e-5)
@@ -132,11 +127,6 @@ def test_cross_entropy_of_logits_that_are_not_finite_is_not_either():
     logits = tf.constant([[1.0, np.nan, 0.0], [1.0, 2.0, 3.0]])
     nats = sparse_cross_entropy(tf.constant([0, 2]), logits).numpy()
     assert np.isnan(nats[0]) and np.isfinite(nats[1])
-
-
-def test_a_label_beyond_the_vocabulary_is_an_error():
-    with pytest.raises(tf.errors.InvalidArgumentError):
-        sparse_cross_entropy(tf.constant([3]), tf.zeros([1, 3]))
 
 
 def test_cross_entropy_has_the_second_derivatives_of_the_formula():

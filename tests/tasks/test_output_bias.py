@@ -1,7 +1,5 @@
 """model.output_bias: where each task that predicts tokens begins, in new runs and in those of earlier versions."""
 
-import json
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -9,8 +7,6 @@ import tensorflow as tf
 from tfbigbatch import experiment, tasks
 from tfbigbatch.data import tokenizer
 from tfbigbatch.data.token_counts import TokenCounts
-from tfbigbatch.runs import stored_run
-from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.tasks.output_bias import CHOICES, OutputBias
 
 # What runs did before the field.
@@ -131,19 +127,3 @@ def test_another_choice_is_refused_before_the_network_is_built(choice):
     said = "Did you mean 'uniform'" if choice == "uniforn" else "Known: frequency, uniform, zero"
     with pytest.raises(ValueError, match=f"model.output_bias={choice!r} is unknown. {said}"):
         task_of("lstm_language_model", output_bias=choice)
-
-
-@pytest.mark.parametrize("name", BEFORE)
-def test_a_run_of_earlier_versions_stays_as_it_was(name, tmp_path):
-    config = config_of(name)
-    assert config.model.output_bias == "frequency"
-    stored = config.to_dict()
-    del stored["model"]["output_bias"]
-    (tmp_path / "config.json").write_text(json.dumps({"config": stored, "versions": {}}))
-    found = stored_run.config_of(tmp_path)
-    assert found.model.output_bias == BEFORE[name]
-    assert RunDirectory(str(tmp_path), True).check(found.to_dict()) == []
-    with pytest.raises(ValueError, match=f"model.output_bias: {BEFORE[name]} -> frequency"):
-        RunDirectory(str(tmp_path), True).check(config.to_dict())
-    # A config that names it is completed with nothing.
-    assert experiment.completed(json.loads(json.dumps(config.to_dict())))["model"]["output_bias"] == "frequency"

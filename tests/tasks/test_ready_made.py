@@ -119,24 +119,6 @@ def test_several_labels_and_several_outputs():
     assert "tags_binary_accuracy" in evaluated(task)
 
 
-@pytest.mark.parametrize(
-    "outputs, metrics, names",
-    [
-        ({"a": 1, "b": 2}, {"a": ["mse"], "b": ["mae"]}, ["a_mse", "b_mae"]),
-        ({"a": 1, "b": 2}, ["mse"], ["a_mse", "b_mse"]),
-        ([1, 2], ["mse"], ["output_1_mse", "output_2_mse"]),
-        ({"a": 1}, {"a": ["mse"]}, ["mse"]),
-        (1, [], []),
-    ],
-)
-def test_the_target_is_a_metric_of_an_output(outputs, metrics, names):
-    for name in names:
-        compile_arguments.check_target(name, metrics, outputs, "mine")
-    shown = f"named {', '.join(names)}" if names else "none"
-    with pytest.raises(ValueError, match=f"target='a', and its metrics are {shown}"):
-        compile_arguments.check_target("a", metrics, outputs, "mine")
-
-
 def test_losses_of_each_kind_are_the_same():
     labels, outputs = tf.constant([1.0, 2.0, 4.0]), tf.constant([[1.5], [2.0], [2.0]])
     kinds = [
@@ -277,18 +259,6 @@ def test_a_sequential_model_without_input_takes_batches_of_any_size(version):
     network = made(network=lambda: version.Sequential([version.layers.Dense(1)])).network()
     [given] = getattr(network, "keras3_model", network).inputs
     assert given.shape == (None, 3)
-
-
-def test_a_subclassed_model_of_keras_3():
-    class Own(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.head = keras.layers.Dense(1)
-
-        def call(self, features):
-            return self.head(features)
-
-    assert np.isfinite(evaluated(made(network=Own))["mse"])
 
 
 def test_an_error_of_a_users_function_has_its_line():

@@ -73,14 +73,3 @@ def test_a_task_has_every_part_and_runs_on_fake_data(name):
 def test_an_unknown_task_is_told_the_nearest():
     with pytest.raises(ValueError, match="'mnist_lstn' is unknown. Did you mean 'mnist_lstm'"):
         tasks.get("mnist_lstn")
-
-
-def test_the_model_of_a_task_is_named_where_it_has_several():
-    fields = tasks.model_defaults("image_classification", "resnet50")
-    assert (fields["name"], fields["image_size"]) == ("resnet50", 224)
-    with pytest.raises(ValueError, match="several models. Name one: model='...', of .*resnet50"):
-        tasks.model_defaults("image_classification")
-    with pytest.raises(ValueError, match="model 'resnet5' is unknown"):
-        tasks.model_defaults("image_classification", "resnet5")
-    with pytest.raises(ValueError, match="mnist_lstm has one model; leave model='resnet50' out"):
-        tasks.model_defaults("mnist_lstm", "resnet50")

@@ -274,8 +274,8 @@ def _same_rank(y_true: tf.Tensor, y_pred: tf.Tensor) -> tuple[tf.Tensor, tf.Tens
 
 
 # An evaluation's last batch is padded. Under a mask a metric is right that is a sum and a count of weighted examples.
-# Others are not: Keras' F1 multiplies the weights of different examples, and a user's metric may take none. They see the
-# real examples alone, where shapes may vary.
+# Others are not: Keras' F1 multiplies the weights of different examples, and a user's metric may take none. They see
+# the real examples alone, where shapes may vary.
 
 
 def real_examples(labels: Any, outputs: Any, mask: tf.Tensor) -> tuple[Any, Any, None]:

@@ -1,6 +1,5 @@
 """Writing and reading the manifest of prepared images."""
 
-import dataclasses
 import hashlib
 import json
 import os
@@ -44,14 +43,6 @@ def test_what_was_saved_is_loaded(tmp_path):
     assert [split.examples for split in loaded.splits.values()] == [3, 2]
     content = image_manifest.read(str(folder))
     assert content["source"] == "cats" and content["splits"]["train"]["files"][0]["sha256"] == "abc"
-
-
-def test_the_stored_size_is_kept(tmp_path):
-    folder, manifest = saved(tmp_path)
-    assert (image_manifest.load(str(folder)).max_side, image_manifest.load(str(folder)).quality) == (None, None)
-    image_manifest.save(str(folder), dataclasses.replace(manifest, max_side=320, quality=85))
-    loaded = image_manifest.load(str(folder))
-    assert (loaded.max_side, loaded.quality) == (320, 85)
 
 
 def test_an_index_of_many_records_stays_in_its_file(tmp_path, monkeypatch):
@@ -145,8 +136,3 @@ def test_no_folder_is_told_the_command(tmp_path):
 def test_arrays_that_do_not_belong_together_are_refused(counts, offsets, sizes, said):
     with pytest.raises(ValueError, match=f"split train: .*{said}"):
         Split("train", ("a", "b"), counts, offsets, sizes)
-
-
-def test_a_split_may_be_empty():
-    assert Split("train", (), [], [], []).examples == 0
-    assert Split("train", ("a",), [0], [], [0]).examples == 0

@@ -13,43 +13,6 @@ def context(replicas, workers=1, worker=0):
     return tf.distribute.InputContext(workers, worker, replicas)
 
 
-def test_replicas_and_workers_share_each_global_batch_between_them():
-    data = arrays()
-    settings = {"batch_size": 8, "seed": 3, "first_step": 0, "last_step": 6}
-    alone = [x.numpy().ravel() for x, _ in data.training_batches(context(1), **settings)]
-    assert [len(batch) for batch in alone] == [8] * 6
-
-    two = [x.numpy().ravel() for x, _ in data.training_batches(context(2), **settings)]
-    np.testing.assert_array_equal(np.reshape(two, (6, 8)), alone)
-
-    parts = [
-        np.reshape([x.numpy().ravel() for x, _ in data.training_batches(context(4, 2, worker), **settings)], (6, 4))
-        for worker in range(2)
-    ]
-    np.testing.assert_array_equal(np.concatenate(parts, axis=1), alone)
-
-
-def test_a_later_start_gives_the_same_batches():
-    data = arrays()
-    whole = list(data.training_batches(context(1), batch_size=8, seed=3, first_step=0, last_step=6))
-    rest = list(data.training_batches(context(1), batch_size=8, seed=3, first_step=4, last_step=6))
-    for (x, y), (late_x, late_y) in zip(whole[4:], rest):
-        np.testing.assert_array_equal(x, late_x)
-        np.testing.assert_array_equal(y, late_y)
-
-
-@pytest.mark.parametrize("batch_size", [1, 4, 8, 23, 64])
-@pytest.mark.parametrize("replicas", [1, 2, 4])
-def test_evaluation_counts_every_example_once(batch_size, replicas):
-    data = arrays()
-    batch_size *= replicas
-    seen = []
-    for x, _, mask in data.evaluation_batches(context(replicas), batch_size=batch_size):
-        assert len(mask) == batch_size // replicas
-        seen.extend(x.numpy().ravel()[mask.numpy() == 1])
-    np.testing.assert_array_equal(np.sort(seen), np.arange(23))
-
-
 @pytest.mark.parametrize(
     "features, labels, said",
     [

@@ -76,17 +76,6 @@ def test_any_positions_of_the_records_in_their_own_order(counts):
             assert found == list(range(start, stop)) and all(size)
 
 
-def test_the_slices_of_hosts_follow_from_those_of_all_hosts():
-    for size in (7, 24, 100):
-        for epoch in range(4):
-            owner = np.arange(epoch * size, (epoch + 1) * size) % 24 // 6
-            counts = [int((owner == host).sum()) for host in range(4)]
-            for host in range(4):
-                expected = sum(counts[:host]), sum(counts[: host + 1])
-                assert HostSlice(24, 4, host).of_epoch(epoch, size) == expected
-                assert tuple(map(int, HostSlice(24, 4, host).of_epoch(tf.constant(epoch, tf.int64), size))) == expected
-
-
 @pytest.mark.parametrize("hosts", [1, 2, 3, 4])
 def test_each_epoch_visits_each_record_exactly_once_on_any_number_of_hosts(hosts):
     epochs = 4
@@ -150,12 +139,6 @@ def test_each_epoch_is_a_permutation_of_the_examples(dataset_size):
         np.testing.assert_array_equal(np.sort(epoch), np.arange(dataset_size))
 
 
-def test_any_window_is_the_same_as_in_the_whole():
-    whole = indices(0, 5000, dataset_size=1437)
-    for first, last in ((0, 32), (1400, 1500), (4999, 5000)):
-        np.testing.assert_array_equal(indices(first, last, dataset_size=1437), whole[first:last])
-
-
 def test_epochs_and_seeds_are_shuffled_differently_and_well():
     size = 1437
     runs = [indices(0, size, seed=seed, dataset_size=size) for seed in range(6)]
@@ -164,11 +147,6 @@ def test_epochs_and_seeds_are_shuffled_differently_and_well():
     correlations = np.corrcoef(runs) - np.eye(len(runs))
     # Independent permutations correlate by about 1 / sqrt(size) = 0.026.
     assert np.abs(correlations).max() < 5 / np.sqrt(size)
-
-
-def test_far_positions_cost_nothing():
-    far = 89 * 1_281_167
-    assert indices(far, far + 8, dataset_size=1_281_167).max() < 1_281_167
 
 
 def test_the_examples_of_one_epoch_are_those_at_its_positions():

@@ -59,14 +59,6 @@ def test_what_macos_and_editors_add_to_a_folder_is_no_class(tmp_path):
     assert [names for reason, names in found.unused.items() if reason.startswith("not an")] == [["set/train/a.tif"]]
 
 
-def test_folders_that_are_too_deep_are_told(tmp_path):
-    deep = {f"train/{name}/1/2/3/4/5/x.jpg": encoded() for name in CLASSES}
-    source = write_folder(tmp_path / "set", {**files_of("train", 2), **deep})
-    found = find(source, validation_share=0)
-    assert len(found.splits["train"].labels) == 6
-    assert [len(names) for reason, names in found.unused.items() if reason.startswith("not an")] == [3]
-
-
 def test_tiny_imagenet(tmp_path):
     files = tiny_imagenet()
     found = find(write_folder(tmp_path / "tiny", files))

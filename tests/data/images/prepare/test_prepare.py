@@ -88,19 +88,6 @@ def test_every_image_is_in_one_record_with_its_class(source, tmp_path):
         assert len(found) == split.examples == len(files_of(folder, 10 if folder == "train" else 4))
 
 
-def test_classes_are_spread_over_the_shards_and_the_manifest_tells_their_digests(source, tmp_path):
-    content, _ = prepared(source, tmp_path / "out")
-    split = image_manifest.load(str(tmp_path / "out")).splits["train"]
-    assert [os.path.basename(path) for path in split.files] == [f"train-{n:05d}-of-00004" for n in range(4)]
-    assert split.counts.tolist() == [8, 8, 7, 7]
-    labels = [features["image/class/label"] for features in examples(split)]
-    for part in np.split(labels, np.cumsum(split.counts)[:-1]):
-        assert set(part) == {1, 2, 3} and list(part) != sorted(part)
-    files = content["splits"]["train"]["files"]
-    assert {file["name"]: file["sha256"] for file in files}.items() <= digests(tmp_path / "out").items()
-    assert [file["bytes"] for file in files] == split.bytes.tolist() == [os.path.getsize(p) for p in split.files]
-
-
 def test_the_result_is_the_same_bytes_however_many_processes_and_wherever_the_source_is(source, tmp_path):
     prepared(source, tmp_path / "one", processes=1)
     (tmp_path / "elsewhere").mkdir()
@@ -224,24 +211,6 @@ def test_a_lost_or_cut_shard_is_made_again(source, tmp_path):
     assert digests(tmp_path / "out") == before
 
 
-def test_another_source_and_other_options_are_refused_unless_overwritten(source, tmp_path):
-    out = tmp_path / "out"
-    prepared(source, out)
-    before = digests(out)
-    with pytest.raises(ValueError, match=r"prepared with other options \(seed 0, now 1\).*--overwrite"):
-        prepared(source, out, seed=1)
-    with pytest.raises(ValueError, match=r"prepared with other options \(shards .*'train': 4.*, now .*'train': 3"):
-        prepared(source, out, shards={"train": 3})
-    write_folder(source, {f"val/{CLASSES[0]}/more.jpg": encoded()})
-    with pytest.raises(ValueError, match="from another source .source., or its files have changed since"):
-        prepared(source, out)
-    assert digests(out) == before
-    assert not prepared(source, out, shards={"train": 1, "validation": 1}, overwrite=True)[1]
-    names = {"train-00000-of-00001", "validation-00000-of-00001"}
-    assert digests(out).keys() == {"manifest.json", "train.index.npy", "validation.index.npy", *names}
-    assert image_manifest.load(str(out)).splits["validation"].examples == 13
-
-
 def test_a_prepared_folder_within_its_source_is_refused(source):
     with pytest.raises(ValueError, match="lies in --source="):
         prepared(source, os.path.join(source, "out"))
@@ -300,17 +269,6 @@ def test_larger_images_are_stored_smaller_and_the_folder_says_so(source, tmp_pat
     as_they_are, _ = prepared(source, tmp_path / "whole")
     assert "max_side" not in as_they_are["options"] and "resized" not in as_they_are
     assert image_manifest.load(str(tmp_path / "whole")).max_side is None
-
-
-@pytest.mark.parametrize("other", [{}, {"max_side": 31}, {"max_side": 30, "quality": 91}])
-def test_a_preparation_of_another_stored_size_is_not_gone_on_with(source, tmp_path, other):
-    prepared(source, tmp_path / "out", max_side=30)
-    os.remove(tmp_path / "out" / "manifest.json")
-    with pytest.raises(ValueError, match=r"prepared with other options \((max_side|quality) \d+, now"):
-        prepared(source, tmp_path / "out", **other)
-    # The default quality by its number is the same.
-    _, already = prepared(source, tmp_path / "out", max_side=30, quality=90)
-    assert not already
 
 
 def test_a_full_disk_is_told_and_leaves_no_half_shard(tmp_path, small_disk):
