@@ -19,7 +19,7 @@ class Dataset(Protocol):
 
     @property
     def contents(self) -> str:
-        """What the split holds, for the run's banner: '1,437 examples'."""
+        """The size of the split, for the run's banner: '1,437 examples'."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""What was read of a source, what is used, and what was left out and why: the table that each preparation ends with."""
+"""The table that each preparation ends with: what was read of a source, is used, and was left out, and why."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ HIDDEN = "hidden, or of a folder __MACOSX"
 
 @dataclasses.dataclass(frozen=True)
 class Account:
-    """What became of the parts of a source.
+    """The numbers of parts of a source that are used and left out.
 
     Attributes:
       name: of the split, or of the file.
@@ -26,7 +26,7 @@ class Account:
 
     @property
     def used(self) -> int:
-        """How many are used."""
+        """The number that is used."""
         return self.read - sum(self.left_out.values())
 
     @property
@@ -52,5 +52,5 @@ def table(accounts: Sequence[Account]) -> list[str]:
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a path within a source is not meant as data: hidden, or of what macOS adds to archives."""
+    """True for a path within a source that is not meant as data: hidden, or of what macOS adds to archives."""
     return any(part.startswith(".") or part == "__MACOSX" for part in name.split("/"))

@@ -72,7 +72,7 @@ def register(name: str, cls: type[Task]) -> None:
 
 
 def _missing_parts(cls: type[Task]) -> list[str]:
-    """What a subclass of Task has to define and does not."""
+    """The parts that a subclass of Task has to define and does not."""
     required: dict[str, str] = {
         "__init__": "__init__(), which sets train and the held-out splits",
         "network": "network()",

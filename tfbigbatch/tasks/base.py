@@ -23,7 +23,7 @@ MINIVAL = "minival"
 
 
 class Task:
-    """What is trained: a network, its data, loss and metrics, and the metric that tells the quality of a run.
+    """A network to train, its data, loss and metrics, and the metric that tells the quality of a run.
 
     A subclass sets the attributes that differ from the defaults below, reads its data in `__init__`, and defines
     `network`, `loss` and `metrics`. `tasks.register` makes it known by name.
@@ -46,26 +46,26 @@ class Task:
     target: ClassVar[str] = "accuracy"
     """The metric that tells the quality of a run."""
     higher_is_better: ClassVar[bool] = True
-    """Whether a larger `target` is better."""
+    """True if a larger `target` is better."""
     evaluates_on: ClassVar[Sequence[str]] = ("validation",)
     """Names of the held-out splits; a config chooses one, and each is an attribute of the task."""
     carries_state: ClassVar[bool] = False
-    """Whether the network's state is carried from one step to the next (truncated backpropagation)."""
+    """True if the network's state is carried from one step to the next (truncated backpropagation)."""
     metrics_in_training: ClassVar[bool] = True
-    """Whether training steps update the metrics; False where one costs as much as the loss."""
+    """True if training steps update the metrics; False where one costs as much as the loss."""
     metrics_with_scores: ClassVar[bool] = False
-    """Whether an evaluation of a task with `has_scores` also computes the metrics."""
+    """True if an evaluation of a task with `has_scores` also computes the metrics."""
     has_scores: ClassVar[bool] = False
-    """Whether `scores` computes the target from all outputs together, in one process."""
+    """True if `scores` computes the target from all outputs together, in one process."""
     training_examples: ClassVar[int | None] = None
     """Examples in an epoch where they are known without the data; None where the data tells."""
 
     train: Dataset
     data_signature: str = "nothing"
-    """What the data determines about the network ('10 classes'); the same in all phases of a run."""
+    """The words for what the data determines about the network ('10 classes'); the same in all phases of a run."""
     network_facts: Mapping[str, Any] = {}
-    """What the data determines about the network, as `network_from` takes it: JSON values, which a run's config.json
-    keeps."""
+    """The facts that the data determines about the network, as `network_from` takes them: JSON values, which a run's
+    config.json keeps."""
     checks: Sequence[Callable[[], None]] = ()
     """Functions that raise ValueError where too many records are bad; called as a run proceeds."""
     batch_slices: Sequence[Callable[..., Tensors]] = ()
@@ -74,7 +74,7 @@ class Task:
     """A function of an evaluation batch's (labels, outputs, mask) that returns (labels, outputs, weights) without its
     padding, where shapes may vary; None where all metrics are sums and counts, which the mask suffices for."""
     score_signature: str | None = None
-    """What identifies how the score is computed (sacrebleu's signature); None for none."""
+    """The identifier of how the score is computed (sacrebleu's signature); None for none."""
     run_files: Mapping[str, bytes] = {}
     """Files of the data that a run directory keeps, so that the trained model can be used without the data."""
 
@@ -198,7 +198,7 @@ class Task:
         """
 
     def predictions(self, network: tf_keras.Model, features: Tensors) -> Tensors:
-        """What is scored of a batch; by default the network's outputs."""
+        """The outputs of a batch to score; by default the network's."""
         return network(features, training=False)
 
     def in_order(self, held_out: Any, outputs: Any) -> Any:

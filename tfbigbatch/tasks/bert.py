@@ -1,4 +1,4 @@
-"""What pretraining and fine-tuning share: the sizes of BERT, its config fields, and its initial values."""
+"""The base of pretraining and fine-tuning: the sizes of BERT, its config fields, and its initial values."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def _by_name(what: str, name: str, module: Any) -> Any:
 
 
 def _is_factory(given: Any) -> bool:
-    """Whether it is a function that takes no arguments: it returns what is meant."""
+    """True for a function without arguments: it returns what is meant."""
     return inspect.isfunction(given) and not any(
         each.default is each.empty for each in inspect.signature(given).parameters.values()
     )

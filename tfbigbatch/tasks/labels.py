@@ -1,4 +1,4 @@
-"""Whether the labels of a task fit its loss and its network's outputs: told before the first step, by an example."""
+"""A check that the labels of a task fit its loss and its network's outputs, before the first step, by an example."""
 
 from __future__ import annotations
 

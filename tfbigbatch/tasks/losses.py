@@ -13,7 +13,7 @@ from tfbigbatch.optimizers.tracing import compiled_by_xla
 # float32 has probabilities to 1e-38; above this one their logarithm is exact to rounding.
 _TINY = 1e-30
 OVER = ("sentences", "tokens")
-"""What `SmoothedTokenCrossEntropy` divides its sum by."""
+"""The units that `SmoothedTokenCrossEntropy` divides its sum by."""
 
 
 def classification_loss(label_smoothing: float = 0.0) -> tf_keras.losses.Loss:
@@ -138,7 +138,7 @@ def sparse_cross_entropy(labels: tf.Tensor, logits: tf.Tensor, label_smoothing: 
 
 
 def _on_cpu() -> bool:
-    """Whether neither a GPU nor XLA takes the operation: they have fast kernels for it."""
+    """True if neither a GPU nor XLA takes the operation: they have fast kernels for it."""
     return not (compiled_by_xla() or tf.config.list_logical_devices("GPU"))
 
 

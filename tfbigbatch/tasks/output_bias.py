@@ -54,12 +54,12 @@ class OutputBias:
 
     @property
     def counts(self) -> np.ndarray:
-        """How often each token is to be predicted, int64 [vocabulary]."""
+        """The number of times that each token is to be predicted, int64 [vocabulary]."""
         return self._count().counts
 
     @property
     def line(self) -> str:
-        """What a run's banner says of it."""
+        """The line of a run's banner."""
         if self._choice != "frequency":
             return f"output     initial bias: {self._choice}"
         found = self._count()

@@ -31,7 +31,7 @@ IMAGE_FOLDER = "image_folder.json"
 
 @dataclasses.dataclass(frozen=True)
 class Definition:
-    """What `define` was given."""
+    """The arguments of `define`."""
 
     name: str
     network: Callable[..., Any]
@@ -159,7 +159,7 @@ class ReadyMade(Task):
 
 
 def _files_of(train: Dataset) -> dict[str, bytes]:
-    """What a run directory keeps of a folder of images, to use the trained model on others."""
+    """The files that a run directory keeps of a folder of images, to use the trained model on others."""
     from tfbigbatch.data.sources.image_folder import ImageFolder
 
     if not isinstance(train, ImageFolder):

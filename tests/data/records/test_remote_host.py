@@ -24,7 +24,7 @@ from tfbigbatch.data.records import skip_bad
 split = types.SimpleNamespace(
     name="training", files=("a.tfrecord",), counts=np.array([8]), offsets=np.arange(8) * 100, examples=8
 )
-bad = skip_bad.BadRecords(split, max_share=0.25)
+bad = skip_bad.BadRecords(split, max_fraction=0.25)
 
 def pipeline():
     report = bad.reporter()

@@ -22,7 +22,7 @@ def train_and_test(images: ModuleType) -> tuple[Arrays, Arrays]:
 
 
 def minival(examples: int) -> int:
-    """How many of the made-up training images are held out where an experiment holds out `examples`."""
+    """The number of made-up training images to hold out where an experiment holds out `examples`."""
     return min(examples, _SIZES["train"] // 4)
 
 

@@ -29,7 +29,7 @@ _TYPES: dict[str, Any] = {
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Manifest:
-    """What a prepared folder holds.
+    """The content of a prepared folder.
 
     Attributes:
       classes: the classes' names, by index.

@@ -73,7 +73,7 @@ class Arrays(ByIndex):
         return rows
 
     def training_batches(self, context: tf.distribute.InputContext, **steps: Any) -> tf.data.Dataset:
-        """As the Protocol's; raises a ValueError if an example has no label."""
+        """The batches of `Dataset`; raises a ValueError if an example has no label."""
         if self.unlabelled:
             raise InputError(
                 f"{self.source}: {self.unlabelled:,} of {len(self):,} examples have no label, so they cannot be "

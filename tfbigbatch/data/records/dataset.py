@@ -48,7 +48,7 @@ class RecordDataset(Dataset):
         self._shuffle_window = shuffle_window
         self._threads = threads or os.cpu_count()
         self._reader = reader.RecordReader(split.files, split.counts, split.offsets, cache_records)
-        self.bad = BadRecords(split, max_share=max_bad_share)
+        self.bad = BadRecords(split, max_fraction=max_bad_share)
         self.source = f"{os.path.dirname(split.files[0])}, {split.name}"
 
     def examples(self, records: tf.Tensor, numbers: tf.Tensor, epochs: tf.Tensor, seed: int | None) -> Any:

@@ -186,7 +186,7 @@ class Chunks:
     def pieces(
         self, order: Callable[[tf.Tensor], tf.Tensor], short: ShortChunks, start: tf.Tensor, stop: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """What to read for the positions [start, stop) of an order, in time that grows with stop - start alone.
+        """The pieces to read for the positions [start, stop) of an order, in time that grows with stop - start alone.
 
         Args:
           order: a permutation of all chunks, as for `short_of`.
@@ -234,11 +234,11 @@ class HostSlice:
         return self.batch_size // self.hosts
 
     def before(self, position: Any) -> Any:
-        """How many of the first `position` positions belong to the host; ints or int64 tensors."""
+        """The number of the first `position` positions that belong to the host; ints or int64 tensors."""
         return self._before(position, self.host + 1) - self._before(position, self.host)
 
     def _before(self, position: Any, hosts: int) -> Any:
-        """How many of the first `position` positions belong to the first `hosts` hosts."""
+        """The number of the first `position` positions that belong to the first `hosts` hosts."""
         own, rest = hosts * self.per_host, position % self.batch_size
         rest = tf.minimum(rest, own) if tf.is_tensor(rest) else min(rest, own)
         return position // self.batch_size * own + rest
@@ -288,11 +288,11 @@ class RecordOrder:
         return (stop - start + self.window - 1) // self.window
 
     def short_chunks(self, epoch: tf.Tensor) -> ShortChunks:
-        """What `pieces` needs for an epoch, an int64 scalar: in time that grows with the number of all chunks."""
+        """The ShortChunks of an epoch, an int64 scalar: in time that grows with the number of all chunks."""
         return self.chunks.short_of(self._chunk_order(epoch))
 
     def pieces(self, epoch: tf.Tensor, window: tf.Tensor, short: ShortChunks) -> tuple[tf.Tensor, tf.Tensor]:
-        """What to read for a window, as `Chunks.pieces`; int64 scalar tensors, and the epoch's `short_chunks`."""
+        """The pieces to read for a window, as `Chunks.pieces`; int64 scalar tensors, and the epoch's `short_chunks`."""
         start, stop = self.host_slice.of_epoch(epoch, self.chunks.records)
         start += window * self.window
         return self.chunks.pieces(self._chunk_order(epoch), short, start, tf.minimum(start + self.window, stop))

@@ -162,7 +162,7 @@ def run(
 def fingerprint(
     source: str, layout: str, options: dict[str, Any], contents: Any, rows: Iterable[tuple[Any, ...]]
 ) -> dict[str, Any]:
-    """What a result depends on, with its digest; not where the source lies.
+    """The fingerprint of all that a result depends on; not of where the source lies.
 
     Args:
       source: its path.

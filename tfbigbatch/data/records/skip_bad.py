@@ -22,13 +22,13 @@ class BadRecords:
 
     Args:
       split: Split of a prepared folder.
-      max_share: the largest fraction of its records that may be bad, in [0, 1].
+      max_fraction: the largest fraction of its records that may be bad, in [0, 1].
     """
 
-    def __init__(self, split: Split, *, max_share: float) -> None:
-        if not 0.0 <= max_share <= 1.0:
-            raise InputError(f"max_bad_share={max_share}: expected a fraction, from 0.0 to 1.0.")
-        self._split, self._max_share = split, max_share
+    def __init__(self, split: Split, *, max_fraction: float) -> None:
+        if not 0.0 <= max_fraction <= 1.0:
+            raise InputError(f"max_bad_share={max_fraction}: expected a fraction, from 0.0 to 1.0.")
+        self._split, self._max_fraction = split, max_fraction
         self._ends = np.cumsum(split.counts)
         self._numbers: set[int] = set()
         self._lock = threading.Lock()
@@ -86,16 +86,16 @@ class BadRecords:
         """Raises where too many are bad; those of other hosts are asked for every ten seconds.
 
         Raises:
-          ValueError: more than `max_share` of the split's records are bad.
+          ValueError: more than `max_fraction` of the split's records are bad.
         """
         if time.monotonic() - self._fetched >= _FETCH_EVERY:
             self._fetch()
         count = len(self._numbers)
-        if count > self._max_share * self._split.examples:
+        if count > self._max_fraction * self._split.examples:
             file, offset = self.locate(min(self._numbers))
             raise InputError(
                 f"{count:,} of the {self._split.examples:,} records of {self._split.name} cannot be read or "
-                f"decoded, more than the fraction max_bad_share={self._max_share} allows; the first is at byte "
+                f"decoded, more than the fraction max_bad_share={self._max_fraction} allows; the first is at byte "
                 f"{offset} of {file}. Prepare the dataset again, or raise max_bad_share."
             )
 

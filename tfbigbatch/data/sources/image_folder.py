@@ -103,7 +103,7 @@ def _good_images(folder: str, class_names: Sequence[str], max_bad_share: float) 
 
 
 def _bad_images(folder: str, names: Sequence[str]) -> dict[str, str]:
-    """Why images cannot be decoded, by name; those that can are not there."""
+    """The reasons of images that cannot be decoded, by name."""
     if len(names) >= _MANY:
         logging.warning(
             "%s: looking through %d images, at each start. prepare-imagenet does it once.", folder, len(names)
@@ -114,7 +114,7 @@ def _bad_images(folder: str, names: Sequence[str]) -> dict[str, str]:
 
 
 def _reason(path: str) -> str | None:
-    """Why an image cannot be used; None where it can. TensorFlow's errors in a pipeline do not name it."""
+    """The reason that an image cannot be used, or None. TensorFlow's errors in a pipeline do not name it."""
     try:
         status = os.stat(path)
     except OSError as error:
@@ -140,7 +140,7 @@ def _reason_of_version(path: str, size: int, changed: int) -> str | None:
 
 
 def _bmp_problem(content: bytes) -> str | None:
-    """Why TensorFlow would read wrong pixels of a BMP: it takes a colour's number in a palette for the colour."""
+    """The reason that TensorFlow would read wrong pixels of a BMP, or None: it ignores its palette."""
     if not content.startswith(b"BM") or len(content) < 54:
         return None
     [header], [bits, compression] = struct.unpack_from("<I", content, 14), struct.unpack_from("<HI", content, 28)

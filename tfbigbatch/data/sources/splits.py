@@ -110,7 +110,7 @@ def dataset_of(split: Any, source: str) -> Dataset:
 
 
 def _is_keras_batches(split: Any) -> bool:
-    """Whether it is a PyDataset of Keras 3, or a Sequence of Keras 2; does not import Keras 3."""
+    """True for a PyDataset of Keras 3, or a Sequence of Keras 2; does not import Keras 3."""
     return any(
         cls.__name__ in ("PyDataset", "Sequence") and cls.__module__.partition(".")[0] in ("keras", "tf_keras")
         for cls in type(split).__mro__

@@ -87,7 +87,7 @@ class TranslationRecords(Dataset):
         self._by_length = evaluate_by_length
         self._threads = threads or os.cpu_count()
         self._reader = random_access.RandomAccessReader(split)
-        self.bad = BadRecords(split, max_share=max_bad_share)
+        self.bad = BadRecords(split, max_fraction=max_bad_share)
         self.source = f"{os.path.dirname(split.files[0])}, {split.name}"
 
     def __len__(self) -> int:

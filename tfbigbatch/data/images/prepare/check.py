@@ -38,7 +38,7 @@ class BadImage(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class StoredSize:
-    """How images are stored that are larger than training needs.
+    """The size and quality that larger images are stored with.
 
     Attributes:
       max_side: the longest that the shorter side may be, in pixels; a smaller image is never enlarged.
@@ -133,7 +133,7 @@ def check(data: bytes, stored_size: StoredSize | None = None) -> Image:
 
 
 def _reason_to_encode(picture: Any, data: bytes) -> str | None:
-    """Why the bytes cannot stay as they are, or None."""
+    """The reason that the bytes cannot stay as they are, or None."""
     # MPO is a JPEG with further pictures behind it, which decoders ignore.
     if picture.format not in ("JPEG", "MPO"):
         return f"{picture.format} in disguise, encoded as JPEG"

@@ -23,7 +23,7 @@ UNDERSTOOD = """Understood are folders of
   TFRecords of tensorflow_datasets: imagenet2012-train.tfrecord-00000-of-01024 (image, label)
 Unpack a .tar first, or let tensorflow_datasets read it."""
 ENDINGS = (".jpeg", ".jpg", ".jfif", ".jpe", ".png", ".gif", ".bmp", ".webp")
-"""Of the files that are taken for images, in lower case."""
+"""The endings of files that are taken for images, in lower case."""
 VALIDATION_SHARE = 0.1
 """Fraction of each class's images that is held out by default."""
 _VALIDATION_FOLDERS = ("validation", "val", "test")

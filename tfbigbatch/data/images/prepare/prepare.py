@@ -28,7 +28,7 @@ _NAMED = 20
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """How images are prepared.
+    """The options of a preparation.
 
     Attributes:
       validation_labels: path of a text file, see layouts.find.
@@ -106,7 +106,7 @@ def prepare(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Content:
-    """What goes into a shard.
+    """The content of a shard.
 
     Attributes:
       files: its images, in their order.
