@@ -16,52 +16,27 @@ and less time to decode. docs/images.md has the figures.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
 from absl import flags
 
-from tfbigbatch.cli.prepare import shards_of
+from tfbigbatch.cli import prepare as commands
 from tfbigbatch.data import left_out
 from tfbigbatch.data.images.prepare import layouts, prepare
-from tfbigbatch.utils.processes import cores
 
 _SHOWN = 20
 
 
 def define_flags() -> None:
     flags.DEFINE_string("source", None, f"Source of the images. {layouts.UNDERSTOOD}", required=True)
-    flags.DEFINE_string("output_dir", None, "Folder for the prepared dataset; the trainer's --data_dir.", required=True)
-    flags.DEFINE_string(
-        "validation_labels",
-        None,
-        "File of the validation images' classes: one a line in the order of the image names, or NAME CLASS lines.",
-    )
-    flags.DEFINE_float(
-        "validation_share",
-        None,
-        "Fraction of each class to hold out where there are no validation images; 0 for none. "
-        f"Default: {layouts.VALIDATION_SHARE:g}, or one image of each class where that is none.",
-    )
-    flags.DEFINE_list("shards", [], "Number of shards, as train:1024,validation:128. Default: of about 128 MB each.")
-    flags.DEFINE_integer(
-        "max_side", None, "Store larger images, of the same shape, with a shorter side of this many pixels."
-    )
-    flags.DEFINE_integer("quality", 90, "Quality of the JPEGs that --max_side makes, 1 to 100.")
-    flags.DEFINE_integer("seed", 0, "Seed of the order of the images and of the held-out fraction.")
-    flags.DEFINE_float("max_bad_share", 0.01, "Fail if a larger fraction of the images has to be left out.")
-    flags.DEFINE_integer("processes", cores(), "Number of processes. Default: one per core.", lower_bound=1)
-    flags.DEFINE_bool(
-        "overwrite", False, "Replace a dataset that was prepared in --output_dir from other images or options."
-    )
+    commands.define_flags(prepare.Options)
 
 
 def main(arguments: Sequence[str]) -> None:
     flag = flags.FLAGS
-    given = {field.name: flag[field.name].value for field in dataclasses.fields(prepare.Options)}
-    options = prepare.Options(**{**given, "shards": shards_of(flag.shards)})
-    print(f"looking through {flag.source}", flush=True)
-    content, already = prepare.prepare(flag.source, flag.output_dir, options, say=lambda line: print(line, flush=True))
+    commands.say(f"looking through {flag.source}")
+    options = commands.given(prepare.Options)
+    content, already = prepare.prepare(flag.source, flag.output_dir, options, commands.say)
     for image in content["left_out"]:
         print(f"left out  {image['name']}: {image['reason']}")
     for image in content["fixed"][:_SHOWN]:

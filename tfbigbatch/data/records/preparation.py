@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import dataclasses
 import glob
 import hashlib
 import json
@@ -184,6 +185,11 @@ def fingerprint(
 def progress_path(folder: str, name: str) -> str:
     """The path of a file of a prepared folder's progress."""
     return os.path.join(folder, PROGRESS, name)
+
+
+def option(default: Any, words: str) -> Any:
+    """The field of a dataclass of options that is a flag of the command, with the flag's help."""
+    return dataclasses.field(default=default, metadata={"help": words})
 
 
 def check_options(options: object, expected: dict[str, tuple[bool, str]]) -> None:

@@ -13,6 +13,7 @@ from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.images.prepare import check, existing, layouts
 from tfbigbatch.data.images.prepare.check import StoredSize
 from tfbigbatch.data.records import preparation, shards, tfrecord
+from tfbigbatch.data.records.preparation import option
 from tfbigbatch.data.records.shards import Shard
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils.files import atomic_write
@@ -28,28 +29,27 @@ _NAMED = 20
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """The options of a preparation.
+    """Options of the preparation; each is a flag of `tfbigbatch prepare-imagenet` with the help that stands here.
 
-    Attributes:
-      validation_labels: path of a text file, see layouts.find.
-      validation_share: fraction of each class that is held out where there are no validation images; in [0, 1), or
-        None for the default, see layouts.find.
-      shards: the number of shards, by split; of the others, by their size.
-      max_side: images are stored with a shorter side of at most this many pixels; None for their own size.
-      quality: of the JPEGs that are made smaller, 1 to 100.
-      seed: of the order of the images, and of the held-out images.
-      max_bad_share: the largest fraction of all images that may be left out, in [0, 1].
-      processes: how many at once.
-      overwrite: whether to replace what was prepared from another source or with other options.
+    Raises:
+      ValueError: a value is out of range.
     """
 
-    validation_labels: str | None = None
-    validation_share: float | None = None
+    validation_labels: str | None = option(
+        None, "File of the validation images' classes: one a line in the order of the image names, or NAME CLASS lines."
+    )
+    validation_share: float | None = option(
+        None,
+        "Fraction of each class to hold out where there are no validation images; 0 for none. "
+        f"Default: {layouts.VALIDATION_SHARE:g}, or one image of each class where that is none.",
+    )
     shards: dict[str, int] = dataclasses.field(default_factory=dict)
-    max_side: int | None = None
-    quality: int = StoredSize.quality
-    seed: int = 0
-    max_bad_share: float = 0.01
+    max_side: int | None = option(
+        None, "Store larger images, of the same shape, with a shorter side of this many pixels."
+    )
+    quality: int = option(StoredSize.quality, "Quality of the JPEGs that --max_side makes, 1 to 100.")
+    seed: int = option(0, "Seed of the order of the images and of the held-out fraction.")
+    max_bad_share: float = option(0.01, "Fail if a larger fraction of the images has to be left out.")
     processes: int = 1
     overwrite: bool = False
 
