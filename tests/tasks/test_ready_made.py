@@ -188,7 +188,7 @@ def test_a_smoke_run_takes_the_first_examples_or_those_of_a_function():
         ({"data": lambda folder: None}, "data has an argument 'folder' without a default"),
         ({"loss": linear}, "give metrics, and target="),
         ({"metrics": ["mine"]}, "whether a larger mine is better is unknown"),
-        ({"loss": "mes"}, "whether a larger mes is better is unknown.* Or did you mean 'mse'"),
+        ({"loss": "mes"}, "whether a larger mes is better is unknown.* Did you mean 'mse'"),
         ({"validation_fraction": 1.5}, "validation_fraction=1.5; expected a fraction"),
         ({"smoke": {"depth": 1}}, "smoke has depth; expected arguments of network"),
         ({"metrics": [tf_keras.metrics.AUC]}, r"metrics: AUC is a class; expected an object of it, AUC\(\)"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from tfbigbatch.errors import InputError
+from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.models import keras3_network
 from tfbigbatch.tasks import losses
 from tfbigbatch.utils.user_code import check_objects
@@ -155,9 +154,7 @@ def _by_name(what: str, name: str, module: Any) -> Any:
         found = module.get(name)
     except ValueError:
         known = [each for each in dir(module) if each.islower() and callable(getattr(module, each))]
-        close = difflib.get_close_matches(name, known, 1, 0.5)
-        hint = f"Did you mean {close[0]!r}?" if close else "Expected one, such as 'mse' or 'mae'."
-        raise InputError(f"{what}={name!r} is no name of Keras. {hint}") from None
+        raise InputError(f"{what}={name!r} is no name of Keras. {nearest(name, known)}") from None
     # A class by its name gives an object; a function's own name may differ from the one that the user gave.
     return found if isinstance(found, (tf_keras.losses.Loss, tf_keras.metrics.Metric)) else name
 

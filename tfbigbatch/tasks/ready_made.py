@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tfbigbatch.errors import InputError
+from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.tasks.base import CLASSES, Task, fact
 from tfbigbatch.utils.home import expanded_texts
 from tfbigbatch.utils.user_code import check_objects
@@ -306,8 +305,7 @@ def _direction(target: str, owner: str) -> bool:
     for names, higher in ((_LOWER, False), (_HIGHER, True)):
         if any(name == part or (len(name) > 3 and name in target) for name in names for part in target.split("_")):
             return higher
-    close = difflib.get_close_matches(target, (*_LOWER, *_HIGHER), 1, 0.6)
-    hint = f" Or did you mean {close[0]!r}?" if close else ""
     raise InputError(
-        f"{owner}: whether a larger {target} is better is unknown; give higher_is_better=True or False.{hint}"
+        f"{owner}: whether a larger {target} is better is unknown; give higher_is_better=True or False. "
+        f"{nearest(target, (*_LOWER, *_HIGHER))}"
     )
