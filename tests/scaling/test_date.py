@@ -364,7 +364,7 @@ def test_a_recipes_schedule_under_a_strategy_within_adasum_and_loss_scaling(kera
 def test_a_recipe_that_cannot_be_adjusted_is_refused_with_what_to_do(keras_version):
     sgd = KERAS[keras_version].optimizers.SGD
     for schedule, message in (
-        (plan(keras_version, 0.1, rise="exponential"), "use rise='linear'"),
+        (plan(keras_version, 0.1, warmup_shape="exponential"), "use warmup_shape='linear'"),
         (plan(keras_version, 0.0), "peak learning rate is 0"),
         (scaling.Recipe(8, 0.1).schedule(64, keras=keras_version), "the schedule has none: set warmup_steps above 0"),
         (KERAS[keras_version].optimizers.schedules.CosineDecay(0.1, 10), "its learning_rate is a CosineDecay"),

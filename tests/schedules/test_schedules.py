@@ -119,8 +119,8 @@ def test_mlperfs_submissions_halve_at_intervals_of_their_own():
 
 
 @pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
-def test_an_exponential_rise_is_that_of_mlperfs_gnmt(keras_version):
-    schedule = made("mlperf_gnmt", keras_version, rise="exponential")
+def test_an_exponential_warm_up_is_that_of_mlperfs_gnmt(keras_version):
+    schedule = made("mlperf_gnmt", keras_version, warmup_shape="exponential")
     # NVIDIA's: exp(log(0.01) / warm-up) to the updates that are left.
     expected = [PEAK * math.exp(math.log(0.01) / WARMUP) ** (WARMUP - t) for t in range(WARMUP + 1)]
     np.testing.assert_allclose(rates(schedule, range(WARMUP + 1)), expected, rtol=1e-5)
@@ -142,33 +142,22 @@ def test_an_exponential_rise_is_that_of_mlperfs_gnmt(keras_version):
         ({"decay": "mlperf_gnmt", "warmup_steps": 6}, "first halving after the warm-up of 6"),
         ({"decay": "mlperf_gnmt", "remain": 1.1}, "remain=1.1 is out of range; expected a fraction of the run"),
         ({"decay": "mlperf_gnmt", "interval": 2}, "interval=2 is out of range; expected a fraction of the run"),
-        ({"rise": "square"}, "rise='square' is unknown. Known: exponential, linear"),
+        ({"warmup_shape": "square"}, "warmup_shape='square' is unknown. Known: exponential, linear"),
         ({"keras": "keras4"}, "keras='keras4' is unknown"),
-        ({"keras": ["keras3"]}, "is unknown. Did you mean .keras3"),
         ({"peak": math.nan}, "peak=nan is out of range; expected a finite number of 0 or more"),
-        ({"peak": -0.1}, "peak=-0.1 is out of range"),
         ({"peak": "0.1"}, "peak='0.1' is not a number"),
-        ({"peak": True}, "peak=True is not a number"),
         ({"warmup_steps": -1}, "warmup_steps=-1 is out of range; expected a whole number of 0 or more"),
         ({"warmup_steps": 1.5}, "warmup_steps=1.5 is not a whole number"),
-        ({"warmup_steps": "1 epochs"}, "warmup_steps='1 epochs' is not a number"),
         ({"total_steps": math.nan}, "total_steps=nan is not a whole number"),
-        ({"total_steps": None}, "total_steps=None is not a number"),
-        ({"decay": None}, "decay=None is unknown"),
         ({"decay": "polynomial", "power": 0}, "power=0 is out of range; expected a finite number above 0"),
         ({"decay": "linear", "end": -1.0}, "end=-1.0 is out of range"),
-        ({"decay": "linear", "end": "0"}, "end='0' is not a number"),
         ({"decay": "exponential", "factor": -0.5, "every": 3}, "factor=-0.5 is out of range"),
-        ({"decay": "exponential", "factor": 0.5, "every": 0}, "every=0 is out of range"),
         ({"decay": "exponential", "factor": 0.5, "every": "3 steps"}, "every='3 steps' is not a number"),
         ({"decay": "exponential", "factor": 0.5, "every": 3, "staircase": "no"}, "staircase='no' is neither True nor"),
         ({"decay": "cosine", "start": -1}, "start=-1 is out of range"),
         ({"decay": "multi_step", "factor": 0.1, "boundaries": 4}, "boundaries=4 is not a sequence"),
         ({"decay": "multi_step", "factor": 0.1, "boundaries": (4, 5.5)}, r"boundaries\[1\]=5.5 is not a whole number"),
-        ({"decay": "multi_step", "factor": 0.1, "boundaries": "4"}, "boundaries='4' is not a sequence"),
-        ({"decay": "mlperf_gnmt", "remain": math.nan}, "remain=nan is out of range"),
-        # The decay would not use it.
-        ({"decay": "cosine", "power": math.nan}, "power=nan is out of range"),
+        ({"decay": "cosine", "power": 2.0}, "decay 'cosine' takes no field 'power'; its fields: end, start"),
     ],
 )
 def test_bad_schedules_are_refused(arguments, message):
@@ -181,25 +170,14 @@ def test_bad_schedules_are_refused(arguments, message):
     "arguments, message",
     [
         ({"peak": math.inf}, "peak=inf is out of range"),
-        ({"peak": "0.1"}, "peak='0.1' is not a number"),
-        ({"warmup_steps": -1}, "warmup_steps=-1 is out of range"),
-        ({"warmup_steps": 1.5}, "warmup_steps=1.5 is not a whole number"),
         ({"hold_steps": -1}, "hold_steps=-1 is out of range"),
-        ({"hold_steps": True}, "hold_steps=True is not a number"),
-        ({"rise": None}, "rise=None is unknown"),
+        ({"warmup_shape": None}, "warmup_shape=None is unknown"),
         ({"after": 0.1}, "after=0.1 is not a .*: take a schedule of the Keras that the optimizer is for"),
     ],
 )
 def test_bad_warm_ups_are_refused(keras_version, arguments, message):
     with pytest.raises(ValueError, match=message):
         WARMUPS[keras_version](**{"peak": 0.4, "warmup_steps": 2, **arguments})
-
-
-@pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
-def test_a_schedule_of_the_other_keras_cannot_follow(keras_version):
-    other = "keras3" if keras_version == "tf_keras" else "tf_keras"
-    with pytest.raises(ValueError, match="take a schedule of the Keras that the optimizer is for"):
-        WARMUPS[keras_version](0.4, 2, KERAS[other].optimizers.schedules.CosineDecay(0.4, 10))
 
 
 @pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
@@ -210,6 +188,53 @@ def test_numbers_of_numpy_are_taken_and_stored_as_pythons(keras_version):
     )  # fmt: skip
     json.dumps(schedule.get_config())
     assert rates(schedule, [1, 3, 4, 8]) == [0.25, 0.5, 0.25, 0.125]
+
+
+def three(keras_version):
+    parts = [
+        schedules.build(0.4, warmup_steps=2, total_steps=6, decay="linear", keras=keras_version),
+        schedules.build(0.1, warmup_steps=4, total_steps=5, keras=keras_version),
+        schedules.build(1.0, warmup_steps=0, total_steps=10, decay="polynomial", power=0.5, keras=keras_version),
+    ]
+    return parts, schedules.in_phases(parts, [6, 5, 10], keras=keras_version)
+
+
+@pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
+def test_each_phase_counts_from_its_own_start(keras_version):
+    parts, phased = three(keras_version)
+    alone = [*rates(parts[0], range(6)), *rates(parts[1], range(5)), *rates(parts[2], range(12))]
+    assert rates(phased, range(23)) == pytest.approx(alone)
+
+
+@pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
+def test_it_serialises_and_compiles(keras_version):
+    _, phased = three(keras_version)
+    again = type(phased).from_config(phased.get_config())
+    compiled = tf.function(again, jit_compile=True, autograph=False)
+    assert rates(compiled, range(21)) == pytest.approx(rates(phased, range(21)))
+
+
+@pytest.mark.parametrize(
+    "steps, message",
+    [
+        ([6], "phases of .* steps for 3 schedules"),
+        ([6, 5, 0], r"steps\[2\]=0 is out of range; expected a whole number of 1 or more"),
+        (6, "steps=6 is not a sequence"),
+    ],
+)
+def test_phases_that_do_not_fit_are_refused(steps, message):
+    parts, _ = three("tf_keras")
+    with pytest.raises(ValueError, match=message):
+        schedules.in_phases(parts, steps, keras="tf_keras")
+
+
+def test_phases_of_what_is_no_schedule_of_this_keras_are_refused():
+    parts, _ = three("keras3")
+    assert schedules.in_phases(parts[:1], [6], keras="keras3") is parts[0]
+    with pytest.raises(ValueError, match=r"schedules\[0\]=.* take a schedule of the Keras that the optimizer is for"):
+        schedules.in_phases(parts, [6, 5, 10], keras="tf_keras")
+    with pytest.raises(ValueError, match="at least one schedule"):
+        schedules.in_phases([], [], keras="tf_keras")
 
 
 JAX = """
@@ -246,7 +271,7 @@ def test_a_schedule_is_computed_by_the_functions_of_its_own_keras():
         cast=lambda value, dtype: jax.numpy.asarray(value, dtype), maximum=jax.numpy.maximum,
         minimum=jax.numpy.minimum, where=jax.numpy.where,
     )  # fmt: skip
-    one, other = WARMUPS["keras3"](0.4, 4, hold_steps=2), WARMUPS["keras3"](0.1, 2, rise="exponential")
+    one, other = WARMUPS["keras3"](0.4, 4, hold_steps=2), WARMUPS["keras3"](0.1, 2, warmup_shape="exponential")
     phased = schedules.in_phases([one, other], [5, 5], keras="keras3")
     expected = rates(phased, range(12))
     for schedule in (one, other, phased):

@@ -78,7 +78,7 @@ _SCHEDULE: dict[str, Any] = {
     "remain": 2 / 3,
     "interval": 0.0,
     # Shape of the warm-up: linear or exponential.
-    "rise": "linear",
+    "warmup_shape": "linear",
 }
 
 # The batch grows while the run trains, from batch_size; see docs/batch_ramps.md and `scaling.BatchRamp`.
@@ -269,7 +269,7 @@ def tuned_recipe(config: ml_collections.ConfigDict, dataset_size: int) -> scalin
         warmup_epochs,
         epochs=total_steps * config.batch_size / dataset_size,
         decay={"name": schedule.decay, **fields},
-        rise=schedule.rise,
+        warmup_shape=schedule.warmup_shape,
         optimizer=optimizer_to_scale(config),
     )
 

@@ -37,7 +37,7 @@ class Recipe:
         rate without an end.
       decay: after the warm-up: a name of `schedules.DECAYS`, or a dictionary of 'name' and the decay's fields, with
         durations such as '30 epochs': {'name': 'multi_step', 'factor': 0.1, 'boundaries': ('30 epochs', '60 epochs')}.
-      rise: shape of the warm-up: 'linear', or 'exponential' as in MLPerf's GNMT.
+      warmup_shape: shape of the warm-up, 'linear', or 'exponential' as in MLPerf's GNMT.
       optimizer: arguments of the optimizer at this batch, such as {'beta_2': 0.999, 'weight_decay': 0.01}. `at` scales
         its moments and weight decay where it is asked to, and leaves the others: LAMB(schedule, **scaled.optimizer).
 
@@ -51,15 +51,9 @@ class Recipe:
     warmup_epochs: float = 0.0
     epochs: float | None = None
     decay: str | dict = "constant"
-    rise: str = "linear"
-    # Dictionaries have no hash; recipes without this field keep theirs, and their text.
+    warmup_shape: str = "linear"
+    # A dictionary has no hash.
     optimizer: Mapping[str, Any] = dataclasses.field(default_factory=dict, hash=False)
-
-    def __repr__(self) -> str:
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        if not self.optimizer:
-            del fields["optimizer"]
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in fields.items())})"
 
     def __post_init__(self) -> None:
         checked: dict[str, Any] = {
@@ -73,7 +67,7 @@ class Recipe:
         for name, value in checked.items():
             # Frozen: Python's numbers replace those that were given.
             object.__setattr__(self, name, value)
-        arguments.one_of("rise", self.rise, WARMUP_SHAPES, owner="Recipe")
+        arguments.one_of("warmup_shape", self.warmup_shape, WARMUP_SHAPES, owner="Recipe")
         name, fields = self._decay()
         for field in ("every", "start"):
             if field in fields:
@@ -209,7 +203,7 @@ class Recipe:
             warmup_steps=warmup_steps,
             total_steps=total_steps,
             decay=name,
-            rise=self.rise,
+            warmup_shape=self.warmup_shape,
             keras=keras,
             **fields,
         )

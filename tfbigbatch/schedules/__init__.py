@@ -1,8 +1,7 @@
 """Learning-rate schedules in optimizer steps: a gradual warm-up, then a decay selected by name.
 
-`build` makes the schedule of a whole run for either Keras, `in_phases` joins several, `rescale` reads one at
-another pace; `GradualWarmup` is the class of
-the `tf.keras` in use. `to_steps` converts durations such as '40 epochs' to steps.
+`build` makes the schedule of a whole run for either Keras, `in_phases` joins several, `rescale` reads one at another
+pace; `GradualWarmup` is the class of the `tf.keras` in use. `to_steps` converts durations such as '40 epochs' to steps.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ _HOMES = {
     "DECAYS": "by_name",
     "build": "by_name",
     "in_phases": "phased",
-    "rescale": "rescaled",
+    "rescale": "phased",
     "to_steps": "durations",
 }
 _CLASSES = ("GradualWarmup",)

@@ -2,47 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tfbigbatch import keras_version
 from tfbigbatch.errors import InputError
 from tfbigbatch.schedules.warmup import WarmupSchedule, linear_warmup
 from tfbigbatch.utils import arguments
 
-if TYPE_CHECKING:
-    import tensorflow as tf
-
-# TensorFlow is imported where it is used: the other schedules of Keras 3, whose module imports this one, run without.
-
-
-def adjusted_learning_rate(
-    step: tf.Tensor, following: tf.Tensor, *, peak: float, warmup_steps: int, gain: tf.Tensor
-) -> tf.Tensor:
-    """The learning rate at `step`: the planned warm-up, limited to `gain` times the schedule after it.
-
-    learning_rate(t) = min(peak * t / warmup_steps, gain * following)
-
-    With a gain of 1 this is the plan. Below 1 the warm-up ends early, at `gain * warmup_steps`, at a
-    peak of `gain * peak`; above 1 it continues at the same slope until it meets `gain` times the
-    decay. The learning rate never jumps up when the gain is changed during the warm-up.
-
-    Args:
-      step: float32 scalar, from 0.
-      following: float32 scalar, the planned learning rate after the warm-up, at max(step - warmup_steps, 0).
-      gain: float32 scalar.
-    """
-    import tensorflow as tf
-
-    ceiling = gain * following
-    if warmup_steps == 0:
-        return ceiling
-    # peak * t / t can round below the peak, where the plain warm-up ends.
-    warmup = tf.where(step == warmup_steps, peak, linear_warmup(step, peak, warmup_steps))
-    return tf.minimum(warmup, ceiling)
-
 
 class AdjustableSchedule(WarmupSchedule):
-    """A linear warm-up and the schedule after it, scaled by a gain in a variable; see `adjusted_learning_rate`.
+    """A linear warm-up and the schedule after it, scaled by a gain in a variable.
+
+        learning_rate(t) = min(peak * t / warmup_steps, gain * after(t - warmup_steps))
+
+    With a gain of 1 this is the plan. Below 1 the warm-up ends early, at `gain * warmup_steps`, at a peak of
+    `gain * peak`; above 1 it continues at the same slope until it meets `gain` times the decay. The learning rate never
+    jumps up when the gain is changed during the warm-up.
 
     Make it where the optimizer is made, inside the strategy's scope: the variable then belongs to
     that strategy. It is read in the graph, so that changing it needs no new trace.
@@ -63,6 +38,7 @@ class AdjustableSchedule(WarmupSchedule):
         self, peak: float, warmup_steps: int, after: Any = None, hold_steps: int = 0, gain: float = 1.0
     ) -> None:
         keras_version.require_tensorflow(self, "An adjustable schedule")
+        # Here alone, as the other schedules of Keras 3 run without TensorFlow.
         import tensorflow as tf
 
         super().__init__(peak, warmup_steps, after, hold_steps)
@@ -83,18 +59,20 @@ class AdjustableSchedule(WarmupSchedule):
                 aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
             )
 
-    def __call__(self, step: Any) -> tf.Tensor:
-        import tensorflow as tf
-
-        step = tf.cast(step, tf.float32)
-        following = self.after_warmup(tf.maximum(step - self.warmup_steps, 0.0))
-        return adjusted_learning_rate(
-            step, following, peak=self.peak, warmup_steps=self.warmup_steps, gain=tf.convert_to_tensor(self.gain)
+    def __call__(self, step: Any) -> Any:
+        step = self.ops.cast(step, "float32")
+        ceiling = self.ops.convert_to_tensor(self.gain) * self.after_warmup(
+            self.ops.maximum(step - self.warmup_steps, 0.0)
         )
+        if self.warmup_steps == 0:
+            return ceiling
+        # peak * t / t can round below the peak, where the plain warm-up ends.
+        rising = linear_warmup(step, self.peak, self.warmup_steps)
+        return self.ops.minimum(self.ops.where(step == self.warmup_steps, self.peak, rising), ceiling)
 
     def get_config(self) -> dict[str, Any]:
         plan = super().get_config()
-        del plan["rise"]
+        del plan["warmup_shape"]
         return {**plan, "gain": float(self.gain.numpy())}
 
 
@@ -113,8 +91,11 @@ def make_adjustable(schedule: Any) -> Any:
     for name in keras_version.PACKAGES:
         classes = keras_version.module_for("tfbigbatch.schedules", name)
         if isinstance(schedule, classes.GradualWarmup):
-            if schedule.rise != "linear":
-                raise InputError(f"a warm-up with rise={schedule.rise!r} cannot be adjusted: use rise='linear'.")
+            if schedule.warmup_shape != "linear":
+                raise InputError(
+                    f"a warm-up with warmup_shape={schedule.warmup_shape!r} cannot be adjusted: use "
+                    "warmup_shape='linear'."
+                )
             return classes.AdjustableWarmup(schedule.peak, schedule.warmup_steps, schedule.after, schedule.hold_steps)
     raise InputError(
         f"{schedule!r} cannot be adjusted: expected a GradualWarmup of tf_keras or Keras 3, as "

@@ -23,8 +23,7 @@ DECAYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "mlperf_gnmt": ((), ("remain", "interval")),
 }
 
-
-# What each field of a decay must be, steps excepted; a Recipe has those as durations.
+# The check of each field. Steps are checked by `build`; a Recipe has them as durations.
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "power": functools.partial(arguments.number, above=0),
     "end": functools.partial(arguments.number, least=0),
@@ -34,6 +33,11 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "interval": functools.partial(
         arguments.number, least=0, most=1, expected="a fraction of the run, or 0 to spread the halvings evenly"
     ),
+}
+_STEP_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "every": functools.partial(arguments.integer, least=1),
+    "start": functools.partial(arguments.integer, least=0),
+    "boundaries": functools.partial(arguments.integers, least=1),
 }
 
 
@@ -57,11 +61,14 @@ def check_decay(decay: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         given = fields.get(name)
         if given is None or (isinstance(given, Sequence) and not given):
             raise InputError(f"decay {decay!r} needs {name}; got {given!r}.")
-    return {name: _checked(name, value) for name, value in fields.items()}
+    return _checked(fields, _CHECKS)
 
 
-def _checked(name: str, value: Any) -> Any:
-    return value if value is None or name not in _CHECKS else _CHECKS[name](name, value)
+def _checked(fields: Mapping[str, Any], checks: Mapping[str, Callable[[str, Any], Any]]) -> dict[str, Any]:
+    return {
+        name: value if value is None or name not in checks else checks[name](name, value)
+        for name, value in fields.items()
+    }
 
 
 def build(
@@ -70,17 +77,9 @@ def build(
     warmup_steps: int,
     total_steps: int,
     decay: str = "constant",
-    power: float = 2.0,
-    end: float = 0.0,
-    factor: float | None = None,
-    every: int | None = None,
-    start: int = 0,
-    staircase: bool = False,
-    boundaries: Sequence[int] = (),
-    remain: float = 2 / 3,
-    interval: float = 0.0,
-    rise: str = "linear",
+    warmup_shape: str = "linear",
     keras: str | None = None,
+    **fields: Any,
 ) -> Any:
     """The schedule of a whole run: warm-up to `peak`, then `decay` until `total_steps`.
 
@@ -89,15 +88,16 @@ def build(
     Args:
       peak: the learning rate at the end of the warm-up, 0 or more.
       warmup_steps, total_steps: 0 or more.
-      decay: 'constant'; 'linear', 'polynomial' (with `power`) or 'cosine', which reach `end` at
-        `total_steps`; 'exponential': times `factor` every `every` steps, continuously unless
-        `staircase`; 'multi_step': times `factor` at each of `boundaries`; 'mlperf_lars': that of
-        MLPerf's ResNet-50 with LARS, power 2 to 1e-4 over total - warm-up + 1 steps; 'mlperf_gnmt':
-        that of MLPerf's GNMT, halved after a fraction `remain` of the run and three times more, a fraction
-        `interval` apart, or spread evenly over the rest if `interval` is 0.
-      start: the step at which the decay starts, if after the end of the warm-up; the peak is kept until then.
-      rise: shape of the warm-up: 'linear' from 0, or 'exponential' from 1% of the peak, as MLPerf's GNMT.
+      decay: 'constant'; 'linear', 'polynomial' (with `power`, 2 by default) or 'cosine', which reach `end`, 0 by
+        default, at `total_steps`; 'exponential': times `factor` every `every` steps, continuously unless `staircase`;
+        'multi_step': times `factor` at each of `boundaries`; 'mlperf_lars': that of MLPerf's ResNet-50 with LARS, power
+        2 to 1e-4 over total - warm-up + 1 steps; 'mlperf_gnmt': that of MLPerf's GNMT, halved after a fraction `remain`
+        of the run, 2/3 by default, and three times more, a fraction `interval` apart, or spread evenly over the rest if
+        `interval` is 0, the default.
+      warmup_shape: 'linear' from 0, or 'exponential' from 1% of the peak, as MLPerf's GNMT.
       keras: 'tf_keras', 'keras3', or None for the `tf.keras` in use.
+      fields: of the decay, as above; and for all but 'constant', 'multi_step' and MLPerf's, `start`: the step at which
+        the decay starts, if after the end of the warm-up. The peak is kept until then.
 
     Returns:
       `GradualWarmup`, a serialisable Keras LearningRateSchedule.
@@ -109,32 +109,25 @@ def build(
     peak = arguments.number("peak", peak, least=0)
     warmup_steps = arguments.integer("warmup_steps", warmup_steps, least=0)
     total_steps = arguments.integer("total_steps", total_steps, least=0)
-    start = arguments.integer("start", start, least=0)
-    given = {"power": power, "end": end, "factor": factor, "every": every, "start": start, "staircase": staircase}
-    fields = _fields(decay, {**given, "boundaries": boundaries, "remain": remain, "interval": interval})
+    fields = check_decay(decay, _checked(fields, _STEP_CHECKS))
     classes = keras_version.module_for("tfbigbatch.schedules", keras)
-    _check_warmup(warmup_steps, total_steps)
-    hold_steps = _hold_steps(decay, start, warmup_steps, total_steps)
+    if warmup_steps > total_steps:
+        raise InputError(
+            f"the warm-up of {warmup_steps} steps is longer than the run of {total_steps}: "
+            "lower schedule.warmup_epochs, train longer, or use a smaller batch."
+        )
+    start = fields.pop("start", None) or 0
+    hold_steps = max(0, start - warmup_steps)
+    if warmup_steps + hold_steps > total_steps:
+        raise InputError(f"the decay starts at step {start}, past the run's end at {total_steps}. Start it earlier.")
     after = _decay(classes.keras_schedules, decay, fields, peak, warmup_steps, hold_steps, total_steps)
-    return classes.GradualWarmup(peak, warmup_steps, after, hold_steps, rise)
-
-
-def _fields(decay: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The fields that the decay takes; those that it does not take are checked as well."""
-    every = given["every"]
-    steps = {
-        "every": None if every is None else arguments.integer("every", every, least=1),
-        "boundaries": arguments.integers("boundaries", given["boundaries"], least=1),
-    }
-    checked = {name: _checked(name, value) for name, value in {**given, **steps}.items()}
-    arguments.one_of("decay", decay, DECAYS)
-    return check_decay(decay, {name: checked[name] for names in DECAYS[decay] for name in names})
+    return classes.GradualWarmup(peak, warmup_steps, after, hold_steps, warmup_shape)
 
 
 def _decay(
     keras_schedules: Any,
     decay: str,
-    fields: Mapping[str, Any],
+    fields: dict[str, Any],
     peak: float,
     warmup_steps: int,
     hold_steps: int,
@@ -142,56 +135,25 @@ def _decay(
 ) -> Any:
     """The schedule after the warm-up and the hold; None for a constant learning rate."""
     left = total_steps - warmup_steps - hold_steps
-    options = {name: value for name, value in fields.items() if name not in ("start", "every", "boundaries")}
     if decay == "constant":
         return None
     if decay == "linear":
-        return decays.polynomial(keras_schedules, peak, left, power=1.0, **options)
+        return decays.polynomial(keras_schedules, peak, left, **fields)
     if decay == "polynomial":
-        return decays.polynomial(keras_schedules, peak, left, **options)
+        return decays.polynomial(keras_schedules, peak, left, **{"power": 2.0, **fields})
     if decay == "cosine":
-        return decays.cosine(keras_schedules, peak, left, **options)
+        return decays.cosine(keras_schedules, peak, left, **fields)
     if decay == "exponential":
-        return decays.exponential(keras_schedules, peak, fields["every"], **options)
-    if decay == "multi_step":
-        _check_boundaries(fields["boundaries"], warmup_steps)
-        return decays.multi_step(
-            keras_schedules, peak, [each - warmup_steps for each in fields["boundaries"]], **options
-        )
+        return decays.exponential(keras_schedules, peak, fields.pop("every"), **fields)
     if decay == "mlperf_lars":
         return decays.mlperf_lars(keras_schedules, peak, left)
-    _check_halvings(warmup_steps, total_steps, fields["remain"])
-    return decays.mlperf_gnmt(keras_schedules, peak, total_steps, warmup_steps, **options)
-
-
-def _check_warmup(warmup_steps: int, total_steps: int) -> None:
-    if warmup_steps > total_steps:
-        raise InputError(
-            f"the warm-up of {warmup_steps} steps is longer than the run of {total_steps}: "
-            "lower schedule.warmup_epochs, train longer, or use a smaller batch."
-        )
-
-
-def _hold_steps(decay: str, start: int, warmup_steps: int, total_steps: int) -> int:
-    """Steps at the peak, between the warm-up and the decay."""
-    hold_steps = max(0, start - warmup_steps) if "start" in DECAYS[decay][1] else 0
-    if warmup_steps + hold_steps > total_steps:
-        raise InputError(f"the decay starts at step {start}, past the run's end at {total_steps}. Start it earlier.")
-    return hold_steps
-
-
-def _check_boundaries(boundaries: Sequence[int], warmup_steps: int) -> None:
+    if decay == "mlperf_gnmt":
+        return decays.mlperf_gnmt(keras_schedules, peak, total_steps, warmup_steps, **fields)
+    boundaries = fields.pop("boundaries")
     inside = [boundary for boundary in boundaries if boundary <= warmup_steps]
     if inside:
         raise InputError(
             f"the boundary at step {inside[0]} lies inside the warm-up of {warmup_steps} steps: warm up "
             "shorter, or move the boundary."
         )
-
-
-def _check_halvings(warmup_steps: int, total_steps: int, remain: float) -> None:
-    if not warmup_steps < int(remain * total_steps):
-        raise InputError(
-            f"remain={remain} of {total_steps} steps is step {int(remain * total_steps)}: expected the first halving "
-            f"after the warm-up of {warmup_steps}."
-        )
+    return decays.multi_step(keras_schedules, peak, [each - warmup_steps for each in boundaries], **fields)

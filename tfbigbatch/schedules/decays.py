@@ -41,12 +41,23 @@ def multi_step(keras_schedules: Any, peak: float, boundaries: Sequence[int], *, 
 
 
 def mlperf_gnmt(
-    keras_schedules: Any, peak: float, total_steps: int, warmup_steps: int, *, remain: float, interval: float
+    keras_schedules: Any,
+    peak: float,
+    total_steps: int,
+    warmup_steps: int,
+    *,
+    remain: float = 2 / 3,
+    interval: float = 0.0,
 ) -> Any:
     """The decay of MLPerf's GNMT: halved at each of `gnmt_halvings`.
 
     Unlike the others it counts from the run's first step, `warmup_steps` earlier.
     """
+    if not warmup_steps < int(remain * total_steps):
+        raise InputError(
+            f"remain={remain} of {total_steps} steps is step {int(remain * total_steps)}: expected the first halving "
+            f"after the warm-up of {warmup_steps}."
+        )
     halvings = gnmt_halvings(total_steps, remain=remain, interval=interval)
     return multi_step(keras_schedules, peak, [step - warmup_steps for step in halvings], factor=0.5)
 

@@ -1,12 +1,10 @@
-"""The schedules as classes of tf_keras (Keras 2); `warmup`, `adjustable_warmup`, `phased` and
-`rescaled` have what they compute."""
+"""The schedules as classes of tf_keras (Keras 2); `warmup`, `adjustable_warmup` and `phased` compute them."""
 
 import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.schedules.adjustable_warmup import AdjustableSchedule
-from tfbigbatch.schedules.phased import PhasedSchedules
-from tfbigbatch.schedules.rescaled import RescaledSchedules
+from tfbigbatch.schedules.phased import PhasedSchedules, RescaledSchedules
 from tfbigbatch.schedules.warmup import WarmupSchedule
 
 keras_schedules = tf_keras.optimizers.schedules
@@ -19,8 +17,7 @@ class GradualWarmup(WarmupSchedule, tf_keras.optimizers.schedules.LearningRateSc
     ops = tf
 
 
-# Registered under its earlier name, which saved models hold.
-@_registered("tfbigbatch", "GovernedWarmup")
+@_registered("tfbigbatch")
 class AdjustableWarmup(AdjustableSchedule, tf_keras.optimizers.schedules.LearningRateSchedule):
     keras_schedules = keras_schedules
     ops = tf
@@ -36,6 +33,3 @@ class PhasedSchedule(PhasedSchedules, tf_keras.optimizers.schedules.LearningRate
 class RescaledSchedule(RescaledSchedules, tf_keras.optimizers.schedules.LearningRateSchedule):
     keras_schedules = keras_schedules
     ops = tf
-
-
-GovernedWarmup = AdjustableWarmup

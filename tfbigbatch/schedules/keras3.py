@@ -1,11 +1,9 @@
-"""The schedules as classes of Keras 3; `warmup`, `adjustable_warmup`, `phased` and
-`rescaled` have what they compute."""
+"""The schedules as classes of Keras 3; `warmup`, `adjustable_warmup` and `phased` compute them."""
 
 import keras
 
 from tfbigbatch.schedules.adjustable_warmup import AdjustableSchedule
-from tfbigbatch.schedules.phased import PhasedSchedules
-from tfbigbatch.schedules.rescaled import RescaledSchedules
+from tfbigbatch.schedules.phased import PhasedSchedules, RescaledSchedules
 from tfbigbatch.schedules.warmup import WarmupSchedule
 
 keras_schedules = keras.optimizers.schedules
@@ -18,8 +16,7 @@ class GradualWarmup(WarmupSchedule, keras.optimizers.schedules.LearningRateSched
     ops = keras.ops
 
 
-# Registered under its earlier name, which saved models hold.
-@_registered("tfbigbatch", "GovernedWarmup")
+@_registered("tfbigbatch")
 class AdjustableWarmup(AdjustableSchedule, keras.optimizers.schedules.LearningRateSchedule):
     keras_schedules = keras_schedules
     ops = keras.ops
@@ -35,6 +32,3 @@ class PhasedSchedule(PhasedSchedules, keras.optimizers.schedules.LearningRateSch
 class RescaledSchedule(RescaledSchedules, keras.optimizers.schedules.LearningRateSchedule):
     keras_schedules = keras_schedules
     ops = keras.ops
-
-
-GovernedWarmup = AdjustableWarmup

@@ -57,7 +57,7 @@ class WarmupSchedule:
       warmup_steps: in optimizer steps; 0 means no warm-up.
       after: the schedule of the same Keras that follows, counted from the end of the hold; None keeps the peak.
       hold_steps: in optimizer steps, 0 or more.
-      rise: shape of the warm-up, one of WARMUP_SHAPES: 'linear' or 'exponential'.
+      warmup_shape:, one of WARMUP_SHAPES: 'linear' or 'exponential'.
 
     Raises:
       ValueError: an argument is out of range, the shape is unknown, or `after` is not a schedule of this Keras.
@@ -68,21 +68,21 @@ class WarmupSchedule:
     ops: Any = None
 
     def __init__(
-        self, peak: float, warmup_steps: int, after: Any = None, hold_steps: int = 0, rise: str = "linear"
+        self, peak: float, warmup_steps: int, after: Any = None, hold_steps: int = 0, warmup_shape: str = "linear"
     ) -> None:
         super().__init__()
         self.peak = arguments.number("peak", peak, least=0)
         self.warmup_steps = arguments.integer("warmup_steps", warmup_steps, least=0)
         self.after = None if after is None else check_schedule("after", after, self.keras_schedules)
         self.hold_steps = arguments.integer("hold_steps", hold_steps, least=0)
-        self.rise = arguments.one_of("rise", rise, WARMUP_SHAPES)
+        self.warmup_shape = arguments.one_of("warmup_shape", warmup_shape, WARMUP_SHAPES)
 
     def __call__(self, step: Any) -> Any:
         step = self.ops.cast(step, "float32")
         following = self.after_warmup(self.ops.maximum(step - self.warmup_steps, 0.0))
         if self.warmup_steps == 0:
             return following
-        warmup = WARMUP_SHAPES[self.rise](step, self.peak, self.warmup_steps)
+        warmup = WARMUP_SHAPES[self.warmup_shape](step, self.peak, self.warmup_steps)
         return self.ops.where(step < self.warmup_steps, warmup, following)
 
     def after_warmup(self, since: Any) -> Any:
@@ -98,7 +98,7 @@ class WarmupSchedule:
             "warmup_steps": self.warmup_steps,
             "after": after,
             "hold_steps": self.hold_steps,
-            "rise": self.rise,
+            "warmup_shape": self.warmup_shape,
         }
 
     @classmethod

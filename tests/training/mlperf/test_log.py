@@ -192,7 +192,7 @@ def test_gnmts_log_is_accepted_by_the_checker(tmp_path, caplog):
     "field, value, said",
     [
         ("optimizer.weight_decay", 0.01, "optimizer.weight_decay=0.01; the rules of gnmt ask for 0.0: Adam"),
-        ("schedule.rise", "linear", "schedule.rise='linear'.* ask for 'exponential'"),
+        ("schedule.warmup_shape", "linear", "schedule.warmup_shape='linear'.* ask for 'exponential'"),
         ("data.lowercase", False, "data.lowercase=False; the rules of gnmt ask for True"),
         ("evaluate_on", "validation", "evaluate_on='validation'; the rules of gnmt ask for 'test'"),
     ],

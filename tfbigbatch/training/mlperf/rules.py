@@ -150,7 +150,7 @@ class _Gnmt(_Benchmark):
     wanted = (
         ("optimizer.name", "adam", _EXAMPLE),
         ("schedule.decay", "mlperf_gnmt", _EXAMPLE),
-        ("schedule.rise", "exponential", _EXAMPLE),
+        ("schedule.warmup_shape", "exponential", _EXAMPLE),
         ("data.tokenize", "intl", _EXAMPLE),
     )
 
