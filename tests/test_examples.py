@@ -63,6 +63,11 @@ class TestShortForms:
         assert re.search(r"^batch +512: held-out loss [\d.]+ \([-+][\d.]+\)$", out, re.MULTILINE)
         assert "gradient noise scale" in out
 
+    def test_loss_landscape(self, tmp_path):
+        out = _run_preloaded("loss_landscape.py", "--epochs=1", "--points=3", folder=tmp_path)
+        assert re.search(r"^batch 512: loss [\d.]+ to [\d.]+ on the plane; largest eigenvalue", out, re.MULTILINE)
+        assert (tmp_path / "loss_landscape.png").read_bytes().startswith(b"\x89PNG")
+
     def test_adasum_on_one_worker(self, tmp_path):
         """The slow test starts two; `tests/distributed` has Adasum on several."""
         out = _run_preloaded(

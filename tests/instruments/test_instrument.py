@@ -124,6 +124,6 @@ def test_a_folder_has_one_log_however_it_is_named(tmp_path, monkeypatch):
 
 def test_the_callbacks_are_those_of_the_keras_in_use():
     assert instruments.Sharpness in [keras_version.Sharpness for keras_version in INSTRUMENTS.values()]
-    assert {"Sharpness", "losses_along", "StepGradients", "keras2"} <= set(dir(instruments))
+    assert {"Sharpness", "update_spectrum", "StepGradients", "keras2"} <= set(dir(instruments))
     with pytest.raises(AttributeError, match="no attribute 'Sharp'; it has GradientNoiseScale, "):
         _ = instruments.Sharp

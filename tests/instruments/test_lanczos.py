@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tfbigbatch.instruments.lanczos import largest_eigenvalues
+from tfbigbatch.instruments.lanczos import hutchinson_trace, largest_eigenvalues
 
 
 def symmetric(eigenvalues, seed=0):
@@ -56,3 +56,18 @@ def test_a_product_that_is_not_finite_ends_it():
 def test_more_than_the_space_or_the_iterations_hold_is_refused(count):
     with pytest.raises(ValueError, match=f"count={count} eigenvalues: expected 1 to 3,"):
         largest_eigenvalues(times(np.eye(10)), 10, count, iterations=3)
+
+
+def test_the_trace_lies_within_its_standard_error():
+    random = np.random.RandomState(0)
+    matrix = random.normal(size=(60, 60))
+    matrix = matrix + matrix.T + 2.0 * np.eye(60)
+    estimate, error = hutchinson_trace(lambda vector: matrix @ vector, 60, samples=400)
+    # The variance of v' A v is twice the sum of the squares beside the diagonal.
+    expected = np.sqrt(2.0 * ((matrix**2).sum() - (np.diag(matrix) ** 2).sum()) / 400)
+    assert error == pytest.approx(expected, rel=0.15)
+    assert abs(estimate - np.trace(matrix)) < 3 * error
+
+
+def test_a_diagonal_is_known_exactly():
+    assert hutchinson_trace(lambda vector: np.arange(5) * vector, 5, samples=2) == (10.0, 0.0)

@@ -11,7 +11,7 @@ import tf_keras
 from tests.conftest import mirrored
 from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS, make
 from tfbigbatch import optimizers, scaling, schedules
-from tfbigbatch.scaling.schedule_of import innermost
+from tfbigbatch.instruments.instrument import innermost
 from tfbigbatch.schedules.adjustable_warmup import make_adjustable
 from tfbigbatch.training.train_step import TrainingModel
 

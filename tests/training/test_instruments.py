@@ -16,7 +16,6 @@ ALL = {
     "noise_scale": {"enabled": True, "every": "5 steps"},
     "sharpness": {"enabled": True, "every": "12 steps", "eigenvalues": 1, "iterations": 3, "trace_samples": 2},
     "layers": {"enabled": True, "every": "10 steps", "histograms": True},
-    "interpolation": {"enabled": True, "surface_points": 3},
 }
 
 
@@ -41,9 +40,8 @@ def test_a_run_with_all_of_them(tmp_path, quick_config):
     kinds = ("weight_norm", "update_norm", "gradient_norm", "update_to_weight", "trust_ratio")
     assert {f"layers/{kind}/logits/kernel" for kind in kinds} <= names
     assert {"noise_scale/trace", "sharpness/eigenvalue_1", "sharpness/trace_error", "sharpness/rise"} <= names
-    assert {"interpolation.png", "surface.png"} <= set(os.listdir(tmp_path / "instruments"))
     tags = tags_of(tmp_path / "instruments")
-    assert {"custom_scalars__config__", "layers/weights/logits/kernel", "loss_surface/surface"} <= tags
+    assert {"custom_scalars__config__", "layers/weights/logits/kernel"} <= tags
     assert names & tags_of(tmp_path / "train") >= {"sharpness/trace", "layers/trust_ratio/logits/kernel"}
 
 

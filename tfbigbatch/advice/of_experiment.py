@@ -149,7 +149,7 @@ def _at_the_tuned_batch(
     config.steps_per_execution = 1
     config.simulated_replicas = 0
     config.date.enabled = False
-    for instrument in ("noise_scale", "sharpness", "layers", "interpolation"):
+    for instrument in ("noise_scale", "sharpness", "layers"):
         config.instruments[instrument].enabled = False
     examples = task.train.examples_in_epoch(config.batch_size)
     if examples < 4 * config.batch_size:

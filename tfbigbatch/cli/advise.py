@@ -127,7 +127,7 @@ def _prepare_output(folder: str) -> None:
     Raises:
       ValueError: it cannot be made, or matplotlib is not installed.
     """
-    from tfbigbatch.instruments.surface_plots import check_matplotlib
+    from tfbigbatch.reports.figure_style import check_matplotlib
 
     check_matplotlib()
     try:

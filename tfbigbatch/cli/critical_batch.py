@@ -26,8 +26,8 @@ from absl import flags
 
 from tfbigbatch import experiment, scaling, train
 from tfbigbatch.errors import InputError
-from tfbigbatch.instruments.surface_plots import check_matplotlib
 from tfbigbatch.reports import critical_batch_report as report
+from tfbigbatch.reports.figure_style import check_matplotlib
 from tfbigbatch.reports.report import make_folder
 from tfbigbatch.runs.run_directory import DIVERGED, DONE, RunDirectory
 from tfbigbatch.scaling.batch_ramp import RAMP_RULES

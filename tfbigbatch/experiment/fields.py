@@ -145,8 +145,6 @@ _INSTRUMENTS: dict[str, Any] = {
         "spectrum": False,
         "trust_ratio": True,
     },
-    # At the end of the run, from the first weights to the last. surface_points: 0, or an odd number.
-    "interpolation": {"enabled": False, "surface_points": 0},
 }
 
 _RUN: dict[str, Any] = {

@@ -10,14 +10,11 @@ from typing import Any
 
 from tfbigbatch.lazy_names import LazyNames
 
-_CALLBACKS = ("GradientNoiseScale", "InterpolationPlot", "LayerStatistics", "Sharpness")
+_CALLBACKS = ("GradientNoiseScale", "LayerStatistics", "Sharpness")
 _HOMES = {
     "EventLog": "event_log",
     "Spectrum": "spectrum",
     "StepGradients": "step_gradients",
-    "UpdateSpectra": "spectrum",
-    "losses_along": "loss_surface",
-    "losses_around": "loss_surface",
     "update_spectrum": "spectrum",
 }
 

@@ -9,7 +9,6 @@ from typing import Any
 from tfbigbatch.errors import InputError
 from tfbigbatch.instruments import noise_scale as noise
 from tfbigbatch.instruments.instrument import Instrument
-from tfbigbatch.instruments.noise_average import NoiseAverage
 from tfbigbatch.instruments.probe.gradients import ProbeGradients
 from tfbigbatch.instruments.probe.micro_batches import micro_batches_of, probe_sizes
 from tfbigbatch.instruments.probe.model import probe_mode
@@ -73,7 +72,7 @@ class GradientNoiseScaleMixin(Instrument):
         ):
             if not fits:
                 raise InputError(f"GradientNoiseScale: {name}={value} is out of range; expected {expected}.")
-        self.average = NoiseAverage(smoothing, confidence)
+        self.average = noise.NoiseAverage(smoothing, confidence)
         self._count = micro_batches
         self._fresh = probe if callable(probe) else None
         self._fixed = None if probe is None or self._fresh else micro_batches_of(probe, micro_batches)

@@ -136,7 +136,7 @@ def next_measurement(when: int | Sequence[int], step: int) -> float:
 
 
 def innermost(optimizer: Any) -> Any:
-    """The optimizer inside its wrappers, such as loss scaling."""
-    while hasattr(optimizer, "inner_optimizer"):
+    """The optimizer inside its wrappers, such as Adasum and loss scaling."""
+    while getattr(optimizer, "inner_optimizer", None) is not None:
         optimizer = optimizer.inner_optimizer
     return optimizer

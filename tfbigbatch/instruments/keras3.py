@@ -5,19 +5,14 @@ from __future__ import annotations
 import keras
 
 from tfbigbatch.instruments.gradient_noise_scale import GradientNoiseScaleMixin
-from tfbigbatch.instruments.interpolation_plot import InterpolationPlotMixin
 from tfbigbatch.instruments.layer_statistics import LayerStatisticsMixin
 from tfbigbatch.instruments.sharpness import SharpnessMixin
 
-__all__ = ["GradientNoiseScale", "InterpolationPlot", "LayerStatistics", "Sharpness"]
+__all__ = ["GradientNoiseScale", "LayerStatistics", "Sharpness"]
 
 
 class GradientNoiseScale(GradientNoiseScaleMixin, keras.callbacks.Callback):
     __doc__ = GradientNoiseScaleMixin.__doc__
-
-
-class InterpolationPlot(InterpolationPlotMixin, keras.callbacks.Callback):
-    __doc__ = InterpolationPlotMixin.__doc__
 
 
 class LayerStatistics(LayerStatisticsMixin, keras.callbacks.Callback):

@@ -1,10 +1,11 @@
-"""Lanczos' method: the largest eigenvalues of a symmetric matrix from matrix-vector products.
+"""Eigenvalues by Lanczos' method and trace by Hutchinson's, of a symmetric matrix known by its products with vectors.
 
-Own code: it returns an error bound with each eigenvalue, and SciPy is no dependency of this package.
+Own code: Lanczos' returns an error bound with each eigenvalue, and SciPy is no dependency of this package.
 """
 
 from __future__ import annotations
 
+import math
 import typing
 from collections.abc import Callable
 
@@ -81,6 +82,33 @@ def largest_eigenvalues(
         basis[step + 1] = _unit(image)
     assert found is not None  # limit >= count
     return Eigenvalues(*found, step + 1)
+
+
+def hutchinson_trace(
+    product: Callable[[np.ndarray], np.ndarray], size: int, *, samples: int = 10, seed: int = 0
+) -> tuple[float, float]:
+    """Estimates tr(A) as the mean of v' A v over random sign vectors v, with its standard error.
+
+    Args:
+      product: function from a float32 vector [size] to the matrix times it.
+      size: of the matrix.
+      samples: number of vectors, 2 or more.
+      seed: of the signs.
+
+    Returns:
+      (estimate, standard error).
+
+    Raises:
+      ValueError: fewer than two samples.
+    """
+    if samples < 2:
+        raise ValueError(f"samples={samples}: a standard error needs 2 or more.")
+    random = np.random.RandomState(seed)
+    values = []
+    for _ in range(samples):
+        vector = random.choice(np.array([-1.0, 1.0], np.float32), size)
+        values.append(float(np.dot(vector, np.asarray(product(vector), np.float64))))
+    return float(np.mean(values)), float(np.std(values, ddof=1) / math.sqrt(samples))
 
 
 def _ritz(diagonal: list[float], beside: list[float], left: float, count: int) -> tuple[np.ndarray, np.ndarray] | None:

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.instruments.hutchinson import hutchinson_trace
 from tfbigbatch.instruments.instrument import Instrument
-from tfbigbatch.instruments.lanczos import largest_eigenvalues
+from tfbigbatch.instruments.lanczos import hutchinson_trace, largest_eigenvalues
 from tfbigbatch.instruments.probe.hessian import ProbeHessian
 from tfbigbatch.instruments.probe.micro_batches import micro_batches_of
 from tfbigbatch.instruments.probe.model import probe_mode

@@ -11,17 +11,12 @@ polar factor that Muon steps along.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import re
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.instruments.probe.model import tensor_variable
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -51,8 +46,8 @@ class Spectrum:
         total = self.singular_values.sum()
         if not total > 0.0:
             return 0.0
-        shares = self.singular_values[self.singular_values > 0.0] / total
-        return float(np.exp(-np.sum(shares * np.log(shares))))
+        fractions = self.singular_values[self.singular_values > 0.0] / total
+        return float(np.exp(-np.sum(fractions * np.log(fractions))))
 
 
 def update_spectrum(update: Any, row_axes: int | None = None) -> Spectrum:
@@ -82,96 +77,3 @@ def update_spectrum(update: Any, row_axes: int | None = None) -> Spectrum:
     matrix = matrix / scale
     gram = matrix @ matrix.T if matrix.shape[0] <= matrix.shape[1] else matrix.T @ matrix
     return Spectrum(scale * np.sqrt(np.maximum(np.linalg.eigvalsh(gram)[::-1], 0.0)))
-
-
-class UpdateSpectra:
-    """Compares the updates that several optimizers make of the same weights and gradients.
-
-    Each optimizer steps copies of the chosen variables. Before each step the copies get the weights of the model, which
-    one optimizer trains as always; momentum and second moments are of all gradients so far. Gradients are taken as
-    they come: clip them first to compare clipped steps.
-
-        spectra = UpdateSpectra(model.trainable_variables, {"SGD": SGD(0.1), "Muon": Muon(0.02)}, layers="kernel")
-        for step, (x, y) in enumerate(batches):
-            gradients = ...  # of the model's trainable variables
-            found = spectra.step(gradients, measure=step in (1, 10, 100))
-            model.optimizer.apply_gradients(zip(gradients, model.trainable_variables))
-
-    Args:
-      variables: the model's trainable ones, of Keras 2 or 3.
-      optimizers: of the same Keras, by name; they are built here.
-      layers: regular expression for the paths of the variables to compare; those of less than two axes are left out.
-      row_axes: as in `update_spectrum`, for all of them.
-
-    Attributes:
-      paths: of the variables that are compared.
-
-    Raises:
-      ValueError: no variable of two axes or more has such a path.
-    """
-
-    def __init__(
-        self,
-        variables: Sequence[Any],
-        optimizers: Mapping[str, Any],
-        *,
-        layers: str = "",
-        row_axes: int | None = None,
-    ) -> None:
-        paths = [_path(variable) for variable in variables]
-        self._chosen = [
-            index
-            for index, (path, variable) in enumerate(zip(paths, variables))
-            if len(variable.shape) > 1 and re.search(layers, path)
-        ]
-        if not self._chosen:
-            raise InputError(f"UpdateSpectra: layers={layers!r} is found in no path of a matrix; paths are {paths}.")
-        self.paths = [paths[index] for index in self._chosen]
-        self._sources = [variables[index] for index in self._chosen]
-        self._row_axes = row_axes
-        self._copies = {name: [_copy(variable) for variable in self._sources] for name in optimizers}
-        self._optimizers = dict(optimizers)
-        for name, optimizer in self._optimizers.items():
-            optimizer.build(self._copies[name])
-
-    def step(self, gradients: Sequence[Any], measure: bool = True) -> dict[str, dict[str, Spectrum]]:
-        """One step of each optimizer from the model's weights; call it before the model's own step.
-
-        Args:
-          gradients: of all variables that were given, in their order.
-          measure: False follows the gradients only, without any spectrum.
-
-        Returns:
-          Spectra of the updates by optimizer and path; {} with measure=False.
-        """
-        own = [tf.convert_to_tensor(gradients[index]) for index in self._chosen]
-        before = [tf.identity(tensor_variable(variable)) for variable in self._sources]
-        found: dict[str, dict[str, Spectrum]] = {}
-        for name, optimizer in self._optimizers.items():
-            copies = self._copies[name]
-            for copy, weight in zip(copies, before):
-                tensor_variable(copy).assign(weight)
-            optimizer.apply_gradients(list(zip(own, copies)))
-            if measure:
-                updates = [(tensor_variable(copy) - weight).numpy() for copy, weight in zip(copies, before)]
-                found[name] = {
-                    path: update_spectrum(update, self._row_axes) for path, update in zip(self.paths, updates)
-                }
-        return found
-
-
-def _path(variable: Any) -> str:
-    return getattr(variable, "path", None) or variable.name.split(":")[0]
-
-
-def _copy(variable: Any) -> Any:
-    """A variable of the same Keras with the same path: optimizers choose by it."""
-    if isinstance(variable, tf.Variable):
-        return tf.Variable(variable.read_value(), name=_path(variable))
-    import keras
-
-    *scopes, name = variable.path.split("/")
-    with contextlib.ExitStack() as stack:
-        for scope in scopes:
-            stack.enter_context(keras.name_scope(scope))
-        return keras.Variable(variable.numpy(), name=name)

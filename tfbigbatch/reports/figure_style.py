@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import importlib.util
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,12 @@ _ACCURACIES = (0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995
 _LEGEND_WIDTH = 36
 
 
+def check_matplotlib() -> None:
+    """Raises ValueError if matplotlib is not installed."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise missing_extra("matplotlib", "plot")
+
+
 @contextlib.contextmanager
 def figure(
     path: str, title: str, count: int, panels: int = 1, size: tuple[float, float] | None = None
@@ -43,13 +50,12 @@ def figure(
     Raises:
       ValueError: matplotlib is not installed, or the file cannot be written.
     """
-    try:
-        import matplotlib
+    check_matplotlib()
+    import matplotlib
 
-        matplotlib.use("Agg")
-        from matplotlib import pyplot
-    except ImportError:
-        raise missing_extra("matplotlib", "plot") from None
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
     panels = max(1, panels)
     columns = min(panels, 2)
     height = -(-panels // columns)

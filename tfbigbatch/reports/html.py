@@ -6,7 +6,6 @@ import base64
 import collections
 import dataclasses
 import importlib.resources
-import os
 import re
 import time
 from collections.abc import Sequence
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from tfbigbatch.reports.collect import Row
     from tfbigbatch.reports.report import Report
 
-_PNG_END = b"IEND\xaeB`\x82"
 _CAPTIONS = {
     "batch": "Final metric against batch size. Bars are standard deviations over seeds.",
     "curves": "Metric against steps: the mean over seeds, with the range shaded.",
@@ -83,7 +81,7 @@ def render(title: str, sections: Sequence[Section]) -> str:
 
 
 def write_page(report: Report, path: str) -> list[str]:
-    """Writes PATH.html and, beside it, its plots; those that the runs drew are only in the page.
+    """Writes PATH.html and, beside it, its plots.
 
     What no run has measured has neither plot nor section.
 
@@ -115,7 +113,6 @@ def write_page(report: Report, path: str) -> list[str]:
         Section("Curves", pictures=curves),
         Section("Batch size", pictures=others),
         Section("Trust ratios", pictures=[_picture(file, caption) for file, caption in trust]),
-        Section("Loss between and around weights", pictures=_drawn_by_runs(report.rows)),
         _configs(report.rows),
         Section("Versions", paragraphs=_versions(report.rows)),
     ]
@@ -159,19 +156,6 @@ def _write_trust_maps(report: Report, path: str) -> list[tuple[str, str]]:
         trust_map(file, layers, f"Trust ratios: {name}", least, largest)
         written.append((file, f"{name}: trust ratio of each variable. All heat maps have one colour scale."))
     return written
-
-
-def _drawn_by_runs(rows: Sequence[Row]) -> list[Picture]:
-    pictures = []
-    for row in rows:
-        for run in row.runs:
-            for name in ("interpolation", "surface"):
-                file = os.path.join(run.directory, "instruments", f"{name}.png")
-                png = _read(file) if os.path.exists(file) else b""
-                # A run may be writing it at this moment.
-                if png.endswith(_PNG_END):
-                    pictures.append(Picture(png, f"{row.name} at {row.batch_size:,}, seed {run.seed}: {name}"))
-    return pictures
 
 
 def _configs(rows: Sequence[Row]) -> Section:

@@ -12,6 +12,7 @@ import tensorflow as tf
 from tfbigbatch import keras_version
 from tfbigbatch.errors import InputError
 from tfbigbatch.instruments import noise_scale as noise
+from tfbigbatch.instruments.instrument import innermost
 from tfbigbatch.instruments.probe.gradients import Measured, ProbeGradients
 from tfbigbatch.instruments.probe.micro_batches import micro_batches_of, probe_sizes
 from tfbigbatch.instruments.probe.model import probe_mode
@@ -19,7 +20,7 @@ from tfbigbatch.scaling.blow_up import best_loss, largest_relative_update, loss_
 from tfbigbatch.scaling.date_state import DATEState
 from tfbigbatch.scaling.noise_limit import noise_gain
 from tfbigbatch.scaling.recipe import Recipe
-from tfbigbatch.scaling.schedule_of import adjustable_schedule, innermost
+from tfbigbatch.scaling.schedule_of import adjustable_schedule
 from tfbigbatch.utils import arguments
 
 _MEASUREMENTS = 10  # over the planned warm-up

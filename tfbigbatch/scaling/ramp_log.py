@@ -6,8 +6,8 @@ from typing import Any
 
 from tfbigbatch import keras_version
 from tfbigbatch.errors import InputError
+from tfbigbatch.instruments.instrument import innermost
 from tfbigbatch.scaling.batch_ramp import BatchRamp
-from tfbigbatch.scaling.schedule_of import innermost
 from tfbigbatch.utils import arguments
 
 

@@ -5,15 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tfbigbatch.errors import InputError
+from tfbigbatch.instruments.instrument import innermost
 from tfbigbatch.schedules.adjustable_warmup import AdjustableSchedule, make_adjustable
 from tfbigbatch.schedules.warmup import WarmupSchedule
-
-
-def innermost(optimizer: Any) -> Any:
-    """The optimizer that holds the schedule, within Adasum and loss scaling."""
-    while getattr(optimizer, "inner_optimizer", None) is not None:
-        optimizer = optimizer.inner_optimizer
-    return optimizer
 
 
 def adjustable_schedule(model: Any) -> AdjustableSchedule:

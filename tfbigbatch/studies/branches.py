@@ -230,7 +230,7 @@ class BranchedRun:
         config.steps_per_execution, config.stop_at_target = 1, 0.0
         config.keep_best = config.date.enabled = False
         config.divergence.rollbacks = 0
-        for name in ("noise_scale", "sharpness", "layers", "interpolation"):
+        for name in ("noise_scale", "sharpness", "layers"):
             config.instruments[name].enabled = False
         # The moments and the weight decay of the run, at its own batch.
         with config.optimizer.unlocked(), config.optimizer.ignore_type():

@@ -19,7 +19,7 @@ from tfbigbatch.training.train_step import TrainingModel
 from tfbigbatch.utils.files import writing_errors
 
 SOURCES = ("steps", "probe")
-NAMES = ("noise_scale", "sharpness", "layers", "interpolation")
+NAMES = ("noise_scale", "sharpness", "layers")
 
 
 class RunInstruments:
@@ -33,7 +33,7 @@ class RunInstruments:
       model: TrainingModel.
       task: of the first phase; the probe is of its training examples.
       write: function of (step, scalars by name) that logs them.
-      model_dir: the run directory; histograms and plots are written to instruments/ in it.
+      model_dir: the run directory; histograms are written to instruments/ in it.
 
     Attributes:
       callbacks: list, for `fit`.
@@ -54,7 +54,6 @@ class RunInstruments:
             layers=fields.layers.enabled, noise=fields.noise_scale.enabled and fields.noise_scale.source == "steps"
         )
         self._noise = self._noise_scale() if fields.noise_scale.enabled else None
-        self._plot = self._interpolation() if fields.interpolation.enabled else None
         self.callbacks: list[tf_keras.callbacks.Callback] = [
             *([self._noise] if fields.noise_scale.enabled else []),
             *([self._sharpness()] if fields.sharpness.enabled else []),
@@ -90,24 +89,6 @@ class RunInstruments:
             spectrum=self._config.instruments.layers.spectrum,
             **self._common("layers"),
         )
-
-    def _interpolation(self) -> tf_keras.callbacks.Callback:
-        return instruments.keras2.InterpolationPlot(
-            probe=self._probe(),
-            folder=self._log.folder,
-            # Nothing is restored yet: these are the initial weights in a resumed run too.
-            start=self._model.get_weights(),
-            surface_points=self._config.instruments.interpolation.surface_points,
-            seed=self._config.seed,
-            log=self._log,
-        )
-
-    def finish(self) -> None:
-        """Draws the plots of the whole run; called at its end."""
-        if self._plot is not None:
-            self._plot.set_model(self._model)
-            with writing_errors(self._log.folder):
-                self._plot.draw()
 
     def checkpoint_part(self) -> CheckpointPart:
         """The averages in a checkpoint, so that a resumed run continues them."""
@@ -209,7 +190,3 @@ class _RunLog:
     def histograms(self, step: int, values: Mapping[str, Any]) -> None:
         with writing_errors(self.folder):
             self._events.histograms(step, values)
-
-    def image(self, step: int, tag: str, png: bytes) -> None:
-        with writing_errors(self.folder):
-            self._events.image(step, tag, png)

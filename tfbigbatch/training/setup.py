@@ -307,11 +307,7 @@ def build_model(options: RunOptions, machine: Machine, directory: Directory, pla
         # Workers with local steps meet once in many steps, outside of the gradients.
         if machine.is_multi_worker and not options.config.optimizer.get("local_steps"):
             keras.reduction_time = ReductionTime()
-        # The plot of the whole run begins at the first weights, in a resumed run too.
-        begins = (
-            not checkpoint_files.paths(directory.files.checkpoints) or options.config.instruments.interpolation.enabled
-        )
-        if directory.init_from and begins:
+        if directory.init_from and not checkpoint_files.paths(directory.files.checkpoints):
             machine.say_all(initial_weights.load_into(keras.network, directory.init_from["checkpoint"]).lines())
             if keras.averages:
                 keras.averages.restart()

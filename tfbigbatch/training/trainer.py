@@ -251,7 +251,6 @@ class Trainer:
         evaluation, step = self._evaluation, self._last_step
         if step < self.plan.total_steps and not self._stopped:
             return self._write_status(RUNNING, step)
-        self.model.instruments.finish()
         if self._evaluates and not evaluation.latest:
             # Killed between the last checkpoint and here: the rows are written, the status is not.
             evaluation.measure()

@@ -43,15 +43,6 @@ def probe_sizes(micro_batches: Any) -> tuple[int, int]:
     return tuple(tf.nest.flatten(micro_batches)[0].shape[:2])
 
 
-def parts_of(micro_batches: Any) -> list[Any]:
-    """The micro-batches as a list, the inverse of `micro_batches_of`."""
-
-    def part(index: int) -> Any:
-        return tf.nest.map_structure(lambda tensor: tensor[index], micro_batches)
-
-    return [part(index) for index in range(probe_sizes(micro_batches)[0])]
-
-
 def _cut(arrays: Any, count: int) -> Any:
     arrays = tf.nest.map_structure(tf.convert_to_tensor, arrays)
     if not arrays or any(array.shape.rank == 0 for array in tf.nest.flatten(arrays)):
