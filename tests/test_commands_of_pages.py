@@ -57,7 +57,7 @@ NOT_EXECUTED = {
     r"benchmarks/(muon|sharing.*(replicas|workers)|sharded_updates|adasum|optimizers|jax_updates)": "takes minutes",
     r"benchmarks/(frameworks( --networks|/shares|$)|cross_entropy|scale|bookkeeping|recompute|lstm)": "takes minutes",
     r"benchmarks/keras_own": "needs data, and takes an hour",
-    r"study.* --data_dir|tools/examine|study_plateau|explain .*runs/": "needs data, and hours",
+    r"study.* --data_dir|study_plateau|explain .*runs/": "needs data, and hours",
     r"prepare[-_]|tools/(score|translate|report)\.py.* --": "needs data that is not in the repository",
     r"benchmarks/.*(--data_dir|--source|_dir=|--lengths|ptb/|bert/)|--trust_ratios|runs/multi30k|--quick": "needs data",
 }
@@ -72,7 +72,6 @@ EXECUTED = {
     r"study --config=digits": "--config.duration='2 epochs'",
     r"tfbigbatch soak": "--minutes=0.5 --steps=300",
     r"examples/own_model_16x": "--smoke",
-    r"examine ": "--data_dir=.",
     r"few_steps_jax --results=runs.jsonl": "--results=results/few_steps/jax_runs.jsonl",
     r"train |report|export|scale |explain|study |make train|-m tools\.pages|plan\.py|benchmarks/": "",
 }

@@ -2,7 +2,7 @@
 
 from tests.helpers import preloaded
 from tests.helpers.made_losses import run_loss
-from tfbigbatch.reports import run_losses
+from tfbigbatch.reports import losses
 
 RUNS = [
     run_loss("small", 20, "uniform", "small, bias", train=4.0, held_out=4.2),
@@ -13,7 +13,7 @@ RUNS = [
 
 
 def test_tables_and_figures_are_drawn_from_the_file(tmp_path):
-    run_losses.write(str(tmp_path / "made.jsonl"), RUNS)
+    losses.write(str(tmp_path / "made.jsonl"), RUNS)
     outcome = preloaded.tfbigbatch("explain", f"--results={tmp_path}/made", "--title=Made up")
     assert outcome.returncode == 0, outcome.stderr
     text = (tmp_path / "made.md").read_text()
@@ -26,7 +26,7 @@ def test_tables_and_figures_are_drawn_from_the_file(tmp_path):
 
 
 def test_a_baseline_that_is_not_there_is_an_error(tmp_path):
-    run_losses.write(str(tmp_path / "made.jsonl"), RUNS)
+    losses.write(str(tmp_path / "made.jsonl"), RUNS)
     outcome = preloaded.tfbigbatch("explain", f"--results={tmp_path}/made", "--baseline=tiny")
     assert outcome.returncode == 1 and "--baseline=tiny" in outcome.stderr
 

@@ -9,9 +9,9 @@ from tests.fuzz.test_fuzzed_texts import emptied
 from tests.helpers import made_checks, made_runs, mutations
 from tests.helpers.fuzz_judge import few_and_many, judge
 from tfbigbatch import experiment
-from tfbigbatch.cli import examine, soak
+from tfbigbatch.cli import soak
 from tfbigbatch.cli.tpu import plan
-from tfbigbatch.reports import checkpoint_report, critical_batch_report, html, run_losses
+from tfbigbatch.reports import critical_batch_report, html, loss_report, losses
 from tfbigbatch.reports.report import Report
 from tfbigbatch.runs.goodput import PARTS, table_lines
 from tfbigbatch.runs.run_states import run_states
@@ -87,18 +87,6 @@ def test_the_page_and_its_plots(tmp_path, runs, seeds):
 
 
 # A line of each file that a command resumes from, what reads the file, and what shows it.
-MEASURED = {
-    "row": "LEGW",
-    "batch_size": 64,
-    "seed": 0,
-    "step": 20,
-    "distance": 2.0,
-    "eigenvalue_1": 3.5,
-    "train_accuracy": 0.9,
-    "validation_accuracy": 0.8,
-    "train_cross_entropy": 0.1,
-    "validation_cross_entropy": 0.2,
-}
 SOAKED = {
     "workers": 2,
     "steps": 100,
@@ -115,10 +103,11 @@ AT = {"step": 20, "examples": 640, "epoch": 1.0}
 BRANCH = {**AT, "learning_rate": 0.1, "trained": 640, "batch_size": 64, "seed": 0, "loss": 0.3}
 LOSS = {"row": "LEGW", "batch_size": 64, "seed": 0, "steps": 20, "bias": None, "twin": None, "line": 4.6}
 LOSS |= {"curve": {"steps": [10, 20], "losses": [2.0, 1.0]}, "train": 0.9, "held_out": 1.1}
+LOSS |= {"checkpoints": [{"step": 20, "train": 0.9, "held_out": 1.1, "eigenvalue_1": 3.5}]}
 
 
-def shown_measurements(path):
-    return checkpoint_report.table(examine._read(path)).markdown()
+def shown_losses(path):
+    return loss_report.checkpoints_table(losses.read(path)).markdown()
 
 
 def shown_soak(path):
@@ -127,10 +116,9 @@ def shown_soak(path):
 
 
 LINES = {
-    "examined.jsonl": (MEASURED, shown_measurements),
     "soak.jsonl": (SOAKED, shown_soak),
     "branches.jsonl": (BRANCH, critical_batch_report.read),
-    "losses.jsonl": (LOSS, run_losses.read),
+    "losses.jsonl": (LOSS, shown_losses),
 }
 
 

@@ -98,7 +98,6 @@ def folder(tmp_path):
 
 def test_the_page_holds_all_and_asks_for_nothing(folder, tmp_path):
     report = Report.of_folders([str(folder)])
-    (tmp_path / "a" / "instruments").mkdir()
     (tmp_path / "out").mkdir()
     written = write_page(report, str(tmp_path / "out" / "page"))
     page = (tmp_path / "out" / "page.html").read_text()
@@ -111,22 +110,11 @@ def test_the_page_holds_all_and_asks_for_nothing(folder, tmp_path):
     pictures = [attributes["src"] for tag, attributes in read.elements if tag == "img"]
     pngs = [path for path in written if path.endswith(".png")]
     assert [path.rpartition("_")[2] for path in pngs] == [
-        *("batch.png", "curves.png", "seconds.png", "updates.png", "runs.png", "1.png", "2.png")
+        *("batch.png", "curves.png", "updates.png", "runs.png", "1.png", "2.png")
     ]
     within = {base64.b64decode(source.partition(",")[2]) for source in pictures}
     assert within == {open(path, "rb").read() for path in pngs}
     assert not re.search(r"(?:src|href)\s*=\s*\"(?!data:|#)|url\(|@import|<script|<link", page)
-
-
-def test_pictures_that_a_run_drew_are_within_once_they_are_whole(folder, tmp_path):
-    (tmp_path / "a" / "instruments").mkdir()
-    png = b"\x89PNG...IEND\xaeB`\x82"
-    (tmp_path / "a" / "instruments" / "interpolation.png").write_bytes(png)
-    (tmp_path / "a" / "instruments" / "surface.png").write_bytes(png[:-4])
-    write_page(Report.of_folders([str(folder / "a")]), str(tmp_path / "page"))
-    page = (tmp_path / "page.html").read_text()
-    assert base64.b64encode(png).decode() in page and base64.b64encode(png[:-4]).decode() + '"' not in page
-    assert "seed 0: interpolation" in page and "surface" not in page
 
 
 def headings(page):

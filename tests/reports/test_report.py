@@ -4,7 +4,6 @@ import pytest
 
 from tests.helpers import made_rows, made_runs
 from tfbigbatch import experiment, tasks
-from tfbigbatch.reports import collect
 from tfbigbatch.reports.report import Report
 from tfbigbatch.studies import study
 
@@ -35,11 +34,11 @@ def test_results_hold_all_rows_and_no_path(made_study, tmp_path):
     path = tmp_path / "results.json"
     report.write_results(str(path))
     stored = json.loads(path.read_text())
-    assert stored["target"] == 0.9 and stored["versions"] == made_runs.VERSIONS and len(stored["runs"]) == 7
+    assert stored["target"] == 0.9 and stored["versions"] == [made_runs.VERSIONS] and len(stored["runs"]) == 7
     first = stored["runs"][0]
     assert first["values"] == [0.98, 0.99] and first["updates_to_target"] == 20 and first["name"] == "baseline"
     assert stored["runs"][3]["values"] == [None, None] and stored["runs"][3]["status"] == ["running", "running"]
-    assert stored["runs"][6]["config"]["batch_size"] == 1024 and "other_versions" not in first
+    assert stored["runs"][6]["config"]["batch_size"] == 1024
     assert str(tmp_path) not in path.read_text()
 
 
@@ -53,7 +52,7 @@ def test_the_table_says_how_far_each_row_is(made_study, tmp_path):
 
 def test_every_plot_is_drawn(made_study, tmp_path):
     written = Report.of_study(made_study, str(tmp_path)).write_plots(str(tmp_path / "plot"))
-    assert [path.rpartition("_")[2] for path in written] == ["batch.png", "curves.png", "seconds.png", "updates.png"]
+    assert [path.rpartition("_")[2] for path in written] == ["batch.png", "curves.png", "updates.png"]
     for path in written:
         with open(path, "rb") as file:
             assert file.read(4) == b"\x89PNG"
@@ -62,12 +61,7 @@ def test_every_plot_is_drawn(made_study, tmp_path):
 def test_plots_are_drawn_with_nothing_to_show(tmp_path):
     made = study.new("Digits", baseline="baseline", target=0.9)
     made.add("baseline", experiment.new("digits_lstm"))
-    assert len(Report.of_study(made, str(tmp_path)).write_plots(str(tmp_path / "plot"))) == 4
-
-
-def test_plots_are_drawn_where_no_row_reaches_the_target(tmp_path):
-    rows = [made_rows.row("a", 0.5), made_rows.row("b", 0.6, batch_size=1024)]
-    assert len(Report(rows, target=0.9, baseline="a").write_plots(str(tmp_path / "plot"))) == 4
+    assert len(Report.of_study(made, str(tmp_path)).write_plots(str(tmp_path / "plot"))) == 3
 
 
 def test_the_best_comes_first_whichever_way_is_better(monkeypatch):
@@ -75,12 +69,3 @@ def test_the_best_comes_first_whichever_way_is_better(monkeypatch):
     assert [row["name"] for row in Report(rows).ranked().summary] == ["b", "a", "c"]
     monkeypatch.setattr(tasks.get("digits_lstm"), "higher_is_better", False, raising=False)
     assert [row["name"] for row in Report(rows).ranked().summary] == ["a", "b", "c"]
-
-
-def test_other_versions_are_told(tmp_path):
-    rows = [made_rows.row("a", 0.5), made_rows.row("b", 0.9)]
-    changed = collect.Run("", 0, rows[1].config, {"tensorflow": "2.21.0"}, rows[1].runs[0].status)
-    rows[1] = collect.Row("b", rows[1].config, [changed])
-    Report(rows).write_results(str(tmp_path / "results.json"))
-    stored = json.loads((tmp_path / "results.json").read_text())["runs"]
-    assert stored[1]["other_versions"] == [{"tensorflow": "2.21.0"}] and "other_versions" not in stored[0]

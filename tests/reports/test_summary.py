@@ -44,7 +44,7 @@ def test_the_mean_is_of_the_runs_that_have_finished():
 @pytest.mark.parametrize(
     "higher, values, target", [(True, (0.9, 0.97, 0.99), 0.96), (False, (200.0, 130.0, 110.0), 140.0)]
 )
-def test_updates_and_seconds_to_the_target(tmp_path, higher, values, target):
+def test_updates_to_the_target(tmp_path, higher, values, target):
     metric = Metric("accuracy" if higher else "perplexity", higher)
     config = {"task": "digits_lstm", "batch_size": 32, "seed": 0}
     for seed, steps in enumerate(((10, 20, 40), (10, 30, 40))):
@@ -59,9 +59,9 @@ def test_updates_and_seconds_to_the_target(tmp_path, higher, values, target):
         )
     rows = collect.found_in([str(tmp_path)])
     (reached,) = summarise(rows, metric, target)
-    assert reached["updates_to_target"] == 25 and reached["seconds_to_target"] == pytest.approx(5.0)
+    assert reached["updates_to_target"] == 25
     (never,) = summarise(rows, metric, 1.0)
-    assert never["updates_to_target"] is None and never["seconds_to_target"] is None
+    assert never["updates_to_target"] is None
 
 
 def rows_of(tmp_path, metric, *bests):

@@ -28,6 +28,7 @@ from tfbigbatch import experiment, scaling, train
 from tfbigbatch.errors import InputError
 from tfbigbatch.reports import critical_batch_report as report
 from tfbigbatch.reports.figure_style import check_matplotlib
+from tfbigbatch.reports.losses import cross_entropy_of
 from tfbigbatch.reports.report import make_folder
 from tfbigbatch.runs.run_directory import DIVERGED, DONE, RunDirectory
 from tfbigbatch.scaling.batch_ramp import RAMP_RULES
@@ -57,12 +58,6 @@ def define_flags() -> None:
     flags.DEFINE_integer("micro_batch_size", 0, "Examples of one pass, at most; 0: those of the run.", lower_bound=0)
     flags.DEFINE_bool("noise", True, "Measure the gradient noise scale at the same checkpoints.")
     flags.DEFINE_integer("processes", 1, "Branches at once.", lower_bound=1)
-    flags.DEFINE_bool(
-        "fork",
-        True,
-        "With several --processes: each branch is a fork of a process that has imported TensorFlow. Never with GPUs or "
-        "TPUs. --nofork: each branch imports it for itself.",
-    )
     flags.DEFINE_string("title", None, "Of the figure. Default: the run's folder.")
 
 
@@ -79,56 +74,51 @@ def main(folders: Sequence[str]) -> None:
     check_matplotlib()
     path = f"{options.results}.jsonl"
     measured = report.read(path)
-    title = options.title or os.path.basename(os.path.normpath(folders[0] if folders else options.results))
-    if not folders:
-        if not measured:
-            raise InputError(f"{path} holds no branch yet. Give RUN_DIR and --model_dir.")
-        _write(measured, title)
-        return
+    if folders:
+        _measure(folders[0], measured, path)
+    elif not measured:
+        raise InputError(f"{path} holds no branch yet. Give RUN_DIR and --model_dir.")
+    else:
+        _write(measured, options.results)
+
+
+def _measure(folder: str, measured: list[report.Measured], path: str) -> None:
+    """Runs the branches that the file lacks, writes table and figure, and prints a ramp that follows them."""
+    options = flags.FLAGS
     if options.model_dir is None:
         raise InputError("RUN_DIR needs --model_dir, the parent of the branches.")
-    if RunDirectory(folders[0]).content() is None:
-        raise InputError(f"RUN_DIR {folders[0]} holds no run, as it has no config.json.")
-    run = BranchedRun(folders[0], data_dir=options.data_dir)
+    if RunDirectory(folder).content() is None:
+        raise InputError(f"RUN_DIR {folder} holds no run, as it has no config.json.")
+    run = BranchedRun(folder, data_dir=options.data_dir)
     _check_same(run, measured, path)
     points = run.points(command.numbers("steps", options.steps, int), options.points)
     try:
-        _measure(run, points, measured, path)
+        _run_branches(run, points, measured, path)
+        if options.noise:
+            _measure_noise(run, points, measured, path)
     finally:
         if any(isinstance(each, report.Branch) for each in measured):
-            _write(measured, title)
+            _write(measured, folder)
     _say_ramp(run, report.points_of(measured, options.tolerance))
 
 
 def _check_same(run: BranchedRun, measured: Sequence[report.Measured], path: str) -> None:
-    """That a file's branches are of this run and these flags: a table of both would compare nothing.
-
-    Raises:
-      ValueError: they are not.
-    """
+    """Raises ValueError where a file's branches are of another run or other flags: a table would compare nothing."""
     options = flags.FLAGS
-    asked = {
-        "run": run.fingerprint,
-        "trained": run.examples_of(options.examples),
-        "rule": options.rule,
-        "decay": options.decay,
-    }
+    length = run.examples_of(options.examples)
+    asked = {"run": run.fingerprint, "trained": length, "rule": options.rule, "decay": options.decay}
     for each in measured:
         for name, value in asked.items():
             found = getattr(each, name, value)
-            if found == value or not found:
-                continue
-            held = {
-                "run": "another run",
-                "trained": f"{found} examples each, and --examples={options.examples!r} is {value}",
-            }.get(name, f"--{name}={found}, not {value}")
-            raise InputError(
-                f"{path} holds branches of {held}. Give the flags that it was made with, or another --results and "
-                "--model_dir."
-            )
+            if found != value and found:
+                held = {"run": "another run", "trained": f"{found} examples each, and --examples is {value}"}
+                raise InputError(
+                    f"{path} holds branches of {held.get(name, f'--{name}={found}, not {value}')}. Give the flags that "
+                    "it was made with, or another --results and --model_dir."
+                )
 
 
-def _measure(run: BranchedRun, points: Sequence[BranchPoint], measured: list[report.Measured], path: str) -> None:
+def _run_branches(run: BranchedRun, points: Sequence[BranchPoint], measured: list[report.Measured], path: str) -> None:
     """Runs the branches that the file lacks; each is appended to `measured` and to the file when it ends."""
     options = flags.FLAGS
     seeds = command.numbers("seeds", options.seeds, int)
@@ -141,8 +131,8 @@ def _measure(run: BranchedRun, points: Sequence[BranchPoint], measured: list[rep
             f"--examples={options.examples!r}: {length:,} examples are too few for two batch sizes, the run's "
             f"{run.config.batch_size:,} and twice as many. Give longer branches, or --batch_sizes."
         )
-    entries = {
-        point: run.branches(
+    for point in points:
+        entries = run.branches(
             point,
             sizes,
             examples=options.examples,
@@ -151,21 +141,11 @@ def _measure(run: BranchedRun, points: Sequence[BranchPoint], measured: list[rep
             decay=options.decay,
             micro_batch_size=options.micro_batch_size,
         )
-        for point in points
-    }
-    # Before the noise is measured, which takes minutes; a series checks its own runs again.
-    for entry in (each for of_point in entries.values() for each in of_point):
-        for seed in entry.seeds:
-            directory = entry.directory(options.model_dir, seed)
-            check(RunOptions(config=entry.config_at(seed), model_dir=directory, data_dir=run.data_dir))
-    if options.noise:
-        _measure_noise(run, points, measured, path)
-    known = {(each.step, each.batch_size, each.seed) for each in measured if isinstance(each, report.Branch)}
-    for point, of_point in entries.items():
+        known = _known(measured, point)
         missing = [
             dataclasses.replace(entry, seeds=left)
-            for size, entry in zip(sizes, of_point)
-            if (left := tuple(seed for seed in seeds if (point.step, size, seed) not in known))
+            for size, entry in zip(sizes, entries)
+            if (left := tuple(seed for seed in seeds if (size, seed) not in known))
         ]
         if not missing:
             continue
@@ -177,11 +157,17 @@ def _measure(run: BranchedRun, points: Sequence[BranchPoint], measured: list[rep
             run=functools.partial(branches.run_branch, checkpoint=point.checkpoint, run=train.run),
             processes=options.processes,
             on_run_end=ended,
-            fork=options.fork,
             check=lambda **arguments: check(RunOptions(**arguments)),
         )
         # Branches that ended before, without a row in the file.
         ended()
+
+
+def _known(measured: Sequence[report.Measured], point: BranchPoint) -> set[tuple[int, int]]:
+    """(batch size, seed) of the branches from a point that the file holds."""
+    return {
+        (each.batch_size, each.seed) for each in measured if isinstance(each, report.Branch) and each.step == point.step
+    }
 
 
 def _keep_ended(
@@ -193,15 +179,12 @@ def _keep_ended(
     path: str,
 ) -> None:
     """Appends the branches of a point that have ended since the last call."""
-    # Imported late: TensorFlow takes seconds to import, and results are drawn again without.
-    from tfbigbatch.reports.training_fit import cross_entropy_of
-
-    known = {(each.step, each.batch_size, each.seed) for each in measured if isinstance(each, report.Branch)}
+    known = _known(measured, point)
     for entry in entries:
         size = branches.batch_size_of(entry.config)
         for seed in entry.seeds:
             status = RunDirectory(entry.directory(flags.FLAGS.model_dir, seed)).status()
-            if status.get("status") not in (DONE, DIVERGED) or (point.step, size, seed) in known:
+            if status.get("status") not in (DONE, DIVERGED) or (size, seed) in known:
                 continue
             loss = cross_entropy_of(status["metrics"]) if status["status"] == DONE else math.inf
             measured.append(
@@ -221,27 +204,29 @@ def _measure_noise(run: BranchedRun, points: Sequence[BranchPoint], measured: li
     missing = [point.step for point in points if point.step not in known]
     if not missing:
         return
-    from tfbigbatch.reports.checkpoint_analysis import CheckpointAnalysis
+    # Imported late: TensorFlow takes seconds to import, and results are drawn again without.
+    from tfbigbatch.reports.measured_run import MeasuredRun
 
-    try:
-        analysis = CheckpointAnalysis(run.model_dir, data_dir=run.data_dir)
-    except InputError as error:
-        print(f"noise scale  not measured: {error}", flush=True)
-        return
+    run_measured = MeasuredRun(run.model_dir, data_dir=run.data_dir)
     for step in missing:
-        found = analysis.noise_scale(step)
+        try:
+            found = run_measured.noise_scale(step)
+        except InputError as error:
+            print(f"noise scale  not measured: {error}", flush=True)
+            return
         if found:
-            measured.append(
-                report.Noise(step, found["critical_batch_size"], found["low"], found["high"], run.fingerprint)
-            )
+            scale = found["critical_batch_size"]
+            measured.append(report.Noise(step, scale, found["low"], found["high"], run.fingerprint))
             report.write(path, measured)
-            print(f"noise scale  at step {step:,}: {found['critical_batch_size']:,.0f} examples", flush=True)
+            print(f"noise scale  at step {step:,}: {scale:,.0f} examples", flush=True)
 
 
-def _write(measured: Sequence[report.Measured], title: str) -> None:
+def _write(measured: Sequence[report.Measured], run: str) -> None:
+    """Writes and prints the table, and draws the figure; `run` is what they are named by."""
     options = flags.FLAGS
     points = report.points_of(measured, options.tolerance)
     lines = report.table(points).markdown()
+    title = options.title or os.path.basename(os.path.normpath(run))
     heading = f"{title}: the largest batch that loses less than {options.tolerance:g} nats"
     write_text(f"{options.results}.md", "\n".join([heading, "", *lines, ""]))
     report.figure(f"{options.results}.png", points, heading, options.tolerance)
@@ -255,14 +240,13 @@ def _say_ramp(run: BranchedRun, points: Sequence[report.Point]) -> None:
     if not points:
         return
     recipe = scaling.Recipe(run.config.batch_size, run.config.schedule.learning_rate, epochs=1.0)
-    found = [(f"{point.first.examples} examples", min(point.critical.estimate, _largest(point))) for point in points]
+    largest = [float(max(each.batch_size for each in point.branches)) for point in points]
+    found = [
+        (f"{point.first.examples} examples", min(point.critical.estimate, most)) for point, most in zip(points, largest)
+    ]
     growth = scaling.BatchRamp.following(recipe, found).growth
     if growth:
         shown = ",".join(f"({duration!r},{batch_size})" for duration, batch_size in growth)
         print(f'\nramp     --config.ramp.name=growth "--config.ramp.growth=({shown},)"')
     else:
         print(f"\nramp     none: no larger batch keeps the loss of {run.config.batch_size:,}.")
-
-
-def _largest(point: report.Point) -> float:
-    return float(max(each.batch_size for each in point.branches))

@@ -1,17 +1,20 @@
 """Explains where large-batch runs lose: on the unigram plateau, on too short a path, or by overfitting.
 
-    tfbigbatch explain --study=few_steps/study_plateau:ptb --model_dir=runs/ptb_plateau \\
-      --results=results/why/ptb_plateau
     tfbigbatch explain --results=runs/explained runs/small_batch runs/legw runs/legw_with_bias
-    tfbigbatch explain --results=results/why/ptb_plateau       # draws again what the file holds
+    tfbigbatch explain --results=runs/explained runs/small_batch runs/legw --checkpoints
+    tfbigbatch explain --results=runs/explained                    # draws again what the file holds
 
-For language, masked-LM and translation models. The training loss by step is compared with the loss of a prediction that
-is the same for all inputs: the entropy of the tokens' frequencies. The newest checkpoint of each run is evaluated on
-training examples, and the held-out loss above the small batch's is split: what the output bias of frequencies gives
-back, what is missing in the fit beyond that, and what is overfitted (docs/why-large-batches-lose-accuracy.md has the
-formulas). Runs need a short log_every to show the plateau.
+For runs with a loss in nats: of classes, of language, masked-LM and translation models. The newest checkpoint of each
+run is evaluated on training examples, and the held-out loss above the small batch's is split: what the output bias of
+frequencies gives back, what is missing in the fit beyond that, and what is overfitted
+(docs/why-large-batches-lose-accuracy.md has the formulas). For models of text the training loss by step is compared
+with the loss of a prediction that is the same for all inputs: the entropy of the tokens' frequencies. Runs need a short
+log_every to show the plateau.
 
-Writes RESULTS.jsonl, a line per run; RESULTS.md, two tables; and RESULTS_curves.png and RESULTS_parts.png. The same
+With --checkpoints each checkpoint that a run kept (config.keep_checkpoints) is measured as well: both losses and, where
+examples are independent, the largest eigenvalue and the trace of the Hessian, and the gradient noise scale.
+
+Writes RESULTS.jsonl, a line per run; RESULTS.md, the tables; RESULTS_curves.png and RESULTS_parts.png. The same
 command resumes: runs in RESULTS.jsonl are not measured again.
 """
 
@@ -22,20 +25,19 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from tfbigbatch import experiment
+from tfbigbatch.cli.report import define_runs, report_of
 from tfbigbatch.errors import InputError
-from tfbigbatch.reports import loss_report, run_losses
-from tfbigbatch.reports.loss_parts import FREQUENCY, RunLoss, parts_of
+from tfbigbatch.reports import loss_report, losses
+from tfbigbatch.reports.figure_style import check_matplotlib
+from tfbigbatch.reports.losses import FREQUENCY, RunLoss
 from tfbigbatch.reports.report import Report, make_folder
-from tfbigbatch.studies import study
+from tfbigbatch.runs import checkpoint_files
+from tfbigbatch.runs.run_directory import DONE, RunDirectory
 from tfbigbatch.utils.files import write_text
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("study", None, "Study file; its runs are in --model_dir.")
-    flags.DEFINE_string("model_dir", None, "With --study: parent of its run directories.")
-    flags.DEFINE_multi_string("register", [], "Experiment file that registers a task of your own; may be repeated.")
-    flags.DEFINE_list("only", [], "Only these rows of the study: METHOD or METHOD@BATCH.")
+    define_runs()
     flags.DEFINE_string("data_dir", None, "Folder of the task's data. Default: the one that each run remembers.")
     flags.DEFINE_string("results", None, "Path of the results; file extensions are added.", required=True)
     flags.DEFINE_string("title", None, "Of the figures. Default: the study's, or the task's name.")
@@ -46,24 +48,20 @@ def define_flags() -> None:
         "least held-out loss.",
     )
     flags.DEFINE_integer("fit_examples", 4096, "Training examples to evaluate on.", lower_bound=1)
+    flags.DEFINE_bool("checkpoints", False, "Measure each kept checkpoint: losses, sharpness, gradient noise.")
 
 
 def main(folders: Sequence[str]) -> None:
     options = flags.FLAGS
-    for file in options.register:
-        experiment.execute(file)
-    if folders and options.study:
-        raise InputError("expected either RUN_DIR... or --study=FILE with --model_dir=DIR; see --help.")
-    if options.study and options.model_dir is None:
-        raise InputError("--study needs --model_dir, the parent of its runs.")
     if options.data_dir is not None and not os.path.exists(options.data_dir):
         raise InputError(f"--data_dir={options.data_dir}: no such folder. Give the folder of the runs' data.")
     make_folder(options.results)
+    check_matplotlib()
     path = f"{options.results}.jsonl"
-    runs = run_losses.read(path)
+    runs = losses.read(path)
     title, baseline = options.title, options.baseline
     if folders or options.study:
-        report = _report(folders)
+        report = report_of(folders)
         title, baseline = title or report.title, baseline or report.baseline
         runs = _measured(report, runs, path)
     if not runs:
@@ -74,34 +72,35 @@ def main(folders: Sequence[str]) -> None:
     _write(runs, title or os.path.basename(options.results), _baseline(runs, baseline))
 
 
-def _report(folders: Sequence[str]) -> Report:
-    options = flags.FLAGS
-    if folders:
-        return Report.of_folders(folders)
-    return Report.of_study(study.load(options.study).chosen(options.model_dir), options.model_dir)
-
-
 def _measured(report: Report, runs: list[RunLoss], path: str) -> list[RunLoss]:
     """The runs of a file and those of the report that it lacks, in the report's order; the file has them too."""
     options = flags.FLAGS
-    chosen = {entry.name for entry in study.load(options.study).selected(options.only)} if options.study else None
-    known = {(run.row, run.seed) for run in runs}
-    rows = run_losses.named(report.rows)
+    rows = losses.named(report.rows)
     for named in rows:
         for run in named.row.runs:
-            if (named.name, run.seed) in known or chosen is not None and named.row.name not in chosen:
+            before = [each for each in runs if (each.row, each.seed) == (named.name, run.seed)]
+            if before and (before[0].checkpoints or not options.checkpoints):
                 continue
             shown = f"{named.name}, seed {run.seed}"
-            if not run_losses.is_measurable(run):
+            if run.state != DONE or not checkpoint_files.paths(RunDirectory(run.directory).checkpoints):
                 print(f"{shown}: {run.state}, or without its checkpoint; left out", flush=True)
                 continue
-            found = run_losses.measure(named, run, data_dir=options.data_dir, fit_examples=options.fit_examples)
-            runs.append(found)
-            run_losses.write(path, runs)
+            # Imported late: TensorFlow takes seconds to import, and there may be nothing to measure.
+            from tfbigbatch.reports import measured_run
+
+            found = measured_run.measure(
+                named,
+                run,
+                data_dir=options.data_dir,
+                fit_examples=options.fit_examples,
+                checkpoints=options.checkpoints,
+            )
+            runs = [each for each in runs if each not in before] + [found]
+            losses.write(path, runs)
             print(f"{shown}: training loss {found.train:.4f}, held-out loss {found.held_out:.4f}", flush=True)
     order = {named.name: place for place, named in enumerate(rows)}
     runs.sort(key=lambda run: (order.get(run.row, len(order)), run.seed))
-    run_losses.write(path, runs)
+    losses.write(path, runs)
     return runs
 
 
@@ -123,8 +122,12 @@ def _baseline(runs: Sequence[RunLoss], name: str | None) -> str:
 
 def _write(runs: Sequence[RunLoss], title: str, baseline: str) -> None:
     results = flags.FLAGS.results
-    parts = parts_of(runs, baseline)
-    tables = [loss_report.plateau_table(runs), loss_report.parts_table(runs, parts)]
+    parts = losses.parts_by_row(runs, baseline)
+    tables = [
+        loss_report.plateau_table(runs),
+        loss_report.parts_table(runs, parts),
+        loss_report.checkpoints_table(runs),
+    ]
     shown = ["\n".join(table.markdown(padded=False)) for table in tables if table.rows]
     write_text(f"{results}.md", "\n\n".join([title, *shown]) + "\n")
     print("\n" + "\n\n".join(shown) + "\n")

@@ -48,9 +48,6 @@ COMMANDS = {
     ),
     "tune": Command("study", "Train over a grid of learning rates and warm-ups: study --config --learning_rates."),
     "report": Command("report", "Write a page, tables and plots from run directories.", "[RUN_DIR...]"),
-    "examine": Command(
-        "examine", "Measure loss, sharpness and gradient noise at the checkpoints of runs.", "[RUN_DIR...]"
-    ),
     "explain": Command("explain", "Split what large-batch runs lose: plateau, path, overfitting.", "[RUN_DIR...]"),
     "critical-batch": Command(
         "critical_batch", "Measure the critical batch of a run by branching from its checkpoints.", "[RUN_DIR]"

@@ -28,9 +28,7 @@ from tfbigbatch.studies import study
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("study", None, "Study file; its runs are in --model_dir.")
-    flags.DEFINE_string("model_dir", None, "With --study: parent of its run directories.")
-    flags.DEFINE_multi_string("register", [], "Experiment file that registers a task of your own; may be repeated.")
+    define_runs()
     flags.DEFINE_float(
         "target",
         None,
@@ -45,24 +43,18 @@ def define_flags() -> None:
     )
 
 
+def define_runs() -> None:
+    """The flags of a command that takes RUN_DIR... or the runs of a study; see `report_of`."""
+    flags.DEFINE_string("study", None, "Study file; its runs are in --model_dir.")
+    flags.DEFINE_string("model_dir", None, "With --study: parent of its run directories.")
+    flags.DEFINE_multi_string("register", [], "Experiment file that registers a task of your own; may be repeated.")
+
+
 def main(folders: Sequence[str]) -> None:
     options = flags.FLAGS
-    for file in options.register:
-        experiment.execute(file)
-    if bool(folders) == bool(options.study):
-        raise InputError("expected either RUN_DIR... or --study=FILE with --model_dir=DIR; see --help.")
-    if options.study:
-        if options.model_dir is None or options.target is not None:
-            raise InputError("--study needs --model_dir, the parent of its runs; its target is set in the study file.")
-        report = Report.of_study(study.load(options.study), options.model_dir)
-        parent = options.model_dir
-    else:
-        if options.model_dir is not None:
-            raise InputError("--model_dir goes with --study; name run directories without a flag.")
-        report = Report.of_folders(folders, options.target)
-        parent = _common_parent(folders, options.results)
+    report = report_of(folders, options.target)
+    path = options.results or os.path.join(options.model_dir or _common_parent(folders), "report")
     print("\n".join(report.table().markdown()) + "\n")
-    path = options.results or os.path.join(parent, "report")
     make_folder(path)
     report.write_results(f"{path}.json")
     report.write_table(f"{path}.md")
@@ -70,9 +62,27 @@ def main(folders: Sequence[str]) -> None:
         print(f"written  {file}")
 
 
-def _common_parent(folders: Sequence[str], results: str | None) -> str:
+def report_of(folders: Sequence[str], target: float | None = None) -> Report:
+    """The report of the run directories in and under folders, or of the runs of --study.
+
+    Raises:
+      ValueError: neither or both are given, or they hold no run.
+    """
+    options = flags.FLAGS
+    for file in options.register:
+        experiment.execute(file)
+    if bool(folders) == bool(options.study) or bool(options.study) != bool(options.model_dir):
+        raise InputError("expected either RUN_DIR... or --study=FILE with --model_dir=DIR; see --help.")
+    if not options.study:
+        return Report.of_folders(folders, target)
+    if target is not None:
+        raise InputError("--target does not go with --study: the target is set in the study file.")
+    return Report.of_study(study.load(options.study), options.model_dir)
+
+
+def _common_parent(folders: Sequence[str]) -> str:
     parent = os.path.commonpath([os.path.abspath(folder) for folder in folders])
-    if os.path.dirname(parent) == parent and not results:
+    if os.path.dirname(parent) == parent:
         raise InputError(f"{' and '.join(folders)} have no common parent; give --results=PATH.")
     relative = os.path.relpath(parent)
     return parent if relative.startswith(os.pardir) else relative

@@ -25,7 +25,7 @@ class Branch:
       batch_size, seed: its own.
       loss: on the held-out examples at its end, in nats; infinity where it diverged.
       rule, decay: of its learning rate.
-      run: fingerprint of the run that it begins from; '' in older files.
+      run: fingerprint of the run that it begins from.
     """
 
     step: int
@@ -145,52 +145,46 @@ def figure(path: str, points: Sequence[Point], title: str, tolerance: float) -> 
     Raises:
       ValueError: matplotlib is not installed, or the file cannot be written.
     """
-    with figure_style.figure(path, title, len(points), panels=2) as (made, axes):
-        if not points:
-            return
-        _along_training(axes[0], points)
-        _by_batch(axes[1], points, tolerance)
+    with figure_style.figure(path, title, len(points), panels=2) as (_, [left, right]):
+        if points:
+            _along_training(left, points)
+            _by_batch(right, points, tolerance)
 
 
 def _along_training(axes: Any, points: Sequence[Point]) -> None:
-    largest = max(each.batch_size for point in points for each in point.branches)
-    top = 2.0 * largest
+    sizes = [each.batch_size for point in points for each in point.branches]
+    top = 2.0 * max(sizes)
     epochs = [point.first.epoch for point in points]
-    estimates = [min(point.critical.estimate, top) for point in points]
-    ends = [[min(getattr(point.critical, name), top) for point in points] for name in ("low", "high")]
-    errors = [
-        [estimate - low for estimate, low in zip(estimates, ends[0])],
-        [high - estimate for estimate, high in zip(estimates, ends[1])],
-    ]
+    estimates, lows, highs = (
+        [min(getattr(point.critical, name), top) for point in points] for name in ("estimate", "low", "high")
+    )
+    errors = [[e - low for e, low in zip(estimates, lows)], [high - e for e, high in zip(estimates, highs)]]
     axes.errorbar(epochs, estimates, yerr=errors, marker="o", capsize=3, label="by branching, 90% interval")
     beyond = [epoch for epoch, point in zip(epochs, points) if math.isinf(point.critical.estimate)]
     if beyond:
         axes.plot(beyond, [top] * len(beyond), "^", color="black", ms=9, label="beyond the largest branch")
-    with_noise = [point for point in points if point.noise]
-    if with_noise:
-        scales = [point.noise.noise_scale for point in with_noise if point.noise]
-        axes.plot(
-            [point.first.epoch for point in with_noise], scales, marker="s", ls="--", label="gradient noise scale"
-        )
-    axes.axhline(min(each.batch_size for point in points for each in point.branches), color="grey", lw=0.8, ls=":")
+    noise = {point.first.epoch: point.noise.noise_scale for point in points if point.noise}
+    if noise:
+        axes.plot(list(noise), list(noise.values()), marker="s", ls="--", label="gradient noise scale")
+    axes.axhline(min(sizes), color="grey", lw=0.8, ls=":")
     axes.set_yscale("log", base=2)
-    axes.set_xlabel("epoch of the checkpoint")
-    axes.set_ylabel("critical batch (examples)")
-    axes.grid(alpha=0.3)
-    axes.legend(frameon=False, fontsize=8)
+    _finish(axes, "epoch of the checkpoint", "critical batch (examples)")
 
 
 def _by_batch(axes: Any, points: Sequence[Point], tolerance: float) -> None:
     for point in points:
-        excess = {size: each for size, each in point.critical.excess.items() if math.isfinite(each)}
-        sizes = sorted(excess)
-        error = None if math.isnan(point.critical.error) else [0.0, *[point.critical.error] * (len(sizes) - 1)]
+        excess = {size: each for size, each in sorted(point.critical.excess.items()) if math.isfinite(each)}
+        error = None if math.isnan(point.critical.error) else [0.0, *[point.critical.error] * (len(excess) - 1)]
         label = f"epoch {point.first.epoch:.3g}"
-        axes.errorbar(sizes, [excess[size] for size in sizes], yerr=error, marker="o", capsize=2, label=label)
+        axes.errorbar(list(excess), list(excess.values()), yerr=error, marker="o", capsize=2, label=label)
     axes.axhline(tolerance, color="black", lw=0.8, ls="--", label="tolerance")
     axes.set_xscale("log", base=2)
-    axes.set_xlabel("batch of the branch (examples)")
-    axes.set_ylabel("loss above the smallest batch's (nats)")
+    _finish(axes, "batch of the branch (examples)", "loss above the smallest batch's (nats)")
+
+
+def _finish(axes: Any, x: str, y: str) -> None:
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
     axes.grid(alpha=0.3)
     axes.legend(frameon=False, fontsize=8)
 
@@ -201,7 +195,7 @@ def read(path: str) -> list[Measured]:
     Raises:
       ValueError: the file holds something else.
     """
-    return measurement_lines.read(path, _of_json, what="branches", command="critical-batch")
+    return measurement_lines.read(path, _measured, what="branches", command="critical-batch")
 
 
 def write(path: str, measured: Iterable[Measured]) -> None:
@@ -213,6 +207,6 @@ def write(path: str, measured: Iterable[Measured]) -> None:
     write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
 
 
-def _of_json(fields: Mapping[str, Any]) -> Measured:
+def _measured(fields: Mapping[str, Any]) -> Measured:
     fields = {name: math.inf if value == "inf" else value for name, value in fields.items()}
     return measurement_lines.checked(Noise(**fields) if "noise_scale" in fields else Branch(**fields))

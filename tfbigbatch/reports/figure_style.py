@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import importlib.util
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tfbigbatch.errors import missing_extra
@@ -37,8 +36,8 @@ def check_matplotlib() -> None:
 @contextlib.contextmanager
 def figure(
     path: str, title: str, count: int, panels: int = 1, size: tuple[float, float] | None = None
-) -> Iterator[tuple[Any, Any]]:
-    """A context with a figure and its axes, saved to `path` at the end.
+) -> Iterator[tuple[Any, list[Any]]]:
+    """A context with a figure and the list of its axes, saved to `path` at the end.
 
     Args:
       path: of the PNG.
@@ -60,10 +59,11 @@ def figure(
     columns = min(panels, 2)
     height = -(-panels // columns)
     size = size or ((8, 4.5) if panels == 1 else (13, 4 * height))
-    made, axes = pyplot.subplots(height, columns, figsize=size, constrained_layout=True)
+    made, grid = pyplot.subplots(height, columns, figsize=size, constrained_layout=True, squeeze=False)
+    axes = list(grid.flat)
     try:
-        yield made, axes
-        for spare in [] if panels == 1 else axes.flat[panels:]:
+        yield made, axes[:panels]
+        for spare in axes[panels:]:
             spare.set_axis_off()
         title = title if count else f"{title}: nothing to draw yet"
         # Names of runs may be long: about eleven letters fit in an inch.
@@ -94,26 +94,11 @@ def styles(summary: Iterable[Numbers], baseline: str | None) -> dict[str | None,
 
 def lines(summary: Iterable[Numbers], left_out: str | None) -> dict[str, list[Numbers]]:
     """The rows of each name except one, sorted by batch size."""
-    summary = list(summary)
     found: dict[str, list[Numbers]] = {}
-    for row in sorted(summary, key=lambda row: row["batch_size"]):
+    for row in summary:
         if row["name"] != left_out:
             found.setdefault(row["name"], []).append(row)
-    order = list(dict.fromkeys(row["name"] for row in summary))
-    return dict(sorted(found.items(), key=lambda line: order.index(line[0])))
-
-
-def positions(rows_by_name: Mapping[str, Sequence[Numbers]]) -> dict[int, float]:
-    """The x position of each row, by its id: its batch size, shifted so that rows at one batch size do not overlap."""
-    by_batch = collections.defaultdict(list)
-    for rows in rows_by_name.values():
-        for row in rows:
-            by_batch[row["batch_size"]].append(id(row))
-    return {
-        row: batch * 2 ** (0.07 * (number - (len(rows) - 1) / 2))
-        for batch, rows in by_batch.items()
-        for number, row in enumerate(rows)
-    }
+    return {name: sorted(rows, key=lambda row: row["batch_size"]) for name, rows in found.items()}
 
 
 def legend_beside(axes: Any) -> None:
@@ -140,8 +125,8 @@ def percent(axes: Any, metric: Metric) -> None:
         axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.4g}%")
 
 
-def curve_scale(axes: Any, values: Sequence[float], metric: Metric) -> str:
-    """Sets the y-axis of a metric's curves; returns what its label adds.
+def value_scale(axes: Any, values: Sequence[float], metric: Metric) -> str:
+    """Sets the y-axis of a metric's values; returns what its label adds.
 
     The axis has all values. Accuracies near 1 are drawn by their error on a log scale, other values on a log scale
     where the largest is over 30 times the smallest: on a linear one their ends would be one line.

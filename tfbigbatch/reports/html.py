@@ -27,13 +27,12 @@ if TYPE_CHECKING:
 _CAPTIONS = {
     "batch": "Final metric against batch size. Bars are standard deviations over seeds.",
     "curves": "Metric against steps: the mean over seeds, with the range shaded.",
-    "seconds": "Time of a run against batch size.",
     "updates": "Steps to the target against batch size: along the dotted line twice the batch takes half of the steps.",
 }
 
 _GOODPUT = (
-    "Wall time since the start of a run's first process: the share in which it made new steps (goodput), and the "
-    "shares of everything else. repeated: steps made before a kill, and lost; restart: from the end of a process to "
+    "Wall time since the start of a run's first process: the fraction in which it made new steps (goodput), and the "
+    "fractions of everything else. repeated: steps made before a kill, and lost; restart: from the end of a process to "
     "the first step of the next."
 )
 
@@ -95,29 +94,28 @@ def write_page(report: Report, path: str) -> list[str]:
     Raises:
       ValueError: matplotlib or jinja2 is not installed, or a file cannot be written.
     """
-    plots = report.write_plots(path, report.plots())
-    all_runs = _write_run_curves(report, path)
-    trust = _write_trust_maps(report, path)
-    captioned = {file: _CAPTIONS[file[len(path) + 1 : -len(".png")]] for file in plots}
-    curves = [_picture(file, caption) for file, caption in captioned.items() if file.endswith("_curves.png")]
-    curves += [_picture(file, "Every run, up to its last step.") for file in all_runs]
-    others = [_picture(file, caption) for file, caption in captioned.items() if not file.endswith("_curves.png")]
+    names = report.plots()
+    plots = dict(zip(names, report.write_plots(path, names)))
+    captioned = [(file, _CAPTIONS[name]) for name, file in plots.items() if name != "curves"]
+    curves = [(plots["curves"], _CAPTIONS["curves"])] if "curves" in plots else []
+    runs, trust = _write_run_curves(report, path), _write_trust_maps(report, path)
     states = from_lines(run_states(report.rows, report.scalars, report.metric))
     goodput = table_lines(
         [(f"{row.name} at {row.batch_size:,}, seed {run.seed}", run.status) for row in report.rows for run in row.runs]
     )
+    versions = [", ".join(map(" ".join, sorted(each.items()))) for each in collect.versions(report.rows)]
     sections = [
         Section("", [_overview(report)], [report.table()]),
         Section("Runs", tables=[states]),
         Section("Goodput", [_GOODPUT] if goodput else [], [from_lines(goodput)] if goodput else []),
-        Section("Curves", pictures=curves),
-        Section("Batch size", pictures=others),
-        Section("Trust ratios", pictures=[_picture(file, caption) for file, caption in trust]),
+        Section("Curves", pictures=_pictures([*curves, *runs])),
+        Section("Batch size", pictures=_pictures(captioned)),
+        Section("Trust ratios", pictures=_pictures(trust)),
         _configs(report.rows),
-        Section("Versions", paragraphs=_versions(report.rows)),
+        Section("Versions", paragraphs=versions),
     ]
     write_text(f"{path}.html", render(report.title, [section for section in sections if section]))
-    return [f"{path}.html", *plots, *all_runs, *(file for file, _ in trust)]
+    return [f"{path}.html", *plots.values(), *(file for file, _ in (*runs, *trust))]
 
 
 def _overview(report: Report) -> str:
@@ -131,13 +129,13 @@ def _overview(report: Report) -> str:
     )
 
 
-def _write_run_curves(report: Report, path: str) -> list[str]:
-    """PATH_runs.png, where a run has logged something."""
+def _write_run_curves(report: Report, path: str) -> list[tuple[str, str]]:
+    """Writes PATH_runs.png, where a run has logged something; returns (path, caption) of it."""
     if not panels_of([report.scalars(run) for row in report.rows for run in row.runs]):
         return []
     written = f"{path}_runs.png"
     run_curves(written, report.rows, report.scalars, f"{report.title}: all runs against steps")
-    return [written]
+    return [(written, "Every run, up to its last step.")]
 
 
 def _write_trust_maps(report: Report, path: str) -> list[tuple[str, str]]:
@@ -169,17 +167,9 @@ def _configs(rows: Sequence[Row]) -> Section:
     return Section("Configs", [words], [Table(["run", *fields], lines)])
 
 
-def _versions(rows: Sequence[Row]) -> list[str]:
-    """A line for each set of package versions that runs used."""
-    used = [run.versions for row in rows for run in row.runs if run.versions]
-    lines = [", ".join(f"{name} {version}" for name, version in sorted(versions.items())) for versions in used]
-    return list(dict.fromkeys(lines))
-
-
-def _picture(file: str, caption: str) -> Picture:
-    return Picture(_read(file), caption)
-
-
-def _read(file: str) -> bytes:
-    with open(file, "rb") as opened:
-        return opened.read()
+def _pictures(captioned: Sequence[tuple[str, str]]) -> list[Picture]:
+    found = []
+    for file, caption in captioned:
+        with open(file, "rb") as opened:
+            found.append(Picture(opened.read(), caption))
+    return found

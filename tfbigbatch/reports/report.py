@@ -15,10 +15,8 @@ from tfbigbatch.runs.metric import Metric
 from tfbigbatch.runs.scalars import Scalars
 from tfbigbatch.utils.files import write_json, write_text, writing_errors
 
-PLOTS = ("batch", "curves", "seconds", "updates")
+PLOTS = ("batch", "curves", "updates")
 """The plots of a report, by the ends of their files' names."""
-# What those against batch size show of a row.
-_FIELDS = (("batch", "mean"), ("seconds", "seconds"))
 
 
 def make_folder(path: str) -> None:
@@ -100,15 +98,9 @@ class Report:
 
     def ranked(self) -> Report:
         """The same rows, best first."""
-        rows = list(zip(self.summary, self.rows))
-        rows.sort(key=lambda pair: self.metric.order(pair[0]["mean"]))
-        return Report(
-            [row for _, row in rows],
-            target=self.target,
-            title=self.title,
-            baseline=self.baseline,
-            heading=self.heading,
-        )
+        pairs = sorted(zip(self.summary, self.rows), key=lambda pair: self.metric.order(pair[0]["mean"]))
+        rows = [row for _, row in pairs]
+        return Report(rows, target=self.target, title=self.title, baseline=self.baseline, heading=self.heading)
 
     def table(self) -> Table:
         """The summary as a table."""
@@ -120,26 +112,23 @@ class Report:
 
     def write_results(self, path: str) -> None:
         """Writes the summary as JSON, with configs and package versions, and without paths of this machine."""
-        started = [[run.versions for run in row.runs if run.versions] for row in self.rows]
-        versions: dict[str, str] = next((found[0] for found in started if found), {})
-        listed: list[dict[str, Any]] = []
-        for numbers, found in zip(self.summary, started):
-            # The common versions once; others with their rows.
-            others = [other for other in found if other != versions]
+        listed = []
+        for numbers in self.summary:
             config = {name: value for name, value in numbers["config"].items() if name != "experiment"}
-            listed.append({**numbers, "config": config, **({"other_versions": others} if others else {})})
+            listed.append({**numbers, "config": config})
         content = {
             "title": self.title,
             "higher_is_better": self.metric.higher_is_better,
             "target": self.target,
             "runs": listed,
-            "versions": versions,
+            "versions": collect.versions(self.rows),
         }
         write_json(path, content)
 
     def write_curves(self, path: str) -> None:
-        """Writes a PNG of the metric against steps, all rows in one plot."""
-        plots.curves(path, self.rows, self.metric, f"{self.title}: {self.metric.name} against steps")
+        """Writes a PNG of the metric against steps."""
+        title = f"{self.title}: {self.metric.name} against steps"
+        plots.curves_by_batch(path, self.rows, self.metric, title, self.baseline)
 
     def write_rates(self, path: str) -> str:
         """Writes a PNG of the metric of trials against their learning rates; returns the path."""
@@ -148,38 +137,35 @@ class Report:
 
     def plots(self) -> list[str]:
         """The plots of `PLOTS` with something to show: those against batch size take two sizes that have ended."""
-        sizes = {name: {row["batch_size"] for row in self.summary if row[field] is not None} for name, field in _FIELDS}
-        found = [name for name, ended in sizes.items() if len(ended) > 1]
+        found = []
+        if len({row["batch_size"] for row in self.summary if row["mean"] is not None}) > 1:
+            found.append("batch")
         if any(run.curve(self.metric) for row in self.rows for run in row.runs):
             found.append("curves")
         reached = any(row["updates_to_target"] is not None for row in self.summary)
         if reached and len({row["batch_size"] for row in self.summary}) > 1:
             found.append("updates")
-        return [name for name in PLOTS if name in found]
+        return found
 
     def write_plots(self, path: str, only: Collection[str] = PLOTS) -> list[str]:
-        """Writes PATH_batch.png, _curves.png, _seconds.png, and _updates.png with a target; returns the paths.
+        """Writes PATH_batch.png, _curves.png, and _updates.png with a target; returns the paths.
 
         Args:
           path: of the files, without their endings.
           only: names of `PLOTS`; the others are not written.
         """
-        written = []
-        for name in PLOTS:
-            if name in only and (name != "updates" or self.target is not None):
-                written.append(f"{path}_{name}.png")
-                self._write_plot(name, written[-1])
-        return written
-
-    def _write_plot(self, plot: str, path: str) -> None:
-        name, title, baseline = self.metric.name, self.title, self.baseline
-        if plot == "batch":
-            plots.against_batch(path, self.summary, self.metric, f"{title}: {name} against batch", baseline)
-        elif plot == "curves":
-            plots.curves_by_batch(path, self.rows, self.metric, f"{title}: {name} against steps", baseline)
-        elif plot == "seconds":
-            plots.seconds(path, self.summary, f"{title}: time against batch", baseline)
-        elif self.target is not None:
-            goal = f"{title}: steps to {self.metric.shown_target(self.target)}"
+        written = {name: f"{path}_{name}.png" for name in PLOTS if name in only}
+        if self.target is None:
+            written.pop("updates", None)
+        if "batch" in written:
+            title = f"{self.title}: {self.metric.name} against batch"
+            plots.against_batch(written["batch"], self.summary, self.metric, title, self.baseline)
+        if "curves" in written:
+            self.write_curves(written["curves"])
+        if "updates" in written and self.target is not None:
+            title = f"{self.title}: steps to {self.metric.shown_target(self.target)}"
             critical = [found for found in (critical_batch(row, self.scalars) for row in self.rows) if found]
-            plots.steps_to_target(path, self.summary, self.metric, goal, self.target, baseline, critical)
+            plots.steps_to_target(
+                written["updates"], self.summary, self.metric, title, self.target, self.baseline, critical
+            )
+        return list(written.values())

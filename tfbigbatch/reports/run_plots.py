@@ -53,49 +53,29 @@ def panels_of(scalars: Sequence[Scalars]) -> list[tuple[str, str, str]]:
 def run_curves(path: str, rows: Sequence[Row], scalars: Callable[[Run], Scalars], title: str) -> None:
     """A PNG of all scalars of all runs: a panel for each scalar, a line for each run; runs in progress included."""
     found = [scalars(run) for row in rows for run in row.runs]
-    panels, styles = panels_of(found), figure_style.styles([{"name": _label(row)} for row in rows], None)
-    lasts = [each.last_step for each in found if each.last_step]
-    lines = -(-max(1, len(panels)) // 2)
+    labels = {id(row): f"{row.name} (batch {row.batch_size:,})" for row in rows}
+    panels, styles = panels_of(found), figure_style.styles([{"name": label} for label in labels.values()], None)
     # The legend is below the panels, in one column where names are long.
-    columns = 1 if max(map(len, map(_label, rows)), default=0) > 55 else 2
-    size = (13, 3.6 * lines + 0.21 * -(-len(rows) // columns) + 0.4)
-    with figure_style.figure(path, title, len(panels), panels=max(2, len(panels)), size=size) as (figure, axes):
-        for panel, (split, name, label) in zip(axes.flat, panels):
-            drawn = [
-                (row, style, series)
-                for row, style in ((row, _style(styles, row)) for row in rows)
-                for series in (scalars(run).series(split, name) for run in row.runs)
-                if series
-            ]
-            for _, style, series in drawn:
-                panel.plot(list(series), list(series.values()), **style, markevery=_marks(len(series)))
-            _axes(panel, [value for *_, series in drawn for value in series.values()], lasts, name, label)
-        for panel in axes.flat[len(panels) :]:
-            panel.set_axis_off()
+    columns = 1 if max(map(len, labels.values()), default=0) > 55 else 2
+    size = (13, 3.6 * -(-max(1, len(panels)) // 2) + 0.21 * -(-len(rows) // columns) + 0.4)
+    with figure_style.figure(path, title, len(panels), panels=len(panels), size=size) as (figure, axes):
+        for panel, (split, name, label) in zip(axes, panels):
+            for row in rows:
+                for series in (scalars(run).series(split, name) for run in row.runs):
+                    if series:
+                        # About twelve markers on a line.
+                        style = {**styles[labels[id(row)]], "markersize": 3.5, "markevery": max(1, len(series) // 12)}
+                        panel.plot(list(series), list(series.values()), **style)
+            _axes(panel, [each.last_step for each in found if each.last_step], name, label)
+        for row in rows if panels else []:
+            axes[0].plot([], [], label=figure_style.plain(labels[id(row)]), **styles[labels[id(row)]])
         if panels:
-            handles = [
-                axes.flat[0].plot([], [], label=figure_style.plain(_label(row)), **_style(styles, row))[0]
-                for row in rows
-            ]
-            figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False, fontsize=8)
+            figure.legend(loc="outside lower center", ncols=columns, frameon=False, fontsize=8)
 
 
-def _label(row: Row) -> str:
-    return f"{row.name} (batch {row.batch_size:,})"
-
-
-def _style(styles: Mapping[str | None, dict[str, Any]], row: Row) -> dict[str, Any]:
-    return {**styles[_label(row)], "markersize": 3.5, "linewidth": 1.2}
-
-
-def _marks(count: int) -> int:
-    """The distance of markers in points, for about twelve on a line."""
-    return max(1, count // 12)
-
-
-def _axes(panel: Any, values: Sequence[float], lasts: Sequence[int], name: str, label: str) -> None:
-    finite = [value for value in values if math.isfinite(value)]
-    if finite and min(finite) > 0.0 and max(finite) > figure_style.WIDE * min(finite):
+def _axes(panel: Any, lasts: Sequence[int], name: str, label: str) -> None:
+    values = [value for line in panel.lines for value in line.get_ydata() if math.isfinite(value)]
+    if values and min(values) > 0.0 and max(values) > figure_style.WIDE * min(values):
         panel.set_yscale("log")
         label += " (log scale)"
         panel.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -104,9 +84,7 @@ def _axes(panel: Any, values: Sequence[float], lasts: Sequence[int], name: str, 
     if max(lasts, default=0) > 8 * min(lasts, default=0):
         panel.set_xscale("log")
         panel.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-        panel.set_xlabel("steps (log scale)")
-    else:
-        panel.set_xlabel("steps")
+    panel.set_xlabel(f"steps{' (log scale)' if panel.get_xscale() == 'log' else ''}")
     panel.set_ylabel(figure_style.plain(label))
     panel.grid(alpha=0.3)
 
@@ -139,11 +117,12 @@ def trust_map(path: str, layers: Mapping[str, Series], title: str, least: float,
     names = list(layers)
     ratios = np.array([[_positive(layers[name].get(step)) for step in steps] for name in names])
     size = (9, 1.6 + min(0.24 * len(names), 14))
-    with figure_style.figure(path, title, len(names), size=size) as (figure, axes):
+    with figure_style.figure(path, title, len(names), size=size) as (figure, [axes]):
         from matplotlib.colors import LogNorm
         from matplotlib.ticker import LogLocator, NullLocator
 
-        edges = _edges(steps)
+        # A cell is as wide as the way to the next measurement, the last one as the way from the one before.
+        edges = [*steps, 2 * steps[-1] - steps[-2] if len(steps) > 1 else steps[-1] + 1]
         drawn = axes.pcolormesh(
             edges, np.arange(len(names) + 1), ratios, norm=LogNorm(least, largest), cmap="cividis", rasterized=True
         )
@@ -163,11 +142,3 @@ def trust_map(path: str, layers: Mapping[str, Series], title: str, least: float,
 
 def _positive(ratio: float | None) -> float:
     return ratio if ratio is not None and 0.0 < ratio < math.inf else math.nan
-
-
-def _edges(steps: Sequence[int]) -> list[float]:
-    """The edges of the cells of each measurement: half-way to its neighbours."""
-    middles = [(one + other) / 2 for one, other in zip(steps, steps[1:])]
-    first = 2 * steps[0] - middles[0] if middles else steps[0] - 0.5
-    last = 2 * steps[-1] - middles[-1] if middles else steps[-1] + 0.5
-    return [first, *middles, last]

@@ -20,12 +20,12 @@ Numbers = Mapping[str, Any]
 
 
 def summarise(rows: Iterable[Row], metric: Metric, target: float | None = None) -> list[dict[str, Any]]:
-    """A dictionary for each row: the final metric at each seed, its mean and standard deviation, steps and time.
+    """A dictionary for each row: the final metric at each seed, its mean and standard deviation, steps and seconds.
 
     A value is None where the run has not finished or diverged (`status` says which): in training, or by a final metric
     that is NaN or infinite. The mean is of the finished runs; a row with a diverged run has none. `updates_to_target`
     is the mean over the seeds of the step of the first evaluation that reaches `target`, None unless every finished
-    run does and none diverged; `seconds_to_target` is the run's seconds times the fraction of its steps.
+    run does and none diverged.
 
     Args:
       rows: from `collect`.
@@ -55,7 +55,6 @@ def _numbers(row: Row, metric: Metric, target: float | None) -> dict[str, Any]:
         "progress": max(map(_progress, started), default=0),
         "seconds": statistics.median(run.status.get("seconds", 0.0) for run in finished) if finished else None,
         "updates_to_target": None,
-        "seconds_to_target": None,
         "tuned": row.tuned,
         "config": row.config,
     }
@@ -64,10 +63,6 @@ def _numbers(row: Row, metric: Metric, target: float | None) -> dict[str, Any]:
         reached = [step for step in steps if step is not None]
         if len(reached) == len(finished):
             numbers["updates_to_target"] = statistics.fmean(reached)
-            numbers["seconds_to_target"] = statistics.fmean(
-                run.status.get("seconds", 0.0) * step / max(1, run.status["step"])
-                for run, step in zip(finished, reached)
-            )
     return numbers
 
 

@@ -2,7 +2,7 @@
 
     python tools/study.py --study=experiments/mnist/study_why.py --model_dir=runs/why \\
       --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES --processes=2 --results=results/why/mnist_lenet
-    python tools/examine.py --study=experiments/mnist/study_why.py --model_dir=runs/why \\
+    tfbigbatch explain --study=mnist/study_why --model_dir=runs/why --checkpoints \\
       --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES --results=results/why/mnist_lenet_examined
 
 Ten epochs: 9,375 updates at 64, 146 at 4,096. "longer" is the naive run with four and sixteen times the epochs, and so

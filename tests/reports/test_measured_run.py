@@ -1,0 +1,73 @@
+"""What checkpoints say of their weights, against what the run itself tells."""
+
+import numpy as np
+import pytest
+
+from tests.helpers import made_runs
+from tfbigbatch import experiment, train
+from tfbigbatch.reports import collect, losses
+from tfbigbatch.reports.measured_run import MeasuredRun, measure
+from tfbigbatch.runs.load import load_run
+
+
+def measured(directory, **options):
+    [row] = collect.found_in([directory])
+    [named] = losses.named([row])
+    return measure(named, row.runs[0], fit_examples=10**6, **options)
+
+
+@pytest.mark.slow
+def test_every_checkpoint_is_measured_and_the_fit_is_the_cross_entropy_of_the_weights(tmp_path, quick_config):
+    """Against the loaded network and NumPy, over all training examples."""
+    directory = str(tmp_path / "run")
+    # Of an optimizer, with moments that scale, that the measurements need no more.
+    config = quick_config(keep_checkpoints=5, optimizer={"name": "adamw"}, schedule__moments="half_life")
+    status = train.run(config, model_dir=directory)
+    found = measured(directory, checkpoints=True)
+    assert [each["step"] for each in found.checkpoints] == [8, 16, 24]
+    last = found.checkpoints[-1]
+    assert last["train"] == found.train and last["held_out"] == pytest.approx(found.held_out, rel=1e-5)
+    assert found.held_out == status["metrics"]["cross_entropy"]
+    assert last["eigenvalue_1"] > 0.0 and np.isfinite([last["trace"], last["critical_batch_size"]]).all()
+    run = MeasuredRun(directory)
+    features, labels = run.task.train.features, run.task.train.labels
+    logits = load_run(directory).network.predict(features, verbose=0).astype(np.float64)
+    nats = np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(len(labels)), labels]
+    assert found.train == pytest.approx(nats.mean(), rel=1e-5)
+    # A measurement leaves nothing behind.
+    assert run.measure(8, 10**6) == run.measure(8, 10**6) == found.checkpoints[0]
+    with pytest.raises(ValueError, match=r"expected one of \[8, 16, 24\]"):
+        run.noise_scale(9)
+
+
+@pytest.mark.slow  # A run is traced twice.
+@pytest.mark.parametrize(
+    "task, nats",
+    [
+        ("lstm_language_model", "cross_entropy"),
+        ("bert_pretraining", "masked_lm_cross_entropy"),
+        ("gnmt", "cross_entropy"),
+    ],
+)
+def test_runs_on_tokens_are_measured(task, nats, tmp_path):
+    model = "bert_tiny" if task == "bert_pretraining" else None
+    config = experiment.shrink(experiment.new(task, model=model))
+    config.schedule.learning_rate = 1e-6
+    directory = str(tmp_path / "run")
+    status = train.run(config, model_dir=directory, use_fake_data=True)
+    run = measured(directory, use_fake_data=True)
+    assert (run.bias, run.steps, run.curve.steps) == ("frequency", 8, [2, 4, 6, 8])
+    assert run.held_out == pytest.approx(status["metrics"][nats])
+    # Hardly trained: the losses are the entropy of the training tokens. GNMT's varies with a batch's sentence lengths.
+    assert [run.train, np.mean(run.curve.losses)] == pytest.approx([run.line] * 2, rel=0.15)
+    if task == "lstm_language_model":
+        with pytest.raises(ValueError, match="in streams"):
+            MeasuredRun(directory, use_fake_data=True).noise_scale(8)
+
+
+def test_what_has_no_checkpoint_is_named(tmp_path):
+    with pytest.raises(ValueError, match="holds no run"):
+        MeasuredRun(str(tmp_path))
+    made_runs.write(str(tmp_path / "cached"), experiment.new("digits_lstm").to_dict(), 0.9)
+    with pytest.raises(ValueError, match="holds no checkpoint"):
+        MeasuredRun(str(tmp_path / "cached"))
