@@ -33,14 +33,8 @@ def test_growth_is_the_power_of_the_steps():
     assert noise.growth(grown[:2]) is None
 
 
-def test_the_range_at_the_end_is_from_no_growth_to_proportional():
-    measured = [NoisePoint(1, 4, 10.0, 8.0, 12.0, 9), NoisePoint(8, 32, 20.0, 16.0, 24.0, 9)]
-    end = noise.at_end(measured, 1600)
-    assert end.low == 16.0 and end.high == pytest.approx(24.0 * 50) and end.low < end.value < end.high
-
-
 def test_the_critical_batch_of_a_constant_noise_scale_is_that_scale():
-    measured = [NoisePoint(1, 100, 64.0, 64.0, 64.0, 9)]
+    measured = [NoisePoint(1, 100, 64.0, 64.0, 64.0)]
     run = noise.over_the_run(measured, 100, 32)
     assert run.value == pytest.approx(64.0) and run.low == pytest.approx(64.0) and run.high == pytest.approx(64.0)
 
@@ -50,7 +44,7 @@ def test_a_growing_noise_scale_counts_by_the_noiseless_steps_it_leaves():
     steps = [(100.0, 32.0), (100.0, 96.0)]
     fewest = sum(length / (1 + scale / 32) for length, scale in steps)
     most = sum(length * scale / (1 + scale / 32) for length, scale in steps)
-    measured = [NoisePoint(1, 100, 32.0, 32.0, 32.0, 9), NoisePoint(101, 200, 96.0, 96.0, 96.0, 9)]
+    measured = [NoisePoint(1, 100, 32.0, 32.0, 32.0), NoisePoint(101, 200, 96.0, 96.0, 96.0)]
     assert noise.over_the_run(measured, 200, 32).value == pytest.approx(most / fewest, rel=0.05)
 
 
@@ -67,34 +61,7 @@ def test_a_gradient_without_a_mean_is_not_measurable():
         noise.points(moments)
 
 
-def test_the_clock_waits_for_enough_measurements(monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(noise.time, "perf_counter", lambda: now[0])
-    clock = noise.Clock(10.0)
-    now[0] = 100.0  # of tracing
-    assert not clock.is_over(0) and not clock.is_over(1)
-    now[0] = 106.0
-    assert clock.is_over(50) and not clock.is_over(3)
-    now[0] = 140.0
-    assert clock.is_over(3)
-
-
-@pytest.mark.parametrize(
-    "losses, diverges",
-    [([2.0, 1.0], False), ([2.0, 5.0], True), ([2.0, math.nan], True), ([-1.0, -2.0], False), ([], False)],
-)
-def test_a_loss_that_rises_is_a_divergence(losses, diverges):
-    watch = noise.LossWatch()
-    for loss in losses:
-        watch.add(loss)
-    if diverges:
-        with pytest.raises(InputError, match="not measurable: the recipe diverges: its mean loss is"):
-            watch.check()
-    else:
-        watch.check()
-
-
 def test_an_unknown_upper_end_leaves_the_lower_one():
-    point = NoisePoint(1, 100, math.inf, 40.0, math.inf, 9)
+    point = NoisePoint(1, 100, math.inf, 40.0, math.inf)
     assert noise.now([point]) == noise.Range(40.0, 40.0, math.inf)
     assert math.isinf(noise.over_the_run([point], 1000, 32).high)

@@ -31,9 +31,7 @@ def test_scale_shows_the_moments_and_the_weight_decay_where_asked(tmp_path):
     assert (
         "beta_2 0.999 -> 0.9841 (half-life of 354,714 examples kept), weight_decay 0.01 -> 0.04 (x4)" in outcome.stdout
     )
-    table = outcome.stdout.partition("optimizer\n")[2].splitlines()
-    assert table[0].split() == ["batch", "beta_2", "half-life", "of", "beta_2", "weight_decay"]
-    assert table[2].split() == ["8,192", "0.9841", "43.3", "steps", "0.04"]
+    assert "optimizer at 512: as tuned" in outcome.stdout and "optimizer at 8,192: beta_2 0.999 ->" in outcome.stdout
     assert "optimizer" not in tfbigbatch(*arguments).stdout
     refused = tfbigbatch("scale", "--config=mnist/lstm_small_batch", "--moments=half_life")
     assert refused.returncode == 1 and "scales beta_2, normuon_beta" in refused.stderr
@@ -42,10 +40,9 @@ def test_scale_shows_the_moments_and_the_weight_decay_where_asked(tmp_path):
 def test_scale_shows_and_draws_a_batch_ramp(tmp_path):
     arguments = ["scale", "--config=digits/lstm_small_batch", "--config.ramp.name=doubling", "--config.ramp.to=512"]
     arguments += ["--config.ramp.over=20 epochs", f"--plot={tmp_path}/ramp.png"]
-    outcome = tfbigbatch(*arguments, "--examples_per_second=800")
+    outcome = tfbigbatch(*arguments)
     assert outcome.returncode == 0, outcome.stderr
     assert "batch 64 from epoch 5.01: 112 steps, learning rate x1.414" in outcome.stdout
-    assert "batch 512: 12,800 (x16)" in outcome.stdout
     assert (tmp_path / "ramp.png").exists()
     for more, message in (
         ("--batch_size=64", "--batch_size scales a recipe to fixed batches"),
@@ -54,5 +51,3 @@ def test_scale_shows_and_draws_a_batch_ramp(tmp_path):
     ):
         refused = tfbigbatch(*arguments, more)
         assert refused.returncode == 1 and message in refused.stderr, refused.stderr
-    without = tfbigbatch("scale", "--config=digits/lstm_small_batch", "--examples_per_second=800")
-    assert without.returncode == 1 and "--examples_per_second is of a batch ramp" in without.stderr

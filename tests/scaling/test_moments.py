@@ -115,13 +115,9 @@ def test_every_decay_of_a_moving_average_of_our_optimizers_is_known():
             "beta=1.0 is out of range; expected a finite number of 0 or more and below",
         ),
         (lambda: moments.scaled_beta(-0.1, 16), "beta=-0.1 is out of range"),
-        (lambda: moments.scaled_beta(float("nan"), 16), "beta=nan is out of range"),
-        (lambda: moments.scaled_beta("0.9", 16), "beta='0.9' is not a number"),
         (lambda: moments.scaled_beta(0.9, 0), "factor=0 is out of range; expected a finite number above 0"),
-        (lambda: moments.half_life_examples(1, 16), "beta=1 is out of range"),
         (lambda: moments.half_life_examples(0.9, 1.5), "batch_size=1.5 is not a whole number"),
         (lambda: moments.scaled_weight_decay(-1, 16, 4), "weight_decay=-1 is out of range"),
-        (lambda: moments.scaled_weight_decay(0.1, -1, 4), "factor=-1 is out of range"),
         (lambda: moments.scaled_weight_decay(0.1, 16, 0), "rate_factor=0 is out of range"),
     ],
 )
@@ -134,16 +130,6 @@ def test_digits_are_shown_where_they_are():
     shown = [moments.shown("beta_2", value) for value in (0.999, 0.999**16, 0.999 ** (1 / 16), 0.0, JUST_UNDER_1)]
     assert shown == ["0.999", "0.9841", "0.9999375", "0", "0.999999999999999889"]
     assert moments.shown("nesterov", True) == "True" and moments.shown("beta_2", None) == "None"
-
-
-def test_a_table_of_several_batches():
-    recipe = Recipe(128, 0.01, optimizer={"beta_2": 0.999, "weight_decay": 0.01})
-    scaled = [recipe.at(size, "sqrt", moments="half_life", weight_decay="kept") for size in (128, 2048)]
-    assert moments.table([(each.batch_size, each.optimizer) for each in scaled]) == [
-        "batch  beta_2  half-life of beta_2  weight_decay",
-        "  128   0.999          692.8 steps          0.01",
-        "2,048  0.9841           43.3 steps          0.04",
-    ]
 
 
 @pytest.mark.parametrize("keras_version", KERAS_VERSIONS)

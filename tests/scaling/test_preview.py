@@ -1,7 +1,7 @@
 import pytest
 
-from tfbigbatch.scaling import Recipe
-from tfbigbatch.scaling.preview import plot, preview, table
+from tfbigbatch import BatchRamp, Recipe
+from tfbigbatch.scaling.preview import plot, plot_ramp, preview, ramp_lines, table
 
 RECIPE = Recipe(128, 0.1, warmup_epochs=0.25, epochs=25, decay="linear")
 
@@ -25,22 +25,30 @@ def test_a_batch_above_the_data_set_is_refused():
         preview(RECIPE, (61_000,), rule="none", dataset_size=60_000)
 
 
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        ({"batch_sizes": (128, 0.5)}, r"batch_sizes\[1\]=0.5 is not a whole number"),
-        ({"batch_sizes": 128}, "batch_sizes=128 is not a sequence"),
-        ({"dataset_size": 0}, "dataset_size=0 is out of range"),
-        ({"rule": "lgew"}, "rule='lgew' is unknown. Did you mean 'legw'"),
-        ({"recipe": "cosine"}, "recipe='cosine' is not a tfbigbatch.Recipe"),
-    ],
-)
-def test_bad_arguments_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        preview(**{"recipe": RECIPE, "batch_sizes": (128,), "rule": "legw", "dataset_size": 60_000, **arguments})
-
-
 def test_the_schedules_are_drawn(tmp_path):
     rows = preview(RECIPE, (128, 1024, 16384), rule="legw", dataset_size=60_000)
     plot(tmp_path / "scale.png", rows, dataset_size=60_000, rule="legw", title="a$_$b.py")
     assert (tmp_path / "scale.png").read_bytes().startswith(b"\x89PNG")
+
+
+SIZE = 1_000
+RAMP = BatchRamp.doubling(Recipe(10, 0.1, 0.5, epochs=12, decay="linear"), 40, over="6 epochs")
+
+
+def test_the_stages_of_a_ramp_and_the_steps_saved():
+    # 300 steps of 10 examples, 150 of 20, 150 of 40; 1,200 and 300 steps at a constant batch.
+    found = ramp_lines(RAMP, RAMP.stages(SIZE), dataset_size=SIZE)
+    assert found[:3] == [
+        "batch 10 from epoch 0: 300 steps, learning rate x1",
+        "batch 20 from epoch 3: 150 steps, learning rate x1.414",
+        "batch 40 from epoch 6: 150 steps, learning rate x2",
+    ]
+    assert found[4] == ("600 steps fewer than at batch 10 throughout, 300 more than the 300 at batch 40 throughout")
+    assert found[-1].endswith("x4 at batch 40")
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_the_ramp_is_drawn(streams, tmp_path):
+    stages = RAMP.stages_of_epochs(lambda batch_size: SIZE // batch_size * batch_size) if streams else RAMP.stages(SIZE)
+    plot_ramp(tmp_path / "ramp.png", RAMP, stages, dataset_size=SIZE, title="a$_$b.py")
+    assert (tmp_path / "ramp.png").read_bytes().startswith(b"\x89PNG")

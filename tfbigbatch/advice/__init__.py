@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
-_HOMES = {"Advice": "advice", "advise": "model", "advise_experiment": "of_experiment"}
+from tfbigbatch.lazy_names import LazyNames
+
+_HOMES = {"Advice": "advice", "advise": "model", "advise_experiment": "experiment"}
 
 __all__ = ["Advice", "advise", "advise_experiment"]
+_lazy = LazyNames(__name__, _HOMES)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(f"tfbigbatch.advice.{_HOMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(_HOMES)}.")
+    return _lazy.get(name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    return _lazy.names()

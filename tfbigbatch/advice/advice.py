@@ -7,15 +7,37 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfbigbatch.advice import noise, ramp, sources, text, trade_off
-from tfbigbatch.advice.noise import Moments, NoisePoint, Range
-from tfbigbatch.advice.ramp import Branched, RampAdvice
+from tfbigbatch.advice import noise, sources, text
+from tfbigbatch.advice.noise import NoisePoint, Range
 from tfbigbatch.advice.step_times import StepTimes
 from tfbigbatch.advice.suggestion import Optimizer, Suggestion, suggest
-from tfbigbatch.errors import InputError
+from tfbigbatch.reports import figure_style
 from tfbigbatch.scaling.recipe import Recipe
 from tfbigbatch.utils import arguments
 from tfbigbatch.utils.home import expanded
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """The steps, examples and time to the loss of the tuned run that are expected of one batch size, relative to it.
+
+    Attributes:
+      batch_size: examples in one step.
+      accumulation_steps: micro-batches of a replica in it.
+      steps: factor of the tuned run's steps, by the critical batch and the ends of its range.
+      examples: factor of the tuned run's examples.
+      step_seconds: of one step.
+      time: factor of the tuned run's time, with its range.
+      run_steps: steps in the same epochs; None for a recipe without a length.
+    """
+
+    batch_size: int
+    accumulation_steps: int
+    steps: Range
+    examples: float
+    step_seconds: float
+    time: Range
+    run_steps: int | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,11 +52,8 @@ class Advice:
       replicas: devices that the times are planned for.
       points: the gradient noise scale over the short run.
       times: seconds of a replica's steps.
-      moments: the single measurements of the gradient.
       seconds: that the measurements took.
       experiment: the flags that name it, '--config=digits/lstm_small_batch'; None for a model from `fit`.
-      branched: critical batches that `tfbigbatch critical-batch` measured, in the order of the run; they are used in
-        place of the noise scale.
     """
 
     title: str
@@ -44,10 +63,8 @@ class Advice:
     replicas: int
     points: Sequence[NoisePoint]
     times: StepTimes
-    moments: Sequence[Moments]
     seconds: float
     experiment: str | None = None
-    branched: Sequence[Branched] = ()
 
     @property
     def total_steps(self) -> int | None:
@@ -60,71 +77,60 @@ class Advice:
         return noise.now(self.points)
 
     @property
-    def noise_at_end(self) -> Range | None:
-        """The range that the noise scale may reach by the end of the tuned run; None without a length."""
-        return None if self.total_steps is None else noise.at_end(self.points, self.total_steps)
-
-    @property
     def critical_batch_size(self) -> Range:
         """The critical batch of the whole run: twice the least steps and twice the least examples."""
-        if self.branched:
-            return ramp.over_the_run(self.branched)
         if self.total_steps is None:
             return self.noise_now
         return noise.over_the_run(self.points, self.total_steps, self.tuned.batch_size)
 
     @property
     def is_early(self) -> bool:
-        """Whether the short run ended before twice the warm-up: the noise scale rises most after that."""
+        """True if the short run ended before twice the warm-up: the noise scale rises most after that."""
         return self.points[-1].last_step < 2 * self.tuned.warmup_steps(self.dataset_size)
 
     @property
-    def rows(self) -> list[trade_off.Row]:
+    def rows(self) -> list[Row]:
         """Batch sizes from the tuned one on, with their expected steps, examples and time to the same loss."""
-        sizes, size = [], self.tuned.batch_size
-        largest = min(self.dataset_size, max(self.times.turns) * self.replicas * 4)
-        while size <= max(largest, self.tuned.batch_size):
-            sizes.append(size)
-            size *= 2
-        return trade_off.rows(
-            sizes,
-            critical=self.critical_batch_size,
-            times=self.times,
-            tuned_batch=self.tuned.batch_size,
-            replicas=self.replicas,
-            examples=None if self.tuned.epochs is None else self.tuned.epochs * self.dataset_size,
+        largest = max(self.tuned.batch_size, min(self.dataset_size, max(self.times.turns) * self.replicas * 4))
+        doublings = int(math.log2(largest / self.tuned.batch_size))
+        return [self.row(self.tuned.batch_size * 2**power) for power in range(doublings + 1)]
+
+    def row(self, batch_size: int) -> Row:
+        """The row of one batch size; it need not be in `rows`."""
+        tuned, critical = self.tuned.batch_size, self.critical_batch_size
+        base, _ = self.times.planned(tuned, self.replicas)
+        seconds, accumulation = self.times.planned(batch_size, self.replicas)
+        value, *ends = (steps_factor(each, batch_size, tuned) for each in (critical.value, critical.low, critical.high))
+        steps = Range(value, min(ends), max(ends))
+        examples = None if self.tuned.epochs is None else self.tuned.epochs * self.dataset_size
+        return Row(
+            batch_size=batch_size,
+            accumulation_steps=accumulation,
+            steps=steps,
+            examples=value * batch_size / tuned,
+            step_seconds=seconds,
+            time=Range(*(each * seconds / base for each in (steps.value, steps.low, steps.high))),
+            run_steps=None if examples is None else max(1, round(examples / batch_size)),
         )
 
     @property
     def largest_batch_size(self) -> int:
         """The largest batch that pays, with enough replicas: below the critical batch, and with enough steps."""
-        return max(
-            [self.tuned.batch_size]
-            + [row.batch_size for row in self.rows if row.batch_size <= self.critical_batch_size.value and _enough(row)]
-        )
+        paying = [row for row in self.rows if row.run_steps is None or row.run_steps >= sources.FEW_STEPS]
+        sizes = [row.batch_size for row in paying if row.batch_size <= self.critical_batch_size.value]
+        return max([self.tuned.batch_size, *sizes])
 
     @property
     def batch_size(self) -> int:
         """The batch worth using on `replicas` devices: the smallest one that is about as fast as any that pays."""
         paying = [row for row in self.rows if row.batch_size <= self.largest_batch_size]
-        fastest = min(row.time for row in paying)
-        return next(row.batch_size for row in paying if row.time <= (1.0 + sources.ENOUGH) * fastest)
+        fastest = min(row.time.value for row in paying)
+        return next(row.batch_size for row in paying if row.time.value <= (1.0 + sources.ENOUGH) * fastest)
 
     @property
     def suggestion(self) -> Suggestion:
         """The recipe to begin with at `batch_size`."""
         return self.at(self.batch_size)
-
-    @property
-    def ramp(self) -> RampAdvice | None:
-        """The batch ramp to begin with; None where none is needed or possible."""
-        return ramp.ramp_of(
-            self.tuned,
-            self.batch_size,
-            dataset_size=self.dataset_size,
-            at_start=self.points[0].noise_scale,
-            branched=self.branched,
-        )
 
     def at(self, batch_size: int) -> Suggestion:
         """The recipe to begin with at any larger batch size.
@@ -143,17 +149,6 @@ class Advice:
             at_peak=self.noise_now.value,
         )
 
-    def row(self, batch_size: int) -> trade_off.Row:
-        """The row of one batch size; it need not be in `rows`."""
-        return trade_off.rows(
-            [batch_size],
-            critical=self.critical_batch_size,
-            times=self.times,
-            tuned_batch=self.tuned.batch_size,
-            replicas=self.replicas,
-            examples=None if self.tuned.epochs is None else self.tuned.epochs * self.dataset_size,
-        )[0]
-
     @property
     def command(self) -> str | None:
         """The command that trains with `suggestion`; None for a model from `fit`."""
@@ -168,55 +163,59 @@ class Advice:
         Raises:
           ValueError: matplotlib is not installed, or the file cannot be written.
         """
-        from tfbigbatch.advice import plot
-
-        plot.draw(self, expanded(path))
+        rows, critical = self.rows, self.critical_batch_size
+        batches = [row.batch_size for row in rows]
+        title = f"{self.title}: to the loss of the run at batch {batches[0]:,}"
+        with figure_style.figure(expanded(path), title, len(rows), panels=2, size=(13, 4.8)) as (_, panels):
+            for axes, name in zip(panels, ("steps", "time")):
+                ranges = [getattr(row, name) for row in rows]
+                axes.plot(batches, [each.value for each in ranges], "o-", label=name)
+                lows, highs = [each.low for each in ranges], [each.high for each in ranges]
+                axes.fill_between(batches, lows, highs, alpha=0.2, linewidth=0, label="over the range of the noise")
+                figure_style.batch_axis(axes, batches)
+                # The critical batch as a band; its ends are cut to the axis.
+                left, right = batches[0] / 1.3, batches[-1] * 1.3
+                low, high = (min(max(each, left), right) for each in (critical.low, critical.high))
+                axes.axvspan(low, high, color="#009E73", alpha=0.10, linewidth=0, label="critical batch of the run")
+                axes.axvline(self.batch_size, color="black", linewidth=1.2, linestyle="--", label="worth using")
+                axes.set_xlim(left, right)
+                axes.set_yscale("log")
+                axes.set_ylabel(f"{name} relative to the tuned run")
+                axes.legend(framealpha=0.8, edgecolor="none", fontsize=8)
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values for JSON; infinity as the string 'inf'."""
-        found: dict[str, Any] = {
-            "title": self.title,
-            "tuned": dataclasses.asdict(self.tuned),
-            "optimizer": dataclasses.asdict(self.optimizer),
-            "dataset_size": self.dataset_size,
-            "replicas": self.replicas,
-            "total_steps": self.total_steps,
-            "noise_scale": [dataclasses.asdict(point) for point in self.points],
-            "noise_now": dataclasses.asdict(self.noise_now),
-            "noise_at_end": None if self.noise_at_end is None else dataclasses.asdict(self.noise_at_end),
-            "is_early": self.is_early,
-            "growth": noise.growth(self.points),
-            "critical_batch_size": dataclasses.asdict(self.critical_batch_size),
-            "step_seconds": {str(size): list(turns) for size, turns in self.times.turns.items()},
-            "stopped": self.times.stopped,
-            "rows": [dataclasses.asdict(row) for row in self.rows],
-            "batch_size": self.batch_size,
-            "largest_batch_size": self.largest_batch_size,
-            "suggestion": dataclasses.asdict(self.suggestion),
-            "branched": [dataclasses.asdict(each) for each in self.branched],
-            "ramp": None if self.ramp is None else {"fields": self.ramp.fields, "steps": self.ramp.steps},
-            "command": self.command,
-            "seconds": round(self.seconds, 1),
+        found = {
+            name: getattr(self, name)
+            for name in ("title", "tuned", "optimizer", "dataset_size", "replicas", "total_steps", "noise_now")
+            + ("is_early", "critical_batch_size", "rows", "batch_size", "largest_batch_size")
+            + ("suggestion", "command", "seconds")
         }
-        plain: dict[str, Any] = _plain(found)
+        found |= {"noise_scale": self.points, "growth": noise.growth(self.points)}
+        found |= {"step_seconds": {str(size): turns for size, turns in self.times.turns.items()}}
+        plain: dict[str, Any] = _plain({**found, "stopped": self.times.stopped})
         return plain
 
 
-def check_measured(times: StepTimes) -> None:
-    """Raises ValueError where one batch size was measured alone."""
-    if len(times.turns) < 2:
-        raise InputError(
-            f"not measurable: the speed at one batch size only, {next(iter(times.turns)):,}; {times.stopped}. Expected "
-            "two or more: give more seconds, more examples, or a smaller tuned batch."
-        )
+def steps_factor(critical: float, batch_size: float, tuned_batch: float) -> float:
+    """Steps to the same loss at `batch_size` relative to those at `tuned_batch`.
 
+    McCandlish et al. 2018 (arXiv:1812.06162), equation 2.11, with S(B) = S_min (1 + N / B):
 
-def _enough(row: trade_off.Row) -> bool:
-    return row.run_steps is None or row.run_steps >= sources.FEW_STEPS
+        (1 + N / batch_size) / (1 + N / tuned_batch)
+
+    Args:
+      critical: N, the critical batch in examples; may be infinite.
+    """
+    if math.isinf(critical):
+        return tuned_batch / batch_size
+    return (1.0 + critical / batch_size) / (1.0 + critical / tuned_batch)
 
 
 def _plain(value: Any) -> Any:
-    """JSON has no infinity."""
+    """A value of dataclasses as plain ones; JSON has no infinity."""
+    if dataclasses.is_dataclass(value):
+        value = vars(value)
     if isinstance(value, Mapping):
         return {name: _plain(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):

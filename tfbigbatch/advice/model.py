@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
+import dataclasses
 import time
-from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from tfbigbatch import keras_version
-from tfbigbatch.advice import examples, noise, step_times
-from tfbigbatch.advice.advice import Advice, check_measured
-from tfbigbatch.advice.examples import Examples
-from tfbigbatch.advice.noise import Clock, LossWatch, Moments
-from tfbigbatch.advice.suggestion import Optimizer
+from tfbigbatch.advice import measuring
+from tfbigbatch.advice.advice import Advice
+from tfbigbatch.advice.measuring import Say, Training
+from tfbigbatch.advice.step_times import Step
 from tfbigbatch.errors import InputError
 from tfbigbatch.instruments import time_constants
 from tfbigbatch.instruments.instrument import innermost
@@ -22,10 +21,11 @@ from tfbigbatch.instruments.probe.model import tensor_variable, untouched
 from tfbigbatch.scaling.recipe import Recipe
 from tfbigbatch.utils import arguments
 
-# Steps between two measurements of the noise; micro-batches that one is made from.
-_EVERY, _MICRO_BATCHES = 4, 8
-_MOST_STEPS = 2000
-_NOISE_PART, _SPEED_PART = 0.5, 0.3
+# Micro-batches that a measurement is made from.
+_MICRO_BATCHES = 8
+# Of a tf.data.Dataset at most this is read.
+_MOST_EXAMPLES, _MOST_BYTES = 16_384, 2**30
+_EXPECTED = "expected (x, y) or (x, y, sample_weight) of arrays, or a batched tf.data.Dataset of them, as for fit"
 
 
 def advise(
@@ -40,7 +40,7 @@ def advise(
     seconds: float = 60.0,
     replicas: int = 1,
     seed: int = 0,
-    say: Callable[[str], None] | None = None,
+    say: Say | None = None,
 ) -> Advice:
     """Measures a compiled model for a while, and says which batch size is worth using and with which recipe.
 
@@ -76,68 +76,62 @@ def advise(
     seconds = number("seconds", seconds, above=0.0, owner="advise")
     epochs = None if epochs is None else number("epochs", epochs, above=0.0, owner="advise")
     keras = _keras_of(model)
-    data = _examples(dataset, dataset_size, batch_size)
+    data = read(dataset, None if dataset_size is None else whole("dataset_size", dataset_size, least=1, owner="advise"))
+    if data.count < 4 * batch_size:
+        raise InputError(
+            f"not measurable: {data.count:,} examples are too few for a tuned batch of {batch_size:,} and larger ones; "
+            "expected four batches or more."
+        )
     tuned = Recipe(batch_size, _learning_rate(model, learning_rate), warmup_epochs, epochs=epochs)
-    measured = _measured(model, keras, data, tuned, replicas=replicas, seconds=seconds, seed=seed, say=say or _quiet)
+    with model.distribute_strategy.scope():
+        try:
+            with untouched(_built(model, data)):
+                training = _training(model, keras, data, tuned, replicas, seed)
+                points, times = measuring.measure(training, seconds=seconds, say=say or (lambda line: None))
+        finally:
+            # It was traced for one batch size; fit traces it again.
+            model.train_function = None
     advice = Advice(
         title=model.name,
         tuned=tuned,
-        optimizer=_optimizer(model),
+        optimizer=measuring.optimizer_of(model),
         dataset_size=data.dataset_size,
         replicas=replicas,
+        points=points,
+        times=times,
         seconds=time.perf_counter() - started,
-        **measured,
     )
     if advice.suggestion.steps is not None:
         time_constants.check(model, advice.suggestion.steps)
     return advice
 
 
-def _quiet(line: str) -> None:
-    del line
+def _training(model: Any, keras: str, data: Examples, tuned: Recipe, replicas: int, seed: int) -> Training:
+    size = _MICRO_BATCHES * max(1, min(tuned.batch_size, data.count // 2) // _MICRO_BATCHES)
+    probes = iter(data.batches(size, seed + 1))
 
+    def fit(steps: int, callbacks: list[Any]) -> None:
+        batches = data.batches(tuned.batch_size, seed).take(steps)
+        model.fit(batches, epochs=1, shuffle=False, verbose=0, callbacks=callbacks)
 
-def _examples(dataset: Any, dataset_size: int | None, batch_size: int) -> Examples:
-    """The examples of a dataset, enough of them for larger batches."""
-    if dataset_size is not None:
-        dataset_size = arguments.integer("dataset_size", dataset_size, least=1, owner="advise")
-    data = examples.read(dataset, dataset_size)
-    if len(data) < 4 * batch_size:
-        raise InputError(
-            f"not measurable: {len(data):,} examples are too few for a tuned batch of {batch_size:,} and larger ones; "
-            "expected four batches or more."
-        )
-    return data
+    def step_at(own: int) -> Step:
+        batch = tf.data.Dataset.from_tensors(next(iter(data.batches(own, seed)))).repeat()
+        return measuring.traced_step(model, iter(model.distribute_strategy.experimental_distribute_dataset(batch)))
 
-
-def _measured(
-    model: Any,
-    keras: str,
-    data: Examples,
-    tuned: Recipe,
-    *,
-    replicas: int,
-    seconds: float,
-    seed: int,
-    say: Callable[[str], None],
-) -> dict[str, Any]:
-    """The measured fields of `Advice`; the model is as before at the end."""
-    began, batch_size = time.perf_counter(), tuned.batch_size
-    with model.distribute_strategy.scope():
-        variables = _built(model, data)
-        try:
-            with untouched(variables):
-                steps = _steps(tuned, data.dataset_size)
-                moments = _noise(model, data, batch_size, steps, keras, _NOISE_PART * seconds, seed, say)
-                points = noise.points(moments)
-                left = max(_SPEED_PART * seconds, seconds - (time.perf_counter() - began))
-                sizes = _sizes(batch_size, len(data), replicas)
-                times = step_times.measure(lambda size: _step(model, data, size, seed), sizes, seconds=left, say=say)
-        finally:
-            # It was traced for one batch size; fit traces it again.
-            model.train_function = None
-    check_measured(times)
-    return {"moments": moments, "points": points, "times": times}
+    return Training(
+        model=model,
+        keras=keras_version.keras_package(keras),
+        noise=keras_version.module_for("tfbigbatch.instruments", keras).GradientNoiseScale(
+            probe=lambda step: next(probes),
+            micro_batches=_MICRO_BATCHES,
+            when=measuring.EVERY,
+            smoothing=0.0,
+        ),
+        fit=fit,
+        step_at=step_at,
+        sizes=measuring.replica_sizes(tuned.batch_size, data.count * replicas, replicas, data.count),
+        total_steps=None if tuned.epochs is None else tuned.total_steps(data.dataset_size),
+    )
 
 
 def _keras_of(model: Any) -> str:
@@ -146,11 +140,7 @@ def _keras_of(model: Any) -> str:
     found = "tf_keras" if "tf_keras" in packages else "keras3" if "keras" in packages else None
     if found is None:
         raise InputError(f"advise: model is a {type(model).__name__}; expected a model of Keras 2 or 3.")
-    keras = keras_version.keras_package(found)
-    if found == "keras3" and keras.backend.backend() != "tensorflow":
-        raise InputError(
-            f"advise: Keras runs on {keras.backend.backend()}; expected TensorFlow: set KERAS_BACKEND=tensorflow."
-        )
+    keras_version.require_tensorflow(model, "advise")
     if getattr(model, "optimizer", None) is None or not getattr(
         model, "compiled", getattr(model, "_is_compiled", True)
     ):
@@ -177,7 +167,7 @@ def _learning_rate(model: Any, given: float | None) -> float:
 def _built(model: Any, data: Examples) -> list[tf.Variable]:
     """The variables of the model and its optimizer, both built."""
     if not model.built:
-        model(data.batch(1, 0)[0])
+        model(next(iter(data.batches(1, 0)))[0])
     optimizer = model.optimizer
     (optimizer if hasattr(optimizer, "build") else innermost(optimizer)).build(model.trainable_variables)
     own = innermost(optimizer).variables
@@ -185,75 +175,64 @@ def _built(model: Any, data: Examples) -> list[tf.Variable]:
     return [tensor_variable(variable) for variable in found]
 
 
-def _steps(tuned: Recipe, dataset_size: int) -> int:
-    total = _MOST_STEPS if tuned.epochs is None else tuned.total_steps(dataset_size)
-    return max(min(total, 8 * _EVERY), min(_MOST_STEPS, total // 2))
+# ---- The examples -----------------------------------------------------------------------------
 
 
-def _noise(
-    model: Any, data: Examples, batch_size: int, steps: int, keras: str, seconds: float, seed: int, say: Any
-) -> list[Moments]:
-    """The moments of the gradient at every few steps of `fit`."""
-    size = _MICRO_BATCHES * max(1, min(batch_size, len(data) // 2) // _MICRO_BATCHES)
+@dataclasses.dataclass(frozen=True)
+class Examples:
+    """Training examples in memory, to draw batches of any size from.
 
-    def probe(step: int) -> Any:
-        return data.batch(size, seed + 1 + step)
+    Attributes:
+      data: of single examples.
+      count: their number.
+      dataset_size: examples in an epoch; more than there are here where only a part was read.
+    """
 
-    instrument = keras_version.module_for("tfbigbatch.instruments", keras).GradientNoiseScale(
-        # With a smoothing of 0 an entry of the history is of one measurement.
-        probe=probe,
-        micro_batches=_MICRO_BATCHES,
-        when=_EVERY,
-        smoothing=0.0,
-    )
-    clock, loss = Clock(seconds), LossWatch()
+    data: tf.data.Dataset
+    count: int
+    dataset_size: int
 
-    def stop(batch: int, logs: Any = None) -> None:
-        loss.add((logs or {}).get("loss"))
-        if clock.is_over(len(instrument.history)):
-            model.stop_training = True
-
-    callbacks = importlib.import_module(f"{keras_version.PACKAGES[keras]}.callbacks")
-    say(f"noise      up to {steps:,} steps at batch {batch_size:,}")
-    model.fit(
-        data.batches(batch_size, steps, seed),
-        epochs=1,
-        verbose=0,
-        callbacks=[instrument, callbacks.LambdaCallback(on_train_batch_end=stop)],
-    )
-    loss.check()
-    return [Moments(each["step"], each["squared_norm"], each["trace"]) for each in instrument.history]
+    def batches(self, size: int, seed: int) -> tf.data.Dataset:
+        """Batches without an end, in a new order of the examples for each epoch."""
+        return self.data.shuffle(self.count, seed).repeat().batch(size, drop_remainder=True).prefetch(2)
 
 
-def _sizes(batch_size: int, examples_there: int, replicas: int) -> Iterator[int]:
-    """Batches of one replica, ascending, for global batches of powers of two times the tuned one."""
-    size, last = batch_size, 0
-    while size <= examples_there * replicas:
-        own = max(1, size // replicas)
-        if own > examples_there:
-            return
-        if own > last:
-            yield own
-        last, size = own, 2 * size
+def read(dataset: Any, dataset_size: int | None) -> Examples:
+    """The examples of a user's dataset, see `advise`.
+
+    Args:
+      dataset: arrays or a batched tf.data.Dataset.
+      dataset_size: examples in an epoch; None where the dataset tells.
+
+    Raises:
+      ValueError: it is something else, has no labels, or its size is unknown.
+    """
+    if isinstance(dataset, tuple):
+        try:
+            data = tf.data.Dataset.from_tensor_slices(_labelled(dataset))
+        except ValueError as error:
+            raise InputError(f"advise: the dataset's arrays have other first axes: {error}; {_EXPECTED}.") from None
+        dataset_size = dataset_size or int(data.cardinality())
+    elif isinstance(dataset, tf.data.Dataset):
+        _labelled(dataset.element_spec)
+        first, batches = next(iter(dataset), None), int(dataset.cardinality())
+        if first is None:
+            raise InputError(f"advise: the dataset is empty; {_EXPECTED}.")
+        if dataset_size is None and batches < 0:
+            raise InputError(
+                "advise: the tf.data.Dataset does not say how many batches it has: give dataset_size, examples in an "
+                "epoch."
+            )
+        data = dataset.unbatch()
+        dataset_size = dataset_size or batches * int(tf.nest.flatten(first)[0].shape[0])
+    else:
+        raise InputError(f"advise: dataset is a {type(dataset).__name__}; {_EXPECTED}.")
+    size = sum(np.asarray(each).nbytes for each in tf.nest.flatten(next(iter(data))))
+    data = data.take(min(_MOST_EXAMPLES, max(1, _MOST_BYTES // size))).cache()
+    return Examples(data, int(data.reduce(0, lambda count, _: count + 1)), dataset_size)
 
 
-def _step(model: Any, data: Examples, size: int, seed: int) -> step_times.Step:
-    batch = tf.data.Dataset.from_tensors(data.batch(size, seed)).repeat()
-    iterator = iter(model.distribute_strategy.experimental_distribute_dataset(batch))
-    # Traced for this size, not for any size.
-    model.make_train_function(force=True)
-    function, counter = model.train_function, tensor_variable(innermost(model.optimizer).iterations)
-
-    def step() -> None:
-        function(iterator)
-        counter.numpy()
-
-    return step
-
-
-def _optimizer(model: Any) -> Optimizer:
-    optimizer = innermost(model.optimizer)
-    clips = any(getattr(optimizer, name, None) for name in ("global_clipnorm", "clipnorm", "clipvalue"))
-    layers = model._flatten_layers() if hasattr(model, "_flatten_layers") else model.layers
-    name = type(optimizer).__name__
-    return Optimizer.of("momentum" if name == "SGD" else name, clips=clips, layers=layers)
+def _labelled(element: Any) -> tuple[Any, ...]:
+    if not isinstance(element, tuple) or len(element) not in (2, 3) or element[1] is None:
+        raise InputError(f"advise: the dataset has no labels, or is no tuple; {_EXPECTED}.")
+    return element if len(element) == 2 or element[2] is not None else element[:2]

@@ -5,16 +5,14 @@ from __future__ import annotations
 import dataclasses
 import math
 import statistics
-import time
 from collections.abc import Sequence
-from typing import Any
 
 from tfbigbatch.advice import sources
 from tfbigbatch.errors import InputError
 from tfbigbatch.instruments import noise_scale as noise
 
-# Measurements in a window, at least: fewer have no useful interval.
-_FEWEST = 6
+FEWEST = 6
+"""Measurements in a window, at least: fewer have no useful interval."""
 # Stands for infinity in sums.
 _HUGE = 1e12
 
@@ -28,51 +26,6 @@ class Moments:
     trace: float
 
 
-class Clock:
-    """When to stop measuring: after some seconds, and not before there are enough measurements.
-
-    The time counts from the end of the first measurement: until then steps are traced.
-
-    Args:
-      seconds: of measuring; tracing before it shortens them to half at most.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._began = self._first = time.perf_counter()
-
-    def is_over(self, measurements: int) -> bool:
-        """Whether to stop after so many measurements."""
-        now = time.perf_counter()
-        if measurements <= 1:
-            self._first = now
-        used, tracing = now - self._first, min(self._first - self._began, self._seconds / 2)
-        return used > self._seconds - tracing and (measurements >= 2 * _FEWEST or used > 3 * self._seconds)
-
-
-class LossWatch:
-    """Tells a recipe that diverges from the running mean of its loss."""
-
-    def __init__(self) -> None:
-        self._first = self._last = math.nan
-        self._steps = 0
-
-    def add(self, loss: Any) -> None:
-        """Adds the mean loss of the steps so far; None is left out."""
-        if loss is not None:
-            self._last = float(loss)
-            self._first = self._last if self._steps == 0 else self._first
-            self._steps += 1
-
-    def check(self) -> None:
-        """Raises ValueError where the mean loss is not finite, or more than twice that of the first step."""
-        if self._steps and not self._last <= max(self._first, 2.0 * abs(self._first)):
-            raise InputError(
-                f"not measurable: the recipe diverges: its mean loss is {self._last:.3g} after {self._steps:,} steps, "
-                f"and was {self._first:.3g} in the first. Lower the learning rate or warm up longer."
-            )
-
-
 @dataclasses.dataclass(frozen=True)
 class NoisePoint:
     """The noise scale of some steps.
@@ -81,7 +34,6 @@ class NoisePoint:
       first_step, last_step: of the measurements.
       noise_scale: tr(Sigma) / |G|^2, in examples; infinity where |G|^2 cannot be told from 0.
       low, high: ends of its interval; high may be infinity.
-      measurements: their number.
     """
 
     first_step: int
@@ -89,12 +41,6 @@ class NoisePoint:
     noise_scale: float
     low: float
     high: float
-    measurements: int
-
-    @property
-    def middle(self) -> float:
-        """The geometric middle of its steps."""
-        return math.sqrt(max(1, self.first_step) * max(1, self.last_step))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,17 +62,17 @@ def points(moments: Sequence[Moments]) -> list[NoisePoint]:
         is unbounded on both sides.
     """
     finite = [each for each in moments if math.isfinite(each.squared_norm) and math.isfinite(each.trace)]
-    if len(finite) < _FEWEST:
+    if len(finite) < FEWEST:
         raise InputError(
             f"not measurable: {len(finite)} of {len(moments)} measurements of the gradient are finite, expected "
-            f"{_FEWEST} or more. The recipe diverges, or the time is too short: lower the learning rate, or give more "
+            f"{FEWEST} or more. The recipe diverges, or the time is too short: lower the learning rate, or give more "
             "seconds."
         )
     found: list[NoisePoint] = []
     end = finite[-1].step
     while len(found) < 5:
         window = [each for each in finite if end / 2 < each.step <= end]
-        if len(window) < _FEWEST:
+        if len(window) < FEWEST:
             break
         found.insert(0, _point(window))
         end //= 2
@@ -141,17 +87,13 @@ def points(moments: Sequence[Moments]) -> list[NoisePoint]:
 
 
 def _point(window: Sequence[Moments]) -> NoisePoint:
-    count = len(window)
     norms, traces = [each.squared_norm for each in window], [each.trace for each in window]
     norm, trace = statistics.fmean(norms), statistics.fmean(traces)
-    covariance = (
-        statistics.variance(traces) / count,
-        statistics.covariance(traces, norms) / count,
-        statistics.variance(norms) / count,
-    )
+    spreads = (statistics.variance(traces), statistics.covariance(traces, norms), statistics.variance(norms))
+    of_trace, of_both, of_norm = (each / len(window) for each in spreads)
     z = statistics.NormalDist().inv_cdf(0.5 + sources.CONFIDENCE / 2)
-    low, high = noise.ratio_interval(trace, norm, covariance, z)
-    return NoisePoint(window[0].step, window[-1].step, noise.noise_scale(norm, trace), low, high, count)
+    low, high = noise.ratio_interval(trace, norm, (of_trace, of_both, of_norm), z)
+    return NoisePoint(window[0].step, window[-1].step, noise.noise_scale(norm, trace), low, high)
 
 
 def growth(measured: Sequence[NoisePoint]) -> float | None:
@@ -159,7 +101,8 @@ def growth(measured: Sequence[NoisePoint]) -> float | None:
     usable = [each for each in measured if 0.0 < each.noise_scale < math.inf]
     if len(usable) < 3:
         return None
-    x = [math.log(each.middle) for each in usable]
+    # At the geometric middles of the windows' steps.
+    x = [0.5 * math.log(max(1, each.first_step) * max(1, each.last_step)) for each in usable]
     y = [math.log(each.noise_scale) for each in usable]
     slope = statistics.linear_regression(x, y).slope
     return min(max(slope, 0.0), sources.END_GROWTH)
@@ -170,14 +113,6 @@ def now(measured: Sequence[NoisePoint]) -> Range:
     last = measured[-1]
     value = last.noise_scale if math.isfinite(last.noise_scale) else last.low
     return Range(value, min(last.low, value), max(last.high, value))
-
-
-def at_end(measured: Sequence[NoisePoint], total_steps: int) -> Range:
-    """What the noise scale may be at the last step of the run: from no growth to growth in proportion to the steps."""
-    here, power = now(measured), growth(measured)
-    factor = max(1.0, total_steps / measured[-1].last_step)
-    middle = here.value * factor ** (sources.UNKNOWN_GROWTH if power is None else power)
-    return Range(middle, here.low, here.high * factor**sources.END_GROWTH)
 
 
 def over_the_run(measured: Sequence[NoisePoint], total_steps: int, batch_size: int) -> Range:

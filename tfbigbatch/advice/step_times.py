@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import logging
 import os
 import resource
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 Step = Callable[[], None]
 """Makes one training step, and returns when it is done."""
@@ -40,10 +39,6 @@ class StepTimes:
         """The median over the turns at a measured size."""
         return statistics.median(self.turns[size])
 
-    def spread(self, size: int) -> tuple[float, float]:
-        """The least and the most of the turns at a measured size."""
-        return min(self.turns[size]), max(self.turns[size])
-
     def planned(self, batch_size: int, replicas: int = 1) -> tuple[float, int]:
         """(seconds, accumulation steps) of a step at a global batch: the fastest micro-batch of those measured.
 
@@ -68,61 +63,49 @@ def measure(
       seconds: for all; three sizes are measured in any case.
       say: called with a line for each size.
     """
-    with _without_warnings():
-        return _measure(step_at, sizes, seconds, say)
-
-
-def _measure(
-    step_at: Callable[[int], Step], sizes: Iterable[int], seconds: float, say: Callable[[str], None]
-) -> StepTimes:
     began = time.perf_counter()
     steps: dict[int, Step] = {}
     single: dict[int, float] = {}
     stopped = "the next would be larger than the dataset"
-    memory = _peak_memory()
-    growth = 0.0
-    for size in sizes:
-        used = time.perf_counter() - began
-        # Twice the batch takes about twice the time, after a trace of about the same length.
-        expected = 2 * max(single.values(), default=0.0) * (1 + _FEWEST_TURNS)
-        if len(steps) >= _FEWEST_SIZES and (used > _TRACING * seconds or used + expected > seconds):
-            stopped = f"the next would take longer than the {seconds:.0f} s for this part"
-            break
-        if steps and 2.5 * growth > _free_memory():
-            stopped = "the next would take more memory than is free"
-            break
-        try:
-            step = step_at(size)
-            step()
-            started = time.perf_counter()
-            step()
-        except Exception as error:
-            if not steps or not _is_memory(error):
-                raise
-            stopped = f"{size:,} took more memory than there is"
-            break
-        single[size] = time.perf_counter() - started
-        steps[size] = step
-        growth, memory = max(0.0, _peak_memory() - memory), _peak_memory()
-        say(f"speed      batch {size:,}: {single[size] * 1000:,.1f} ms a step")
-    return StepTimes(_turns(steps, single, seconds - (time.perf_counter() - began)), stopped)
-
-
-@contextlib.contextmanager
-def _without_warnings() -> Iterator[None]:
-    """Silences TensorFlow's warnings: it takes a trace for each size for a mistake."""
-    logger = logging.getLogger("tensorflow")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
+    memory, growth = _peak_memory(), 0.0
+    # TensorFlow takes a trace for each size for a mistake, and warns.
+    logging.getLogger("tensorflow").addFilter(_is_no_warning)
     try:
-        yield
+        for size in sizes:
+            used = time.perf_counter() - began
+            # Twice the batch takes about twice the time, after a trace of about the same length.
+            expected = 2 * max(single.values(), default=0.0) * (1 + _FEWEST_TURNS)
+            if len(steps) >= _FEWEST_SIZES and (used > _TRACING * seconds or used + expected > seconds):
+                stopped = f"the next would take longer than the {seconds:.0f} s for this part"
+                break
+            if steps and 2.5 * growth > _free_memory():
+                stopped = "the next would take more memory than is free"
+                break
+            try:
+                step = step_at(size)
+                step()
+                started = time.perf_counter()
+                step()
+            except Exception as error:
+                is_memory = isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError"
+                if not steps or not is_memory:
+                    raise
+                stopped = f"{size:,} took more memory than there is"
+                break
+            single[size], steps[size] = time.perf_counter() - started, step
+            growth, memory = max(0.0, _peak_memory() - memory), _peak_memory()
+            say(f"speed      batch {size:,}: {single[size] * 1000:,.1f} ms a step")
+        return StepTimes(_turns(steps, single, began + seconds), stopped)
     finally:
-        logger.setLevel(level)
+        logging.getLogger("tensorflow").removeFilter(_is_no_warning)
 
 
-def _turns(steps: Mapping[int, Step], single: Mapping[int, float], seconds: float) -> dict[int, list[float]]:
+def _is_no_warning(record: logging.LogRecord) -> bool:
+    return record.levelno >= logging.ERROR
+
+
+def _turns(steps: Mapping[int, Step], single: Mapping[int, float], deadline: float) -> dict[int, list[float]]:
     found: dict[int, list[float]] = {size: [] for size in steps}
-    deadline = time.perf_counter() + seconds
     for turn in range(_TURNS):
         if turn >= _FEWEST_TURNS and time.perf_counter() > deadline:
             break
@@ -135,12 +118,8 @@ def _turns(steps: Mapping[int, Step], single: Mapping[int, float], seconds: floa
     return found
 
 
-def _is_memory(error: Exception) -> bool:
-    return isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError"
-
-
 def _peak_memory() -> float:
-    """Bytes that this process used at most."""
+    """The most bytes that this process used."""
     return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 
 

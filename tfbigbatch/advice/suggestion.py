@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tfbigbatch.advice import sources
 from tfbigbatch.advice.noise import Range
-from tfbigbatch.scaling.noise_limit import noise_gain
+from tfbigbatch.scaling.date_rules import noise_gain
 from tfbigbatch.scaling.recipe import Recipe
 
 _ADAM = ("adam", "nadam", "adamax", "rmsprop", "adagrad", "adafactor", "lion", "ftrl")
@@ -24,9 +24,9 @@ class Optimizer:
 
     Attributes:
       name: as 'momentum' or 'AdamW'.
-      clips: whether gradients are clipped.
-      convolutional: whether the model has convolutions.
-      recurrent: whether it has an LSTM, a GRU or another recurrent layer, and no attention.
+      clips: True if gradients are clipped.
+      convolutional: True for a model with convolutions.
+      recurrent: True for a model with an LSTM, a GRU or another recurrent layer, and no attention.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Optimizer:
 
         Args:
           name: as 'momentum' or 'AdamW'.
-          clips: whether gradients are clipped.
+          clips: True if gradients are clipped.
           layers: of the model, nested ones too.
         """
         kinds = " ".join(type(layer).__name__ for layer in layers)
@@ -50,17 +50,17 @@ class Optimizer:
 
     @property
     def is_layerwise(self) -> bool:
-        """Whether it adapts the step of each layer to its weights, or to its shape."""
+        """True if it adapts the step of each layer to its weights, or to its shape."""
         return any(word in self.name.lower() for word in _LAYERWISE)
 
     @property
     def is_adaptive(self) -> bool:
-        """Whether it divides by a moving average of the gradients' size."""
+        """True if it divides by a moving average of the gradients' size."""
         return any(word in self.name.lower() for word in _ADAM) or "lamb" in self.name.lower()
 
     @property
     def is_bounded(self) -> bool:
-        """Whether a large gradient does not make a large step."""
+        """True if a large gradient does not make a large step."""
         return self.clips or self.is_adaptive or self.is_layerwise
 
 
@@ -78,7 +78,7 @@ class Suggestion:
       tuned_warmup_epochs: what the rule starts from: `schedule.warmup_epochs`.
       optimizer: name of the one to begin with.
       steps: of the run in the same epochs; None without a length.
-      reasons: lines 'learning rate: ...'.
+      reasons: of the rule, the learning rate, the warm-up and the optimizer, by these names.
       warnings: lines on what is likely to fail.
     """
 
@@ -92,7 +92,7 @@ class Suggestion:
     tuned_warmup_epochs: float
     optimizer: str
     steps: int | None
-    reasons: Sequence[str]
+    reasons: Mapping[str, str]
     warnings: Sequence[str]
 
 
@@ -115,13 +115,12 @@ def suggest(
     )
     warnings = _warnings(tuned, batch_size, steps, critical)
     far = factor >= sources.LAYERWISE_FROM
+    why_optimizer = _why_the_tuned_one(optimizer, far)
     if far and steps is not None and steps < sources.FEW_STEPS:
         other, kept = _best_in_few_steps(optimizer)
         if other not in optimizer.name.lower():
-            return _with_another(other, kept, tuned, optimizer.name, batch_size, steps, warnings)
+            return _of_another(other, kept, tuned, optimizer.name, batch_size, steps, warnings)
         why_optimizer = f"the tuned one, which {kept}"
-    else:
-        why_optimizer = _why_the_tuned_one(optimizer, far)
     rule, why_rule = _rule(factor, optimizer)
     gain, why_rate = _gain(tuned, optimizer, batch_size, rule, at_peak)
     warmup, why_warmup = _warmup(tuned, factor, rule)
@@ -147,7 +146,7 @@ def suggest(
     )
 
 
-def _with_another(
+def _of_another(
     name: str, kept: str, tuned: Recipe, tuned_name: str, batch_size: int, steps: int, warnings: Sequence[str]
 ) -> Suggestion:
     """The recipe of another optimizer than the tuned one, in few steps: nothing of it is scaled from the tuned recipe.
@@ -157,52 +156,31 @@ def _with_another(
       kept: what it did, in words.
       tuned: the tuned recipe, with a length.
       tuned_name: of its optimizer.
-      batch_size: examples in one step.
-      steps: of the run.
-      warnings: of the suggestion.
+      batch_size, steps, warnings: of the suggestion.
     """
     low, high = {"lamb": sources.LAMB_RATES, "muon": sources.MUON_RATES}[name]
     rate = float(f"{math.sqrt(low * high):.2g}")
     assert tuned.epochs is not None  # As the run has steps.
     warmup = sources.FEW_STEPS_WARMUP * tuned.epochs
-    return Suggestion(
-        batch_size=batch_size,
-        rule="none",
-        learning_rate=rate,
-        learning_rate_low=low,
-        learning_rate_high=high,
-        tuned_learning_rate=rate,
-        warmup_epochs=warmup,
-        tuned_warmup_epochs=warmup,
-        optimizer=name,
-        steps=steps,
-        reasons=_reasons(
-            f"{name} does not begin with {tuned_name}'s recipe",
-            f"the middle of where {name}'s best lay in runs of few steps; {tuned_name}'s says nothing about it. Its "
-            "peak can be narrow: tune it",
-            f"{sources.FEW_STEPS_WARMUP:.0%} of the run, as in the benchmark of few steps",
-            f"in {steps:,} steps it {kept}",
-        ),
-        warnings=warnings,
+    reasons = _reasons(
+        f"{name} does not begin with {tuned_name}'s recipe",
+        f"the middle of where {name}'s best lay in runs of few steps; {tuned_name}'s says nothing about it: tune it",
+        f"{sources.FEW_STEPS_WARMUP:.0%} of the run, as in the benchmark of few steps",
+        f"in {steps:,} steps it {kept}",
     )
+    return Suggestion(batch_size, "none", rate, low, high, rate, warmup, warmup, name, steps, reasons, warnings)
 
 
-def _reasons(rule: str, rate: str, warmup: str, optimizer: str) -> tuple[str, ...]:
-    return f"rule: {rule}", f"learning rate: {rate}", f"warm-up: {warmup}", f"optimizer: {optimizer}"
+def _reasons(rule: str, rate: str, warmup: str, optimizer: str) -> dict[str, str]:
+    return {"rule": rule, "learning rate": rate, "warm-up": warmup, "optimizer": optimizer}
 
 
 def _rule(factor: float, optimizer: Optimizer) -> tuple[str, str]:
     if factor <= 1.0:
         return "none", "the batch is the tuned one"
     if "muon" in optimizer.name.lower():
-        return (
-            "sqrt",
-            "the square root of the batch, with the warm-up's epochs kept: LEGW's longer one cost Muon a point",
-        )
-    return "legw", (
-        "LEGW, the square root of the batch with a warm-up of as many steps (You et al. 2019, arXiv:1901.08256). The "
-        "linear rule is for less than eight times the batch and no clipping; the noise limits it as well"
-    )
+        return "sqrt", "the square root of the batch; LEGW's longer warm-up cost Muon a point"
+    return "legw", "the square root of the batch, with a warm-up of as many steps (You et al. 2019, arXiv:1901.08256)"
 
 
 def _gain(tuned: Recipe, optimizer: Optimizer, batch_size: int, rule: str, at_peak: float) -> tuple[float, str]:
@@ -211,18 +189,13 @@ def _gain(tuned: Recipe, optimizer: Optimizer, batch_size: int, rule: str, at_pe
         return 1.0, "the tuned one"
     ruled = tuned.at(batch_size, rule).learning_rate
     gain = noise_gain(at_peak, tuned, batch_size=batch_size, peak=ruled)
-    limit = f"the noise scale of {at_peak:,.0f} at the peak would allow {gain * ruled:.3g} (McCandlish et al. 2018)"
+    noise = f"the noise scale of {at_peak:,.0f} at the peak"
     if gain >= 1.0:
-        return 1.0, f"the rule's; the noise scale of {at_peak:,.0f} at the peak allows it (McCandlish et al. 2018)"
+        return 1.0, f"the rule's; {noise} allows it (McCandlish et al. 2018)"
+    limit = f"{noise} would allow {gain * ruled:.3g} (McCandlish et al. 2018)"
     if optimizer.is_bounded:
-        return 1.0, (
-            f"the rule's: {limit}, but {optimizer.name} with its clipping or its adaptation bounds a step, and with "
-            "either the studies held the rule's. Lower it if the loss rises during the warm-up"
-        )
-    return gain, (
-        f"{limit}, less than the rule's {ruled:.3g}; nothing bounds a step of {optimizer.name}, and LeNet-5's run at "
-        "the rule's diverged without clipping. With global_clipnorm, try the rule's"
-    )
+        return 1.0, f"the rule's: {limit}, but clipping or adaptation bounds a step. Lower it if the loss rises"
+    return gain, f"{limit}, and nothing bounds a step of {optimizer.name}. With global_clipnorm, try {ruled:.3g}"
 
 
 def _warmup(tuned: Recipe, factor: float, rule: str) -> tuple[float, str]:
@@ -235,40 +208,26 @@ def _warmup(tuned: Recipe, factor: float, rule: str) -> tuple[float, str]:
         return tuned.warmup_epochs, "the rule's: as many steps as at the tuned batch"
     if tuned.epochs is None:
         return 0.0, "the recipe has none and no length: set warmup_epochs"
-    epochs = sources.WARMUP_FRACTION * tuned.epochs
-    return epochs / factor, (
-        f"the recipe has none, and a higher learning rate needs one: {epochs:.3g} of {tuned.epochs:.3g} epochs, the "
-        "fraction of Goyal et al. 2017. Not measured here"
+    return sources.WARMUP_FRACTION * tuned.epochs / factor, (
+        "the recipe has none, and a higher learning rate needs one: the fraction of Goyal et al. 2017"
     )
 
 
 def _why_the_tuned_one(optimizer: Optimizer, far: bool) -> str:
     """Why to begin with the tuned optimizer, and what to try beside it; `far`: at LAYERWISE_FROM times its batch."""
-    if optimizer.is_layerwise:
-        return "the tuned one, which adapts each layer's step"
-    if not far:
-        return (
-            f"the tuned one; below {sources.LAYERWISE_FROM} times the tuned batch the studies show no need of another"
-        )
+    if not far or optimizer.is_layerwise:
+        return "the tuned one"
     if optimizer.is_adaptive:
-        return (
-            "the tuned one: beside Adam's family LAMB was not better in the studies; try it where the tuned one loses"
-        )
+        return "the tuned one: LAMB was not better in the studies; try it where the tuned one loses"
     name = "lars" if optimizer.convolutional else "lamb"
-    return (
-        f"the tuned one, whose learning rate this is. At {sources.LAYERWISE_FROM} times its batch and more, layer-wise "
-        "adaptation beat momentum on the digits, LeNet-5 and tiny-imagenet: tune a learning rate for "
-        f"{name} at the small batch, and compare"
-    )
+    return f"the tuned one. So far above its batch, tune a learning rate for {name} at the small batch, and compare"
 
 
 def _best_in_few_steps(optimizer: Optimizer) -> tuple[str, str]:
     """(name of the optimizer that was best in few steps on such networks, what it did in words)."""
     if optimizer.recurrent:
         return "lamb", "kept the small batch's accuracy on the digits' LSTM, and Muon did not; try Muon next"
-    return "muon", (
-        "kept most of the small batch's accuracy where the others lost it, on a BERT, tiny-imagenet and a GNMT"
-    )
+    return "muon", "kept most of the small batch's accuracy where the others lost it"
 
 
 def _warnings(tuned: Recipe, batch_size: int, steps: int | None, critical: Range) -> list[str]:
@@ -278,15 +237,14 @@ def _warnings(tuned: Recipe, batch_size: int, steps: int | None, critical: Range
             f"few steps: {steps:,} in {tuned.epochs:.4g} epochs. Below about {sources.FEW_STEPS} most recipes lost "
             "accuracy in this project's studies, by any scaling rule: train for more epochs, or let the batch grow"
         )
-    if tuned.batch_size >= batch_size > critical.value > 0:
-        found.append(f"the tuned batch is above the critical batch of about {_three(critical.value)} already")
-    elif batch_size > critical.value > 0:
-        found.append(
-            f"above the critical batch of about {_three(critical.value)}: more than twice the examples of a small "
-            "batch for the same loss"
-        )
+    if batch_size > critical.value > 0:
+        tuned_too = "the tuned batch is " if batch_size <= tuned.batch_size else ""
+        found.append(f"{tuned_too}above the critical batch of about {examples(critical.value)}")
     return found
 
 
-def _three(value: float) -> str:
+def examples(value: float) -> str:
+    """A number of examples with three digits."""
+    if math.isinf(value):
+        return "no upper end"
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

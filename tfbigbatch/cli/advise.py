@@ -5,19 +5,15 @@
 
 Trains a few hundred steps of the tuned recipe to measure the gradient noise scale, and times the training step at
 several batch sizes. Prints a table of batch sizes, the batch worth using, the scaling rule, learning rate, warm-up and
-optimizer to begin with, a batch ramp, their reasons, and a command that trains so. --output keeps advice.json,
-advice.txt and advice.png. --critical_batch takes critical batches that were measured by branching. The experiment's
-recipe is the one that was tuned; --config.FIELD=VALUE overrides a field of it.
+optimizer to begin with, their reasons, and a command that trains so. --output keeps advice.json, advice.txt and
+advice.png. The experiment's recipe is the one that was tuned; --config.FIELD=VALUE overrides a field of it.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import shlex
-import tempfile
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from absl import flags
 
@@ -25,12 +21,11 @@ from tfbigbatch import experiment
 from tfbigbatch.cli import experiment_flags
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment.checks import check_fields
+from tfbigbatch.reports.figure_style import check_matplotlib
+from tfbigbatch.reports.report import make_folder
 from tfbigbatch.runs import stored_run
 from tfbigbatch.utils import command
 from tfbigbatch.utils.files import write_json, write_text
-
-if TYPE_CHECKING:
-    from tfbigbatch.advice.ramp import Branched
 
 
 def define_flags() -> None:
@@ -41,10 +36,6 @@ def define_flags() -> None:
     flags.DEFINE_float("seconds", 120.0, "About how long the measurements may take.", lower_bound=5.0)
     flags.DEFINE_integer("replicas", 1, "Equal devices to plan for; one is measured.", lower_bound=1)
     flags.DEFINE_list("batch_size", [], "Also say which recipe to begin with at these batch sizes.")
-    flags.DEFINE_string(
-        "critical_batch", None, "RESULTS.jsonl of tfbigbatch critical-batch: used in place of the noise scale."
-    )
-    flags.DEFINE_float("tolerance", 0.02, "With --critical_batch: what a batch may lose, in nats.")
     flags.DEFINE_string("output", None, "Folder for advice.json, advice.txt and advice.png.")
     flags.DEFINE_integer("seed", None, "Overrides --config.seed.")
     flags.DEFINE_enum("mixed_precision", None, experiment.PRECISIONS, "Overrides --config.mixed_precision.")
@@ -64,10 +55,11 @@ def main(arguments: Sequence[str]) -> None:
         raise InputError(f"--data_dir={options.data_dir}: there is no such folder.")
     if options.init_from:
         stored_run.checkpoint_at(options.init_from)
-    branched = _branched(options.critical_batch, options.tolerance) if options.critical_batch else []
     if options.output:
         # Before the measurements, which would be lost.
-        _prepare_output(options.output)
+        check_matplotlib()
+        path = os.path.join(options.output, "advice")
+        make_folder(path)
     # Imported late: TensorFlow takes seconds.
     from tfbigbatch.advice import advise_experiment, text
 
@@ -82,61 +74,15 @@ def main(arguments: Sequence[str]) -> None:
         flags=_flags_of_experiment(options),
         say=lambda line: print(line, flush=True),
     )
-    advice = dataclasses.replace(advice, branched=branched)
     said = [str(advice)]
     for size in batch_sizes:
         said += [f"\nat batch {size:,}:", *text.suggestion_lines(advice.at(size))]
     print("\n" + "\n".join(said))
     if options.output:
-        path = os.path.join(options.output, "advice")
         write_json(f"{path}.json", advice.to_dict())
         write_text(f"{path}.txt", "\n".join(said) + "\n")
         advice.plot(f"{path}.png")
         print(f"\nwritten    {path}.json, {path}.txt, {path}.png")
-
-
-def _branched(path: str, tolerance: float) -> list[Branched]:
-    """The critical batches in the file of a `tfbigbatch critical-batch`.
-
-    Raises:
-      ValueError: it holds none.
-    """
-    # Imported late: TensorFlow takes seconds.
-    from tfbigbatch.advice.noise import Range
-    from tfbigbatch.advice.ramp import Branched
-    from tfbigbatch.reports import critical_batch_report as report
-
-    if not os.path.exists(path):
-        raise InputError(f"--critical_batch={path}: there is no such file. Give the file that critical-batch wrote.")
-    points = report.points_of(report.read(path), tolerance)
-    if not points:
-        raise InputError(f"--critical_batch={path}: no checkpoint with branches. Give the file that it wrote.")
-    return [
-        Branched(
-            point.first.examples,
-            Range(point.critical.estimate, point.critical.low, point.critical.high),
-            max(each.batch_size for each in point.branches),
-        )
-        for point in points
-    ]
-
-
-def _prepare_output(folder: str) -> None:
-    """Makes the folder of the results, and checks that the plot can be drawn.
-
-    Raises:
-      ValueError: it cannot be made, or matplotlib is not installed.
-    """
-    from tfbigbatch.reports.figure_style import check_matplotlib
-
-    check_matplotlib()
-    try:
-        os.makedirs(folder, exist_ok=True)
-        # Written for a moment, as a folder may be there that cannot be written.
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise InputError(f"--output={folder}: {error.strerror}; expected a folder that can be written.") from None
 
 
 def _flags_of_experiment(options: flags.FlagValues) -> str:

@@ -9,7 +9,7 @@ the recipe's batch.
     tfbigbatch scale --config=mnist/lstm_small_batch --config.ramp.name=doubling --config.ramp.to=4096 \
       --config.ramp.over='10 epochs'
 
-shows a batch ramp: its stages, the steps saved, the examples per second that each stage needs.
+shows a batch ramp: its stages, the steps saved.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from absl import flags
 from tfbigbatch import experiment, scaling, tasks
 from tfbigbatch.cli import experiment_flags
 from tfbigbatch.errors import InputError
-from tfbigbatch.scaling import moments, preview, ramp_preview
+from tfbigbatch.scaling import preview
 from tfbigbatch.utils import command
 
 
@@ -42,7 +42,6 @@ def define_flags() -> None:
         "weight_decay", None, scaling.WEIGHT_DECAYS, "kept: x learning rate x steps. Default: schedule.weight_decay."
     )
     flags.DEFINE_integer("dataset_size", None, "Examples in an epoch. Default: that of the task.")
-    flags.DEFINE_float("examples_per_second", None, "Of a batch ramp: the throughput at the first batch.", 0.0)
     flags.DEFINE_string("plot", "scale.png", "Path of the plot; with several rules, the name of each is added.")
 
 
@@ -60,12 +59,10 @@ def main(arguments: Sequence[str]) -> None:
     config.schedule.update(scaled_too)
     recipe = experiment.tuned_recipe(config, dataset_size)
     if config.ramp.name != "none":
-        _show_ramp(config, recipe, dataset_size, options)
+        _show_ramp(config, recipe, dataset_size)
         return
     # Fields of a ramp without its name are a mistake.
     experiment.batch_ramp(config, recipe, dataset_size)
-    if options.examples_per_second is not None:
-        raise InputError("--examples_per_second is of a batch ramp; the experiment has none: set --config.ramp.name.")
     if options.batch_size:
         batch_sizes = command.numbers("batch_size", options.batch_size, int)
     else:
@@ -78,9 +75,8 @@ def main(arguments: Sequence[str]) -> None:
         scaled = [recipe.at(row["batch_size"], rule, **scaled_too) for row in rows]
         print(f"\nscaled by {rule}: {recipe.arithmetic(scaled[-1])}")
         print("\n".join(preview.table(rows)))
-        if recipe.optimizer:
-            print("optimizer")
-            print("\n".join(moments.table([(each.batch_size, each.optimizer) for each in scaled])))
+        for each in scaled if recipe.optimizer else []:
+            print(f"optimizer at {each.batch_size:,}: {', '.join(recipe.changes(each)[1:]) or 'as tuned'}")
         path = options.plot if len(rules) == 1 else f"{options.plot.removesuffix('.png')}_{rule}.png"
         preview.plot(path, rows, dataset_size=dataset_size, rule=rule, title=options.config)
         print(f"plot  {path}")
@@ -91,12 +87,13 @@ def _print_recipe(recipe: scaling.Recipe, name: str, dataset_size: int) -> None:
     print("\n".join(f"  {line}" for line in recipe.lines(dataset_size)))
 
 
-def _show_ramp(config: experiment.Config, recipe: scaling.Recipe, dataset_size: int, options: flags.FlagValues) -> None:
+def _show_ramp(config: experiment.Config, recipe: scaling.Recipe, dataset_size: int) -> None:
     """Prints and plots the batch ramp of an experiment.
 
     Raises:
       ValueError: the ramp cannot be used, or flags of fixed batches came with it.
     """
+    options = flags.FLAGS
     for name in ("batch_size", "rule"):
         if options[name].value:
             raise InputError(
@@ -104,8 +101,8 @@ def _show_ramp(config: experiment.Config, recipe: scaling.Recipe, dataset_size: 
                 "--config.ramp.name=none."
             )
     experiment.phases(config)
-    of_run = experiment.scaled_recipe(config, recipe)
-    ramp = experiment.batch_ramp(config, of_run, dataset_size)
+    run_recipe = experiment.scaled_recipe(config, recipe)
+    ramp = experiment.batch_ramp(config, run_recipe, dataset_size)
     assert ramp is not None
     if tasks.get(config.task).carries_state:
         # Batches begin with an epoch, and an epoch is whole batches.
@@ -113,10 +110,9 @@ def _show_ramp(config: experiment.Config, recipe: scaling.Recipe, dataset_size: 
     else:
         stages = ramp.stages(dataset_size)
     _print_recipe(recipe, options.config, dataset_size)
-    if of_run.batch_size != recipe.batch_size:
-        print(f"scaled by {config.schedule.rule}: {recipe.arithmetic(of_run)}")
+    if run_recipe.batch_size != recipe.batch_size:
+        print(f"scaled by {config.schedule.rule}: {recipe.arithmetic(run_recipe)}")
     print(f"\nramp by {config.ramp.name}:")
-    rate = options.examples_per_second
-    print("\n".join(ramp_preview.lines(ramp, stages, dataset_size=dataset_size, examples_per_second=rate)))
-    ramp_preview.plot(options.plot, ramp, stages, dataset_size=dataset_size, title=options.config)
+    print("\n".join(preview.ramp_lines(ramp, stages, dataset_size=dataset_size)))
+    preview.plot_ramp(options.plot, ramp, stages, dataset_size=dataset_size, title=options.config)
     print(f"plot  {options.plot}")

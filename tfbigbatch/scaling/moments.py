@@ -8,7 +8,7 @@ arXiv:2507.07101, for beta_2.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from tfbigbatch.errors import InputError
@@ -178,25 +178,6 @@ def summary(fields: Mapping[str, Any], batch_size: int) -> str:
         if name in _ALL_MOMENTS and value:
             found[-1] += f" (half-life of {half_life_examples(value, batch_size):,.0f} examples)"
     return ", ".join(found)
-
-
-def table(rows: Sequence[tuple[int, Mapping[str, Any]]]) -> list[str]:
-    """Arguments at several batch sizes as lines of an aligned table, with the half-lives of moments in steps.
-
-    Args:
-      rows: (batch size, arguments by name); all have the same names.
-    """
-    cells = []
-    for batch_size, fields in rows:
-        line = {"batch": f"{batch_size:,}"}
-        for name, value in fields.items():
-            line[name] = shown(name, value)
-            if name in _ALL_MOMENTS and value is not None:
-                line[f"half-life of {name}"] = f"{half_life_examples(value, 1):.4g} steps"
-        cells.append(line)
-    widths = {name: max(len(name), *(len(line[name]) for line in cells)) for name in cells[0]}
-    lines = [{name: name for name in widths}, *cells]
-    return ["  ".join(line[name].rjust(width) for name, width in widths.items()) for line in lines]
 
 
 def shown(name: str, value: Any) -> str:

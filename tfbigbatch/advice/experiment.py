@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ml_collections
@@ -12,16 +12,15 @@ import tensorflow as tf
 import tf_keras
 
 from tfbigbatch import experiment, instruments, tasks
-from tfbigbatch.advice import noise, step_times
-from tfbigbatch.advice.advice import Advice, check_measured
-from tfbigbatch.advice.noise import Clock, LossWatch, Moments
-from tfbigbatch.advice.suggestion import Optimizer
+from tfbigbatch.advice import measuring
+from tfbigbatch.advice.advice import Advice
+from tfbigbatch.advice.measuring import Say, Training
+from tfbigbatch.advice.step_times import Step
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment.checks import check_fields
-from tfbigbatch.instruments import noise_scale, time_constants
+from tfbigbatch.instruments import time_constants
 from tfbigbatch.optimizers import registry
 from tfbigbatch.runs import initial_weights, stored_run
-from tfbigbatch.tasks.base import Task
 from tfbigbatch.training import phases as run_phases
 from tfbigbatch.training.build import compiled_model
 from tfbigbatch.training.fresh_statistics import keras_model
@@ -30,16 +29,8 @@ from tfbigbatch.training.precision import of_run
 from tfbigbatch.training.train_step import TrainingModel
 from tfbigbatch.utils.home import expanded
 
-Say = Callable[[str], None]
-# Steps between two measurements of the noise.
-_EVERY = 4
 # Batches that the steps of one size are timed on: those of a text differ in length.
 _BATCHES = 4
-# Of the time: for the noise, and for the speed.
-_NOISE_PART, _SPEED_PART = 0.5, 0.3
-_MOST_STEPS = 2000
-# Seconds between two lines of progress.
-_SAY_EVERY = 10.0
 
 
 def advise_experiment(
@@ -68,7 +59,7 @@ def advise_experiment(
       seconds: about how long the measurements may take, tracing included; 10 or more are useful.
       replicas: equal devices to plan for; what they exchange is not counted.
       batch_sizes: that the recipe will be asked for, by `Advice.at`; checked before the measurements.
-      use_fake_data: made-up examples of the right shapes.
+      use_fake_data: True for made-up examples of the right shapes.
       init_from: None, or the run or checkpoint that gives the first weights.
       name: of the experiment, for the text.
       flags: that name it on the command line, '--config=digits/lstm_small_batch'; None for no command in the advice.
@@ -81,27 +72,24 @@ def advise_experiment(
     data_dir, init_from = expanded(data_dir), expanded(init_from)
     config, flags = _with_its_own_batch(config, flags, say)
     strategy = tf.distribute.OneDeviceStrategy((tf.config.list_logical_devices("GPU") or ["CPU:0"])[0])
-    precision = of_run(config.mixed_precision, strategy, None).name
-    config, tuned, phase = _at_the_tuned_batch(config, precision, data_dir, use_fake_data)
-    _check_batch_sizes(batch_sizes, config.batch_size, phase.examples_in_epoch)
-    sizes = _checked_sizes(config.batch_size, phase.examples_in_epoch, replicas)
+    config, tuned, phase = _at_the_tuned_batch(config, strategy, data_dir, use_fake_data)
+    for size in batch_sizes:
+        if not config.batch_size <= size <= phase.examples_in_epoch:
+            raise InputError(
+                f"--batch_size={size}: the advice is for batches from the one that the recipe is tuned at, "
+                f"{config.batch_size}, to the {phase.examples_in_epoch:,} examples of the dataset."
+            )
     model = _model(config, phase, strategy, init_from, say)
-    moments = _noise(model, phase, strategy, _NOISE_PART * seconds, say)
-    points = noise.points(moments)
-    spent = time.perf_counter() - started
-    times = step_times.measure(
-        _step_maker(config, phase, model, strategy), sizes, seconds=max(_SPEED_PART * seconds, seconds - spent), say=say
-    )
-    check_measured(times)
+    training = _training(config, phase, model, strategy, replicas)
+    points, times = measuring.measure(training, seconds=seconds - (time.perf_counter() - started), say=say)
     advice = Advice(
         title=name or config.task,
         tuned=tuned,
-        optimizer=_optimizer(config, model),
+        optimizer=measuring.optimizer_of(model),
         dataset_size=phase.examples_in_epoch,
         replicas=replicas,
         points=points,
         times=times,
-        moments=moments,
         seconds=time.perf_counter() - started,
         experiment=flags,
     )
@@ -127,9 +115,9 @@ def _with_its_own_batch(
 
 
 def _at_the_tuned_batch(
-    config: ml_collections.ConfigDict, precision: str, data_dir: str | None, use_fake_data: bool
+    config: ml_collections.ConfigDict, strategy: tf.distribute.Strategy, data_dir: str | None, use_fake_data: bool
 ) -> tuple[ml_collections.ConfigDict, Any, Phase]:
-    """(the config at the batch size that its recipe was tuned at, the recipe, its first phase)."""
+    """(the config at the batch size that its recipe was tuned at, the recipe, its first phase); sets Keras up."""
     check_fields(config)
     optimizer = config.optimizer.to_dict()
     for wrapper in registry.WRAPPERS:
@@ -138,11 +126,16 @@ def _at_the_tuned_batch(
                 f"optimizer.{wrapper}={optimizer[wrapper]}: not measurable: the noise scale is that of averaged "
                 "gradients, and the replicas combine something else. Set it to None."
             )
+    precision = of_run(config.mixed_precision, strategy, None).name
     config = copy.deepcopy(experiment.phases(config)[0])
-    _set_up_keras(config, precision)
-    task = _task(config, data_dir, use_fake_data)
-    before = task.train.examples_in_epoch(config.batch_size)
-    tuned = experiment.tuned_recipe(config, before)
+    tf_keras.backend.clear_session()
+    tf_keras.backend.experimental.enable_tf_random_generator()
+    tf_keras.utils.set_random_seed(config.seed)
+    tf_keras.mixed_precision.set_global_policy(experiment.keras_policy(precision))
+    task = tasks.get(config.task)(
+        model=config.model.to_dict(), data=config.data.to_dict(), data_dir=data_dir, use_fake_data=use_fake_data
+    )
+    tuned = experiment.tuned_recipe(config, task.train.examples_in_epoch(config.batch_size))
     config.batch_size = config.schedule.batch_size
     config.duration = f"{tuned.epochs} epochs"
     config.schedule.rule = "none"
@@ -161,29 +154,6 @@ def _at_the_tuned_batch(
     return config, tuned, run_phases.phases_of(config, lambda fields: task, 1)[0]
 
 
-def _model(
-    config: ml_collections.ConfigDict,
-    phase: Phase,
-    strategy: tf.distribute.Strategy,
-    init_from: str | None,
-    say: Say,
-) -> TrainingModel:
-    """The compiled model, with its first weights."""
-    say(f"task       {config.task}: {phase.task.train.source}, {phase.task.train.contents}")
-    with strategy.scope():
-        model = compiled_model(config, [phase], jit_compile=config.jit_compile)
-        if init_from:
-            for line in initial_weights.load_into(model.network, stored_run.checkpoint_at(init_from)).lines():
-                say(line)
-    return model
-
-
-def _task(config: ml_collections.ConfigDict, data_dir: str | None, use_fake_data: bool) -> Task:
-    return tasks.get(config.task)(
-        model=config.model.to_dict(), data=config.data.to_dict(), data_dir=data_dir, use_fake_data=use_fake_data
-    )
-
-
 def _micro_batches(batch_size: int, own: int) -> int:
     """Micro-batches of a step at the tuned batch: the experiment's, where it has two or more; else as few as divide."""
     if own > 1 and batch_size % own == 0:
@@ -197,103 +167,52 @@ def _micro_batches(batch_size: int, own: int) -> int:
     )
 
 
-def _set_up_keras(config: ml_collections.ConfigDict, precision: str) -> None:
-    tf_keras.backend.clear_session()
-    tf_keras.backend.experimental.enable_tf_random_generator()
-    tf_keras.utils.set_random_seed(config.seed)
-    tf_keras.mixed_precision.set_global_policy(experiment.keras_policy(precision))
+def _model(
+    config: ml_collections.ConfigDict, phase: Phase, strategy: tf.distribute.Strategy, init_from: str | None, say: Say
+) -> TrainingModel:
+    """The compiled model, with its first weights."""
+    say(f"task       {config.task}: {phase.task.train.source}, {phase.task.train.contents}")
+    with strategy.scope():
+        model = compiled_model(config, [phase], jit_compile=config.jit_compile)
+        if init_from:
+            for line in initial_weights.load_into(model.network, stored_run.checkpoint_at(init_from)).lines():
+                say(line)
+    return model
 
 
-def _check_batch_sizes(batch_sizes: Sequence[int], tuned_batch: int, dataset_size: int) -> None:
-    for size in batch_sizes:
-        if not tuned_batch <= size <= dataset_size:
-            raise InputError(
-                f"--batch_size={size}: the advice is for batches from the one that the recipe is tuned at, "
-                f"{tuned_batch}, to the {dataset_size:,} examples of the dataset."
-            )
-
-
-def _checked_sizes(batch_size: int, dataset_size: int, replicas: int) -> list[int]:
-    """See `_sizes`; an error where there is only one to measure."""
-    found = list(_sizes(batch_size, dataset_size, replicas))
-    if len(found) < 2:
-        raise InputError(
-            f"--replicas={replicas}: not measurable: each would have {found[0]} of the examples of a step at any batch "
-            f"up to the dataset's {dataset_size:,} examples. Expected fewer replicas."
-        )
-    return found
-
-
-def _sizes(batch_size: int, dataset_size: int, replicas: int) -> Iterator[int]:
-    """Batches of one replica, ascending, for global batches of powers of two times the tuned one."""
-    size, last = batch_size, 0
-    while size <= dataset_size:
-        own = max(1, size // replicas)
-        if own > last:
-            yield own
-        last = own
-        size *= 2
-
-
-# ---- The noise --------------------------------------------------------------------------------
-
-
-class _Measure(tf_keras.callbacks.Callback):
-    """Reads the gradients' moments every few steps, and stops at the end of the time."""
-
-    def __init__(self, source: instruments.StepGradients, seconds: float, say: Say) -> None:
-        super().__init__()
-        self.moments: list[Moments] = []
-        self.loss = LossWatch()
-        self._source, self._say, self._clock = source, say, Clock(seconds)
-        self._said = time.perf_counter()
-
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        step = batch + 1
-        self.loss.add((logs or {}).get("loss"))
-        read = self._source.read() if step % _EVERY == 0 else None
-        if read is not None:
-            small, large, small_batch, large_batch = read
-            norm, trace = noise_scale.unbiased_moments(small, large, small_batch=small_batch, large_batch=large_batch)
-            self.moments.append(Moments(step, norm, trace))
-        if time.perf_counter() - self._said > _SAY_EVERY:
-            self._say(f"noise      step {step:,} of the tuned recipe")
-            self._said = time.perf_counter()
-        if self._clock.is_over(len(self.moments)):
-            self.model.stop_training = True
-
-
-def _noise(
-    model: TrainingModel, phase: Phase, strategy: tf.distribute.Strategy, seconds: float, say: Say
-) -> list[Moments]:
-    """The moments of the gradients in the first steps of the recipe."""
+def _training(
+    config: ml_collections.ConfigDict,
+    phase: Phase,
+    model: TrainingModel,
+    strategy: tf.distribute.Strategy,
+    replicas: int,
+) -> Training:
     with strategy.scope():
         source = instruments.StepGradients(len(model.network.trainable_variables))
-    model.step_gradients = source
-    total = phase.plan.total_steps
-    # Not to the end: a learning rate of nearly 0 tells nothing.
-    steps = max(min(total, 8 * _EVERY), min(_MOST_STEPS, total // 2))
-    say(
-        f"noise      up to {steps:,} of {total:,} steps at batch {phase.config.batch_size:,}, "
-        f"{phase.config.accumulation_steps} micro-batches each"
+
+    def fit(steps: int, callbacks: list[Any]) -> None:
+        model.step_gradients = source
+        batches = phase.training_set(strategy, 0, steps)
+        model.fit(batches, epochs=1, steps_per_epoch=steps, callbacks=callbacks, verbose=0)
+        model.step_gradients = None
+
+    return Training(
+        model=model,
+        keras=tf_keras,
+        noise=instruments.keras2.GradientNoiseScale(step_gradients=source, when=measuring.EVERY, smoothing=0.0),
+        fit=fit,
+        step_at=_step_maker(config, phase, model, strategy),
+        sizes=measuring.replica_sizes(config.batch_size, phase.examples_in_epoch, replicas),
+        total_steps=phase.plan.total_steps,
     )
-    measured = _Measure(source, seconds, say)
-    batches = phase.training_set(strategy, 0, steps)
-    model.fit(batches, epochs=1, steps_per_epoch=steps, callbacks=[measured], verbose=0)
-    model.step_gradients = None
-    measured.loss.check()
-    return measured.moments
-
-
-# ---- The speed --------------------------------------------------------------------------------
 
 
 def _step_maker(
     config: ml_collections.ConfigDict, phase: Phase, model: TrainingModel, strategy: tf.distribute.Strategy
-) -> Callable[[int], step_times.Step]:
+) -> Callable[[int], Step]:
     """The function from a batch size to its training step, without accumulation."""
 
-    def step_at(size: int) -> step_times.Step:
+    def step_at(size: int) -> Step:
         fields = copy.deepcopy(config)
         fields.batch_size, fields.accumulation_steps = size, 1
         used = model
@@ -307,24 +226,10 @@ def _step_maker(
         batches = phase.task.train.training_batches(
             tf.distribute.InputContext(), batch_size=size, seed=config.seed, first_step=0, last_step=count
         )
-        # Read once, so that the input is not timed; and traced for this size, not for any size.
-        used.make_train_function(force=True)
-        function: Any = used.train_function
+        # Read once, so that the input is not timed.
         iterator = iter(batches.cache().repeat())
         for _ in range(count):
             next(iterator)
-        counter = used.optimizer.iterations
-
-        def step() -> None:
-            function(iterator)
-            counter.numpy()
-
-        return step
+        return measuring.traced_step(used, iterator)
 
     return step_at
-
-
-def _optimizer(config: ml_collections.ConfigDict, model: TrainingModel) -> Optimizer:
-    fields = config.optimizer.to_dict()
-    clips = any(fields.get(name) for name in ("global_clipnorm", "clipnorm", "clipvalue"))
-    return Optimizer.of(str(fields.get("name")), clips=clips, layers=model._flatten_layers())
