@@ -59,9 +59,3 @@ def test_a_gradient_without_a_mean_is_not_measurable():
     moments = [Moments(step, value, abs(value)) for step, value in enumerate(random.normal(size=20) - 1.0)]
     with pytest.raises(InputError, match="not measurable: .* cannot be told from its noise"):
         noise.points(moments)
-
-
-def test_an_unknown_upper_end_leaves_the_lower_one():
-    point = NoisePoint(1, 100, math.inf, 40.0, math.inf)
-    assert noise.now([point]) == noise.Range(40.0, 40.0, math.inf)
-    assert math.isinf(noise.over_the_run([point], 1000, 32).high)

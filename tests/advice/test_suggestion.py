@@ -92,12 +92,6 @@ def test_another_optimizer_has_its_own_learning_rate_and_warm_up(recurrent, name
     assert kept.learning_rate == pytest.approx(0.4) and kept.reasons["optimizer"].startswith("the tuned one, which")
 
 
-def test_muon_keeps_the_epochs_of_its_warm_up():
-    found = made(256, optimizer=Optimizer("Muon"))
-    assert (found.rule, found.warmup_epochs) == ("sqrt", TUNED.warmup_epochs)
-    assert found.learning_rate == pytest.approx(TUNED.learning_rate * math.sqrt(8))
-
-
 def test_the_fields_are_what_the_prose_says():
     names = ("momentum", "AdamW", "lamb", "lars", "muon")
     kinds = ({}, {"recurrent": True}, {"convolutional": True}, {"clips": True})

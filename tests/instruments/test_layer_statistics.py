@@ -76,8 +76,3 @@ def test_an_accumulating_optimizer_is_watched_over_its_update():
     kernel = paths(model)[0]
     # LAMB changes an adapted layer by the rate times its norm.
     assert layers.history[1][f"update_to_weight/{kernel}"] == pytest.approx(0.02, rel=1e-3)
-
-
-def test_two_sources_of_gradients_are_one_too_many():
-    with pytest.raises(ValueError, match="one source of gradients at most"):
-        INSTRUMENTS["tf_keras"].LayerStatistics(probe=examples(8), step_gradients=object())

@@ -40,11 +40,6 @@ def test_the_scale_is_the_ratio_with_its_limits():
     assert noise.noise_scale(2.0, -1.0) == noise.noise_scale(-1.0, -1.0) == 0.0
 
 
-def test_batches_must_differ():
-    with pytest.raises(ValueError, match="small_batch=8 and large_batch=8: expected two sizes with 0 < small < large"):
-        noise.unbiased_moments(1.0, 1.0, small_batch=8, large_batch=8)
-
-
 @pytest.mark.parametrize("numerator, denominator", [(5.0, 2.0), (5.0, 0.1), (0.1, 2.0), (0.1, 0.1), (5.0, -1.0)])
 def test_the_interval_holds_what_is_within_z_standard_errors(numerator, denominator):
     covariance, z = (0.9, 0.2, 0.3), 1.96
@@ -58,10 +53,6 @@ def test_the_interval_holds_what_is_within_z_standard_errors(numerator, denomina
         np.testing.assert_allclose([ratios[within].min(), ratios[within].max()], [low, high], atol=0.02)
     if denominator >= 2.0:
         assert math.isfinite(high) and low <= numerator / denominator <= high
-
-
-def test_an_interval_without_spread_is_the_ratio():
-    assert noise.ratio_interval(6.0, 2.0, (0.0, 0.0, 0.0), 1.96) == (3.0, 3.0)
 
 
 def test_the_averages_are_divided_and_the_interval_holds_the_truth():
@@ -87,23 +78,6 @@ def test_the_averages_are_divided_and_the_interval_holds_the_truth():
     assert np.mean(covered) > 0.88
     assert np.mean([estimate.noise_scale for estimate in estimates]) == pytest.approx(truth, rel=0.1)
     assert all(math.isfinite(estimate.high) for estimate in estimates)
-
-
-def test_the_weights_of_the_interval_are_those_of_the_averages():
-    looks = [(1.0, 4.0), (2.0, 3.0), (4.0, 5.0)]
-    average = noise.NoiseAverage(decay=0.5)
-    for look in looks:
-        average.add(*look)
-    weights = np.array([1, 2, 4]) / 7
-    means = weights @ np.array(looks)
-    estimate = average.estimate()
-    np.testing.assert_allclose(estimate[:2], means)
-    share = (weights**2).sum()
-    covariance = share / (1 - share) * np.cov(np.array(looks).T, aweights=weights, bias=True)
-    ratio = estimate.low
-    variance = covariance[1, 1] - 2 * ratio * covariance[0, 1] + ratio**2 * covariance[0, 0]
-    # Fieller: at its ends the difference is z of its standard errors.
-    assert abs(means[1] - ratio * means[0]) == pytest.approx(1.959964 * math.sqrt(variance))
 
 
 def test_one_look_has_no_interval_and_none_no_scale():

@@ -98,12 +98,3 @@ def test_a_run_that_left_the_finite_numbers_is_left_alone():
     model.set_weights([weights + np.inf for weights in model.get_weights()])
     fit(model, [sharpness])
     assert set(sharpness.history[0]) == {"step", "loss", "gradient_norm"}
-
-
-@pytest.mark.parametrize(
-    "option, value, expected",
-    [("trace_samples", 1, "0, or 2 or more"), ("radius", -1.0, "0 or more"), ("eigenvalues", 31, "0 to iterations")],
-)
-def test_an_option_out_of_range_is_refused(option, value, expected):
-    with pytest.raises(ValueError, match=f"Sharpness: {option}={value} is out of range; expected {expected}"):
-        INSTRUMENTS["tf_keras"].Sharpness(probe=PROBE, **{option: value})

@@ -4,7 +4,6 @@ import pytest
 
 import tfbigbatch
 from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS, make
-from tfbigbatch.errors import InputError
 
 
 def model_of(version, *, optimizer=None, **normalisation):
@@ -45,8 +44,3 @@ def test_averages_of_weights_and_a_loss_scale_that_never_grows_are_named(version
     scaled = holder.LossScaleOptimizer(keras.optimizers.SGD(0.1))
     [found] = tfbigbatch.check(model_of(version, momentum=0.5, optimizer=scaled), 100)
     assert "dynamic_growth_steps=2000 is more than the run's 100 steps" in found and "dynamic_growth_steps=5" in found
-
-
-def test_steps_are_a_whole_number():
-    with pytest.raises(InputError, match=r"tfbigbatch.check: steps=0"):
-        tfbigbatch.check(model_of("tf_keras"), 0)

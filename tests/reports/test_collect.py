@@ -27,16 +27,6 @@ def test_runs_are_grouped_apart_from_the_seed_and_named_by_their_folders(tmp_pat
     assert [run.seed for run in rows[0].runs] == [0, 1]
 
 
-def test_a_label_has_no_field_that_is_not_of_the_run(tmp_path):
-    # The recipe's batch size is 32 where a rule scales it to 512.
-    tuned = experiment.new("digits_lstm").to_dict()
-    made_runs.write(tmp_path / "naive", {**tuned, "batch_size": 512}, 0.8)
-    scaled = {**tuned, "batch_size": 512, "schedule": {**tuned["schedule"], "batch_size": 64, "rule": "legw"}}
-    made_runs.write(tmp_path / "legw", scaled, 0.9)
-    assert [row.name for row in collect.found_in([str(tmp_path)])] == ["legw", "naive"]
-    assert [row.name for row in collect.found_in([str(tmp_path / "legw")])] == ["legw"]
-
-
 def test_what_is_no_run_is_named(tmp_path):
     with pytest.raises(ValueError, match="holds no run directory"):
         collect.found_in([str(tmp_path)])

@@ -36,28 +36,11 @@ def test_names_are_escaped():
     assert [attributes["alt"] for tag, attributes in read.elements if tag == "img"] == [name, name]
 
 
-def test_template_syntax_in_a_name_is_plain_text():
-    name = "{{ 1 + 1 }}{% raw %}{# x #}"
-    assert Reader(render(name, [Section(name, [name])])).words.count(name) == 5
-
-
 def test_a_picture_is_within_the_page():
     read = Reader(render("a", [Section("", pictures=[Picture(b"\x89PNG", "a")])]))
     ((_, attributes),) = [element for element in read.elements if element[0] == "img"]
     kind, data = attributes["src"].split(",")
     assert kind == "data:image/png;base64" and base64.b64decode(data) == b"\x89PNG"
-
-
-def test_links_lead_to_sections():
-    read = Reader(render("a", [Section(""), Section("Runs"), Section("Curves")]))
-    targets = [attributes["href"][1:] for tag, attributes in read.elements if tag == "a"]
-    assert len(set(targets)) == 2 and set(targets) <= {attributes.get("id") for _, attributes in read.elements}
-
-
-def test_numbers_are_aligned_to_the_right():
-    table = Table(["a"], [["1,024"], ["98.44% ± 0.42%"], ["-3.5"], ["LEGW 2"], [""]])
-    read = Reader(render("a", [Section("", tables=[table])]))
-    assert [attributes.get("class") for tag, attributes in read.elements if tag == "td"] == ["number"] * 3 + [None] * 2
 
 
 def config(**fields):

@@ -3,7 +3,7 @@ import pytest
 
 from tests.helpers import made_runs
 from tfbigbatch.reports.collect import Row, Run
-from tfbigbatch.reports.run_plots import limits, panels_of, run_curves, trust_map, trust_ratios
+from tfbigbatch.reports.run_plots import limits, panels_of, run_curves, trust_map
 from tfbigbatch.runs.scalars import Scalars
 
 
@@ -37,14 +37,6 @@ def test_they_are_drawn_whatever_there_is(tmp_path, empty):
         rows.append(row(tmp_path / "b", "_" * 70, 512, train=train))
     run_curves(str(tmp_path / "plot.png"), rows, scalars, "a title")
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_the_ratios_are_found_by_the_variables_paths(tmp_path):
-    looks = {
-        step: {"layers/trust_ratio/lstm/kernel": step / 2, "layers/weight_norm/lstm/kernel": 1.0} for step in (2, 4)
-    }
-    made_runs.write(tmp_path, {}, train=looks)
-    assert trust_ratios(Scalars(str(tmp_path))) == {"lstm/kernel": {2: 1.0, 4: 2.0}}
 
 
 def test_one_colour_is_one_ratio_in_all_maps():

@@ -91,10 +91,6 @@ def test_it_takes_two_batch_sizes_that_have_ended(tmp_path, bests):
     assert common_target(rows_of(tmp_path, ACCURACY, *bests), ACCURACY) is None
 
 
-def test_a_metric_of_zero_is_a_target_too(tmp_path):
-    assert common_target(rows_of(tmp_path, ACCURACY, [0.0], [0.0]), ACCURACY) == 0.0
-
-
 def measured(tmp_path, train):
     made_runs.write(tmp_path, {}, train=train)
     return critical_batch(made_rows.row("LEGW", "running"), lambda run: Scalars(str(tmp_path)))
@@ -114,8 +110,3 @@ def test_the_last_look_counts(tmp_path):
 def test_an_interval_may_be_open(tmp_path):
     found = measured(tmp_path, {10: noise(critical_batch_size=340.0, low=210.0)})
     assert found.high == math.inf and found.shown.endswith("(210 to ∞)")
-
-
-def test_there_is_none_where_none_was_measured(tmp_path):
-    assert measured(tmp_path, {10: {"loss": 1.0}}) is None
-    assert measured(tmp_path, {10: noise(critical_batch_size=-3.0)}) is None

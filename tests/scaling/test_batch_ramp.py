@@ -29,11 +29,6 @@ def test_doubling(equal, begins):
     assert [epoch for _, epoch in found] == pytest.approx(begins, abs=0.5 * 2048 / SIZE)
 
 
-def test_doubling_over_a_tiny_duration_is_in_numbers_that_durations_take():
-    tiny = BatchRamp.doubling(RECIPE, 2048, over="0.001 epochs", equal="steps").growth
-    assert [size for _, size in tiny] == [256, 512, 1024, 2048] and tiny[0][0].endswith("e-05 epochs")
-
-
 def test_a_last_growth_may_be_smaller_than_the_others():
     ramp = BatchRamp.doubling(RECIPE, 1024, over="6 epochs", factor=4)
     assert ramp.batch_sizes == [128, 512, 1024]
@@ -164,12 +159,9 @@ def test_the_summary_and_the_batch_of_a_step():
             lambda: BatchRamp(RECIPE, [("2 epochs", 300)]),
             "batch 300 after 128; expected a larger one that is a multiple",
         ),
-        (lambda: BatchRamp(RECIPE, [("2 epochs", 128)]), "batch 128 after 128"),
         (lambda: BatchRamp(RECIPE, [("2", 256)]), "does not say how long"),
         (lambda: BatchRamp(RECIPE, ["2 epochs"]), "expected .duration, batch size."),
-        (lambda: BatchRamp(RECIPE, "2 epochs"), "not a sequence"),
         (lambda: BatchRamp(RECIPE, [("2 epochs", 256), ("2 epochs", 512)]).stages(SIZE), "batch 256 lasts no step"),
-        (lambda: BatchRamp(RECIPE, [("2.048 epochs", 256), ("2.049 epochs", 2560)]).stages(SIZE), "lasts no step"),
         (lambda: BatchRamp(RECIPE, [("2 epochs", 256)], "legw"), "rule='legw' is unknown"),
         (lambda: BatchRamp(Recipe(32, 0.1), [("2 epochs", 256)]), "the recipe has no length"),
         (lambda: BatchRamp("lamb", []), "expected a tfbigbatch.Recipe"),
@@ -177,22 +169,14 @@ def test_the_summary_and_the_batch_of_a_step():
             lambda: BatchRamp.doubling(RECIPE, 2000, over="2 epochs"),
             "to=2000 is no larger multiple of the first batch, 128; expected such as 1920 or 2048",
         ),
-        (lambda: BatchRamp.doubling(RECIPE, 128, over="2 epochs"), "expected such as 256 or 384"),
-        (lambda: BatchRamp.doubling(RECIPE, 256, over="2"), "does not say how long"),
         (lambda: BatchRamp.doubling(RECIPE, 256, over="2 epochs", factor=1.5), "factor"),
         (lambda: BatchRamp.doubling(RECIPE, 256, over="2 epochs", equal="epochs"), "equal='epochs' is unknown"),
         (lambda: BatchRamp.doubling(RECIPE, 2**15, over="9 epochs").stages(SIZE), "there are 25,000 training examples"),
         (lambda: BatchRamp.doubling(Recipe(1, 1, epochs=3), 2**MOST_STAGES, over="2 epochs"), "13 batch sizes"),
         (lambda: BatchRamp.seesaw(Recipe(32, 1.0, epochs=3), 64, dataset_size=900), "is cut 0 times by 2"),
-        (lambda: BatchRamp.following(RECIPE, [("2 epochs", math.nan)]), "measured"),
-        (lambda: BatchRamp.following(RECIPE, [("2 epochs", -1.0)]), "measured"),
         (lambda: BatchRamp.following(RECIPE, [("2 epochs", math.inf)]), "measured"),
         (lambda: BatchRamp.following(RECIPE, [("0 epochs", 300.0)]), "allows 256 from the run's first step on"),
-        (lambda: BatchRamp.following(RECIPE, [5]), "measured.0.=5; expected .duration, critical batch."),
         (lambda: BatchRamp.seesaw(Recipe(32, 0.0, epochs=3), 64, dataset_size=900), "learning rate is 0"),
-        (lambda: BatchRamp.seesaw(RECIPE, 256, dataset_size=SIZE, cut=1), "cut=1 is out of range"),
-        (lambda: BatchRamp(RECIPE, []).factor(math.nan), "batch_size"),
-        (lambda: BatchRamp(RECIPE, []).factor("x"), "batch_size"),
     ],
 )
 def test_what_cannot_be_used(make, message):

@@ -20,11 +20,6 @@ def test_each_batch_size_is_a_row_with_its_updates_and_doubts():
     assert lines[2].split()[:6] == ["8,192", "x64", "0.8", "16", "epochs", "117"]
 
 
-def test_a_batch_above_the_data_set_is_refused():
-    with pytest.raises(ValueError, match="batch_size=61000 is larger than the data set of 60000"):
-        preview(RECIPE, (61_000,), rule="none", dataset_size=60_000)
-
-
 def test_the_schedules_are_drawn(tmp_path):
     rows = preview(RECIPE, (128, 1024, 16384), rule="legw", dataset_size=60_000)
     plot(tmp_path / "scale.png", rows, dataset_size=60_000, rule="legw", title="a$_$b.py")

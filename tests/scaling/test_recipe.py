@@ -52,16 +52,10 @@ def test_bad_recipes_are_refused():
     "fields, message",
     [
         ({"batch_size": 32.5}, "Recipe: batch_size=32.5 is not a whole number"),
-        ({"batch_size": "32"}, "Recipe: batch_size='32' is not a number"),
-        ({"batch_size": True}, "Recipe: batch_size=True is not a number"),
-        ({"learning_rate": "0.1"}, "Recipe: learning_rate='0.1' is not a number"),
         ({"warmup_epochs": None}, "Recipe: warmup_epochs=None is not a number"),
         ({"epochs": float("inf")}, "Recipe: epochs=inf is out of range"),
         ({"decay": "cosin"}, "decay='cosin' is unknown. Did you mean 'cosine'?"),
-        ({"decay": {"name": "cosin"}}, "decay='cosin' is unknown. Did you mean 'cosine'?"),
         ({"decay": {"end": 0.1}}, "decay=None is unknown"),
-        ({"decay": 3}, "decay=3 is unknown"),
-        ({"decay": "exponential"}, "decay 'exponential' needs factor"),
         ({"decay": {"name": "exponential", "factor": 0.5, "every": 3}}, "every=3 does not say how long"),
         ({"decay": {"name": "exponential", "factor": -1, "every": "3 steps"}}, "factor=-1 is out of range"),
         ({"decay": {"name": "multi_step", "factor": 0.1}}, "decay 'multi_step' needs boundaries"),
@@ -71,7 +65,6 @@ def test_bad_recipes_are_refused():
         ),
         ({"decay": {"name": "multi_step", "factor": 0.1, "boundaries": (3,)}}, "boundaries=3 does not say how long"),
         ({"decay": {"name": "cosine", "factor": 0.1}}, "'cosine' takes no field 'factor'; its fields: end, start"),
-        ({"decay": {"name": "constant", "end": 0.1}}, "'constant' takes no field 'end'; its fields: none"),
         ({"warmup_shape": "square"}, "Recipe: warmup_shape='square' is unknown"),
     ],
 )
@@ -205,11 +198,6 @@ def test_what_is_scaled_of_the_optimizer_is_said():
     ]
 
 
-def test_a_decay_is_kept_at_a_learning_rate_of_zero_too():
-    scaled = Recipe(32, 0.0, optimizer={"weight_decay": 0.01}).at(512, "sqrt", weight_decay="kept")
-    assert (scaled.learning_rate, scaled.optimizer["weight_decay"]) == (0.0, 0.04)
-
-
 @pytest.mark.parametrize(
     "optimizer, message",
     [
@@ -217,11 +205,9 @@ def test_a_decay_is_kept_at_a_learning_rate_of_zero_too():
             {"beta_2": 1.0},
             "Recipe: optimizer: beta_2=1.0 is out of range; expected a finite number of 0 or more and bel",
         ),
-        ({"momentum": "0.9"}, "Recipe: optimizer: momentum='0.9' is not a number"),
         ({"weight_decay": -1}, "Recipe: optimizer: weight_decay=-1 is out of range"),
         ({"learning_rate": 0.1}, "Recipe: optimizer has a learning_rate: that of a recipe is its own field"),
         (("beta_2", 0.9), "Recipe: optimizer=.* is not a dictionary of an optimizer's arguments"),
-        ({3: 0.9}, "Recipe: optimizer=.* is not a dictionary of an optimizer's arguments"),
     ],
 )
 def test_the_optimizer_of_a_recipe_is_checked(optimizer, message):

@@ -83,14 +83,6 @@ def test_a_look_leaves_no_trace(keras_version, training, replicas):
 
 
 @both_versions
-def test_a_model_without_a_loss_on_the_probe_is_told(keras_version):
-    model = regression(keras_version)
-    model.compute_loss = lambda **_: tf.constant(0.0)
-    with pytest.raises(ValueError, match="depends on none of its variables: compile the model with a loss"):
-        ProbeGradients(model, micro_batches_of(data(), COUNT), training=False)()
-
-
-@both_versions
 def test_sparse_gradients_count_as_dense_ones(keras_version):
     keras = KERAS[keras_version]
     model = keras.Sequential(
