@@ -42,7 +42,7 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Advice:
-    """What a short run says about the batch size of a recipe. `print(advice)` explains it.
+    """The findings of a short run about the batch size of a recipe. `print(advice)` explains them.
 
     Attributes:
       title: what was measured.

@@ -149,7 +149,7 @@ def traced_step(model: Any, iterator: Any) -> Step:
 
 
 def optimizer_of(model: Any) -> Optimizer:
-    """What the advice depends on in the optimizer and the layers of a compiled model."""
+    """The properties of a compiled model that the advice depends on."""
     optimizer = innermost(model.optimizer)
     clips = any(getattr(optimizer, name, None) for name in ("global_clipnorm", "clipnorm", "clipvalue"))
     name = type(optimizer).__name__.lower()

@@ -27,8 +27,8 @@ goes from about 50 at step 29 to 770 at step 1,875, a power of 0.66, and 1.1 fro
 digits from 35 at step 42 to 490 at step 636, 0.98."""
 
 RATE_FACTOR = 2.0
-"""How far the best learning rate may be from the rule's. results/bert.json: of a quarter to four times LEGW's, once is
-best, and half and twice lose 7 to 10 points; results/why/mnist_lenet.json: neighbouring trials, a factor of 2 apart,
+"""The largest factor between the best learning rate and the rule's. results/bert.json: of a quarter to four times
+LEGW's, once is best, and half and twice lose 7 to 10 points; results/why/mnist_lenet.json: neighbouring trials, a factor of 2 apart,
 differ by 0.2 points near the best."""
 
 LAYERWISE_FROM = 16
@@ -37,12 +37,12 @@ LAYERWISE_FROM = 16
 With Adam's family it did not: results/bert.json at x32, AdamW 26.2%, LAMB 24.5%."""
 
 MUON_RATES = (0.005, 0.05)
-"""Where Muon's best learning rate lay in runs of few steps, with the scale 'rms'; docs/muon.md has the same range, and
-other pages link to it. results/few_steps: 0.0081 on tiny-imagenet (244 steps), 0.03 on a BERT (391 steps). A GNMT
+"""The range of Muon's best learning rates in runs of few steps, with the scale 'rms'; docs/muon.md has the same range,
+and other pages link to it. results/few_steps: 0.0081 on tiny-imagenet (244 steps), 0.03 on a BERT (391 steps). A GNMT
 agrees since: 0.03 (340 steps), results/multi30k_output_bias.json."""
 
 LAMB_RATES = (0.02, 0.1)
-"""Where LAMB's best learning rate lay in runs of few steps. docs/results/digits.md: 0.08 on the digits' LSTM (112
+"""The range of LAMB's best learning rates in runs of few steps. docs/results/digits.md: 0.08 on the digits' LSTM (112
 steps), where it has 98.4% and Muon 96.6% (results/ramp/digits.json); results/few_steps: 0.02 on tiny-imagenet (244
 steps), 0.03 on a BERT (391 steps)."""
 
@@ -59,4 +59,4 @@ LONG_WARMUP = 0.5
 """The longest warm-up, as a fraction of the run; `scaling.preview` warns from here on as well."""
 
 CONFIDENCE = 0.95
-"""Of the intervals of measured noise scales."""
+"""Confidence of the intervals of measured noise scales."""

@@ -20,7 +20,7 @@ _ATTENTION = ("Attention", "Bahdanau")
 
 @dataclasses.dataclass(frozen=True)
 class Optimizer:
-    """What the advice depends on in the optimizer of the tuned recipe.
+    """The properties of the tuned recipe's optimizer that the advice depends on.
 
     Attributes:
       name: as 'momentum' or 'AdamW'.

@@ -55,7 +55,7 @@ def findings(model: Any, optimizer: Any, *, batches: int, updates: int) -> list[
       updates: steps of the optimizer.
     """
     layers = [] if model is None else normalisations(model)
-    return [*_of_layers(layers, batches), *_of_optimizer(optimizer, updates)]
+    return [*_normalisation_findings(layers, batches), *_optimizer_findings(optimizer, updates)]
 
 
 def normalisations(model: Any) -> list[Any]:
@@ -72,7 +72,7 @@ def normalisations(model: Any) -> list[Any]:
     ]
 
 
-def _of_layers(layers: Iterable[Any], batches: int) -> Iterator[str]:
+def _normalisation_findings(layers: Iterable[Any], batches: int) -> Iterator[str]:
     by_momentum: dict[float, list[str]] = {}
     for layer in layers:
         by_momentum.setdefault(float(layer.momentum), []).append(layer.name)
@@ -86,7 +86,7 @@ def _of_layers(layers: Iterable[Any], batches: int) -> Iterator[str]:
             )
 
 
-def _of_optimizer(optimizer: Any, updates: int) -> Iterator[str]:
+def _optimizer_findings(optimizer: Any, updates: int) -> Iterator[str]:
     # Loss scaling, Adasum and the like wrap another optimizer.
     while optimizer is not None:
         momentum = getattr(optimizer, "ema_momentum", None)

@@ -206,7 +206,7 @@ def row_names(directories: Sequence[Sequence[str]], batch_sizes: Sequence[int]) 
 
 
 def _common(paths: Sequence[str]) -> str:
-    """What the paths of one row have in common; may be ''."""
+    """The common part of one row's paths; may be ''."""
     if len(paths) == 1:
         return _SEED.sub("", paths[0])
     without = {_SEED.sub("", path) for path in paths}

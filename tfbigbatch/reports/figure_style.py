@@ -8,6 +8,8 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tfbigbatch.errors import missing_extra
 from tfbigbatch.reports.summary import Numbers
 from tfbigbatch.utils.files import writing_errors
@@ -150,8 +152,6 @@ def value_scale(axes: Any, values: Sequence[float], metric: Metric) -> str:
 
 
 def _error_scale(axes: Any, values: Sequence[float]) -> None:
-    import numpy as np
-
     # A metric without any error has no logarithm: it is drawn at half of the least error.
     errors = [1.0 - value for value in values if value < 1.0] or [0.1]
     least = min(errors) / (2.0 if max(values) >= 1.0 else 1.0)

@@ -122,7 +122,7 @@ class CriticalBatch:
 
     @property
     def shown(self) -> str:
-        """As text: LEGW at 512, step 100: 340 (210 to 600)."""
+        """A line of text: LEGW at 512, step 100: 340 (210 to 600)."""
         high = f"{self.high:,.0f}" if math.isfinite(self.high) else "∞"
         return f"{self.name} at {self.batch_size:,}, step {self.step:,}: {self.value:,.0f} ({self.low:,.0f} to {high})"
 

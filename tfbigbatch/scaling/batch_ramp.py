@@ -19,7 +19,7 @@ from tfbigbatch.schedules.durations import parsed
 from tfbigbatch.utils import arguments
 
 RAMP_RULES = ("sqrt", "linear", "none")
-"""What the learning rate is multiplied with at k times the first batch: sqrt(k), k, or 1."""
+"""The rules for the factor of the learning rate at k times the first batch: sqrt(k), k, or 1."""
 
 MOST_STAGES = 12
 """Batch sizes of a ramp: each is a shape that TensorFlow compiles the training step for."""
@@ -136,8 +136,8 @@ class BatchRamp:
         value, unit = parsed(over, name="over")
         arguments.one_of("equal", equal, ("examples", "steps"), owner="BatchRamp.doubling")
         weights = [1.0 if equal == "examples" else float(size) for size in sizes[:-1]]
-        shares = [sum(weights[: index + 1]) / sum(weights) for index in range(len(weights))]
-        return cls(recipe, [(f"{value * share!r} {unit}s", size) for share, size in zip(shares, sizes[1:])], rule)
+        fractions = [sum(weights[: index + 1]) / sum(weights) for index in range(len(weights))]
+        return cls(recipe, [(f"{value * part!r} {unit}s", size) for part, size in zip(fractions, sizes[1:])], rule)
 
     @classmethod
     def seesaw(cls, recipe: Recipe, to: int, *, dataset_size: int, cut: int = 2, rule: str = "sqrt") -> BatchRamp:

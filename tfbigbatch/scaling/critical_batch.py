@@ -106,7 +106,7 @@ def _standard_error(differences: Sequence[Sequence[float]]) -> tuple[float, int]
 
 
 def _crossing(sizes: Sequence[int], excess: Sequence[float], tolerance: float) -> float:
-    """Where the excess, made to rise, crosses the tolerance."""
+    """The batch at which the excess, made to rise, crosses the tolerance."""
     rising = isotonic(excess)
     # The smallest batch is what the others are compared with.
     rising[0] = min(rising[0], 0.0)

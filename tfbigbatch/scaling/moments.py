@@ -141,7 +141,7 @@ def scaled_fields(
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any], batch_sizes: tuple[int, int]) -> list[str]:
-    """What differs between two recipes' arguments: 'beta_2 0.999 -> 0.9841 (half-life of 11,084 examples kept)'.
+    """The differences between two recipes' arguments: 'beta_2 0.999 -> 0.9841 (half-life of 11,084 examples kept)'.
 
     Args:
       before, after: arguments by name.
