@@ -28,8 +28,8 @@ digits from 35 at step 42 to 490 at step 636, 0.98."""
 
 RATE_FACTOR = 2.0
 """The largest factor between the best learning rate and the rule's. results/bert.json: of a quarter to four times
-LEGW's, once is best, and half and twice lose 7 to 10 points; results/why/mnist_lenet.json: neighbouring trials, a factor of 2 apart,
-differ by 0.2 points near the best."""
+LEGW's, once is best, and half and twice lose 7 to 10 points; results/why/mnist_lenet.json: neighbouring trials, a
+factor of 2 apart, differ by 0.2 points near the best."""
 
 LAYERWISE_FROM = 16
 """From this factor of the tuned batch on, LARS or LAMB beat momentum. docs/results/digits.md, x16: LAMB 98.4%, LEGW
