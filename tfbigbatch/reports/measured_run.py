@@ -24,7 +24,6 @@ from tfbigbatch.training.build import compiled_model
 _MICRO_BATCH = 64
 # Training examples, in micro-batches: for the Hessian, which reads each about 40 times, and for the gradient noise.
 _SHARPNESS_BATCHES, _NOISE_BATCHES, _NOISE_LOOKS = 8, 8, 8
-_SHOWN = ("eigenvalue_1", "trace", "critical_batch_size", "low", "high")
 
 
 class MeasuredRun:
@@ -75,16 +74,20 @@ class MeasuredRun:
         self._sharpness: Any = None
 
     def measure(self, step: int, fit_examples: int) -> dict[str, float]:
-        """The losses of a checkpoint, in nats, and its curvature where the task has it.
+        """The losses of a checkpoint, in nats, and its curvature where examples are independent and of one shape.
 
         Returns:
-          step, train, held_out; and `curvature`.
+          step, train, held_out; and of `curvature`. What is not finite is left out.
 
         Raises:
           ValueError: the checkpoint is missing or damaged, or the task has no loss in nats.
         """
-        found = {"step": step, "train": self.training_loss(step, fit_examples), "held_out": self._held_out_loss()}
-        return {**found, **(self.curvature(step) if self.has_curvature else {})}
+        found = {"step": step, "train": self.training_loss(step, fit_examples)}
+        batch_size = self._phase.plan.evaluation_batch_size
+        batches = self._phase.held_out.evaluation_batches(tf.distribute.InputContext(), batch_size=batch_size)
+        found["held_out"] = self._loss(batches, self._phase.evaluation_steps)
+        found |= self.curvature(step) if self._is_independent() else {}
+        return {name: value for name, value in found.items() if math.isfinite(value)}
 
     def training_loss(self, step: int, examples: int) -> float:
         """The mean cross entropy of a checkpoint on the first `examples` training examples, in nats.
@@ -101,53 +104,46 @@ class MeasuredRun:
         batches = train.evaluation_batches(tf.distribute.InputContext(), batch_size=batch_size)
         return self._loss(batches.take(steps), steps)
 
-    def _held_out_loss(self) -> float:
-        batch_size = self._phase.plan.evaluation_batch_size
-        batches = self._phase.held_out.evaluation_batches(tf.distribute.InputContext(), batch_size=batch_size)
-        return self._loss(batches, self._phase.evaluation_steps)
-
     def _loss(self, batches: tf.data.Dataset, steps: int) -> float:
         return cross_entropy_of(self._model.evaluate(batches, steps=steps, verbose=0, return_dict=True))
-
-    @property
-    def has_curvature(self) -> bool:
-        """True if the task's examples are independent and of one shape."""
-        return not (self.task.carries_state or self.task.batch_slices or self.task.has_scores)
 
     def curvature(self, step: int) -> dict[str, float]:
         """The sharpness and the gradient noise scale of a checkpoint, on training examples.
 
         Returns:
-          eigenvalue_1 and trace of the Hessian; critical_batch_size, low and high in examples. What is not finite, as a
-          noise scale where the noise hides the gradient, is left out.
+          eigenvalue_1 and trace of the Hessian; and `noise_scale`.
+
+        Raises:
+          ValueError: as for `noise_scale`.
+        """
+        found = self.noise_scale(step)
+        if self._sharpness is None:
+            probe = self._probe(0, _SHARPNESS_BATCHES)
+            self._sharpness = instruments.keras2.Sharpness(probe=probe, seed=self.config.seed, radius=0.0)
+        seen = self._sharpness.measure(self._model, step)
+        return {**found, **{name: seen[name] for name in ("eigenvalue_1", "trace") if name in seen}}
+
+    def noise_scale(self, step: int) -> dict[str, float]:
+        """`critical_batch_size`, `low` and `high` of a checkpoint, in examples; {} where the noise hides the gradient.
+
+        `high` may be infinite.
 
         Raises:
           ValueError: the checkpoint is missing or damaged, or the task has examples in streams or several shapes.
         """
-        found = {**self.noise_scale(step)}
-        if self._sharpness is None:
-            probe = self._probe(0, _SHARPNESS_BATCHES)
-            self._sharpness = instruments.keras2.Sharpness(probe=probe, seed=self.config.seed, radius=0.0)
-        found.update(self._sharpness.measure(self._model, step))
-        return {name: found[name] for name in _SHOWN if math.isfinite(found.get(name, math.nan))}
-
-    def noise_scale(self, step: int) -> dict[str, float]:
-        """`critical_batch_size`, `low` and `high` at a checkpoint, in examples; {} where the noise hides the gradient.
-
-        Raises:
-          ValueError: as for `curvature`.
-        """
-        if not self.has_curvature:
+        if not self._is_independent():
             raise InputError(
                 f"task {self.config.task} has examples in streams, in several shapes, or scores instead of metrics. "
                 "Expected a run of a classification task."
             )
         self._restore(step)
         noise = instruments.keras2.GradientNoiseScale(probe=lambda number: self._probe(1 + number, _NOISE_BATCHES))
-        measured: dict[str, Any] = {}
         for number in range(_NOISE_LOOKS):
-            measured = noise.measure(self._model, number)
-        return {name: measured[name] for name in ("critical_batch_size", "low", "high") if name in measured}
+            noise.measure(self._model, number)
+        return {name: noise.history[-1][name] for name in ("critical_batch_size", "low", "high") if noise.history}
+
+    def _is_independent(self) -> bool:
+        return not (self.task.carries_state or self.task.batch_slices or self.task.has_scores)
 
     def _probe(self, number: int, batches: int) -> list[Any]:
         """Block `number` of training examples, in an order other than the run's."""
