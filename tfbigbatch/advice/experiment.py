@@ -81,7 +81,7 @@ def advise_experiment(
             )
     model = _model(config, phase, strategy, init_from, say)
     training = _training(config, phase, model, strategy, replicas)
-    points, times = measuring.measure(training, seconds=seconds - (time.perf_counter() - started), say=say)
+    points, times = measuring.measure(training, seconds=seconds, began=started, say=say)
     advice = Advice(
         title=name or config.task,
         tuned=tuned,

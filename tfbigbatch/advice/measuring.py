@@ -49,18 +49,18 @@ class Training:
     total_steps: int | None
 
 
-def measure(training: Training, *, seconds: float, say: Say) -> tuple[Sequence[NoisePoint], StepTimes]:
+def measure(training: Training, *, seconds: float, began: float, say: Say) -> tuple[Sequence[NoisePoint], StepTimes]:
     """The noise scale over the first steps, and the times of steps.
 
     Args:
       training: of the tuned recipe.
-      seconds: about how long the measurements may take, tracing included.
+      seconds: about how long all may take, tracing included.
+      began: when this time began, by `time.perf_counter`.
       say: called with lines of progress.
 
     Raises:
       ValueError: nothing can be measured, or only one batch size.
     """
-    began = time.perf_counter()
     # Not to the end: a learning rate of nearly 0 tells nothing.
     total = _MOST_STEPS if training.total_steps is None else training.total_steps
     steps = max(min(total, 8 * EVERY), min(_MOST_STEPS, total // 2))

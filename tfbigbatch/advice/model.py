@@ -87,7 +87,9 @@ def advise(
         try:
             with untouched(_built(model, data)):
                 training = _training(model, keras, data, tuned, replicas, seed)
-                points, times = measuring.measure(training, seconds=seconds, say=say or (lambda line: None))
+                points, times = measuring.measure(
+                    training, seconds=seconds, began=started, say=say or (lambda line: None)
+                )
         finally:
             # It was traced for one batch size; fit traces it again.
             model.train_function = None

@@ -111,7 +111,10 @@ def _check_same(run: BranchedRun, measured: Sequence[report.Measured], path: str
         for name, value in asked.items():
             found = getattr(each, name, value)
             if found != value and found:
-                held = {"run": "another run", "trained": f"{found} examples each, and --examples is {value}"}
+                held = {
+                    "run": "another run",
+                    "trained": f"{found} examples each, and --examples={options.examples!r} is {value}",
+                }
                 raise InputError(
                     f"{path} holds branches of {held.get(name, f'--{name}={found}, not {value}')}. Give the flags that "
                     "it was made with, or another --results and --model_dir."
