@@ -1,7 +1,12 @@
-import os
+"""The ids and the places of a text's tokens: by hand, and as tf-models-official has them on texts of all of Unicode."""
 
+import os
+import random
+
+import numpy as np
 import pytest
 
+from tests.helpers.datasets import made_vocabulary
 from tests.helpers.datasets.bert_sets import TOKENS
 from tfbigbatch.data import tokenizer as wordpiece
 from tfbigbatch.data.tokenizer import Tokenizer, Vocabulary
@@ -19,6 +24,11 @@ DIFFICULT = (
     "😀 emoji🎉text 👩\u200d👩 ☃ ½ ²",
     "",
     " \t ",
+)
+
+needs_real_text = pytest.mark.skipif(
+    not (os.path.isfile(VOCABULARY) and os.path.isfile(WIKITEXT)),
+    reason="the real text and vocabulary are not at hand (TFBIGBATCH_DATA)",
 )
 
 
@@ -75,6 +85,51 @@ def test_a_vocabulary_is_a_token_a_line(tmp_path):
         Vocabulary.load(str(tmp_path / "nowhere"))
 
 
+WORDS = ["un", "##aff", "##able", "resume", "the", "σας", "中", "##ing"]
+
+
+@pytest.fixture
+def made(tmp_path):
+    return made_vocabulary.tokenizer(tmp_path / "vocab.txt", WORDS)
+
+
+def tokens(tokenizer, text):
+    return [tokenizer.vocabulary.tokens[number] for number in tokenizer.ids(text)]
+
+
+def covered(tokenizer, text):
+    found = tokenizer.encode(text)
+    assert found.ids.dtype == found.offsets.dtype == np.int32 and found.offsets.shape == (len(found), 2)
+    assert found.ids.tolist() == tokenizer.ids(text), ascii(text)
+    return [text[start:end] for start, end in found.offsets]
+
+
+def test_a_word_is_its_pieces_one_after_the_other(made):
+    assert covered(made, " unaffable\tthe.") == ["un", "aff", "able", "the", "."]
+    assert covered(made, "The  unЖ!") == ["The", "unЖ", "!"]
+    assert covered(made, "[UNK]#a") == ["[", "UN", "K", "]", "#", "a"]
+
+
+def test_accents_and_case_go_and_the_characters_are_still_known(made):
+    for text in ("Résumé", "Re\u0301sume\u0301"):
+        assert tokens(made, f"{text}.") == ["resume", "."]
+        assert covered(made, f"{text}.") == [text, "."]
+    assert tokens(made, "ΣΑΣ") == ["σας"] and covered(made, "ΣΑΣ中ΣΑΣ") == ["ΣΑΣ", "中", "ΣΑΣ"]
+    # One character that becomes two in lower case, and one that is left out.
+    assert covered(made, "İ a\u200bb中c") == ["İ", "a", "b", "中", "c"]
+
+
+def test_a_cased_vocabulary_keeps_case_and_accents(tmp_path):
+    cased = Tokenizer(Vocabulary.load(made_vocabulary.write(tmp_path / "vocab.txt", ["Résumé"])), lower_case=False)
+    assert tokens(cased, "Résumé resume")[0] == "Résumé"
+    assert covered(cased, "Résumé,a") == ["Résumé", ",", "a"]
+
+
+def test_nothing_gives_nothing(made):
+    found = made.encode(" \n\u200b ")
+    assert len(found) == 0 and found.offsets.shape == (0, 2)
+
+
 def theirs(path, lower_case):
     tokenization = pytest.importorskip("official.nlp.tools.tokenization")
     tokenizer = tokenization.FullTokenizer(path, do_lower_case=lower_case)
@@ -115,10 +170,31 @@ def test_each_character_has_the_ids_of_tf_models_official(tmp_path, lower_case):
             assert mine.ids(text) == expected(text), hex(point)
 
 
-@pytest.mark.skipif(
-    not (os.path.isfile(VOCABULARY) and os.path.isfile(WIKITEXT)),
-    reason="the real text and vocabulary are not at hand (TFBIGBATCH_DATA)",
-)
+def strange_texts():
+    """Texts of characters from everywhere in Unicode, between letters and spaces."""
+    draw = random.Random(0)
+    # Without surrogates, which are no text.
+    codes = [*range(0xD800), *range(0xE000, 0x30000)]
+    latin = [*range(0x20, 0x250), *range(0x300, 0x400), *range(0x1E00, 0x2100)]
+    for _ in range(1500):
+        common = draw.choices(latin, k=draw.randint(0, 12))
+        rare = draw.choices(codes, k=draw.randint(0, 4))
+        letters = [chr(code) for code in common + rare] + draw.choices("aeΣİ \t", k=6)
+        draw.shuffle(letters)
+        yield "".join(letters)
+    yield "a" * 400 + " " + "a" * 401
+
+
+@pytest.mark.parametrize("lower_case", [True, False])
+@needs_real_text
+def test_strange_texts_have_the_ids_of_tf_models_official(lower_case):
+    expected, mine = theirs(VOCABULARY, lower_case), Tokenizer(Vocabulary.load(VOCABULARY), lower_case)
+    for text in strange_texts():
+        assert mine.ids(text) == expected(text), ascii(text)
+        assert all(covered(mine, text))
+
+
+@needs_real_text
 def test_real_text_has_the_ids_of_tf_models_official():
     expected, mine = theirs(VOCABULARY, True), Tokenizer(Vocabulary.load(VOCABULARY))
     with open(WIKITEXT, encoding="utf-8") as file:

@@ -12,12 +12,16 @@ Own code, not the `tokenizers` package: that gives the same ids on WikiText-2 an
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import io
 import itertools
 import re
 import unicodedata
 from collections.abc import Callable, Iterable
+from typing import Generic, TypeVar
+
+import numpy as np
 
 from tfbigbatch.data import text_files
 from tfbigbatch.errors import InputError
@@ -33,6 +37,9 @@ LONGEST_WORD = 400
 _REMEMBERED, _LONGEST_REMEMBERED = 1 << 18, 64
 # Control characters at which str.split() splits, but BERT does not: it drops them.
 _DROPPED_SPACES = re.compile("[\x0b\x0c\x1c-\x1f\x85]")
+# The characters between white space: Unicode's spaces (Zs), tab, line feed, carriage return, and the separators of
+# lines and paragraphs.
+_STRETCH = re.compile("[^ \t\n\r\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+")
 _CJK = (
     (0x4E00, 0x9FFF),
     (0x3400, 0x4DBF),
@@ -43,6 +50,9 @@ _CJK = (
     (0xF900, 0xFAFF),
     (0x2F800, 0x2FA1F),
 )
+# A normalised character, and its range in the text.
+_Letter = tuple[str, int, int]
+_Value = TypeVar("_Value")
 
 
 class Vocabulary:
@@ -97,8 +107,24 @@ class Vocabulary:
 
     @property
     def continues(self) -> list[bool]:
-        """For each token whether it continues a word."""
+        """True for each token that continues a word."""
         return [token.startswith(CONTINUES) for token in self.tokens]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Encoding:
+    """The tokens of a text.
+
+    Attributes:
+      ids: int32 [tokens], as Tokenizer.ids.
+      offsets: int32 [tokens, 2]: a token is text[start:end]; combining accents belong to the letter before them.
+    """
+
+    ids: np.ndarray
+    offsets: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.ids)
 
 
 class Tokenizer:
@@ -111,7 +137,8 @@ class Tokenizer:
 
     def __init__(self, vocabulary: Vocabulary, lower_case: bool = True) -> None:
         self.vocabulary, self.lower_case = vocabulary, lower_case
-        self._known = _Words(self._ids_of_word)
+        self._known = _Cache(lambda stretch: tuple(number for number, _, _ in self._tokens(stretch)))
+        self._placed = _Cache(self._tokens)
 
     def ids(self, text: str) -> list[int]:
         """The ids of a text, without [CLS] and [SEP]."""
@@ -119,21 +146,32 @@ class Tokenizer:
             text = _DROPPED_SPACES.sub("", text)
         return list(itertools.chain.from_iterable(map(self._known.__getitem__, text.split())))
 
-    def _ids_of_word(self, word: str) -> tuple[int, ...]:
-        """The ids of the characters between white space."""
-        found: list[int] = []
-        for part in _cleaned(word).split():
-            if self.lower_case:
-                part = _without_accents(part.lower())
-            for piece in _apart(part):
-                found += self._pieces(piece)
-        return tuple(found)
+    def encode(self, text: str) -> Encoding:
+        """The ids of a text, and the characters that each is of."""
+        tokens = [
+            (number, match.start() + start, match.start() + end)
+            for match in _STRETCH.finditer(text)
+            for number, start, end in self._placed[match[0]]
+        ]
+        table = np.array(tokens, np.int32).reshape(-1, 3)
+        return Encoding(table[:, 0], table[:, 1:])
 
-    def _pieces(self, word: str) -> list[int]:
-        """The longest tokens from the left, or [UNK] if they do not cover the word."""
+    def _tokens(self, stretch: str) -> list[tuple[int, int, int]]:
+        """(id, first character, behind the last) of each token in the characters between white space."""
+        found: list[tuple[int, int, int]] = []
+        for word in _words(stretch, self.lower_case):
+            first = 0
+            for number, end in self._pieces("".join(letter for letter, _, _ in word)):
+                found.append((number, word[first][1], word[end - 1][2]))
+                first = end
+        return found
+
+    def _pieces(self, word: str) -> list[tuple[int, int]]:
+        """(id, end) of the longest tokens from the left, or of [UNK] if they do not cover the word."""
+        unknown = [(self.vocabulary.unknown, len(word))]
         if len(word) > LONGEST_WORD:
-            return [self.vocabulary.unknown]
-        found: list[int] = []
+            return unknown
+        found: list[tuple[int, int]] = []
         start = 0
         while start < len(word):
             prefix = CONTINUES if start else ""
@@ -142,84 +180,85 @@ class Tokenizer:
                 if number is not None:
                     break
             else:
-                return [self.vocabulary.unknown]
-            found.append(number)
+                return unknown
+            found.append((number, end))
             start = end
         return found
 
 
-def normalised(text: str, lower_case: bool) -> str:
-    """A text as it is looked up in the vocabulary, without white space."""
-    text = "".join(_cleaned(text).split())
-    return _without_accents(text.lower()) if lower_case else text
+def words(stretch: str, lower_case: bool) -> list[str]:
+    """The words in characters without white space, normalised; punctuation and CJK characters are words of their own."""
+    return ["".join(letter for letter, _, _ in word) for word in _words(stretch, lower_case)]
 
 
-def parts(word: str) -> list[str]:
-    """The words between white space: punctuation and CJK characters are words of their own."""
-    return [piece for part in _cleaned(word).split() for piece in _apart(part)]
+class _Cache(dict[str, _Value], Generic[_Value]):
+    """A cache of a function of the characters between white space."""
 
-
-def replacement(character: str, lower_case: bool) -> str:
-    """What becomes of a character on its own before words are looked up, with spaces where words end."""
-    if _DROPPED_SPACES.match(character):
-        return ""
-    cleaned = " " if character.isspace() else cleaned_character(character)
-    if lower_case:
-        cleaned = _without_accents(cleaned.lower())
-    return "".join(f" {c} " if is_punctuation(c) else c for c in cleaned)
-
-
-class _Words(dict[str, tuple[int, ...]]):
-    """A cache of a function of words."""
-
-    def __init__(self, function: Callable[[str], tuple[int, ...]]) -> None:
+    def __init__(self, function: Callable[[str], _Value]) -> None:
         super().__init__()
         self._function = function
 
-    def __missing__(self, word: str) -> tuple[int, ...]:
-        found = self._function(word)
-        if len(word) <= _LONGEST_REMEMBERED:
+    def __missing__(self, stretch: str) -> _Value:
+        found = self._function(stretch)
+        if len(stretch) <= _LONGEST_REMEMBERED:
             if len(self) >= _REMEMBERED:
                 self.clear()
-            self[word] = found
+            self[stretch] = found
         return found
 
 
-def _cleaned(word: str) -> str:
-    """Without control characters, with plain spaces, and with spaces around CJK characters."""
-    if word.isascii() and word.isprintable():
-        return word
-    return "".join(map(cleaned_character, word))
+def _words(stretch: str, lower_case: bool) -> list[list[_Letter]]:
+    """The words of a stretch, as normalised letters."""
+    if stretch.isascii() and stretch.isprintable():
+        normal = stretch.lower() if lower_case else stretch
+        runs = [[(letter, index, index + 1) for index, letter in enumerate(normal)]]
+        if normal.isalnum():
+            return runs
+    else:
+        runs = [_lowered(run) if lower_case else run for run in _runs(stretch)]
+    found: list[list[_Letter]] = []
+    for run in runs:
+        word: list[_Letter] = []
+        for letter in run:
+            if is_punctuation(letter[0]):
+                found += [word, [letter]]
+                word = []
+            else:
+                word.append(letter)
+        found.append(word)
+    return [word for word in found if word]
 
 
-@functools.lru_cache(1 << 16)
-def cleaned_character(character: str) -> str:
-    """The character; '' for a control character, ' ' for any space, and a CJK character between spaces."""
-    code, category = ord(character), unicodedata.category(character)
-    if code in (0, 0xFFFD) or category in ("Cc", "Cf"):
-        return ""
-    if category == "Zs":
-        return " "
-    return f" {character} " if any(first <= code <= last for first, last in _CJK) else character
+def _runs(stretch: str) -> list[list[_Letter]]:
+    """The stretch without control characters, split at CJK characters."""
+    runs: list[list[_Letter]] = [[]]
+    for index, character in enumerate(stretch):
+        code, letter = ord(character), (character, index, index + 1)
+        if any(first <= code <= last for first, last in _CJK):
+            runs += [[letter], []]
+        elif code not in (0, 0xFFFD) and unicodedata.category(character) not in ("Cc", "Cf"):
+            runs[-1].append(letter)
+    return [run for run in runs if run]
 
 
-def _without_accents(word: str) -> str:
-    if word.isascii():
-        return word
-    return "".join(c for c in unicodedata.normalize("NFD", word) if unicodedata.category(c) != "Mn")
-
-
-def _apart(word: str) -> list[str]:
-    """The word split at punctuation, each punctuation character a word of its own."""
-    if word.isalnum() and word.isascii():
-        return [word]
-    # Stripping accents may leave a space, which separates words too.
-    return "".join(f" {c} " if is_punctuation(c) else c for c in word).split()
+def _lowered(run: list[_Letter]) -> list[_Letter]:
+    """The letters in lower case and without accents."""
+    # As a whole, since the lower case of sigma depends on its position; one character may become several.
+    lower = iter("".join(character for character, _, _ in run).lower())
+    letters: list[_Letter] = []
+    for character, start, end in run:
+        small = "".join(next(lower) for _ in character.lower())
+        for part in unicodedata.normalize("NFD", small):
+            if unicodedata.category(part) != "Mn":
+                letters.append((part, start, end))
+            elif letters:
+                letters[-1] = (*letters[-1][:2], end)
+    return letters
 
 
 @functools.lru_cache(1 << 16)
 def is_punctuation(character: str) -> bool:
-    """Whether a character counts as punctuation."""
+    """True for a character that counts as punctuation."""
     # All ASCII symbols count, also "$", "^" and "`".
     if character.isascii():
         return character.isprintable() and not character.isalnum() and character != " "

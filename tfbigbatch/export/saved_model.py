@@ -14,7 +14,6 @@ def write(run: LoadedRun, path: str, classes: list[str] | None) -> str:
     module = tf.Module()
     # The variables alone: a Keras model would be saved with all its layers' functions, traced once more.
     module.variables_ = run.network.variables
-    module.parts = served.parts
     module.serve = served.function
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
     tf.saved_model.save(module, path, signatures={"serving_default": served.function}, options=options)

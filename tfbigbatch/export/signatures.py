@@ -13,18 +13,14 @@ from typing import Any
 import tensorflow as tf
 
 from tfbigbatch import tasks
-from tfbigbatch.data.finetuning import glue
 from tfbigbatch.data.images import jpeg
 from tfbigbatch.data.sources.image_folder import decoded
-from tfbigbatch.data.tokenizer import Vocabulary
 from tfbigbatch.data.translation.manifest import VOCABULARY as TRANSLATION_VOCABULARY
 from tfbigbatch.data.translation.vocabulary import BEGIN, END, PAD
 from tfbigbatch.export.keras3_layers import NotConvertible
-from tfbigbatch.export.wordpiece import WordPiece
 from tfbigbatch.models.gnmt import decoding
 from tfbigbatch.runs.load import LoadedRun
 from tfbigbatch.tasks.bert_finetuning.base import VOCABULARY, FineTuning
-from tfbigbatch.tasks.bert_finetuning.glue import BertGlue
 from tfbigbatch.tasks.gnmt import Gnmt
 from tfbigbatch.tasks.image_classification import ImageClassification
 from tfbigbatch.tasks.ready_made import IMAGE_FOLDER, ReadyMade
@@ -41,12 +37,10 @@ class Served:
     Attributes:
       function: a tf.function with its input signature, from named tensors to named tensors.
       description: what it takes and gives, in a sentence.
-      parts: trackables that the function uses beside the network's variables, such as lookup tables.
     """
 
     function: Any
     description: str
-    parts: Sequence[Any] = ()
 
 
 def of_run(run: LoadedRun, classes: list[str] | None) -> Served:
@@ -127,28 +121,6 @@ def _given(classes: Sequence[str] | None) -> str:
     return f"'logits', 'probabilities' [n, classes], and the likeliest {names}."
 
 
-def _glue(run: LoadedRun, classes: list[str] | None) -> Served:
-    """Texts where the run keeps its vocabulary, as those of earlier versions do not; else token ids."""
-    path = os.path.join(run.directory, VOCABULARY)
-    if not os.path.exists(path):
-        return dataclasses.replace(
-            (served := _arrays(run, classes)),
-            description=f"{served.description} It takes token ids, not text: the run keeps no {VOCABULARY}.",
-        )
-    task, data = glue.task(run.config.data.task), run.config.data
-    pieces = WordPiece(Vocabulary.load(path), data.lower_case)
-    names = ("text",) if len(task.texts) == 1 else ("first", "second")
-
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name) for name in names])
-    def serve(first: tf.Tensor, second: tf.Tensor | None = None) -> Outputs:
-        outputs = run.network(pieces.pack(first, second, data.max_seq_length), training=False)
-        return {"similarity": outputs[:, 0]} if task.classes is None else classified(outputs, task.classes)
-
-    given = "'similarity', 0 to 5." if task.classes is None else _given(task.classes)
-    takes = "'text', [n]" if len(names) == 1 else "'first' and 'second', the texts of pairs, [n] each"
-    return Served(serve, f"takes {takes}, in UTF-8, and tokenizes them as the run did; gives {given}", [pieces])
-
-
 def _translation(run: LoadedRun, classes: list[str] | None) -> Served:
     """Token ids: TensorFlow has no operation for sentencepiece's."""
     del classes
@@ -174,9 +146,12 @@ def _translation(run: LoadedRun, classes: list[str] | None) -> Served:
 
 
 def _bert(run: LoadedRun, classes: list[str] | None) -> Served:
+    """Token ids: TensorFlow has no operation for WordPiece's either."""
     served = _arrays(run, classes)
-    why = "a passage is cut into windows, and answers are put together from them, outside of the network"
-    return dataclasses.replace(served, description=f"{served.description} It takes token ids, not text: {why}.")
+    how = (
+        f"Encode texts with the run's {VOCABULARY}, tfbigbatch.data.tokenizer and tfbigbatch.data.finetuning.text_pairs"
+    )
+    return dataclasses.replace(served, description=f"{served.description} It takes token ids, not text. {how}.")
 
 
 def _arrays(run: LoadedRun, classes: list[str] | None) -> Served:
@@ -253,7 +228,6 @@ def _unique(names: Sequence[str]) -> list[str]:
 _OF_TASKS: dict[type, Callable[[LoadedRun, list[str] | None], Served]] = {
     ImageClassification: _images,
     SmallImageClassification: _small_images,
-    BertGlue: _glue,
     FineTuning: _bert,
     Gnmt: _translation,
 }

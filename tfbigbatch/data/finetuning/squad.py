@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from absl import logging
 
-from tfbigbatch.data import token_offsets
 from tfbigbatch.data.finetuning import text_pairs
 from tfbigbatch.data.left_out import Account
 from tfbigbatch.data.tokenizer import Tokenizer
@@ -209,7 +208,7 @@ def windows(
     """
     _check(max_seq_length, doc_stride, max_query_length)
     contexts = list(dict.fromkeys(question.context for question in questions))
-    encoded = dict(zip(contexts, token_offsets.encode(tokenizer, contexts)))
+    encoded = {context: tokenizer.encode(context) for context in contexts}
     queries, parts, rows, most_context, lost = [], [], [], [], []
     for index, question in enumerate(questions):
         query = tokenizer.ids(question.text)[:max_query_length]

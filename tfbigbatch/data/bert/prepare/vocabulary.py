@@ -55,11 +55,8 @@ def _with_short_words(sentence: str) -> str:
     """A sentence without words too long for the tokenizer, on which the package would spend hours."""
     if len(sentence) <= tokenizer.LONGEST_WORD:
         return sentence
-    kept = []
-    for word in sentence.split():
-        whole = len(word) <= tokenizer.LONGEST_WORD
-        kept += [word] if whole else [part for part in tokenizer.parts(word) if len(part) <= tokenizer.LONGEST_WORD]
-    return " ".join(kept)
+    parts = (part for stretch in sentence.split() for part in tokenizer.words(stretch, False))
+    return " ".join(part for part in parts if len(part) <= tokenizer.LONGEST_WORD)
 
 
 def _characters(documents: Documents, lower_case: bool) -> list[str]:
@@ -69,7 +66,7 @@ def _characters(documents: Documents, lower_case: bool) -> list[str]:
     for text, _, _ in documents.texts():
         raw.update(text)
     for character, count in raw.items():
-        for kept in tokenizer.normalised(character, lower_case):
+        for kept in "".join(tokenizer.words(character, lower_case)).strip():
             if not tokenizer.is_punctuation(kept):
                 counts[kept] += count
     ranked = sorted(counts, key=lambda character: (-counts[character], character))
