@@ -40,7 +40,7 @@ def write_parts(source, folder, parts):
     from tfbigbatch.data.bert.prepare import corpus
 
     _, paths, _ = corpus.find(source)
-    texts = corpus.documents(paths, [corpus.scan(path, lambda: None) for path in paths]).texts()
+    texts = corpus.documents({path: corpus.scan(path, lambda: None) for path in paths}).texts()
     documents = ["\n".join(filter(str.strip, layout.sentences(text, True))) for text, layout, _ in texts]
     written = []
     for name, chosen in [("all", documents), *((str(n), documents[n::parts]) for n in range(parts))]:
@@ -87,15 +87,16 @@ def tf_models_official(text, output, options):
 def ours(masking, processes, text, output, options):
     """The project's, with masks for good or without."""
     from tfbigbatch.data.bert.prepare import prepare
-    from tfbigbatch.data.bert.prepare.settings import Settings
+    from tfbigbatch.data.bert.prepare.options import Options
 
     yield "ready"
     names = ("max_seq_length", "max_predictions_per_seq", "dupe_factor")
     content, _ = prepare.prepare(
         text,
         output,
-        prepare.Options(
-            settings=Settings(masking=masking, **{name: options[name] for name in names}),
+        Options(
+            masking=masking,
+            **{name: options[name] for name in names},
             vocab_file=options["vocab_file"],
             validation_share=0.0,
             processes=processes,

@@ -8,7 +8,6 @@ import numpy as np
 import task
 
 from tfbigbatch.data.translation import manifest as translation_manifest
-from tfbigbatch.data.translation import target_counts
 from tfbigbatch.data.translation.vocabulary import BEGIN, END, normalised
 from tfbigbatch.models import output_bias
 from tfbigbatch.tasks.scores.bleu import bleu
@@ -30,7 +29,7 @@ class Multi30k(task.Task):
         manifest = translation_manifest.load(os.fspath(folder))
         self.vocabulary = manifest.vocabulary
         self.size = len(manifest.vocabulary)
-        self._bias = output_bias.log_frequencies(target_counts.of(manifest).counts).astype(np.float32)
+        self._bias = output_bias.log_frequencies(manifest.token_counts).astype(np.float32)
         splits = ("train", "validation", "test")
         # With END, and BEGIN before a target.
         self.source_length, self.target_length = (
@@ -67,7 +66,7 @@ class Multi30k(task.Task):
         found = {"source": [], "target": []}
         for values in task.records(manifest.splits[split]):
             for side, sentences in found.items():
-                sentences.append(np.frombuffer(values[side], f"<u{manifest.bytes_of_id}"))
+                sentences.append(np.frombuffer(values[side], manifest.id_type))
         longest = {"source": self.source_length, "target": self.target_length}
         arrays = {}
         for side, sentences in found.items():

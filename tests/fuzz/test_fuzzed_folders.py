@@ -5,7 +5,7 @@ import numpy as np
 from tests.helpers import mutations
 from tests.helpers.datasets import made_images, translation_sets
 from tests.helpers.fuzz_judge import few_and_many, judge
-from tfbigbatch.data import token_counts
+from tfbigbatch.data import stored_tokens
 from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.images.dataset import ImageRecords
 from tfbigbatch.data.images.prepare import layouts
@@ -46,7 +46,7 @@ def test_a_folder_of_translations(tmp_path, seeds):
     kept = translation_manifest.load(out)
     names = [each.name for each in folder.iterdir() if each.suffix in (".json", ".npy", ".npz", ".txt", ".model")]
     whole = whole_files(folder, sorted(names))
-    assert {"manifest.json", token_counts.NAME, "train.lengths.npy", "test.source.txt"} <= set(names)
+    assert {"manifest.json", stored_tokens.COUNTS, "train.lengths.npy", "test.source.txt"} <= set(names)
 
     def case(choices):
         name = choices.choice(sorted(whole))

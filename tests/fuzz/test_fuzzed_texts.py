@@ -14,12 +14,13 @@ from tests.helpers.fuzz_judge import few_and_many, judge
 from tfbigbatch.data import tokenizer as wordpieces
 from tfbigbatch.data.bert import manifest as bert_manifest
 from tfbigbatch.data.bert.prepare import prepare as prepare_bert
-from tfbigbatch.data.bert.prepare import settings as bert_settings
+from tfbigbatch.data.bert.prepare.options import Options as BertOptions
 from tfbigbatch.data.language_model import corpus
 from tfbigbatch.data.records import manifest as record_manifest
 from tfbigbatch.data.translation import manifest as translation_manifest
 from tfbigbatch.data.translation import vocabulary as translation_vocabulary
 from tfbigbatch.data.translation.prepare import prepare as prepare_translation
+from tfbigbatch.data.translation.prepare.options import Options as TranslationOptions
 from tfbigbatch.errors import InputError
 
 SENTENCES = bert_sets.plain(8)
@@ -92,12 +93,12 @@ def test_a_prepared_corpus(tmp_path, seeds):
 @few_and_many(60, 2000)
 def test_a_corpus_for_bert(tmp_path, seeds):
     vocabulary = bert_sets.write_vocabulary(tmp_path)
-    settings = bert_settings.Settings(max_seq_length=32, max_predictions_per_seq=5, next_sentence=False)
+    settings = {"max_seq_length": 32, "max_predictions_per_seq": 5, "next_sentence": False}
 
     def case(choices):
         source, name = emptied(tmp_path / "source"), choices.choice(sorted(CORPORA))
         (source / name).write_bytes(mutations.of_bytes(choices, CORPORA[name]))
-        options = prepare_bert.Options(settings=settings, vocab_file=vocabulary)
+        options = BertOptions(**settings, vocab_file=vocabulary)
         content, _ = prepare_bert.prepare(str(source), str(emptied(tmp_path / "out")), options)
         counts = content["counts"]["train"]
         assert counts["sequences"] == bert_manifest.load(str(tmp_path / "out")).splits["train"].examples
@@ -115,7 +116,7 @@ def test_a_corpus_for_bert(tmp_path, seeds):
 
 @few_and_many(5, 107)
 def test_a_vocabulary_that_is_learnt_for_bert(tmp_path, seeds):
-    settings = bert_settings.Settings(max_seq_length=32, max_predictions_per_seq=5, next_sentence=False)
+    settings = {"max_seq_length": 32, "max_predictions_per_seq": 5, "next_sentence": False}
 
     def case(choices):
         source, name = emptied(tmp_path / "source"), choices.choice(sorted(CORPORA))
@@ -126,7 +127,7 @@ def test_a_vocabulary_that_is_learnt_for_bert(tmp_path, seeds):
         else:
             content = mutations.of_bytes(choices, content)
         (source / name).write_bytes(content)
-        options = prepare_bert.Options(settings=settings, train_vocab_size=200)
+        options = BertOptions(**settings, train_vocab_size=200)
         prepare_bert.prepare(str(source), str(emptied(tmp_path / "out")), options)
 
     judge(seeds, case)
@@ -165,7 +166,7 @@ def test_parallel_texts(tmp_path, seeds):
             with open(path, "wb") as file:
                 file.write(mutations.of_bytes(choices, content) if choices.random() < 0.6 else content)
         splits = prepare_translation.splits_of(([source[0]], [source[1]]), ([pair[0]], [pair[1]]))
-        options = prepare_translation.Options(vocabulary=str(vocabulary))
+        options = TranslationOptions(vocabulary=str(vocabulary))
         out = str(emptied(tmp_path / "out"))
         content, _ = prepare_translation.prepare(splits, out, options)
         counts = content["counts"]["train"]

@@ -6,7 +6,6 @@ import tensorflow as tf
 
 from tfbigbatch import experiment, tasks
 from tfbigbatch.data import tokenizer
-from tfbigbatch.data.token_counts import TokenCounts
 from tfbigbatch.tasks.output_bias import CHOICES, OutputBias
 
 # What runs did before the field.
@@ -88,13 +87,13 @@ def test_training_begins_at_the_entropy_of_the_tokens(name):
     # Of all targets it would be their entropy, but for the smoothing of so few.
     assert loss == pytest.approx(-(counts / counts.sum()) @ log_frequencies, rel=0.1)
     [line] = task.banner_lines()
-    assert line.startswith(f"output     initial bias: log frequency of {len(everything):,} tokens, counted ")
+    assert line.startswith(f"output     initial bias: log frequency of {len(everything):,} tokens")
 
 
 def test_each_choice_gives_its_values_and_what_the_network_has_is_left_alone():
     def initialized(choice, built):
         bias = tf.Variable([7.0, 8.0, 9.0])
-        OutputBias(choice, lambda: TokenCounts(COUNTS, "made up"), built=built, scale=0.1).initialize(bias)
+        OutputBias(choice, lambda: COUNTS, built=built, scale=0.1).initialize(bias)
         return bias.numpy()
 
     for built in ("zero", "uniform"):
@@ -111,7 +110,7 @@ def test_tokens_are_counted_once_and_for_frequencies_only():
 
     def count():
         calls.append(1)
-        return TokenCounts(COUNTS, "counted here")
+        return COUNTS
 
     for choice in CHOICES:
         bias = OutputBias(choice, count, built="zero", scale=0.1)
@@ -119,7 +118,7 @@ def test_tokens_are_counted_once_and_for_frequencies_only():
         assert bias.line.startswith("output     initial bias: ")
     assert len(calls) == 1
     line = OutputBias("frequency", count, built="zero", scale=0.1).line
-    assert line == "output     initial bias: log frequency of 8 tokens, counted here"
+    assert line == "output     initial bias: log frequency of 8 tokens"
 
 
 @pytest.mark.parametrize("choice", ["uniforn", "log", None, 1])

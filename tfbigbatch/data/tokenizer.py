@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import hashlib
 import io
 import itertools
 import re
@@ -97,6 +98,16 @@ class Vocabulary:
             raise InputError(f"--vocab_file={path} cannot be read: {error}.") from None
         # Universal newlines would also split at a lone carriage return, which shifts all ids.
         return cls([line.strip() for line in io.StringIO(text, newline="\n")], path)
+
+    @property
+    def content(self) -> bytes:
+        """The content of its vocab.txt."""
+        return "".join(f"{token}\n" for token in self.tokens).encode()
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of `content`, in hexadecimal."""
+        return hashlib.sha256(self.content).hexdigest()
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -187,7 +198,7 @@ class Tokenizer:
 
 
 def words(stretch: str, lower_case: bool) -> list[str]:
-    """The words in characters without white space, normalised; punctuation and CJK characters are words of their own."""
+    """The normalised words in characters without white space; punctuation and CJK characters are words of their own."""
     return ["".join(letter for letter, _, _ in word) for word in _words(stretch, lower_case)]
 
 

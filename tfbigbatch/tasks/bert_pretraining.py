@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tfbigbatch.data.bert import manifest as bert_manifest
-from tfbigbatch.data.bert import target_counts
 from tfbigbatch.data.records import manifest as manifests
 from tfbigbatch.errors import InputError
 from tfbigbatch.models.sizes import BERT_INITIAL_DEVIATION
@@ -67,7 +66,7 @@ class BertPretraining(BertTask):
         super().__init__(model=model, data=data, data_dir=data_dir, use_fake_data=use_fake_data)
         self._output_bias = output_bias.OutputBias(
             model["output_bias"],
-            lambda: target_counts.of(self._prepared),
+            lambda: self._prepared.token_counts,
             built="zero",
             scale=BERT_INITIAL_DEVIATION,
         )

@@ -13,7 +13,6 @@ import numpy as np
 
 from tfbigbatch.data.records import manifest as manifests
 from tfbigbatch.data.translation import manifest as translation_manifest
-from tfbigbatch.data.translation import target_counts
 from tfbigbatch.data.translation.vocabulary import BEGIN, END, Vocabulary, normalised
 from tfbigbatch.errors import InputError
 from tfbigbatch.tasks import output_bias
@@ -127,7 +126,7 @@ class Gnmt(Task):
         self._manifest = manifest
         self._output_bias = output_bias.OutputBias(
             model["output_bias"],
-            lambda: target_counts.of(manifest),
+            lambda: manifest.token_counts,
             built="uniform",
             scale=model["initial_scale"],
         )

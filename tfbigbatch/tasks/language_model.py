@@ -59,7 +59,7 @@ class LSTMLanguageModel(Task):
         self.network_facts = {"vocabulary_size": self._vocabulary_size}
         self._output_bias = output_bias.OutputBias(
             model["output_bias"],
-            texts.target_counts,
+            lambda: texts.token_counts,
             built="uniform",
             scale=model["initial_scale"],
         )

@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tfbigbatch.data.token_counts import TokenCounts
 from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.models.output_bias import log_frequencies
 
@@ -24,7 +23,7 @@ class OutputBias:
 
     Args:
       choice: one of CHOICES.
-      count: gives the counts of the tokens to predict; called for 'frequency' only, once.
+      count: gives the counts of the tokens to predict, int64 [vocabulary]; called for 'frequency' only, once.
       built: the choice that the network is built with; then the bias stays as it is.
       scale: 'uniform' draws from [-scale, scale].
 
@@ -32,7 +31,7 @@ class OutputBias:
       ValueError: the choice is unknown.
     """
 
-    def __init__(self, choice: Any, count: Callable[[], TokenCounts], *, built: str, scale: float) -> None:
+    def __init__(self, choice: Any, count: Callable[[], np.ndarray], *, built: str, scale: float) -> None:
         if choice not in CHOICES:
             raise InputError(f"model.output_bias={choice!r} is unknown. {nearest(choice, CHOICES)}")
         self._choice, self._built, self._scale = choice, built, scale
@@ -45,7 +44,7 @@ class OutputBias:
         if self._choice == self._built:
             return
         if self._choice == "frequency":
-            bias.assign(log_frequencies(self._count().counts).astype(bias.dtype.as_numpy_dtype))
+            bias.assign(log_frequencies(self._count()).astype(bias.dtype.as_numpy_dtype))
         elif self._choice == "zero":
             bias.assign(tf_keras.initializers.Zeros()(bias.shape, bias.dtype))
         else:
@@ -55,12 +54,11 @@ class OutputBias:
     @property
     def counts(self) -> np.ndarray:
         """The number of times that each token is to be predicted, int64 [vocabulary]."""
-        return self._count().counts
+        return self._count()
 
     @property
     def line(self) -> str:
         """The line of a run's banner."""
         if self._choice != "frequency":
             return f"output     initial bias: {self._choice}"
-        found = self._count()
-        return f"output     initial bias: log frequency of {int(found.counts.sum()):,} tokens, {found.source}"
+        return f"output     initial bias: log frequency of {int(self._count().sum()):,} tokens"

@@ -111,11 +111,10 @@ def _sequences(config: Any, folder: str) -> None:
         max_seq_length=length,
         max_predictions_per_seq=_BERT_PREDICTIONS.get(length, max(1, round(0.15 * length))),
         next_sentence=True,
-        bytes_of_id=2,
         keys=bert_manifest.STANDARD_KEYS,
         vocabulary=tokenizer.Vocabulary([*tokenizer.SPECIAL, *words]),
         splits=_splits(folder, _SEQUENCES),
-        token_counts=np.ones(_BERT_TOKENS, np.int64),
+        stored_counts=np.ones(_BERT_TOKENS, np.int64),
     )
     bert_manifest.save(folder, manifest)
 
@@ -138,7 +137,7 @@ def _pairs(config: Any, folder: str) -> None:
         vocabulary=vocabulary,
         splits=_splits(folder, _PAIRS),
         lengths=lengths,
-        token_counts=np.ones(_PIECES, np.int64),
+        stored_counts=np.ones(_PIECES, np.int64),
     )
     translation_manifest.save(folder, manifest)
 

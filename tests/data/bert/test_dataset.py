@@ -10,8 +10,8 @@ from tfbigbatch.data import tokenizer
 from tfbigbatch.data.bert import fake
 from tfbigbatch.data.bert import manifest as bert_manifest
 from tfbigbatch.data.bert.dataset import BertRecords
-from tfbigbatch.data.bert.prepare import records
-from tfbigbatch.data.bert.prepare.settings import Settings
+from tfbigbatch.data.bert.prepare import sequences
+from tfbigbatch.data.bert.prepare.options import Options
 from tfbigbatch.data.records import tfrecord
 from tfbigbatch.data.records.manifest import Split
 
@@ -33,15 +33,12 @@ def sequence(number):
 
 
 def write(folder, masking="dynamic", next_sentence=True, vocabulary=VOCABULARY):
-    settings = Settings(
-        max_seq_length=LENGTH, max_predictions_per_seq=MOST, masking=masking, next_sentence=next_sentence
-    )
-    sequences = [sequence(number) for number in range(SIZE)]
-    found = (
-        records.dynamic(sequences, settings, 2)
-        if masking == "dynamic"
-        else records.static(sequences, settings, vocabulary, 0, 0)
-    )
+    made = [sequence(number) for number in range(SIZE)]
+    if masking == "dynamic":
+        found = [sequences.dynamic_record(one, next_sentence, np.dtype("<u2")) for one in made]
+    else:
+        options = Options(vocab_file="x", max_seq_length=LENGTH, max_predictions_per_seq=MOST, masking=masking)
+        found = sequences.static_records(made, options, vocabulary, 0, 0)
     frames, files, offsets, number = list(map(tfrecord.framed, found)), [], [], 0
     for file, count in enumerate(COUNTS):
         files.append(str(folder / f"train-{file}"))
@@ -53,7 +50,7 @@ def write(folder, masking="dynamic", next_sentence=True, vocabulary=VOCABULARY):
     sizes = [tf.io.gfile.stat(path).length for path in files]
     split = Split.of_files("train", files, offsets, sizes)
     keys = bert_manifest.STANDARD_KEYS
-    return bert_manifest.Manifest(masking, LENGTH, MOST, next_sentence, 2, keys, vocabulary, {"train": split})
+    return bert_manifest.Manifest(masking, LENGTH, MOST, next_sentence, keys, vocabulary, {"train": split})
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """Preparing a corpus: a small one made here, and the real ones where they are at hand."""
 
-import json
 import os
 
 import numpy as np
@@ -39,19 +38,8 @@ def test_words_are_numbered_by_frequency_then_alphabet_and_each_line_ends(texts,
     # The <unk> of the training text is a word of its own there, not one that was lost.
     assert manifest["unknown"] == {"train": 0, "valid": 2, "test": 0}
     assert manifest["vocabulary_size"] == 5 and len(manifest["sources"]["train"]["sha256"]) == 64
-    assert made.token_counts.tolist() == [3, 3, 2, 1, 1] and "when the data was prepared" in made.target_counts().source
+    assert made.token_counts.tolist() == [3, 3, 2, 1, 1]
     assert str(tmp_path) not in (tmp_path / "out" / "manifest.json").read_text()
-
-
-def test_a_folder_of_earlier_versions_is_counted_when_it_is_read(texts, tmp_path):
-    out = tmp_path / "out"
-    manifest, _ = prepared(texts, out)
-    del manifest["token_counts_sha256"]
-    (out / "manifest.json").write_text(json.dumps(manifest))
-    # Left by a version that keeps counts, in a folder that an earlier one prepared again: of another text.
-    np.save(out / "train.token_counts.npy", np.arange(5))
-    found = corpus.load(str(out)).target_counts()
-    assert found.counts.tolist() == [3, 3, 2, 1, 1] and "counted now in the training text" in found.source
 
 
 def test_the_most_frequent_words_stay_and_the_rest_is_unknown(texts, tmp_path):
@@ -108,20 +96,15 @@ def more_words(path):
     path.write_text(path.read_text() + "more\n")
 
 
-def fewer_words_in_manifest(path):
-    path.write_text(json.dumps({**json.loads(path.read_text()), "vocabulary_size": 2}))
-
-
 @pytest.mark.parametrize(
     "name, damage, said",
     [
         ("train.npy", cut, "train.npy cannot be read"),
-        ("test.npy", lambda path: np.save(path, np.zeros(2)), r"test.npy holds float64 \[2\]"),
-        ("test.npy", lambda path: np.save(path, np.zeros(3, np.int32)), r"holds int32 \[3\]; manifest.json says"),
+        ("test.npy", lambda path: np.save(path, np.zeros(2)), "test.npy does not hold what was written"),
         ("valid.npy", lambda path: path.unlink(), "valid.npy cannot be read"),
-        ("vocab.txt", more_words, "vocab.txt holds 6 words, manifest.json says 5"),
-        ("manifest.json", fewer_words_in_manifest, "holds numbers from 0 to 4; expected 0 to 1"),
+        ("vocab.txt", more_words, "vocab.txt is not the vocabulary that the text was prepared with"),
         ("manifest.json", lambda path: path.write_text("{"), "manifest.json cannot be read"),
+        ("manifest.json", lambda path: path.write_text('{"sha256": {}}'), "does not hold what was written"),
         ("manifest.json", lambda path: path.unlink(), "is not a prepared corpus.*prepare-ptb --source="),
     ],
 )

@@ -25,13 +25,12 @@ def test_it_is_saved_and_loaded_wherever_it_lies(folder):
     assert manifest.splits["train"].examples == len(manifest.lengths["train"]) == 64
     assert manifest.splits["test"].files == (os.path.join(moved, "test-00000-of-00001"),)
     assert len(manifest.texts("validation")[0]) == 20 and len(manifest.vocabulary) == 302
-    assert translation_manifest.read(moved)["vocabulary_size"] == 302
 
 
 def test_what_has_changed_is_told(folder):
     lengths = os.path.join(folder, "train.lengths.npy")
     np.save(lengths, np.load(lengths) + 1)
-    with pytest.raises(ValueError, match="train.lengths.npy does not hold the lengths of the records"):
+    with pytest.raises(ValueError, match="train.lengths.npy does not hold what was written"):
         translation_manifest.load(folder)
     os.remove(lengths)
     with pytest.raises(ValueError, match="train.lengths.npy cannot be read"):

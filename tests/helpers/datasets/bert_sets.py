@@ -4,7 +4,7 @@ import random
 
 from tfbigbatch.data import tokenizer
 from tfbigbatch.data.bert.prepare import prepare
-from tfbigbatch.data.bert.prepare.settings import Settings
+from tfbigbatch.data.bert.prepare.options import Options
 
 WORDS = ("the", "cat", "dog", "sat", "ran", "to", "big", "house", "red", "sun", "fish", "tree", "boat", "man", "end")
 PIECES = ("##s", "##ing", "##er", "un", "play", "walk", "##able", "##ed")
@@ -41,8 +41,8 @@ def prepared(folder, text, *, name="out", processes=1, shards=None, validation_s
     """A prepared set of a text; (its folder, what the manifest says, whether it was there)."""
     source = folder / "text.txt"
     source.write_text(text, encoding="utf-8")
-    options = prepare.Options(
-        settings=Settings(**{"max_seq_length": 32, "max_predictions_per_seq": 5, **settings}),
+    options = Options(
+        **{"max_seq_length": 32, "max_predictions_per_seq": 5, **settings},
         vocab_file=write_vocabulary(folder),
         shards=shards or {},
         validation_share=validation_share,

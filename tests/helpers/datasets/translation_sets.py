@@ -8,9 +8,9 @@ import numpy as np
 
 from tfbigbatch.data.records import tfrecord
 from tfbigbatch.data.records.manifest import Split
-from tfbigbatch.data.translation import manifest
-from tfbigbatch.data.translation.prepare import prepare, shards, vocabulary
-from tfbigbatch.data.translation.prepare.settings import Settings
+from tfbigbatch.data.translation import manifest, vocabulary
+from tfbigbatch.data.translation.prepare import prepare, shards
+from tfbigbatch.data.translation.prepare.options import Options
 
 WORDS = ("der", "Hund", "läuft", "groß", "Haus", "rot", "Baum", "Fisch", "the", "dog", "runs", "tree", "big", "is")
 REAL = os.path.join(os.environ.get("TFBIGBATCH_DATA", "data"), "multi30k")
@@ -39,9 +39,8 @@ def pair(folder, name, count, first=0, packed=False):
 
 
 def options(**fields):
-    """prepare.Options of a vocabulary of 340 pieces; fields of Settings too."""
-    settings = Settings(**{name: fields.pop(name) for name in list(fields) if name in Settings.__dataclass_fields__})
-    return prepare.Options(settings=settings, **{"vocabulary_size": 340, **fields})
+    """Options of a vocabulary of 340 pieces."""
+    return Options(**{"vocabulary_size": 340, **fields})
 
 
 def prepared(folder, train, validation=(), test=(), *, name="out", **fields):
@@ -69,4 +68,4 @@ def records(folder, pairs, counts, learnt=None, name="train"):
     split = Split.of_files(name, files, offsets, [os.path.getsize(path) for path in files])
     lengths = np.array([[len(side) for side in one] for one in pairs], np.uint16).reshape(-1, 2)
     learnt = learnt or small_vocabulary()
-    return manifest.Manifest(str(folder), 2, learnt, {name: split}, {name: lengths})
+    return manifest.Manifest(str(folder), learnt, {name: split}, {name: lengths})

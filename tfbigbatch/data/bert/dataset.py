@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tfbigbatch.data.bert import features
 from tfbigbatch.data.bert.manifest import Manifest
-from tfbigbatch.data.bert.static_masking import MASKED_SHARE
+from tfbigbatch.data.bert.static_masking import MASKED_FRACTION
 from tfbigbatch.data.records.dataset import RecordDataset
 from tfbigbatch.data.records.manifest import Split
 from tfbigbatch.errors import InputError
@@ -49,13 +49,13 @@ class BertRecords(RecordDataset):
         manifest: Manifest,
         *,
         whole_word: bool = False,
-        masked_share: float = MASKED_SHARE,
+        masked_share: float = MASKED_FRACTION,
         shuffle_window: int = 65536,
         **options: Any,
     ) -> None:
         if not 0.0 < masked_share < 1.0:
             raise InputError(f"masked_share={masked_share}: expected a share, above 0.0 and below 1.0.")
-        if not manifest.dynamic and (whole_word or masked_share != MASKED_SHARE):
+        if not manifest.dynamic and (whole_word or masked_share != MASKED_FRACTION):
             raise InputError(
                 f"whole_word and masked_share are of sets without masks; this one has them already "
                 f"({manifest.masking}). Prepare the text with --masking=dynamic."

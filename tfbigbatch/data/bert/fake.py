@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 
 from tfbigbatch.data import tokenizer
-from tfbigbatch.data.bert import manifest, target_counts
-from tfbigbatch.data.bert.prepare import records
-from tfbigbatch.data.bert.prepare.settings import Settings
+from tfbigbatch.data.bert import manifest
+from tfbigbatch.data.bert.prepare import sequences
 from tfbigbatch.data.records.shards import write_split
 
 _WORDS = 12
@@ -26,35 +23,33 @@ def pretraining(
       max_seq_length, max_predictions_per_seq, next_sentence: as in the manifest.
     """
     vocabulary = tokenizer.Vocabulary([*tokenizer.SPECIAL, *(f"word{number}" for number in range(_WORDS))])
-    settings = Settings(
-        max_seq_length=max_seq_length, max_predictions_per_seq=max_predictions_per_seq, next_sentence=next_sentence
-    )
     random, splits = np.random.RandomState(0), {}
     for name, count in _SIZES.items():
-        sequences = [_sequence(random, vocabulary, settings) for _ in range(count)]
-        splits[name] = write_split(folder, name, records.dynamic(sequences, settings, 2))
-    without_counts = manifest.Manifest(
+        made = [_sequence(random, vocabulary, max_seq_length, next_sentence) for _ in range(count)]
+        records = [sequences.dynamic_record(sequence, next_sentence, np.dtype("<u2")) for sequence in made]
+        splits[name] = write_split(folder, name, records)
+    return manifest.Manifest(
         masking=manifest.DYNAMIC,
         max_seq_length=max_seq_length,
         max_predictions_per_seq=max_predictions_per_seq,
         next_sentence=next_sentence,
-        bytes_of_id=2,
         keys=manifest.STANDARD_KEYS,
         vocabulary=vocabulary,
         splits=splits,
     )
-    return dataclasses.replace(without_counts, token_counts=target_counts.of(without_counts).counts)
 
 
-def _sequence(random: np.random.RandomState, vocabulary: tokenizer.Vocabulary, settings: Settings) -> records.Sequence:
+def _sequence(
+    random: np.random.RandomState, vocabulary: tokenizer.Vocabulary, length: int, next_sentence: bool
+) -> sequences.Sequence:
     """Consecutive words from a random one; a second segment continues them or starts at another word."""
-    special = 3 if settings.next_sentence else 2
-    size = random.randint(max(2, settings.max_seq_length // 2), settings.max_seq_length - special + 1)
-    first = random.randint(1, size) if settings.next_sentence else size
+    special = 3 if next_sentence else 2
+    size = random.randint(max(2, length // 2), length - special + 1)
+    first = random.randint(1, size) if next_sentence else size
     words = (np.arange(size) + random.randint(_WORDS)) % _WORDS
-    label = int(settings.next_sentence and random.rand() < 0.5)
+    label = int(next_sentence and random.rand() < 0.5)
     # An offset of 1 to _WORDS - 1: never the word that would come next.
     words[first:] = (words[first:] + label * random.randint(1, _WORDS)) % _WORDS
     ids = (words + len(tokenizer.SPECIAL)).tolist()
     tokens = [vocabulary.classify, *ids[:first], vocabulary.separate]
-    return tokens + ([*ids[first:], vocabulary.separate] if settings.next_sentence else []), first + 2, label
+    return tokens + ([*ids[first:], vocabulary.separate] if next_sentence else []), first + 2, label

@@ -45,7 +45,7 @@ class DynamicFeatures:
 
     def _parsed(self, records: tf.Tensor, others: dict[str, Any]) -> tuple[dict[str, tf.Tensor], tf.Tensor, tf.Tensor]:
         """(features by name, ids int32 [n, T], sizes int32 [n]); `others` are further features, with defaults."""
-        width, length = self._manifest.bytes_of_id, self._manifest.max_seq_length
+        width, length = self._manifest.id_type.itemsize, self._manifest.max_seq_length
         spec: dict[str, Any] = {"ids": tf.io.FixedLenFeature([], tf.string, "")}
         for name, default in others.items():
             spec[name] = tf.io.FixedLenFeature([], tf.string if default == "" else tf.int64, default)

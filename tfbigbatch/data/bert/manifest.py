@@ -1,21 +1,21 @@
 """Manifest of prepared BERT pretraining data: sequence lengths and vocabulary, besides records/manifest.py.
 
-The folder also holds vocab.txt, and train.token_counts.npy (token_counts.py).
+The folder also holds vocab.txt, and train.token_counts.npy (stored_tokens.py).
 """
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
+import functools
 import os
 from typing import Any
 
 import numpy as np
 
-from tfbigbatch.data import token_counts, tokenizer
+from tfbigbatch.data import stored_tokens, tokenizer
 from tfbigbatch.data.records import manifest as record_manifest
+from tfbigbatch.data.records import tfrecord
 from tfbigbatch.errors import InputError
-from tfbigbatch.utils.files import atomic_write
 
 KIND = record_manifest.Kind(
     content="BERT pretraining data in TFRecords",
@@ -25,19 +25,6 @@ KIND = record_manifest.Kind(
 )
 VOCABULARY = "vocab.txt"
 DYNAMIC = "dynamic"
-# array.array type codes by size of an id.
-ID_CODES = {2: "H", 4: "I"}
-_TYPES: dict[str, Any] = {
-    "masking": str,
-    "max_seq_length": int,
-    "max_predictions_per_seq": int,
-    "next_sentence": bool,
-    "bytes_of_id": int,
-    "keys": dict,
-    "packed": bool,
-}
-# Attributes of a Manifest that are files of their own.
-_FILES = ("vocabulary", "splits", "token_counts")
 # Features of records with static masks: google-research/bert's names, and tf-models-official's newer ones.
 STANDARD_KEYS = {
     "ids": "input_ids",
@@ -49,6 +36,15 @@ STANDARD_KEYS = {
     "next_sentence": "next_sentence_labels",
 }
 NEWER_KEYS = {**STANDARD_KEYS, "ids": "input_word_ids", "types": "input_type_ids"}
+# Fields of manifest.json that are attributes of a Manifest.
+_FIELDS: dict[str, type] = {
+    "masking": str,
+    "max_seq_length": int,
+    "max_predictions_per_seq": int,
+    "next_sentence": bool,
+    "keys": dict,
+    "packed": bool,
+}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -59,31 +55,54 @@ class Manifest:
       masking: 'dynamic' if the records have no masks, else how they were made.
       max_seq_length: T, tokens in a sequence, with special ones and padding.
       max_predictions_per_seq: P, maximum masked tokens in a sequence.
-      next_sentence: whether sequences are pairs with a label.
-      bytes_of_id: size of an id in a dynamic record, 2 or 4.
+      next_sentence: True if sequences are pairs with a label.
       keys: features of a record with masks, by STANDARD_KEYS' keys.
       vocabulary: of the ids.
       splits: 'train' and perhaps 'validation'.
-      packed: whether a sequence holds several texts that must not attend to each other.
-      token_counts: int64 [vocabulary], how often each token is a target in training; None for a folder that was
-        prepared without them: see `target_counts.of`.
+      packed: True if a sequence holds several texts that must not attend to each other.
+      stored_counts: `token_counts` as the folder keeps them; None to count them.
     """
 
     masking: str
     max_seq_length: int
     max_predictions_per_seq: int
     next_sentence: bool
-    bytes_of_id: int
     keys: dict[str, str]
     vocabulary: tokenizer.Vocabulary
     splits: dict[str, record_manifest.Split]
     packed: bool = False
-    token_counts: np.ndarray | None = None
+    stored_counts: np.ndarray | None = None
 
     @property
     def dynamic(self) -> bool:
-        """Whether the records have no masks."""
+        """True if the records have no masks."""
         return self.masking == DYNAMIC
+
+    @property
+    def id_type(self) -> np.dtype:
+        """The type of an id in a record without masks."""
+        return stored_tokens.id_type(len(self.vocabulary))
+
+    @functools.cached_property
+    def token_counts(self) -> np.ndarray:
+        """How often each token is a target in training: int64 [vocabulary].
+
+        Dynamic masks choose each token but [CLS] and [SEP] equally often, so these are counted; of records with masks,
+        the tokens that are masked.
+        """
+        if self.stored_counts is not None:
+            return self.stored_counts
+        targets = self._maskable if self.dynamic else self._masked
+        return stored_tokens.counts(self.splits["train"], targets, len(self.vocabulary))
+
+    def _maskable(self, record: bytes) -> np.ndarray:
+        ids = np.frombuffer(tfrecord.bytes_of(record, "ids"), self.id_type).astype(np.int64)
+        return ids[(ids != self.vocabulary.classify) & (ids != self.vocabulary.separate)]
+
+    def _masked(self, record: bytes) -> np.ndarray:
+        found = tfrecord.values(record)
+        labels, weights = (np.array(found[self.keys[name]]) for name in ("labels", "weights"))
+        return labels[weights > 0].astype(np.int64)
 
 
 def load(folder: str | None) -> Manifest:
@@ -97,18 +116,15 @@ def load(folder: str | None) -> Manifest:
         assert folder is not None
         path = os.path.join(folder, VOCABULARY)
         vocabulary = tokenizer.Vocabulary.load(path)
-        if digest(vocabulary) != content["vocabulary_sha256"]:
-            raise InputError(
-                f"{path} is not the vocabulary that the text was prepared with: it has changed. {KIND.again}"
-            )
-        record_manifest.check_types(_TYPES, content)
+        stored_tokens.check_vocabulary(path, vocabulary.digest, content["vocabulary_sha256"], KIND.again)
+        record_manifest.check_types(_FIELDS, content)
         record_manifest.check_types(dict.fromkeys(STANDARD_KEYS, str), content["keys"])
-        fields = [field.name for field in dataclasses.fields(Manifest) if field.name not in _FILES]
+        digest = content["token_counts_sha256"]
         return Manifest(
-            **{name: content[name] for name in fields},
+            **{name: content[name] for name in _FIELDS},
             vocabulary=vocabulary,
             splits=splits,
-            token_counts=token_counts.load(folder, content, len(vocabulary), KIND.again),
+            stored_counts=stored_tokens.read_array(folder, stored_tokens.COUNTS, digest, KIND.again),
         )
 
     return record_manifest.load(folder, KIND, build)
@@ -120,7 +136,7 @@ def save(
     """Writes vocab.txt, the counts, the indexes and then manifest.json, each atomically.
 
     Args:
-      folder: where they go.
+      folder: where they go; created if missing.
       manifest: what they describe.
       sha256: digests of the splits' files, by path, as far as they are known.
       about: further fields of manifest.json.
@@ -128,52 +144,20 @@ def save(
     Raises:
       ValueError: the folder cannot be written.
     """
-    save_vocabulary(folder, manifest.vocabulary)
-    fields = {
-        field.name: getattr(manifest, field.name) for field in dataclasses.fields(Manifest) if field.name not in _FILES
+    os.makedirs(folder, exist_ok=True)
+    stored_tokens.write(folder, VOCABULARY, manifest.vocabulary.content)
+    fields = {name: getattr(manifest, name) for name in _FIELDS} | {
+        "vocabulary_sha256": manifest.vocabulary.digest,
+        "vocabulary_size": len(manifest.vocabulary),
+        "token_counts_sha256": stored_tokens.write_array(folder, stored_tokens.COUNTS, manifest.token_counts),
     }
-    fields |= token_counts.save(folder, manifest.token_counts)
-    fields["vocabulary_sha256"] = digest(manifest.vocabulary)
-    fields["vocabulary_size"] = len(manifest.vocabulary)
     record_manifest.save(folder, KIND, manifest.splits, {**(about or {}), **fields}, sha256=sha256)
 
 
-def save_vocabulary(folder: str, vocabulary: tokenizer.Vocabulary) -> str:
-    """Writes vocab.txt atomically; returns its path.
-
-    Raises:
-      ValueError: the folder cannot be written.
-    """
-    path = os.path.join(folder, VOCABULARY)
-    try:
-        atomic_write(path, lambda file: file.write(_text(vocabulary)))
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}.") from None
-    return path
-
-
-def read(folder: str) -> dict[str, Any] | None:
-    """The content of manifest.json; None if the folder has no manifest of this kind.
-
-    Raises:
-      ValueError: it cannot be read or has a later format.
-    """
-    return record_manifest.read(folder, KIND)
-
-
 def is_whole(folder: str) -> bool:
-    """Whether a folder is completely prepared."""
+    """True if a folder is completely prepared."""
     try:
         load(folder)
     except InputError:
         return False
     return True
-
-
-def digest(vocabulary: tokenizer.Vocabulary) -> str:
-    """SHA-256 of a vocabulary, in hexadecimal."""
-    return hashlib.sha256(_text(vocabulary)).hexdigest()
-
-
-def _text(vocabulary: tokenizer.Vocabulary) -> bytes:
-    return "".join(f"{token}\n" for token in vocabulary.tokens).encode()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from tfbigbatch.data.bert.static_masking import MASKED_SHARE, RANDOM_BELOW, REPLACED_BELOW
+from tfbigbatch.data.bert.static_masking import MASKED_FRACTION, RANDOM_BELOW, REPLACED_BELOW
 from tfbigbatch.data.records import counter_random, order
 
 _BITS = counter_random.BITS
@@ -34,7 +34,7 @@ def choose(
     order_draws: tf.Tensor,
     *,
     max_predictions: int,
-    fraction: float = MASKED_SHARE,
+    fraction: float = MASKED_FRACTION,
 ) -> tf.Tensor:
     """As static_masking.choose, of bool [n, T], bool [n, T] and int64 [n, T]."""
     rows, length = tf.shape(may)[0], may.shape[1]
@@ -75,7 +75,7 @@ def mask(
     max_predictions: int,
     mask_id: int,
     vocabulary_size: int,
-    fraction: float = MASKED_SHARE,
+    fraction: float = MASKED_FRACTION,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
     """As static_masking.mask, of int32 ids and int64 keys.
 

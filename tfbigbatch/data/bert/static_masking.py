@@ -9,7 +9,7 @@ import numpy as np
 
 from tfbigbatch.data.records import counter_random
 
-MASKED_SHARE = 0.15
+MASKED_FRACTION = 0.15
 # Of the tokens chosen: 80% become [MASK], 10% a random token of the vocabulary, 10% stay.
 REPLACED_BELOW, RANDOM_BELOW = 0.8, 0.9
 
@@ -20,7 +20,7 @@ def choose(
     order_draws: np.ndarray,
     *,
     max_predictions: int,
-    fraction: float = MASKED_SHARE,
+    fraction: float = MASKED_FRACTION,
 ) -> np.ndarray:
     """The tokens to predict, bool [n, T].
 
@@ -66,7 +66,7 @@ def mask(
     max_predictions: int,
     mask_id: int,
     vocabulary_size: int,
-    fraction: float = MASKED_SHARE,
+    fraction: float = MASKED_FRACTION,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Masked sequences, and the predictions.
 

@@ -1,7 +1,7 @@
 """A word-level corpus as arrays of token ids, prepared once from plain text.
 
-A prepared folder holds train.npy, valid.npy and test.npy (int32 [tokens]), vocab.txt (a word per line, in id order),
-train.token_counts.npy (token_counts.py) and manifest.json, written last: a folder without it is incomplete.
+A prepared folder holds train.npy, valid.npy and test.npy (int32 [tokens]), vocab.txt (a word per line, in id order) and
+manifest.json with their digests, written last: a folder without it is incomplete.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import array
 import collections
 import dataclasses
-import functools
 import glob
 import hashlib
 import json
@@ -19,17 +18,16 @@ from typing import Any
 
 import numpy as np
 
-from tfbigbatch.data import text_files, token_counts
-from tfbigbatch.data.token_counts import TokenCounts
+from tfbigbatch.data import stored_tokens, text_files
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import files
-from tfbigbatch.utils.files import atomic_write
 from tfbigbatch.utils.home import expanded
 
 SPLITS = ("train", "valid", "test")
 END_OF_LINE, UNKNOWN = "<eos>", "<unk>"
 _MANIFEST, _VOCABULARY = "manifest.json", "vocab.txt"
 _COMMAND = "tfbigbatch prepare-ptb --source=FOLDER_WITH_THE_TEXTS --output_dir=PREPARED"
+_AGAIN = f"Remove the folder and prepare it again: {_COMMAND}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,20 +37,17 @@ class Corpus:
     Attributes:
       train, valid, test: int32 [tokens], in [0, len(vocabulary)).
       vocabulary: words, in id order.
-      token_counts: int64 [vocabulary], of the training tokens; None for a folder that was prepared without them.
     """
 
     train: np.ndarray
     valid: np.ndarray
     test: np.ndarray
     vocabulary: tuple[str, ...]
-    token_counts: np.ndarray | None = None
 
-    def target_counts(self) -> TokenCounts:
-        """How often each word is to be predicted: the counts that the folder keeps, or those of the training text."""
-        if self.token_counts is not None:
-            return TokenCounts.of_manifest(self.token_counts)
-        return TokenCounts(token_counts.of_tokens(self.train, len(self.vocabulary)), "counted now in the training text")
+    @property
+    def token_counts(self) -> np.ndarray:
+        """How often each word is to be predicted in training: int64 [vocabulary]."""
+        return np.bincount(self.train, minlength=len(self.vocabulary))
 
 
 def require(data_dir: str | None) -> dict[str, Any]:
@@ -64,7 +59,7 @@ def require(data_dir: str | None) -> dict[str, Any]:
     if data_dir is None:
         raise InputError(f"--data_dir is missing: give a prepared corpus. To prepare one: {_COMMAND}")
     manifest = _manifest(expanded(data_dir))
-    if manifest is None or not _is_whole(manifest):
+    if manifest is None or not isinstance(manifest.get("sha256"), dict):
         raise InputError(
             f"--data_dir={data_dir} is not a prepared corpus: it has no {_MANIFEST} of one. "
             f"Prepare one, then pass --data_dir=PREPARED: {_COMMAND}"
@@ -78,35 +73,17 @@ def load(data_dir: str | None) -> Corpus:
     Raises:
       ValueError: the folder is not prepared, or a file is damaged.
     """
-    manifest = require(data_dir)
+    digests = require(data_dir)["sha256"]
     assert data_dir is not None
     data_dir = expanded(data_dir)
-    again = f"Prepare it again: {_COMMAND} --overwrite"
-    size, parts = manifest["vocabulary_size"], {}
-    for split in SPLITS:
-        path = os.path.join(data_dir, f"{split}.npy")
-        try:
-            tokens = files.read_array(path)
-        except InputError as error:
-            raise InputError(f"{error}. {again}") from None
-        if tokens.dtype != np.int32 or tokens.shape != (manifest["tokens"][split],):
-            raise InputError(
-                f"{path} holds {tokens.dtype} {list(tokens.shape)}; {_MANIFEST} says "
-                f"int32 [{manifest['tokens'][split]}]. {again}"
-            )
-        if not tokens.size:
-            raise InputError(f"{path} holds no token. {again}")
-        if tokens.min() < 0 or tokens.max() >= size:
-            raise InputError(f"{path} holds numbers from {tokens.min()} to {tokens.max()}; expected 0 to {size - 1}.")
-        parts[split] = tokens
+    parts = {split: stored_tokens.read_array(data_dir, f"{split}.npy", digests.get(split), _AGAIN) for split in SPLITS}
+    path = os.path.join(data_dir, _VOCABULARY)
     try:
-        with files.open_regular(os.path.join(data_dir, _VOCABULARY), encoding="utf-8") as file:
-            words = tuple(file.read().split("\n")[:-1])
-    except (OSError, ValueError) as error:
-        raise InputError(f"{os.path.join(data_dir, _VOCABULARY)} cannot be read ({error}). {again}") from None
-    if len(words) != size:
-        raise InputError(f"{data_dir}: {_VOCABULARY} holds {len(words)} words, {_MANIFEST} says {size}. {again}")
-    return Corpus(**parts, vocabulary=words, token_counts=token_counts.load(data_dir, manifest, size, again))
+        content = files.read_bytes(path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error}). {_AGAIN}") from None
+    stored_tokens.check_vocabulary(path, hashlib.sha256(content).hexdigest(), digests.get("vocabulary"), _AGAIN)
+    return Corpus(**parts, vocabulary=tuple(content.decode().split("\n")[:-1]))
 
 
 def find_texts(folder: str) -> dict[str, str]:
@@ -165,26 +142,24 @@ def prepare(
         )
     words = _vocabulary(texts["train"], vocabulary_size)
     encoded = {split: _encode(texts[split], words) for split in SPLITS}
-    manifest: dict[str, Any] = {
-        **asked,
-        "vocabulary_size": len(words),
-        "tokens": {split: len(tokens) for split, (tokens, _) in encoded.items()},
-        "unknown": {split: unknown for split, (_, unknown) in encoded.items()},
-    }
     try:
         os.makedirs(output_dir, exist_ok=True)
         if before is not None:
             # A crash from here on leaves no folder that mixes two corpora.
             os.remove(os.path.join(output_dir, _MANIFEST))
-        for split, (tokens, _) in encoded.items():
-            atomic_write(os.path.join(output_dir, f"{split}.npy"), functools.partial(np.save, arr=tokens))
-        lines = "".join(f"{word}\n" for word in words)
-        atomic_write(os.path.join(output_dir, _VOCABULARY), lambda file: file.write(lines.encode()))
-        manifest |= token_counts.save(output_dir, token_counts.of_tokens(encoded["train"][0], len(words)))
-        content = json.dumps(manifest, indent=2, sort_keys=True) + "\n"
-        atomic_write(os.path.join(output_dir, _MANIFEST), lambda file: file.write(content.encode()))
     except OSError as error:
         raise InputError(f"--output_dir={output_dir} cannot be written: {error.strerror or error}.") from None
+    lines = "".join(f"{word}\n" for word in words).encode()
+    stored_tokens.write(output_dir, _VOCABULARY, lines)
+    digests = {split: stored_tokens.write_array(output_dir, f"{split}.npy", ids) for split, (ids, _) in encoded.items()}
+    manifest: dict[str, Any] = {
+        **asked,
+        "vocabulary_size": len(words),
+        "tokens": {split: len(tokens) for split, (tokens, _) in encoded.items()},
+        "unknown": {split: unknown for split, (_, unknown) in encoded.items()},
+        "sha256": {**digests, "vocabulary": hashlib.sha256(lines).hexdigest()},
+    }
+    stored_tokens.write(output_dir, _MANIFEST, (json.dumps(manifest, indent=2, sort_keys=True) + "\n").encode())
     return manifest, False
 
 
@@ -226,40 +201,27 @@ def _lines(path: str) -> Iterator[list[str]]:
 
 
 def _sha256(path: str) -> str:
-    digest = hashlib.sha256()
+    expected = "Expected three plain texts, such as the Mikolov files ptb.train.txt, ptb.valid.txt and ptb.test.txt."
     try:
         with open(path, "rb") as file:
-            while piece := file.read(1 << 20):
-                digest.update(piece)
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
             size = file.tell()
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}. {_texts_expected()}") from None
+        raise InputError(f"{path} cannot be read: {error.strerror or error}. {expected}") from None
     if size == 0:
-        raise InputError(f"{path} is empty. {_texts_expected()}")
-    return digest.hexdigest()
-
-
-def _texts_expected() -> str:
-    return "Expected three plain texts: the Mikolov files ptb.train.txt, ptb.valid.txt and ptb.test.txt, or any others."
+        raise InputError(f"{path} is empty. {expected}")
+    return digest
 
 
 def _manifest(folder: str) -> dict[str, Any] | None:
     path = os.path.join(folder, _MANIFEST)
-    again = f"Remove the folder and prepare it again: {_COMMAND}"
     try:
         with files.open_regular(path, encoding="utf-8") as file:
             content = json.load(file)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path} cannot be read ({error}). {again}") from None
+        raise InputError(f"{path} cannot be read ({error}). {_AGAIN}") from None
     if not isinstance(content, dict):
-        raise InputError(f"{path} holds a {type(content).__name__}; expected a dictionary. {again}")
+        raise InputError(f"{path} holds a {type(content).__name__}; expected a dictionary. {_AGAIN}")
     return content
-
-
-def _is_whole(manifest: Mapping[str, Any]) -> bool:
-    """Whether a manifest has the sizes of the corpus."""
-    tokens = manifest.get("tokens")
-    sizes = [manifest.get("vocabulary_size"), *(tokens.get(split) for split in SPLITS if isinstance(tokens, dict))]
-    return len(sizes) == 1 + len(SPLITS) and all(type(size) is int for size in sizes)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -130,11 +129,6 @@ class TranslationRecords(Dataset):
         buckets = np.repeat(self._buckets[numbers].max(axis=1), batch_size)
         return length_buckets.padding_fraction(self._lengths[numbers.reshape(-1)], self.shapes, buckets)
 
-    def padding_share(self, batch_size: int, seed: int = 0) -> float:
-        """The former name of `padding_fraction`."""
-        warnings.warn("padding_share is now padding_fraction; the old name will go.", FutureWarning, stacklevel=2)
-        return self.padding_fraction(batch_size, seed)
-
     def training_batches(
         self, context: tf.distribute.InputContext, *, batch_size: int, seed: int, first_step: int, last_step: int
     ) -> tf.data.Dataset:
@@ -230,7 +224,7 @@ class TranslationRecords(Dataset):
         self, content: tf.Tensor, stated: tf.Tensor, there: tf.Tensor, longest: int
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """(int32 [n, longest], int32 [n]): the ids and their number, checked against the `stated` numbers."""
-        width = self._manifest.bytes_of_id
+        width = self._manifest.id_type.itemsize
         kind = {2: tf.uint16, 4: tf.int32}[width]
         ids = tf.cast(tf.io.decode_raw(content, kind, little_endian=True, fixed_length=width * longest), tf.int32)
         ids, size = tf.ensure_shape(ids, [None, longest]), tf.strings.length(content) // width

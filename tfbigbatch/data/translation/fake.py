@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 
 from tfbigbatch.data.records.shards import write_split
-from tfbigbatch.data.translation import manifest, target_counts
-from tfbigbatch.data.translation.prepare import shards, vocabulary
+from tfbigbatch.data.translation import manifest, vocabulary
+from tfbigbatch.data.translation.prepare import shards
 from tfbigbatch.utils.files import write_text
 
 _WORDS = ("ba", "ce", "di", "fo", "gu", "ha", "je", "ki", "lo", "mu", "na", "pe")
@@ -38,8 +36,7 @@ def pairs(folder: str) -> manifest.Manifest:
         lengths[name] = np.array([[len(side) for side in pair] for pair in ids], np.uint16)
         for path, lines in zip(manifest.text_paths(folder, name), sides):
             write_text(path, "".join(f"{line}\n" for line in lines))
-    without_counts = manifest.Manifest(folder, 2, learnt, splits, lengths)
-    return dataclasses.replace(without_counts, token_counts=target_counts.of(without_counts).counts)
+    return manifest.Manifest(folder, learnt, splits, lengths)
 
 
 def _sentence(random: np.random.RandomState) -> list[str]:

@@ -1,24 +1,28 @@
 """Vocabulary of subword pieces, shared by both languages: byte-pair encoding by `sentencepiece`.
 
 Sennrich et al. 2016 (arXiv:1508.07909); Kudo and Richardson 2018 (arXiv:1808.06226). The first ids are PAD, UNKNOWN,
-BEGIN and END. In a vocabulary of `prepare.vocabulary.learn`, characters without a piece become bytes: `text` then
+BEGIN and END. In a vocabulary of `learn`, characters without a piece become bytes: `text` then
 restores any `normalised` line exactly.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
+import io
 from collections.abc import Iterable
 from typing import Any
 
 from tfbigbatch.errors import InputError, missing_extra
-from tfbigbatch.utils.files import atomic_write, read_bytes
+from tfbigbatch.utils.files import read_bytes
 from tfbigbatch.utils.home import expanded
 
 PAD, UNKNOWN, BEGIN, END = range(4)
 # sentencepiece's symbol for a space, which it also reads as one.
 _SPACE = "\u2581"
+# Fraction of the text's characters that have their own pieces; the others become bytes.
+_CHARACTER_COVERAGE = 0.99995
+# sentencepiece's level of messages.
+_ERRORS = 2
 
 
 def normalised(line: str) -> str:
@@ -27,7 +31,7 @@ def normalised(line: str) -> str:
 
 
 class Vocabulary:
-    """A vocabulary of pieces; picklable.
+    """A vocabulary of pieces.
 
     Args:
       model: content of a sentencepiece model file.
@@ -38,13 +42,9 @@ class Vocabulary:
     """
 
     def __init__(self, model: bytes, source: str = "the vocabulary") -> None:
+        self._model = model
         try:
-            import sentencepiece
-        except ImportError:
-            raise missing_extra("sentencepiece", "text") from None
-        self._model, self._source = model, source
-        try:
-            self._pieces = sentencepiece.SentencePieceProcessor(model_proto=model)
+            self._pieces = _sentencepiece().SentencePieceProcessor(model_proto=model)
             size = self._pieces.get_piece_size() if model else 0
         except RuntimeError:
             size = 0
@@ -72,9 +72,6 @@ class Vocabulary:
             return cls(read_bytes(path), path)
         except OSError as error:
             raise InputError(f"{path} cannot be read: {error.strerror or error}. Expected a vocabulary.") from None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Vocabulary, (self._model, self._source)
 
     def __len__(self) -> int:
         return self._pieces.get_piece_size()
@@ -104,15 +101,45 @@ class Vocabulary:
         return self._pieces.decode(kept)
 
 
-def save(vocabulary: Vocabulary, folder: str, name: str) -> str:
-    """Writes a vocabulary into a folder, atomically; returns its path.
+def learn(lines: Iterable[str], size: int) -> Vocabulary:
+    """Trains a byte-pair encoding.
+
+    Only white space is normalised, and characters without a piece become bytes, so encoding is lossless.
+
+    Args:
+      lines: texts of both languages; sentencepiece holds them in memory.
+      size: number of pieces, with the special ones and the 256 bytes.
 
     Raises:
-      ValueError: the folder cannot be written.
+      ValueError: the text has fewer pieces or more characters, or the package is not installed.
     """
-    path = os.path.join(folder, name)
+    found = io.BytesIO()
     try:
-        atomic_write(path, lambda file: file.write(vocabulary.model))
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}.") from None
-    return path
+        _sentencepiece().SentencePieceTrainer.train(
+            sentence_iterator=map(normalised, lines),
+            model_writer=found,
+            model_type="bpe",
+            vocab_size=size,
+            pad_id=PAD,
+            unk_id=UNKNOWN,
+            bos_id=BEGIN,
+            eos_id=END,
+            byte_fallback=True,
+            character_coverage=_CHARACTER_COVERAGE,
+            normalization_rule_name="identity",
+            remove_extra_whitespaces=False,
+            minloglevel=_ERRORS,
+        )
+    except RuntimeError as error:
+        # The message names a size that would fit, after the place in sentencepiece's sources.
+        reason = str(error).rpartition("] ")[2]
+        raise InputError(f"--vocabulary_size={size} does not fit the training text: {reason}") from None
+    return Vocabulary(found.getvalue(), "the trained vocabulary")
+
+
+def _sentencepiece() -> Any:
+    try:
+        import sentencepiece
+    except ImportError:
+        raise missing_extra("sentencepiece", "text") from None
+    return sentencepiece

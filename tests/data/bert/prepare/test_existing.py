@@ -8,7 +8,8 @@ from tests.helpers.datasets import bert_sets
 from tests.helpers.datasets.bert_sets import TOKENS
 from tfbigbatch.data.bert import manifest as bert_manifest
 from tfbigbatch.data.bert.dataset import BertRecords
-from tfbigbatch.data.bert.prepare import existing
+from tfbigbatch.data.bert.prepare import existing, prepare
+from tfbigbatch.data.bert.prepare.options import Options
 
 
 def example(number, keys, length=16, most=3):
@@ -36,14 +37,18 @@ def write(folder, names, keys=bert_manifest.STANDARD_KEYS, **shapes):
     return str(folder)
 
 
+def indexed(source, out, vocabulary):
+    return prepare.prepare(source, str(out), Options(vocab_file=vocabulary))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("keys", [bert_manifest.STANDARD_KEYS, bert_manifest.NEWER_KEYS])
 def test_they_are_indexed_where_they_lie(tmp_path, keys):
     source = write(tmp_path / "set", ["part-00000", "part-00001.tfrecord", "eval.tfrecord"], keys)
     (tmp_path / "set" / "README.md").write_text("no records at all, but text")
     vocabulary = bert_sets.write_vocabulary(tmp_path)
-    content, already = existing.index(source, str(tmp_path / "out"), vocabulary)
-    assert not already and existing.index(source, str(tmp_path / "out"), vocabulary)[1]
+    content, already = indexed(source, tmp_path / "out", vocabulary)
+    assert not already and indexed(source, tmp_path / "out", vocabulary)[1]
     manifest = bert_manifest.load(str(tmp_path / "out"))
     assert (manifest.max_seq_length, manifest.max_predictions_per_seq, manifest.next_sentence) == (16, 3, True)
     assert [split.examples for split in manifest.splits.values()] == [20, 10] and not manifest.dynamic
@@ -74,15 +79,15 @@ def test_what_does_not_fit_is_refused(tmp_path):
     mixed = write(tmp_path / "mixed", ["a", "b"])
     write(tmp_path / "mixed", ["c"], length=24)
     with pytest.raises(ValueError, match="c: the record at byte 0 is of .*24.*the first of the set of .*16"):
-        existing.index(mixed, str(tmp_path / "out"), vocabulary)
+        indexed(mixed, tmp_path / "out", vocabulary)
     with pytest.raises(ValueError, match="give the --vocab_file"):
-        existing.index(mixed, str(tmp_path / "out"), None)
+        prepare.prepare(mixed, str(tmp_path / "out"), Options(train_vocab_size=100))
     other = tmp_path / "other"
     other.mkdir()
     with tf.io.TFRecordWriter(str(other / "a")) as writer:
         writer.write(tf.train.Example().SerializeToString() or b"\n\0")
     with pytest.raises(ValueError, match="has no features; expected input_ids, input_mask"):
-        existing.index(str(other), str(tmp_path / "out"), vocabulary)
+        indexed(str(other), tmp_path / "out", vocabulary)
     with pytest.raises(ValueError, match="for validation .*but none for training"):
         existing.find(write(tmp_path / "only", ["dev-0", "dev-1"]))
 

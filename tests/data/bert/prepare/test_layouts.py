@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tfbigbatch.data import left_out
-from tfbigbatch.data.bert.prepare import corpus, layouts, sentences
+from tfbigbatch.data.bert.prepare import corpus, layouts
 
 WIKITEXT = """ \n = Cats = \n \n Cats sleep . They eat = fish = here . \n = not a heading = \n
  = = Food = = \n \n Fish . \n \n = Dogs ( pet ) = \n \n Dogs run . \n"""
@@ -34,7 +34,7 @@ def read(folder, text, name="text.txt", cut=True):
     with opened(path, "wb") as file:
         file.write(text.encode() if isinstance(text, str) else text)
     name, offsets, lengths = corpus.scan(str(path), lambda: None)
-    found = corpus.documents([str(path)], [(name, offsets, lengths)])
+    found = corpus.documents({str(path): (name, offsets, lengths)})
     return name, [
         [line.strip() for line in layout.sentences(content, cut) if line.strip()]
         for content, layout, _ in found.texts()
@@ -76,7 +76,7 @@ def test_json_lines_have_a_text_each(tmp_path):
 def test_half_a_character_is_dropped_and_told(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "fun \\ud83d\\ude00 x"}\n{"text": "fun \\ud83d x"}\n{"text": "\\\\ud83d"}\n')
-    found = list(corpus.documents([str(path)], [corpus.scan(str(path), lambda: None)]).texts())
+    found = list(corpus.documents({str(path): corpus.scan(str(path), lambda: None)}).texts())
     assert [whole for _, _, whole in found] == [True, False, True]
     texts = [layout.sentences(text, True) for text, layout, _ in found]
     assert texts == [["fun \U0001f600 x"], ["fun \ufffd x"], ["\\ud83d"]]
@@ -85,11 +85,8 @@ def test_half_a_character_is_dropped_and_told(tmp_path):
 def test_bytes_that_are_not_utf8_are_left_out_and_told(tmp_path):
     path = tmp_path / "text.txt"
     path.write_bytes(b"caf\xe9 x\n\nfine\n")
-    scanned = corpus.scan(str(path), lambda: None)
-    assert [(text, whole) for text, _, whole in corpus.documents([str(path)], [scanned]).texts()] == [
-        ("caf x\n", False),
-        ("fine\n", True),
-    ]
+    found = corpus.documents({str(path): corpus.scan(str(path), lambda: None)}).texts()
+    assert [(text, whole) for text, _, whole in found] == [("caf x\n", False), ("fine\n", True)]
 
 
 def test_a_folder_gives_its_texts_in_order(tmp_path):
@@ -123,15 +120,15 @@ def test_a_folder_gives_its_texts_in_order(tmp_path):
     ],
 )
 def test_a_paragraph_is_cut_into_sentences(paragraph, expected):
-    assert [sentence.strip() for sentence in sentences.of_paragraphs([paragraph])] == expected
-    assert "".join(sentences.of_paragraphs([paragraph])) == paragraph
+    found = layouts.LAYOUTS["wikitext"].sentences(paragraph, True)
+    assert [sentence.strip() for sentence in found] == expected and "".join(found) == paragraph
 
 
 def test_documents_of_a_file_do_not_overlap(tmp_path):
     for text in (PLAIN, WIKITEXT, WIKIPEDIA):
         content = text.encode()
         first = next(line for line in content.splitlines(True) if not layouts.is_blank(line))
-        places = list(layouts.documents_of(content.splitlines(True), layouts.layout_of(first)))
+        places = list(layouts.LAYOUTS[layouts.layout_of(first)].documents(content.splitlines(True)))
         ends = [0]
         for offset, length in places:
             assert offset >= ends[-1] and length > 0

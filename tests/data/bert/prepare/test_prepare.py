@@ -15,13 +15,15 @@ from tests.helpers.datasets import bert_sets
 from tests.helpers.datasets.bert_sets import TOKENS, plain, prepared
 from tfbigbatch.data import tokenizer as wordpiece
 from tfbigbatch.data.bert import manifest as bert_manifest
+from tfbigbatch.data.bert.dataset import BertRecords
 from tfbigbatch.data.bert.prepare import corpus, prepare, shards
-from tfbigbatch.data.bert.prepare.settings import Settings
+from tfbigbatch.data.bert.prepare.options import Options
 from tfbigbatch.data.records import index
 from tfbigbatch.errors import Preempted
 
 DATA = os.environ.get("TFBIGBATCH_DATA", "data")
 TEXT = plain(60)
+SHORT = {"max_seq_length": 32, "max_predictions_per_seq": 5}
 
 
 def digests(folder):
@@ -76,7 +78,7 @@ def test_dynamic_records_hold_the_text_as_it_is(tmp_path):
         if not example["next_sentence_labels"][0]:
             assert homes[0] & homes[1]
         size += len(a) + len(b) + 3
-    np.testing.assert_allclose(train["padding_share"], 1 - size / (32 * len(found)))
+    np.testing.assert_allclose(train["padding"], 1 - size / (32 * len(found)))
     for split in manifest.splits.values():
         offsets = np.concatenate([index.offsets(path) for path in split.files])
         np.testing.assert_array_equal(split.offsets, offsets)
@@ -138,7 +140,7 @@ def test_the_files_are_the_same_for_any_number_of_processes_and_another_seed_giv
 
 def test_a_stopped_command_goes_on_and_a_finished_one_does_nothing(tmp_path, monkeypatch):
     whole, *_ = prepared(tmp_path, TEXT, name="whole", shards={"train": 4})
-    write, written = shards.write, []
+    write, written = prepare.Text.function, []
 
     def stopped(shard, tick):
         if len(written) == 2:
@@ -146,22 +148,21 @@ def test_a_stopped_command_goes_on_and_a_finished_one_does_nothing(tmp_path, mon
         written.append(shard.name)
         return write(shard, tick)
 
-    monkeypatch.setattr(shards, "write", stopped)
+    monkeypatch.setattr(prepare.Text, "function", staticmethod(stopped))
     with pytest.raises(Preempted):
         prepared(tmp_path, TEXT, shards={"train": 4})
     out = tmp_path / "out"
     assert not (out / "manifest.json").exists() and len(list(out.glob("train-*"))) == 2
-    monkeypatch.setattr(shards, "write", lambda shard, tick: written.append(shard.name) or write(shard, tick))
+    monkeypatch.setattr(
+        prepare.Text, "function", staticmethod(lambda shard, tick: written.append(shard.name) or write(shard, tick))
+    )
     # A shard that was lost since is written again.
     (out / written[0]).unlink()
-    folder, _, already = prepared(tmp_path, TEXT, shards={"train": 4})
+    folder, content, already = prepared(tmp_path, TEXT, shards={"train": 4})
     assert not already and len(written) == 5 and digests(folder) == digests(whole)
-    _, content, already = prepared(tmp_path, TEXT, shards={"train": 4})
-    assert already and len(written) == 5 and content == bert_manifest.read(folder)
+    assert prepared(tmp_path, TEXT, shards={"train": 4}) == (folder, content, True) and len(written) == 5
     with pytest.raises(ValueError, match=r"prepared with other options \(seed 0, now 3\).*--overwrite"):
         prepared(tmp_path, TEXT, shards={"train": 4}, seed=3)
-    with pytest.raises(ValueError, match="from another source"):
-        prepared(tmp_path, plain(20), shards={"train": 4})
     prepared(tmp_path, plain(20), overwrite=True)
     assert not list(out.glob("train-*-of-00004"))
 
@@ -187,39 +188,26 @@ def test_a_single_document_has_no_random_segments(tmp_path):
 @pytest.mark.parametrize(
     "options, said",
     [
-        ({}, "either --vocab_file=FILE or --train_vocab_size"),
-        ({"vocab_file": "x", "train_vocab_size": 500}, "and not both"),
-        ({"train_vocab_size": 5}, "--train_vocab_size=5: expected 100 or more"),
-        ({"vocab_file": "x", "validation_share": 1.0}, "--validation_share=1.0: expected 0 to less than 1"),
-        ({"vocab_file": "x", "processes": 0}, "--processes=0"),
-        ({"vocab_file": "x", "shard_megabytes": 0.0}, "--shard_megabytes=0.0"),
+        ({"vocab_file": None}, "either --vocab_file=FILE or --train_vocab_size"),
+        ({"train_vocab_size": 500}, "and not both"),
+        ({"vocab_file": None, "train_vocab_size": 5}, "--train_vocab_size=5: expected 100 or more"),
+        ({"validation_share": 1.0}, "--validation_share=1.0: expected 0 to less than 1"),
+        ({"max_seq_length": 4}, "--max_seq_length=4: expected 5 or more"),
+        ({"max_predictions_per_seq": 129}, "--max_predictions_per_seq=129: expected 1 to --max_seq_length=128"),
+        ({"masking": "none"}, "--masking=none: expected one of dynamic, static_token, static_whole_word"),
+        ({"packed": True}, "give --nonext_sentence --masking=dynamic"),
     ],
 )
 def test_options_are_checked(options, said):
     with pytest.raises(ValueError, match=said):
-        prepare.Options(**options)
-
-
-@pytest.mark.parametrize(
-    "fields, said",
-    [
-        ({"max_seq_length": 4}, "--max_seq_length=4: expected 5 or more"),
-        ({"max_predictions_per_seq": 129}, "--max_predictions_per_seq=129: expected 1 to --max_seq_length=128"),
-        ({"masking": "none"}, "--masking=none: expected one of dynamic, static_token, static_whole_word"),
-        ({"dupe_factor": 0}, "--dupe_factor=0"),
-        ({"short_seq_prob": 1.5}, "--short_seq_prob=1.5"),
-    ],
-)
-def test_settings_are_checked(fields, said):
-    with pytest.raises(ValueError, match=said):
-        Settings(**fields)
+        Options(**{"vocab_file": "x", **options})
 
 
 def test_folders_and_numbers_that_cannot_be_are_refused(tmp_path):
     with pytest.raises(ValueError, match="--shards=train:99: expected 1 to 60"):
         prepared(tmp_path, TEXT, shards={"train": 99})
     with pytest.raises(ValueError, match="lies in --source="):
-        prepare.prepare(str(tmp_path), str(tmp_path / "in"), prepare.Options(vocab_file="x"))
+        prepare.prepare(str(tmp_path), str(tmp_path / "in"), Options(vocab_file="x"))
 
 
 def test_a_damaged_vocabulary_is_told(tmp_path):
@@ -234,9 +222,7 @@ def test_a_vocabulary_is_learnt_from_the_text(tmp_path):
     pytest.importorskip("tokenizers")
     source = tmp_path / "text.txt"
     source.write_text(TEXT, encoding="utf-8")
-    options = prepare.Options(
-        settings=Settings(max_seq_length=32, max_predictions_per_seq=5), train_vocab_size=120, validation_share=0.1
-    )
+    options = Options(**SHORT, train_vocab_size=120, validation_share=0.1)
     prepare.prepare(str(source), str(tmp_path / "out"), options)
     vocabulary = bert_manifest.load(str(tmp_path / "out")).vocabulary
     assert vocabulary.tokens[:5] == wordpiece.SPECIAL and 40 < len(vocabulary) <= 120
@@ -254,17 +240,10 @@ def test_a_vocabulary_is_learnt_from_a_text_with_half_a_character(tmp_path):
     source = tmp_path / "text.jsonl"
     lines = [json.dumps({"text": "\n".join(bert_sets.document(number))}) for number in range(60)]
     source.write_text("\n".join([*lines, '{"text": "so funny \\ud83d\\nthe dog ran."}', '{"text": ""}']))
-    options = prepare.Options(
-        settings=Settings(max_seq_length=32, max_predictions_per_seq=5), train_vocab_size=120, validation_share=0
-    )
+    options = Options(**SHORT, train_vocab_size=120, validation_share=0)
     content, _ = prepare.prepare(str(source), str(tmp_path / "out"), options)
     counts = content["counts"]["train"]
-    assert {name: counts[name] for name in ("documents", "empty", "without_sequence", "not_utf8")} == {
-        "documents": 62,
-        "empty": 1,
-        "without_sequence": 0,
-        "not_utf8": 1,
-    }
+    assert [counts[name] for name in ("documents", "empty", "without_sequence", "not_utf8")] == [62, 1, 0, 1]
     assert content["source_files"] == {"read": 1, "unused": {}}
 
 
@@ -273,13 +252,15 @@ def test_a_wide_vocabulary_takes_four_bytes(tmp_path):
     text = "zebra cat word69999.\nthe dog ran.\n\nzebra sat.\nthe sun ran.\n"
     source = tmp_path / "text.txt"
     source.write_text(text)
-    options = prepare.Options(
-        settings=Settings(max_seq_length=16, max_predictions_per_seq=3, next_sentence=False),
+    options = Options(
+        max_seq_length=16,
+        max_predictions_per_seq=3,
+        next_sentence=False,
         vocab_file=bert_sets.write_vocabulary(tmp_path, tokens),
         validation_share=0.0,
     )
     prepare.prepare(str(source), str(tmp_path / "out"), options)
-    assert bert_manifest.load(str(tmp_path / "out")).bytes_of_id == 4
+    assert bert_manifest.load(str(tmp_path / "out")).id_type.itemsize == 4
     ids = {
         tokens[number] for example in examples(str(tmp_path / "out")) for number in np.frombuffer(example["ids"], "<u4")
     }
@@ -301,19 +282,35 @@ def test_some_documents_are_held_out_unless_none_shall_be(tmp_path):
     said = []
     source = tmp_path / "text.txt"
     source.write_text(TEXT, encoding="utf-8")
-    options = prepare.Options(
-        Settings(max_seq_length=32, max_predictions_per_seq=5), bert_sets.write_vocabulary(tmp_path)
-    )
+    options = Options(**SHORT, vocab_file=bert_sets.write_vocabulary(tmp_path))
     content, _ = prepare.prepare(str(source), str(tmp_path / "a"), options, said.append)
     assert content["counts"]["validation"]["documents"] == 6
     assert any("validation: 6 of 60 documents" in line and "0 for none" in line for line in said)
     none = dataclasses.replace(options, validation_share=0.0)
     content, _ = prepare.prepare(str(source), str(tmp_path / "b"), none, said.append)
     assert "validation" not in content["counts"] and "training needs some" in said[-1]
-    # Earlier versions held out none by default: what they prepared is not refused.
-    assert prepare.prepare(str(source), str(tmp_path / "b"), options) == (content, True)
 
 
 @pytest.mark.parametrize("documents, held_out", [(1, 0), (2, 1), (9, 1), (60, 6), (100, 10), (900, 10), (5000, 50)])
 def test_a_hundredth_is_held_out_by_default_ten_at_least_and_a_tenth_at_most(documents, held_out):
-    assert shards.held_out(documents, prepare.default_share(documents), 0).sum() == held_out
+    assert shards.held_out(documents, Options(vocab_file="x")).sum() == held_out
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        pytest.param({"packed": True, "next_sentence": False}, marks=pytest.mark.slow),
+        pytest.param({"masking": "static_token"}, marks=pytest.mark.slow),
+    ],
+)
+def test_the_counts_of_tokens_are_those_of_the_datasets_targets(tmp_path, settings):
+    folder, *_ = prepared(tmp_path, plain(12), max_predictions_per_seq=32, **settings)
+    manifest = bert_manifest.load(folder)
+    # Every token that can be masked is.
+    data = BertRecords(manifest.splits["train"], manifest, **({"masked_share": 0.999} if manifest.dynamic else {}))
+    batches = data.evaluation_batches(tf.distribute.InputContext(1, 0, 1), batch_size=len(data))
+    _, labels, weights = next(iter(batches))
+    targets = labels["masked_lm"].numpy()[weights["masked_lm"].numpy() > 0]
+    assert len(targets) > 100
+    np.testing.assert_array_equal(manifest.token_counts, np.bincount(targets, minlength=len(manifest.vocabulary)))

@@ -11,20 +11,13 @@ import itertools
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, cast
 
 import numpy as np
 
 from tfbigbatch.data import left_out, text_files
-from tfbigbatch.data.bert.prepare.layouts import (
-    LAYOUTS,
-    Layout,
-    documents_of,
-    has_half_characters,
-    is_blank,
-    layout_of,
-)
+from tfbigbatch.data.bert.prepare.layouts import LAYOUTS, Layout, has_half_characters, is_blank, layout_of
 from tfbigbatch.errors import InputError
 
 UNDERSTOOD = (
@@ -135,31 +128,27 @@ def scan(path: str, tick: Callable[[], None]) -> Scan:
             mark = text_files.skip_mark(file, path)
             first = next((line for line in file if not is_blank(line)), b"")
             file.seek(mark)
-            layout = _layout(first, path)
-            name = next(name for name, each in LAYOUTS.items() if each is layout)
-            found = itertools.chain.from_iterable(documents_of(file, layout))
+            try:
+                layout = layout_of(first)
+            except InputError as error:
+                raise InputError(f"{path}: {error}") from None
+            found = itertools.chain.from_iterable(LAYOUTS[layout].documents(file))
             positions = np.fromiter(found, np.int64).reshape(-1, 2)
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path} cannot be read: {error}.") from None
     tick()
-    return name, positions[:, 0] + mark, positions[:, 1]
+    return layout, positions[:, 0] + mark, positions[:, 1]
 
 
-def _layout(first: bytes, path: str) -> Layout:
-    try:
-        return layout_of(first)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
-
-
-def documents(paths: Sequence[str], scans: Sequence[Scan]) -> Documents:
-    """The documents of some files, from their scans."""
-    counts = [len(offsets) for _, offsets, _ in scans]
+def documents(scans: dict[str, Scan]) -> Documents:
+    """The documents of some files, from their scans by path."""
+    layouts, offsets, lengths = zip(*scans.values())
+    counts = list(map(len, offsets))
     return Documents(
-        files=tuple(paths),
-        layouts=tuple(name for name, _, _ in scans),
+        files=tuple(scans),
+        layouts=layouts,
         number=np.arange(sum(counts)),
-        file=np.repeat(np.arange(len(paths), dtype=np.int32), counts),
-        offset=np.concatenate([offsets for _, offsets, _ in scans]),
-        length=np.concatenate([lengths for _, _, lengths in scans]),
+        file=np.repeat(np.arange(len(scans), dtype=np.int32), counts),
+        offset=np.concatenate(offsets),
+        length=np.concatenate(lengths),
     )

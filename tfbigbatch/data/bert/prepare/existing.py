@@ -7,20 +7,18 @@ are both read.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from tfbigbatch.data import token_counts, tokenizer
 from tfbigbatch.data.bert import manifest as bert_manifest
-from tfbigbatch.data.bert import target_counts
 from tfbigbatch.data.records import index as record_index
-from tfbigbatch.data.records import manifest as record_manifest
-from tfbigbatch.data.records import prepared_folder, tfrecord
+from tfbigbatch.data.records import preparation, tfrecord
+from tfbigbatch.data.records.manifest import Split
+from tfbigbatch.data.tokenizer import Vocabulary
 from tfbigbatch.errors import InputError
-from tfbigbatch.utils import processes as workers
 
 # Words in the names of validation files.
 _VALIDATION = ("eval", "valid", "dev")
@@ -63,7 +61,7 @@ class Shapes:
       keys: bert_manifest.STANDARD_KEYS or NEWER_KEYS.
       max_seq_length: T.
       max_predictions_per_seq: P.
-      next_sentence: whether there is a next-sentence label.
+      next_sentence: True if there is a next-sentence label.
     """
 
     keys: dict[str, str]
@@ -98,83 +96,69 @@ def shapes_of(path: str, offset: int = 0) -> Shapes:
     )
 
 
-def go_through(task: tuple[str, Shapes], tick: Callable[[], None]) -> tuple[np.ndarray, int]:
-    """The offsets of a file's records, and its size in bytes; checks the first and the last record.
+def index(expected: Shapes, path: str, tick: Callable[[], None]) -> np.ndarray:
+    """The offsets of a file's records; checks the first and the last record.
 
     Args:
-      task: path, and the expected shapes.
+      expected: of the records.
+      path: of the file.
       tick: called at the end.
 
     Raises:
       ValueError: the file is damaged, or a record has other shapes.
     """
-    path, expected = task
     offsets = record_index.offsets(path)
     for offset in {*offsets[:1].tolist(), *offsets[-1:].tolist()}:
         found = shapes_of(path, offset)
         if found != expected:
             raise InputError(f"{path}: the record at byte {offset} is of {found}; the first of the set of {expected}.")
     tick()
-    return offsets, os.path.getsize(path)
+    return offsets
 
 
-def index(
-    source: str, output_dir: str, vocab_file: str | None, *, processes: int = 1, overwrite: bool = False
-) -> tuple[dict[str, Any], bool]:
-    """Prepares a folder that refers to existing TFRecords, unless it is prepared already.
+class Indexing(preparation.Preparation):
+    """The preparation of a folder that refers to existing TFRecords; its tasks are their paths.
 
     Args:
       source: folder of the files, or one file.
-      output_dir: the prepared folder; created if missing.
+      records: of `find`.
       vocab_file: the vocab.txt that they were made with.
-      processes, overwrite: as in prepare.Options.
-
-    Returns:
-      The content of manifest.json; and whether the folder was prepared already.
 
     Raises:
-      ValueError: a file is damaged or has another layout; or as prepare.prepare.
-      Preempted: SIGINT or SIGTERM arrived.
+      ValueError: there is no vocabulary, or the records have another layout.
     """
-    if vocab_file is None:
-        raise InputError(f"--source={source} holds TFRecords: give the --vocab_file that they were made with.")
-    train, validation = find(source) or ([], [])
-    vocabulary, paths = tokenizer.Vocabulary.load(vocab_file), [*train, *validation]
-    # A file may be empty.
-    expected = shapes_of(next((path for path in paths if os.path.getsize(path)), paths[0]))
-    results: dict[str, tuple[np.ndarray, int]] = {}
-    rows = [(os.path.basename(path), os.path.getsize(path)) for path in paths]
-    plan = prepared_folder.fingerprint(
-        source, "TFRecords with masks", {"vocabulary": bert_manifest.digest(vocabulary)}, [], rows
-    )
-    splits = {"train": train, **({"validation": validation} if validation else {})}
-    with prepared_folder.lock(output_dir):
-        prepared_folder.claim(output_dir, plan, record_manifest.paths(output_dir, splits), overwrite)
-        if bert_manifest.is_whole(output_dir):
-            return bert_manifest.read(output_dir) or {}, True
-        tasks = [(path, expected) for path in paths]
-        with workers.progress_bar(len(paths), 0, "file") as progress:
-            workers.run_tasks(
-                go_through,
-                tasks,
-                processes=processes,
-                ended=lambda task, result: results.__setitem__(task[0], result),
-                progress=progress,
-            )
+
+    kind = bert_manifest.KIND
+
+    def __init__(self, source: str, records: tuple[list[str], list[str]], vocab_file: str | None) -> None:
+        if vocab_file is None:
+            raise InputError(f"--source={source} holds TFRecords: give the --vocab_file that they were made with.")
+        self._vocabulary = Vocabulary.load(vocab_file)
+        self._files = {name: files for name, files in zip(self.splits, records) if files}
+        paths = [path for files in self._files.values() for path in files]
+        # A file may be empty.
+        self._shapes = shapes_of(next((path for path in paths if os.path.getsize(path)), paths[0]))
+        rows = [(os.path.basename(path), os.path.getsize(path)) for path in paths]
+        kept = {"vocabulary": self._vocabulary.digest}
+        self.fingerprint = preparation.fingerprint(source, "TFRecords with masks", kept, [], rows)
+
+    @property
+    def function(self) -> Callable[[str, Callable[[], None]], np.ndarray]:
+        return functools.partial(index, self._shapes)
+
+    def is_whole(self, folder: str) -> bool:
+        return bert_manifest.is_whole(folder)
+
+    def tasks(self, folder: str, say: Callable[[str], object]) -> list[str]:
+        return [path for files in self._files.values() for path in files]
+
+    def save(self, folder: str, results: dict[str, np.ndarray], say: Callable[[str], object]) -> None:
+        splits = {
+            name: Split.of_files(name, files, [results[path] for path in files], list(map(os.path.getsize, files)))
+            for name, files in self._files.items()
+        }
         manifest = bert_manifest.Manifest(
-            masking="static",
-            bytes_of_id=2,
-            vocabulary=vocabulary,
-            splits={
-                name: record_manifest.Split.of_files(
-                    name, files, [results[path][0] for path in files], [results[path][1] for path in files]
-                )
-                for name, files in splits.items()
-            },
-            **dataclasses.asdict(expected),
+            masking="static", vocabulary=self._vocabulary, splits=splits, **dataclasses.asdict(self._shapes)
         )
-        counted = target_counts.of(manifest, token_counts.WHILE_PREPARING)
-        manifest = dataclasses.replace(manifest, token_counts=counted.counts)
-        counts = {name: {"sequences": split.examples} for name, split in manifest.splits.items()}
-        bert_manifest.save(output_dir, manifest, about={**plan, "counts": counts})
-        return bert_manifest.read(output_dir) or {}, False
+        counts = {name: {"sequences": split.examples} for name, split in splits.items()}
+        bert_manifest.save(folder, manifest, about={**self.fingerprint, "counts": counts})

@@ -2,6 +2,11 @@
 
 Documents are byte ranges, so that a corpus is scanned once without being held in memory, and any document can be read
 by itself.
+
+Paragraphs are split into sentences by rules: next-sentence prediction needs segments, not grammar. A sentence ends at
+'.', '!' or '?' and closing quotes or brackets, before white space and a capital, a digit, or an opening quote or
+bracket; not after a single capital ("J. Smith") or a common abbreviation. In tokenised text ("left . " Why") an
+ambiguous quote belongs to the sentence before.
 """
 
 from __future__ import annotations
@@ -12,7 +17,6 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from tfbigbatch.data.bert.prepare import sentences
 from tfbigbatch.errors import InputError
 
 _HEADING = re.compile(rb"\s?= [^=].*[^=] =\s*|\s?= [^=] =\s*")
@@ -20,6 +24,13 @@ _ANY_HEADING = re.compile(r"\s*(= )+[^=].* =\s*|\s*(= )+[^=] =\s*")
 _TITLE = re.compile(r'\s*<doc [^>]*title="([^"]*)"')
 # Half of a character of two UTF-16 units, as JSON may escape it; UTF-8 cannot hold it.
 _ESCAPED_HALF, _HALF = re.compile(r"\\u[dD][89a-fA-F]"), re.compile("[\ud800-\udfff]")
+_END = re.compile(r"""[.!?]["'”’)\]]*( ["'”’)\]])*\s+(?=["'“‘(\[]?\s?[^\W_a-z])""")
+_ABBREVIATED = re.compile(
+    r"[\s(\"'](?:[^\W\d_]|Mr|Mrs|Ms|Dr|St|Jr|Sr|Prof|Gen|Col|Capt|Lt|Sgt|Rev|Hon|No|Nos|vs|etc|cf|ca|al|vol|pp"
+    r"|Fig|Inc|Ltd|Co|Corp|e\.g|i\.e|[A-Z](?:\.[A-Z])+)$"
+)
+# Longer than any abbreviation.
+_LONGEST = 12
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,135 +39,107 @@ class Layout:
 
     Attributes:
       name: for messages.
-      split: function of a file's lines, bytes with line ends; yields for each line True if a document begins there,
-        None if it is outside of documents, and False if it continues one.
-      sentences: function of (a document's text, whether to split paragraphs); returns its sentences.
+      place: function of (a line as bytes, True if it is blank, True if the line before is, True within a document);
+        gives True if a document begins with the line, None if it is outside of documents, and False if it continues
+        one.
+      lines: function of a document's text; gives its sentences or paragraphs.
+      has_paragraphs: True if these are paragraphs.
     """
 
     name: str
-    split: Callable[[Iterable[bytes]], Iterator[bool | None]]
-    sentences: Callable[[str, bool], list[str]]
+    place: Callable[[bytes, bool, bool, bool], bool | None]
+    lines: Callable[[str], list[str]]
+    has_paragraphs: bool = True
+
+    def sentences(self, text: str, cut: bool) -> list[str]:
+        """The sentences of a document; its paragraphs, where it has these, unless they are to be `cut`."""
+        lines = self.lines(text)
+        return [part for line in lines for part in _cut(line)] if cut and self.has_paragraphs else lines
+
+    def documents(self, lines: Iterable[bytes]) -> Iterator[tuple[int, int]]:
+        """(offset, length) in bytes of each document of a file, from its lines with line ends."""
+        position, end, blank = 0, 0, True
+        begin: int | None = None
+        for line in lines:
+            before, blank = blank, is_blank(line)
+            place = self.place(line, blank, before, begin is not None)
+            if begin is not None and place is not False:
+                yield begin, end - begin
+                begin = None
+            if place is not None:
+                begin = position if begin is None else begin
+                end = position + len(line)
+            position += len(line)
+        if begin is not None:
+            yield begin, end - begin
 
 
-def layout_of(line: bytes) -> Layout:
-    """The layout of a file with this first non-blank line.
+def layout_of(line: bytes) -> str:
+    """The key in LAYOUTS of a file with this first non-blank line.
 
     Raises:
       ValueError: it is JSON, but has no 'text', or is an array.
     """
     if line.lstrip().startswith(b"<doc "):
-        return LAYOUTS["wikipedia"]
+        return "wikipedia"
     if line.lstrip().startswith(b"{"):
         _text_of(line)
-        return LAYOUTS["json"]
+        return "json"
     if line.strip() == b"[" or re.match(rb"\s*\[\s*\{", line):
         raise InputError("It is one array of JSON; expected a line for each document: jq -c '.[]' FILE > NEW.jsonl")
-    return LAYOUTS["wikitext" if _HEADING.fullmatch(line) else "plain"]
-
-
-def documents_of(lines: Iterable[bytes], layout: Layout) -> Iterator[tuple[int, int]]:
-    """(offset, length) in bytes of each document of a file, from its lines with line ends."""
-    position, end = 0, 0
-    begin: int | None = None
-    ahead: list[int] = []
-
-    def seen() -> Iterator[bytes]:
-        for line in lines:
-            ahead.append(len(line))
-            yield line
-
-    for begins in layout.split(seen()):
-        size = ahead.pop()
-        if begins and begin is not None:
-            yield begin, end - begin
-            begin = None
-        if begins is not None:
-            begin = position if begin is None else begin
-            end = position + size
-        elif begin is not None:
-            yield begin, end - begin
-            begin = None
-        position += size
-    if begin is not None:
-        yield begin, end - begin
+    return "wikitext" if _HEADING.fullmatch(line) else "plain"
 
 
 def is_blank(line: bytes) -> bool:
-    """Whether a line is only white space, Unicode's included."""
+    """True for a line of white space only, Unicode's included."""
     bare = line.strip()
     return not bare or (bare[0] > 127 and not bare.decode("utf-8", "ignore").strip())
 
 
-def _split_plain(lines: Iterable[bytes]) -> Iterator[bool | None]:
-    """One sentence per line, blank lines between documents."""
-    inside = False
-    for line in lines:
-        if is_blank(line):
-            inside = False
-            yield None
-        else:
-            yield not inside
-            inside = True
+def has_half_characters(line: str) -> bool:
+    """True if the text of a line of JSON has half of a character."""
+    return bool(_ESCAPED_HALF.search(line) and _HALF.search(_text_of(line)))
 
 
-def _split_wikitext(lines: Iterable[bytes]) -> Iterator[bool | None]:
+def _place_plain(line: bytes, blank: bool, blank_before: bool, inside: bool) -> bool | None:
+    return None if blank else not inside
+
+
+def _place_wikitext(line: bytes, blank: bool, blank_before: bool, inside: bool) -> bool | None:
     """A first-level heading begins a document; text before the first one is a document too."""
-    inside, blank = False, True
-    for line in lines:
-        # A table row may look like a heading, but has no blank line before it.
-        begins = not inside or (blank and _HEADING.fullmatch(line) is not None)
-        blank = is_blank(line)
-        if blank and not inside:
-            yield None
-        else:
-            inside = True
-            yield begins
+    if blank:
+        return False if inside else None
+    # A table row may look like a heading, but has no blank line before it.
+    return not inside or (blank_before and _HEADING.fullmatch(line) is not None)
 
 
-def _split_wikipedia(lines: Iterable[bytes]) -> Iterator[bool | None]:
+def _place_wikipedia(line: bytes, blank: bool, blank_before: bool, inside: bool) -> bool | None:
     """<doc ...> and </doc> delimit a document."""
-    inside = False
-    for line in lines:
-        begins = line.lstrip().startswith(b"<doc ")
-        inside = inside or begins
-        if line.lstrip().startswith(b"</doc>"):
-            inside = False
-        yield begins if inside else None
+    start = line.lstrip()
+    if start.startswith(b"<doc "):
+        return True
+    return False if inside and not start.startswith(b"</doc>") else None
 
 
-def _split_json(lines: Iterable[bytes]) -> Iterator[bool | None]:
-    for line in lines:
-        yield None if is_blank(line) else True
+def _place_json(line: bytes, blank: bool, blank_before: bool, inside: bool) -> bool | None:
+    return None if blank else True
 
 
-def _plain_sentences(text: str, cut: bool) -> list[str]:
-    return text.split("\n")
+def _wikitext_lines(text: str) -> list[str]:
+    return [line for line in text.split("\n") if not _ANY_HEADING.fullmatch(line)]
 
 
-def _wikitext_sentences(text: str, cut: bool) -> list[str]:
-    lines = [line for line in text.split("\n") if not _ANY_HEADING.fullmatch(line)]
-    return sentences.of_paragraphs(lines) if cut else lines
-
-
-def _wikipedia_sentences(text: str, cut: bool) -> list[str]:
+def _wikipedia_lines(text: str) -> list[str]:
     head, _, rest = text.partition("\n")
     title = _TITLE.match(head)
     lines = html.unescape(rest).split("\n")
     # The extractor repeats the title in the first line.
-    if title and lines[0].strip() == html.unescape(title[1]).strip():
-        lines = lines[1:]
-    return sentences.of_paragraphs(lines) if cut else lines
+    return lines[1:] if title and lines[0].strip() == html.unescape(title[1]).strip() else lines
 
 
-def _json_sentences(text: str, cut: bool) -> list[str]:
+def _json_lines(text: str) -> list[str]:
     # The tokenizer drops the replacement character.
-    lines = _HALF.sub("\ufffd", _text_of(text)).split("\n")
-    return sentences.of_paragraphs(lines) if cut else lines
-
-
-def has_half_characters(line: str) -> bool:
-    """Whether the text of a line of JSON has half of a character."""
-    return bool(_ESCAPED_HALF.search(line) and _HALF.search(_text_of(line)))
+    return _HALF.sub("\ufffd", _text_of(text)).split("\n")
 
 
 def _text_of(line: str | bytes) -> str:
@@ -169,9 +152,25 @@ def _text_of(line: str | bytes) -> str:
     return text
 
 
+def _cut(paragraph: str) -> Iterator[str]:
+    """The sentences of a paragraph."""
+    begin = 0
+    for match in _END.finditer(paragraph):
+        # The full stop of "U.S." and "J." is part of the word; that of a tokenised "Smith ." is not.
+        before = paragraph[max(begin, match.start() - _LONGEST) : match.start()]
+        if paragraph[match.start()] == "." and _ABBREVIATED.search(" " + before):
+            continue
+        yield paragraph[begin : match.end()]
+        begin = match.end()
+    if begin < len(paragraph):
+        yield paragraph[begin:]
+
+
 LAYOUTS = {
-    "plain": Layout("a sentence a line, blank lines between documents", _split_plain, _plain_sentences),
-    "wikitext": Layout("WikiText's headings and paragraphs", _split_wikitext, _wikitext_sentences),
-    "wikipedia": Layout("a Wikipedia extract of <doc> blocks", _split_wikipedia, _wikipedia_sentences),
-    "json": Layout("JSON lines with a text each", _split_json, _json_sentences),
+    "plain": Layout(
+        "a sentence a line, blank lines between documents", _place_plain, lambda text: text.split("\n"), False
+    ),
+    "wikitext": Layout("WikiText's headings and paragraphs", _place_wikitext, _wikitext_lines),
+    "wikipedia": Layout("a Wikipedia extract of <doc> blocks", _place_wikipedia, _wikipedia_lines),
+    "json": Layout("JSON lines with a text each", _place_json, _json_lines),
 }

@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from tfbigbatch.data import stored_tokens
 from tfbigbatch.data.bert import manifest
-from tfbigbatch.data.bert.prepare import corpus, instances, packing, records
-from tfbigbatch.data.bert.prepare.settings import Settings
+from tfbigbatch.data.bert.prepare import corpus, sequences
+from tfbigbatch.data.bert.prepare.options import Options
+from tfbigbatch.data.bert.prepare.sequences import Document
 from tfbigbatch.data.records import counter_random
 from tfbigbatch.data.records import shards as record_shards
 from tfbigbatch.data.records.shards import Shard
@@ -23,89 +25,6 @@ from tfbigbatch.errors import InputError
 _BLOCK_BYTES = 4 << 20
 # Small corpora are prepared in parallel too: in at least so many shards, if each has so many documents.
 _FEWEST, _DOCUMENTS_EACH = 8, 100
-_Document = list[list[int]]
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Part:
-    """The content of a shard: consecutive documents.
-
-    Attributes:
-      number: of the shard in its split.
-      documents: where they are.
-      vocabulary: path of vocab.txt, and its digest.
-      settings: how text becomes sequences.
-    """
-
-    number: int
-    documents: corpus.Documents
-    vocabulary: tuple[str, str]
-    settings: Settings
-
-
-def held_out(count: int, fraction: float, seed: int) -> np.ndarray:
-    """Which of `count` documents are for validation: bool [count]; at least one of two if the fraction is not 0."""
-    held = np.zeros(count, bool)
-    if fraction and count > 1:
-        size = min(max(1, round(fraction * count)), count - 1)
-        held[np.argsort(counter_random.keys(seed, -1, np.arange(count)), kind="stable")[:size]] = True
-    return held
-
-
-def plan(
-    documents: corpus.Documents,
-    folder: str,
-    vocabulary: tuple[str, str],
-    settings: Settings,
-    *,
-    validation_share: float,
-    shards: dict[str, int],
-    megabytes: float,
-) -> list[Shard]:
-    """The shards of a corpus: consecutive documents, of about the same total size; their contents are Parts.
-
-    Args:
-      documents: of the corpus.
-      folder: the prepared folder.
-      vocabulary: path of vocab.txt, and its digest.
-      settings: how text becomes sequences.
-      validation_share: fraction of the documents held out.
-      shards: number of shards by split; other splits go by `megabytes`.
-      megabytes: approximate text per shard, in 10^6 bytes, counted once for each pass.
-
-    Raises:
-      ValueError: a split cannot have so many shards.
-    """
-    held, planned = held_out(len(documents), validation_share, settings.seed), []
-    for split, which in (("train", ~held), ("validation", held)):
-        part = documents.only(np.flatnonzero(which))
-        if not len(part):
-            continue
-        ends = np.cumsum(part.length)
-        by_size = -(-int(ends[-1]) * settings.dupe_factor // int(megabytes * 1e6))
-        count = shards.get(split) or max(1, min(_FEWEST, len(part) // _DOCUMENTS_EACH), min(by_size, len(part)))
-        if count > len(part):
-            raise InputError(f"--shards={split}:{count}: expected 1 to {len(part):,}, its documents.")
-        for number, (first, last) in enumerate(record_shards.portions(ends, count)):
-            content = Part(number, part.only(slice(first, last)), vocabulary, settings)
-            planned.append(Shard.numbered(split, number, count, folder, content))
-    return planned
-
-
-def write(shard: Shard, tick: Callable[[], None]) -> dict[str, Any]:
-    """Writes a shard and its record, with COUNTS.
-
-    Args:
-      shard: its content is a Part.
-      tick: called after each document; an error that it raises ends the writing.
-
-    Raises:
-      ValueError: a file cannot be read, or the folder cannot be written.
-    """
-    counts = dict.fromkeys(COUNTS, 0)
-    return record_shards.write(shard, _records(shard, counts, tick), counts)
-
-
 # Counted in a shard's record: documents, empty ones, ones that gave no sequence and ones with invalid UTF-8 or half
 # characters; sentences and tokens of the text; pairs or runs, sequences, tokens in sequences; and pairs with a second
 # segment of another document.
@@ -123,40 +42,102 @@ COUNTS = (
 )
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class Part:
+    """The content of a shard: consecutive documents.
+
+    Attributes:
+      documents: where they are.
+      vocabulary: path of vocab.txt, and its digest.
+      options: how text becomes sequences.
+    """
+
+    documents: corpus.Documents
+    vocabulary: tuple[str, str]
+    options: Options
+
+
+def held_out(count: int, options: Options) -> np.ndarray:
+    """The documents of `count` that are for validation: bool [count].
+
+    By default a hundredth, ten at least and a tenth at most: one would do for masked words, but the wrong next
+    sentences are from the other documents of a split. At least one of two if the fraction is not 0.
+    """
+    held, fraction = np.zeros(count, bool), options.validation_share
+    size = max(round(0.01 * count), min(10, count // 10)) if fraction is None else round(fraction * count)
+    if fraction != 0 and count > 1:
+        size = min(max(1, size), count - 1)
+        held[np.argsort(counter_random.keys(options.seed, -1, np.arange(count)), kind="stable")[:size]] = True
+    return held
+
+
+def plan(documents: corpus.Documents, folder: str, vocabulary: tuple[str, str], options: Options) -> list[Shard]:
+    """The shards of a corpus: consecutive documents, of about the same total size; their contents are Parts.
+
+    Args:
+      documents: of the corpus.
+      folder: the prepared folder.
+      vocabulary: path of vocab.txt, and its digest.
+      options: with the numbers of shards by split, or their approximate size.
+
+    Raises:
+      ValueError: a split cannot have so many shards.
+    """
+    held, planned = held_out(len(documents), options), []
+    for split, which in (("train", ~held), ("validation", held)):
+        part = documents.only(np.flatnonzero(which))
+        if not len(part):
+            continue
+        ends = np.cumsum(part.length)
+        by_size = -(-int(ends[-1]) * options.dupe_factor // int(options.shard_megabytes * 1e6))
+        fewest = min(_FEWEST, len(part) // _DOCUMENTS_EACH)
+        count = options.shards.get(split) or max(1, fewest, min(by_size, len(part)))
+        if count > len(part):
+            raise InputError(f"--shards={split}:{count}: expected 1 to {len(part):,}, its documents.")
+        for number, (first, last) in enumerate(record_shards.portions(ends, count)):
+            content = Part(part.only(slice(first, last)), vocabulary, options)
+            planned.append(Shard(split, number, count, folder, content))
+    return planned
+
+
+def write(shard: Shard, tick: Callable[[], None]) -> dict[str, Any]:
+    """Writes a shard and its record, with COUNTS.
+
+    Args:
+      shard: its content is a Part.
+      tick: called after each document; an error that it raises ends the writing.
+
+    Raises:
+      ValueError: a file cannot be read, or the folder cannot be written.
+    """
+    counts = dict.fromkeys(COUNTS, 0)
+    return record_shards.write(shard, _records(shard, counts, tick), counts)
+
+
 def _records(shard: Shard, counts: dict[str, int], tick: Callable[[], None]) -> Iterator[list[bytes]]:
     """Serialized examples, a list for each block of documents; updates the counts."""
-    content: Part = shard.content
-    settings, documents = content.settings, content.documents
-    tokenizer = _tokenizer(*content.vocabulary, settings.lower_case)
+    options, documents = shard.content.options, shard.content.documents
+    tokenizer = _tokenizer(*shard.content.vocabulary, options.lower_case)
+    vocabulary, id_type = tokenizer.vocabulary, stored_tokens.id_type(len(tokenizer.vocabulary))
     ends = np.cumsum(documents.length)
     blocks = min(len(documents), -(-int(ends[-1]) // _BLOCK_BYTES))
-    before: list[_Document] = []
-    stream = 2 * content.number + (shard.split == "validation")
+    before: list[Document] = []
+    stream = 2 * shard.number + (shard.split == "validation")
     for block, (first, last) in enumerate(record_shards.portions(ends, blocks)):
         part = documents.only(slice(first, last))
-        texts = _tokenised(part, tokenizer, settings, counts, tick)
-        found = _sequences(texts, part.number.tolist(), before, tokenizer.vocabulary, settings, counts)
-        shuffle = random.Random(f"{settings.seed} {shard.name} {block}").shuffle
-        if settings.packed:
-            rows = packing.packed(found, settings.max_seq_length)
-            counts["sequences"] += len(rows)
-            shuffle(rows)
-            yield records.packed(rows, bytes_of_id(tokenizer.vocabulary))
-            before = [text for text in texts if text]
-            continue
-        counts["sequences"] += len(found)
-        shuffle(found)
-        if settings.masking == manifest.DYNAMIC:
-            yield records.dynamic(found, settings, bytes_of_id(tokenizer.vocabulary))
+        texts = _tokenised(part, tokenizer, options, counts, tick)
+        found = _sequences(texts, part.number.tolist(), before, vocabulary, options, counts)
+        shuffle = random.Random(f"{options.seed} {shard.name} {block}").shuffle
+        before, already = [text for text in texts if text], counts["sequences"]
+        rows: list[Any] = sequences.packed(found, options.max_seq_length) if options.packed else found
+        counts["sequences"] += len(rows)
+        shuffle(rows)
+        if options.packed:
+            yield [sequences.packed_record(row, id_type) for row in rows]
+        elif options.masking == manifest.DYNAMIC:
+            yield [sequences.dynamic_record(row, options.next_sentence, id_type) for row in rows]
         else:
-            first_of_block = counts["sequences"] - len(found)
-            yield records.static(found, settings, tokenizer.vocabulary, stream, first_of_block)
-        before = [text for text in texts if text]
-
-
-def bytes_of_id(vocabulary: Vocabulary) -> int:
-    """Size of an id in a dynamic record."""
-    return 2 if len(vocabulary) <= 1 << 16 else 4
+            yield list(sequences.static_records(rows, options, vocabulary, stream, already))
 
 
 @functools.lru_cache(1)
@@ -168,14 +149,14 @@ def _tokenizer(path: str, sha256: str, lower_case: bool) -> Tokenizer:
 def _tokenised(
     documents: corpus.Documents,
     tokenizer: Tokenizer,
-    settings: Settings,
+    options: Options,
     counts: dict[str, int],
     tick: Callable[[], None],
-) -> list[_Document]:
+) -> list[Document]:
     """The documents as sentences of ids."""
     found = []
     for text, layout, whole in documents.texts():
-        encoded = map(tokenizer.ids, layout.sentences(text, settings.cut_sentences))
+        encoded = map(tokenizer.ids, layout.sentences(text, options.cut_sentences))
         sentences = [sentence for sentence in encoded if sentence]
         counts["documents"] += 1
         counts["empty"] += not sentences
@@ -188,13 +169,13 @@ def _tokenised(
 
 
 def _sequences(
-    texts: list[_Document],
+    texts: list[Document],
     numbers: list[int],
-    before: list[_Document],
+    before: list[Document],
     vocabulary: Vocabulary,
-    settings: Settings,
+    options: Options,
     counts: dict[str, int],
-) -> list[records.Sequence]:
+) -> list[sequences.Sequence]:
     """The sequences of some documents.
 
     Args:
@@ -203,26 +184,20 @@ def _sequences(
       before: documents for random segments if there is only one document.
     """
     classify, separate = [vocabulary.classify], [vocabulary.separate]
-    found: list[records.Sequence] = []
+    found: list[sequences.Sequence] = []
     full = [index for index, text in enumerate(texts) if text]
-
-    for turn in range(settings.dupe_factor):
+    for turn in range(options.dupe_factor):
         for rank, index in enumerate(full):
             # A document's random choices do not depend on the shards.
-            choices = random.Random(f"{settings.seed} {numbers[index]} {turn}")
-            short, before_it = settings.short_seq_prob, len(found)
-            if settings.next_sentence:
+            choices, before_it = random.Random(f"{options.seed} {numbers[index]} {turn}"), len(found)
+            how: dict[str, Any] = {"short_fraction": options.short_seq_prob, "random": choices}
+            if options.next_sentence:
                 another = _another(texts, full, rank, before)
-                length = settings.max_seq_length - 3
-                for a, b, label in instances.pairs(
-                    texts[index], another, length=length, short_share=short, random=choices
-                ):
+                for a, b, label in sequences.pairs(texts[index], another, length=options.max_seq_length - 3, **how):
                     found.append((classify + a + separate + b + separate, len(a) + 2, label))
                     counts["random_next"] += label
             else:
-                for text in instances.runs(
-                    texts[index], length=settings.max_seq_length - 2, short_share=short, random=choices
-                ):
+                for text in sequences.runs(texts[index], length=options.max_seq_length - 2, **how):
                     found.append((classify + text + separate, len(text) + 2, 0))
             counts["without_sequence"] += turn == 0 and len(found) == before_it
     counts["texts"] += len(found)
@@ -231,8 +206,8 @@ def _sequences(
 
 
 def _another(
-    texts: list[_Document], full: list[int], rank: int, before: list[_Document]
-) -> Callable[[random.Random], _Document] | None:
+    texts: list[Document], full: list[int], rank: int, before: list[Document]
+) -> Callable[[random.Random], Document] | None:
     """Function that draws a document other than the one at `rank` of `full`; None if there is no other."""
     if len(full) > 1:
         # An offset of 1 to len(full) - 1, cyclic: never the document itself.

@@ -1,4 +1,4 @@
-"""Preparation of parallel texts: check, clean and write; resumes after an interruption."""
+"""Preparation of parallel texts: check, clean and write; see `preparation.prepare`."""
 
 from __future__ import annotations
 
@@ -11,78 +11,29 @@ from typing import Any
 
 import numpy as np
 
-from tfbigbatch.data import token_counts
-from tfbigbatch.data.records import manifest as record_manifest
-from tfbigbatch.data.records import prepared_folder
+from tfbigbatch.data import stored_tokens
+from tfbigbatch.data.records import preparation
 from tfbigbatch.data.records import shards as record_shards
-from tfbigbatch.data.records.preparation import check_options
 from tfbigbatch.data.records.shards import Shard
 from tfbigbatch.data.translation import manifest as translation_manifest
-from tfbigbatch.data.translation import target_counts
 from tfbigbatch.data.translation import vocabulary as translation_vocabulary
-from tfbigbatch.data.translation.prepare import shards, texts, vocabulary
-from tfbigbatch.data.translation.prepare.settings import REFUSALS, Settings
+from tfbigbatch.data.translation.prepare import shards, texts
+from tfbigbatch.data.translation.prepare.options import REFUSALS, VOCABULARY_SIZE, Options
+from tfbigbatch.data.translation.vocabulary import Vocabulary
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import files
-from tfbigbatch.utils import processes as workers
 from tfbigbatch.utils.files import atomic_write
 
-VOCABULARY_SIZE = 32000
-# The special pieces, the bytes, and some characters.
-_FEWEST_PIECES = 300
 # (source, target) paths by split.
 Splits = Mapping[str, Sequence[tuple[str, str]]]
-
-
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """Options of the preparation.
-
-    Attributes:
-      settings: filters of pairs.
-      vocabulary: path of a sentencepiece model; None to train one.
-      vocabulary_size: pieces of the trained vocabulary; None for VOCABULARY_SIZE, or where a model is given.
-      vocabulary_sentences: maximum pairs to train it on: every second, third, ... of a larger text.
-      shard_megabytes: approximate text per shard, in 10^6 bytes.
-      processes: worker processes.
-      overwrite: whether to replace what was prepared from other texts or with other options.
-
-    Raises:
-      ValueError: a value is out of range, or both a vocabulary and a size are given.
-    """
-
-    settings: Settings = Settings()
-    vocabulary: str | None = None
-    vocabulary_size: int | None = None
-    vocabulary_sentences: int = 2_000_000
-    shard_megabytes: float = 64.0
-    processes: int = 1
-    overwrite: bool = False
-
-    def __post_init__(self) -> None:
-        if self.vocabulary is not None and self.vocabulary_size is not None:
-            raise InputError("Give either --vocabulary=FILE or --vocabulary_size=NUMBER, and not both.")
-        pieces = self.vocabulary_size
-        check_options(
-            self,
-            {
-                "vocabulary_size": (
-                    pieces is None or pieces >= _FEWEST_PIECES,
-                    f"{_FEWEST_PIECES} or more: 256 are single bytes",
-                ),
-                "vocabulary_sentences": (self.vocabulary_sentences >= 1, "1 or more"),
-                "shard_megabytes": (self.shard_megabytes > 0, "more than 0"),
-                "processes": (self.processes >= 1, "1 or more"),
-            },
-        )
-
-
+# A vocabulary that was learnt, in the folder's progress.
+_LEARNT = "learnt.model"
+# Pairs left out that the command names, for each reason.
+_NAMED = 3
 _Files = tuple[Sequence[str], Sequence[str]]
 
 
-def splits_of(
-    train: _Files, validation: _Files = ((), ()), test: _Files = ((), ())
-) -> dict[str, list[tuple[str, str]]]:
+def splits_of(train: _Files, validation: _Files = ((), ()), test: _Files = ((), ())) -> Splits:
     """The splits of some files: training and validation files are concatenated, each test pair is a set of its own.
 
     Args:
@@ -131,85 +82,125 @@ def prepare(
         written.
       Preempted: SIGINT or SIGTERM arrived; the same call resumes.
     """
-    given = translation_vocabulary.Vocabulary.load(options.vocabulary) if options.vocabulary else None
-    paths = list(dict.fromkeys(path for pairs in splits.values() for pair in pairs for path in pair))
-    plan = _fingerprint(splits, paths, options, given)
-    with prepared_folder.lock(output_dir) as work:
-        if translation_manifest.is_whole(output_dir):
-            content = translation_manifest.read(output_dir)
-            if content and content["digest"] == plan["digest"]:
-                return content, True
-        # Before the folder is claimed: a text that is corrected afterwards has another fingerprint.
-        scans = _scanned(paths, options.processes)
-        for pairs in splits.values():
+    return preparation.prepare(
+        Texts(splits, options), output_dir, processes=options.processes, overwrite=options.overwrite, say=say
+    )
+
+
+class Texts(preparation.Preparation):
+    """The preparation of parallel texts.
+
+    Args:
+      splits: of `splits_of`.
+      options: Options.
+
+    Raises:
+      ValueError: a text or the vocabulary cannot be used.
+    """
+
+    kind, unit, function = translation_manifest.KIND, f" x {texts.GRAIN} lines", staticmethod(shards.write)
+
+    def __init__(self, splits: Splits, options: Options) -> None:
+        self.splits = self._pairs = splits
+        self._options = options
+        self._vocabulary = Vocabulary.load(options.vocabulary) if options.vocabulary else None
+        self._paths = list(dict.fromkeys(path for pairs in splits.values() for pair in pairs for path in pair))
+        self._scans: dict[str, texts.Scan] = {}
+        kept = dataclasses.asdict(options)
+        for name in ("processes", "overwrite", *(("vocabulary_sentences",) if self._vocabulary else ())):
+            del kept[name]
+        kept["vocabulary"] = self._vocabulary.digest if self._vocabulary else f"learnt, {self._size}"
+        names = {name: [[os.path.basename(path) for path in pair] for pair in pairs] for name, pairs in splits.items()}
+        rows = [(os.path.basename(path), texts.size(path)) for path in self._paths]
+        self.fingerprint = preparation.fingerprint(self._paths[0], self.kind.content, kept, names, rows)
+
+    @property
+    def _size(self) -> int:
+        """The size of a vocabulary to learn."""
+        return self._options.vocabulary_size or VOCABULARY_SIZE
+
+    def is_whole(self, folder: str) -> bool:
+        return translation_manifest.is_whole(folder)
+
+    def size(self, task: Shard) -> int:
+        return -(-task.content.count // texts.GRAIN)
+
+    def tasks(self, folder: str, say: Callable[[str], object]) -> list[Shard]:
+        # Starting workers takes longer than scanning a small corpus.
+        several = self._options.processes if sum(map(texts.size, self._paths)) > 100e6 else 1
+        unit = f" x {texts.GRAIN} lines scanned"
+        self._scans = scans = preparation.run(texts.scan, self._paths, unit=unit, processes=several)
+        for pairs in self._pairs.values():
             for source, target in pairs:
                 texts.check_aligned(source, target, scans)
-        prepared_folder.claim(output_dir, plan, record_manifest.paths(output_dir, splits), options.overwrite)
-        trained = given or _trained(splits["train"], scans, os.path.join(work, plan["digest"]), options, say)
-        path = translation_vocabulary.save(trained, output_dir, translation_manifest.VOCABULARY)
-        planned = shards.plan(
-            splits, scans, output_dir, (path, trained.digest), options.settings, options.shard_megabytes
+        self._vocabulary = self._vocabulary or self._learnt(folder, say)
+        path = stored_tokens.write(
+            os.path.join(folder, record_shards.PROGRESS), translation_manifest.VOCABULARY, self._vocabulary.model
         )
-        lines = {name: sum(scans[source].lines for source, _ in pairs) for name, pairs in splits.items()}
-        found = ", ".join(f"{name} {count:,}" for name, count in lines.items())
+        planned = shards.plan(self._pairs, scans, folder, (path, self._vocabulary.digest), self._options)
+        found = ", ".join(f"{name} {self._lines(name):,}" for name in self._pairs)
         say(f"lines: {found}; {sum(scan.bytes for scan in scans.values()) / 1e6:,.1f} MB; {len(planned):,} shards")
-        results = record_shards.write_missing(
-            planned,
-            shards.write,
-            size=lambda shard: -(-shard.content.count // texts.GRAIN),
-            unit=f" x {texts.GRAIN} lines",
-            processes=options.processes,
-        )
-        for name, pairs in splits.items():
-            if name != "train":
-                _copy(pairs, translation_manifest.text_paths(output_dir, name))
-        _save(output_dir, plan, splits, scans, planned, results, trained)
-        for line in (*_left_out(planned, results), *_truncated(planned, results, options.settings.max_eval_length)):
+        return planned
+
+    def _lines(self, split: str) -> int:
+        return sum(self._scans[source].lines for source, _ in self._pairs[split])
+
+    def _learnt(self, folder: str, say: Callable[[str], object]) -> Vocabulary:
+        """The vocabulary that a command for the same texts learnt before it was stopped, or one that is learnt now."""
+        name = f"{self.fingerprint['digest'][:16]}.{_LEARNT}"
+        path = preparation.progress_path(folder, name)
+        if os.path.exists(path):
+            return Vocabulary.load(path)
+        say(f"training a vocabulary of {self._size:,} pieces")
+        # Every second, third, ... line of all sources, then of all targets.
+        step = -(-self._lines("train") // self._options.vocabulary_sentences)
+        sides = (itertools.chain.from_iterable(map(texts.lines, paths)) for paths in zip(*self._pairs["train"]))
+        sample = itertools.chain.from_iterable(itertools.islice(side, 0, None, step) for side in sides)
+        learnt = translation_vocabulary.learn(sample, self._size)
+        stored_tokens.write(os.path.dirname(path), name, learnt.model)
+        return learnt
+
+    def save(self, folder: str, results: dict[Shard, dict[str, Any]], say: Callable[[str], object]) -> None:
+        assert self._vocabulary is not None
+        lengths, counts, sources = {}, {}, {}
+        for split, pairs in self._pairs.items():
+            part = {shard: record for shard, record in results.items() if shard.split == split}
+            lengths[split] = np.concatenate([files.read_array(shards.lengths_path(shard)) for shard in part])
+            counts[split] = {name: sum(record[name] for record in part.values()) for name in shards.COUNTS}
+            sources[split] = [
+                [
+                    {
+                        "name": os.path.basename(path),
+                        "lines": self._scans[path].lines,
+                        "sha256": self._scans[path].sha256,
+                    }
+                    for path in pair
+                ]
+                for pair in pairs
+            ]
+            if split != "train":
+                _copy(pairs, translation_manifest.text_paths(folder, split))
+        if not counts["train"]["pairs"]:
+            raise InputError(
+                "Every training pair was left out: see --max_length and --max_ratio, and look at the texts."
+            )
+        splits = record_shards.splits_of(results)
+        manifest = translation_manifest.Manifest(folder, self._vocabulary, splits, lengths)
+        about = {**self.fingerprint, "texts": sources, "counts": counts}
+        translation_manifest.save(folder, manifest, sha256=record_shards.digests(results), about=about)
+        for line in self._named(list(results.values())):
             say(line)
-        return translation_manifest.read(output_dir) or {}, False
 
-
-def _fingerprint(
-    splits: Splits, paths: Sequence[str], options: Options, given: translation_vocabulary.Vocabulary | None
-) -> dict[str, Any]:
-    kept = {
-        **dataclasses.asdict(options.settings),
-        "shard_megabytes": options.shard_megabytes,
-        "vocabulary": given.digest if given else f"learnt, {options.vocabulary_size or VOCABULARY_SIZE}",
-        **({} if given else {"vocabulary_sentences": options.vocabulary_sentences}),
-    }
-    contents = {name: [[os.path.basename(path) for path in pair] for pair in pairs] for name, pairs in splits.items()}
-    rows = [(os.path.basename(path), texts.size(path)) for path in paths]
-    return prepared_folder.fingerprint(paths[0], translation_manifest.KIND.content, kept, contents, rows)
-
-
-def _scanned(paths: Sequence[str], processes: int) -> dict[str, texts.Scan]:
-    """The Scans of some texts, by path."""
-    found: dict[str, texts.Scan] = {}
-    # Starting workers takes longer than scanning a small corpus.
-    several = processes if sum(map(texts.size, paths)) > 100e6 else 1
-    with workers.progress_bar(None, 0, f" x {texts.GRAIN} lines scanned") as progress:
-        workers.run_tasks(texts.scan, paths, processes=several, ended=found.__setitem__, progress=progress)
-    return found
-
-
-def _trained(
-    pairs: Sequence[tuple[str, str]],
-    scans: Mapping[str, texts.Scan],
-    folder: str,
-    options: Options,
-    say: Callable[[str], object],
-) -> translation_vocabulary.Vocabulary:
-    """The vocabulary that an interrupted command saved in `folder`, or a newly trained one."""
-    path, size = os.path.join(folder, translation_manifest.VOCABULARY), options.vocabulary_size or VOCABULARY_SIZE
-    if os.path.exists(path):
-        return translation_vocabulary.Vocabulary.load(path)
-    say(f"training a vocabulary of {size:,} pieces")
-    total = sum(scans[source].lines for source, _ in pairs)
-    trained = vocabulary.learn(vocabulary.sample(pairs, -(-total // options.vocabulary_sentences)), size)
-    os.makedirs(folder, exist_ok=True)
-    translation_vocabulary.save(trained, folder, translation_manifest.VOCABULARY)
-    return trained
+    def _named(self, records: list[dict[str, Any]]) -> Iterator[str]:
+        """Lines that name the first training pairs left out, for each reason, and the held-out sentences truncated."""
+        for reason, words in REFUSALS.items():
+            found = (named for record in records for named in record["named"][reason])
+            for path, line, _ in itertools.islice(found, _NAMED):
+                yield f"left out, {words}: {path} and its translation, line {line}"
+        most = self._options.max_eval_length
+        for record in records:
+            for path, line, pieces in record["named"]["cut"]:
+                yield f"warning: {path}, line {line}: {pieces} pieces; cut to --max_eval_length={most}"
 
 
 def _copy(pairs: Sequence[tuple[str, str]], paths: Sequence[str]) -> None:
@@ -219,63 +210,3 @@ def _copy(pairs: Sequence[tuple[str, str]], paths: Sequence[str]) -> None:
             atomic_write(path, functools.partial(texts.copy, [pair[side] for pair in pairs]))
         except OSError as error:
             raise InputError(f"{path} cannot be written: {error.strerror or error}.") from None
-
-
-def _save(
-    output_dir: str,
-    plan: dict[str, Any],
-    splits: Splits,
-    scans: Mapping[str, texts.Scan],
-    planned: Sequence[Shard],
-    results: dict[str, dict[str, Any]],
-    vocabulary: translation_vocabulary.Vocabulary,
-) -> None:
-    """Writes the manifest."""
-    lengths, counts, sources = {}, {}, {}
-    for split, pairs in splits.items():
-        part = [shard for shard in planned if shard.split == split]
-        lengths[split] = np.concatenate([files.read_array(shards.lengths_path(shard)) for shard in part])
-        counts[split] = {name: sum(results[shard.name][name] for shard in part) for name in shards.COUNTS}
-        for side, name in enumerate(translation_manifest.SIDES):
-            # Number of sentences of 0, 1, 2, ... pieces.
-            counts[split][f"{name}_histogram"] = np.bincount(lengths[split][:, side]).tolist()
-        sources[split] = [
-            [
-                {"name": os.path.basename(path), "lines": scans[path].lines, "sha256": scans[path].sha256}
-                for path in pair
-            ]
-            for pair in pairs
-        ]
-    if not counts["train"]["pairs"]:
-        raise InputError("Every training pair was left out: see --max_length and --max_ratio, and look at the texts.")
-    manifest = translation_manifest.Manifest(
-        output_dir,
-        translation_manifest.bytes_of_id(vocabulary),
-        vocabulary,
-        record_shards.splits_of(planned, results),
-        lengths,
-    )
-    counted = target_counts.of(manifest, token_counts.WHILE_PREPARING)
-    manifest = dataclasses.replace(manifest, token_counts=counted.counts)
-    about = {**plan, "texts": sources, "counts": counts}
-    translation_manifest.save(output_dir, manifest, sha256=record_shards.digests(planned, results), about=about)
-
-
-def _left_out(planned: Sequence[Shard], results: dict[str, dict[str, Any]]) -> Iterator[str]:
-    """Lines that name the first pairs left out, for each reason."""
-    for reason, words in REFUSALS.items():
-        # Shards of earlier versions name none.
-        found = (
-            (shard.content.pair, line)
-            for shard in planned
-            for line in results[shard.name].get("left_out_lines", {}).get(reason, ())
-        )
-        for (source, target), line in itertools.islice(found, shards.NAMED_LEFT_OUT):
-            yield f"left out, {words}: {source} and {target}, line {line}"
-
-
-def _truncated(planned: Sequence[Shard], results: dict[str, dict[str, Any]], most: int) -> Iterator[str]:
-    """Lines that name the held-out sentences truncated, as far as the shards' records do."""
-    for shard in planned:
-        for path, line, pieces in results[shard.name]["cut_lines"]:
-            yield f"warning: {path}, line {line}: {pieces} pieces; cut to --max_eval_length={most}"

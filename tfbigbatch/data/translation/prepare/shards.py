@@ -12,16 +12,19 @@ import numpy as np
 
 from tfbigbatch.data.records import shards, tfrecord
 from tfbigbatch.data.records.shards import Shard
+from tfbigbatch.data.stored_tokens import id_type
 from tfbigbatch.data.translation import manifest
-from tfbigbatch.data.translation import vocabulary as translation_vocabulary
 from tfbigbatch.data.translation.prepare import texts
-from tfbigbatch.data.translation.prepare.settings import REFUSALS, Settings
+from tfbigbatch.data.translation.prepare.options import REFUSALS, Options
+from tfbigbatch.data.translation.vocabulary import Vocabulary, normalised
 from tfbigbatch.utils.files import atomic_write
 
 # Small corpora are prepared in parallel too: into at least so many shards, if the text has as many grains.
 _FEWEST = 8
-# Truncated sentences that a shard's record names, at most; and pairs left out, for each reason.
-_NAMED, NAMED_LEFT_OUT = 100, 3
+# Counted in a shard's record: lines, pairs written and left out, pieces written, held-out sentences truncated.
+COUNTS = ("lines", "pairs", *REFUSALS, "source_pieces", "target_pieces", "cut")
+# Sentences and pairs that a shard's record names, for each reason.
+_NAMED = {"cut": 100, **dict.fromkeys(REFUSALS, 3)}
 # Ids of a source and a target sentence.
 _Pair = tuple[list[int], list[int]]
 
@@ -36,7 +39,7 @@ class Lines:
       first: number of the first line, from 1.
       count: number of lines.
       vocabulary: path of vocabulary.model, and its digest.
-      settings: filters.
+      options: filters.
     """
 
     pair: tuple[str, str]
@@ -44,7 +47,7 @@ class Lines:
     first: int
     count: int
     vocabulary: tuple[str, str]
-    settings: Settings
+    options: Options
 
 
 def plan(
@@ -52,8 +55,7 @@ def plan(
     scans: Mapping[str, texts.Scan],
     folder: str,
     vocabulary: tuple[str, str],
-    settings: Settings,
-    megabytes: float,
+    options: Options,
 ) -> list[Shard]:
     """The shards of some texts, in text order; their contents are Lines.
 
@@ -62,12 +64,11 @@ def plan(
       scans: by path.
       folder: the prepared folder.
       vocabulary: path of vocabulary.model, and its digest.
-      settings: filters.
-      megabytes: approximate text per shard, both languages together, in 10^6 bytes.
+      options: filters, and the approximate size of a shard, both languages together.
     """
     planned = []
     for split, of_split in pairs.items():
-        runs = [(pair, *run) for pair in of_split for run in _runs([scans[path] for path in pair], megabytes)]
+        runs = [(pair, *run) for pair in of_split for run in _runs([scans[path] for path in pair], options)]
         for number, (pair, first, last) in enumerate(runs):
             source, target = (scans[path] for path in pair)
             content = Lines(
@@ -76,9 +77,9 @@ def plan(
                 first=first * texts.GRAIN + 1,
                 count=min(last * texts.GRAIN, source.lines) - first * texts.GRAIN,
                 vocabulary=vocabulary,
-                settings=settings,
+                options=options,
             )
-            planned.append(Shard.numbered(split, number, len(runs), folder, content))
+            planned.append(Shard(split, number, len(runs), folder, content))
     return planned
 
 
@@ -87,24 +88,17 @@ def lengths_path(shard: Shard) -> str:
     return shard.sidecar(".lengths.npy")
 
 
-def _runs(scanned: Sequence[texts.Scan], megabytes: float) -> Iterator[tuple[int, int]]:
+def _runs(scanned: Sequence[texts.Scan], options: Options) -> Iterator[tuple[int, int]]:
     """(first, last) grains of the shards of a pair of texts."""
     source, target = scanned
     ends = np.append(source.offsets[1:], source.bytes) + np.append(target.offsets[1:], target.bytes)
-    by_size = -(-int(ends[-1]) // int(megabytes * 1e6))
+    by_size = -(-int(ends[-1]) // int(options.shard_megabytes * 1e6))
     return shards.portions(ends, min(max(by_size, _FEWEST), len(ends)))
 
 
-# Counted in a shard's record: lines, pairs written and left out, pieces written, held-out sentences truncated, and
-# those that the vocabulary does not decode to the same text.
-COUNTS = ("lines", "pairs", *REFUSALS, "source_pieces", "target_pieces", "cut", "not_reversible")
-
-
 def write(shard: Shard, tick: Callable[[], None]) -> dict[str, Any]:
-    """Writes a shard and its record.
-
-    Besides COUNTS, the record names the first truncated sentences, 'cut_lines': [path, line, pieces] each; and the
-    lines of the first pairs left out, 'left_out_lines', by reason.
+    """Writes a shard and its record: COUNTS, and 'named', for each reason [path, line, pieces of the longer sentence]
+    of the first training pairs left out and the first held-out sentences truncated.
 
     Args:
       shard: its content is Lines.
@@ -113,7 +107,7 @@ def write(shard: Shard, tick: Callable[[], None]) -> dict[str, Any]:
     Raises:
       ValueError: a file cannot be read, a line is not UTF-8, or the folder cannot be written.
     """
-    counts = {**dict.fromkeys(COUNTS, 0), "cut_lines": [], "left_out_lines": {reason: [] for reason in REFUSALS}}
+    counts = {**dict.fromkeys(COUNTS, 0), "named": {reason: [] for reason in _NAMED}}
     return shards.write(shard, _records(shard, counts, tick), counts)
 
 
@@ -121,13 +115,13 @@ def _records(shard: Shard, counts: dict[str, Any], tick: Callable[[], None]) -> 
     """Serialized examples, a list for each grain of lines; updates the counts."""
     content: Lines = shard.content
     vocabulary, lengths = _vocabulary(*content.vocabulary), []
-    width = np.dtype(f"<u{manifest.bytes_of_id(vocabulary)}")
-    of_grain = _training_pairs if shard.split == "train" else _held_out_pairs
+    width = id_type(len(vocabulary))
+    kept_of = _training_pairs if shard.split == "train" else _held_out_pairs
     both = [texts.lines(*at, content.first, content.count) for at in zip(content.pair, content.offsets)]
     for start in range(content.first, content.first + content.count, texts.GRAIN):
-        sides = [list(map(translation_vocabulary.normalised, itertools.islice(side, texts.GRAIN))) for side in both]
+        sides = [vocabulary.ids(list(map(normalised, itertools.islice(side, texts.GRAIN)))) for side in both]
         counts["lines"] += len(sides[0])
-        kept = of_grain(content, sides, start, vocabulary, counts)
+        kept = kept_of(content, sides, start, counts)
         sizes = np.array([[len(side) for side in pair] for pair in kept], np.uint16).reshape(-1, 2)
         counts["pairs"] += len(kept)
         for column, name in enumerate(manifest.SIDES):
@@ -151,47 +145,36 @@ def serialized(source: Sequence[int], target: Sequence[int], width: np.dtype) ->
     )
 
 
-def _training_pairs(
-    content: Lines,
-    sides: list[list[str]],
-    start: int,
-    vocabulary: translation_vocabulary.Vocabulary,
-    counts: dict[str, Any],
-) -> list[_Pair]:
+def _training_pairs(content: Lines, sides: list[list[list[int]]], start: int, counts: dict[str, Any]) -> list[_Pair]:
     """The pairs that pass the filters; `start` is the number of the first line."""
     kept = []
-    for line, (source, target) in enumerate(zip(*map(vocabulary.ids, sides)), start):
-        refusal = content.settings.refused(len(source), len(target))
+    for line, (source, target) in enumerate(zip(*sides), start):
+        refusal = content.options.refused(len(source), len(target))
         if refusal:
-            counts[refusal] += 1
-            if counts[refusal] <= NAMED_LEFT_OUT:
-                counts["left_out_lines"][refusal].append(line)
+            _count(counts, refusal, content.pair[0], line, max(len(source), len(target)))
         else:
             kept.append((source, target))
     return kept
 
 
-def _held_out_pairs(
-    content: Lines,
-    sides: list[list[str]],
-    start: int,
-    vocabulary: translation_vocabulary.Vocabulary,
-    counts: dict[str, Any],
-) -> list[_Pair]:
+def _held_out_pairs(content: Lines, sides: list[list[list[int]]], start: int, counts: dict[str, Any]) -> list[_Pair]:
     """All pairs, truncated to max_eval_length; `start` is the number of the first line."""
-    most, cut = content.settings.max_eval_length, []
+    most = content.options.max_eval_length
     for path, side in zip(content.pair, sides):
-        encoded = vocabulary.ids(side)
-        for line, (text, ids) in enumerate(zip(side, encoded), start):
-            counts["not_reversible"] += vocabulary.text(ids) != text
+        for line, ids in enumerate(side, start):
             if len(ids) > most:
-                counts["cut"] += 1
-                counts["cut_lines"] += [[path, line, len(ids)]][: _NAMED - len(counts["cut_lines"])]
-        cut.append([ids[:most] for ids in encoded])
-    return list(zip(*cut))
+                _count(counts, "cut", path, line, len(ids))
+                del ids[most:]
+    return list(zip(*sides))
+
+
+def _count(counts: dict[str, Any], reason: str, path: str, line: int, pieces: int) -> None:
+    counts[reason] += 1
+    if counts[reason] <= _NAMED[reason]:
+        counts["named"][reason].append([path, line, pieces])
 
 
 @functools.lru_cache(1)
-def _vocabulary(path: str, sha256: str) -> translation_vocabulary.Vocabulary:
+def _vocabulary(path: str, sha256: str) -> Vocabulary:
     """The vocabulary, loaded once per process; the digest is part of the cache's key."""
-    return translation_vocabulary.Vocabulary.load(path)
+    return Vocabulary.load(path)

@@ -4,7 +4,7 @@ import random
 import numpy as np
 import pytest
 
-from tfbigbatch.data.bert.prepare import instances
+from tfbigbatch.data.bert.prepare import sequences
 
 
 def document(number, sentences=30):
@@ -21,10 +21,10 @@ def joined(sentences):
     return [token for sentence in sentences for token in sentence]
 
 
-def pairs_of(text, others, *, seeds=300, length=40, short_share=0.1):
+def pairs_of(text, others, *, seeds=300, length=40, short_fraction=0.1):
     another = (lambda choices: choices.choice(others)) if others else None
     return [
-        list(instances.pairs(text, another, length=length, short_share=short_share, random=random.Random(seed)))
+        list(sequences.pairs(text, another, length=length, short_fraction=short_fraction, random=random.Random(seed)))
         for seed in range(seeds)
     ]
 
@@ -51,7 +51,7 @@ def test_pairs_are_by_the_recipe():
 def test_sentences_that_a_random_segment_displaced_are_not_lost():
     text = [[place] * 3 for place in range(40)]
     seen = collections.Counter()
-    for pairs in pairs_of(text, [document(9)], seeds=50, short_share=0.0):
+    for pairs in pairs_of(text, [document(9)], seeds=50, short_fraction=0.0):
         firsts = {token for a, b, label in pairs for token in (a if label else a + b)}
         seen.update(firsts)
     # Only truncation loses a sentence.
@@ -59,7 +59,9 @@ def test_sentences_that_a_random_segment_displaced_are_not_lost():
 
 
 def test_a_short_aim_makes_short_sequences():
-    lengths = [len(a) + len(b) for pairs in pairs_of(document(1), [document(2)], short_share=1.0) for a, b, _ in pairs]
+    lengths = [
+        len(a) + len(b) for pairs in pairs_of(document(1), [document(2)], short_fraction=1.0) for a, b, _ in pairs
+    ]
     assert np.mean(lengths) < 30 and min(lengths) < 8
 
 
@@ -75,7 +77,7 @@ def test_without_another_document_every_segment_is_the_next():
 def test_the_longer_segment_is_cut_first_at_either_end(sizes, length):
     fronts = []
     for seed in range(300):
-        a, b = instances._cut(*(list(range(size)) for size in sizes), length, random.Random(seed))
+        a, b = sequences._cut(*(list(range(size)) for size in sizes), length, random.Random(seed))
         expected = list(sizes)
         while sum(expected) > length:
             expected[0 if expected[0] > expected[1] else 1] -= 1
@@ -84,11 +86,21 @@ def test_the_longer_segment_is_cut_first_at_either_end(sizes, length):
     np.testing.assert_allclose(np.mean(fronts), 0.5, atol=0.1)
 
 
-@pytest.mark.parametrize("short_share", [0.0, 0.3])
-def test_runs_cover_the_document_once_and_in_order(short_share):
+@pytest.mark.parametrize("short_fraction", [0.0, 0.3])
+def test_runs_cover_the_document_once_and_in_order(short_fraction):
     text = document(1)
-    runs = list(instances.runs(text, length=20, short_share=short_share, random=random.Random(0)))
+    runs = list(sequences.runs(text, length=20, short_fraction=short_fraction, random=random.Random(0)))
     assert joined(runs) == joined(text)
     assert all(runs) and max(map(len, runs)) == 20
-    if not short_share:
+    if not short_fraction:
         assert {len(run) for run in runs[:-1]} == {20}
+
+
+def test_each_sequence_is_in_one_row():
+    random = np.random.default_rng(0)
+    made = [([number] * size, 0, 0) for number, size in enumerate(random.integers(3, 129, 500))]
+    rows = sequences.packed(made, 128)
+    assert sorted(sequence[0][0] for row in rows for sequence in row) == list(range(500))
+    sizes = [sum(len(ids) for ids, _, _ in row) for row in rows]
+    assert max(sizes) <= 128 and np.mean(sizes) > 0.9 * 128
+    assert sequences.packed([], 128) == []
