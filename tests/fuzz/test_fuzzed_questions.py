@@ -102,7 +102,7 @@ def test_predictions_of_squad(tmp_path, seeds):
             predictions = read(choices, predictions)
         else:
             odds = read(choices, odds)
-        scores = squad_scores.scores_with_no_answer(answers, predictions, odds, 0.5)
+        scores = squad_scores.scores(answers, predictions, no_answer=True, odds=odds, threshold=0.5)
         assert 0.0 <= scores["f1"] <= 100.0 and scores["total"] == 3
 
     judge(seeds, case)

@@ -13,7 +13,6 @@ high/19432-0 for the first question of high/19432.txt, to letters from A to D.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
@@ -50,21 +49,16 @@ def main(arguments: Sequence[str]) -> None:
     for name, value in scores.items():
         print(f"{name:32s} {value:,}" if isinstance(value, int) else f"{name:32s} {value:.3f}")
     if options.results:
-        text = json.dumps(scores, indent=1) + "\n"
-        try:
-            files.atomic_write(options.results, lambda file: file.write(text.encode()))
-        except OSError as error:
-            raise InputError(f"--results={options.results} cannot be written: {error.strerror or error}.") from None
+        files.write_json(options.results, scores)
 
 
 def _squad(options: flags.FlagValues) -> dict[str, Any]:
     answers = squad_data.answer_texts(squad_data.read(options.data))
     predictions = files.read_json_dictionary(options.predictions)
     _print_missing(answers, predictions)
-    if all(answers.values()) and not options.no_answer_odds:
-        return squad.scores(answers, predictions)
     odds = files.read_json_dictionary(options.no_answer_odds) if options.no_answer_odds else None
-    return squad.scores_with_no_answer(answers, predictions, odds, options.threshold)
+    no_answer = odds is not None or not all(answers.values())
+    return squad.scores(answers, predictions, no_answer=no_answer, odds=odds, threshold=options.threshold)
 
 
 def _glue(options: flags.FlagValues) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.helpers.datasets import made_vocabulary
-from tfbigbatch.data.finetuning import race
+from tfbigbatch.data.finetuning import inputs, race
 
 # A folder of data sets, each in a folder of its name; tests that need one skip where it is absent.
 REAL = os.path.join(os.environ.get("TFBIGBATCH_DATA", "data"), "race")
@@ -72,7 +72,7 @@ def test_what_is_no_passage_is_told(tmp_path, caplog):
 
 def test_four_choices_a_question(tmp_path):
     tokenizer = made_vocabulary.tokenizer(tmp_path / "vocab.txt")
-    features, levels = race.load("dev", write_folder(tmp_path / "race", FILES), tokenizer, max_seq_length=10)
+    features, levels = inputs.of_race("dev", write_folder(tmp_path / "race", FILES), tokenizer, max_seq_length=10)
     ids = features.features["input_word_ids"]
     assert ids.shape == (3, 4, 10) and ids.dtype == np.int32 and features.tokens_per_example == 40
     words = [[" ".join(tokenizer.vocabulary.tokens[number] for number in row) for row in choices] for choices in ids]
@@ -89,7 +89,7 @@ def test_a_level_and_a_part_of_the_questions(tmp_path):
     folder = write_folder(tmp_path / "race", FILES)
 
     def labels(**arguments):
-        features, levels = race.load("dev", folder, tokenizer, max_seq_length=10, **arguments)
+        features, levels = inputs.of_race("dev", folder, tokenizer, max_seq_length=10, **arguments)
         return features.labels.tolist(), set(levels)
 
     assert labels(level="middle") == ([1], {"middle"})

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.helpers.datasets import made_squad, made_vocabulary
-from tfbigbatch.data.finetuning import squad
+from tfbigbatch.data.finetuning import inputs, squad
 from tfbigbatch.data.finetuning.squad import Question
 from tfbigbatch.data.tokenizer import Tokenizer, Vocabulary
 
@@ -81,7 +81,7 @@ def test_an_answer_that_is_not_there_is_lost_and_not_trained_on(tokenizer, conte
     _, found = answer(tokenizer, context, text, start)
     assert found.lost == ("q",) and found.start_positions.tolist() == [-1]
     with pytest.raises(ValueError, match="made, questions: 1 read, 0 used; left out: 1 whose answer is not where"):
-        found.training_features("made")
+        inputs.to_train(found, "made")
 
 
 def test_questions_that_are_not_trained_on_are_told_with_the_reason(tokenizer, tmp_path, caplog):
@@ -92,22 +92,22 @@ def test_questions_that_are_not_trained_on_are_told_with_the_reason(tokenizer, t
         Question("withheld", "the?", "the won", ()),
         Question("empty", "the?", "", (), impossible=True),
     ]
-    assert len(squad.windows(questions, tokenizer).training_features("made")) == 2
+    assert len(inputs.to_train(squad.windows(questions, tokenizer), "made")) == 2
     said = [record.getMessage() for record in caplog.records]
-    assert said[0].endswith("question 'lost 0', 'lost 1', 'lost 2', 'lost 3', 'lost 4'")
-    assert said[1] == (
+    assert said[0] == "made: left out question 'lost 0': the answer is not where the file says" and len(said) == 6
+    assert said[-1] == (
         "made, questions: 11 read, 2 used; left out: 7 whose answer is not where the file says; 1 without an answer; "
         "1 about an empty paragraph"
     )
     caplog.clear()
-    squad.windows(questions[:2], tokenizer).training_features("made")
+    inputs.to_train(squad.windows(questions[:2], tokenizer), "made")
     assert not caplog.records
 
 
 def test_features_for_training_and_evaluation(tokenizer, tmp_path):
     questions = squad.read(made_squad.write(tmp_path / "two.json", version_2=True))
     found = squad.windows([*questions, Question("d", "What?", "hidden", ())], tokenizer, max_seq_length=100)
-    training, evaluation = found.training_features("made"), found.evaluation_features("made")
+    training, evaluation = inputs.to_train(found, "made"), inputs.to_evaluate(found, "made")
     assert (len(training), len(evaluation), evaluation.unlabelled) == (3, 4, 1)
     assert found.lost == () and training.labels["start_positions"][2] == 0
     assert training.classes == 100 and set(training.features) == set(found.inputs)

@@ -51,18 +51,6 @@ def test_a_task_has_its_metrics_and_their_mean():
     assert glue.scores("MNLI", [0, 1, 2], [0, 1, 1])["accuracy"] == pytest.approx(200 / 3)
 
 
-def test_the_average_is_over_tasks():
-    results = {task: {"score": 50.0} for task in glue.TASKS}
-    results["MNLI"] = [{"score": 80.0}, {"score": 60.0}]
-    results["WNLI"] = {"score": 90.0}
-    assert glue.average(results) == pytest.approx((7 * 50 + 70 + 90) / 9)
-    without = [task for task in glue.TASKS if task != "WNLI"]
-    assert glue.average(results, without) == pytest.approx((7 * 50 + 70) / 8)
-    del results["RTE"], results["CoLA"]
-    with pytest.raises(ValueError, match="lacks CoLA, RTE; expected"):
-        glue.average(results)
-
-
 @pytest.mark.parametrize(
     "task, labels, predictions, said",
     [

@@ -64,7 +64,7 @@ def test_what_cannot_be_scored_is_refused(answers, predictions, said):
 
 def test_no_answer_is_the_empty_text():
     answers = {"a": ["red"], "b": [], "c": [], "d": ["blue"]}
-    result = squad.scores_with_no_answer(answers, {"a": "red", "b": "", "c": "green"})
+    result = squad.scores(answers, {"a": "red", "b": "", "c": "green"}, no_answer=True)
     assert result == {
         "exact_match": 50.0,
         "f1": 50.0,
@@ -82,12 +82,12 @@ def test_no_answer_is_the_empty_text():
 def test_thresholds_for_no_answer():
     answers = {"a": ["red"], "b": [], "c": ["blue"]}
     predictions, odds = {"a": "red", "b": "green", "c": "yellow"}, {"a": 0.1, "b": 0.5, "c": 0.9}
-    result = squad.scores_with_no_answer(answers, predictions, odds, threshold=0.4)
+    result = squad.scores(answers, predictions, no_answer=True, odds=odds, threshold=0.4)
     # b is now empty and right; c is empty and wrong.
     assert result["exact_match"] == pytest.approx(200 / 3)
     assert (result["best_exact_match"], result["best_exact_match_threshold"]) == (pytest.approx(200 / 3), 0.1)
     with pytest.raises(ValueError, match="lack question 'b' .1 such questions"):
-        squad.scores_with_no_answer(answers, predictions, {"a": 0.1, "c": 0.9})
+        squad.scores(answers, predictions, no_answer=True, odds={"a": 0.1, "c": 0.9})
 
 
 def made_at_random(fewest):
@@ -124,7 +124,7 @@ def test_the_rules_of_v2_are_those_of_tf_models_official():
     draw = random.Random(1)
     odds = {question: draw.random() for question in answers}
     theirs = peer.evaluate(in_an_article(answers), predictions, odds)
-    ours = squad.scores_with_no_answer(answers, predictions, odds)
+    ours = squad.scores(answers, predictions, no_answer=True, odds=odds)
     names = {
         "exact": "exact_match",
         "f1": "f1",

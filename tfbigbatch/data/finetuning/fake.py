@@ -43,12 +43,9 @@ def choices(number: int) -> tuple[Arrays, ...]:
     for name, size in _SIZES.items():
         right = random.randint(0, number, size).astype(np.int32)
         passages = [passage for passage in (_sentence(random) for _ in right) for _ in range(number)]
-        begins = [
-            _id(0 if option == answer else random.randint(1, len(_WORDS)))
-            for answer in right
-            for option in range(number)
-        ]
-        packed = _packed(passages, [[first, *_sentence(random)] for first in begins])
+        begins = random.randint(1, len(_WORDS), (size, number))
+        begins[np.arange(size), right] = 0
+        packed = _packed(passages, [[_id(first), *_sentence(random)] for first in begins.reshape(-1).tolist()])
         shaped = {key: array.reshape(size, number, MAX_SEQ_LENGTH) for key, array in packed.items()}
         made.append(Arrays(shaped, right, number, _from(name)))
     return tuple(made)

@@ -1,4 +1,4 @@
-"""GLUE's nine tasks: rows read from its .tsv files, and BERT's inputs of one or two texts.
+"""GLUE's nine tasks: rows read from its .tsv files.
 
 The folder is the one that GLUE's download script makes: CoLA/, SST-2/, MRPC/, STS-B/, QQP/, MNLI/, QNLI/, RTE/ and
 WNLI/, each with train.tsv, dev.tsv and test.tsv (MNLI: dev_matched.tsv, dev_mismatched.tsv, ...). Importing this module
@@ -10,23 +10,13 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-import numpy as np
-from absl import logging
 
 from tfbigbatch.data import text_files
-from tfbigbatch.data.finetuning import text_pairs
-from tfbigbatch.data.left_out import Account
-from tfbigbatch.data.tokenizer import Tokenizer
 from tfbigbatch.errors import InputError, nearest
 
-if TYPE_CHECKING:
-    from tfbigbatch.data.in_memory.arrays import Arrays
-
 _MAX_BAD_FRACTION = 0.01
-# Bad rows that an error or a log names.
-_SHOWN_IN_ERROR, _SHOWN_IN_LOG = 3, 5
+# Bad rows that an error names.
+_SHOWN = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,38 +97,6 @@ def path(data_dir: str | None, name: str, split: str) -> str:
     return os.path.join(data_dir, name, f"{split}.tsv")
 
 
-def load(name: str, split: str, data_dir: str | None, tokenizer: Tokenizer, *, max_seq_length: int = 128) -> Arrays:
-    """A split of a task as BERT's inputs. Rows left out are logged.
-
-    Args:
-      name: task, as 'MRPC'.
-      split: 'train', 'dev' or 'test'; for MNLI also 'dev_matched', 'dev_mismatched', 'test_matched', ...
-      data_dir: GLUE's folder.
-      tokenizer: WordPiece tokenizer.
-      max_seq_length: T; the longer text of a row is cut first.
-
-    Returns:
-      Arrays 'input_word_ids', 'input_mask' and 'input_type_ids', int32 [n, T]. Labels are [n]: int32 class numbers,
-      or for STS-B float32 from 0 to 5; all -1, or NaN, where the test set has none.
-
-    Raises:
-      ValueError: as `read`; or max_seq_length is too small.
-    """
-    from tfbigbatch.data.in_memory.arrays import Arrays
-
-    rows, classes, source = read(data_dir, name, split), TASKS[name].classes, path(data_dir, name, split)
-    for words in rows.bad[:_SHOWN_IN_LOG]:
-        logging.warning("%s: left out %s", source, words)
-    if rows.bad:
-        account = Account(source, "rows", len(rows.texts) + len(rows.bad), {"bad": len(rows.bad)})
-        logging.warning("%s", account)
-    parts = [[tokenizer.ids(text) for text in texts] for texts in zip(*rows.texts)]
-    packed = text_pairs.pack(tokenizer.vocabulary, parts[0], parts[1] if len(parts) > 1 else None, max_seq_length)
-    dtype, unknown = (np.float32, np.nan) if classes is None else (np.int32, -1)
-    labels = np.full(len(rows.texts), unknown, dtype) if rows.labels is None else np.array(rows.labels, dtype)
-    return Arrays(packed, labels, None if classes is None else len(classes), source)
-
-
 def read(data_dir: str | None, name: str, split: str) -> Rows:
     """The rows of a split.
 
@@ -173,7 +131,7 @@ def read(data_dir: str | None, name: str, split: str) -> Rows:
     if len(bad) > (0 if test else _MAX_BAD_FRACTION * len(lines)):
         raise InputError(
             f"{file}: {len(bad):,} of {len(lines):,} rows are bad"
-            f"{''.join(f'; {words}' for words in bad[:_SHOWN_IN_ERROR])}. Fetch the file again."
+            f"{''.join(f'; {words}' for words in bad[:_SHOWN])}. Fetch the file again."
         )
     known = [label for label in labels if label is not None]
     return Rows(texts, known if chosen.label in wanted else None, tuple(bad))
@@ -225,9 +183,7 @@ def _row(chosen: Task, cells: list[str], indices: list[int], columns: int) -> tu
     if len(cells) != columns:
         raise ValueError(f"{len(cells)} cells, expected {columns}")
     texts = tuple(cells[index] for index in indices[: len(chosen.texts)])
-    if len(indices) == len(chosen.texts):
-        return texts, None
-    return texts, _label(chosen, cells[indices[-1]])
+    return texts, _label(chosen, cells[indices[-1]]) if len(indices) > len(chosen.texts) else None
 
 
 def _label(chosen: Task, cell: str) -> float:

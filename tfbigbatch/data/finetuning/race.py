@@ -1,4 +1,4 @@
-"""RACE (Lai et al. 2017): questions read from its folder or tar files, and BERT's inputs of passage and option.
+"""RACE (Lai et al. 2017): questions read from its folder or tar files.
 
 A passage is a text file in {train,dev,test}/{middle,high}: a JSON dictionary of 'article', 'questions', 'options' (four
 per question) and 'answers' (A to D). Importing this module does not import TensorFlow.
@@ -13,18 +13,11 @@ import re
 import tarfile
 import zlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-import numpy as np
 from absl import logging
 
 from tfbigbatch.data import left_out
-from tfbigbatch.data.finetuning import text_pairs
-from tfbigbatch.data.tokenizer import Tokenizer
 from tfbigbatch.errors import InputError, nearest
-
-if TYPE_CHECKING:
-    from tfbigbatch.data.in_memory.arrays import Arrays
 
 SPLITS, LEVELS = ("train", "dev", "test"), ("middle", "high")
 OPTIONS = "ABCD"
@@ -55,6 +48,12 @@ class Question:
     options: tuple[str, ...]
     answer: int
 
+    def filled(self, option: str) -> str:
+        """The question with an option in its blank, or after it where it has none."""
+        # A function, since an option may contain a backslash.
+        filled, blanks = _BLANK.subn(lambda _: option, self.text)
+        return filled if blanks else f"{self.text} {option}"
+
 
 def read(source: str | None, split: str) -> list[Question]:
     """The questions of a split: middle schools first, passages in the order of their file names.
@@ -75,72 +74,6 @@ def read(source: str | None, split: str) -> list[Question]:
         raise InputError(f"{source} holds no passage of {split}. {_EXPECTED}")
     order = sorted(files, key=lambda file: (LEVELS.index(file[0]), file[1]))
     return [question for file in order for question in _of_passage(source, split, *file)]
-
-
-def load(
-    split: str,
-    data_dir: str | None,
-    tokenizer: Tokenizer,
-    *,
-    max_seq_length: int = 512,
-    level: str = "all",
-    questions: int = 0,
-) -> tuple[Arrays, np.ndarray]:
-    """A split as BERT's inputs, and the level of each question.
-
-    The first text is the passage; the second is the question with one option, which fills the question's blank or else
-    follows it (as ALBERT's code does, Lan et al. 2020). Longer pairs lose the end of the passage.
-
-    Args:
-      split: 'train', 'dev' or 'test'.
-      data_dir: `source` of `read`.
-      tokenizer: WordPiece tokenizer.
-      max_seq_length: T.
-      level: 'middle', 'high' or 'all'.
-      questions: how many to take, evenly spaced; 0: all.
-
-    Returns:
-      Arrays 'input_word_ids', 'input_mask' and 'input_type_ids', int32 [n, 4, T], labelled with the right option,
-      int32 [n]; and the levels, an array of [n] texts.
-
-    Raises:
-      ValueError: as `read`; max_seq_length is too small; the level is unknown; or there are fewer questions.
-    """
-    from tfbigbatch.data.in_memory.arrays import Arrays
-
-    chosen = _chosen(read(data_dir, split), split, level, questions)
-    articles = {
-        article: np.array(tokenizer.ids(article), np.int32) for article in {question.article for question in chosen}
-    }
-    passages = [articles[question.article] for question in chosen for _ in question.options]
-    choices = [tokenizer.ids(_filled(question.text, option)) for question in chosen for option in question.options]
-    packed = text_pairs.pack(tokenizer.vocabulary, passages, choices, max_seq_length)
-    shape = (len(chosen), len(OPTIONS), max_seq_length)
-    features = Arrays(
-        {name: array.reshape(shape) for name, array in packed.items()},
-        np.array([question.answer for question in chosen], np.int32),
-        len(OPTIONS),
-        f"RACE, {split}",
-    )
-    return features, np.array([question.level for question in chosen])
-
-
-def _chosen(questions: list[Question], split: str, level: str, count: int) -> list[Question]:
-    levels = ("all", *LEVELS)
-    if level not in levels:
-        raise InputError(f"RACE has no level {level!r}. {nearest(level, levels)}")
-    of_level = [question for question in questions if level in ("all", question.level)]
-    if not 0 <= count <= len(of_level):
-        raise InputError(
-            f"{count:,} questions of RACE, {split}, {level}: there are {len(of_level):,}. Give 0 for all, or fewer."
-        )
-    return [of_level[i * len(of_level) // count] for i in range(count)] if count else of_level
-
-
-def _filled(question: str, option: str) -> str:
-    # A function, since an option may contain a backslash.
-    filled, blanks = _BLANK.subn(lambda _: option, question)
-    return filled if blanks else f"{question} {option}"
 
 
 def _files(source: str, split: str) -> list[tuple[str, str, bytes]]:

@@ -6,26 +6,19 @@ BERT's run_squad.py (Devlin et al. 2019, section 4.2). Importing this module doe
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from absl import logging
 
 from tfbigbatch.data.finetuning import text_pairs
-from tfbigbatch.data.left_out import Account
 from tfbigbatch.data.tokenizer import Tokenizer
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import files
 
-if TYPE_CHECKING:
-    from tfbigbatch.data.in_memory.arrays import Arrays
-
-_UNKNOWN = -1
-# Ids of lost questions in a log.
-_SHOWN = 5
+UNKNOWN = -1
+"""The position of an answer that is not known."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,53 +128,6 @@ class Windows:
     def __len__(self) -> int:
         return len(self.question)
 
-    def training_features(self, source: str) -> Arrays:
-        """The windows with a known answer; labels are 'start_positions' and 'end_positions'.
-
-        The questions that are left out are logged: their numbers by reason, and the first ids.
-
-        Raises:
-          ValueError: no answer is known.
-        """
-        account = self._account(source)
-        if self.questions and not account.used:
-            raise InputError(
-                f"{account}. Nothing is left to train on: expected 'answer_start' to be the place of the answer in "
-                "'context', counted in characters from 0."
-            )
-        if self.lost:
-            shown = ", ".join(map(repr, self.lost[:_SHOWN]))
-            logging.warning("%s: the answer is not where the file says: question %s", source, shown)
-        if account.reasons:
-            logging.warning("%s", account)
-        return self._features(np.flatnonzero(self.start_positions != _UNKNOWN), source)
-
-    def evaluation_features(self, source: str) -> Arrays:
-        """All windows in order, as `squad_decoding.decode` expects their logits."""
-        return self._features(slice(None), source)
-
-    def _account(self, source: str) -> Account:
-        """Which questions are trained on."""
-        trained = set(self.question[self.start_positions != _UNKNOWN].tolist())
-        without = [question for index, question in enumerate(self.questions) if index not in trained]
-        lost = set(self.lost)
-        reasons = collections.Counter(
-            "whose answer is not where the file says"
-            if question.id in lost
-            else "about an empty paragraph"
-            if question.answers or question.impossible
-            else "without an answer"
-            for question in without
-        )
-        return Account(source, "questions", len(self.questions), reasons)
-
-    def _features(self, chosen: np.ndarray | slice, source: str) -> Arrays:
-        from tfbigbatch.data.in_memory.arrays import Arrays
-
-        labels = {name: getattr(self, name)[chosen] for name in ("start_positions", "end_positions")}
-        inputs = {name: array[chosen] for name, array in self.inputs.items()}
-        return Arrays(inputs, labels, inputs["input_word_ids"].shape[1], source)
-
 
 def windows(
     questions: Sequence[Question],
@@ -264,7 +210,7 @@ def _answer_span(question: Question, offsets: np.ndarray) -> tuple[int, int] | N
 def _positions(span: tuple[int, int] | None, first_position: int, first: int, length: int) -> tuple[int, int]:
     """Start and end position of an answer in the window that begins at token `first`."""
     if span is None:
-        return _UNKNOWN, _UNKNOWN
+        return UNKNOWN, UNKNOWN
     if span[0] < first or span[1] >= first + length:
         return 0, 0
     return span[0] - first + first_position, span[1] - first + first_position

@@ -7,15 +7,11 @@ of the paragraph by token offsets, where that code aligns two texts.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 
 from tfbigbatch.data.finetuning.squad import Question, Windows
 from tfbigbatch.errors import InputError
-
-# Text, start logit, end logit.
-_Candidate = tuple[str, float, float]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,13 +20,10 @@ class Answers:
 
     Attributes:
       predictions: the answer; empty for no answer.
-      n_best: the best answers, best first: dictionaries of 'text', 'probability' (among these), 'start_logit' and
-        'end_logit'.
       no_answer_odds: the score of no answer minus the best answer's; empty without `no_answer`.
     """
 
     predictions: dict[str, str]
-    n_best: dict[str, list[dict[str, Any]]]
     no_answer_odds: dict[str, float]
 
 
@@ -53,10 +46,10 @@ def decode(
     Args:
       windows: the windows.
       start_logits, end_logits: float [n, T], in the order of the windows.
-      n_best_size: starts and ends considered in each window, and answers kept.
+      n_best_size: starts and ends considered in each window.
       max_answer_length: maximum tokens in an answer.
-      no_answer: whether a question may have no answer, as in v2; its score is the sum of the logits at [CLS], the
-        smallest over the windows.
+      no_answer: True if a question may have no answer, as in v2; the score of none is the sum of the logits at [CLS],
+        the smallest over the windows.
       threshold: with `no_answer`, a question has no answer where its odds are greater.
 
     Raises:
@@ -70,22 +63,17 @@ def decode(
             f"n_best_size={n_best_size}, max_answer_length={max_answer_length}: expected 1 or more of both."
         )
     last = np.cumsum(np.bincount(windows.question, minlength=len(windows.questions)))
-    answers = Answers({}, {}, {})
+    answers = Answers({}, {})
     for number, question in enumerate(windows.questions):
         rows = range(last[number - 1] if number else 0, last[number])
         found = [
             _of_window(windows, row, start_logits[row], end_logits[row], n_best_size, max_answer_length) for row in rows
         ]
-        candidates = np.concatenate([np.zeros((0, 4)), *found])
-        null = _null(rows, start_logits, end_logits) if no_answer else None
-        kept = _best(question, candidates, windows.offsets[number], null, n_best_size)
-        answers.n_best[question.id] = _with_probabilities(kept)
-        best = next((entry for entry in kept if entry[0]), None)
-        text = best[0] if best else ""
+        text, score = _best(question, np.concatenate([np.zeros((0, 3)), *found]), windows.offsets[number])
         if no_answer:
-            odds = sum(null or ()) - (best[1] + best[2] if best else 0.0)
-            answers.no_answer_odds[question.id] = odds
-            text = "" if odds > threshold else text
+            none = min((float(start_logits[row, 0] + end_logits[row, 0]) for row in rows), default=0.0)
+            answers.no_answer_odds[question.id] = none - score
+            text = "" if none - score > threshold else text
         answers.predictions[question.id] = text
     return answers
 
@@ -93,7 +81,7 @@ def decode(
 def _of_window(
     windows: Windows, row: int, starts: np.ndarray, ends: np.ndarray, n_best_size: int, max_answer_length: int
 ) -> np.ndarray:
-    """float64 [pairs, 4]: first and last token in the paragraph, and the two logits, of the valid pairs."""
+    """float64 [pairs, 3]: first and last token in the paragraph, and the sum of the logits, of the valid pairs."""
     # Stable: the earlier of equal logits wins.
     start, end = (np.argsort(-logits, kind="stable")[:n_best_size] for logits in (starts, ends))
     first = windows.first_position[row]
@@ -103,45 +91,16 @@ def _of_window(
     one, other = np.nonzero((length >= 1) & (length <= max_answer_length))
     start, end = start[one], end[other]
     to_token = windows.first_token[row] - first
-    return np.stack([start + to_token, end + to_token, starts[start], ends[end]], axis=1).astype(np.float64)
+    return np.stack([start + to_token, end + to_token, starts[start] + ends[end]], axis=1).astype(np.float64)
 
 
-def _null(rows: range, start_logits: np.ndarray, end_logits: np.ndarray) -> tuple[float, float]:
-    """Start and end logit of no answer, from the window with the smallest sum."""
-    if not rows:
-        return 0.0, 0.0
-    row = min(rows, key=lambda row: start_logits[row, 0] + end_logits[row, 0])
-    return float(start_logits[row, 0]), float(end_logits[row, 0])
-
-
-def _best(
-    question: Question, candidates: np.ndarray, offsets: np.ndarray, null: tuple[float, float] | None, n_best_size: int
-) -> list[_Candidate]:
-    """The best candidates, best first, each text once; with `null` also no answer."""
-    if null is not None:
-        candidates = np.concatenate([candidates, [[-1, -1, *null]]])
-    kept: list[_Candidate] = []
-    seen = set()
-    for index in np.argsort(-(candidates[:, 2] + candidates[:, 3]), kind="stable"):
-        if len(kept) == n_best_size:
-            break
-        first, last, start_logit, end_logit = candidates[index].tolist()
-        text = "" if first < 0 else question.context[offsets[int(first), 0] : offsets[int(last), 1]]
-        if text not in seen:
-            seen.add(text)
-            kept.append((text, start_logit, end_logit))
-    if null is not None and "" not in seen:
-        kept.append(("", *null))
-    return kept
-
-
-def _with_probabilities(kept: list[_Candidate]) -> list[dict[str, Any]]:
-    scores = np.array([start + end for _, start, end in kept])
-    weights = np.exp(scores - scores.max()) if kept else scores
-    return [
-        {"text": text, "probability": float(weight), "start_logit": start, "end_logit": end}
-        for (text, start, end), weight in zip(kept, weights / weights.sum() if kept else [])
-    ]
+def _best(question: Question, candidates: np.ndarray, offsets: np.ndarray) -> tuple[str, float]:
+    """The text and the score of the best candidate with a text, the first of equal ones; ('', 0) if there is none."""
+    for first, last, score in candidates[np.argsort(-candidates[:, 2], kind="stable")]:
+        text = question.context[offsets[int(first), 0] : offsets[int(last), 1]]
+        if text:
+            return text, float(score)
+    return "", 0.0
 
 
 def _checked(name: str, logits: np.ndarray, windows: Windows) -> np.ndarray:

@@ -1,12 +1,12 @@
-"""What the fine-tuning tasks of BERT share: the tokenizer, and scores in place of metrics."""
+"""The common part of BERT's fine-tuning tasks: the tokenizer, the network, and scores in place of metrics."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from tfbigbatch.data import tokenizer
+from tfbigbatch.data.tokenizer import Tokenizer, Vocabulary
 from tfbigbatch.errors import InputError
 from tfbigbatch.tasks.base import fact
 from tfbigbatch.tasks.bert import BertTask
@@ -23,16 +23,29 @@ VOCABULARY = "vocab.txt"
 class FineTuning(BertTask):
     """Fine-tuning of BERT on a labelled data set, measured by its official scores in percent.
 
-    A subclass defines `read_examples`, `head`, `loss` and `scores`.
+    A subclass defines `read_examples`, `builder`, `source` and `scores`.
     """
 
     target = "score"
     has_scores = True
+    builder: ClassVar[str]
+    """The function of `models.bert` that makes the network, from token ids to logits."""
+    source: ClassVar[str]
+    """The form of the data in words."""
+
+    @classmethod
+    def quick_data(cls, data: Mapping[str, Any], data_dir: str | None) -> dict[str, Any]:
+        return {"max_seq_length": min(data["max_seq_length"], 128)}
 
     @classmethod
     def check_data(cls, data: Mapping[str, Any], data_dir: str | None) -> None:
-        del data_dir
-        _check_vocabulary(data)
+        file = data["vocab_file"]
+        if not file:
+            raise InputError("data.vocab_file is missing: give the vocab.txt that the model was pretrained with.")
+        if not os.path.isfile(expanded(file)):
+            raise InputError(f"data.vocab_file={file}: no such file; give the vocab.txt of the pretrained model.")
+        if data_dir is None:
+            raise InputError(f"--data_dir is missing: give {cls.source}.")
 
     def read(self, data: Mapping[str, Any], data_dir: str | None, use_fake_data: bool) -> None:
         self._data = data
@@ -41,11 +54,11 @@ class FineTuning(BertTask):
 
             self._tokenizer = fake.tokenizer()
         else:
-            self._tokenizer = _tokenizer_of(data)
-        tokens = self._tokenizer.vocabulary.tokens
+            self._tokenizer = Tokenizer(Vocabulary.load(data["vocab_file"]), data["lower_case"])
+        vocabulary = self._tokenizer.vocabulary
         # With the vocabulary, a run directory is enough to use the trained model on texts.
-        self.run_files = {VOCABULARY: "".join(f"{token}\n" for token in tokens).encode()}
-        self.network_facts = {"vocabulary_size": len(tokens)}
+        self.run_files = {VOCABULARY: vocabulary.content}
+        self.network_facts = {"vocabulary_size": len(vocabulary)}
         self.read_examples(data_dir, use_fake_data)
 
     def read_examples(self, data_dir: str | None, use_fake_data: bool) -> None:
@@ -53,23 +66,19 @@ class FineTuning(BertTask):
         raise NotImplementedError
 
     @classmethod
-    def head(cls, facts: Mapping[str, Any], **sizes: Any) -> tf_keras.Model:
-        """The Keras model with random initial values, from token ids to logits; `sizes` as the encoder's arguments."""
-        raise NotImplementedError
+    def head_arguments(cls, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of `builder` beside the encoder's."""
+        return {}
 
     @classmethod
     def network_from(cls, model: Mapping[str, Any], facts: Mapping[str, Any]) -> tf_keras.Model:
-        return cls.head(facts, vocabulary_size=fact(facts, "vocabulary_size"), **cls.sizes_of(model))
+        from tfbigbatch.models import bert
 
+        encoder = {"vocabulary_size": fact(facts, "vocabulary_size"), **cls.sizes_of(model)}
+        network: tf_keras.Model = getattr(bert, cls.builder)(**cls.head_arguments(facts), **encoder)
+        return network
 
-def _tokenizer_of(data: Mapping[str, Any]) -> tokenizer.Tokenizer:
-    _check_vocabulary(data)
-    return tokenizer.Tokenizer(tokenizer.Vocabulary.load(expanded(data["vocab_file"])), data["lower_case"])
+    def loss(self) -> Any:
+        import tf_keras
 
-
-def _check_vocabulary(data: Mapping[str, Any]) -> None:
-    file = data["vocab_file"]
-    if not file:
-        raise InputError("data.vocab_file is missing: give the vocab.txt that the model was pretrained with.")
-    if not os.path.isfile(expanded(file)):
-        raise InputError(f"data.vocab_file={file}: no such file; give the vocab.txt of the pretrained model.")
+        return tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True)

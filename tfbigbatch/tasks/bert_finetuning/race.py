@@ -6,17 +6,13 @@ The data is RACE's folder or tar file; see `race.read`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tfbigbatch.data.finetuning import race
-from tfbigbatch.errors import InputError
 from tfbigbatch.tasks.bert_finetuning.base import FineTuning
 from tfbigbatch.tasks.scores import race as race_scores
-
-if TYPE_CHECKING:
-    import tf_keras
 
 
 class BertRace(FineTuning):
@@ -35,19 +31,13 @@ class BertRace(FineTuning):
     target = "all"
     evaluates_on = ("dev", "test")
     data_signature = f"{len(race.OPTIONS)} answers a question"
+    builder = "chooser"
+    source = "RACE's folder or tar file"
 
     @classmethod
     def quick_data(cls, data: Mapping[str, Any], data_dir: str | None) -> dict[str, Any]:
-        return {
-            "max_seq_length": min(data["max_seq_length"], 128),
-            "train_questions": min(data["train_questions"] or 1_000, 1_000),
-        }
-
-    @classmethod
-    def check_data(cls, data: Mapping[str, Any], data_dir: str | None) -> None:
-        super().check_data(data, data_dir)
-        if data_dir is None:
-            raise InputError("--data_dir is missing: give RACE's folder or tar file.")
+        questions = min(data["train_questions"] or 1_000, 1_000)
+        return {**super().quick_data(data, data_dir), "train_questions": questions}
 
     def read_examples(self, data_dir: str | None, use_fake_data: bool) -> None:
         if use_fake_data:
@@ -55,33 +45,21 @@ class BertRace(FineTuning):
 
             self.train, self.dev = fake.choices(len(race.OPTIONS))
             self.test = self.dev
-            self._levels = {id(self.dev): np.resize(np.array(race_scores.LEVELS), len(self.dev))}
+            self._levels = {id(self.dev): np.resize(np.array(race.LEVELS), len(self.dev))}
             return
-        self.train, _ = self._load("train", data_dir, self._data["train_questions"])
-        self.dev, dev_levels = self._load("dev", data_dir)
-        self.test, test_levels = self._load("test", data_dir)
+        from tfbigbatch.data.finetuning import inputs
+
+        options = {name: self._data[name] for name in ("max_seq_length", "level")}
+        questions = {"train": self._data["train_questions"], "dev": 0, "test": 0}
+        (self.train, _), (self.dev, dev_levels), (self.test, test_levels) = (
+            inputs.of_race(split, data_dir, self._tokenizer, questions=count, **options)
+            for split, count in questions.items()
+        )
         self._levels = {id(self.dev): dev_levels, id(self.test): test_levels}
 
-    def _load(self, split: str, data_dir: str | None, questions: int = 0) -> tuple[Any, np.ndarray]:
-        return race.load(
-            split,
-            data_dir,
-            self._tokenizer,
-            max_seq_length=self._data["max_seq_length"],
-            level=self._data["level"],
-            questions=questions,
-        )
-
     @classmethod
-    def head(cls, facts: Mapping[str, Any], **sizes: Any) -> tf_keras.Model:
-        from tfbigbatch.models import bert
-
-        return bert.chooser(choices=len(race.OPTIONS), **sizes)
-
-    def loss(self) -> tf_keras.losses.Loss:
-        import tf_keras
-
-        return tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    def head_arguments(cls, facts: Mapping[str, Any]) -> dict[str, Any]:
+        return {"choices": len(race.OPTIONS)}
 
     def scores(self, held_out: Any, outputs: np.ndarray) -> dict[str, float]:
         """Accuracies in percent, 'middle', 'high' and 'all'; `outputs` is float32 [examples, 4]."""

@@ -39,53 +39,49 @@ class BertSquad(FineTuning):
         "max_query_length": 64,
         "n_best_size": 20,
         "max_answer_length": 30,
-        # SQuAD v2: whether a question may have no answer, and the odds of none above which the prediction is empty.
+        # SQuAD v2: a question may have no answer, and the odds of none above which the prediction is empty.
         "no_answer": False,
         "no_answer_threshold": 0.0,
     }
     target = "f1"
     evaluates_on = ("dev",)
+    builder = "span_finder"
+    source = "a folder with SQuAD's JSON files"
 
     @classmethod
     def quick_data(cls, data: Mapping[str, Any], data_dir: str | None) -> dict[str, Any]:
         # All articles take minutes to tokenize.
         last = {f"last_{part}_article": _last(data, part, count) for part, count in (("train", 20), ("evaluation", 2))}
-        return {"max_seq_length": min(data["max_seq_length"], 128), "doc_stride": min(data["doc_stride"], 32), **last}
+        return {**super().quick_data(data, data_dir), "doc_stride": min(data["doc_stride"], 32), **last}
 
     @classmethod
     def check_data(cls, data: Mapping[str, Any], data_dir: str | None) -> None:
         super().check_data(data, data_dir)
         for part in ("train", "evaluation"):
-            path = _file(data, data_dir, part)
+            path = _file(data, data_dir or "", part)
             if not os.path.isfile(path):
                 raise InputError(f"{path}: no such file. Give a --data_dir with SQuAD's JSON files, or their names.")
 
     def read_examples(self, data_dir: str | None, use_fake_data: bool) -> None:
+        from tfbigbatch.data.finetuning import fake, inputs
+
         data = self._data
         lengths = {name: data[name] for name in ("max_seq_length", "doc_stride", "max_query_length")}
         if use_fake_data:
-            from tfbigbatch.data.finetuning import fake
-
             train, held_out = fake.questions(no_answer=data["no_answer"])
             lengths = {"max_seq_length": fake.MAX_SEQ_LENGTH, "doc_stride": 16, "max_query_length": 8}
         else:
             train, held_out = (
                 squad.read(
-                    _file(data, data_dir, part),
+                    _file(data, data_dir or "", part),
                     data[f"first_{part}_article"],
                     data[f"last_{part}_article"] or None,
                 )
                 for part in ("train", "evaluation")
             )
         self._windows = squad.windows(held_out, self._tokenizer, **lengths)
-        self.train = squad.windows(train, self._tokenizer, **lengths).training_features(f"{data_dir}, train")
-        self.dev = self._windows.evaluation_features(f"{data_dir}, dev")
-
-    @classmethod
-    def head(cls, facts: Mapping[str, Any], **sizes: Any) -> tf_keras.Model:
-        from tfbigbatch.models import bert
-
-        return bert.span_finder(**sizes)
+        self.train = inputs.to_train(squad.windows(train, self._tokenizer, **lengths), f"{data_dir}, train")
+        self.dev = inputs.to_evaluate(self._windows, f"{data_dir}, dev")
 
     def loss(self) -> dict[str, tf_keras.losses.Loss]:
         """The losses of the start and end positions; their sum is trained."""
@@ -117,17 +113,13 @@ class BertSquad(FineTuning):
             threshold=data["no_answer_threshold"],
         )
         texts = squad.answer_texts(self._windows.questions)
-        if data["no_answer"]:
-            found = squad_scores.scores_with_no_answer(texts, answers.predictions, answers.no_answer_odds)
-        else:
-            found = squad_scores.scores(texts, answers.predictions)
+        odds = answers.no_answer_odds if data["no_answer"] else None
+        found = squad_scores.scores(texts, answers.predictions, no_answer=data["no_answer"], odds=odds)
         return {name: value for name, value in found.items() if not name.endswith(("total", "unanswered"))}
 
 
-def _file(data: Mapping[str, Any], data_dir: str | None, part: str) -> str:
+def _file(data: Mapping[str, Any], data_dir: str, part: str) -> str:
     """The path of the JSON file of 'train' or 'evaluation'."""
-    if data_dir is None:
-        raise InputError("--data_dir is missing: give a folder with SQuAD's JSON files.")
     return os.path.join(data_dir, expanded(data[f"{part}_file"]))
 
 

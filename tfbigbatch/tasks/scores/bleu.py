@@ -17,7 +17,7 @@ def bleu(
 
     Args:
       hypotheses, references: n texts each.
-      lowercase: whether case is ignored.
+      lowercase: ignore case.
       tokenize: sacrebleu's tokeniser; '13a' is WMT's.
 
     Returns:
@@ -32,7 +32,14 @@ def bleu(
         from sacrebleu.metrics import BLEU
     except ImportError:
         raise missing_extra("sacrebleu", "text") from None
-    _check(hypotheses, references)
+    if len(hypotheses) != len(references) or not len(hypotheses):
+        raise InputError(
+            f"{len(hypotheses):,} hypotheses and {len(references):,} references; expected one reference for each "
+            "hypothesis, and at least one. Are both of the same test set, with empty translations kept as empty lines?"
+        )
+    strange = [text for text in (*hypotheses, *references) if not isinstance(text, str)]
+    if strange:
+        raise InputError(f"{str(strange[0])[:60]} in place of a detokenised text.")
     if tokenize not in BLEU.TOKENIZERS:
         raise InputError(f"tokenize={tokenize!r}: expected one of sacrebleu's, {', '.join(sorted(BLEU.TOKENIZERS))}.")
     # force: no warning about texts that look tokenised.
@@ -56,15 +63,3 @@ def signature(*, lowercase: bool = False, tokenize: str = "13a") -> str:
     """
     found: str = bleu(["a"], ["a"], lowercase=lowercase, tokenize=tokenize)["signature"]
     return found
-
-
-def _check(hypotheses: Sequence[Any], references: Sequence[Any]) -> None:
-    if len(hypotheses) != len(references) or not len(hypotheses):
-        raise InputError(
-            f"{len(hypotheses):,} hypotheses and {len(references):,} references; expected one reference for each "
-            "hypothesis, and at least one. Are both of the same test set, with empty translations kept as empty lines?"
-        )
-    for name, texts in (("hypothesis", hypotheses), ("reference", references)):
-        for number, text in enumerate(texts, 1):
-            if not isinstance(text, str):
-                raise InputError(f"{name} {number} is {text!r}; expected a detokenised text, not tokens.")

@@ -1,14 +1,13 @@
 """GLUE's metrics, and the metrics of each task.
 
-Source: Wang et al. 2019 (GLUE), table 1 and section 4: the score of a task with two metrics is their mean, and
-the overall score is the mean over the tasks. Metrics of one array are in [0, 1], correlations in [-1, 1], as
-scikit-learn and SciPy give them; `scores` and `average` are in percent, as on GLUE's leaderboard.
+Source: Wang et al. 2019 (GLUE), table 1 and section 4: the score of a task with two metrics is their mean. Metrics are
+in [0, 1], correlations in [-1, 1], as scikit-learn and SciPy give them; `scores` are in percent, as on GLUE's
+leaderboard.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,29 +15,27 @@ from numpy.typing import ArrayLike
 from tfbigbatch.errors import InputError, nearest
 
 
-def accuracy(labels: ArrayLike, predictions: ArrayLike) -> float:
+def accuracy(labels: np.ndarray, predictions: np.ndarray) -> float:
     """The fraction of equal entries of two arrays [n]."""
-    labels, predictions = _pair(labels, predictions)
     return float(np.mean(labels == predictions))
 
 
-def f1(labels: ArrayLike, predictions: ArrayLike) -> float:
+def f1(labels: np.ndarray, predictions: np.ndarray) -> float:
     """F1 of class 1, for arrays [n] of 0 and 1; 0 where no 1 was predicted correctly."""
-    labels, predictions = _pair(labels, predictions)
     right = np.sum((labels == 1) & (predictions == 1))
     named = np.sum(labels == 1) + np.sum(predictions == 1)
     return float(2 * right / named) if right else 0.0
 
 
-def matthews(labels: ArrayLike, predictions: ArrayLike) -> float:
+def matthews(labels: np.ndarray, predictions: np.ndarray) -> float:
     """Matthews correlation coefficient of arrays [n] of 0 and 1; 0 where either is constant."""
     # For two classes it is the Pearson correlation of the labels (the phi coefficient).
     return pearson(labels, predictions)
 
 
-def pearson(labels: ArrayLike, predictions: ArrayLike) -> float:
+def pearson(labels: np.ndarray, predictions: np.ndarray) -> float:
     """Pearson correlation of arrays [n]; 0 where either is constant, where SciPy gives NaN."""
-    x, y = (array.astype(np.float64) for array in _pair(labels, predictions))
+    x, y = (array.astype(np.float64) for array in (labels, predictions))
     if np.ptp(x) == 0 or np.ptp(y) == 0:
         return 0.0
     x, y = x - x.mean(), y - y.mean()
@@ -46,13 +43,12 @@ def pearson(labels: ArrayLike, predictions: ArrayLike) -> float:
     return float(np.clip(product, -1.0, 1.0))
 
 
-def spearman(labels: ArrayLike, predictions: ArrayLike) -> float:
+def spearman(labels: np.ndarray, predictions: np.ndarray) -> float:
     """Spearman correlation of arrays [n], with mean ranks for ties; 0 where either is constant."""
-    labels, predictions = _pair(labels, predictions)
     return pearson(_ranks(labels), _ranks(predictions))
 
 
-METRICS: dict[str, Callable[[ArrayLike, ArrayLike], float]] = {
+METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
     "accuracy": accuracy,
     "f1": f1,
     "matthews": matthews,
@@ -88,37 +84,6 @@ def scores(task: str, labels: ArrayLike, predictions: ArrayLike) -> dict[str, fl
     """
     if task not in TASKS:
         raise InputError(f"{task!r} is not a task of GLUE. {nearest(task, TASKS)}")
-    if {"matthews", "f1"} & set(TASKS[task]):
-        for array in _pair(labels, predictions):
-            wrong = array[(array != 0) & (array != 1)]
-            if wrong.size:
-                raise InputError(f"{task}: found the class {wrong[0]}; expected 0 or 1.")
-    found = {name: 100.0 * METRICS[name](labels, predictions) for name in TASKS[task]}
-    return {**found, "score": float(np.mean(list(found.values())))}
-
-
-def average(results: Mapping[str, Any], tasks: Sequence[str] = tuple(TASKS)) -> float:
-    """GLUE's overall score: the mean of the tasks' scores, in percent.
-
-    Args:
-      results: the result of `scores` by task; for MNLI, a list of the two of matched and mismatched, which are
-        averaged.
-      tasks: the tasks to average. BERT's paper (Devlin et al. 2019, table 1) leaves out WNLI.
-
-    Raises:
-      ValueError: a task is missing.
-    """
-    missing = [task for task in tasks if task not in results]
-    if missing:
-        raise InputError(
-            f"the average lacks {', '.join(missing)}; expected results of {', '.join(tasks)}. "
-            "To average fewer tasks, name them."
-        )
-    entries = [results[task] if isinstance(results[task], list) else [results[task]] for task in tasks]
-    return float(np.mean([np.mean([part["score"] for part in parts]) for parts in entries]))
-
-
-def _pair(labels: ArrayLike, predictions: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     labels, predictions = np.asarray(labels), np.asarray(predictions)
     if labels.ndim != 1 or labels.shape != predictions.shape or labels.size == 0:
         raise InputError(
@@ -128,7 +93,11 @@ def _pair(labels: ArrayLike, predictions: ArrayLike) -> tuple[np.ndarray, np.nda
     for name, array in (("labels", labels), ("predictions", predictions)):
         if not np.isfinite(array).all():
             raise InputError(f"the {name} hold NaN or infinity; expected finite numbers.")
-    return labels, predictions
+        wrong = array[(array != 0) & (array != 1)]
+        if wrong.size and {"matthews", "f1"} & set(TASKS[task]):
+            raise InputError(f"{task}: found the class {wrong[0]}; expected 0 or 1.")
+    found = {name: 100.0 * METRICS[name](labels, predictions) for name in TASKS[task]}
+    return {**found, "score": float(np.mean(list(found.values())))}
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ import collections
 import math
 import re
 import string
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from tfbigbatch.errors import InputError
@@ -25,91 +25,63 @@ def normalised(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_WITHOUT_PUNCTUATION)).split())
 
 
-def scores(answers: Mapping[str, Sequence[str]], predictions: Mapping[str, str]) -> dict[str, float]:
-    """The scores of v1.1: the best match of each question's answers, averaged over all questions.
+def scores(
+    answers: Mapping[str, Sequence[str]],
+    predictions: Mapping[str, str],
+    *,
+    no_answer: bool = False,
+    odds: Mapping[str, float] | None = None,
+    threshold: float = math.inf,
+) -> dict[str, float]:
+    """The best match of each question's answers, averaged over all questions.
 
     Args:
-      answers: for each question's id, the texts of its answers, at least one.
-      predictions: for each question's id, the predicted text.
+      answers: for each question's id, the texts of its answers; empty where there is none, as in v2.
+      predictions: for each question's id, the predicted text; in v2 empty for a question without an answer.
+      no_answer: score by the rules of v2.
+      odds: v2: for each question's id, a number that increases with the probability of no answer; or None.
+      threshold: v2: a prediction counts as the empty text where its number in `odds` is greater. The script has 1.0,
+        which has no effect on probabilities.
 
     Returns:
       'exact_match' and 'f1' in percent; 'total', the number of questions; 'unanswered', the number of those without
-      a prediction, which count 0.
+      a prediction, which count 0. In v2 the first three also with the prefixes 'has_answer_' and 'no_answer_', over the
+      questions of either kind, where there are any; with `odds` also 'best_exact_match' and 'best_f1', at the best
+      thresholds for these questions, and the thresholds, 'best_exact_match_threshold' and 'best_f1_threshold'. The
+      script names them exact, HasAns_exact, NoAns_exact, best_exact and best_exact_thresh, and so on. Like the script,
+      the search for the best threshold takes equal odds one at a time, in their order.
 
     Raises:
-      ValueError: there is no question; one has no answer, as in v2; a prediction is not a text; or the predictions
-        are of other questions.
+      ValueError: there is no question; one has no answer, by the rules of v1.1; a prediction is not a text; the
+        predictions are of other questions; or a predicted question is missing from `odds`.
     """
-    _check(answers, predictions)
-    nothing = [question for question, texts in answers.items() if not texts]
-    if nothing:
-        raise InputError(
-            f"question {nothing[0]!r} has no answer ({len(nothing)} such questions), so these are data of SQuAD v2: "
-            "score them by the rules of v2."
-        )
+    _check(answers, predictions, no_answer)
     exact: dict[str, float] = {}
     overlap: dict[str, float] = {}
     for question, texts in answers.items():
         if question in predictions:
-            predicted = predictions[question]
-            exact[question] = max(_exact(predicted, text) for text in texts)
-            overlap[question] = max(_f1(predicted, text) for text in texts)
-    return {**_means(exact, overlap, answers), "unanswered": len(answers) - len(exact)}
-
-
-def scores_with_no_answer(
-    answers: Mapping[str, Sequence[str]],
-    predictions: Mapping[str, str],
-    no_answer_odds: Mapping[str, float] | None = None,
-    threshold: float = math.inf,
-) -> dict[str, float]:
-    """The scores of v2, where the correct prediction for a question without an answer is the empty text.
-
-    Args:
-      answers: for each question's id, the texts of its answers; empty where there is none.
-      predictions: for each question's id, the predicted text.
-      no_answer_odds: for each question's id, a number that increases with the probability of no answer; or None.
-      threshold: a prediction counts as the empty text where its number in `no_answer_odds` is greater. The script
-        has 1.0, which has no effect on probabilities.
-
-    Returns:
-      'exact_match', 'f1', 'total' and 'unanswered' as in `scores`; the first three also with the prefixes
-      'has_answer_' and 'no_answer_', over the questions of either kind, where there are any; with `no_answer_odds`
-      also 'best_exact_match' and 'best_f1', at the best thresholds for these questions, and the thresholds,
-      'best_exact_match_threshold' and 'best_f1_threshold'. The script names them exact, HasAns_exact, NoAns_exact,
-      best_exact and best_exact_thresh, and so on. Like the script, the search for the best threshold takes equal
-      odds one at a time, in their order.
-
-    Raises:
-      ValueError: there is no question; a prediction is not a text; the predictions are of other questions; or a
-        predicted question is missing from `no_answer_odds`.
-    """
-    _check(answers, predictions)
-    exact: dict[str, float] = {}
-    overlap: dict[str, float] = {}
-    for question, texts in answers.items():
-        if question in predictions:
-            # By the script's rule an answer of only articles and punctuation is none.
-            texts = [text for text in texts if normalised(text)] or [""]
-            predicted = predictions[question]
-            exact[question] = max(_exact(predicted, text) for text in texts)
-            overlap[question] = max(_f1_with_no_answer(predicted, text) for text in texts)
-    if no_answer_odds is not None:
-        _check_odds(no_answer_odds, exact)
-    held = no_answer_odds or {}
+            # By v2's rule an answer of only articles and punctuation is none.
+            texts = [text for text in texts if normalised(text)] or [""] if no_answer else texts
+            exact[question] = max(_exact(predictions[question], text) for text in texts)
+            overlap[question] = max(_f1(predictions[question], text, no_answer) for text in texts)
+    unanswered = len(answers) - len(exact)
+    if not no_answer:
+        return {**_means(exact, overlap, answers), "unanswered": unanswered}
+    held = odds or {}
+    if odds is not None:
+        _check_odds(odds, exact)
     counted = [
         {q: float(not answers[q]) if q in held and held[q] > threshold else score for q, score in each.items()}
         for each in (exact, overlap)
     ]
-    result: dict[str, float] = {**_means(counted[0], counted[1], answers), "unanswered": len(answers) - len(exact)}
+    result: dict[str, float] = {**_means(counted[0], counted[1], answers), "unanswered": unanswered}
     for name, wanted in (("has_answer_", True), ("no_answer_", False)):
         some = [question for question in answers if bool(answers[question]) == wanted]
         if some:
             result |= {name + key: value for key, value in _means(counted[0], counted[1], some).items()}
-    if no_answer_odds is not None:
+    if odds is not None:
         for name, each in (("exact_match", exact), ("f1", overlap)):
-            best = _best_threshold(each, answers, predictions, no_answer_odds)
-            result[f"best_{name}"], result[f"best_{name}_threshold"] = best
+            result[f"best_{name}"], result[f"best_{name}_threshold"] = _best(each, answers, predictions, odds)
     return result
 
 
@@ -117,9 +89,11 @@ def _exact(predicted: str, answer: str) -> float:
     return float(normalised(predicted) == normalised(answer))
 
 
-def _f1(predicted: str, answer: str) -> float:
-    """F1 of the two bags of words; 0 where either is empty."""
+def _f1(predicted: str, answer: str, no_answer: bool) -> float:
+    """F1 of the two bags of words; 0 where either is empty, but 1 in v2 where both are."""
     words, expected = normalised(predicted).split(), normalised(answer).split()
+    if no_answer and not (words and expected):
+        return float(words == expected)
     common = sum((collections.Counter(words) & collections.Counter(expected)).values())
     if common == 0:
         return 0.0
@@ -127,45 +101,40 @@ def _f1(predicted: str, answer: str) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
-def _f1_with_no_answer(predicted: str, answer: str) -> float:
-    """As `_f1`, but 1 where both are empty."""
-    if not (normalised(predicted) and normalised(answer)):
-        return _exact(predicted, answer)
-    return _f1(predicted, answer)
+def _means(exact: Mapping[str, float], overlap: Mapping[str, float], questions: Collection[str]) -> dict[str, float]:
+    named = (("exact_match", exact), ("f1", overlap))
+    means = {name: 100.0 * sum(each.get(question, 0.0) for question in questions) for name, each in named}
+    return {**{name: total / len(questions) for name, total in means.items()}, "total": len(questions)}
 
 
-def _means(exact: Mapping[str, float], overlap: Mapping[str, float], questions: Iterable[str]) -> dict[str, float]:
-    questions = list(questions)
-    total = len(questions)
-    return {
-        "exact_match": 100.0 * sum(exact.get(question, 0.0) for question in questions) / total,
-        "f1": 100.0 * sum(overlap.get(question, 0.0) for question in questions) / total,
-        "total": total,
-    }
-
-
-def _best_threshold(
+def _best(
     scored: Mapping[str, float],
     answers: Mapping[str, Sequence[str]],
     predictions: Mapping[str, str],
-    no_answer_odds: Mapping[str, float],
+    odds: Mapping[str, float],
 ) -> tuple[float, float]:
     """(best score in percent, its threshold), from all predictions empty to all as predicted."""
     score = best = float(sum(not answers[question] for question in scored))
     threshold = 0.0
-    for question in sorted((q for q in no_answer_odds if q in scored), key=lambda q: no_answer_odds[q]):
+    for question in sorted((q for q in odds if q in scored), key=lambda q: odds[q]):
         if answers[question]:
             score += scored[question]
         elif predictions[question]:
             score -= 1
         if score > best:
-            best, threshold = score, no_answer_odds[question]
+            best, threshold = score, odds[question]
     return 100.0 * best / len(answers), threshold
 
 
-def _check(answers: Mapping[str, Sequence[str]], predictions: Mapping[str, Any]) -> None:
+def _check(answers: Mapping[str, Sequence[str]], predictions: Mapping[str, Any], no_answer: bool) -> None:
     if not answers:
         raise InputError("the data hold no question.")
+    nothing = [question for question, texts in answers.items() if not texts]
+    if nothing and not no_answer:
+        raise InputError(
+            f"question {nothing[0]!r} has no answer ({len(nothing)} such questions), so these are data of SQuAD v2: "
+            "score them by the rules of v2."
+        )
     if not any(question in predictions for question in answers):
         raise InputError(
             f"none of the {len(predictions)} predictions is of one of the {len(answers)} questions: "
@@ -176,14 +145,14 @@ def _check(answers: Mapping[str, Sequence[str]], predictions: Mapping[str, Any])
             raise InputError(f"the prediction for {question!r} is {predicted!r}; expected a text.")
 
 
-def _check_odds(no_answer_odds: Mapping[str, Any], predicted: Iterable[str]) -> None:
-    missing = [question for question in predicted if question not in no_answer_odds]
+def _check_odds(odds: Mapping[str, Any], predicted: Iterable[str]) -> None:
+    missing = [question for question in predicted if question not in odds]
     if missing:
         raise InputError(
             f"the odds of no answer lack question {missing[0]!r} ({len(missing)} such questions); "
             "expected a number for each prediction."
         )
-    for question, odds in no_answer_odds.items():
+    for question, number in odds.items():
         # Only NaN differs from itself; math.isnan fails for large integers, which JSON may hold.
-        if isinstance(odds, bool) or not isinstance(odds, (int, float)) or odds != odds:
-            raise InputError(f"the odds of no answer of {question!r} are {str(odds)[:60]}; expected a number.")
+        if isinstance(number, bool) or not isinstance(number, (int, float)) or number != number:
+            raise InputError(f"the odds of no answer of {question!r} are {str(number)[:60]}; expected a number.")
