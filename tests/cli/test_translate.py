@@ -12,8 +12,7 @@ from tests.helpers.datasets import translation_sets
 from tests.helpers.datasets.translation_sets import write
 from tests.helpers.preloaded import tfbigbatch
 from tfbigbatch import experiment, train
-from tfbigbatch.cli import translate
-from tfbigbatch.cli.translate import Options
+from tfbigbatch.cli.translate import Translator
 from tfbigbatch.data.translation import fake
 from tfbigbatch.data.translation.vocabulary import BEGIN, END
 from tfbigbatch.models.gnmt import decoding
@@ -60,10 +59,10 @@ def trained(run):
     return found
 
 
-def file_of(trained, folder, lines, **options):
+def file_of(trained, folder, lines, batch_size=64, **search):
     """The translation of a file of some lines, as lines."""
     source, target = write(folder, "source", lines), folder / "target"
-    counts = translate.translate_file(trained, source, str(target), Options(**options))
+    counts = Translator(trained, batch_size, 150, **search).translate_file(source, str(target))
     assert counts.lines == target.read_bytes().count(b"\n")
     return target.read_text().split("\n")[:-1], counts
 
@@ -116,10 +115,9 @@ def test_a_sentence_that_is_too_long_is_told_or_cut(trained, tmp_path):
     source, said = write(tmp_path, "source", ["ba", "ce " * 9]), []
     target = tmp_path / "target"
     with pytest.raises(ValueError, match=r"source, line 2: 9 pieces, more than --max_length=4. Is it.*--cut"):
-        translate.translate_file(trained, source, str(target), Options(max_length=4))
+        Translator(trained, 2, 4).translate_file(source, str(target))
     assert not target.exists()
-    options = Options(batch_size=2, beam_size=1, max_length=4, cut=True)
-    counts = translate.translate_file(trained, source, str(target), options, said.append)
+    counts = Translator(trained, 2, 4, beam_size=1).translate_file(source, str(target), cut=True, say=said.append)
     assert counts.cut == 1 and said == [f"warning: {source}, line 2: 9 pieces; cut to --max_length=4"]
     assert (
         target.read_text().split("\n")[:-1]
@@ -133,18 +131,17 @@ def test_a_bad_text_is_told_with_file_and_line_and_nothing_is_written(trained, t
 
     def refused(source, said, target=target):
         with pytest.raises(ValueError, match=said):
-            translate.translate_file(trained, source, str(target), Options())
+            Translator(trained, 2, 150).translate_file(source, str(target))
 
     refused(
         write(tmp_path, "bad", b"ba\nce\xfc\n"), r"bad, line 2, is not UTF-8 \(invalid start byte, byte 2 of the line"
     )
     refused(str(tmp_path / "nowhere"), "nowhere cannot be read: No such file")
     good = write(tmp_path, "good", ["ba"])
-    refused(good, "--input and --output are both", target=good)
     refused(good, "--output=.*none/target cannot be written: No such file", target=tmp_path / "none" / "target")
-    monkeypatch.setattr(translate, "searcher", lambda trained, options: lambda sentences: 1 / 0)
+    monkeypatch.setattr(Translator, "translate", lambda self, lines: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        translate.translate_file(trained, good, str(target), Options())
+        Translator(trained, 2, 150).translate_file(good, str(target))
     assert target.read_text() == "before\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad", "good", "target"]
 
@@ -194,14 +191,6 @@ def test_a_directory_that_translates_nothing_is_told(tmp_path):
         load_gnmt.load(str(tmp_path))
 
 
-@pytest.mark.parametrize("name", ["batch_size", "beam_size", "max_decoded", "max_length"])
-def test_options_are_checked(name):
-    with pytest.raises(ValueError, match=f"--{name}=0: expected 1 or more"):
-        Options(**{name: 0})
-    with pytest.raises(ValueError, match="--length_penalty=-0.5: expected 0 or more"):
-        Options(length_penalty=-0.5)
-
-
 # A run to translate by, and a process with TensorFlow in it.
 @pytest.mark.slow
 def test_it_translates_a_file_and_says_so(tmp_path):
@@ -216,6 +205,19 @@ def test_it_translates_a_file_and_says_so(tmp_path):
     assert (tmp_path / "out").read_text().count("\n") == 6
 
 
-def test_a_bad_flag_is_one_message():
-    outcome = tfbigbatch("translate", "--model_dir=x", "--input=y", "--output=z", "--batch_size=0")
-    assert outcome.returncode == 1 and outcome.stderr.startswith("error: --batch_size=0: expected 1 or more")
+@pytest.mark.parametrize(
+    "flag, said",
+    [
+        ("--batch_size=0", "--batch_size=0: 0 is not"),
+        ("--length_penalty=-0.5", "--length_penalty=-0.5: -0.5 is not"),
+        ("--output=setup.cfg", "--model_dir=x holds no run"),
+    ],
+)
+def test_a_bad_flag_is_one_message(flag, said):
+    outcome = tfbigbatch("translate", "--model_dir=x", "--input=setup.cfg", "--output=z", flag)
+    assert outcome.returncode == 1 and said in outcome.stderr and "Traceback" not in outcome.stderr
+
+
+def test_the_text_is_not_replaced_by_its_translation(run):
+    outcome = tfbigbatch("translate", f"--model_dir={run}", "--input=setup.cfg", "--output=./setup.cfg")
+    assert outcome.returncode == 1 and "--input and --output are both setup.cfg" in outcome.stderr

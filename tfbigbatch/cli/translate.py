@@ -38,60 +38,8 @@ _BLOCK = 50
 _SHORTEST = 16
 # Truncated lines to warn about.
 _NAMED = 10
-
-
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """How a text is translated; None means the value of the run's evaluations.
-
-    Attributes:
-      batch_size: sentences per batch.
-      beam_size, length_penalty, coverage_penalty: see `beam_search`; 1 for greedy search.
-      max_decoded: largest number of tokens in a translation.
-      max_length: largest number of tokens in a sentence.
-      cut: truncate longer sentences; otherwise they are errors.
-      jit_compile: compile the search with XLA.
-
-    Raises:
-      ValueError: a value is out of its range.
-    """
-
-    batch_size: int = 64
-    beam_size: int | None = None
-    length_penalty: float | None = None
-    coverage_penalty: float | None = None
-    max_decoded: int | None = None
-    max_length: int = 150
-    cut: bool = False
-    jit_compile: bool = False
-
-    def __post_init__(self) -> None:
-        for name, least in (
-            ("batch_size", 1),
-            ("beam_size", 1),
-            ("max_decoded", 1),
-            ("max_length", 1),
-            ("length_penalty", 0),
-            ("coverage_penalty", 0),
-        ):
-            value = getattr(self, name)
-            if value is not None and not value >= least:
-                raise InputError(f"--{name}={value}: expected {least} or more.")
-
-
-@dataclasses.dataclass
-class Counts:
-    """Counts of the lines of a text.
-
-    Attributes:
-      lines: all, equal to the lines of the translation.
-      empty: lines without a word, with empty translations.
-      cut: sentences truncated to `max_length` tokens.
-    """
-
-    lines: int = 0
-    empty: int = 0
-    cut: int = 0
+# Flags that default to the values of the run's evaluations.
+_SEARCH = ("beam_size", "length_penalty", "coverage_penalty", "max_decoded")
 
 
 def define_flags() -> None:
@@ -100,27 +48,30 @@ def define_flags() -> None:
     flags.DEFINE_string("output", None, "Path of the translation.", required=True)
     flags.DEFINE_integer("step", None, "Step of the checkpoint. Default: the newest.")
     flags.DEFINE_string("vocabulary", None, "Sentencepiece model, for a run whose directory has none.")
-    flags.DEFINE_integer("batch_size", 64, "Sentences per batch.")
-    flags.DEFINE_integer("beam_size", None, "Beam size; 1 is greedy search.")
-    flags.DEFINE_float("length_penalty", None, "Exponent of GNMT's length normalization; 0 for none.")
-    flags.DEFINE_float("coverage_penalty", None, "Factor of GNMT's coverage penalty; 0 for none.")
-    flags.DEFINE_integer("max_decoded", None, "Largest number of tokens in a translation.")
-    flags.DEFINE_integer("max_length", 150, "Largest number of tokens in a sentence; a longer one is an error.")
+    flags.DEFINE_integer("batch_size", 64, "Sentences per batch.", lower_bound=1)
+    flags.DEFINE_integer("beam_size", None, "Beam size; 1 is greedy search.", lower_bound=1)
+    flags.DEFINE_float("length_penalty", None, "Exponent of GNMT's length normalization; 0 for none.", lower_bound=0)
+    flags.DEFINE_float("coverage_penalty", None, "Factor of GNMT's coverage penalty; 0 for none.", lower_bound=0)
+    flags.DEFINE_integer("max_decoded", None, "Largest number of tokens in a translation.", lower_bound=1)
+    flags.DEFINE_integer(
+        "max_length", 150, "Largest number of tokens in a sentence; a longer one is an error.", lower_bound=1
+    )
     flags.DEFINE_bool("cut", False, "Truncate sentences longer than --max_length instead of failing.")
     flags.DEFINE_bool("jit_compile", False, "Compile the search with XLA; pays off for long texts.")
 
 
 def main(arguments: Sequence[str]) -> None:
     flag = flags.FLAGS
-    options = Options(**{field.name: flag[field.name].value for field in dataclasses.fields(Options)})
     _check_paths(flag.model_dir, flag.input, flag.output)
     # Imported after the flags are checked: it imports TensorFlow.
     from tfbigbatch.runs import load_gnmt
 
     trained = load_gnmt.load(flag.model_dir, step=flag.step, vocabulary=flag.vocabulary)
     print(f"checkpoint  step {trained.step:,} of {flag.model_dir}, {len(trained.vocabulary):,} pieces", flush=True)
+    search = {name: flag[name].value for name in _SEARCH if flag[name].value is not None}
+    translator = Translator(trained, flag.batch_size, flag.max_length, jit_compile=flag.jit_compile, **search)
     started = time.perf_counter()
-    counts = translate_file(trained, flag.input, flag.output, options, say=lambda line: print(line, flush=True))
+    counts = translator.translate_file(flag.input, flag.output, cut=flag.cut, say=lambda line: print(line, flush=True))
     seconds = time.perf_counter() - started
     print(
         f"translated  {counts.lines:,} lines ({counts.empty:,} empty, {counts.cut:,} cut) in {seconds:.1f} s, "
@@ -141,144 +92,138 @@ def _check_paths(model_dir: str, source: str, target: str) -> None:
         raise InputError(f"--input={source}: no such file; expected a text with one sentence per line.")
     if not os.path.isdir(os.path.dirname(target) or "."):
         raise InputError(f"--output={target}: there is no folder {os.path.dirname(target)}.")
-    if os.path.abspath(source) == os.path.abspath(target):
+    if os.path.realpath(source) == os.path.realpath(target):
         raise InputError(f"--input and --output are both {source}. Give the translation another name.")
 
 
-def translate_file(
-    trained: TrainedGnmt,
-    source: str,
-    target: str,
-    options: Options,
-    say: Callable[[str], None] = lambda line: None,
-) -> Counts:
-    """Translates a text line by line.
+@dataclasses.dataclass
+class Counts:
+    """Counts of the lines of a text.
 
-    The text is checked before the first translation. The target file appears only when it is complete.
+    Attributes:
+      lines: all, equal to the lines of the translation.
+      empty: lines without a word, with empty translations.
+      cut: sentences truncated to `max_length` tokens.
+    """
+
+    lines: int = 0
+    empty: int = 0
+    cut: int = 0
+
+
+class Translator:
+    """Translates lines with a trained network.
 
     Args:
       trained: see `runs.load_gnmt`.
-      source: path of a UTF-8 text, perhaps compressed as .gz; lines end at a line feed.
-      target: path of the translation; an existing file is replaced.
-      options: see `Options`.
-      say: called with a warning for each of the first truncated sentences.
-
-    Raises:
-      ValueError: the text cannot be read, a line is not UTF-8 or too long, or the translation cannot be written.
+      batch_size: sentences per batch.
+      max_length: largest number of tokens in a sentence; longer ones are truncated.
+      jit_compile: compile the search with XLA.
+      **search: 'beam_size', 'length_penalty', 'coverage_penalty' (see `decoding.translate`) and 'max_decoded', where they
+        are not those of the run's evaluations.
     """
-    if os.path.abspath(source) == os.path.abspath(target):
-        raise InputError(f"--input and --output are both {source}. Give the translation another name.")
-    counts = _check(trained.vocabulary, source, options, say)
-    search = searcher(trained, options)
-    try:
-        with processes.progress_bar(counts.lines, 0, " lines") as progress:
-            atomic_write(
-                target, lambda file: _write(trained.vocabulary, source, search, options, file, progress.update)
+
+    def __init__(
+        self, trained: TrainedGnmt, batch_size: int, max_length: int, *, jit_compile: bool = False, **search: Any
+    ) -> None:
+        import tensorflow as tf
+
+        from tfbigbatch.models.gnmt import decoding
+
+        self._vocabulary, self._batch_size, self._max_length = trained.vocabulary, batch_size, max_length
+        options = {**trained.search, **search}
+        max_decoded = options.pop("max_decoded")
+
+        # Traced once for each of a few input shapes.
+        @tf.function(jit_compile=jit_compile)
+        def tokens_of(ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+            found = decoding.translate(
+                trained.network, ids, lengths, begin_token=BEGIN, end_token=END, max_length=max_decoded, **options
             )
-    except OSError as error:
-        raise InputError(f"--output={target} cannot be written: {error.strerror or error}.") from None
-    finally:
-        # Left behind by an interrupted translation.
-        if os.path.isfile(f"{target}.part"):
-            os.remove(f"{target}.part")
-    return counts
+            return found.tokens[:, 0]
 
+        self._search = tokens_of
 
-def translated(
-    vocabulary: Any, search: Callable[[list[list[int]]], np.ndarray], lines: list[str], options: Options
-) -> list[str]:
-    """The translations of some lines, in their order; a line without a word gives an empty one.
+    def translate(self, lines: list[str]) -> list[str]:
+        """The translations of some lines, in their order; a line without a word gives an empty one."""
+        from tfbigbatch.tasks.gnmt import texts_of
 
-    Args:
-      vocabulary: `data.translation.vocabulary.Vocabulary`.
-      search: from `searcher`.
-      lines: texts.
-      options: see `Options`.
-    """
-    from tfbigbatch.tasks.gnmt import texts_of
+        sentences = [ids[: self._max_length] for ids in self._vocabulary.ids(list(map(normalised, lines)))]
+        found = [""] * len(lines)
+        # Sentences of similar length share a batch.
+        order = sorted((row for row, ids in enumerate(sentences) if ids), key=lambda row: len(sentences[row]))
+        for first in range(0, len(order), self._batch_size):
+            rows = order[first : first + self._batch_size]
+            outputs = self._search(*self._padded([sentences[row] for row in rows])).numpy()[: len(rows)]
+            for row, text in zip(rows, texts_of(self._vocabulary, outputs)):
+                found[row] = text
+        return found
 
-    sentences = [ids[: options.max_length] for ids in vocabulary.ids([normalised(line) for line in lines])]
-    found = [""] * len(lines)
-    # Sentences of similar length share a batch.
-    order = sorted((row for row, ids in enumerate(sentences) if ids), key=lambda row: len(sentences[row]))
-    for first in range(0, len(order), options.batch_size):
-        rows = order[first : first + options.batch_size]
-        outputs = search([sentences[row] for row in rows])[: len(rows)]
-        for row, text in zip(rows, texts_of(vocabulary, outputs)):
-            found[row] = text
-    return found
+    def _padded(self, sentences: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+        """(ids, lengths) of a static shape: END after each sentence, 0 behind it, and rows of one END to fill up."""
+        lengths = np.ones(self._batch_size, np.int32)
+        lengths[: len(sentences)] += [len(ids) for ids in sentences]
+        width = _SHORTEST
+        while width < lengths.max():
+            width *= 2
+        ids = np.zeros([self._batch_size, width], np.int32)
+        for row, sentence in enumerate(sentences):
+            ids[row, : len(sentence)] = sentence
+        ids[np.arange(self._batch_size), lengths - 1] = END
+        return ids, lengths
 
+    def translate_file(
+        self, source: str, target: str, *, cut: bool = False, say: Callable[[str], object] = lambda line: None
+    ) -> Counts:
+        """Translates a text line by line.
 
-def searcher(trained: TrainedGnmt, options: Options) -> Callable[[list[list[int]]], np.ndarray]:
-    """A function from at most `batch_size` lists of ids to int32 [batch_size, max_decoded], with END after each output.
+        The text is checked before the first translation. The target file appears only when it is complete.
 
-    It is traced once for each of a few input shapes.
-    """
-    import tensorflow as tf
+        Args:
+          source: path of a UTF-8 text, perhaps compressed as .gz; lines end at a line feed.
+          target: path of the translation; an existing file is replaced.
+          cut: truncate sentences that are too long; otherwise they are errors.
+          say: called with a warning for each of the first truncated sentences.
 
-    from tfbigbatch.models.gnmt import decoding
+        Raises:
+          ValueError: the text cannot be read, a line is not UTF-8 or too long, or the translation cannot be written.
+        """
+        counts = self._checked(source, cut, say)
 
-    given = {name: getattr(options, name) for name in trained.search}
-    search = {**trained.search, **{name: value for name, value in given.items() if value is not None}}
-    max_decoded = search.pop("max_decoded")
+        def write(file: BinaryIO) -> None:
+            with processes.progress_bar(counts.lines, 0, " lines") as progress:
+                for lines in _blocks(source, _BLOCK * self._batch_size):
+                    file.write("".join(f"{line}\n" for line in self.translate(lines)).encode())
+                    progress.update(len(lines))
 
-    @tf.function(jit_compile=options.jit_compile)
-    def tokens_of(ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-        found = decoding.translate(
-            trained.network, ids, lengths, begin_token=BEGIN, end_token=END, max_length=max_decoded, **search
-        )
-        return found.tokens[:, 0]
+        try:
+            atomic_write(target, write)
+        except OSError as error:
+            raise InputError(f"--output={target} cannot be written: {error.strerror or error}.") from None
+        finally:
+            # Left behind by an interrupted translation.
+            if os.path.isfile(f"{target}.part"):
+                os.remove(f"{target}.part")
+        return counts
 
-    return lambda sentences: tokens_of(*map(tf.constant, _padded(sentences, options.batch_size))).numpy()
-
-
-def _padded(sentences: list[list[int]], batch_size: int) -> tuple[np.ndarray, np.ndarray]:
-    """(ids, lengths) of a static shape: END after each sentence, zero padding, and rows of a single END to fill up."""
-    lengths = np.ones(batch_size, np.int32)
-    lengths[: len(sentences)] += [len(ids) for ids in sentences]
-    width = _SHORTEST
-    while width < lengths.max():
-        width *= 2
-    ids = np.zeros([batch_size, width], np.int32)
-    for row, sentence in enumerate(sentences):
-        ids[row, : len(sentence)] = sentence
-    ids[np.arange(batch_size), lengths - 1] = END
-    return ids, lengths
-
-
-def _check(vocabulary: Any, source: str, options: Options, say: Callable[[str], None]) -> Counts:
-    """Counts the lines of a text; raises ValueError where it cannot be translated."""
-    counts = Counts()
-    for lines in _blocks(source, texts.GRAIN):
-        for number, ids in enumerate(vocabulary.ids([normalised(line) for line in lines]), counts.lines + 1):
-            counts.empty += not ids
-            if len(ids) <= options.max_length:
-                continue
-            if not options.cut:
-                raise InputError(
-                    f"{source}, line {number}: {len(ids):,} pieces, more than --max_length={options.max_length}. "
-                    "Is it one sentence? Split it, raise --max_length, or pass --cut to translate the "
-                    "beginning of such sentences."
-                )
-            counts.cut += 1
-            if counts.cut <= _NAMED:
-                say(f"warning: {source}, line {number}: {len(ids):,} pieces; cut to --max_length={options.max_length}")
-        counts.lines += len(lines)
-    return counts
-
-
-def _write(
-    vocabulary: Any,
-    source: str,
-    search: Callable[[list[list[int]]], np.ndarray],
-    options: Options,
-    file: BinaryIO,
-    tick: Callable[[int], object],
-) -> None:
-    for lines in _blocks(source, _BLOCK * options.batch_size):
-        for line in translated(vocabulary, search, lines, options):
-            file.write(f"{line}\n".encode())
-        tick(len(lines))
+    def _checked(self, source: str, cut: bool, say: Callable[[str], object]) -> Counts:
+        """The counts of a text's lines; raises ValueError where it cannot be translated."""
+        counts, most = Counts(), self._max_length
+        for lines in _blocks(source, texts.GRAIN):
+            for number, ids in enumerate(self._vocabulary.ids(list(map(normalised, lines))), counts.lines + 1):
+                counts.empty += not ids
+                if len(ids) > most:
+                    if not cut:
+                        raise InputError(
+                            f"{source}, line {number}: {len(ids):,} pieces, more than --max_length={most}. Is it one "
+                            "sentence? Split it, raise --max_length, or pass --cut to translate the beginning of such "
+                            "sentences."
+                        )
+                    counts.cut += 1
+                    if counts.cut <= _NAMED:
+                        say(f"warning: {source}, line {number}: {len(ids):,} pieces; cut to --max_length={most}")
+            counts.lines += len(lines)
+        return counts
 
 
 def _blocks(source: str, size: int) -> Iterator[list[str]]:
