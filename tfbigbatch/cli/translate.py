@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from absl import flags
 
-from tfbigbatch.data.translation.prepare import texts
+from tfbigbatch.data import text_files
 from tfbigbatch.data.translation.vocabulary import BEGIN, END, normalised
 from tfbigbatch.errors import InputError
 from tfbigbatch.runs import stored_run
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 # Batches that are held in memory and sorted by length together.
 _BLOCK = 50
+# Lines that are checked together.
+_CHECKED = 1000
 # Shortest padded length; the others are its doublings.
 _SHORTEST = 16
 # Truncated lines to warn about.
@@ -119,8 +121,8 @@ class Translator:
       batch_size: sentences per batch.
       max_length: largest number of tokens in a sentence; longer ones are truncated.
       jit_compile: compile the search with XLA.
-      **search: 'beam_size', 'length_penalty', 'coverage_penalty' (see `decoding.translate`) and 'max_decoded', where they
-        are not those of the run's evaluations.
+      **search: 'beam_size', 'length_penalty', 'coverage_penalty' (see `decoding.translate`) and 'max_decoded', where
+        they are not those of the run's evaluations.
     """
 
     def __init__(
@@ -209,7 +211,7 @@ class Translator:
     def _checked(self, source: str, cut: bool, say: Callable[[str], object]) -> Counts:
         """The counts of a text's lines; raises ValueError where it cannot be translated."""
         counts, most = Counts(), self._max_length
-        for lines in _blocks(source, texts.GRAIN):
+        for lines in _blocks(source, _CHECKED):
             for number, ids in enumerate(self._vocabulary.ids(list(map(normalised, lines))), counts.lines + 1):
                 counts.empty += not ids
                 if len(ids) > most:
@@ -228,5 +230,5 @@ class Translator:
 
 def _blocks(source: str, size: int) -> Iterator[list[str]]:
     """Lists of `size` lines of a text."""
-    lines = texts.lines(source)
+    lines = text_files.lines(source)
     return iter(lambda: list(itertools.islice(lines, size)), [])

@@ -1,26 +1,43 @@
-"""Text files as data: UTF-8, with or without a byte order mark; lines end at line feeds.
+"""Text files as data: UTF-8, with or without a byte order mark, perhaps packed; lines end at line feeds only.
 
-A mark before the first character would hide the layout of a file, or be a part of its first word. UTF-16 decodes to
+Texts contain other characters that Unicode counts as line ends; splitting there would misalign the rest of a file. A
+mark before the first character would hide the layout of a file, or be a part of its first word. UTF-16 decodes to
 nothing that makes sense, and often without an error, so it is refused by its beginning.
 """
 
 from __future__ import annotations
 
+import bz2
 import codecs
+import contextlib
+import gzip
+import itertools
+import os
 import re
-from typing import BinaryIO
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO, cast
 
 from tfbigbatch.errors import InputError
 
+_PACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 _LOOKED_AT = 1 << 16
-# UTF-32's first: its little-endian mark begins with UTF-16's.
-_MARKS = (
-    (codecs.BOM_UTF32_LE, "UTF-32"),
-    (codecs.BOM_UTF32_BE, "UTF-32"),
-    (codecs.BOM_UTF16_LE, "UTF-16"),
-    (codecs.BOM_UTF16_BE, "UTF-16"),
-)
 _LONE_RETURN = re.compile(rb"\r[^\r\n]")
+
+
+@contextlib.contextmanager
+def opened(path: str) -> Iterator[BinaryIO]:
+    """A context with a file for reading bytes, decompressed by its extension.
+
+    Raises:
+      ValueError: it cannot be opened, or read within the context.
+    """
+    try:
+        with _PACKED.get(os.path.splitext(path)[1], open)(path, "rb") as file:
+            yield cast(BinaryIO, file)
+    except (OSError, EOFError, zlib.error) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise InputError(f"{path} cannot be read: {reason}. Fetch or make the file again.") from None
 
 
 def skip_mark(file: BinaryIO, where: str) -> int:
@@ -40,6 +57,44 @@ def skip_mark(file: BinaryIO, where: str) -> int:
     return size
 
 
+def raw_lines(path: str, offset: int = 0) -> Iterator[bytes]:
+    """The lines of a file, with their ends, from a byte of the decompressed file on; from 0: behind the mark.
+
+    Raises:
+      ValueError: as `opened` and `skip_mark`.
+    """
+    with opened(path) as file:
+        if offset:
+            file.seek(offset)
+        else:
+            skip_mark(file, path)
+        yield from file
+
+
+def lines(path: str, offset: int = 0, first: int = 1, count: int | None = None) -> Iterator[str]:
+    """The lines of a text, with their ends.
+
+    Args:
+      path: of the text.
+      offset: byte of the decompressed file at which to begin.
+      first: number of the first line, for errors.
+      count: number of lines; None: to the end.
+
+    Raises:
+      ValueError: the file cannot be read, or a line is not UTF-8.
+    """
+    for number, line in enumerate(itertools.islice(raw_lines(path, offset), count), first):
+        yield decoded_line(line, path, number)
+
+
+def decoded_line(line: bytes, path: str, number: int) -> str:
+    """The text of a line; raises ValueError where it is not UTF-8."""
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise _not_utf8(f"{path}, line {number},", error, "line") from None
+
+
 def decoded(content: bytes, where: str) -> str:
     """The text of a whole file, without its byte order mark; line ends stay as they are.
 
@@ -54,38 +109,26 @@ def decoded(content: bytes, where: str) -> str:
     try:
         return content.removeprefix(codecs.BOM_UTF8).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(f"{where} {not_utf8(error, 'file')}") from None
+        raise _not_utf8(where, error, "file") from None
 
 
-def not_utf8(error: UnicodeDecodeError, of: str) -> str:
-    """What is wrong with a 'line' or 'file' that UTF-8 does not decode, and what to do: to follow its path."""
-    return (
-        f"is not UTF-8 ({error.reason}, byte {error.start} of the {of}). Convert the text, for instance: "
+def _not_utf8(where: str, error: UnicodeDecodeError, of: str) -> InputError:
+    return InputError(
+        f"{where} is not UTF-8 ({error.reason}, byte {error.start} of the {of}). Convert the text, for instance: "
         "iconv -f latin1 -t utf-8 FILE > NEW"
     )
 
 
 def _check(beginning: bytes, where: str) -> None:
-    found = _wide_encoding(beginning)
-    if found:
+    # UTF-32's mark begins with UTF-16's, or with zeros. Without a mark, letters have a zero byte or more; a text of
+    # UTF-8 has hardly any.
+    if beginning.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or beginning.count(0) * 4 > len(beginning):
         raise InputError(
-            f"{where} is {found}; expected UTF-8. Convert the text: iconv -f {found.lower()} -t utf-8 FILE > NEW"
+            f"{where} is UTF-16 or UTF-32; expected UTF-8. Convert the text: iconv -f utf-16 -t utf-8 FILE > NEW, or "
+            "utf-16le, utf-32, ..."
         )
     if b"\n" not in beginning and _LONE_RETURN.search(beginning):
         raise InputError(
             f"{where} has lines that end in carriage returns alone; expected line feeds. Convert the text: "
             "tr '\\r' '\\n' < FILE > NEW"
         )
-
-
-def _wide_encoding(beginning: bytes) -> str | None:
-    """UTF-16 or UTF-32, as iconv names them, by the mark or the zero bytes of a text; None for another encoding."""
-    for mark, name in _MARKS:
-        if beginning.startswith(mark):
-            return name
-    # Without a mark: a letter of UTF-16 has one zero byte, of UTF-32 two or three; a text of UTF-8 has hardly any.
-    zeros = [beginning[place::4].count(0) for place in range(4)]
-    if sum(zeros) * 4 <= len(beginning):
-        return None
-    name = "UTF-32" if sum(zeros) * 8 > len(beginning) * 5 else "UTF-16"
-    return f"{name}{'LE' if zeros[3] > zeros[0] else 'BE'}"

@@ -191,13 +191,7 @@ def _encode(path: str, words: Mapping[str, int]) -> tuple[np.ndarray, int]:
 
 def _lines(path: str) -> Iterator[list[str]]:
     """The words of each line, and <eos>."""
-    with open(path, "rb") as file:
-        text_files.skip_mark(file, path)
-        for count, line in enumerate(file, 1):
-            try:
-                yield [*line.decode("utf-8").split(), END_OF_LINE]
-            except UnicodeDecodeError as error:
-                raise InputError(f"{path}, line {count}, {text_files.not_utf8(error, 'line')}") from None
+    return ([*line.split(), END_OF_LINE] for line in text_files.lines(path))
 
 
 def _sha256(path: str) -> str:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import bz2
 import collections
 import contextlib
 import dataclasses
-import gzip
 import itertools
 import os
 import re
-import zlib
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO, cast
 
 import numpy as np
 
@@ -27,7 +23,6 @@ UNDERSTOOD = (
 )
 _NAME = re.compile(r"(.*\.(txt|text|tokens|raw|json|jsonl)|wiki_\d+)(\.gz|\.bz2)?")
 _NO_TEXT, _LINKED = "not a text by name (.txt, .tokens, .jsonl, ...)", "links to folders, which are not followed"
-_PACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -65,7 +60,7 @@ class Documents:
             for index, offset, length in zip(self.file.tolist(), self.offset.tolist(), self.length.tolist()):
                 if index != now:
                     stack.close()
-                    now, file = index, stack.enter_context(opened(self.files[index]))
+                    now, file = index, stack.enter_context(text_files.opened(self.files[index]))
                     layout = LAYOUTS[self.layouts[index]]
                 file.seek(offset)
                 content = file.read(length)
@@ -111,31 +106,22 @@ def find(source: str) -> tuple[list[str], list[str], dict[str, int]]:
     return found, paths, {reason: count for reason, count in unused.items() if count}
 
 
-def opened(path: str) -> BinaryIO:
-    """A file opened for reading bytes, decompressed by its extension."""
-    packed = _PACKED.get(os.path.splitext(path)[1])
-    return cast(BinaryIO, packed(path, "rb") if packed else open(path, "rb"))
-
-
 def scan(path: str, tick: Callable[[], None]) -> Scan:
     """The layout and the documents of a file.
 
     Raises:
       ValueError: it cannot be read, or is UTF-16.
     """
-    try:
-        with opened(path) as file:
-            mark = text_files.skip_mark(file, path)
-            first = next((line for line in file if not is_blank(line)), b"")
-            file.seek(mark)
-            try:
-                layout = layout_of(first)
-            except InputError as error:
-                raise InputError(f"{path}: {error}") from None
-            found = itertools.chain.from_iterable(LAYOUTS[layout].documents(file))
-            positions = np.fromiter(found, np.int64).reshape(-1, 2)
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{path} cannot be read: {error}.") from None
+    with text_files.opened(path) as file:
+        mark = text_files.skip_mark(file, path)
+        first = next((line for line in file if not is_blank(line)), b"")
+        file.seek(mark)
+        try:
+            layout = layout_of(first)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+        found = itertools.chain.from_iterable(LAYOUTS[layout].documents(file))
+        positions = np.fromiter(found, np.int64).reshape(-1, 2)
     tick()
     return layout, positions[:, 0] + mark, positions[:, 1]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tfbigbatch.data import stored_tokens
+from tfbigbatch.data import stored_tokens, text_files
 from tfbigbatch.data.records import preparation
 from tfbigbatch.data.records import shards as record_shards
 from tfbigbatch.data.records.shards import Shard
@@ -154,7 +154,7 @@ class Texts(preparation.Preparation):
         say(f"training a vocabulary of {self._size:,} pieces")
         # Every second, third, ... line of all sources, then of all targets.
         step = -(-self._lines("train") // self._options.vocabulary_sentences)
-        sides = (itertools.chain.from_iterable(map(texts.lines, paths)) for paths in zip(*self._pairs["train"]))
+        sides = (itertools.chain.from_iterable(map(text_files.lines, paths)) for paths in zip(*self._pairs["train"]))
         sample = itertools.chain.from_iterable(itertools.islice(side, 0, None, step) for side in sides)
         learnt = translation_vocabulary.learn(sample, self._size)
         stored_tokens.write(os.path.dirname(path), name, learnt.model)

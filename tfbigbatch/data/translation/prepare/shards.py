@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tfbigbatch.data import text_files
 from tfbigbatch.data.records import shards, tfrecord
 from tfbigbatch.data.records.shards import Shard
 from tfbigbatch.data.stored_tokens import id_type
@@ -117,7 +118,7 @@ def _records(shard: Shard, counts: dict[str, Any], tick: Callable[[], None]) -> 
     vocabulary, lengths = _vocabulary(*content.vocabulary), []
     width = id_type(len(vocabulary))
     kept_of = _training_pairs if shard.split == "train" else _held_out_pairs
-    both = [texts.lines(*at, content.first, content.count) for at in zip(content.pair, content.offsets)]
+    both = [text_files.lines(*at, content.first, content.count) for at in zip(content.pair, content.offsets)]
     for start in range(content.first, content.first + content.count, texts.GRAIN):
         sides = [vocabulary.ids(list(map(normalised, itertools.islice(side, texts.GRAIN)))) for side in both]
         counts["lines"] += len(sides[0])
