@@ -1,14 +1,10 @@
 import json
-import os
 
 import pytest
 
 from tests.data.finetuning import test_glue, test_race
 from tests.helpers.datasets import made_squad
 from tests.helpers.preloaded import tfbigbatch
-
-# A folder of data sets, each in a folder of its name; tests that need one skip where it is absent.
-REAL = os.path.join(os.environ.get("TFBIGBATCH_DATA", "data"), "squad")
 
 
 def predictions(folder, content):
@@ -50,9 +46,6 @@ def test_glue_is_scored_from_a_file_as_it_is_handed_in(tmp_path):
     arguments = ["score", "glue", f"--data={data}", f"--predictions={path}"]
     outcome = tfbigbatch(*arguments, "--task=RTE")
     assert outcome.returncode == 0 and "accuracy                         66.667" in outcome.stdout, outcome.stderr
-    path.write_text("index\tprediction\n0\tentailment\n")
-    short = tfbigbatch(*arguments, "--task=RTE")
-    assert short.returncode == 1 and "labels of [3] and predictions of [1]" in short.stderr
     none = tfbigbatch(*arguments)
     assert none.returncode == 1 and "--task is missing" in none.stderr
 
@@ -74,8 +67,6 @@ def test_race_is_scored_by_level(tmp_path):
     assert outcome.returncode == 0, outcome.stderr
     assert "no prediction for 1 questions, which count 0, such as high/1-1" in outcome.stdout
     assert "middle                           100.000\nhigh                             50.000" in outcome.stdout
-    wrong = tfbigbatch(*arguments, predictions(tmp_path, {"middle/2-0": "E"}))
-    assert wrong.returncode == 1 and "the prediction 'E'; expected a letter from A to D" in wrong.stderr
 
 
 @pytest.mark.parametrize(
@@ -90,11 +81,3 @@ def test_a_bad_argument_is_one_message(arguments, said):
     outcome = tfbigbatch("score", *arguments, "--data=x.json", "--predictions=y.json")
     assert outcome.returncode == 1 and "error: " in outcome.stderr and "Traceback" not in outcome.stderr
     assert said in outcome.stderr
-
-
-def test_the_published_score_of_a_real_system():
-    if not os.path.exists(os.path.join(REAL, "dev-v1.1.json")):
-        pytest.skip("SQuAD is not at hand")
-    given = f"--predictions={REAL}/predictions/bert_ensemble.json"
-    outcome = tfbigbatch("score", "squad", f"--data={REAL}/dev-v1.1.json", given)
-    assert "exact_match                      86.206\nf1                               92.196\n" in outcome.stdout

@@ -24,6 +24,7 @@ from tfbigbatch.data import text_files
 from tfbigbatch.data.translation.vocabulary import BEGIN, END, normalised
 from tfbigbatch.errors import InputError
 from tfbigbatch.runs import stored_run
+from tfbigbatch.tasks.gnmt import texts_of
 from tfbigbatch.utils import processes
 from tfbigbatch.utils.files import atomic_write
 
@@ -148,8 +149,6 @@ class Translator:
 
     def translate(self, lines: list[str]) -> list[str]:
         """The translations of some lines, in their order; a line without a word gives an empty one."""
-        from tfbigbatch.tasks.gnmt import texts_of
-
         sentences = [ids[: self._max_length] for ids in self._vocabulary.ids(list(map(normalised, lines)))]
         found = [""] * len(lines)
         # Sentences of similar length share a batch.

@@ -1,4 +1,4 @@
-"""What prepared texts share: the type of ids in records, and files beside the records, held to their digests.
+"""Common parts of prepared texts: the type of ids in records, and files beside the records, held to their digests.
 
 One of these is train.token_counts.npy, int64 [vocabulary]: how often each token is to be predicted in training, for the
 initial bias of a model's output.
@@ -36,7 +36,7 @@ def counts(
     vocabulary_size: int,
     most_records: int = _MOST_COUNTED,
 ) -> np.ndarray:
-    """How often each id is a target in a split's records: int64 [vocabulary_size].
+    """The number of times that each id is a target in a split's records: int64 [vocabulary_size].
 
     Args:
       split: of a prepared folder.

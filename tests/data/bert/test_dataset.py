@@ -127,10 +127,6 @@ def test_each_epoch_visits_each_sequence_once_as_it_is(manifest, whole):
     assert features["input_word_ids"].shape == (BATCH, LENGTH) and labels["masked_lm"].shape == (BATCH, MOST)
 
 
-def test_a_resumed_run_sees_the_same_bits(manifest, whole):
-    equal(train(records_of(manifest), 9, 14), whole[9:])
-
-
 def test_masks_are_made_anew_in_each_epoch_whatever_the_hosts(manifest, whole):
     batches = whole
     numbers, ids = numbers_in(batches), together(batches, 0, "input_word_ids")
@@ -156,23 +152,6 @@ def test_whole_words_are_masked_together(manifest):
     goes_on = np.array(VOCABULARY.continues)[ids[:, 1:]] & (ids[:, :-1] > MASK)
     assert goes_on.any() and hidden.any()
     np.testing.assert_array_equal(hidden[:, 1:][goes_on], hidden[:, :-1][goes_on])
-
-
-@pytest.mark.parametrize("hosts, batch_size", [(1, 20), pytest.param(2, 60, marks=pytest.mark.slow)])
-def test_evaluation_sees_every_sequence_once_with_the_same_masks(manifest, hosts, batch_size):
-    data, found = records_of(manifest), []
-    for host in range(hosts):
-        context = tf.distribute.InputContext(hosts, host, hosts)
-        batches = on_host(data.evaluation_batches(context, batch_size=batch_size))
-        assert len(batches) == data.evaluation_steps(batch_size)
-        found.append(batches)
-    in_order = [found[host][step] for step in range(len(found[0])) for host in range(hosts)]
-    numbers, weights = numbers_in(in_order), together(in_order, 2, "next_sentence")
-    np.testing.assert_array_equal(numbers[:SIZE], range(SIZE))
-    assert (weights[:SIZE] == 1).all() and (weights[SIZE:] == 0).all() and data.bad.count == 0
-    assert (together(in_order, 2, "masked_lm")[SIZE:] == 0).all()
-    again = on_host(records_of(manifest).evaluation_batches(tf.distribute.InputContext(1, 0, 1), batch_size=SIZE))
-    np.testing.assert_array_equal(together(in_order, 0, "input_word_ids")[:SIZE], together(again, 0, "input_word_ids"))
 
 
 @pytest.mark.slow
@@ -218,11 +197,6 @@ def test_ids_outside_of_the_vocabulary_are_refused(manifest):
     assert bad.any() and records.bad.count == bad.sum()
     with pytest.raises(ValueError, match="cannot be read or decoded"):
         records.bad.check()
-
-
-def test_a_share_is_checked(manifest):
-    with pytest.raises(ValueError, match="masked_share=1.5"):
-        records_of(manifest, masked_share=1.5)
 
 
 @pytest.mark.slow

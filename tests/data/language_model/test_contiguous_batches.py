@@ -47,25 +47,6 @@ def test_an_epoch_predicts_every_token_once_and_streams_go_on_where_they_stopped
     np.testing.assert_array_equal(np.sort(seen), np.repeat(np.arange(1, 103), 2))
 
 
-def test_replicas_and_workers_have_neighbouring_streams():
-    data = streams()
-    alone = training(data, 8, 0, 4)
-    for replicas, workers in ((4, 1), (4, 2)):
-        parts = [training(data, 8, 0, 4, replicas, workers=workers, worker=worker) for worker in range(workers)]
-        local = replicas // workers
-        for step, (x, y, mask) in enumerate(alone):
-            turns = [part[step * local + i] for part in parts for i in range(local)]
-            np.testing.assert_array_equal(np.concatenate([turn[0]["tokens"] for turn in turns]), x["tokens"])
-            np.testing.assert_array_equal(np.concatenate([turn[1] for turn in turns]), y)
-            np.testing.assert_array_equal(np.concatenate([turn[2] for turn in turns]), mask)
-
-
-def test_a_later_start_gives_the_same_windows():
-    whole, rest = training(streams(), 4, 0, 12), training(streams(), 4, 7, 12)
-    for theirs, ours in zip(whole[7:], rest):
-        tf.nest.map_structure(np.testing.assert_array_equal, theirs, ours)
-
-
 @pytest.mark.parametrize("batch_size", [1, 2, 4, 12, 36, 102])
 def test_evaluation_counts_every_prediction_once_after_a_burn_in(batch_size):
     data = streams()

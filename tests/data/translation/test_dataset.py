@@ -93,37 +93,6 @@ def test_a_batch_has_one_bucket_that_holds_it(whole):
         assert found[step, 0] == fitting[0]
 
 
-@pytest.mark.parametrize("hosts, replicas, host", [(2, 4, 1), pytest.param(4, 4, 0, marks=pytest.mark.slow), (4, 4, 2)])
-def test_hosts_share_the_same_global_batches(manifest, whole, hosts, replicas, host):
-    own = []
-    for batch in whole[:8]:
-        for replica in range(host * replicas // hosts, (host + 1) * replicas // hosts):
-            rows = slice(replica * BATCH // replicas, (replica + 1) * BATCH // replicas)
-            own.append(tf.nest.map_structure(lambda array, rows=rows: array[rows], batch))
-    equal(train(records_of(manifest), 0, 8, hosts=hosts, host=host, replicas=replicas), own)
-
-
-def test_a_resumed_run_sees_the_same_bits(manifest, whole):
-    equal(train(records_of(manifest), 9, 14), whole[9:])
-
-
-@pytest.mark.parametrize("hosts, batch_size", [pytest.param(1, 20, marks=pytest.mark.slow), (2, 60)])
-def test_evaluation_sees_every_pair_once_in_order(manifest, hosts, batch_size):
-    data, found = records_of(manifest), []
-    for host in range(hosts):
-        context = tf.distribute.InputContext(hosts, host, hosts)
-        found.append(on_host(data.evaluation_batches(context, batch_size=batch_size)))
-        assert len(found[-1]) == data.evaluation_steps(batch_size)
-    in_order = [found[host][step] for step in range(len(found[0])) for host in range(hosts)]
-    np.testing.assert_array_equal(numbers_in(in_order)[:SIZE], range(SIZE))
-    weights = np.concatenate([weights for _, _, weights in in_order]).sum(axis=1)
-    np.testing.assert_array_equal(weights[:SIZE], [len(target) + 1 for _, target in PAIRS])
-    assert not weights[SIZE:].any() and data.bad.count == 0
-    # Padding is an empty source, which a model can attend to.
-    lengths = np.concatenate([features["source_lengths"] for features, _, _ in in_order])
-    assert (lengths[SIZE:] == 1).all() and (numbers_in(in_order)[SIZE:] == END - 4).all()
-
-
 def test_evaluation_by_length_sees_the_same_pairs_the_shortest_first(manifest):
     data = records_of(manifest, evaluate_by_length=True)
     batches = on_host(data.evaluation_batches(tf.distribute.InputContext(1, 0, 1), batch_size=20))

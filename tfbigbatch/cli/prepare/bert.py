@@ -43,10 +43,7 @@ def main(arguments: Sequence[str]) -> None:
                 f"{counts['tokens']:,} tokens, {counts['padding']:.1%} padding"
             )
         if counts.get("not_utf8"):
-            print(
-                f"  {'':10s}  {counts['not_utf8']:,} documents have bytes that are not UTF-8, or halves of characters; "
-                "those were dropped"
-            )
+            print(f"  {'':10s}  {counts['not_utf8']:,} documents have bytes that are not UTF-8; those were dropped")
     if "validation" not in content["counts"]:
         print(f"  {'validation':10s}  none: training needs a validation split (--validation_share)")
     print(f"  vocabulary  {content['vocabulary_size']:,} tokens")

@@ -54,7 +54,7 @@ class BertRecords(RecordDataset):
         **options: Any,
     ) -> None:
         if not 0.0 < masked_share < 1.0:
-            raise InputError(f"masked_share={masked_share}: expected a share, above 0.0 and below 1.0.")
+            raise InputError(f"masked_share={masked_share}: expected a fraction, above 0.0 and below 1.0.")
         if not manifest.dynamic and (whole_word or masked_share != MASKED_FRACTION):
             raise InputError(
                 f"whole_word and masked_share are of sets without masks; this one has them already "
@@ -62,7 +62,7 @@ class BertRecords(RecordDataset):
             )
         super().__init__(split, shuffle_window=shuffle_window, **options)
         self._manifest = manifest
-        self._features = features.of(manifest, whole_word=whole_word, masked_share=masked_share)
+        self._features = features.of(manifest, whole_word=whole_word, fraction=masked_share)
 
     @property
     def contents(self) -> str:

@@ -19,11 +19,11 @@ class DynamicFeatures:
     Args:
       manifest: of the prepared folder.
       whole_word: mask the tokens of a word together.
-      masked_share: fraction of the maskable tokens.
+      fraction: of the maskable tokens that are masked.
     """
 
-    def __init__(self, manifest: Manifest, *, whole_word: bool, masked_share: float) -> None:
-        self._manifest, self._fraction = manifest, masked_share
+    def __init__(self, manifest: Manifest, *, whole_word: bool, fraction: float) -> None:
+        self._manifest, self._fraction = manifest, fraction
         self._continues = tf.constant(manifest.vocabulary.continues) if whole_word else None
 
     def batch(self, records: tf.Tensor, seed: int, epochs: tf.Tensor, numbers: tf.Tensor) -> Any:
@@ -148,12 +148,12 @@ class StaticFeatures:
         return _with_next_sentence(features, whole["labels"], weights, next_sentence, records)
 
 
-def of(manifest: Manifest, *, whole_word: bool, masked_share: float) -> DynamicFeatures | StaticFeatures:
+def of(manifest: Manifest, *, whole_word: bool, fraction: float) -> DynamicFeatures | StaticFeatures:
     """The features of a prepared folder's records."""
     if not manifest.dynamic:
         return StaticFeatures(manifest)
     kind = PackedFeatures if manifest.packed else DynamicFeatures
-    return kind(manifest, whole_word=whole_word, masked_share=masked_share)
+    return kind(manifest, whole_word=whole_word, fraction=fraction)
 
 
 def _with_next_sentence(

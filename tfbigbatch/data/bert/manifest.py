@@ -85,7 +85,7 @@ class Manifest:
 
     @functools.cached_property
     def token_counts(self) -> np.ndarray:
-        """How often each token is a target in training: int64 [vocabulary].
+        """The number of times that each token is a target in training: int64 [vocabulary].
 
         Dynamic masks choose each token but [CLS] and [SEP] equally often, so these are counted; of records with masks,
         the tokens that are masked.

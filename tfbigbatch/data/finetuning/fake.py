@@ -55,7 +55,7 @@ def questions(*, no_answer: bool) -> tuple[list[Question], ...]:
     """64 training and 20 test questions in SQuAD's form; the answer to a word is the next word.
 
     Args:
-      no_answer: whether some questions have no answer, as in v2: a word that is not in the paragraph.
+      no_answer: ask some questions that have no answer, as in v2: a word that is not in the paragraph.
     """
     random, made = np.random.RandomState(0), []
     for name, size in _SIZES.items():

@@ -17,9 +17,7 @@ from tfbigbatch.errors import InputError, nearest
 _SHOWN = 5
 
 
-def of_glue(
-    name: str, split: str, data_dir: str | None, tokenizer: Tokenizer, *, max_seq_length: int = 128
-) -> Arrays:
+def of_glue(name: str, split: str, data_dir: str | None, tokenizer: Tokenizer, *, max_seq_length: int = 128) -> Arrays:
     """A split of a task of GLUE. Rows left out are logged.
 
     Args:

@@ -31,7 +31,7 @@ class Question:
       context: the paragraph, shared by its questions.
       answers: (text, start) of each, `start` an index into the context; empty for a question without an answer (v2)
         or with withheld answers.
-      impossible: whether v2 marks the question as having no answer.
+      impossible: True if v2 marks the question as having no answer.
     """
 
     id: str
@@ -108,7 +108,7 @@ class Windows:
       first_position: int32 [n], position in the window of the first token of the paragraph.
       first_token: int32 [n], index of that token in the paragraph.
       tokens: int32 [n], number of the paragraph's tokens in the window.
-      most_context: bool [n, T], whether a token has its maximum context in this window.
+      most_context: bool [n, T], True for the tokens that have their maximum context in this window.
       offsets: for each question int32 [tokens of the paragraph, 2], character ranges.
       lost: ids of the questions whose answer is not found at the place that the file names.
     """
@@ -152,7 +152,11 @@ def windows(
     Raises:
       ValueError: there is no room for the paragraph, or doc_stride is less than 1.
     """
-    _check(max_seq_length, doc_stride, max_query_length)
+    if max_seq_length < max_query_length + 4 or doc_stride < 1 or max_query_length < 1:
+        raise InputError(
+            f"max_seq_length={max_seq_length}, max_query_length={max_query_length}, doc_stride={doc_stride}: expected "
+            "max_seq_length to hold the question, three special tokens and one more token, and the others 1 or more."
+        )
     contexts = list(dict.fromkeys(question.context for question in questions))
     encoded = {context: tokenizer.encode(context) for context in contexts}
     queries, parts, rows, most_context, lost = [], [], [], [], []
@@ -164,7 +168,7 @@ def windows(
             lost.append(question.id)
         first_position = len(query) + 2
         spans = _spans(len(context), max_seq_length - len(query) - 3, doc_stride)
-        for (first, length), most in zip(spans, _most_context(spans, len(context))):
+        for (first, length), most in zip(spans, _most_context(spans, len(context), first_position, max_seq_length)):
             queries.append(query)
             parts.append(context.ids[first : first + length])
             rows.append((index, first_position, first, length, *_positions(span, first_position, first, length)))
@@ -179,18 +183,10 @@ def windows(
         first_position=columns[1],
         first_token=columns[2],
         tokens=columns[3],
-        most_context=_in_windows(most_context, columns[1], max_seq_length),
+        most_context=np.array(most_context, bool).reshape(-1, max_seq_length),
         offsets=[encoded[question.context].offsets for question in questions],
         lost=tuple(lost),
     )
-
-
-def _check(max_seq_length: int, doc_stride: int, max_query_length: int) -> None:
-    if max_seq_length < max_query_length + 4 or doc_stride < 1 or max_query_length < 1:
-        raise InputError(
-            f"max_seq_length={max_seq_length}, max_query_length={max_query_length}, doc_stride={doc_stride}: expected "
-            "max_seq_length to hold the question, three special tokens and one more token, and the others 1 or more."
-        )
 
 
 def _answer_span(question: Question, offsets: np.ndarray) -> tuple[int, int] | None:
@@ -228,8 +224,10 @@ def _spans(tokens: int, room: int, stride: int) -> list[tuple[int, int]]:
     return spans
 
 
-def _most_context(spans: list[tuple[int, int]], tokens: int) -> list[np.ndarray]:
-    """For each window a bool array over its tokens: whether no other window gives the token more context.
+def _most_context(
+    spans: list[tuple[int, int]], tokens: int, first_position: int, max_seq_length: int
+) -> Iterator[np.ndarray]:
+    """For each window bool [T]: True for the tokens that no other window gives more context.
 
     Context is the smaller number of tokens to the left or right, plus 1% of the window's length, so that the longer of
     two equal windows wins; the earlier one wins a tie.
@@ -238,13 +236,7 @@ def _most_context(spans: list[tuple[int, int]], tokens: int) -> list[np.ndarray]
     for row, (first, length) in enumerate(spans):
         index = np.arange(length)
         context[row, first : first + length] = np.minimum(index, length - 1 - index) + 0.01 * length
-    best = context.argmax(axis=0) if spans else np.zeros(0, np.int64)
-    return [best[first : first + length] == row for row, (first, length) in enumerate(spans)]
-
-
-def _in_windows(parts: list[np.ndarray], first_positions: np.ndarray, max_seq_length: int) -> np.ndarray:
-    """Bool [n, T]: each part, shifted to its first position."""
-    placed = np.zeros((len(parts), max_seq_length), bool)
-    for row, (part, first) in enumerate(zip(parts, first_positions)):
-        placed[row, first : first + len(part)] = part
-    return placed
+    for row, (first, length) in enumerate(spans):
+        best = np.zeros(max_seq_length, bool)
+        best[first_position : first_position + length] = context[:, first : first + length].argmax(axis=0) == row
+        yield best

@@ -46,7 +46,7 @@ class Corpus:
 
     @property
     def token_counts(self) -> np.ndarray:
-        """How often each word is to be predicted in training: int64 [vocabulary]."""
+        """The number of times that each word is to be predicted in training: int64 [vocabulary]."""
         return np.bincount(self.train, minlength=len(self.vocabulary))
 
 
@@ -121,7 +121,7 @@ def prepare(
       overwrite: replace a folder that was prepared from other texts or with another size.
 
     Returns:
-      The manifest; and whether the folder held this corpus already.
+      The manifest; and True if the folder held this corpus already.
 
     Raises:
       ValueError: a text is missing, empty or not UTF-8; or the folder holds another corpus.

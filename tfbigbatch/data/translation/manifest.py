@@ -63,7 +63,7 @@ class Manifest:
 
     @functools.cached_property
     def token_counts(self) -> np.ndarray:
-        """How often each piece is to be predicted in training, one END for each sentence: int64 [vocabulary]."""
+        """The number of times that each piece is to be predicted in training, with END: int64 [vocabulary]."""
         if self.stored_counts is not None:
             return self.stored_counts
         return stored_tokens.counts(self.splits["train"], self._targets, len(self.vocabulary))

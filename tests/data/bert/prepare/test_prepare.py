@@ -4,7 +4,6 @@ import collections
 import dataclasses
 import glob
 import hashlib
-import json
 import os
 
 import numpy as np
@@ -233,18 +232,6 @@ def test_a_vocabulary_is_learnt_from_the_text(tmp_path):
     source.write_text(TEXT.replace("cat", "goat"), encoding="utf-8")
     prepare.prepare(str(source), str(tmp_path / "out"), dataclasses.replace(options, overwrite=True))
     assert "goat" in bert_manifest.load(str(tmp_path / "out")).vocabulary.tokens
-
-
-def test_a_vocabulary_is_learnt_from_a_text_with_half_a_character(tmp_path):
-    pytest.importorskip("tokenizers")
-    source = tmp_path / "text.jsonl"
-    lines = [json.dumps({"text": "\n".join(bert_sets.document(number))}) for number in range(60)]
-    source.write_text("\n".join([*lines, '{"text": "so funny \\ud83d\\nthe dog ran."}', '{"text": ""}']))
-    options = Options(**SHORT, train_vocab_size=120, validation_share=0)
-    content, _ = prepare.prepare(str(source), str(tmp_path / "out"), options)
-    counts = content["counts"]["train"]
-    assert [counts[name] for name in ("documents", "empty", "without_sequence", "not_utf8")] == [62, 1, 0, 1]
-    assert content["source_files"] == {"read": 1, "unused": {}}
 
 
 def test_a_wide_vocabulary_takes_four_bytes(tmp_path):

@@ -58,13 +58,6 @@ def test_sentences_that_a_random_segment_displaced_are_not_lost():
     assert len(seen) == 40 and min(seen.values()) > 40
 
 
-def test_a_short_aim_makes_short_sequences():
-    lengths = [
-        len(a) + len(b) for pairs in pairs_of(document(1), [document(2)], short_fraction=1.0) for a, b, _ in pairs
-    ]
-    assert np.mean(lengths) < 30 and min(lengths) < 8
-
-
 def test_without_another_document_every_segment_is_the_next():
     pairs = [pair for pairs in pairs_of(document(1), []) for pair in pairs]
     assert pairs and all(label == 0 and b[0] > a[-1] for a, b, label in pairs)

@@ -162,15 +162,6 @@ def test_a_vocabulary_is_given(tmp_path):
         prepared(tmp_path, [pair(tmp_path, "a", 9)], vocabulary=str(tmp_path / "a.0"), vocabulary_size=None)
 
 
-def test_a_vocabulary_is_learnt_from_a_sample(tmp_path):
-    train = [pair(tmp_path, "a", 300)]
-    sampled = prepared(tmp_path, train, name="sampled", vocabulary_sentences=100)[1]
-    every_third = tuple(
-        write(tmp_path, f"c.{side}", [sentence(n, side) for n in range(0, 300, 3)]) for side in range(2)
-    )
-    assert sampled["vocabulary_sha256"] == prepared(tmp_path, [every_third])[1]["vocabulary_sha256"]
-
-
 BAD = {
     "are not parallel": ([b"a\nb\n", b"a\n"], r"s has 2 lines, \S*t has 1: they are not parallel"),
     "no line end": ([b"a\nb", b"a\nb\nc"], r"s has 2 lines, \S*t has 3"),
@@ -260,14 +251,3 @@ def test_real_sentences_come_back_as_they_are(tmp_path):
 
 
 NAMES = ("val", "test_2016_flickr", "test_2017_flickr")
-
-
-def test_a_failed_command_can_be_corrected(tmp_path):
-    train = [pair(tmp_path, "a", 40)]
-    with pytest.raises(ValueError, match="--vocabulary_size=32000 does not fit"):
-        prepared(tmp_path, train, vocabulary_size=32000)
-    assert prepared(tmp_path, train)[1]["vocabulary_size"] == 340
-    # So can one that fails after its shards were written.
-    with pytest.raises(ValueError, match="Every training pair was left out"):
-        prepared(tmp_path, train, name="short", max_length=1)
-    assert prepared(tmp_path, train, name="short")[1]["counts"]["train"]["pairs"] == 40

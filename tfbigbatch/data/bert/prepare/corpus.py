@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from tfbigbatch.data import left_out, text_files
-from tfbigbatch.data.bert.prepare.layouts import LAYOUTS, Layout, has_half_characters, is_blank, layout_of
+from tfbigbatch.data.bert.prepare.layouts import LAYOUTS, Layout, is_blank, layout_of
 from tfbigbatch.errors import InputError
 
 UNDERSTOOD = (
@@ -54,7 +54,7 @@ class Documents:
         )
 
     def texts(self) -> Iterator[tuple[str, Layout, bool]]:
-        """(text, layout, whether it is whole) of each document; bytes that are not UTF-8 are dropped."""
+        """(text, layout, True if all is UTF-8) of each document; other bytes are dropped."""
         now = None
         with contextlib.ExitStack() as stack:
             for index, offset, length in zip(self.file.tolist(), self.offset.tolist(), self.length.tolist()):
@@ -68,7 +68,7 @@ class Documents:
                     text, whole = content.decode("utf-8"), True
                 except UnicodeDecodeError:
                     text, whole = content.decode("utf-8", "ignore"), False
-                yield text, layout, whole and not (layout is LAYOUTS["json"] and has_half_characters(text))
+                yield text, layout, whole
 
 
 # Layout name, offsets and lengths, int64 [documents] each.

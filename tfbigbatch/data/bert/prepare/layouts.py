@@ -23,7 +23,7 @@ _HEADING = re.compile(rb"\s?= [^=].*[^=] =\s*|\s?= [^=] =\s*")
 _ANY_HEADING = re.compile(r"\s*(= )+[^=].* =\s*|\s*(= )+[^=] =\s*")
 _TITLE = re.compile(r'\s*<doc [^>]*title="([^"]*)"')
 # Half of a character of two UTF-16 units, as JSON may escape it; UTF-8 cannot hold it.
-_ESCAPED_HALF, _HALF = re.compile(r"\\u[dD][89a-fA-F]"), re.compile("[\ud800-\udfff]")
+_HALF = re.compile("[\ud800-\udfff]")
 _END = re.compile(r"""[.!?]["'”’)\]]*( ["'”’)\]])*\s+(?=["'“‘(\[]?\s?[^\W_a-z])""")
 _ABBREVIATED = re.compile(
     r"[\s(\"'](?:[^\W\d_]|Mr|Mrs|Ms|Dr|St|Jr|Sr|Prof|Gen|Col|Capt|Lt|Sgt|Rev|Hon|No|Nos|vs|etc|cf|ca|al|vol|pp"
@@ -94,11 +94,6 @@ def is_blank(line: bytes) -> bool:
     """True for a line of white space only, Unicode's included."""
     bare = line.strip()
     return not bare or (bare[0] > 127 and not bare.decode("utf-8", "ignore").strip())
-
-
-def has_half_characters(line: str) -> bool:
-    """True if the text of a line of JSON has half of a character."""
-    return bool(_ESCAPED_HALF.search(line) and _HALF.search(_text_of(line)))
 
 
 def _place_plain(line: bytes, blank: bool, blank_before: bool, inside: bool) -> bool | None:

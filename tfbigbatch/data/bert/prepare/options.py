@@ -1,4 +1,4 @@
-"""How text becomes pretraining data."""
+"""The options of preparing pretraining data from text."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def prepare(
       say: called with a line about what was found, before the long work begins.
 
     Returns:
-      The content of manifest.json; and whether the folder was prepared already.
+      The content of manifest.json; and True if the folder was prepared already.
 
     Raises:
       ValueError: source or vocabulary cannot be used; the folder holds something else, is locked or not writable.

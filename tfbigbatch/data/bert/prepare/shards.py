@@ -25,8 +25,8 @@ from tfbigbatch.errors import InputError
 _BLOCK_BYTES = 4 << 20
 # Small corpora are prepared in parallel too: in at least so many shards, if each has so many documents.
 _FEWEST, _DOCUMENTS_EACH = 8, 100
-# Counted in a shard's record: documents, empty ones, ones that gave no sequence and ones with invalid UTF-8 or half
-# characters; sentences and tokens of the text; pairs or runs, sequences, tokens in sequences; and pairs with a second
+# Counted in a shard's record: documents, empty ones, ones that gave no sequence and ones with invalid UTF-8;
+# sentences and tokens of the text; pairs or runs, sequences, tokens in sequences; and pairs with a second
 # segment of another document.
 COUNTS = (
     "documents",

@@ -1,4 +1,4 @@
-"""Which sentence pairs are kept, where held-out sentences are truncated, and how they are encoded."""
+"""The options of preparing parallel texts: the vocabulary, and the filters of sentence pairs."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Options:
         )
 
     def refused(self, source: int, target: int) -> str | None:
-        """Why a pair with these numbers of pieces is left out of training, a key of REFUSALS; None if it is kept."""
+        """The reason to leave out a training pair of these numbers of pieces, a key of REFUSALS; None to keep it."""
         if not source or not target:
             return "empty"
         if max(source, target) > self.max_length:

@@ -75,7 +75,7 @@ def prepare(
         truncated.
 
     Returns:
-      The content of manifest.json; and whether the folder was prepared already.
+      The content of manifest.json; and True if the folder was prepared already.
 
     Raises:
       ValueError: a text or the vocabulary cannot be used; the folder holds something else, is locked, or cannot be
