@@ -47,9 +47,6 @@ class Options:
         "Default: a hundredth of them, ten documents at least and a tenth at most.",
     )
     shards: dict[str, int] = dataclasses.field(default_factory=dict)
-    shard_megabytes: float = option(
-        64.0, "Approximate amount of text in a shard; a small corpus has up to eight shards."
-    )
     seed: int = option(0, "Seed of all random choices.")
     processes: int = 1
     overwrite: bool = False
@@ -68,7 +65,6 @@ class Options:
                 "dupe_factor": (self.dupe_factor >= 1, "1 or more"),
                 "short_seq_prob": (0 <= self.short_seq_prob <= 1, "0 to 1"),
                 "validation_share": (0 <= (self.validation_share or 0.0) < 1, "0 to less than 1"),
-                "shard_megabytes": (self.shard_megabytes > 0, "more than 0"),
                 "processes": (self.processes >= 1, "1 or more"),
             },
         )

@@ -23,6 +23,8 @@ from tfbigbatch.errors import InputError
 
 # Text held in memory at once, as ids; its sequences are shuffled together.
 _BLOCK_BYTES = 4 << 20
+# Approximate text in a shard, counted once for each pass.
+_SHARD_BYTES = 64_000_000
 # Small corpora are prepared in parallel too: in at least so many shards, if each has so many documents.
 _FEWEST, _DOCUMENTS_EACH = 8, 100
 # Counted in a shard's record: documents, empty ones, ones that gave no sequence and ones with invalid UTF-8;
@@ -78,7 +80,7 @@ def plan(documents: corpus.Documents, folder: str, vocabulary: tuple[str, str], 
       documents: of the corpus.
       folder: the prepared folder.
       vocabulary: path of vocab.txt, and its digest.
-      options: with the numbers of shards by split, or their approximate size.
+      options: perhaps with the numbers of shards by split.
 
     Raises:
       ValueError: a split cannot have so many shards.
@@ -89,7 +91,7 @@ def plan(documents: corpus.Documents, folder: str, vocabulary: tuple[str, str], 
         if not len(part):
             continue
         ends = np.cumsum(part.length)
-        by_size = -(-int(ends[-1]) * options.dupe_factor // int(options.shard_megabytes * 1e6))
+        by_size = -(-int(ends[-1]) * options.dupe_factor // _SHARD_BYTES)
         fewest = min(_FEWEST, len(part) // _DOCUMENTS_EACH)
         count = options.shards.get(split) or max(1, fewest, min(by_size, len(part)))
         if count > len(part):

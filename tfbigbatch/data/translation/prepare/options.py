@@ -34,16 +34,10 @@ class Options:
     vocabulary_size: int | None = option(
         None, f"In place of --vocabulary: learn one of this size. Default: {VOCABULARY_SIZE:,}."
     )
-    vocabulary_sentences: int = option(
-        2_000_000,
-        "Largest number of pairs to learn the vocabulary from, every second, third, ... of a larger text; they are "
-        "held in memory.",
-    )
     # MLPerf's GNMT uses 50 and 150; Moses' clean-corpus-n 9, in words.
     max_length: int = option(50, "Largest number of tokens in a training sentence.")
     max_ratio: float = option(9.0, "Largest ratio of the longer to the shorter sentence of a training pair, in tokens.")
     max_eval_length: int = option(150, "Largest number of tokens in a held-out sentence; longer ones are truncated.")
-    shard_megabytes: float = option(64.0, "Approximate amount of text in a shard; a small text has up to eight shards.")
     processes: int = 1
     overwrite: bool = False
 
@@ -55,11 +49,9 @@ class Options:
             self,
             {
                 "vocabulary_size": (pieces, f"{_FEWEST_PIECES} or more: 256 are single bytes"),
-                "vocabulary_sentences": (self.vocabulary_sentences >= 1, "1 or more"),
                 "max_length": (1 <= self.max_length <= _LONGEST, f"1 to {_LONGEST}"),
                 "max_ratio": (self.max_ratio >= 1, "1 or more"),
                 "max_eval_length": (1 <= self.max_eval_length <= _LONGEST, f"1 to {_LONGEST}"),
-                "shard_megabytes": (self.shard_megabytes > 0, "more than 0"),
                 "processes": (self.processes >= 1, "1 or more"),
             },
         )

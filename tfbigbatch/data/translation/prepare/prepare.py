@@ -28,6 +28,8 @@ from tfbigbatch.utils.files import atomic_write
 Splits = Mapping[str, Sequence[tuple[str, str]]]
 # A vocabulary that was learnt, in the folder's progress.
 _LEARNT = "learnt.model"
+# Pairs to learn it from, which are held in memory.
+_MOST_SENTENCES = 2_000_000
 # Pairs left out that the command names, for each reason.
 _NAMED = 3
 _Files = tuple[Sequence[str], Sequence[str]]
@@ -107,7 +109,7 @@ class Texts(preparation.Preparation):
         self._paths = list(dict.fromkeys(path for pairs in splits.values() for pair in pairs for path in pair))
         self._scans: dict[str, texts.Scan] = {}
         kept = dataclasses.asdict(options)
-        for name in ("processes", "overwrite", *(("vocabulary_sentences",) if self._vocabulary else ())):
+        for name in ("processes", "overwrite"):
             del kept[name]
         kept["vocabulary"] = self._vocabulary.digest if self._vocabulary else f"learnt, {self._size}"
         names = {name: [[os.path.basename(path) for path in pair] for pair in pairs] for name, pairs in splits.items()}
@@ -153,7 +155,7 @@ class Texts(preparation.Preparation):
             return Vocabulary.load(path)
         say(f"training a vocabulary of {self._size:,} pieces")
         # Every second, third, ... line of all sources, then of all targets.
-        step = -(-self._lines("train") // self._options.vocabulary_sentences)
+        step = -(-self._lines("train") // _MOST_SENTENCES)
         sides = (itertools.chain.from_iterable(map(text_files.lines, paths)) for paths in zip(*self._pairs["train"]))
         sample = itertools.chain.from_iterable(itertools.islice(side, 0, None, step) for side in sides)
         learnt = translation_vocabulary.learn(sample, self._size)

@@ -20,6 +20,8 @@ from tfbigbatch.data.translation.prepare.options import REFUSALS, Options
 from tfbigbatch.data.translation.vocabulary import Vocabulary, normalised
 from tfbigbatch.utils.files import atomic_write
 
+# Approximate text in a shard, both languages together.
+_SHARD_BYTES = 64_000_000
 # Small corpora are prepared in parallel too: into at least so many shards, if the text has as many grains.
 _FEWEST = 8
 # Counted in a shard's record: lines, pairs written and left out, pieces written, held-out sentences truncated.
@@ -65,11 +67,11 @@ def plan(
       scans: by path.
       folder: the prepared folder.
       vocabulary: path of vocabulary.model, and its digest.
-      options: filters, and the approximate size of a shard, both languages together.
+      options: filters.
     """
     planned = []
     for split, of_split in pairs.items():
-        runs = [(pair, *run) for pair in of_split for run in _runs([scans[path] for path in pair], options)]
+        runs = [(pair, *run) for pair in of_split for run in _runs([scans[path] for path in pair])]
         for number, (pair, first, last) in enumerate(runs):
             source, target = (scans[path] for path in pair)
             content = Lines(
@@ -89,11 +91,11 @@ def lengths_path(shard: Shard) -> str:
     return shard.sidecar(".lengths.npy")
 
 
-def _runs(scanned: Sequence[texts.Scan], options: Options) -> Iterator[tuple[int, int]]:
+def _runs(scanned: Sequence[texts.Scan]) -> Iterator[tuple[int, int]]:
     """(first, last) grains of the shards of a pair of texts."""
     source, target = scanned
     ends = np.append(source.offsets[1:], source.bytes) + np.append(target.offsets[1:], target.bytes)
-    by_size = -(-int(ends[-1]) // int(options.shard_megabytes * 1e6))
+    by_size = -(-int(ends[-1]) // _SHARD_BYTES)
     return shards.portions(ends, min(max(by_size, _FEWEST), len(ends)))
 
 
