@@ -95,11 +95,6 @@ def numbers_in(batches):
     return np.where(unmasked(batches)[:, 1] > 0, (unmasked(batches)[:, 1] - 5) // 3, -1)
 
 
-def equal(one, two):
-    assert len(one) == len(two)
-    tf.nest.map_structure(np.testing.assert_array_equal, one, two)
-
-
 def test_each_epoch_visits_each_sequence_once_as_it_is(manifest, whole):
     data, batches = records_of(manifest), whole
     assert len(data) == data.examples_in_epoch(7) == SIZE and data.tokens_per_example == LENGTH

@@ -57,11 +57,6 @@ def numbers_in(batches):
     return np.concatenate([features["source_ids"][:, 0] - 4 for features, _, _ in batches])
 
 
-def equal(one, two):
-    assert len(one) == len(two)
-    tf.nest.map_structure(np.testing.assert_array_equal, one, two)
-
-
 def test_each_epoch_visits_each_pair_once_as_it_is(manifest, whole):
     data, batches = records_of(manifest), whole
     assert len(data) == data.examples_in_epoch(7) == SIZE
