@@ -191,12 +191,9 @@ def test_a_directory_that_translates_nothing_is_told(tmp_path):
         load_gnmt.load(str(tmp_path))
 
 
-# A run to translate by, and a process with TensorFlow in it.
-@pytest.mark.slow
-def test_it_translates_a_file_and_says_so(tmp_path):
-    train.run(small_config(), model_dir=str(tmp_path / "run"), use_fake_data=True)
+def test_it_translates_a_file_and_says_so(run, tmp_path):
     (tmp_path / "in").write_text("".join(f"{line}\n" for line in LINES))
-    files = [f"--model_dir={tmp_path}/run", f"--input={tmp_path}/in", f"--output={tmp_path}/out"]
+    files = [f"--model_dir={run}", f"--input={tmp_path}/in", f"--output={tmp_path}/out"]
     outcome = tfbigbatch("translate", *files, "--max_length=4", "--cut", "--batch_size=2", "--beam_size=1")
     assert outcome.returncode == 0, outcome.stderr
     assert "checkpoint  step 2 of" in outcome.stdout and "302 pieces" in outcome.stdout

@@ -7,7 +7,6 @@ import pytest
 import tensorflow as tf
 
 from tfbigbatch.data import tokenizer
-from tfbigbatch.data.bert import fake
 from tfbigbatch.data.bert import manifest as bert_manifest
 from tfbigbatch.data.bert.dataset import BertRecords
 from tfbigbatch.data.bert.prepare import sequences
@@ -192,14 +191,3 @@ def test_ids_outside_of_the_vocabulary_are_refused(manifest):
     assert bad.any() and records.bad.count == bad.sum()
     with pytest.raises(ValueError, match="cannot be read or decoded"):
         records.bad.check()
-
-
-@pytest.mark.slow
-def test_made_up_data_has_the_shapes_of_real_data(tmp_path):
-    manifest = fake.pretraining(str(tmp_path))
-    bert_manifest.save(str(tmp_path), manifest)
-    manifest = bert_manifest.load(str(tmp_path))
-    assert [split.examples for split in manifest.splits.values()] == [64, 20]
-    features, labels, _ = train(BertRecords(manifest.splits["train"], manifest), 0, 1)[0]
-    assert features["input_word_ids"].shape == (BATCH, 32) and labels["next_sentence"].shape == (BATCH,)
-    assert features["input_word_ids"].max() < len(manifest.vocabulary) and features["input_mask"].min() == 0
