@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 
-from tfbigbatch.cluster.loopback import free_addresses
+from tfbigbatch.cluster.local import free_addresses
 
 _LOOPBACK = "/proc/net/dev"
 

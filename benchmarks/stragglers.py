@@ -14,7 +14,7 @@ import time
 
 from absl import app, flags
 
-from tfbigbatch.cluster.loopback import free_addresses
+from tfbigbatch.cluster.local import free_addresses
 
 flags.DEFINE_integer("rounds", 7, "Turns of each kind.", lower_bound=1)
 flags.DEFINE_integer("steps", 200, "Steps in a turn.", lower_bound=1)

@@ -2,13 +2,14 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 
 import pytest
 
-from tfbigbatch.cluster.local import Limits, launch
+from tfbigbatch.cluster.local import free_addresses, free_ports, launch
 
 # Counts its starts in a file of its own; what worker 1 does at its first start is told by the argument.
 WORKER = """
@@ -40,7 +41,7 @@ if what in ("wait", "1"):
 
 def run(tmp_path, what, workers=2, **limits):
     lines = []
-    code = launch([sys.executable, "-c", WORKER, str(tmp_path), what], workers, Limits(**limits), lines.append)
+    code = launch([sys.executable, "-c", WORKER, str(tmp_path), what], workers, say=lines.append, **limits)
     return code, lines, [(tmp_path / str(index)).read_text() for index in range(workers)]
 
 
@@ -97,16 +98,17 @@ def test_a_signal_goes_on_to_all_workers(tmp_path, number):
     assert [(tmp_path / str(index)).read_text() for index in (0, 1)] == ["x", "x"]
 
 
-def test_what_cannot_be_launched_is_refused():
-    with pytest.raises(ValueError, match="--workers=0: expected 1 or more"):
-        launch(["true"], 0)
-    with pytest.raises(ValueError, match="--restarts=-1: expected 0 or more"):
-        launch(["true"], 1, Limits(restarts=-1))
-    for name in ("grace", "loss_grace"):
-        with pytest.raises(ValueError, match=f"--{name}=0.0: expected more than 0 seconds"):
-            launch(["true"], 1, Limits(**{name: 0.0}))
+def test_a_program_that_is_not_there_is_refused():
     with pytest.raises(ValueError, match="no-such-program cannot be started: No such file"):
         launch(["/no-such-program"], 2)
+
+
+def test_ports_differ_and_can_be_listened_at_together():
+    ports = free_ports(20)
+    assert len(set(ports)) == 20 and free_addresses(1)[0].startswith("127.0.0.1:")
+    servers = [socket.create_server(("127.0.0.1", port)) for port in ports]
+    for server in servers:
+        server.close()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel of Linux ends them")
@@ -150,6 +152,6 @@ def test_killing_a_worker_kills_what_it_started(tmp_path):
     there = f"os.path.exists({str(tmp_path / 'child')!r}) and open({str(tmp_path / 'child')!r}).read()"
     fails = f"import os, sys, time\nwhile not ({there}): time.sleep(0.1)\nsys.exit(1)"
     choose = f"import json, os\nexec({code!r} if json.loads(os.environ['TF_CONFIG'])['task']['index'] else {fails!r})"
-    assert launch([sys.executable, "-c", choose], 2, Limits(grace=0.5), lines.append) == 1
+    assert launch([sys.executable, "-c", choose], 2, grace=0.5, say=lines.append) == 1
     assert "killing worker 1" in lines[-1]
     wait_for_end([int((tmp_path / "child").read_text())])

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from tfbigbatch.cluster import rendezvous
-from tfbigbatch.cluster.loopback import free_addresses
+from tfbigbatch.cluster.local import free_addresses
 
 
 def config(addresses, index):

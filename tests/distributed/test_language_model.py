@@ -7,7 +7,7 @@ import pytest
 
 from tests.conftest import final_weights
 from tests.test_command_line import command, finish
-from tfbigbatch.cluster.loopback import free_addresses
+from tfbigbatch.cluster.local import free_addresses
 
 # A smoke run stops at step 4, within an epoch, and resumes.
 FLAGS = ["--config=experiments/ptb/small.py", "--config.model.layers=1", "--smoke"]

@@ -7,7 +7,7 @@ import pytest
 
 from tests.conftest import final_weights
 from tests.test_command_line import command, finish
-from tfbigbatch.cluster.loopback import free_addresses
+from tfbigbatch.cluster.local import free_addresses
 
 FLAGS = [
     "--config=experiments/digits/lstm_lamb.py",

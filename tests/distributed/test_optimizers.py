@@ -11,7 +11,7 @@ import tensorflow as tf
 from tests.distributed.optimizer_worker import CASES, UPDATES, batches, small_model, trained
 from tests.helpers import preloaded
 from tests.helpers.keras_versions import KERAS_VERSIONS
-from tfbigbatch.cluster.loopback import free_addresses
+from tfbigbatch.cluster.local import free_addresses
 
 LIMIT_SECONDS = 300
 ALL = [f"{keras_version}/{case}" for keras_version in KERAS_VERSIONS for case in CASES]

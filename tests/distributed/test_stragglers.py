@@ -10,7 +10,7 @@ import pytest
 
 from tests.distributed.test_multi_worker import FLAGS
 from tests.test_command_line import command, finish
-from tfbigbatch.cluster.loopback import free_addresses
+from tfbigbatch.cluster.local import free_addresses
 from tfbigbatch.runs.metrics_log import read_rows
 
 LONG = ["--config.duration=600 steps", "--config.evaluate_every=600 steps", "--config.checkpoint_every=600 steps"]

@@ -7,7 +7,7 @@ import time
 import pytest
 import tensorflow as tf
 
-from tfbigbatch.cluster.loopback import free_ports
+from tfbigbatch.cluster.local import free_ports
 from tfbigbatch.errors import InputError, WorkerLost
 from tfbigbatch.training import strategy as strategies
 from tfbigbatch.training.strategy import choose, is_chief

@@ -9,6 +9,7 @@ checkpoint. Ctrl-C or SIGTERM makes all workers save and stop.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from absl import flags
@@ -18,11 +19,11 @@ from tfbigbatch.errors import InputError
 
 
 def define_flags() -> None:
-    flags.DEFINE_integer("workers", None, "Number of processes.", required=True)
-    flags.DEFINE_integer("restarts", 0, "Number of times that all are restarted after one was lost.")
-    flags.DEFINE_float("grace", 60.0, "Seconds for workers to save and exit after a stop request; then SIGKILL.")
+    flags.DEFINE_integer("workers", None, "Number of processes.", required=True, lower_bound=1)
+    flags.DEFINE_integer("restarts", 0, "Number of times that all are restarted after one was lost.", lower_bound=0)
+    flags.DEFINE_float("grace", 60.0, "Seconds for workers to save and exit after a stop; then SIGKILL.", lower_bound=0)
     flags.DEFINE_float(
-        "loss_grace", 20.0, "Seconds for the other workers to exit by themselves after one was lost; then SIGKILL."
+        "loss_grace", 20.0, "Seconds for the others to exit by themselves after a loss; then SIGKILL.", lower_bound=0
     )
 
 
@@ -30,9 +31,5 @@ def main(arguments: Sequence[str]) -> int:
     options = flags.FLAGS
     if not arguments:
         raise InputError("the command is missing: tfbigbatch launch-local --workers=2 -- COMMAND [ARGUMENT...].")
-    limits = local.Limits(options.restarts, options.grace, options.loss_grace)
-    return local.launch(arguments, options.workers, limits, say=_print)
-
-
-def _print(line: str) -> None:
-    print(line, flush=True)
+    limits = {name: options[name].value for name in ("restarts", "grace", "loss_grace")}
+    return local.launch(arguments, options.workers, **limits, say=functools.partial(print, flush=True))

@@ -67,7 +67,6 @@ COMMANDS = {
     "launch-local": Command(
         "launch_local", "Run a command as a cluster of processes on this machine.", "-- COMMAND [ARGUMENT...]"
     ),
-    "soak": Command("soak", "Inject failures into small runs: goodput, repeated steps, and the same bits."),
 }
 
 

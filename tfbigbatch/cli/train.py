@@ -27,8 +27,7 @@ from tfbigbatch import experiment
 from tfbigbatch.cli import experiment_flags
 from tfbigbatch.cluster import slurm
 from tfbigbatch.cluster.preemption_notice import PreemptionNotice
-from tfbigbatch.cluster.watchdog import Watchdog, limited
-from tfbigbatch.cluster.worker_loss import worker_loss
+from tfbigbatch.cluster.watchdog import Watchdog, limited, worker_loss
 from tfbigbatch.errors import InputError, Preempted
 from tfbigbatch.runs import stored_run
 from tfbigbatch.train import MODES, run, smoke

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from tfbigbatch.cluster import rendezvous
 from tfbigbatch.cluster.tf_config import joins_cluster, parse_tf_config
-from tfbigbatch.cluster.worker_loss import worker_loss
+from tfbigbatch.cluster.watchdog import worker_loss
 from tfbigbatch.errors import InputError, WorkerLost
 from tfbigbatch.training.options import check_strategy
 from tfbigbatch.utils import quiet

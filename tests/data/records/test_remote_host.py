@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tfbigbatch.cluster.loopback import free_addresses
+from tfbigbatch.cluster.local import free_addresses
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 SERVER = """
