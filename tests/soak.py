@@ -260,7 +260,9 @@ class Soak:
 
     def __init__(self, options, workers, steps, kind, signals):
         self._options, self._workers, self._steps, self._kind, self._signals = options, workers, steps, kind, signals
-        self._folder = os.path.join(options.model_dir, f"{options.checkpoint_every.replace(' ', '_')}-{workers}-{steps}")
+        self._folder = os.path.join(
+            options.model_dir, f"{options.checkpoint_every.replace(' ', '_')}-{workers}-{steps}"
+        )
         self._directory = os.path.join(self._folder, kind)
         # The same failures at the same times, whatever was run before.
         self._choices = random.Random(f"{options.seed} {workers} {kind}")
@@ -321,7 +323,7 @@ class Soak:
             while True:
                 when = time.monotonic() + self._choices.expovariate(1.0 / self._options.mean_time_between_failures)
                 fails = self._kind != "none"
-                code = workers.outcome(lambda: self._signals or fails and time.monotonic() > when)  # noqa: B023
+                code = workers.outcome(lambda: self._signals or fails and time.monotonic() > when)
                 if code is not None or self._signals:
                     return code or 0
                 kinds = [each for each in KINDS if each != "mixed" and (self._workers > 1 or each != "lost_network")]
@@ -349,7 +351,7 @@ def leaks(processes):
 
 
 def different_values(one, other):
-    """The names of the values in which the newest checkpoints of two runs differ; how often was saved does not count."""
+    """The names of the values in which the newest checkpoints of two runs differ, but for the number of saves."""
     first, second = (tf.train.load_checkpoint(literal_path(paths(f"{each}/checkpoints")[0])) for each in (one, other))
     names = first.get_variable_to_dtype_map().keys() | second.get_variable_to_dtype_map().keys()
 
@@ -364,8 +366,8 @@ def different_values(one, other):
 def table(rows):
     """The lines of a Markdown table; 'of undisturbed' is the wall time of the run without failures over this one's."""
     lines = [
-        "| processes | failures | injected | starts | goodput | of undisturbed | steps repeated | of all | restarts s | "
-        "same bits |",
+        "| processes | failures | injected | starts | goodput | of undisturbed | steps repeated | of all | restarts s "
+        "| same bits |",
         "|---:|---|---:|---:|---:|---:|---:|---:|---:|---|",
     ]
     for row in rows:

@@ -165,12 +165,6 @@ def test_train_mode_does_not_evaluate(tmp_path, quick_config):
     assert {row["split"] for row in read_rows(tmp_path / "metrics.jsonl")} == {"train"}
 
 
-def test_asynchronous_saving_of_earlier_versions_is_a_warning(tmp_path, quick_config, capsys):
-    config = quick_config(asynchronous_saving=True, duration="1 steps")
-    assert train.run(config, model_dir=str(tmp_path), mode="train")["status"] == "done"
-    assert "warning    asynchronous_saving=True has no effect" in capsys.readouterr().out
-
-
 # Dropout draws from the generators that a checkpoint holds; intervals and windows straddle the stops.
 VARIANTS = {
     "momentum": {},

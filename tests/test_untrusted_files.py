@@ -375,7 +375,6 @@ def test_a_run_writes_into_its_directory_alone(tmp_path):
         "--config.duration=4 steps",
         "--config.evaluate_every=4 steps",
         "--config.checkpoint_every=2 steps",
-        "--config.asynchronous_saving=True",
     ]
     environment = {
         **os.environ,

@@ -106,8 +106,8 @@ def test_a_killed_worker_restarts_all_to_the_same_bits(tmp_path, undisturbed, wo
 
 
 @pytest.mark.slow
-def test_a_kill_with_continuous_checkpoints_ends_in_the_same_bits(tmp_path, undisturbed):
-    launcher = launch(tmp_path / "run", 2, "--config.checkpoint_every=continuous", restarts=2)
+def test_a_kill_with_checkpoints_by_time_ends_in_the_same_bits(tmp_path, undisturbed):
+    launcher = launch(tmp_path / "run", 2, "--config.checkpoint_every=0.5 seconds", restarts=2)
     wait_for_step(tmp_path / "run", random.randint(100, 250), launcher)
     os.kill(workers_of(launcher)[random.randint(0, 1)], signal.SIGKILL)
     code, out, _ = finish(launcher)
@@ -116,7 +116,7 @@ def test_a_kill_with_continuous_checkpoints_ends_in_the_same_bits(tmp_path, undi
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("every", ["continuous", "50 steps"])
+@pytest.mark.parametrize("every", ["0.5 seconds", "50 steps"])
 def test_a_killed_network_with_batch_normalisation_ends_in_the_same_bits_on_two_workers(tmp_path, every):
     flags = ["--config=tests/helpers/normalised.py", f"--config.checkpoint_every={every}"]
     code, out, _ = finish(launch(tmp_path / "whole", 2, *flags, common=[]))

@@ -11,11 +11,11 @@ def test_a_batch_may_be_divided_otherwise_but_not_be_another(tmp_path):
     directory = RunDirectory(str(tmp_path))
     directory.open(config.to_dict(), [])
     config.accumulation_steps = 4
-    config.asynchronous_saving = True
+    config.keep_best = False
     config.phases = ({"duration": "2 steps", "accumulation_steps": 1}, {"duration": "3 steps"})
     may = resume_rules.may_change(config)
     changed = directory.check(config.to_dict(), but=may)
-    assert "accumulation_steps: 1 -> 4" in changed and "asynchronous_saving: False -> True" in changed
+    assert "accumulation_steps: 1 -> 4" in changed and "keep_best: True -> False" in changed
     config.phases = ({"duration": "2 steps"}, {"duration": "4 steps"})
     for field in ("batch_size", "seed"):
         assert field not in may

@@ -20,8 +20,8 @@ import tf_keras
 from tensorflow.python.framework import func_graph
 
 import tfbigbatch
-from tfbigbatch.models import sizes
 from tests.helpers import private_names
+from tfbigbatch.models import sizes
 
 PACKAGE = os.path.dirname(tfbigbatch.__file__)
 FOREIGN = ("keras", "tf_keras", "tensorflow")

@@ -75,7 +75,8 @@ def launch(
             code = _attempt(command, workers, grace, loss_grace, requests, say)
             if code != WorkerLost.exit_code or requests:
                 break
-            say(f"launcher: a worker was lost; {f'restarting all, {left} restart(s) left' if left else 'no restart left'}.")
+            next_step = f"restarting all, {left} restart(s) left" if left else "no restart left"
+            say(f"launcher: a worker was lost; {next_step}.")
     return Preempted.exit_code if requests and code else code
 
 

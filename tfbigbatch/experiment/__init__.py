@@ -12,7 +12,7 @@ from tfbigbatch.experiment.fields import (
     interval,
     new,
     phases,
-    saves_continuously,
+    seconds_between_saves,
     shrink,
     tuned_recipe,
 )
@@ -52,8 +52,8 @@ __all__ = [
     "quick",
     "recorded_precision",
     "register_task_of",
-    "saves_continuously",
     "scaled_recipe",
+    "seconds_between_saves",
     "shipped",
     "shrink",
     "tuned_recipe",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,11 +17,10 @@ from tfbigbatch.experiment.files import first_and_last_line
 from tfbigbatch.experiment.moments import check_one_optimizer, optimizer_to_scale
 from tfbigbatch.utils import arguments
 
+_TIME = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(seconds?|minutes?|hours?)\s*", re.IGNORECASE)
+
 Config = ml_collections.ConfigDict
 """The config of an experiment, as `new` gives it."""
-
-CONTINUOUS = "continuous"
-"""Of `checkpoint_every`: the next checkpoint begins when the last one is written."""
 
 # Fields that may differ between the phases of a run; a name that ends in a dot means all fields in it.
 PHASE_FIELDS = (
@@ -154,14 +154,12 @@ _RUN: dict[str, Any] = {
     "evaluate_with_fresh_statistics": False,
     # The run ends with the first evaluation in which the task's target metric reaches this; 0.0: never.
     "stop_at_target": 0.0,
-    # A duration, or 'continuous': a thread writes one checkpoint after the other; see docs/reliability.md.
+    # A duration, or a time, as '5 minutes': at most so much is lost by a kill; see docs/reliability.md.
     "checkpoint_every": "1 epochs",
     "log_every": "10 steps",
     "keep_checkpoints": 2,
     # Also keep the checkpoint with the best target metric, in the run directory's folder `best`.
     "keep_best": True,
-    # From earlier versions, without effect: checkpoints are written in the foreground.
-    "asynchronous_saving": False,
     # Histograms of the weights in TensorBoard, at each evaluation.
     "histograms": False,
     # Steps in one call of the device's loop (Keras' steps_per_execution).
@@ -224,14 +222,24 @@ def _defaults(task: str, model: str | None) -> dict[str, Any]:
     return copy.deepcopy(fields)
 
 
-def saves_continuously(config: ml_collections.ConfigDict) -> bool:
-    """Whether a config, or that of a phase, has checkpoints written one after the other, in the background."""
-    return config.checkpoint_every == CONTINUOUS
+def seconds_between_saves(config: ml_collections.ConfigDict) -> float | None:
+    """The seconds of `checkpoint_every` where it is a time, as '5 minutes'; None for a duration in steps.
+
+    Raises:
+      ValueError: the time is 0.
+    """
+    match = _TIME.fullmatch(str(config.checkpoint_every))
+    if not match:
+        return None
+    if float(match[1]) == 0.0:
+        raise InputError(f"checkpoint_every={config.checkpoint_every!r}: expected a time above 0, as '5 minutes'.")
+    return float(match[1]) * {"s": 1.0, "m": 60.0, "h": 3600.0}[match[2][0].lower()]
 
 
 def interval(config: ml_collections.ConfigDict, name: str) -> str:
-    """The duration of the field `name`; '0 steps', which is at the end alone, for continuous checkpoints."""
-    return "0 steps" if name == "checkpoint_every" and saves_continuously(config) else config[name]
+    """The duration of the field `name`; '0 steps', which is at the end alone, for a `checkpoint_every` in minutes."""
+    is_time = name == "checkpoint_every" and seconds_between_saves(config) is not None
+    return "0 steps" if is_time else config[name]
 
 
 def tuned_recipe(config: ml_collections.ConfigDict, dataset_size: int) -> scaling.Recipe:

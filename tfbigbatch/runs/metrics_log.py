@@ -7,8 +7,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tfbigbatch.experiment.fields import CONTINUOUS
-from tfbigbatch.runs.run_directory import DIVERGED, RunDirectory, without_non_finite
+from tfbigbatch.runs.run_directory import RunDirectory, without_non_finite
 from tfbigbatch.utils.files import atomic_write, itself, open_regular, reading_errors, writing_errors
 
 Row = dict[str, Any]
@@ -87,33 +86,6 @@ class MetricsLog:
         with writing_errors(self._directory.path):
             for writer in writers.values():
                 writer.close()
-
-
-def lost_steps(
-    path: str | os.PathLike[str], status: Mapping[str, Any], step: int | None, checkpoint_every: str
-) -> list[str]:
-    """Lines on the steps that a killed run had made after its last checkpoint; none where it lost nothing.
-
-    Args:
-      path: of metrics.jsonl.
-      status: of status.json.
-      step: of the checkpoint that the run resumes from; None where there is none.
-      checkpoint_every: of the config, for the advice.
-    """
-    # A rollback says itself what it leaves out.
-    if status.get("status") == DIVERGED:
-        return []
-    reached = max([status.get("step", 0), *(row["step"] for row in read_rows(path))])
-    lost = reached - (step or 0)
-    found = []
-    if step is None:
-        how = f"had reached step {reached:,}: {lost:,} steps are lost" if lost else "had begun"
-        found.append(f"restart    from step 0. The run {how}, and had no checkpoint yet")
-    elif lost > 0:
-        found.append(f"           the run had reached step {reached:,}: {lost:,} steps are repeated")
-    if lost > 0 and checkpoint_every != CONTINUOUS:
-        found.append(f"           a shorter checkpoint_every than {checkpoint_every!r} loses less")
-    return found
 
 
 def read_rows(path: str | os.PathLike[str]) -> list[Row]:

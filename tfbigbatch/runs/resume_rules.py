@@ -9,7 +9,7 @@ import ml_collections
 
 # The results of a step stay the same, except for rounding.
 _SPLITS = ("accumulation_steps", "simulated_replicas")
-_SAVING = ("asynchronous_saving", "keep_checkpoints", "keep_best")
+_SAVING = ("keep_checkpoints", "keep_best")
 # Memory for time, with the same gradients.
 _MEMORY = ("model.recompute",)
 # Likewise, but for AdamW: Keras' own has its state under other names.

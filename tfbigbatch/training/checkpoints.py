@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fnmatch
-import functools
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +15,6 @@ import tf_keras
 from tfbigbatch.callbacks.generators import random_generators
 from tfbigbatch.errors import DivergedError, InputError, first_line
 from tfbigbatch.runs import checkpoint_files
-from tfbigbatch.training.background_save import BackgroundWriter, Pace, StateCopy, differences
 from tfbigbatch.training.options import Heartbeat, LimitSave, no_heartbeat, no_save_limit
 from tfbigbatch.utils.tensorflow_paths import literal_path
 
@@ -62,7 +58,6 @@ class Checkpoints:
       parts: further state.
       heartbeat: called before each save.
       limit_save: context-manager factory of what limits the time of a save; takes what is saved, in words.
-      continuous: whether saves may be made in the background: `begin_save`.
       writes: False to change nothing in the folder, as beside a process that trains.
 
     Attributes:
@@ -82,7 +77,6 @@ class Checkpoints:
         parts: Sequence[CheckpointPart] = (),
         heartbeat: Heartbeat = no_heartbeat,
         limit_save: LimitSave = no_save_limit,
-        continuous: bool = False,
         writes: bool = True,
     ) -> None:
         if keep < 2:
@@ -99,15 +93,9 @@ class Checkpoints:
         self._keep = keep
         self._heartbeat = heartbeat
         self._limit_save = limit_save
-        self._continuous = continuous
         self._writes = writes
-        self._copy: StateCopy | None = None
-        self._writer, self._pace = BackgroundWriter(), Pace()
-        self._begun: int | None = None
-        self._first: str | None = None
         self.timed: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
         self._manager: tf.train.CheckpointManager | None = None
-        self._copy_manager: tf.train.CheckpointManager | None = None
         self.set_aside: list[tuple[str, str]] = []
 
     def latest(self) -> str | None:
@@ -218,141 +206,51 @@ class Checkpoints:
           ValueError: the files cannot be written; earlier checkpoints are kept.
         """
         # Made at the first save: by then `restore` has put the list of checkpoints right, which the manager reads.
-        self._manager = self._manager or self._manager_of(self._checkpoint)
-        with self.timed():
-            self._writer.wait()
-            self._begun = step
-            if self._copy is not None and self._first is not None:
-                self._copy_state(step)
-                self._writer.begin(functools.partial(self._write_copy, step))
-                self._writer.wait()
-            else:
-                with self._parts_prepared(step), _saving_errors(step, self._directory):
-                    self._manager.save(checkpoint_number=step)
-                self._first = self._manager.latest_checkpoint
-            self._barrier()
-
-    # ---- In the background ------------------------------------------------------------------------
-
-    def prepare(self, strategy: tf.distribute.Strategy) -> None:
-        """Creates the copy of the state for `begin_save`; called outside of the strategy's scope, before `fit`."""
-        if self._continuous:
-            self._copy = StateCopy(self._checkpoint, self._scratch is None, self._network.variables)
-            # Traced now, as `fit` will have it, so that the first save is no slower than the others.
-            with strategy.scope():
-                self._copy.take()
-
-    def wants_save(self, step: int) -> bool:
-        """Whether this process would begin a save in the background now; only the chief does.
-
-        Raises:
-          ValueError: the last one could not be written.
-        """
-        self._writer.check()
-        if self._copy is None or self._scratch or step == self._begun or not self._writer.is_free:
-            return False
-        return self._pace.is_due(self._writer.seconds)
-
-    def begin_save(self, step: int) -> None:
-        """Copies the state after `step`, and begins to write it; every worker calls it after the same step.
-
-        The first checkpoint of a process is written in the foreground.
-
-        Raises:
-          RuntimeError: a variable is not finite; earlier checkpoints are kept.
-          ValueError: the last save, or this one, cannot be written.
-        """
-        began = time.perf_counter()
-        if self._first is None:
-            self.save(step)
-        else:
-            with self.timed():
-                self._copy_state(step)
-                if not self._scratch:
-                    self._writer.wait()
-                    self._writer.begin(functools.partial(self._write_copy, step))
-        self._begun = step
-        self._pace.save_began(time.perf_counter() - began)
-
-    def _copy_state(self, step: int) -> None:
-        assert self._copy is not None
-        for part in self._parts:
-            part.before_save()
-        try:
-            is_finite = self._copy.take()
-        finally:
-            for part in self._parts:
-                part.after_save()
-        if not is_finite:
-            raise _not_finite(step)
-
-    def _write_copy(self, step: int) -> None:
-        """Writes the copy; called in the writer's thread."""
-        if self._scratch or self._copy is None:
-            return
-        if self._copy_manager is None:
-            self._copy_manager = self._manager_of(self._copy.checkpoint)
-        with self._limit_save(_beginning(step)), _saving_errors(step, self._directory):
-            self._copy_manager.save(checkpoint_number=step)
-        if self._first:
-            different = differences(literal_path(f"{self._directory}/{checkpoint_files.NAME}-{step}"), self._first)
-            self._first = ""
-            if different:
-                raise InputError(
-                    f"checkpoint_every='continuous': the copy of this network's state lacks {different[0]}. "
-                    "Give an interval, such as checkpoint_every='1 epochs'."
-                )
-        _forget_file_patterns()
-
-    def wait(self) -> None:
-        """Returns when no checkpoint is being written.
-
-        Raises:
-          ValueError: it could not be written.
-        """
-        self._writer.wait()
-
-    # ---- In other folders -------------------------------------------------------------------------
+        self._manager = self._manager or tf.train.CheckpointManager(
+            self._checkpoint,
+            literal_path(self._scratch or self._directory),
+            max_to_keep=self._keep,
+            checkpoint_name=checkpoint_files.NAME,
+        )
+        with self._saving(step, self._directory):
+            self._manager.save(checkpoint_number=step)
 
     def save_in(self, folder: str, step: int) -> None:
         """Saves the state after `step` into another folder, which this object does not manage; see `save`."""
         # Checkpoints of the manager have this count, and `restore` expects it.
         _ = self._checkpoint.save_counter
         scratch = self._scratch and os.path.join(self._scratch, os.path.basename(folder))
-        with self.timed():
-            with self._parts_prepared(step), _saving_errors(step, folder):
-                self._checkpoint.write(os.path.join(scratch or folder, f"{checkpoint_files.NAME}-{step}"))
-            self._barrier()
+        with self._saving(step, folder):
+            self._checkpoint.write(os.path.join(scratch or folder, f"{checkpoint_files.NAME}-{step}"))
         if scratch:
             shutil.rmtree(scratch, ignore_errors=True)
 
     @contextlib.contextmanager
-    def _parts_prepared(self, step: int) -> Iterator[None]:
-        """Checks the state before a save, and calls what the parts have for before and after it."""
-        if not self._is_finite():
-            raise _not_finite(step)
-        self._heartbeat(_beginning(step))
-        with self._limit_save(_beginning(step)):
-            for part in self._parts:
-                part.before_save()
-            try:
-                yield
-            finally:
+    def _saving(self, step: int, folder: str) -> Iterator[None]:
+        """A context of a save: checks the state, calls the hooks of the parts, and waits for the chief."""
+        floating = [variable for variable in self._network.variables if variable.dtype.is_floating]
+        saved = f"the beginning of the checkpoint of step {step:,}"
+        with self.timed():
+            if not all(bool(tf.reduce_all(tf.math.is_finite(variable))) for variable in floating):
+                raise DivergedError(f"the weights are not finite at step {step}.")
+            self._heartbeat(saved)
+            with self._limit_save(saved):
                 for part in self._parts:
-                    part.after_save()
-        _forget_file_patterns()
-
-    def _manager_of(self, checkpoint: tf.train.Checkpoint) -> tf.train.CheckpointManager:
-        return tf.train.CheckpointManager(
-            checkpoint,
-            literal_path(self._scratch or self._directory),
-            max_to_keep=self._keep,
-            checkpoint_name=checkpoint_files.NAME,
-        )
+                    part.before_save()
+                try:
+                    yield
+                except (tf.errors.OpError, OSError) as error:
+                    raise InputError(
+                        f"the checkpoint of step {step} cannot be written under {folder}: {first_line(error)} "
+                        "The checkpoints before it are whole; free or extend the disk and run the same command again."
+                    ) from None
+                finally:
+                    for part in self._parts:
+                        part.after_save()
+            self._barrier()
 
     def close(self) -> None:
-        """Waits for the writer, and removes the files of a worker other than the chief."""
-        self._writer.join()
+        """Removes the files of a worker other than the chief."""
         if self._scratch:
             shutil.rmtree(self._scratch, ignore_errors=True)
 
@@ -370,38 +268,3 @@ class Checkpoints:
                 f"{self._directory} holds {', '.join(left[:6])}, but no checkpoint with its index. Put the missing "
                 "files back, or remove the directory to start afresh."
             )
-
-    def _is_finite(self) -> bool:
-        floating = [variable for variable in self._network.variables if variable.dtype.is_floating]
-        return all(bool(tf.reduce_all(tf.math.is_finite(variable))) for variable in floating)
-
-
-@contextlib.contextmanager
-def _saving_errors(step: int, folder: str) -> Iterator[None]:
-    try:
-        yield
-    except (tf.errors.OpError, OSError) as error:
-        raise InputError(
-            f"the checkpoint of step {step} cannot be written under {folder}: {first_line(error)} "
-            "The checkpoints before it are whole; free or extend the disk and run the same command again."
-        ) from None
-
-
-def _beginning(step: int) -> str:
-    return f"the beginning of the checkpoint of step {step:,}"
-
-
-def _not_finite(step: int) -> DivergedError:
-    return DivergedError(f"the weights are not finite at step {step}.")
-
-
-def _forget_file_patterns() -> None:
-    """Empties the cache of `fnmatch`.
-
-    TensorFlow looks for the files of every checkpoint by a pattern with its step, and Python keeps the newest 32,768
-    patterns, about a kilobyte each.
-    """
-    # Private in Python, and a function without a cache in some version to come.
-    clear = getattr(getattr(fnmatch, "_compile_pattern", None), "cache_clear", None)
-    if clear is not None:
-        clear()

@@ -25,8 +25,7 @@ class InputWait:
     """
 
     def __init__(self) -> None:
-        self.seconds = 0.0
-        self._began = 0.0
+        self.seconds = self._began = 0.0
         with tf.device("CPU:0"):
             self._batches = tf.Variable(0, dtype=tf.int64, trainable=False)
 
@@ -35,11 +34,11 @@ class InputWait:
         with tf.device("CPU:0"):
             # Not the first one, which waits for the pipeline to start.
             is_timed = tf.equal(self._batches.assign_add(1) % _EVERY, 0)
-            begun = _read_clock(is_timed, self._begin)
+            begun = _call_if(is_timed, self._begin)
         with tf.control_dependencies([begun]):
             batch = next(iterator)
         with tf.control_dependencies(tf.nest.flatten(batch, expand_composites=True)), tf.device("CPU:0"):
-            ended = _read_clock(is_timed, self._end)
+            ended = _call_if(is_timed, self._end)
         # The step begins after the clock is read: a scheduler of one thread might run it in between, and count it.
         with tf.control_dependencies([ended]):
             return tf.nest.map_structure(_identity, batch, expand_composites=True)
@@ -58,5 +57,5 @@ def _identity(x: tf.Tensor) -> tf.Tensor:
         return tf.identity(x)
 
 
-def _read_clock(is_timed: tf.Tensor, function: Callable[[], np.bool_]) -> tf.Tensor:
+def _call_if(is_timed: tf.Tensor, function: Callable[[], np.bool_]) -> tf.Tensor:
     return tf.cond(is_timed, lambda: tf.ensure_shape(tf.numpy_function(function, [], tf.bool), []), lambda: False)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ml_collections
-import numpy as np
 import tensorflow as tf
 import tf_keras
 
@@ -17,11 +16,10 @@ from tfbigbatch import experiment, scaling, tasks
 from tfbigbatch.errors import InputError
 from tfbigbatch.runs import checkpoint_files, initial_weights, run_directory, stored_run
 from tfbigbatch.runs import extension as extensions
-from tfbigbatch.runs import goodput as goodputs
 from tfbigbatch.runs.extension import Extension
 from tfbigbatch.runs.goodput import Goodput
 from tfbigbatch.runs.metric import Metric
-from tfbigbatch.runs.metrics_log import MetricsLog, lost_steps
+from tfbigbatch.runs.metrics_log import MetricsLog, read_rows
 from tfbigbatch.runs.resume_rules import may_change
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.training import fresh_statistics, local_steps
@@ -36,7 +34,6 @@ from tfbigbatch.training.mlperf.log import MLPerfLog
 from tfbigbatch.training.options import RunOptions
 from tfbigbatch.training.phases import Phase
 from tfbigbatch.training.precision import Precision
-from tfbigbatch.training.reduction_time import ReductionTime
 from tfbigbatch.training.replica_statistics import ReplicaStatistics
 from tfbigbatch.training.rollbacks import Rollbacks
 from tfbigbatch.training.train_step import TrainingModel
@@ -75,14 +72,6 @@ class Machine:
     def agree(self, wanted: bool) -> bool:
         """Whether `wanted` is true on any worker; every worker calls it."""
         return strategies.any_worker(self.strategy, wanted) if self.is_multi_worker else wanted
-
-    def of_workers(self, mine: np.ndarray) -> np.ndarray:
-        """A vector of each worker, float64 [workers, n], from this one's; every worker of a cluster calls it."""
-        return strategies.of_workers(self.strategy, mine)
-
-    def agree_each(self, wanted: Sequence[bool]) -> list[bool]:
-        """`agree` on several questions in one exchange; every worker calls it with as many."""
-        return strategies.any_worker_each(self.strategy, wanted) if self.is_multi_worker else list(wanted)
 
     def say(self, line: str) -> None:
         """Prints a line, in one process of a cluster."""
@@ -188,11 +177,6 @@ def check_directory(options: RunOptions, machine: Machine) -> Directory:
 
 # ---- 3. The task, its data and the plan -------------------------------------------------------
 
-_ASYNCHRONOUS = (
-    "warning    asynchronous_saving=True has no effect: checkpoints are written in the foreground. Set it to False, "
-    "and checkpoint_every='continuous' if saving takes too long."
-)
-
 
 @dataclasses.dataclass(frozen=True)
 class RunPlan:
@@ -259,7 +243,6 @@ def make_plan(options: RunOptions, machine: Machine, directory: Directory, rollb
         *([f"score      {target.name}, {task.score_signature}"] if task.score_signature else []),
         *rollbacks.lines(),
         *([slow] if (slow := precisions.warning(machine.precision, machine.strategy)) else []),
-        *([_ASYNCHRONOUS] if config.asynchronous_saving else []),
         *(f"changed    since the run began: {line}" for line in directory.changed),
     ):
         machine.say(line)
@@ -304,9 +287,6 @@ def build_model(options: RunOptions, machine: Machine, directory: Directory, pla
     """
     with machine.strategy.scope():
         keras = compiled_model(options.config, plan.phases, jit_compile=machine.jit_compile)
-        # Workers with local steps meet once in many steps, outside of the gradients.
-        if machine.is_multi_worker and not options.config.optimizer.get("local_steps"):
-            keras.reduction_time = ReductionTime()
         if directory.init_from and not checkpoint_files.paths(directory.files.checkpoints):
             machine.say_all(initial_weights.load_into(keras.network, directory.init_from["checkpoint"]).lines())
             if keras.averages:
@@ -392,7 +372,6 @@ def resume(options: RunOptions, machine: Machine, directory: Directory, model: R
         heartbeat=options.heartbeat,
         limit_save=options.limit_save,
         writes=options.trains,
-        continuous=options.trains and any(map(experiment.saves_continuously, experiment.phases(options.config))),
     )
     step = checkpoints.restore()
     if step is None and not options.trains:
@@ -404,11 +383,35 @@ def resume(options: RunOptions, machine: Machine, directory: Directory, model: R
         machine.say(f"warning    a newer checkpoint is damaged and was {how} {path}: {wrong}")
     if step is not None:
         machine.say(f"resume     from the checkpoint of step {step:,}")
-    if options.trains and directory.content is not None:
-        every = options.config.checkpoint_every
-        machine.say_all(lost_steps(directory.files.metrics, directory.status, step, every))
     status = directory.status
-    goodput = goodputs.resumed(directory.files, status, options.timings, step or 0)
+    reached = max([status.get("step", 0), *(row["step"] for row in read_rows(directory.files.metrics))])
+    if options.trains and directory.content is not None:
+        machine.say_all(_lost_steps(status, step, reached, options.config.checkpoint_every))
+    goodput = Goodput(status, options.timings, step=step or 0, reached=reached)
     if step is None:
         return Start(checkpoints, 0, 0.0, goodput, is_new=True)
-    return Start(checkpoints, step, status.get("saved_seconds", status.get("seconds", 0.0)), goodput)
+    return Start(checkpoints, step, status.get("saved_seconds", 0.0), goodput)
+
+
+def _lost_steps(status: Mapping[str, Any], step: int | None, reached: int, checkpoint_every: str) -> list[str]:
+    """Lines on the steps that a killed run had made after its last checkpoint; none where it lost nothing.
+
+    Args:
+      status: content of status.json.
+      step: of the checkpoint that the run resumes from; None where there is none.
+      reached: the last step that the run is known to have made.
+      checkpoint_every: of the config, for the advice.
+    """
+    # A rollback says itself what it leaves out.
+    if status.get("status") == run_directory.DIVERGED:
+        return []
+    lost = reached - (step or 0)
+    found = []
+    if step is None:
+        how = f"had reached step {reached:,}: {lost:,} steps are lost" if lost else "had begun"
+        found.append(f"restart    from step 0. The run {how}, and had no checkpoint yet")
+    elif lost > 0:
+        found.append(f"           the run had reached step {reached:,}: {lost:,} steps are repeated")
+    if lost > 0:
+        found.append(f"           a shorter checkpoint_every than {checkpoint_every!r} loses less")
+    return found

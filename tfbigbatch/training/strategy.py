@@ -11,9 +11,8 @@ import os
 import signal
 import socket
 import urllib.parse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-import numpy as np
 import tensorflow as tf
 
 from tfbigbatch.cluster import rendezvous
@@ -29,7 +28,6 @@ LOCAL = "local"
 _METADATA = ("metadata.google.internal", 80)
 _PORT = 8470
 _SECONDS = 5.0
-_QUESTIONS = 2
 # A TPU VM's chips: the first for v2 to v4, the second for v5e and on. The third are all PCI devices' makers.
 _DEVICES, _VENDORS, _GOOGLE = ("/dev/accel*", "/dev/vfio/[0-9]*"), "/sys/bus/pci/devices/*/vendor", "0x1ae0"
 
@@ -135,33 +133,8 @@ def barrier(strategy: tf.distribute.Strategy) -> None:
 
 def any_worker(strategy: tf.distribute.Strategy, wanted: bool) -> bool:
     """Whether `wanted` is true on any worker of a cluster; every worker calls it."""
-    return any_worker_each(strategy, [wanted])[0]
-
-
-def any_worker_each(strategy: tf.distribute.Strategy, wanted: Sequence[bool]) -> list[bool]:
-    """`any_worker` of one or two questions, in one exchange; every worker calls it with as many."""
-    # Always of one size: the exchange is traced once for each.
-    asked = tf.constant([*(float(each) for each in wanted), *[0.0] * (_QUESTIONS - len(wanted))])
-    answers = strategy.experimental_local_results(_asking(strategy)(asked))[0].numpy()
-    return [bool(value > 0.0) for value in answers[: len(wanted)]]
-
-
-def of_workers(strategy: tf.distribute.Strategy, mine: np.ndarray) -> np.ndarray:
-    """A vector of each worker of a cluster; every worker calls it.
-
-    Args:
-      strategy: of several workers.
-      mine: float64 [n], this worker's.
-
-    Returns:
-      float64 [workers, n].
-    """
-    workers, index = parse_tf_config(os.environ["TF_CONFIG"])
-    rows = np.zeros([workers, len(mine)])
-    # Each of a worker's replicas adds the same.
-    rows[index] = mine * workers / strategy.num_replicas_in_sync
-    sums = strategy.experimental_local_results(_asking(strategy)(tf.constant(rows)))
-    return np.asarray(sums[0])
+    answers = strategy.experimental_local_results(_asking(strategy)(tf.constant(float(wanted))))
+    return bool(answers[0].numpy() > 0.0)
 
 
 @functools.cache

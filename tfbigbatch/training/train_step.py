@@ -15,7 +15,6 @@ from tfbigbatch.optimizers.accumulation import accumulate_gradients
 from tfbigbatch.training.averages import WeightAverages
 from tfbigbatch.training.checkpoints import CheckpointPart
 from tfbigbatch.training.input_wait import InputWait
-from tfbigbatch.training.reduction_time import ReductionTime
 from tfbigbatch.utils.startup import StartTimings
 
 Tensors = Any
@@ -53,7 +52,6 @@ class TrainingModel(tf_keras.Model):
       input_wait: None, or what measures the time in which training steps wait for batches; set it before `fit`.
       step_gradients: None, or an `instruments.StepGradients` that receives the gradients of every step; set it before
         `fit`. The weights do not depend on it.
-      reduction_time: None, or what measures the time of each step's reduction; set it before `fit`.
       averages: None, or the moving averages of the weights, which evaluations have in their place.
     """
 
@@ -81,7 +79,6 @@ class TrainingModel(tf_keras.Model):
         self.step_gradients: StepGradients | None = None
         self.timings: StartTimings | None = None
         self.input_wait: InputWait | None = None
-        self.reduction_time: ReductionTime | None = None
         self.averages: WeightAverages | None = None
         # Each replica returns metrics that are already reduced; Keras' default would sum them over workers.
         self.distribute_reduction_method = "first"
@@ -273,17 +270,13 @@ class TrainingModel(tf_keras.Model):
         return gradients
 
     def _apply(self, gradients: Sequence[tf.Tensor | None], variables: Sequence[tf.Variable]) -> None:
-        if self.step_gradients is None and self.reduction_time is None:
+        if self.step_gradients is None:
             self.optimizer.apply_gradients(zip(gradients, variables))
             return
         # As apply_gradients does first: the sums over the replicas are needed here too.
         optimizer = self.optimizer.inner_optimizer if self._scales_loss else self.optimizer
-        begin = self.reduction_time.now(gradients) if self.reduction_time else None
         summed = optimizer.aggregate_gradients(list(zip(gradients, variables)))
-        if self.reduction_time:
-            self.reduction_time.add(begin, self.reduction_time.now([gradient for gradient, _ in summed]))
-        if self.step_gradients is not None:
-            self.step_gradients.add_update([gradient for gradient, _ in summed])
+        self.step_gradients.add_update([gradient for gradient, _ in summed])
         self.optimizer.apply_gradients(summed, skip_gradients_aggregation=True)
 
     @property

@@ -37,7 +37,6 @@ from tfbigbatch.training.phases import Phase
 from tfbigbatch.training.plan import fit_segments
 from tfbigbatch.training.rollbacks import RollBack, Rollbacks
 from tfbigbatch.training.setup import Directory, Machine, RunModel, RunPlan, Start
-from tfbigbatch.training.stragglers import NameSlowestWorker
 from tfbigbatch.utils.signals import StopRequest
 
 Status = dict[str, Any]
@@ -67,15 +66,14 @@ class Trainer:
         self._heartbeat = run_callbacks.Heartbeat(self.options.heartbeat)
         self._stop = run_callbacks.StopOnSignal(
             self.start.checkpoints,
-            agree=self.machine.agree_each if self.machine.is_multi_worker else None,
+            agree=self.machine.agree if self.machine.is_multi_worker else None,
             every=self.plan.phases[0].plan.log_every,
             request=self.stop_request,
-            began_save=self._began_save,
         )
         self._evaluates = self.options.mode == "train_and_eval"
         self._last_step = self.plan.last_step
         self._started = time.perf_counter()
-        self._saved_seconds = self._begun_seconds = self.start.seconds
+        self._saved_seconds = self.start.seconds
         self._progress = run_callbacks.Progress(self.plan.total_steps, self._config.evaluate_on)
         self._best = run_callbacks.KeepBest(
             self.start.checkpoints,
@@ -91,9 +89,8 @@ class Trainer:
         self.start.checkpoints.timed = functools.partial(self._goodput.timed, "save")
         # A TPU's own host may run the loop, where a variable of this process is not.
         if not strategies.is_tpu(self.machine.strategy):
-            self._network.input_wait = InputWait()
-            self._goodput.input_wait = self._network.input_wait
-        self._stragglers = self._named_stragglers()
+            input_wait = self._network.input_wait = InputWait()
+            self._goodput.waited = lambda: input_wait.seconds
 
     def evaluate(self) -> Status:
         """Evaluates the restored checkpoint and changes nothing on disk."""
@@ -117,7 +114,6 @@ class Trainer:
         phase = run_phases.at_step(self.plan.phases, self.start.step - 1)
         self._evaluation = self._evaluation_of(phase)
         self._open()
-        self.start.checkpoints.prepare(self.machine.strategy)
         owed = self.machine.agree(
             self._evaluates and self.machine.is_chief and self._evaluation.is_owed(self.start.step)
         )
@@ -234,7 +230,6 @@ class Trainer:
         """Rolls the run back where its config allows another rollback, and ends it otherwise."""
         self._progress.close()
         step, checkpoints = steps_done(self._network.optimizer), self.start.checkpoints
-        checkpoints.wait()
         self._write_status(DIVERGED, step, reason=str(error))
         last_good = checkpoints.latest() or "none yet"
         if self.rollbacks.left():
@@ -334,12 +329,7 @@ class Trainer:
     ) -> list[tf_keras.callbacks.Callback]:
         """The callbacks of a phase, in the order that they are called in."""
         in_ramp = phase.config.ramp.name != "none"
-        if self._stragglers:
-            self._stragglers.every = phase.plan.log_every
         self._best.evaluation = self._evaluation
-        self._stop.saves = experiment.saves_continuously(phase.config)
-        if self._stop.saves:
-            self._stop.every = phase.plan.log_every
         step_metrics = run_callbacks.StepMetrics(
             self.model.log,
             every=phase.plan.log_every,
@@ -355,9 +345,7 @@ class Trainer:
             self._own.log_every = phase.plan.log_every
         return [
             *([] if self._timings.is_complete else [run_callbacks.FirstStep(self._timings, self._started_training)]),
-            run_callbacks.CountGoodput(self._goodput),
             step_metrics,
-            *([self._stragglers] if self._stragglers else []),
             *([self.model.date] if self.model.date else []),
             *self.model.instruments.callbacks,
             run_callbacks.Checks(phase.task.checks),
@@ -371,6 +359,9 @@ class Trainer:
                 last_step=phase.last_step,
                 saved=self._saved,
                 offset=phase.offset,
+                seconds=experiment.seconds_between_saves(phase.config),
+                log_every=phase.plan.log_every,
+                agree=self.machine.agree,
             ),
             *([self._best] if self._evaluates and self._config.keep_best else []),
             *([self._written_status(phase)] if self.machine.is_chief else []),
@@ -385,18 +376,6 @@ class Trainer:
         if self._timings.show:
             self.machine.say_all(self._timings.lines())
 
-    def _named_stragglers(self) -> NameSlowestWorker | None:
-        """The callback that names the slowest worker of a cluster; None in one process."""
-        if self._network.reduction_time is None:
-            return None
-        return NameSlowestWorker(
-            self._network.reduction_time,
-            self.machine.of_workers,
-            self.model.log,
-            every=self.plan.phases[0].plan.log_every,
-            say=self.machine.say,
-        )
-
     # ---- Status -----------------------------------------------------------------------------------
 
     def _written_status(self, phase: Phase) -> run_callbacks.WriteStatus:
@@ -406,11 +385,6 @@ class Trainer:
         """Writes the status after a checkpoint; a resumed run counts its seconds from there."""
         self._saved_seconds = self.start.seconds + time.perf_counter() - self._started
         self._write_status(RUNNING, step)
-
-    def _began_save(self, step: int) -> None:
-        """The save before this one is written: a resumed run counts its seconds from there, at least."""
-        self._saved_seconds = self._begun_seconds
-        self._begun_seconds = self.start.seconds + time.perf_counter() - self._started
 
     def _write_status(self, name: str, step: int, **fields: Any) -> Status:
         seconds = self.start.seconds + time.perf_counter() - self._started
@@ -425,13 +399,11 @@ class Trainer:
         }
         if self._timings.is_complete:
             content["start"] = self._timings.content()
-        content[goodput.NAME] = self._goodput.content()
+        content[goodput.NAME] = self._goodput.content(step)
         shown = {f"{goodput.NAME}/{part}": content[goodput.NAME][part] for part in ("fraction", *goodput.PARTS)}
         self.model.log.write_events("train", step, shown)
         if self._best.best:
             content["best"] = {"metric": self.plan.target.name, **dataclasses.asdict(self._best.best)}
-        if self._stragglers and self._stragglers.slowest:
-            content["slowest_worker"] = self._stragglers.slowest
         self.model.log.flush()
         self.directory.files.write_status(name, **content)
         return {"status": name, **content}

@@ -70,4 +70,4 @@ def test_a_request_from_the_preparation_of_a_cluster_stops_all_before_the_first_
     StopOnSignal(saved, agree).stop_before_first_step(7)
     # A process that is alone was ended by the signal.
     StopOnSignal(saved, request=request).stop_before_first_step(7)
-    assert asked == [[True], [False]] and not saved.asked
+    assert asked == [True, False] and not saved.asked

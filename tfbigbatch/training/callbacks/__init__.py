@@ -4,7 +4,6 @@ from tfbigbatch.training.callbacks.best import KeepBest
 from tfbigbatch.training.callbacks.checks import Checks
 from tfbigbatch.training.callbacks.evaluation import Evaluation
 from tfbigbatch.training.callbacks.first_step import FirstStep
-from tfbigbatch.training.callbacks.goodput import CountGoodput
 from tfbigbatch.training.callbacks.heartbeat import Heartbeat
 from tfbigbatch.training.callbacks.non_finite import StopOnNonFinite
 from tfbigbatch.training.callbacks.own import OwnCallbacks
@@ -17,7 +16,6 @@ from tfbigbatch.training.callbacks.write_status import WriteStatus
 
 __all__ = [
     "Checks",
-    "CountGoodput",
     "Evaluation",
     "FirstStep",
     "Heartbeat",

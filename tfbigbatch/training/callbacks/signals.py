@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
-from typing import NoReturn
+from collections.abc import Callable
 
 import tf_keras
 
@@ -26,31 +25,23 @@ class StopOnSignal(StepCallback):
 
     Args:
       checkpoints: what saves.
-      agree: None in one process; in a cluster, a function of what this worker wants (to stop, to save), that returns
-        for each whether any worker does.
-      every: how often the workers agree, and how often a save in the background may begin, in steps.
+      agree: None in one process; in a cluster, a function of whether this worker is to stop, that returns whether any
+        worker is.
+      every: how often the workers agree, in steps.
       request: None, or the request that may have come before.
-      began_save: called with the step when a save in the background began.
-
-    Attributes:
-      every: see above.
-      saves: whether saves are made in the background, as in phases with continuous checkpoints.
     """
 
     def __init__(
         self,
         checkpoints: Checkpoints,
-        agree: Callable[[Sequence[bool]], Sequence[bool]] | None = None,
+        agree: Callable[[bool], bool] | None = None,
         every: float = 1,
         request: StopRequest | None = None,
-        began_save: Callable[[int], object] = lambda step: None,
     ) -> None:
         super().__init__()
         self._checkpoints = checkpoints
         self._agree = agree
-        self.every = every
-        self.saves = False
-        self._began_save = began_save
+        self._every = every
         self._request = request or StopRequest()
         self._handling = contextlib.ExitStack()
 
@@ -73,10 +64,10 @@ class StopOnSignal(StepCallback):
     def on_steps(self, before: int, step: int, logs: Logs) -> None:
         # At the end of an interval the other callbacks are called first.
         if step - self._epoch_start < self.params["steps"]:
-            self._stop_or_save(before, step, self.every)
+            self.stop_if_requested(before, step, self._every)
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
-        self._stop_or_save(0, 1, 1)
+        self.stop_if_requested()
 
     def stop_if_requested(self, before: int = 0, now: int = 1, every: float = 1) -> None:
         """Saves and raises Preempted where a stop was requested.
@@ -87,35 +78,12 @@ class StopOnSignal(StepCallback):
         if self._agree is None:
             stop = self._request.requested
         else:
-            stop = crosses(before, now, every) and self._agree([self._request.requested])[0]
+            stop = crosses(before, now, every) and self._agree(self._request.requested)
         if stop:
-            self._save_and_stop()
-
-    def _stop_or_save(self, before: int, now: int, every: float) -> None:
-        """As `stop_if_requested`; where there is no stop, begins a save in the background that is due.
-
-        Rows of the log end where such a save may begin, so that the resumed run writes the same ones. The workers of a
-        cluster agree on both questions in one exchange.
-        """
-        if not self.saves:
-            self.stop_if_requested(before, now, every)
-            return
-        due = crosses(before, now, every)
-        wanted = [self._request.requested, due and self._checkpoints.wants_save(self.step)]
-        if self._agree is not None:
-            wanted = list(self._agree(wanted)) if due else [False, False]
-        stop, save = wanted
-        if stop:
-            self._save_and_stop()
-        if save:
-            self._checkpoints.begin_save(self.step)
-            self._began_save(self.step)
-
-    def _save_and_stop(self) -> NoReturn:
-        self._checkpoints.save(self.step)
-        raise Preempted(
-            f"stopped {self._request.reason} after step {self.step:,}, and saved; the same command resumes it."
-        )
+            self._checkpoints.save(self.step)
+            raise Preempted(
+                f"stopped {self._request.reason} after step {self.step:,}, and saved; the same command resumes it."
+            )
 
     def stop_before_first_step(self, step: int) -> None:
         """Raises Preempted where a stop was requested while the run of a cluster was set up; nothing is saved.
@@ -123,7 +91,7 @@ class StopOnSignal(StepCallback):
         Args:
           step: steps done before.
         """
-        if self._agree is not None and self._agree([self._request.requested])[0]:
+        if self._agree is not None and self._agree(self._request.requested):
             raise Preempted(
                 f"stopped {self._request.reason} at step {step:,}, before a step was made, with nothing new to save; "
                 "the same command resumes it."
