@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import ml_collections
@@ -19,15 +18,14 @@ import ml_collections
 from tfbigbatch import experiment
 from tfbigbatch.cluster import tf_config
 from tfbigbatch.runs import stored_run
-from tfbigbatch.runs.run_directory import RunDirectory, writing
+from tfbigbatch.runs.run_directory import writing
+from tfbigbatch.training.directory import Directory, check
 from tfbigbatch.training.options import (
     MODES,
     Heartbeat,
     LimitSave,
     RunOptions,
     WatchPreemption,
-    check,
-    is_finished,
     never_preempted,
     no_heartbeat,
     no_save_limit,
@@ -108,31 +106,23 @@ def run(
         limit_save=limit_save,
         timings=timings,
     )
-    return _checked_run(options)
-
-
-def _checked_run(options: RunOptions) -> dict[str, Any]:
-    """Checks the options, and runs as the only one that writes in the run directory."""
-    check(options)
-    if "TF_CONFIG" not in os.environ and not options.init_from and is_finished(options):
-        return _say_finished(options, print)
-    options.timings.mark("config")
     with _writing(options):
-        return _run_again_after_rollbacks(options)
-
-
-def _run_again_after_rollbacks(options: RunOptions) -> dict[str, Any]:
-    # After the checks; and a user's file may import it for its callbacks.
-    startup.import_tensorflow()
-    listed = experiment.callbacks_of(options.config, options.model_dir)
-    options = dataclasses.replace(options, callbacks=[*listed, *options.callbacks])
-    rollbacks = Rollbacks(options.model_dir, options.config)
-    while True:
-        try:
-            return _run(options, rollbacks)
-        except RollBack:
-            # As after a kill: everything is built again, and resumes from the last good checkpoint.
-            options = dataclasses.replace(options, timings=StartTimings(show=options.timings.show))
+        directory = check(options)
+        if directory.is_finished and options.trains:
+            return _say_finished(directory, config.evaluate_on)
+        options.timings.mark("config")
+        # After the checks; and a user's file may import it for its callbacks.
+        startup.import_tensorflow()
+        listed = experiment.callbacks_of(config, model_dir)
+        options = dataclasses.replace(options, callbacks=[*listed, *callbacks])
+        rollbacks = Rollbacks(model_dir, config)
+        while True:
+            try:
+                return _run(options, directory, rollbacks)
+            except RollBack:
+                # As after a kill: everything is built again, and resumes from the last good checkpoint.
+                options = dataclasses.replace(options, timings=StartTimings(show=options.timings.show))
+                directory = check(options)
 
 
 def _writing(options: RunOptions) -> contextlib.AbstractContextManager[None]:
@@ -142,7 +132,7 @@ def _writing(options: RunOptions) -> contextlib.AbstractContextManager[None]:
     return writing(options.model_dir)
 
 
-def _run(options: RunOptions, rollbacks: Rollbacks) -> dict[str, Any]:
+def _run(options: RunOptions, directory: Directory, rollbacks: Rollbacks) -> dict[str, Any]:
     """One attempt of `run`, until it ends or diverges."""
     timings = options.timings
     # Here, so that `tfbigbatch train --help` does without TensorFlow.
@@ -150,15 +140,12 @@ def _run(options: RunOptions, rollbacks: Rollbacks) -> dict[str, Any]:
     from tfbigbatch.training.trainer import Trainer
 
     timings.mark("tensorflow")
-    machine = setup.prepare_machine(options)
+    machine = setup.prepare_machine(options, directory)
     timings.mark("devices")
     stop_request = StopRequest()
     # In one process a signal ends the preparation at once; the workers of a cluster wait for each other and stop
     # together.
     with stop_request.handling() if machine.is_multi_worker and options.trains else contextlib.nullcontext():
-        directory = setup.check_directory(options, machine)
-        if directory.is_finished and options.trains:
-            return _say_finished(options, machine.say)
         plan = setup.make_plan(options, machine, directory, rollbacks)
         timings.mark("data")
         model = setup.build_model(options, machine, directory, plan)
@@ -170,15 +157,15 @@ def _run(options: RunOptions, rollbacks: Rollbacks) -> dict[str, Any]:
         return trainer.train() if options.trains else trainer.evaluate()
 
 
-def _say_finished(options: RunOptions, say: Callable[[str], object]) -> dict[str, Any]:
+def _say_finished(directory: Directory, split: str) -> dict[str, Any]:
     """Says that the run ended before, and returns its status."""
-    status = RunDirectory(options.model_dir).status()
-    shown = stored_run.shown_metrics(status, options.config.evaluate_on)
-    best = stored_run.shown_best(status, options.config.evaluate_on)
-    say(
-        f"{options.model_dir} holds a finished run ({status['step']:,} steps); nothing to do. {shown}"
-        + (f"  best: {best}" if best else "")
-    )
+    status, best = directory.status, stored_run.shown_best(directory.status, split)
+    if directory.files.is_chief:
+        print(
+            f"{directory.files.path} holds a finished run ({status['step']:,} steps); nothing to do. "
+            f"{stored_run.shown_metrics(status, split)}{f'  best: {best}' if best else ''}",
+            flush=True,
+        )
     return status
 
 

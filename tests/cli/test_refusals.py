@@ -27,7 +27,7 @@ REFUSED = [
     ("train", "--config=digits/lstm_lewg --model_dir=x", "Did you mean 'digits/lstm_legw'"),
     ("train", "--config={tmp}/bad.py --model_dir=x", "bad.py, line 5: TypeError: wrong"),
     ("train", f"{LEGW} --model_dir=x --data_dir=/nowhere", "--data_dir=/nowhere: no such folder"),
-    ("train", f"{LEGW} --model_dir={{tmp}}/file/x", "file is a file; expected a directory"),
+    ("train", f"{LEGW} --model_dir={{tmp}}/file/x", "file/x cannot be written: Not a directory"),
     ("train", f"{LEGW} --model_dir={{tmp}}/run", "holds a run of another config"),
     ("train", f"{LEGW} --model_dir={{tmp}}/none --mode=eval", "holds no checkpoint"),
     ("train", f"{LEGW} --model_dir=x --init_from={{tmp}}/none", "no checkpoint is there"),

@@ -63,5 +63,5 @@ def test_a_config_of_another_task_is_refused(directory):
 
 def test_a_damaged_config_is_named(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"config": {"task": 3}}))
-    with pytest.raises(InputError, match="config.json is not of a run directory: its task cannot be used"):
+    with pytest.raises(InputError, match="config.json is not of a run directory"):
         stored_run.config_of(tmp_path)

@@ -25,7 +25,7 @@ from tfbigbatch.training import phases as run_phases
 from tfbigbatch.training.build import compiled_model
 from tfbigbatch.training.fresh_statistics import keras_model
 from tfbigbatch.training.phases import Phase
-from tfbigbatch.training.precision import of_run
+from tfbigbatch.training.precision import run_precision
 from tfbigbatch.training.train_step import TrainingModel
 from tfbigbatch.utils.home import expanded
 
@@ -126,7 +126,7 @@ def _at_the_tuned_batch(
                 f"optimizer.{wrapper}={optimizer[wrapper]}: not measurable: the noise scale is that of averaged "
                 "gradients, and the replicas combine something else. Set it to None."
             )
-    precision = of_run(config.mixed_precision, strategy, None).name
+    precision = run_precision(config.mixed_precision, strategy, None).name
     config = copy.deepcopy(experiment.phases(config)[0])
     tf_keras.backend.clear_session()
     tf_keras.backend.experimental.enable_tf_random_generator()

@@ -18,7 +18,8 @@ from tfbigbatch.reports.report import Report, make_folder
 from tfbigbatch.studies import changes, series, stages, study
 from tfbigbatch.studies.entry import Entry
 from tfbigbatch.studies.study import Study
-from tfbigbatch.training.options import RunOptions, check
+from tfbigbatch.training.directory import check
+from tfbigbatch.training.options import RunOptions
 from tfbigbatch.utils.files import write_text
 
 BENCHMARKS = ("few_steps",)

@@ -7,21 +7,22 @@ that are needed to use the trained model, and translations/. While a process wri
 
 from __future__ import annotations
 
+import collections
 import contextlib
-import functools
 import importlib.metadata
 import json
 import math
 import os
 import platform
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, BinaryIO
+from typing import Any
 
 from tfbigbatch import __version__
 from tfbigbatch.errors import InputError
-from tfbigbatch.experiment import PRECISIONS, completed, differences
+from tfbigbatch.experiment import differences
 from tfbigbatch.runs.resume_rules import without
 from tfbigbatch.utils import files, folder_lock
 from tfbigbatch.utils.files import atomic_write, write_json, write_text, writing_errors
@@ -29,25 +30,29 @@ from tfbigbatch.utils.home import expanded
 
 RUNNING, DONE, DIVERGED, PREEMPTED = "running", "done", "diverged", "preempted"
 
-_CONFIG_TYPES: dict[str, Any] = {
-    "task": str,
-    "model": dict,
-    "data": dict,
-    "optimizer": dict,
-    "schedule": dict,
-    "ramp": dict,
-    "seed": int,
-    "batch_size": int,
-    "evaluate_on": str,
+_NUMBER = (int, float)
+# What the two files hold where it is used: types, the fields of a dictionary ("*": any), the kind of all in a list.
+_CONFIG: dict[str, Any] = {
+    "config": {
+        "task": str,
+        "model": {"name": (str, type(None))},
+        **dict.fromkeys(("data", "optimizer", "schedule", "ramp"), {}),
+        **dict.fromkeys(("seed", "batch_size"), int),
+        **dict.fromkeys(("duration", "evaluate_on"), str),
+    },
+    "versions": {"*": str},
+    "network_facts": {},
+    "extensions": [{"duration": str, "step": int, "total_steps": int}],
+    "init_from": ({"path": str, "checkpoint": str}, type(None)),
+    "mixed_precision": str,
 }
-_STATUS_TYPES: dict[str, Any] = {
-    "status": str,
-    "step": int,
-    "total_steps": int,
-    "seconds": (int, float),
-    "saved_seconds": (int, float),
-    "metrics": dict,
-    "reason": str,
+_STATUS: dict[str, Any] = {
+    **dict.fromkeys(("status", "reason"), str),
+    **dict.fromkeys(("step", "total_steps"), int),
+    **dict.fromkeys(("seconds", "saved_seconds"), _NUMBER),
+    "metrics": {"*": (*_NUMBER, type(None))},
+    "best": {"metric": str, "step": int, "value": _NUMBER},
+    "goodput": {"*": _NUMBER},
 }
 
 
@@ -66,7 +71,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:
 
 
 def checked_config(content: Any, path: str, needs: Sequence[str] = ()) -> dict[str, Any]:
-    """The content of a config.json, with the types of its fields checked.
+    """The content of a config.json.
 
     Args:
       content: from the JSON file.
@@ -76,97 +81,42 @@ def checked_config(content: Any, path: str, needs: Sequence[str] = ()) -> dict[s
     Raises:
       ValueError: it is not a dictionary that holds a config, or a field has a wrong type.
     """
-    config = content.get("config") if isinstance(content, dict) else None
-    if isinstance(config, dict):
-        wrong = _wrong_types(config, _CONFIG_TYPES) or [name for name in needs if name not in config]
-        if not wrong and not isinstance(config.get("model", {}).get("name"), str | None):
-            wrong = ["model.name"]
-        wrong += _wrong_history(content)
-    else:
-        wrong = ["config"]
-    if wrong:
+    if not _fits(content, _CONFIG) or not {*needs} <= content.get("config", {}).keys() or "config" not in content:
         raise InputError(
-            f"{path} is not of a run directory: its {', '.join(wrong)} cannot be used. Name the folders that the "
-            "trainer wrote, or restore the file."
+            f"{path} is not of a run directory, or it is damaged. Name the folders that the trainer wrote, or restore "
+            "the file."
         )
     return content
 
 
 def checked_status(content: Any, path: str) -> dict[str, Any]:
-    """The content of a status.json, with the types of its fields checked; {} for None.
-
-    A metric that was not finite, null in the file, is NaN; so is an infinity in a file of an earlier version.
+    """The content of a status.json; {} for None. A metric that was not finite, null in the file, is NaN.
 
     Raises:
-      ValueError: a field is missing or has a wrong type.
+      ValueError: it is not a dictionary with a status and a step, or a field has a wrong type.
     """
     if content is None:
         return {}
-    if isinstance(content, dict) and {"status", "step"} <= content.keys():
-        wrong = _wrong_types(content, _STATUS_TYPES)
-        metrics = {} if "metrics" in wrong else content.get("metrics", {})
-        wrong += [name for name in ("step", "total_steps", "seconds") if name not in wrong and content.get(name, 0) < 0]
-        if not _has_fields(content.get("best"), {"metric": str, "step": int, "value": (int, float)}):
-            wrong.append("best")
-        goodput = content.get("goodput", {})
-        if not isinstance(goodput, dict) or not all(_is(each, (int, float)) and each >= 0 for each in goodput.values()):
-            wrong.append("goodput")
-        wrong += [f"metrics.{name}" for name, value in metrics.items() if not _is_metric(value)]
-    else:
-        wrong = ["status", "step"]
-    if wrong:
+    if not _fits(content, _STATUS) or not {"status", "step"} <= content.keys():
         raise InputError(
-            f"{path} is not the status.json of a run: {', '.join(wrong)[:200]} cannot be used. Remove the file: the "
-            "run resumes from its newest checkpoint, and counts its seconds from 0."
+            f"{path} is not the status.json of a run, or it is damaged. Remove the file: the run resumes from its "
+            "newest checkpoint, and counts its seconds from 0."
         )
-    if not metrics:
-        return content
-    return {**content, "metrics": with_nan(metrics)}
+    return {**content, "metrics": with_nan(content["metrics"])} if content.get("metrics") else content
 
 
-def _wrong_history(content: Mapping[str, Any]) -> list[str]:
-    """The names of the parts of a config.json beside the config that cannot be used."""
-    extensions = content.get("extensions") or []
-    fields = {"duration": str, "step": int, "total_steps": int}
-    ended = isinstance(extensions, list) and all(each is not None and _has_fields(each, fields) for each in extensions)
-    began = _has_fields(content.get("init_from"), {"path": str, "checkpoint": str})
-    chosen = content.get("mixed_precision") in (None, *PRECISIONS[:-1])
-    versions = content.get("versions") or {}
-    known = isinstance(versions, dict) and all(isinstance(version, str) for version in versions.values())
-    parts = (
-        ("versions", known),
-        ("network_facts", isinstance(content.get("network_facts"), dict | None)),
-        ("extensions", ended),
-        ("init_from", began),
-        ("mixed_precision", chosen),
-    )
-    return [name for name, whole in parts if not whole]
-
-
-def _has_fields(content: Any, types: Mapping[str, Any]) -> bool:
-    """Whether it is None, or a dictionary with all of these fields in these types."""
-    if content is None:
-        return True
-    return isinstance(content, dict) and types.keys() <= content.keys() and not _wrong_types(content, types)
-
-
-def _wrong_types(content: Mapping[str, Any], types: Mapping[str, Any]) -> list[str]:
-    """The names of the fields that have another type."""
-    return [name for name, kind in types.items() if name in content and not _is(content[name], kind)]
-
-
-def _is(value: Any, kind: Any) -> bool:
-    """Whether a value is of a type; bool is not a number, and numbers are finite, whole ones of 64 bits."""
-    if isinstance(value, bool) or not isinstance(value, kind):
-        return False
-    if kind is int:
-        return -(2**63) <= value < 2**63
-    return not isinstance(value, (int, float)) or -1e300 < value < 1e300
-
-
-def _is_metric(value: Any) -> bool:
-    """Whether a value can be a metric: a number, or null, or NaN or infinity as in files of earlier versions."""
-    return value is None or isinstance(value, float) or _is(value, int)
+def _fits(value: Any, kind: Any) -> bool:
+    """True for a value from JSON of a kind, as in _CONFIG; a whole number is 0 to 2**63, and others are finite."""
+    if isinstance(kind, tuple):
+        return any(_fits(value, each) for each in kind)
+    if isinstance(kind, list):
+        return isinstance(value, list) and all(_fits(each, kind[0]) and each.keys() >= kind[0].keys() for each in value)
+    if isinstance(kind, dict):
+        kinds = collections.defaultdict(lambda: kind.get("*", object), kind)
+        return isinstance(value, dict) and all(_fits(each, kinds[name]) for name, each in value.items())
+    if kind in _NUMBER:
+        return type(value) is kind and (0 <= value < 2**63 if kind is int else abs(value) < 1e300)
+    return isinstance(value, kind)
 
 
 def writing(path: str) -> contextlib.AbstractContextManager[None]:
@@ -215,14 +165,11 @@ class RunDirectory:
         Raises:
           ValueError: another field differs; the message lists them.
         """
-        if os.path.exists(self.path) and not os.path.isdir(self.path):
-            raise InputError(f"--model_dir={self.path} is a file; expected a directory, or a path that does not exist.")
         before = self.content()
         if before is None:
             return []
-        stored = before["config"]
-        one, two = completed(stored), json.loads(json.dumps(config))
-        changed = differences(without(one, but), without(two, but))
+        stored, given = before["config"], json.loads(json.dumps(config))
+        changed = differences(without(stored, but), without(given, but))
         if changed:
             raise InputError(
                 f"--model_dir={self.path} holds a run of another config; the fields that differ:\n  "
@@ -230,7 +177,7 @@ class RunDirectory:
                 + "\nRun it with the config that it was started with (the flag --model_dir alone reads it), or choose "
                 "another --model_dir."
             )
-        return differences(one, two)
+        return differences(stored, given)
 
     def check_kept(self, run_files: Mapping[str, bytes]) -> None:
         """Checks that the data's files are those that the run began with.
@@ -262,7 +209,7 @@ class RunDirectory:
             path = os.path.join(self.path, name)
             if not os.path.exists(path):
                 with writing_errors(path):
-                    atomic_write(path, functools.partial(_write_bytes, content))
+                    atomic_write(path, lambda file, content=content: file.write(content))  # type: ignore[misc]
 
     def write_translations(self, split: str, step: int, lines: Sequence[str]) -> None:
         """Writes the network's translations of a held-out split after `step`, a line for each sentence."""
@@ -332,23 +279,16 @@ def without_non_finite(values: Mapping[str, float]) -> dict[str, float | None]:
 
 
 def with_nan(values: Mapping[str, float | None]) -> dict[str, float]:
-    """The values as `without_non_finite` wrote them, with NaN for None; for an infinity of an earlier version too."""
-    return {name: value if value is not None and math.isfinite(value) else math.nan for name, value in values.items()}
-
-
-def _write_bytes(content: bytes, file: BinaryIO) -> None:
-    file.write(content)
+    """The values as `without_non_finite` wrote them, with NaN for None."""
+    return {name: math.nan if value is None else value for name, value in values.items()}
 
 
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that a result depends on."""
-    import numpy
-    import tensorflow
-    import tf_keras
-
     # Keras 3 is not imported for it: that takes a second, and a run of Keras 2 does without.
     packages = {"keras": importlib.metadata.version("keras")}
-    packages |= {module.__name__: module.__version__ for module in (numpy, tensorflow, tf_keras)}
+    # TensorFlow's distributions have several names.
+    packages |= {name: sys.modules[name].__version__ for name in ("numpy", "tensorflow", "tf_keras")}
     return {"tfbigbatch": __version__, "python": platform.python_version(), **packages}
 
 

@@ -1,24 +1,15 @@
-"""The arguments of a run that are not part of its config; their checks, which need no TensorFlow."""
+"""The arguments of a run that are not part of its config."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import ml_collections
 
-from tfbigbatch import experiment, tasks
-from tfbigbatch.cluster import tf_config
 from tfbigbatch.errors import InputError, nearest
-from tfbigbatch.experiment.checks import check_fields, check_plan
-from tfbigbatch.runs import checkpoint_files, stored_run
-from tfbigbatch.runs import extension as extensions
-from tfbigbatch.runs.resume_rules import may_change
-from tfbigbatch.runs.run_directory import RunDirectory
-from tfbigbatch.training.mlperf import rules
 from tfbigbatch.utils.startup import StartTimings
 
 MODES = ("train", "eval", "train_and_eval")
@@ -86,42 +77,6 @@ class RunOptions:
         return self.mode != "eval"
 
 
-def check(options: RunOptions) -> None:
-    """Checks all that can be checked before TensorFlow is imported, which takes seconds; writes nothing.
-
-    Raises:
-      ValueError: an option, a field of the config, the data or the run directory cannot be used.
-    """
-    config = options.config
-    if options.mode not in MODES:
-        raise InputError(f"--mode={options.mode} is unknown; expected one of {', '.join(MODES)}.")
-    check_strategy(options.strategy_name)
-    if "TF_CONFIG" in os.environ and tf_config.joins_cluster(options.strategy_name, options.tpu):
-        tf_config.parse_tf_config(os.environ["TF_CONFIG"])
-    check_fields(config)
-    if options.mlperf_log:
-        rules.check(config)
-        if options.mode != "train_and_eval":
-            raise InputError(
-                f"--mlperf_log: its rules ask for evaluations; expected --mode=train_and_eval, not {options.mode}."
-            )
-    check_plan(config)
-    files = RunDirectory(options.model_dir)
-    files.check(config.to_dict(), but=may_change(config, options.mode, options.extend))
-    content, status = files.content(), files.status()
-    if options.extend and options.trains:
-        extensions.requested(content, status, config.to_dict(), options.model_dir)
-    if options.trains:
-        _check_writable(options.model_dir)
-    elif not checkpoint_files.paths(files.checkpoints):
-        raise InputError(
-            f"--mode=eval: {options.model_dir} holds no checkpoint. Train first, or give another --model_dir."
-        )
-    stored_run.origin(options.init_from, content, options.model_dir)
-    if not options.use_fake_data and not is_finished(options):
-        _check_data(config, options.data_dir)
-
-
 def check_strategy(name: str) -> None:
     """Checks a value of `--strategy`.
 
@@ -135,28 +90,3 @@ def check_strategy(name: str) -> None:
         )
     if name not in STRATEGIES:
         raise InputError(f"--strategy={name} is unknown. {nearest(name, STRATEGIES)}")
-
-
-def is_finished(options: RunOptions) -> bool:
-    """Whether the directory holds a run that ended, and that is not to be evaluated or extended."""
-    files = RunDirectory(options.model_dir)
-    return options.trains and not options.extend and extensions.is_finished(files.content(), files.status())
-
-
-def _check_data(config: ml_collections.ConfigDict, data_dir: str | None) -> None:
-    if data_dir is not None and "://" not in data_dir and not os.path.exists(data_dir):
-        raise InputError(f"--data_dir={data_dir}: no such folder. Give the folder of the data of task {config.task}.")
-    task = tasks.get(config.task)
-    for phase in experiment.phases(config):
-        task.check_data(phase.data.to_dict(), data_dir)
-
-
-def _check_writable(path: str) -> None:
-    """Checks that a directory can be made, or files in it."""
-    existing = os.path.abspath(path)
-    while not os.path.exists(existing):
-        existing = os.path.dirname(existing)
-    if not os.path.isdir(existing):
-        raise InputError(f"--model_dir={path}: {existing} is a file; expected a directory.")
-    if not os.access(existing, os.W_OK | os.X_OK):
-        raise InputError(f"--model_dir={path} cannot be written: no permission to write in {existing}.")

@@ -34,7 +34,7 @@ class Precision:
         return f"{self.name} (auto: {self.why})" if self.why else self.name
 
 
-def of_run(wanted: str, strategy: tf.distribute.Strategy, content: Mapping[str, Any] | None) -> Precision:
+def run_precision(wanted: str, strategy: tf.distribute.Strategy, content: Mapping[str, Any] | None) -> Precision:
     """The precision of a run; every worker calls it.
 
     A run that was begun with 'auto' keeps what was chosen then, on any machine. Of several workers all compute in

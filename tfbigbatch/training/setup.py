@@ -1,4 +1,4 @@
-"""The five parts of a run, built in the order of its banner: machine, directory, plan, model, resume."""
+"""The parts of a run, built in the order of its banner: machine, plan, model, resume."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ import tf_keras
 
 from tfbigbatch import experiment, scaling, tasks
 from tfbigbatch.errors import InputError
-from tfbigbatch.runs import checkpoint_files, initial_weights, run_directory, stored_run
-from tfbigbatch.runs import extension as extensions
-from tfbigbatch.runs.extension import Extension
+from tfbigbatch.runs import checkpoint_files, initial_weights
 from tfbigbatch.runs.goodput import Goodput
 from tfbigbatch.runs.metric import Metric
 from tfbigbatch.runs.metrics_log import MetricsLog, read_rows
-from tfbigbatch.runs.resume_rules import may_change
+from tfbigbatch.runs.run_directory import DIVERGED
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.training import fresh_statistics, local_steps
 from tfbigbatch.training import phases as run_phases
@@ -28,6 +26,7 @@ from tfbigbatch.training import precision as precisions
 from tfbigbatch.training import strategy as strategies
 from tfbigbatch.training.build import compiled_model
 from tfbigbatch.training.checkpoints import CheckpointPart, Checkpoints
+from tfbigbatch.training.directory import Directory
 from tfbigbatch.training.instruments import RunInstruments, check_instruments
 from tfbigbatch.training.mlperf import rules
 from tfbigbatch.training.mlperf.log import MLPerfLog
@@ -84,7 +83,7 @@ class Machine:
             self.say(line)
 
 
-def prepare_machine(options: RunOptions) -> Machine:
+def prepare_machine(options: RunOptions, directory: Directory) -> Machine:
     """Chooses the strategy, and sets Keras up.
 
     Raises:
@@ -105,8 +104,7 @@ def prepare_machine(options: RunOptions) -> Machine:
             f"--strategy={options.strategy_name}: task {config.task} is scored by all outputs together, in one "
             "process. Train on one machine, with --strategy=mirrored or one_device and no TF_CONFIG."
         )
-    content = run_directory.RunDirectory(options.model_dir).content()
-    precision = precisions.of_run(config.mixed_precision, strategy, content)
+    precision = precisions.run_precision(config.mixed_precision, strategy, directory.content)
     _set_up_keras(config, precision)
     return Machine(strategy, description, strategies.is_chief(strategy), jit_compile, precision)
 
@@ -121,61 +119,7 @@ def _set_up_keras(config: ml_collections.ConfigDict, precision: Precision) -> No
     tf_keras.mixed_precision.set_global_policy(experiment.keras_policy(precision.name))
 
 
-# ---- 2. The run directory ---------------------------------------------------------------------
-
-
-@dataclasses.dataclass(frozen=True)
-class Directory:
-    """The run directory as the run finds it.
-
-    Attributes:
-      files: reads and writes its files.
-      changed: lines on the config fields that differ from the run's start.
-      content: of config.json; None for a new run.
-      status: the content of status.json; {} before the first.
-      extension: None, or what is known of the finished run that is to be trained for longer.
-      init_from: None, or where the run's first weights are from: 'path' as given, and the 'checkpoint' found there.
-    """
-
-    files: run_directory.RunDirectory
-    changed: Sequence[str]
-    content: dict[str, Any] | None
-    status: dict[str, Any]
-    extension: Extension | None = None
-    init_from: dict[str, str] | None = None
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether the run ended before, and is not to be extended."""
-        return self.extension is None and extensions.is_finished(self.content, self.status)
-
-
-def check_directory(options: RunOptions, machine: Machine) -> Directory:
-    """Checks that the directory is new or of this config; writes nothing.
-
-    Raises:
-      ValueError: it holds a run of another config.
-    """
-    files = run_directory.RunDirectory(options.model_dir, machine.is_chief)
-    config = options.config.to_dict()
-    changed = files.check(config, but=may_change(options.config, options.mode, options.extend))
-    content, status = files.content(), files.status()
-    extension = None
-    if options.extend:
-        if not options.trains:
-            raise InputError("--extend trains; --mode=eval does not. Leave one of them out.")
-        extension = extensions.requested(content, status, config, options.model_dir)
-    return Directory(
-        files,
-        changed,
-        content,
-        status,
-        extension,
-        stored_run.origin(options.init_from, content, options.model_dir),
-    )
-
-
-# ---- 3. The task, its data and the plan -------------------------------------------------------
+# ---- 2. The task, its data and the plan -------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -259,7 +203,7 @@ def _task(options: RunOptions, phase: ml_collections.ConfigDict) -> Task:
     )
 
 
-# ---- 4. Model and optimizer -------------------------------------------------------------------
+# ---- 3. Model and optimizer -------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -318,7 +262,7 @@ def _date(config: ml_collections.ConfigDict, plan: RunPlan, log: Any) -> tf_kera
     return scaling.keras2.DATE(probe=probe, recipe=recipe, batch_size=config.batch_size, log=log, **fields)
 
 
-# ---- 5. Resume --------------------------------------------------------------------------------
+# ---- 4. Resume --------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -374,10 +318,6 @@ def resume(options: RunOptions, machine: Machine, directory: Directory, model: R
         writes=options.trains,
     )
     step = checkpoints.restore()
-    if step is None and not options.trains:
-        raise InputError(
-            f"--mode=eval: {options.model_dir} holds no checkpoint. Train first, or give another --model_dir."
-        )
     for path, wrong in checkpoints.set_aside:
         how = "set aside as" if options.trains else "passed over:"
         machine.say(f"warning    a newer checkpoint is damaged and was {how} {path}: {wrong}")
@@ -403,7 +343,7 @@ def _lost_steps(status: Mapping[str, Any], step: int | None, reached: int, check
       checkpoint_every: of the config, for the advice.
     """
     # A rollback says itself what it leaves out.
-    if status.get("status") == run_directory.DIVERGED:
+    if status.get("status") == DIVERGED:
         return []
     lost = reached - (step or 0)
     found = []

@@ -27,6 +27,7 @@ from tfbigbatch.training import phases as run_phases
 from tfbigbatch.training import strategy as strategies
 from tfbigbatch.training.callbacks import own
 from tfbigbatch.training.callbacks.base import steps_done
+from tfbigbatch.training.directory import Directory
 from tfbigbatch.training.evaluate import evaluate
 from tfbigbatch.training.fresh_statistics import FreshStatistics
 from tfbigbatch.training.input_pipelines import Continued
@@ -36,7 +37,7 @@ from tfbigbatch.training.options import RunOptions
 from tfbigbatch.training.phases import Phase
 from tfbigbatch.training.plan import fit_segments
 from tfbigbatch.training.rollbacks import RollBack, Rollbacks
-from tfbigbatch.training.setup import Directory, Machine, RunModel, RunPlan, Start
+from tfbigbatch.training.setup import Machine, RunModel, RunPlan, Start
 from tfbigbatch.utils.signals import StopRequest
 
 Status = dict[str, Any]
@@ -47,8 +48,8 @@ Status = dict[str, Any]
 class Trainer:
     """A run with all that it consists of, ready to train or to evaluate.
 
-    The parts are what the five functions of `training.setup` return, in their order; `stop_request` may have come
-    before.
+    `directory` is of `training.directory`, the other parts are what the functions of `training.setup` return, in their
+    order; `stop_request` may have come before.
     """
 
     options: RunOptions
