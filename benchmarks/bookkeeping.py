@@ -52,8 +52,8 @@ def once_in_a_run(repeats):
 
 def at_each_row(repeats):
     """{what: seconds} of what the chief does at a row of metrics."""
-    from tfbigbatch.runs.metrics_log import MetricsLog
     from tfbigbatch.runs.run_directory import RUNNING, RunDirectory
+    from tfbigbatch.training.metrics_log import MetricsLog
 
     with tempfile.TemporaryDirectory() as folder:
         directory = RunDirectory(folder)

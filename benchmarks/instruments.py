@@ -34,11 +34,11 @@ def baseline(config, folder, data_dir, use_fake_data):
     import tensorflow as tf
 
     from tfbigbatch import tasks
-    from tfbigbatch.runs.metrics_log import MetricsLog
     from tfbigbatch.runs.run_directory import RunDirectory
     from tfbigbatch.training import phases as run_phases
     from tfbigbatch.training.build import compiled_model
     from tfbigbatch.training.instruments import RunInstruments
+    from tfbigbatch.training.metrics_log import MetricsLog
 
     def task_of(fields):
         model, data = fields.model.to_dict(), fields.data.to_dict()

@@ -4,7 +4,7 @@ import pytest
 from tests.helpers import made_runs
 from tfbigbatch.reports.collect import Row, Run
 from tfbigbatch.reports.run_plots import limits, panels_of, run_curves, trust_map
-from tfbigbatch.runs.scalars import Scalars
+from tfbigbatch.runs.metrics_log import Scalars
 
 
 def scalars(run):

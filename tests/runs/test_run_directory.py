@@ -4,8 +4,9 @@ import math
 import pytest
 
 from tfbigbatch import experiment, optimizers
-from tfbigbatch.runs.metrics_log import MetricsLog, read_rows
+from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import RunDirectory, read_json
+from tfbigbatch.training.metrics_log import MetricsLog
 from tfbigbatch.utils.files import write_json
 
 

@@ -3,8 +3,8 @@ import os
 from tests.helpers import made_runs
 from tfbigbatch.reports.collect import Row, Run
 from tfbigbatch.runs.metric import Metric
+from tfbigbatch.runs.metrics_log import Scalars
 from tfbigbatch.runs.run_states import run_states
-from tfbigbatch.runs.scalars import Scalars
 
 NOW = 1_000_000.0
 

@@ -12,7 +12,7 @@ from tfbigbatch.reports.collect import Row, Run
 from tfbigbatch.reports.summary import common_target, critical_batch, summarise
 from tfbigbatch.reports.table import Table, results_table
 from tfbigbatch.runs.metric import Metric
-from tfbigbatch.runs.scalars import Scalars
+from tfbigbatch.runs.metrics_log import Scalars
 from tfbigbatch.utils.files import write_json, write_text, writing_errors
 
 PLOTS = ("batch", "curves", "updates")

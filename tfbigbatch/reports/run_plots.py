@@ -12,7 +12,7 @@ from tfbigbatch.reports import figure_style
 
 if TYPE_CHECKING:
     from tfbigbatch.reports.collect import Row, Run
-    from tfbigbatch.runs.scalars import Scalars
+    from tfbigbatch.runs.metrics_log import Scalars
 
 Series = Mapping[int, float]
 """A scalar by step."""

@@ -13,7 +13,7 @@ from tfbigbatch.runs.run_directory import DIVERGED, DONE
 if TYPE_CHECKING:
     from tfbigbatch.reports.collect import Row, Run
     from tfbigbatch.runs.metric import Metric
-    from tfbigbatch.runs.scalars import Scalars
+    from tfbigbatch.runs.metrics_log import Scalars
 
 Numbers = Mapping[str, Any]
 """A row's dictionary, from `summarise`."""

@@ -6,7 +6,6 @@ import contextlib
 import glob
 import os
 import re
-from collections.abc import Sequence
 
 from tfbigbatch.utils.files import check_regular, reading_errors, writing_errors
 
@@ -63,31 +62,6 @@ def set_aside(path: str) -> str:
         for file in glob.glob(f"{glob.escape(path)}.*"):
             os.replace(file, os.path.join(directory, _SET_ASIDE + os.path.basename(file)))
     return os.path.join(directory, _SET_ASIDE + name)
-
-
-def write_list(directory: str, newest_first: Sequence[str]) -> None:
-    """Repairs TensorFlow's file 'checkpoint', which lists the checkpoints that a manager may remove."""
-    # Reports list checkpoints without TensorFlow.
-    import tensorflow as tf
-
-    oldest_first = newest_first[::-1]
-    try:
-        state = tf.train.get_checkpoint_state(directory)
-    # TensorFlow ignores text that it cannot parse, but not an empty file or bytes that are not text.
-    except ValueError:
-        state = None
-    if state is not None and list(state.all_model_checkpoint_paths) == oldest_first:
-        return
-    times = [os.path.getmtime(f"{path}.index") for path in oldest_first]
-    with writing_errors(directory):
-        tf.compat.v1.train.update_checkpoint_state(
-            directory,
-            newest_first[0],
-            all_model_checkpoint_paths=oldest_first,
-            all_model_checkpoint_timestamps=times,
-            # A manager never removes what is older than this.
-            last_preserved_timestamp=times[0] - 1.0,
-        )
 
 
 def left_over(directory: str) -> list[str]:

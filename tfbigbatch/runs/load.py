@@ -13,10 +13,10 @@ import tf_keras
 
 from tfbigbatch import tasks
 from tfbigbatch.errors import InputError, first_line
-from tfbigbatch.experiment import completed, execute, keras_policy, recorded_precision, register_task_of
+from tfbigbatch.experiment import execute, keras_policy, recorded_precision, register_task_of
 from tfbigbatch.runs import checkpoint_files
 from tfbigbatch.runs.metrics_log import read_rows
-from tfbigbatch.runs.run_directory import checked_config, checked_status, read_json, with_nan
+from tfbigbatch.runs.run_directory import RunDirectory, with_nan
 from tfbigbatch.utils.home import expanded
 from tfbigbatch.utils.tensorflow_paths import literal_path
 
@@ -79,65 +79,49 @@ def load_run(
 
 
 def run_config(directory: str) -> dict[str, Any]:
-    """The config of a run directory as a plain dictionary, with the fields that were added after it was written.
+    """The config of a run directory as a plain dictionary.
 
     Its `mixed_precision` is what the run computes in, where the run was given 'auto'.
 
     Raises:
       ValueError: the directory holds no run.
     """
-    path = os.path.join(directory, "config.json")
-    content = read_json(path)
+    content = RunDirectory(directory).content()
     if content is None:
         raise InputError(
             f"{directory} holds no run: it has no config.json. Expected the --model_dir of a run of tfbigbatch train."
         )
-    config = checked_config(content, path)["config"]
-    register_task_of(config, directory)
-    return {**completed(config), "mixed_precision": recorded_precision(content)}
+    register_task_of(content["config"], directory)
+    return {**content["config"], "mixed_precision": recorded_precision(content)}
 
 
 def restore(network: tf_keras.Model, path: str) -> None:
-    """Reads a network's weights from a checkpoint; see `read_weights`.
+    """Reads a network's weights from a checkpoint: of a run with `use_ema` their moving averages, as it evaluates.
 
     Raises:
       ValueError: the checkpoint is damaged or of another network.
     """
-    try:
-        read_weights(network, path)
-    except (AssertionError, ValueError) as error:
-        raise InputError(
-            f"checkpoint {path} does not fit the network of the run's config: {_first_line(error)}"
-        ) from None
-    # TensorFlow turns data that ends too soon into Python's own error.
-    except (tf.errors.OpError, IndexError) as error:
-        raise InputError(f"checkpoint {path} is damaged: {_first_line(error)} Choose another checkpoint.") from None
-
-
-def read_weights(network: tf_keras.Model, path: str) -> None:
-    """Reads a network's weights from a checkpoint: of a run with `use_ema` their moving averages, as it evaluates.
-
-    Raises:
-      AssertionError, ValueError: it is of another network.
-      tf.errors.OpError, IndexError: it is damaged.
-    """
     more = {}
     trained = network.trainable_variables
     averages: list[tf.Variable] = []
-    if f"{checkpoint_files.AVERAGES}/0/.ATTRIBUTES/VARIABLE_VALUE" in (
-        tf.train.load_checkpoint(literal_path(path)).get_variable_to_shape_map()
-    ):
-        averages = [tf.Variable(tf.zeros_like(variable), trainable=False) for variable in trained]
-        more = {checkpoint_files.AVERAGES: averages}
-    status = tf.train.Checkpoint(network=network, **more).restore(literal_path(path))
-    status.assert_existing_objects_matched()
-    status.expect_partial()
+    try:
+        if f"{checkpoint_files.AVERAGES}/0/.ATTRIBUTES/VARIABLE_VALUE" in (
+            tf.train.load_checkpoint(literal_path(path)).get_variable_to_shape_map()
+        ):
+            averages = [tf.Variable(tf.zeros_like(variable), trainable=False) for variable in trained]
+            more = {checkpoint_files.AVERAGES: averages}
+        status = tf.train.Checkpoint(network=network, **more).restore(literal_path(path))
+        status.assert_existing_objects_matched()
+        status.expect_partial()
+    except (AssertionError, ValueError) as error:
+        raise InputError(
+            f"checkpoint {path} does not fit the network of the run's config: {first_line(error)}"
+        ) from None
+    # TensorFlow turns data that ends too soon into Python's own error.
+    except (tf.errors.OpError, IndexError) as error:
+        raise InputError(f"checkpoint {path} is damaged: {first_line(error)} Choose another checkpoint.") from None
     for variable, average in zip(trained, averages):
         variable.assign(average)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def _checkpoint_path(directory: str, checkpoint: str | int) -> str:
@@ -187,7 +171,7 @@ def _network(directory: str, config: dict[str, Any], data_dir: str | None) -> tf
 def _network_of_task(directory: str, config: dict[str, Any], data_dir: str | None) -> tf_keras.Model:
     task_class, model = tasks.get(config["task"]), config["model"]
     path = os.path.join(directory, "config.json")
-    facts = (read_json(path) or {}).get("network_facts")
+    facts = (RunDirectory(directory).content() or {}).get("network_facts")
     if facts and data_dir is None:
         # Recomputation is a way to train, and no part of the model.
         return task_class.network_from({**model, **({"recompute": False} if "recompute" in model else {})}, facts)
@@ -203,13 +187,9 @@ def _network_of_task(directory: str, config: dict[str, Any], data_dir: str | Non
 
 def _metrics(directory: str, step: int) -> dict[str, float]:
     """The metrics of the evaluation at a step, from metrics.jsonl, or from the status of a finished run."""
-    rows = [
-        row
-        for row in read_rows(os.path.join(directory, "metrics.jsonl"))
-        if row["split"] == "eval" and row["step"] == step
-    ]
+    files = RunDirectory(directory)
+    rows = [row for row in read_rows(files.metrics) if row["split"] == "eval" and row["step"] == step]
     if rows:
         return with_nan({name: value for name, value in rows[-1].items() if name not in ("step", "split")})
-    path = os.path.join(directory, "status.json")
-    status = checked_status(read_json(path), path)
+    status = files.status()
     return dict(status.get("metrics", {})) if status.get("step") == step else {}

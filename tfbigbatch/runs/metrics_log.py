@@ -1,91 +1,16 @@
-"""metrics.jsonl and TensorBoard scalars: one row, written to both."""
+"""The rows of a run's metrics.jsonl, readable while the run writes them."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tfbigbatch.runs.run_directory import RunDirectory, without_non_finite
-from tfbigbatch.utils.files import atomic_write, itself, open_regular, reading_errors, writing_errors
+from tfbigbatch.utils.files import open_regular, reading_errors
 
 Row = dict[str, Any]
 """A row of metrics.jsonl: 'step', 'split' ('train' or 'eval'), and scalars by name."""
-
-
-class MetricsLog:
-    """Writes rows of scalars for the splits 'train' and 'eval'.
-
-    Args:
-      directory: the run directory; only the chief's writes.
-    """
-
-    def __init__(self, directory: RunDirectory) -> None:
-        # Not at the top: `read_rows` serves commands that do without TensorFlow.
-        import tensorflow as tf
-
-        from tfbigbatch.instruments.event_log import at_step, write_scalars
-
-        self._summary, self._at_step, self._write_scalars = tf.summary, at_step, write_scalars
-        self._directory = directory
-        self._writers: dict[str, Any] = {}
-
-    def resume(self, step: int) -> None:
-        """Drops the rows after `step`, which the resumed run writes again, and a last line that a crash cut short."""
-        path = self._directory.metrics
-        if self._directory.is_chief and os.path.exists(path):
-            kept = "".join(json.dumps(row) + "\n" for row in read_rows(path) if row["step"] <= step)
-            with writing_errors(path):
-                atomic_write(path, lambda file: file.write(kept.encode()))
-
-    def write(self, split: str, step: int, scalars: Mapping[str, float]) -> None:
-        """Appends a row."""
-        if not self._directory.is_chief:
-            return
-        row = {"step": step, "split": split, **without_non_finite(scalars)}
-        with writing_errors(self._directory.metrics):
-            with open(self._directory.metrics, "a", encoding="utf-8", opener=itself) as file:
-                file.write(json.dumps(row) + "\n")
-        self.write_events(split, step, scalars)
-
-    def write_events(self, split: str, step: int, scalars: Mapping[str, float]) -> None:
-        """Writes scalars to TensorBoard only."""
-        if not self._directory.is_chief:
-            return
-        with writing_errors(self._directory.path), self._at_step(self._writer(split), step):
-            self._write_scalars({name: float(value) for name, value in scalars.items()})
-
-    def has(self, split: str, step: int) -> bool:
-        """Whether a row of `split` and `step` was written, by this process or one before."""
-        return any((row["split"], row["step"]) == (split, step) for row in read_rows(self._directory.metrics))
-
-    def write_histograms(self, step: int, variables: Iterable[Any]) -> None:
-        """Writes a histogram of each variable's values, to TensorBoard only."""
-        if not self._directory.is_chief:
-            return
-        with writing_errors(self._directory.path), self._at_step(self._writer("train"), step):
-            for variable in variables:
-                self._summary.histogram(variable.name.split(":")[0], variable)
-
-    def _writer(self, split: str) -> Any:
-        """The tf.summary writer of a split, created at its first use."""
-        if split not in self._writers:
-            self._writers[split] = self._summary.create_file_writer(os.path.join(self._directory.path, split))
-        return self._writers[split]
-
-    def flush(self) -> None:
-        """Writes what TensorBoard's files hold in memory."""
-        with writing_errors(self._directory.path):
-            for writer in self._writers.values():
-                writer.flush()
-
-    def close(self) -> None:
-        """Closes TensorBoard's files."""
-        writers, self._writers = self._writers, {}
-        with writing_errors(self._directory.path):
-            for writer in writers.values():
-                writer.close()
 
 
 def read_rows(path: str | os.PathLike[str]) -> list[Row]:
@@ -113,3 +38,42 @@ def _finite(value: Any) -> Any:
     """The value where it is a finite number, else None."""
     # Compared, not asked by math.isfinite, which refuses large ints.
     return value if type(value) in (int, float) and -1e300 < value < 1e300 else None
+
+
+class Scalars:
+    """The content of a run's metrics.jsonl; empty where there is none yet.
+
+    Args:
+      directory: the run directory.
+
+    Attributes:
+      last_step: the last step that has a row; 0 before the first.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self._series: dict[tuple[str, str], dict[int, float]] = {}
+        self.last_step = 0
+        for row in read_rows(os.path.join(directory, "metrics.jsonl")):
+            self.last_step = max(self.last_step, row["step"])
+            for name, value in row.items():
+                if name not in ("step", "split"):
+                    # null stands for NaN and infinity: a gap in a plotted line.
+                    series = self._series.setdefault((row["split"], name), {})
+                    series[row["step"]] = math.nan if value is None else value
+
+    def names(self, split: str) -> list[str]:
+        """The names of a split's scalars, in order of first appearance."""
+        return [name for of, name in self._series if of == split]
+
+    def series(self, split: str, name: str) -> dict[int, float]:
+        """Values by step, NaN where a value was not finite; empty for an unknown name."""
+        return dict(sorted(self._series.get((split, name), {}).items()))
+
+    def last(self, split: str, name: str) -> tuple[float, int] | tuple[None, None]:
+        """The last finite value and its step; (None, None) where there is none."""
+        finite = [(value, step) for step, value in self.series(split, name).items() if math.isfinite(value)]
+        return finite[-1] if finite else (None, None)
+
+    def below(self, split: str, prefix: str) -> dict[str, dict[int, float]]:
+        """The series of the scalars with a prefix, by the rest of their names."""
+        return {name[len(prefix) :]: self.series(split, name) for name in self.names(split) if name.startswith(prefix)}

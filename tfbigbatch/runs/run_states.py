@@ -9,8 +9,8 @@ from typing import Any
 
 from tfbigbatch.runs import best_checkpoint
 from tfbigbatch.runs.metric import Metric
+from tfbigbatch.runs.metrics_log import Scalars
 from tfbigbatch.runs.run_directory import DIVERGED, DONE, PREEMPTED, RUNNING
-from tfbigbatch.runs.scalars import Scalars
 
 _WORDS = {DONE: "ended", DIVERGED: "diverged", PREEMPTED: "preempted; the same command resumes it"}
 

@@ -1,4 +1,4 @@
-"""What config.json of a run tells the commands that continue the run: its config, the folder of its data, its start."""
+"""The config, the folder of the data and the start of a run, for the commands that continue it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import ml_collections
 from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
 from tfbigbatch.runs import checkpoint_files
-from tfbigbatch.runs.run_directory import checked_config, read_json
+from tfbigbatch.runs.run_directory import RunDirectory
 
 
 def content_of(directory: str | os.PathLike[str]) -> dict[str, Any] | None:
@@ -20,13 +20,11 @@ def content_of(directory: str | os.PathLike[str]) -> dict[str, Any] | None:
     Raises:
       ValueError: the file is not of a run.
     """
-    path = os.path.join(directory, "config.json")
-    content = read_json(path)
-    return None if content is None else checked_config(content, path)
+    return RunDirectory(os.fspath(directory)).content()
 
 
 def config_of(directory: str | os.PathLike[str]) -> ml_collections.ConfigDict:
-    """The config that a run was started with, locked; fields that were added since have their defaults.
+    """The config that a run was started with, locked.
 
     Raises:
       ValueError: the directory holds no run.
@@ -38,7 +36,7 @@ def config_of(directory: str | os.PathLike[str]) -> ml_collections.ConfigDict:
             "directory of a run."
         )
     experiment.register_task_of(content["config"], os.fspath(directory))
-    return ml_collections.ConfigDict(_with_tuples(experiment.completed(content["config"]))).lock()
+    return ml_collections.ConfigDict(_with_tuples(content["config"])).lock()
 
 
 def data_dir_of(directory: str | os.PathLike[str]) -> str | None:

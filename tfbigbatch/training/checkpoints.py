@@ -16,6 +16,7 @@ from tfbigbatch.callbacks.generators import random_generators
 from tfbigbatch.errors import DivergedError, InputError, first_line
 from tfbigbatch.runs import checkpoint_files
 from tfbigbatch.training.options import Heartbeat, LimitSave, no_heartbeat, no_save_limit
+from tfbigbatch.utils.files import writing_errors
 from tfbigbatch.utils.tensorflow_paths import literal_path
 
 # The name, in `CheckpointPart.more`, of variables [replicas, ...].
@@ -142,7 +143,7 @@ class Checkpoints:
             self.set_aside = damaged
         elif not self._scratch:
             self.set_aside = [(checkpoint_files.set_aside(path), wrong) for path, wrong in damaged]
-            checkpoint_files.write_list(literal_path(self._directory), [literal_path(path) for path in whole])
+            _write_list(literal_path(self._directory), [literal_path(path) for path in whole])
         others = self._statistics_of_others(path) is not None
         for part in self._parts:
             if not (others and STATISTICS in part.more):
@@ -268,3 +269,25 @@ class Checkpoints:
                 f"{self._directory} holds {', '.join(left[:6])}, but no checkpoint with its index. Put the missing "
                 "files back, or remove the directory to start afresh."
             )
+
+
+def _write_list(directory: str, newest_first: Sequence[str]) -> None:
+    """Repairs TensorFlow's file 'checkpoint', which lists the checkpoints that a manager may remove."""
+    oldest_first = newest_first[::-1]
+    try:
+        state = tf.train.get_checkpoint_state(directory)
+    # TensorFlow ignores text that it cannot parse, but not an empty file or bytes that are not text.
+    except ValueError:
+        state = None
+    if state is not None and list(state.all_model_checkpoint_paths) == oldest_first:
+        return
+    times = [os.path.getmtime(f"{path}.index") for path in oldest_first]
+    with writing_errors(directory):
+        tf.compat.v1.train.update_checkpoint_state(
+            directory,
+            newest_first[0],
+            all_model_checkpoint_paths=oldest_first,
+            all_model_checkpoint_timestamps=times,
+            # A manager never removes what is older than this.
+            last_preserved_timestamp=times[0] - 1.0,
+        )

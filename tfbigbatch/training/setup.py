@@ -17,7 +17,7 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.runs import checkpoint_files, initial_weights
 from tfbigbatch.runs.goodput import Goodput
 from tfbigbatch.runs.metric import Metric
-from tfbigbatch.runs.metrics_log import MetricsLog, read_rows
+from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import DIVERGED
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.training import fresh_statistics, local_steps
@@ -28,6 +28,7 @@ from tfbigbatch.training.build import compiled_model
 from tfbigbatch.training.checkpoints import CheckpointPart, Checkpoints
 from tfbigbatch.training.directory import Directory
 from tfbigbatch.training.instruments import RunInstruments, check_instruments
+from tfbigbatch.training.metrics_log import MetricsLog
 from tfbigbatch.training.mlperf import rules
 from tfbigbatch.training.mlperf.log import MLPerfLog
 from tfbigbatch.training.options import RunOptions

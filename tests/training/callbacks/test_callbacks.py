@@ -9,11 +9,12 @@ import tf_keras
 from tfbigbatch import train
 from tfbigbatch.errors import DivergedError
 from tfbigbatch.optimizers import keras2
-from tfbigbatch.runs.metrics_log import MetricsLog, read_rows
+from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.training import callbacks
 from tfbigbatch.training.callbacks.base import crosses
 from tfbigbatch.training.callbacks.step_metrics import learning_rate_at
+from tfbigbatch.training.metrics_log import MetricsLog
 
 
 def compiled(learning_rate=0.1):

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import tf_keras
 
-from tfbigbatch.runs.metrics_log import MetricsLog
 from tfbigbatch.training.callbacks.base import Logs, StepCallback, crosses
+from tfbigbatch.training.metrics_log import MetricsLog
 from tfbigbatch.training.mlperf.log import MLPerfLog
 
 Metrics = dict[str, float]

@@ -8,8 +8,8 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from tfbigbatch.runs.metrics_log import MetricsLog
 from tfbigbatch.training.callbacks.base import Logs, StepCallback, crosses
+from tfbigbatch.training.metrics_log import MetricsLog
 
 
 class StepMetrics(StepCallback):

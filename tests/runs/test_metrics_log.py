@@ -1,7 +1,7 @@
 import math
 
 from tests.helpers import made_runs
-from tfbigbatch.runs.scalars import Scalars
+from tfbigbatch.runs.metrics_log import Scalars
 
 
 def test_series_are_told_apart_by_split_and_sorted(tmp_path):
