@@ -26,9 +26,7 @@ from tfbigbatch.training.options import (
     LimitSave,
     RunOptions,
     WatchPreemption,
-    never_preempted,
     no_heartbeat,
-    no_save_limit,
 )
 from tfbigbatch.training.rollbacks import RollBack, Rollbacks
 from tfbigbatch.utils import startup
@@ -55,8 +53,8 @@ def run(
     mlperf_log: str | None = None,
     callbacks: Sequence[Any] = (),
     heartbeat: Heartbeat = no_heartbeat,
-    watch_preemption: WatchPreemption = never_preempted,
-    limit_save: LimitSave = no_save_limit,
+    watch_preemption: WatchPreemption = contextlib.nullcontext,
+    limit_save: LimitSave = contextlib.nullcontext,
     timings: StartTimings | None = None,
 ) -> dict[str, Any]:
     """Trains, evaluates or both; resumes the run that `model_dir` holds.

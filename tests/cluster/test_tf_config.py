@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from tfbigbatch.cluster.tf_config import is_first, parse_tf_config
+from tfbigbatch.cluster.tf_config import host_names, is_first, is_slurm_step, parse_tf_config, slurm_tf_config
 from tfbigbatch.training.options import check_strategy
 
 CLUSTER = {"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 1}}
@@ -21,27 +21,26 @@ def test_workers_are_counted_after_their_chief():
 @pytest.mark.parametrize(
     "text, said",
     [
-        ("{not json", "TF_CONFIG is not JSON"),
-        ("[" * 100_000, "TF_CONFIG is not JSON"),
-        ("[]", "lacks or mistypes"),
-        ("{}", "lacks or mistypes 'cluster'"),
-        (json.dumps({**CLUSTER, "task": {"type": "worker"}}), "lacks or mistypes 'index'"),
-        (json.dumps({**CLUSTER, "cluster": ["a:1"]}), "lacks or mistypes"),
+        ("{not json", "TF_CONFIG is not of the expected form"),
+        ("[" * 100_000, "TF_CONFIG is not of the expected form"),
+        ("[]", "is not of the expected form"),
+        ("{}", "is not of the expected form .KeyError"),
+        (json.dumps({**CLUSTER, "task": {"type": "worker"}}), "KeyError.'index'"),
+        (json.dumps({**CLUSTER, "cluster": ["a:1"]}), "is not of the expected form"),
         (json.dumps({**CLUSTER, "task": {"type": "worker", "index": 2}}), "worker 2 is not in the cluster of 2"),
         (json.dumps({**CLUSTER, "task": {"type": "chief", "index": 0}}), "chief 0 is not in the cluster of 2"),
         (json.dumps({**CLUSTER, "task": {"type": "ps", "index": 0}}), "has the job 'ps'.*without parameter servers"),
         (json.dumps({**CLUSTER, "task": {"type": [], "index": 0}}), r"has the job \[\]"),
-        (of_workers(["a:1"], ps=["b:1"]), "has the job 'ps'.*expected chief and worker alone"),
-        (of_workers(["a:1"], evaluator=["b:1"]), "has the job 'evaluator'"),
-        (of_workers(["a:1", "b:1", "a:1"]), "gives a:1 to two workers"),
-        (of_workers(["a:1"], chief=["a:1"]), "gives a:1 to two workers"),
-        (of_workers(["a:1"], chief=["c:1", "c:2"]), "has 2 chiefs"),
+        (of_workers(["a:1"], evaluator=["b:1"]), "has the job 'evaluator'.*expected chief and worker alone"),
+        (of_workers(["a:1", "b:1", "a:1"]), "gives an address to two workers"),
+        (of_workers(["a:1"], chief=["a:1"]), "gives an address to two workers"),
+        (of_workers(["a:1"], chief=["c:1", "c:2"]), "'chief' is .* one for a chief"),
         (of_workers("a:1"), "'worker' is 'a:1'; expected a list"),
-        (of_workers([3]), "3 of 'worker' is not an address"),
-        (of_workers(["a"]), "'a' of 'worker' is not an address; expected 'host:port'"),
-        (of_workers(["a:0"]), "'a:0' of 'worker' is not an address"),
-        (of_workers(["a:65536"]), "'a:65536' of 'worker' is not an address"),
-        (of_workers(["grpc://a:1"]), "'grpc://a:1' of 'worker' is not an address"),
+        (of_workers([3]), "3 is not an address"),
+        (of_workers(["a"]), "'a' is not an address; expected 'host:port'"),
+        (of_workers(["a:0"]), "'a:0' is not an address"),
+        (of_workers(["a:65536"]), "'a:65536' is not an address"),
+        (of_workers(["grpc://a:1"]), "'grpc://a:1' is not an address"),
     ],
 )
 def test_another_form_is_refused(text, said):
@@ -64,3 +63,54 @@ def test_the_first_worker_writes_and_so_does_a_process_by_itself(monkeypatch):
 def test_a_kind_of_device_is_no_strategy(name):
     with pytest.raises(ValueError, match=f"--strategy={name} is unknown: devices are found by themselves.*mirrored"):
         check_strategy(name)
+
+
+STEP = {
+    "SLURM_STEP_NUM_TASKS": "5",
+    "SLURM_STEP_NODELIST": "gpu[9-10],login",
+    "SLURM_STEP_TASKS_PER_NODE": "2(x2),1",
+    "SLURM_JOB_ID": "4001",
+}
+
+
+def test_all_tasks_of_a_step_find_one_cluster_in_the_order_of_ranks():
+    configs = [json.loads(slurm_tf_config({**STEP, "SLURM_PROCID": str(rank)})) for rank in range(5)]
+    assert [config["task"]["index"] for config in configs] == list(range(5))
+    assert all(config["cluster"] == configs[0]["cluster"] for config in configs)
+    hosts = ["gpu9:12016", "gpu9:12017", "gpu10:12016", "gpu10:12017", "login:12016"]
+    assert configs[0]["cluster"]["worker"] == hosts
+    assert parse_tf_config(json.dumps(configs[3])) == (5, 3)
+
+
+@pytest.mark.parametrize(
+    "text, hosts",
+    [
+        ("a", ["a"]),
+        ("a,b-1", ["a", "b-1"]),
+        ("n[098-101,7]", ["n098", "n099", "n100", "n101", "n7"]),
+        ("r[1-2]n[1-2].local,x", ["r1n1.local", "r1n2.local", "r2n1.local", "r2n2.local", "x"]),
+    ],
+)
+def test_lists_of_hosts(text, hosts):
+    assert host_names(text) == hosts
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        ({"SLURM_PROCID": None}, "SLURM_PROCID not set: expected a process that srun started"),
+        ({"SLURM_PROCID": "5"}, "SLURM_PROCID=5: expected .* a rank below"),
+        ({"SLURM_STEP_NODELIST": "gpu[9-10]"}, "has 2 host.* on 3"),
+        ({"SLURM_STEP_NODELIST": "gpu[9-"}, "not a Slurm host list"),
+        ({"SLURM_STEP_NODELIST": "gpu[10-9]"}, "'10-9' is not a range of hosts"),
+        ({"SLURM_STEP_TASKS_PER_NODE": "2x2"}, "not a Slurm list of task counts"),
+    ],
+)
+def test_what_cannot_be_read_is_named(change, said):
+    environment = {**STEP, "SLURM_PROCID": "0", **change}
+    with pytest.raises(ValueError, match=said):
+        slurm_tf_config({name: value for name, value in environment.items() if value is not None})
+
+
+def test_one_task_is_no_cluster():
+    assert is_slurm_step(STEP) and not is_slurm_step({"SLURM_STEP_NUM_TASKS": "1"}) and not is_slurm_step({})

@@ -25,13 +25,13 @@ from absl import flags
 
 from tfbigbatch import experiment
 from tfbigbatch.cli import experiment_flags
-from tfbigbatch.cluster import slurm
+from tfbigbatch.cluster import tf_config
 from tfbigbatch.cluster.preemption_notice import PreemptionNotice
 from tfbigbatch.cluster.watchdog import Watchdog, limited, worker_loss
 from tfbigbatch.errors import InputError, Preempted
 from tfbigbatch.runs import stored_run
 from tfbigbatch.train import MODES, run, smoke
-from tfbigbatch.training.options import LimitSave, no_save_limit
+from tfbigbatch.training.options import LimitSave
 from tfbigbatch.utils import command, startup
 from tfbigbatch.utils.signals import exiting_on_signals
 
@@ -110,8 +110,8 @@ def parse(arguments: Sequence[str]) -> list[str]:
 def main(arguments: Sequence[str]) -> None:
     options = flags.FLAGS
     config = config_of(options)
-    if options.strategy == "multi_worker" and "TF_CONFIG" not in os.environ and slurm.is_step(os.environ):
-        os.environ["TF_CONFIG"] = slurm.tf_config(os.environ)
+    if options.strategy == "multi_worker" and "TF_CONFIG" not in os.environ and tf_config.is_slurm_step(os.environ):
+        os.environ["TF_CONFIG"] = tf_config.slurm_tf_config(os.environ)
     notices = PreemptionNotice(options.preemption_notice).watching
     given = {
         "mode": options.mode,
@@ -189,7 +189,7 @@ def stall_timeout(options: flags.FlagValues) -> float:
 def save_limit(options: flags.FlagValues) -> LimitSave:
     """What ends the process when a save hangs: where the watchdog has no limit for all, one of a save alone."""
     is_default = options.stall_timeout is None and not stall_timeout(options)
-    return functools.partial(limited, _STALL_TIMEOUT) if is_default else no_save_limit
+    return functools.partial(limited, _STALL_TIMEOUT) if is_default else contextlib.nullcontext
 
 
 def _signals_outside_training(options: flags.FlagValues) -> contextlib.AbstractContextManager[None]:

@@ -42,46 +42,35 @@ def requested(
     """
     if content is None:
         raise InputError(f"--extend: --model_dir={directory} holds no run. Leave --extend out to start one.")
-    stored = content["config"]
-    if config["phases"] or stored.get("phases"):
+    if config["phases"] or config.get("ramp", {}).get("name", "none") != "none":
         raise InputError(
-            "--extend: the run has phases, each with its own duration. Train the rest in a run of its own."
+            "--extend: the run has phases, or a batch ramp planned over its duration. Train the rest in a run of its "
+            "own."
         )
-    for fields in (config.get("ramp", {}), stored.get("ramp", {})):
-        if fields.get("name", "none") != "none":
-            raise InputError(
-                "--extend: the run has a batch ramp, planned over its duration. Train the rest in a run of its own."
-            )
-    before = stored.get("duration")
-    if durations.canonical(str(before)) == durations.canonical(config["duration"]):
-        if not content.get("extensions"):
-            raise InputError(
-                f"--extend: the run in {directory} has the duration {before!r} already. Give a longer one: "
-                "--config.duration='20 epochs'."
-            )
-        return None
-    if not is_finished(content, status):
-        at = f"step {status['step']:,} of {status.get('total_steps', 0):,}" if status else "its start"
+    before = content["config"].get("duration", "")
+    if durations.canonical(before) == durations.canonical(config["duration"]):
+        if content.get("extensions"):
+            return None
         raise InputError(
-            f"--extend: the run in {directory} is not finished; it is at {at}. Run its command again, without "
-            "--extend and with its own duration, until it is done; then extend it."
+            f"--extend: the run in {directory} has the duration {before!r} already. Give a longer one: "
+            "--config.duration='20 epochs'."
+        )
+    if not is_finished(content, status):
+        raise InputError(
+            f"--extend: the run in {directory} is not finished; it is at step {status.get('step', 0):,}. Run its "
+            "command again, without --extend and with its own duration, until it is done; then extend it."
         )
     return Extension(before, status["step"], status.get("total_steps", status["step"]))
 
 
 def is_finished(content: Mapping[str, Any] | None, status: Mapping[str, Any]) -> bool:
-    """Whether a run ended, and no extension has begun since."""
-    if status.get("status") != DONE:
-        return False
+    """True if a run ended, and no extension has begun since."""
     extensions = (content or {}).get("extensions") or []
     # Killed after the extension was recorded, and before its first status.
-    return not extensions or status["step"] > extensions[-1]["step"]
+    return status.get("status") == DONE and (not extensions or status["step"] > extensions[-1]["step"])
 
 
 def extended(content: Mapping[str, Any], extension: Extension, duration: str) -> dict[str, Any]:
     """The content of config.json with the new duration and a record of the one before."""
-    return {
-        **content,
-        "config": {**content["config"], "duration": duration},
-        "extensions": [*(content.get("extensions") or []), dataclasses.asdict(extension)],
-    }
+    history = [*(content.get("extensions") or []), dataclasses.asdict(extension)]
+    return {**content, "config": {**content["config"], "duration": duration}, "extensions": history}

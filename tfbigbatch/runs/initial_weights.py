@@ -142,19 +142,13 @@ def _with_averages(by_key: Mapping[str, _Value], averages: Mapping[str, np.ndarr
 
 
 def _of_keras_file(path: str) -> _Values:
-    try:
-        network = keras_file.read(path)
-    except InputError as error:
-        raise InputError(f"--init_from: {error}") from None
+    network = keras_file.read(path)
     return _unique([_Value(_name(variable), variable.numpy()) for variable in network.variables]), {}
 
 
 def _whole_file(network: tf_keras.Model, path: str) -> Matched:
     """Keras' own reading of a weights file, which has no names: all has to fit."""
-    try:
-        keras_file.check_weights(path, path)
-    except InputError as error:
-        raise InputError(f"--init_from: {error}") from None
+    keras_file.check_weights(path, path)
     try:
         network.load_weights(path)
     except Exception as error:

@@ -39,6 +39,7 @@ _CONFIG: dict[str, Any] = {
         **dict.fromkeys(("data", "optimizer", "schedule", "ramp"), {}),
         **dict.fromkeys(("seed", "batch_size"), int),
         **dict.fromkeys(("duration", "evaluate_on"), str),
+        "phases": [{}],
     },
     "versions": {"*": str},
     "network_facts": {},
@@ -293,21 +294,13 @@ def versions() -> dict[str, str]:
 
 
 def _git_revision() -> str | None:
-    """The git revision of the package's checkout, with '+changes' for local changes; None outside of one."""
-    here = os.path.dirname(os.path.abspath(__file__))
+    """The git revision of the package's checkout, with '-dirty' for local changes; None outside of one."""
+    # Without locks it only reads; otherwise it may rewrite the index of the checkout.
+    command = ["git", "--no-optional-locks", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
-        revision, changes = (
-            subprocess.run(
-                # Without locks it only reads; otherwise it may rewrite the index of the checkout.
-                ["git", "--no-optional-locks", *arguments],
-                cwd=here,
-                capture_output=True,
-                text=True,
-                check=True,
-                timeout=10,
-            ).stdout
-            for arguments in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
+        done = subprocess.run(
+            command, cwd=os.path.dirname(__file__), capture_output=True, text=True, check=True, timeout=10
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return revision.strip() + ("+changes" if changes.strip() else "")
+    return done.stdout.strip()

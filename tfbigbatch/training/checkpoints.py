@@ -15,7 +15,7 @@ import tf_keras
 from tfbigbatch.callbacks.generators import random_generators
 from tfbigbatch.errors import DivergedError, InputError, first_line
 from tfbigbatch.runs import checkpoint_files
-from tfbigbatch.training.options import Heartbeat, LimitSave, no_heartbeat, no_save_limit
+from tfbigbatch.training.options import Heartbeat, LimitSave, no_heartbeat
 from tfbigbatch.utils.files import writing_errors
 from tfbigbatch.utils.tensorflow_paths import literal_path
 
@@ -77,7 +77,7 @@ class Checkpoints:
         barrier: Callable[[], None] = _nothing,
         parts: Sequence[CheckpointPart] = (),
         heartbeat: Heartbeat = no_heartbeat,
-        limit_save: LimitSave = no_save_limit,
+        limit_save: LimitSave = contextlib.nullcontext,
         writes: bool = True,
     ) -> None:
         if keep < 2:

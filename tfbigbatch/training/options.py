@@ -27,16 +27,6 @@ def no_heartbeat(done: str) -> None:
     """The heartbeat of a run without a watchdog."""
 
 
-def never_preempted(callback: Callable[[str], None]) -> contextlib.AbstractContextManager[Any]:
-    """The preemption watch of a run that gets no notices."""
-    return contextlib.nullcontext()
-
-
-def no_save_limit(saved: str) -> contextlib.AbstractContextManager[Any]:
-    """The limit of saves that may take for ever, or that the heartbeat limits."""
-    return contextlib.nullcontext()
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunOptions:
     """The arguments of `train.run`, which documents the first and more usual ones.
@@ -67,8 +57,8 @@ class RunOptions:
     mlperf_log: str | None = None
     callbacks: Sequence[Any] = ()
     heartbeat: Heartbeat = no_heartbeat
-    watch_preemption: WatchPreemption = never_preempted
-    limit_save: LimitSave = no_save_limit
+    watch_preemption: WatchPreemption = contextlib.nullcontext
+    limit_save: LimitSave = contextlib.nullcontext
     timings: StartTimings = dataclasses.field(default_factory=StartTimings)
 
     @property

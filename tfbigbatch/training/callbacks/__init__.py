@@ -1,18 +1,14 @@
 """Keras callbacks of a run. They work in any `fit`, and count optimizer steps."""
 
 from tfbigbatch.training.callbacks.best import KeepBest
-from tfbigbatch.training.callbacks.checks import Checks
 from tfbigbatch.training.callbacks.evaluation import Evaluation
-from tfbigbatch.training.callbacks.first_step import FirstStep
-from tfbigbatch.training.callbacks.heartbeat import Heartbeat
-from tfbigbatch.training.callbacks.non_finite import StopOnNonFinite
 from tfbigbatch.training.callbacks.own import OwnCallbacks
 from tfbigbatch.training.callbacks.profile import Profile
 from tfbigbatch.training.callbacks.progress import Progress
 from tfbigbatch.training.callbacks.saving import SaveCheckpoints
 from tfbigbatch.training.callbacks.signals import StopOnSignal
 from tfbigbatch.training.callbacks.step_metrics import StepMetrics
-from tfbigbatch.training.callbacks.write_status import WriteStatus
+from tfbigbatch.training.callbacks.watch import Checks, FirstStep, Heartbeat, StopOnNonFinite, WriteStatus
 
 __all__ = [
     "Checks",
