@@ -217,7 +217,11 @@ CASES = {
         "Did you mean 'mirrored'",
     ),
     "unknown tpu": ([f"--config={LEGW}", "--model_dir=build/x", "--tpu=nowhere"], {}, "--tpu=nowhere: no TPU answers"),
-    "bad TF_CONFIG": ([f"--config={LEGW}", "--model_dir=/proc/x"], {"TF_CONFIG": "{"}, "TF_CONFIG is not of the expected form"),
+    "bad TF_CONFIG": (
+        [f"--config={LEGW}", "--model_dir=/proc/x"],
+        {"TF_CONFIG": "{"},
+        "TF_CONFIG is not of the expected form",
+    ),
     "unwritable": ([f"--config={LEGW}", "--model_dir=/proc/x"], {}, "/proc/x cannot be written"),
     "store": (
         [f"--config={LEGW}", "--model_dir=gs://bucket/run"],

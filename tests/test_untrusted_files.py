@@ -4,18 +4,15 @@ import ast
 import contextlib
 import glob
 import io
-import json
 import os
 import signal
 import subprocess
 import sys
 import tarfile
-import zipfile
 
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 import tfbigbatch
 from tfbigbatch import experiment, tasks, train
@@ -61,7 +58,6 @@ EXECUTES = {"tfbigbatch/experiment/files.py": {"exec_module"}, "benchmarks/libra
 READ_ARRAYS = {"tfbigbatch/utils/files.py", "tfbigbatch/callbacks/counters.py"}
 # Where objects are made of a description: of a file after an allow-list, of what this process holds, of its own file.
 DESERIALIZES = {
-    "tfbigbatch/runs/keras_file.py": {"deserialize_keras_object"},
     "tfbigbatch/export/keras3_layers.py": {"deserialize_keras_object"},
     "tfbigbatch/export/run.py": {"load_model"},
 }
@@ -262,8 +258,7 @@ READERS = {
     "an index": index.offsets,
     "BERT's weights": bert_checkpoints._safetensors,
     "callbacks": lambda path: counters.restore_arrays(path, []),
-    "a .keras file": keras_file.read,
-    "weights": lambda path: keras_file.check_weights(path, path),
+    "weights": lambda path: keras_file.weights(path, ""),
 }
 
 
@@ -307,33 +302,6 @@ def test_a_file_is_written_as_itself(tmp_path, kind):
     os.symlink(victim, path)
     files.write_json(str(path), {})
     assert victim.read_text() == "kept" and not path.is_symlink()
-
-
-# ---- Files of Keras --------------------------------------------------------------------------------
-
-
-def test_a_keras_file_names_layers_alone(tmp_path):
-    trap, path = tmp_path / "trap", tmp_path / "model.keras"
-    inputs = tf_keras.Input((2,))
-    tf_keras.Model(inputs, tf_keras.layers.Dense(3)(inputs)).save(path)
-    with zipfile.ZipFile(path) as file:
-        members = {name: file.read(name) for name in file.namelist()}
-    described = json.loads(members["config.json"])
-    layer = {
-        "module": "tf_keras.src.layers.core.tf_op_layer",
-        "class_name": "TFOpLambda",
-        "registered_name": "TFOpLambda",
-        "config": {"name": "evil", "function": "compat.v1.write_file"},
-        "name": "evil",
-        "inbound_nodes": [["_CONSTANT_VALUE", -1, str(trap), {"contents": "owned"}]],
-    }
-    described["config"]["layers"].insert(0, layer)
-    with zipfile.ZipFile(path, "w") as file:
-        for name, content in {**members, "config.json": json.dumps(described)}.items():
-            file.writestr(name, content)
-    with pytest.raises(InputError, match="model.keras names tf_keras.src.layers.core.tf_op_layer.TFOpLambda"):
-        keras_file.read(str(path))
-    assert not trap.exists()
 
 
 # ---- Archives --------------------------------------------------------------------------------------

@@ -1,8 +1,10 @@
-"""Weights of another run for a new one, matched by the variables' names."""
+"""Weights of another run, or of a Keras file, for a new run."""
 
 from __future__ import annotations
 
 import dataclasses
+import tempfile
+import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -54,7 +56,10 @@ class Matched:
 
 
 def load_into(network: tf_keras.Model, path: str) -> Matched:
-    """Assigns the values of a checkpoint or Keras file to the variables of the same name and shape.
+    """Assigns the values of a checkpoint or Keras file to a network.
+
+    Of a checkpoint, those to the variables of the same name and shape; of a Keras file, as Keras' `load_weights` does,
+    to the layers in the same places, and of a .weights.h5 file to all.
 
     Args:
       network: built.
@@ -63,9 +68,42 @@ def load_into(network: tf_keras.Model, path: str) -> Matched:
     Raises:
       ValueError: nothing matches, or the file cannot be read.
     """
-    if path.endswith(".weights.h5"):
-        return _whole_file(network, path)
-    by_name, by_key = _of_keras_file(path) if path.endswith(".keras") else _of_checkpoint(path)
+    result = _load_file(network, path) if path.endswith((".keras", ".h5")) else _load_checkpoint(network, path)
+    if not result.matched:
+        raise InputError(
+            f"--init_from: no variable of {path} has the name and shape of one of this network:\n"
+            + "\n".join(result.lines()[1:])
+        )
+    return result
+
+
+def _load_file(network: tf_keras.Model, path: str) -> Matched:
+    before = network.get_weights()
+    marked = [np.full_like(each, np.nan) if np.issubdtype(each.dtype, np.floating) else each for each in before]
+    with tempfile.TemporaryDirectory() as folder:
+        weights = keras_file.weights(path, folder)
+        try:
+            network.set_weights(marked)
+            with warnings.catch_warnings():
+                # One for each layer that is left out.
+                warnings.simplefilter("ignore")
+                network.load_weights(weights, skip_mismatch=path.endswith(".keras"))
+        except Exception as error:
+            network.set_weights(before)
+            raise InputError(
+                f"--init_from: {path} does not fit this network: {first_line(error)} A weights file has no "
+                "names: all of it has to fit; a checkpoint or a .keras file may differ."
+            ) from None
+    after = network.get_weights()
+    missing = [np.issubdtype(each.dtype, np.floating) and bool(np.isnan(each).any()) for each in after]
+    network.set_weights([old if lost else new for old, new, lost in zip(before, after, missing)])
+    names = [_name(variable) for variable in network.weights]
+    matched = [name for name, lost in zip(names, missing) if not lost]
+    return Matched(path, matched, [], [name for name, lost in zip(names, missing) if lost], [])
+
+
+def _load_checkpoint(network: tf_keras.Model, path: str) -> Matched:
+    by_name, by_key = _values(path)
     keys = _keys(network)
     matched, other_shape, missing, used, values = [], [], [], set(), []
     for variable in network.variables:
@@ -83,16 +121,10 @@ def load_into(network: tf_keras.Model, path: str) -> Matched:
             continue
         matched.append(name)
         values.append((variable, found.value))
-    unused = sorted({each.name for each in (*by_name.values(), *by_key.values()) if id(each) not in used})
-    result = Matched(path, matched, other_shape, missing, unused)
-    if not matched:
-        raise InputError(
-            f"--init_from: no variable of {path} has the name and shape of one of this network:\n"
-            + "\n".join(result.lines()[1:])
-        )
     for variable, value in values:
         variable.assign(tf.cast(value, variable.dtype))
-    return result
+    unused = sorted({each.name for each in (*by_name.values(), *by_key.values()) if id(each) not in used})
+    return Matched(path, matched, other_shape, missing, unused)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -101,10 +133,7 @@ class _Value:
     value: np.ndarray
 
 
-_Values = tuple[Mapping[str, _Value], Mapping[str, _Value]]
-
-
-def _of_checkpoint(path: str) -> _Values:
+def _values(path: str) -> tuple[Mapping[str, _Value], Mapping[str, _Value]]:
     """The network's values in a run's checkpoint, by name (those that are unique) and by key."""
     checkpoint_files.check_all(path)
     try:
@@ -126,42 +155,15 @@ def _of_checkpoint(path: str) -> _Values:
         }
     except (tf.errors.OpError, RuntimeError, ValueError, IndexError, DecodeError) as error:
         raise InputError(f"--init_from: {path} cannot be read: {first_line(error)}") from None
-    by_key = _with_averages(by_key, averages, path)
-    return _unique(list(by_key.values())), by_key
-
-
-def _with_averages(by_key: Mapping[str, _Value], averages: Mapping[str, np.ndarray], path: str) -> dict[str, _Value]:
-    """The values with those averages in their place that have their names; a run with `use_ema` evaluated these."""
     counts = Counter(each.name for each in by_key.values())
     if any(counts[name] != 1 for name in averages):
         raise InputError(
             f"--init_from: {path} is of a run with use_ema, and several of its variables share a name, so that their "
             "averages cannot be told apart. Give the .keras file of tfbigbatch export, which has the averages."
         )
-    return {key: _Value(each.name, averages.get(each.name, each.value)) for key, each in by_key.items()}
-
-
-def _of_keras_file(path: str) -> _Values:
-    network = keras_file.read(path)
-    return _unique([_Value(_name(variable), variable.numpy()) for variable in network.variables]), {}
-
-
-def _whole_file(network: tf_keras.Model, path: str) -> Matched:
-    """Keras' own reading of a weights file, which has no names: all has to fit."""
-    keras_file.check_weights(path, path)
-    try:
-        network.load_weights(path)
-    except Exception as error:
-        raise InputError(
-            f"--init_from: {path} does not fit this network: {first_line(error)} A weights file has "
-            "no names, so that all of it has to fit; a checkpoint or a .keras file may differ."
-        ) from None
-    return Matched(path, [_name(variable) for variable in network.variables], [], [], [])
-
-
-def _unique(values: Sequence[_Value]) -> dict[str, _Value]:
-    counts = Counter(each.name for each in values)
-    return {each.name: each for each in values if counts[each.name] == 1}
+    # A run with use_ema evaluated the averages.
+    by_key = {key: _Value(each.name, averages.get(each.name, each.value)) for key, each in by_key.items()}
+    return {each.name: each for each in by_key.values() if counts[each.name] == 1}, by_key
 
 
 def _name(variable: Any) -> str:
