@@ -12,7 +12,6 @@ from tfbigbatch import experiment, train
 from tfbigbatch.optimizers import keras2
 from tfbigbatch.training import replica_statistics
 from tfbigbatch.training.checkpoints import Checkpoints
-from tfbigbatch.training.replica_statistics import ReplicaStatistics
 
 UNITS = 3
 
@@ -26,8 +25,8 @@ class Run:
             self.network = tf_keras.Sequential([tf_keras.layers.BatchNormalization(input_shape=(UNITS,))])
             optimizer = keras2.LAMB(0.01)
             optimizer.build(self.network.trainable_variables)
-        self.statistics = ReplicaStatistics(self.strategy, self.network.weights)
-        parts = [self.statistics.checkpoint_part()] if self.statistics.is_kept else []
+        parts = replica_statistics.checkpoint_parts(self.strategy, self.network.weights)
+        assert len(parts) == (replicas > 1)
         self.checkpoints = Checkpoints(self.network, optimizer, str(directory), parts=parts)
         random = np.random.RandomState(seed)
         for variable in self.network.non_trainable_weights:
@@ -43,7 +42,6 @@ class Run:
 @pytest.mark.parametrize("replicas", [1, 2, pytest.param(4, marks=pytest.mark.slow)])
 def test_every_replica_gets_its_own_values_back(tmp_path, replicas):
     saved = Run(replicas, tmp_path)
-    assert saved.statistics.is_kept == (replicas > 1)
     saved.checkpoints.save(0)
     restored = Run(replicas, tmp_path, seed=1)
     assert restored.checkpoints.restore() == 0
@@ -62,21 +60,9 @@ def test_another_number_of_replicas_begins_with_the_mean(tmp_path, before, after
     np.testing.assert_allclose(restored.values(), np.repeat(mean, after, 1), rtol=1e-6)
 
 
-def test_above_the_limit_a_checkpoint_has_the_mean(tmp_path, monkeypatch):
-    saved = Run(2, tmp_path)
-    assert saved.statistics.bytes == 2 * 2 * UNITS * 4
-    saved.checkpoints.save(0)
-    monkeypatch.setattr(replica_statistics, "LIMIT", saved.statistics.bytes - 1)
-    restored = Run(2, tmp_path, seed=1)
-    assert not restored.statistics.is_kept and restored.checkpoints.restore() == 0
-    np.testing.assert_allclose(restored.values()[:, 0], saved.values().mean(1), rtol=1e-6)
-
-
 def test_a_network_without_statistics_has_no_part():
-    assert (
-        ReplicaStatistics(mirrored(2), tf_keras.Sequential([tf_keras.layers.Dense(2, input_shape=(1,))]).weights).bytes
-        == 0
-    )
+    network = tf_keras.Sequential([tf_keras.layers.Dense(2, input_shape=(1,))])
+    assert replica_statistics.checkpoint_parts(mirrored(2), network.weights) == []
 
 
 @pytest.mark.slow

@@ -4,35 +4,21 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import ml_collections
 import tf_keras
 
 from tfbigbatch.errors import InputError
+from tfbigbatch.optimizers.local_steps import keras2
 from tfbigbatch.schedules import to_steps
 from tfbigbatch.training.callbacks.base import StepCallback
 from tfbigbatch.training.phases import Phase
 
 
-@runtime_checkable
-class HasLocalSteps(Protocol):
-    """An optimizer whose replicas have weights of their own between two exchanges: `LocalSteps`."""
-
-    synchronizes_after_fit: bool
-
-    def synchronize(self) -> None:
-        """Combines the replicas' changes now."""
-        ...
-
-    def common_weights(self) -> contextlib.AbstractContextManager[None]:
-        """A context in which all replicas have the weights of the last exchange."""
-        ...
-
-
 def common_weights(optimizer: Any) -> contextlib.AbstractContextManager[None]:
     """A context in which all replicas have the same weights, with any optimizer."""
-    return optimizer.common_weights() if isinstance(optimizer, HasLocalSteps) else contextlib.nullcontext()
+    return optimizer.common_weights() if isinstance(optimizer, keras2.LocalSteps) else contextlib.nullcontext()
 
 
 class SynchronizeAtEnd(StepCallback):
@@ -43,7 +29,7 @@ class SynchronizeAtEnd(StepCallback):
       last_step: of the run.
     """
 
-    def __init__(self, optimizer: HasLocalSteps, last_step: int) -> None:
+    def __init__(self, optimizer: keras2.LocalSteps, last_step: int) -> None:
         super().__init__()
         self._optimizer = optimizer
         self._last_step = last_step
@@ -57,7 +43,7 @@ class SynchronizeAtEnd(StepCallback):
 
 def callbacks(optimizer: Any, last_step: int) -> list[tf_keras.callbacks.Callback]:
     """[SynchronizeAtEnd] for an optimizer with local steps, to be called before what evaluates and saves."""
-    return [SynchronizeAtEnd(optimizer, last_step)] if isinstance(optimizer, HasLocalSteps) else []
+    return [SynchronizeAtEnd(optimizer, last_step)] if isinstance(optimizer, keras2.LocalSteps) else []
 
 
 def check(config: ml_collections.ConfigDict, phases: Sequence[Phase]) -> None:

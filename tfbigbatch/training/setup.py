@@ -20,7 +20,7 @@ from tfbigbatch.runs.metric import Metric
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import DIVERGED
 from tfbigbatch.tasks.base import Task
-from tfbigbatch.training import fresh_statistics, local_steps
+from tfbigbatch.training import fresh_statistics, local_steps, replica_statistics
 from tfbigbatch.training import phases as run_phases
 from tfbigbatch.training import precision as precisions
 from tfbigbatch.training import strategy as strategies
@@ -34,7 +34,6 @@ from tfbigbatch.training.mlperf.log import MLPerfLog
 from tfbigbatch.training.options import RunOptions
 from tfbigbatch.training.phases import Phase
 from tfbigbatch.training.precision import Precision
-from tfbigbatch.training.replica_statistics import ReplicaStatistics
 from tfbigbatch.training.rollbacks import Rollbacks
 from tfbigbatch.training.train_step import TrainingModel
 
@@ -297,15 +296,7 @@ def resume(options: RunOptions, machine: Machine, directory: Directory, model: R
     parts = [*model.keras.checkpoint_parts(), model.instruments.checkpoint_part()]
     if model.date is not None:
         parts.append(CheckpointPart({"date": model.date.state}))
-    statistics = ReplicaStatistics(machine.strategy, model.keras.network.weights)
-    if statistics.is_kept:
-        parts.append(statistics.checkpoint_part())
-    elif statistics.bytes:
-        machine.say(
-            "resume     a checkpoint has the mean of the replicas' statistics of batch normalisation: those of all "
-            f"{machine.strategy.num_replicas_in_sync:,} would take {statistics.bytes / 2**20:,.0f} MiB. "
-            "A resumed run differs from one that was not interrupted in the rounding of these statistics."
-        )
+    parts += replica_statistics.checkpoint_parts(machine.strategy, model.keras.network.weights)
     checkpoints = Checkpoints(
         model.keras.network,
         model.keras.optimizer,

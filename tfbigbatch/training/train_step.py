@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import tensorflow as tf
 import tf_keras
@@ -19,15 +19,6 @@ from tfbigbatch.utils.startup import StartTimings
 
 Tensors = Any
 """A tensor, or a nest of tensors."""
-
-
-@runtime_checkable
-class HasReplicaState(Protocol):
-    """An optimizer with state of each replica, such as Adasum's moments, that a checkpoint saves separately."""
-
-    def checkpointing(self) -> dict[str, Any]:
-        """The fields of a `CheckpointPart`."""
-        ...
 
 
 class TrainingModel(tf_keras.Model):
@@ -309,9 +300,9 @@ class TrainingModel(tf_keras.Model):
 
     def checkpoint_parts(self) -> list[CheckpointPart]:
         """State in a checkpoint besides the network and the optimizer's variables."""
-        # Empty where all replicas have the same state.
         optimizer = self.optimizer.inner_optimizer if self._scales_loss else self.optimizer
-        state = optimizer.checkpointing() if isinstance(optimizer, HasReplicaState) else {}
+        # Of an optimizer with state of each replica, such as Adasum's moments; empty where all have the same.
+        state = optimizer.checkpointing() if hasattr(optimizer, "checkpointing") else {}
         parts = [CheckpointPart(**state)] if state else []
         return [*parts, self.averages.checkpoint_part()] if self.averages else parts
 

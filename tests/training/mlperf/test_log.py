@@ -191,10 +191,10 @@ def test_gnmts_log_is_accepted_by_the_checker(tmp_path, caplog):
 @pytest.mark.parametrize(
     "field, value, said",
     [
-        ("optimizer.weight_decay", 0.01, "optimizer.weight_decay=0.01; the rules of gnmt ask for 0.0: Adam"),
+        ("optimizer.weight_decay", 0.01, "optimizer.weight_decay=0.01; .* ask for 0.0: Adam"),
         ("schedule.warmup_shape", "linear", "schedule.warmup_shape='linear'.* ask for 'exponential'"),
-        ("data.lowercase", False, "data.lowercase=False; the rules of gnmt ask for True"),
-        ("evaluate_on", "validation", "evaluate_on='validation'; the rules of gnmt ask for 'test'"),
+        ("data.lowercase", False, "data.lowercase=False; .* ask for True"),
+        ("evaluate_on", "validation", "evaluate_on='validation'; .* ask for 'test'"),
     ],
 )
 def test_a_gnmt_by_other_rules_is_refused(field, value, said):
