@@ -127,14 +127,6 @@ def test_a_second_run_in_the_same_directory_is_refused_and_an_evaluation_is_not(
         assert train.run(quick_config(), model_dir=str(directory))["status"] == "done"
 
 
-@pytest.mark.slow
-def test_a_compiled_step_trains_alike(tmp_path, quick_config):
-    fields = {"duration": "4 steps", "evaluate_every": "4 steps"}
-    plain = train.run(quick_config(**fields), model_dir=str(tmp_path / "plain"))
-    compiled = train.run(quick_config(**fields, jit_compile=True), model_dir=str(tmp_path / "compiled"))
-    assert compiled["metrics"] == pytest.approx(plain["metrics"], rel=1e-4)
-
-
 def test_a_compiled_step_is_refused_over_replicas(tmp_path, quick_config):
     with pytest.raises(ValueError, match="jit_compile=True: .*--strategy=mirrored has 4 replicas"):
         train.run(quick_config(jit_compile=True), model_dir=str(tmp_path / "run"), strategy_name="mirrored")
@@ -156,12 +148,6 @@ def test_each_phase_has_its_own_intervals_and_schedule(tmp_path, quick_config, c
     warmup = [0.0, 0.025, 0.05, 0.075, 0.1]
     assert [row["learning_rate"] for row in training] == pytest.approx([0.1] * 6 + warmup)
     assert training[6]["epoch"] == pytest.approx(24 / 1437) and training[5]["epoch"] == pytest.approx(6 * 48 / 1437)
-
-
-def test_train_mode_does_not_evaluate(tmp_path, quick_config):
-    result = train.run(quick_config(), model_dir=str(tmp_path), mode="train")
-    assert result["status"] == "done" and result["metrics"] == {}
-    assert {row["split"] for row in read_rows(tmp_path / "metrics.jsonl")} == {"train"}
 
 
 # Dropout draws from the generators that a checkpoint holds; intervals and windows straddle the stops.
@@ -346,23 +332,6 @@ def test_a_signal_saves_and_the_resumed_run_lacks_nothing(tmp_path, quick_config
     assert [row for row in parts if row["split"] == "eval"] == [row for row in whole if row["split"] == "eval"]
 
 
-@pytest.mark.slow
-def test_a_seed_is_another_run(tmp_path, quick_config):
-    train.run(quick_config(), model_dir=str(tmp_path / "a"))
-    train.run(quick_config(), model_dir=str(tmp_path / "b"))
-    train.run(quick_config(seed=1), model_dir=str(tmp_path / "c"))
-    assert_same_bits(tmp_path / "a", tmp_path / "b")
-    with pytest.raises(AssertionError):
-        assert_same_bits(tmp_path / "a", tmp_path / "c")
-
-
-@pytest.mark.slow
-def test_replicas_see_the_same_batches(tmp_path, quick_config):
-    one = train.run(quick_config(), model_dir=str(tmp_path / "one"))
-    four = train.run(quick_config(), model_dir=str(tmp_path / "four"), strategy_name="mirrored")
-    assert four["metrics"] == pytest.approx(one["metrics"], rel=1e-3)
-
-
 @pytest.mark.slow  # Three runs, of which one has four replicas.
 def test_a_run_goes_on_over_other_replicas_and_micro_batches(tmp_path, quick_config):
     fields = {
@@ -428,20 +397,6 @@ def test_a_run_that_may_goes_back_past_the_window_in_which_it_diverged(tmp_path,
     assert len(read_json(tmp_path / "once" / "rollbacks.json")) == 1
 
 
-def test_divergence_after_a_checkpoint_leaves_it(tmp_path, quick_config):
-    fields = {"schedule__warmup_epochs": 0.0, "schedule__decay": "constant"}
-    train.run(quick_config(**fields), model_dir=str(tmp_path), stop_after=8)
-    weights = final_weights(tmp_path)
-    # The same run, with a rate that no longer converges: as if it had been wrong from the start.
-    stored = json.loads((tmp_path / "config.json").read_text())
-    stored["config"]["schedule"]["learning_rate"] = 1e38
-    (tmp_path / "config.json").write_text(json.dumps(stored))
-    with pytest.raises(errors.DivergedError, match="last good checkpoint: .*step-8"):
-        train.run(quick_config(schedule__learning_rate=1e38, **fields), model_dir=str(tmp_path))
-    for name, value in final_weights(tmp_path).items():
-        np.testing.assert_array_equal(value, weights[name])
-
-
 @pytest.mark.parametrize(
     "fields, said",
     [
@@ -494,13 +449,6 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path, quick_config):
     with pytest.raises(ValueError, match="of another model or optimizer"):
         train.run(quick_config(model__hidden_units=6), model_dir=str(tmp_path))
     assert files_of(tmp_path) == before
-
-
-def test_experiment_differences_show_both_values():
-    assert experiment.differences({"a": 1, "b": {"c": 2}}, {"a": 1, "b": {"c": 3}, "d": 4}) == [
-        "b.c: 2 -> 3",
-        "d: (absent) -> 4",
-    ]
 
 
 def test_durations_written_in_two_ways_are_no_difference(finished, quick_config):

@@ -65,11 +65,6 @@ def test_the_cause_is_told_where_all_end_between_two_looks(tmp_path, monkeypatch
     assert code == 75 and "worker 1 was killed by SIGKILL" in lines[0] and "no restart left" in lines[1]
 
 
-def test_without_restarts_the_code_says_restart_me(tmp_path):
-    code, lines, starts = run(tmp_path, "die", loss_grace=1.0)
-    assert code == 75 and starts == ["x", "x"] and "no restart left" in lines[-1]
-
-
 def test_a_worker_that_fails_by_itself_stops_the_others_and_is_not_started_again(tmp_path):
     began = time.monotonic()
     code, lines, starts = run(tmp_path, "1", restarts=3, grace=30.0)

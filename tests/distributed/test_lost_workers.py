@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 
 import numpy as np
@@ -126,45 +125,6 @@ def test_a_killed_network_with_batch_normalisation_ends_in_the_same_bits_on_two_
     os.kill(workers_of(launcher)[1], signal.SIGKILL)
     code, out, _ = finish(launcher)
     assert code == 0 and "resume     from the checkpoint of step" in out, out
-    assert_same_bits(tmp_path / "run", tmp_path / "whole")
-
-
-@pytest.mark.slow  # Twenty starts of all workers, about half an hour.
-@pytest.mark.parametrize("workers", [2, 4])
-def test_twenty_kills_at_random_end_in_the_same_bits(tmp_path, workers):
-    longer = ["--config.duration=4000 steps", "--config.evaluate_every=500 steps"]
-    whole = launch(tmp_path / "whole", workers, *longer)
-    assert finish(whole, 3600)[0] == 0
-    launcher, choices = launch(tmp_path / "run", workers, *longer, restarts=20), random.Random(workers)
-    lines, noticed = [], []
-
-    def read():
-        for line in launcher.stdout:
-            lines.append(line)
-            if "restarting all" in line:
-                noticed.append(time.monotonic())
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    status, killed_at = tmp_path / "run" / "status.json", time.time()
-    for kill in range(20):
-        if kill % 2:
-            # The beginning of a life: processes start, wait for each other, read the checkpoint, compile.
-            time.sleep(choices.uniform(0.0, 12.0))
-        else:
-            while not status.exists() or status.stat().st_mtime < killed_at:
-                assert launcher.poll() is None, "".join(lines[-20:])
-                time.sleep(0.1)
-            # Somewhere within the next hundred updates, saves and evaluations among them.
-            time.sleep(choices.uniform(0.0, 4.0))
-        os.kill(choices.choice(list(workers_of(launcher).values())), signal.SIGKILL)
-        killed_at, began = time.time(), time.monotonic()
-        while len(noticed) <= kill:
-            assert time.monotonic() - began < 30, "".join(lines[-20:])
-            time.sleep(0.1)
-        print(f"kill {kill + 1}: all ended within {noticed[kill] - began:.1f} s", flush=True)
-    assert launcher.wait(timeout=3600) == 0, "".join(lines[-20:])
-    reader.join()
     assert_same_bits(tmp_path / "run", tmp_path / "whole")
 
 

@@ -3,7 +3,6 @@ import os
 
 import pytest
 
-from tfbigbatch.errors import InputError
 from tfbigbatch.runs import best_checkpoint
 from tfbigbatch.runs.best_checkpoint import Best
 from tfbigbatch.runs.metric import Metric
@@ -83,10 +82,3 @@ def test_what_a_resume_may_need_stays(tmp_path):
     assert best_checkpoint.steps(str(best)) == [30]
     best_checkpoint.prune(str(best), [])
     assert best_checkpoint.steps(str(best)) == [30]
-
-
-def test_a_folder_that_cannot_be_written_is_named(tmp_path):
-    path = checkpoint(tmp_path / "checkpoints", 7)
-    (tmp_path / "best").write_text("a file")
-    with pytest.raises(InputError, match="best cannot be written"):
-        best_checkpoint.add(path, str(tmp_path / "best"))

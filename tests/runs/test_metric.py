@@ -16,12 +16,3 @@ def test_each_direction_has_its_best():
     assert ACCURACY.best([0.1, 0.9]) == 0.9 and PERPLEXITY.best([1.0, 9.0]) == 1.0
     assert sorted([0.1, None, 0.9], key=ACCURACY.order) == [0.9, 0.1, None]
     assert sorted([9.0, None, 1.0], key=PERPLEXITY.order) == [1.0, 9.0, None]
-
-
-def test_a_task_tells_its_metric():
-    assert Metric.of_task("digits_lstm") == ACCURACY
-
-
-def test_the_title_names_the_set():
-    assert ACCURACY.title == "test accuracy"
-    assert Metric.of_task("lstm_language_model", "valid").title == "valid perplexity"

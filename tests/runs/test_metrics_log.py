@@ -18,8 +18,3 @@ def test_a_line_that_is_being_written_is_left_out(tmp_path):
     with open(tmp_path / "metrics.jsonl", "a") as file:
         file.write('{"step": 9, "split": "ev')
     assert Scalars(str(tmp_path)).series("eval", "accuracy") == {3: 0.5}
-
-
-def test_there_is_nothing_before_the_first_row(tmp_path):
-    seen = Scalars(str(tmp_path / "nowhere"))
-    assert seen.names("train") == [] and seen.series("eval", "accuracy") == {} and seen.last_step == 0

@@ -7,7 +7,6 @@ from tfbigbatch import experiment, optimizers
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import RunDirectory, read_json
 from tfbigbatch.training.metrics_log import MetricsLog
-from tfbigbatch.utils.files import write_json
 
 
 def test_config_json_holds_config_versions_devices_and_revision(tmp_path):
@@ -59,24 +58,11 @@ def test_what_a_run_keeps_is_written_once_and_is_not_another(tmp_path):
     assert (tmp_path / "vocabulary.model").read_bytes() == b"one"
 
 
-def test_translations_are_named_by_set_and_step(tmp_path):
-    RunDirectory(str(tmp_path)).write_translations("test", 400, ["Ein Hund.", "", "läuft"])
-    assert (tmp_path / "translations" / "test-00000400.txt").read_text(encoding="utf-8") == "Ein Hund.\n\nläuft\n"
-
-
 @pytest.mark.parametrize("content, said", [("{half", "is not JSON in UTF-8"), ("null", "holds nothing but null")])
 def test_a_damaged_json_file_is_named(tmp_path, content, said):
     (tmp_path / "config.json").write_text(content)
     with pytest.raises(ValueError, match=f"config.json {said}"):
         RunDirectory(str(tmp_path)).check({})
-
-
-def test_json_is_replaced_as_a_whole(tmp_path):
-    path = str(tmp_path / "status.json")
-    write_json(path, {"step": 1})
-    with pytest.raises(TypeError):
-        write_json(path, {"step": object()})
-    assert read_json(path) == {"step": 1}
 
 
 def test_rows_past_the_resumed_step_and_a_torn_line_are_dropped(tmp_path):

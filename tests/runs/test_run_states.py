@@ -43,9 +43,3 @@ def test_one_that_is_going_is_as_far_as_its_rows(tmp_path):
 def test_why_one_diverged_and_that_a_preempted_one_goes_on(tmp_path):
     assert line(tmp_path, status="diverged", step=9, reason="loss became nan")["status"] == "diverged: loss became nan"
     assert line(tmp_path, status="preempted", step=5)["status"].startswith("preempted; the same command")
-
-
-def test_one_that_has_not_begun(tmp_path):
-    row = Row("LEGW", {"batch_size": 32}, [Run(str(tmp_path / "nowhere"), 0)])
-    _, found = run_states([row], lambda run: Scalars(run.directory), Metric("accuracy"))
-    assert found[3:] == ["not started", "", "none yet", ""]

@@ -1,5 +1,3 @@
-import json
-
 import pytest
 
 from tfbigbatch import experiment
@@ -36,11 +34,6 @@ def test_without_a_run_there_is_none(tmp_path):
         stored_run.config_of(tmp_path)
 
 
-def test_of_a_run_from_before_the_folder_was_kept_there_is_no_folder(tmp_path):
-    RunDirectory(str(tmp_path)).open(config().to_dict(), [])
-    assert stored_run.data_dir_of(tmp_path) is None
-
-
 def test_overrides_count_and_the_given_config_does_not(directory):
     found, lines = stored_run.config_for(directory, ["evaluation_batch_size=50"], config(batch_size=96))
     assert (found.batch_size, found.evaluation_batch_size) == (48, 50)
@@ -59,9 +52,3 @@ def test_overrides_count_and_the_given_config_does_not(directory):
 def test_a_config_of_another_task_is_refused(directory):
     with pytest.raises(InputError, match="holds a run of task digits_lstm, and --config is of task mnist_lstm"):
         stored_run.config_for(directory, [], experiment.new("mnist_lstm"))
-
-
-def test_a_damaged_config_is_named(tmp_path):
-    (tmp_path / "config.json").write_text(json.dumps({"config": {"task": 3}}))
-    with pytest.raises(InputError, match="config.json is not of a run directory"):
-        stored_run.config_of(tmp_path)

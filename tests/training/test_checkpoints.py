@@ -34,10 +34,6 @@ def test_weights_and_optimizer_state_come_back(tmp_path):
         np.testing.assert_array_equal(a, b)
 
 
-def test_an_empty_directory_restores_nothing(tmp_path):
-    assert Checkpoints(*trained(), str(tmp_path)).restore() is None
-
-
 @pytest.mark.parametrize("name", ["plain", "lr=[0.1]", "a\\b*?"])
 def test_the_newest_two_stay(tmp_path, name):
     folder = tmp_path / name / "checkpoints"

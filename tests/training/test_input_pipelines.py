@@ -5,7 +5,6 @@ import time
 
 import pytest
 import tensorflow as tf
-import tf_keras
 
 from tests.conftest import mirrored
 from tfbigbatch.data.sources import by_index
@@ -29,20 +28,6 @@ def test_replicas_share_the_positions_of_a_global_batch(name):
         shares = strategy.experimental_local_results(next(batches))
         assert len(shares) == strategy.num_replicas_in_sync
         assert tf.concat(shares, axis=0).numpy().tolist() == list(range(step * 8, step * 8 + 8))
-
-
-@pytest.mark.parametrize("name", STRATEGIES)
-def test_fit_takes_them_as_they_are(name):
-    strategy = STRATEGIES[name]()
-
-    def pairs(context):
-        return _positions(context).map(lambda taken: (tf.cast(taken, tf.float32)[:, None],) * 2)
-
-    with strategy.scope():
-        model = tf_keras.Sequential([tf_keras.layers.Dense(1, use_bias=False, input_shape=(1,))])
-        model.compile("sgd", "mae")
-    history = model.fit(input_pipelines.distribute(strategy, pairs), epochs=2, steps_per_epoch=2, verbose=0)
-    assert len(history.history["loss"]) == 2
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -84,10 +69,3 @@ def test_held_out_batches_are_read_once_where_they_are_small(name, monkeypatch):
     # 24 positions of 8 bytes.
     monkeypatch.setattr(input_pipelines, "_KEPT_BYTES", 3 * 8 * 8 - 1)
     assert not isinstance(input_pipelines.held_out(strategy, counted, 3), input_pipelines.KeptBatches)
-
-
-def test_held_out_batches_of_unknown_size_are_not_kept():
-    def ragged(context):
-        return tf.data.Dataset.range(4).batch(3)
-
-    assert not isinstance(input_pipelines.held_out(STRATEGIES["one device"](), ragged, 2), input_pipelines.KeptBatches)

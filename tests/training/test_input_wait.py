@@ -1,8 +1,5 @@
 """The wait for batches, of a slow and of a fast pipeline, and the bits of the weights with and without measuring it."""
 
-import os
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -44,32 +41,6 @@ def test_a_slow_pipeline_is_waited_for(steps_per_execution):
     fitted(0.02, slow, steps_per_execution=steps_per_execution)
     fitted(0.0, fast, steps_per_execution=steps_per_execution)
     assert 0.6 < slow.seconds < 3.0 and fast.seconds < 0.5 * slow.seconds
-
-
-@pytest.mark.slow
-def test_a_slow_step_is_no_wait_for_the_input_on_one_scheduler_thread():
-    program = """
-import tensorflow as tf
-from tfbigbatch.training.input_wait import InputWait
-
-wait, iterator = InputWait(), iter(tf.data.Dataset.range(60).map(lambda i: tf.eye(500) * 0.9).prefetch(2))
-
-@tf.function(jit_compile=True)
-def slow(x):
-    return tf.while_loop(lambda x: True, lambda x: [x @ x], [x], maximum_iterations=20)
-
-@tf.function
-def step(iterator):
-    return slow(wait.next(iterator))
-
-began = tf.timestamp()
-for _ in range(60):
-    step(iterator)
-assert wait.seconds < 0.25 * (tf.timestamp() - began), (wait.seconds, tf.timestamp() - began)
-"""
-    environment = os.environ | {"TF_NUM_INTEROP_THREADS": "1", "TF_NUM_INTRAOP_THREADS": "1"}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-1000:]
 
 
 @pytest.mark.parametrize("replicas", [1, 2])

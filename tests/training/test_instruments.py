@@ -80,16 +80,6 @@ def test_what_cannot_be_measured_is_refused(fields, carries_state, message):
         check_instruments(config, carries_state, replicas=1)
 
 
-def test_adasum_has_no_mean_gradient():
-    config = experiment.new("digits_lstm")
-    config.optimizer = {"name": "lamb", "adasum": True}
-    config.instruments.layers.enabled = True
-    with pytest.raises(ValueError, match="optimizer.adasum combines them in another way"):
-        check_instruments(config, False, replicas=2)
-    config.optimizer = {"name": "lamb", "adasum": False}
-    check_instruments(config, True, replicas=2)
-
-
 def test_trust_ratios_are_kept_where_they_are_read():
     config = experiment.new("digits_lstm")
     config.optimizer = {"name": "lamb"}
@@ -101,11 +91,3 @@ def test_trust_ratios_are_kept_where_they_are_read():
     for without in ({"name": "momentum", "momentum": 0.9}, {"name": "muon"}):
         config.optimizer = without
         assert "layer_statistics" not in optimizer_fields(config)
-
-
-@pytest.mark.parametrize("fields", [{"scale": "trust_ratio"}, {"vectors": "lamb"}])
-def test_a_muon_with_trust_ratios_keeps_them(fields):
-    config = experiment.new("digits_lstm")
-    config.instruments.layers.enabled = True
-    config.optimizer = {"name": "muon", **fields}
-    assert optimizer_fields(config)["layer_statistics"]

@@ -93,13 +93,3 @@ def test_after_a_rollback_the_best_is_of_the_steps_that_count(tmp_path, quick_co
     result = train.run(quick_config(**fields), model_dir=str(tmp_path))
     assert os.path.exists(tmp_path / "rollbacks.json") and evaluated.count(16) == 2
     assert result["best"] == {"metric": "accuracy", "step": 16, "value": 0.9}
-
-
-@pytest.mark.slow
-def test_it_may_be_turned_off_and_on(tmp_path, quick_config, accuracies):
-    fields = {"evaluate_every": "4 steps", "checkpoint_every": "12 steps"}
-    off = train.run(quick_config(keep_best=False, **fields), model_dir=str(tmp_path), stop_after=13)
-    assert "best" not in off and not (tmp_path / "best").exists()
-    # Step 12 is on disk, and was not the best: step 8 is not.
-    on = train.run(quick_config(**fields), model_dir=str(tmp_path))
-    assert on["best"]["step"] == 16 and best_checkpoint.steps(str(tmp_path / "best")) == [16]

@@ -86,17 +86,6 @@ def test_what_cannot_have_rounds_is_refused_before_training(tmp_path, config, lo
     assert not (tmp_path / "run" / "checkpoints").exists()
 
 
-def test_an_instrument_measures_between_rounds(tmp_path, config):
-    made = config({"every": 4})
-    made.instruments.sharpness.update({"enabled": True, "every": "6 steps"})
-    with pytest.raises(ValueError, match=r"instruments.sharpness.every is 6 steps, .* such as '8 steps'"):
-        train.run(made, model_dir=str(tmp_path))
-    made.instruments.sharpness.enabled = False
-    made.instruments.layers.enabled = True
-    with pytest.raises(ValueError, match="optimizer.local_steps does not add them up"):
-        train.run(made, model_dir=str(tmp_path))
-
-
 def test_another_number_of_replicas_is_refused_with_the_reason(tmp_path, config, monkeypatch):
     made = config({"every": 4}, duration="12 steps")
     train.run(made, model_dir=str(tmp_path), stop_after=8)

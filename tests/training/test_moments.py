@@ -1,12 +1,9 @@
 """Moments and weight decay of a run's optimizer, as `schedule` scales them with the batch."""
 
-import json
-
 import pytest
 
 from tests.conftest import final_weights
-from tests.test_train import assert_same_bits
-from tfbigbatch import experiment, tasks, train
+from tfbigbatch import tasks, train
 from tfbigbatch.training import phases as run_phases
 from tfbigbatch.training.build import compiled_model
 
@@ -63,10 +60,6 @@ def test_the_banner_says_the_change(tmp_path, quick_config, capsys):
     assert "schedule   sqrt, x16 batch: learning rate 0.1 -> 0.4 (x4), warm-up 0 epochs, then linear\n" in out
 
 
-def test_nothing_is_said_where_nothing_is_scaled(quick_config):
-    assert not any("scaled" in line for line in run_phases.lines(phases_of(quick_config(**SCALED, optimizer=LAMB))))
-
-
 def test_a_run_with_scaled_moments_is_one_with_those_values(tmp_path, quick_config):
     given = {"name": "adamw", "beta_2": 0.99**16}
     short = {"duration": "6 steps"}
@@ -76,28 +69,6 @@ def test_a_run_with_scaled_moments_is_one_with_those_values(tmp_path, quick_conf
     train.run(quick_config(**SCALED, **short, optimizer=given), model_dir=str(tmp_path / "b"))
     one, other = (final_weights(tmp_path / name) for name in "ab")
     assert one.keys() == other.keys() and all((one[name] == other[name]).all() for name in one)
-
-
-@pytest.mark.slow
-def test_a_run_resumes_with_them(tmp_path, quick_config):
-    config = quick_config(**ALL, optimizer=LAMB)
-    train.run(config, model_dir=str(tmp_path / "whole"))
-    for stop in (10, None):
-        train.run(config, model_dir=str(tmp_path / "parts"), stop_after=stop)
-    assert_same_bits(tmp_path / "whole", tmp_path / "parts")
-    with pytest.raises(ValueError, match="(?s)another config.*schedule.moments: half_life_all -> none"):
-        train.run(
-            quick_config(**{**ALL, "schedule__moments": "none"}, optimizer=LAMB), model_dir=str(tmp_path / "parts")
-        )
-
-
-def test_a_directory_from_before_these_fields_resumes(tmp_path, quick_config):
-    train.run(quick_config(), model_dir=str(tmp_path), stop_after=10)
-    content = json.loads((tmp_path / "config.json").read_text())
-    for name in ("moments", "weight_decay"):
-        assert content["config"]["schedule"].pop(name) == "none"
-    (tmp_path / "config.json").write_text(json.dumps(content))
-    assert train.run(quick_config(), model_dir=str(tmp_path))["step"] == 24
 
 
 @pytest.mark.parametrize(
@@ -166,10 +137,3 @@ def test_phases_of_one_batch_are_scaled(quick_config):
     both = ({"duration": "4 steps"}, {"duration": "4 steps", "schedule.learning_rate": 0.05})
     config = quick_config(**HALF_LIFE, optimizer=LAMB, phases=both)
     assert compiled_model(config, phases_of(config)).optimizer.beta_2 == pytest.approx(0.99**16)
-
-
-def test_an_unused_average_of_the_weights_is_nothing_to_scale(quick_config):
-    config = quick_config(**ALL, optimizer={**LAMB, "ema_momentum": 0.99})
-    assert set(experiment.optimizer_to_scale(config)) == {"beta_1", "beta_2", "weight_decay"}
-    config = quick_config(**ALL, optimizer={**LAMB, "use_ema": True})
-    assert experiment.optimizer_to_scale(config)["ema_momentum"] == 0.99

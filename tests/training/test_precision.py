@@ -37,11 +37,6 @@ def test_instructions_are_those_of_all_processors(tmp_path, flags, expected):
     assert precision.bfloat16_instructions(cpuinfo(tmp_path, *flags)) == expected
 
 
-def test_without_the_file_there_are_none(tmp_path):
-    assert precision.bfloat16_instructions(str(tmp_path / "missing")) is None
-    assert precision.bfloat16_instructions(str(tmp_path)) is None
-
-
 def test_a_cpu_computes_in_what_it_has_instructions_for(monkeypatch):
     monkeypatch.setattr(precision, "bfloat16_instructions", lambda: "avx512_bf16")
     assert str(precision.automatic(CPU)) == "bfloat16 (auto: the processor has avx512_bf16)"
@@ -77,14 +72,6 @@ def test_all_gpus_must_have_it(monkeypatch, capabilities, expected):
     )
     found = precision.automatic(Strategy())
     assert found.name == expected and ".".join(map(str, min(capabilities))) in found.why
-
-
-def test_a_named_precision_is_taken_as_it_is():
-    assert str(precision.run_precision("float16", CPU, {"mixed_precision": "bfloat16"})) == "float16"
-
-
-def test_keras_policies():
-    assert [experiment.keras_policy(name) for name in ("float32", "bfloat16")] == ["float32", "mixed_bfloat16"]
 
 
 def digits(value):

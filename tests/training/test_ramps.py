@@ -95,15 +95,6 @@ def test_larger_passes_give_the_steps_of_accumulated_ones(tmp_path, quick_config
         np.testing.assert_allclose(larger[name], value, rtol=2e-4, atol=2e-5)
 
 
-@pytest.mark.slow
-def test_two_replicas_take_the_steps_of_one(tmp_path, quick_config):
-    for name in ("one_device", "mirrored"):
-        train.run(quick_config(**DOUBLING), model_dir=str(tmp_path / name), strategy_name=name, mode="train")
-    one, two = final_weights(tmp_path / "one_device"), final_weights(tmp_path / "mirrored")
-    for name, value in one.items():
-        np.testing.assert_allclose(two[name], value, rtol=2e-4, atol=2e-5)
-
-
 def streams_config():
     config = experiment.shrink(experiment.load("ptb/small"))
     config.duration, config.ramp.name = "3 epochs", "growth"
@@ -143,33 +134,3 @@ def test_what_cannot_be_trained_is_one_error_before(tmp_path, quick_config, fiel
     with pytest.raises(ValueError, match=message):
         train.run(quick_config(**{**DOUBLING, **fields}), model_dir=str(tmp_path / "run"))
     assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize(
-    "growth, message",
-    [
-        ((), "ramp.growth is empty; expected"),
-        (("1 epochs", 96), "growth.0.='1 epochs'; expected .duration, batch size."),
-    ],
-)
-def test_growth_that_is_no_list_of_pairs(tmp_path, quick_config, growth, message):
-    with pytest.raises(ValueError, match=message):
-        train.run(quick_config(ramp__name="growth", ramp__growth=growth), model_dir=str(tmp_path / "run"))
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_batch_that_the_replicas_do_not_divide(tmp_path, quick_config):
-    with pytest.raises(ValueError, match="does not divide by 1 accumulation steps x 4 replicas"):
-        train.run(
-            quick_config(**{**DOUBLING, "batch_size": 3, "ramp__to": 12}),
-            model_dir=str(tmp_path / "run"),
-            strategy_name="mirrored",
-        )
-
-
-@pytest.mark.slow
-def test_a_finished_ramp_is_not_extended(tmp_path, quick_config):
-    fields = {**DOUBLING, "ramp__to": 96, "batch_size": 48, "ramp__over": "2 steps", "duration": "4 steps"}
-    train.run(quick_config(**fields), model_dir=str(tmp_path), mode="train")
-    with pytest.raises(ValueError, match="the run has a batch ramp"):
-        train.run(quick_config(**{**fields, "duration": "6 steps"}), model_dir=str(tmp_path), extend=True)

@@ -27,11 +27,6 @@ def test_each_rollback_leaves_out_its_window_and_slows_all_rates(tmp_path):
     assert made.schedule.learning_rate == 0.8
 
 
-def test_only_the_writing_worker_writes(tmp_path):
-    Rollbacks(str(tmp_path), config(rollbacks=1)).add(3, 0, "loss became nan", write=False)
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.parametrize("fields", [{"rollbacks": -1}, {"rate_factor": 0.0}, {"rate_factor": 1.5}])
 def test_an_impossible_policy_is_refused(tmp_path, fields):
     with pytest.raises(ValueError, match="divergence.rollbacks=.*expected 0 or more, and a factor above 0"):

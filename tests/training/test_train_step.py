@@ -12,7 +12,6 @@ from tfbigbatch.data.in_memory.arrays import Arrays
 from tfbigbatch.optimizers import keras2
 from tfbigbatch.training import input_pipelines
 from tfbigbatch.training.train_step import TrainingModel
-from tfbigbatch.utils.startup import StartTimings
 
 
 def data(size=30):
@@ -126,34 +125,6 @@ def test_kept_batches_have_the_same_bits_as_those_that_are_read_again(replicas, 
     assert found[0] != found[1]
 
 
-def test_callbacks_hear_of_kept_batches_and_may_end_them():
-    class Heard(tf_keras.callbacks.Callback):
-        def __init__(self):
-            super().__init__()
-            self.of, self.most = [], 10
-
-        def on_test_begin(self, logs=None):
-            self.of.append("begin")
-
-        def on_test_batch_end(self, batch, logs=None):
-            self.of.append(batch)
-            if len(self.of) > self.most:
-                raise InterruptedError
-
-        def on_test_end(self, logs=None):
-            self.of.append(sorted(logs))
-
-    strategy, heard = STRATEGIES["one"](), Heard()
-    model = compiled(strategy)
-    batches = input_pipelines.held_out(strategy, lambda context: data().evaluation_batches(context, batch_size=12), 3)
-    expected = model.evaluate_kept(batches, [heard])
-    assert heard.of == ["begin", 0, 1, 2, ["accuracy", "cross_entropy"]] and heard.model is model
-    heard.most = 6
-    with pytest.raises(InterruptedError):
-        model.evaluate_kept(batches, [heard])
-    assert model.evaluate_kept(batches) == expected
-
-
 def test_an_embedding_is_clipped_by_the_norm_of_its_whole_gradient():
     # One word eight times: its eight rows sum to a norm of 8 times, not root 8 times, each one's.
     words = tf_keras.Input((8,), dtype="int32")
@@ -217,13 +188,3 @@ def test_a_loop_of_steps_is_traced_once_for_whole_and_partial_loops(replicas, mo
             values.append(model.evaluate(batches, steps=data().evaluation_steps(4), verbose=0, return_dict=True))
         assert calls["test_step"] == strategy.num_replicas_in_sync
     assert all(each == values[0] for each in values)
-
-
-def test_the_first_call_has_its_seconds_of_tracing():
-    timings = StartTimings()
-    model = compiled(STRATEGIES["one"](), steps_per_execution=4)
-    model.timings = timings
-    fitted(STRATEGIES["one"](), model=model)
-    # Twice, as its optimizer was not built: the first trace creates variables.
-    assert timings.traces == 2 and {"input", "tracing"} == set(timings.seconds)
-    assert 0.0 < timings.seconds["tracing"] < 60.0

@@ -45,13 +45,6 @@ def test_rows_are_the_means_of_their_windows(tmp_path):
     assert rows[2]["epoch"] == 1.0 and rows[0]["learning_rate"] == 0.0 and rows[0]["examples_per_second"] > 0
 
 
-def test_a_window_that_an_epoch_cuts_short_is_written_too(tmp_path):
-    directory = RunDirectory(str(tmp_path))
-    metrics = callbacks.StepMetrics(MetricsLog(directory), every=5, batch_size=8, dataset_size=96)
-    compiled().fit(*data(), batch_size=8, verbose=0, callbacks=[metrics])
-    assert [row["step"] for row in read_rows(directory.metrics)] == [5, 10, 12]
-
-
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_a_metric_that_is_not_finite_is_named_with_its_window(bad):
     x, y = data()
@@ -74,13 +67,6 @@ def test_the_rate_is_that_of_the_update():
 )
 def test_crosses(before, step, every, expected):
     assert crosses(before, step, every) is expected
-
-
-def test_progress_without_a_terminal_is_a_line_at_each_tenth(tmp_path, capsys):
-    progress = callbacks.Progress(120)
-    compiled().fit(*data(), batch_size=8, epochs=10, verbose=0, callbacks=[progress])
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 10 and lines[0].startswith("step 12/120  loss ")
 
 
 def test_a_line_without_a_terminal_has_the_learning_rate_and_the_speed(tmp_path, quick_config, capsys):
