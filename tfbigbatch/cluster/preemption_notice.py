@@ -93,7 +93,7 @@ def _address() -> str:
 
 
 def _is_google_machine() -> bool:
-    """Whether this is one of Google's machines, by environment and firmware, without network access."""
+    """True if this is one of Google's machines, by environment and firmware, without network access."""
     if any(os.environ.get(name) for name in _ADDRESS_VARIABLES):
         return True
     try:

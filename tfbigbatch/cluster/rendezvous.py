@@ -72,7 +72,7 @@ def _listener(port: int) -> socket.socket | None:
 
 
 def _answers(address: str) -> bool:
-    """Whether something listens at an address: the kernel answers for a worker, whatever that is doing."""
+    """True if something listens at an address: the kernel answers for a worker, whatever that is doing."""
     try:
         socket.create_connection(_split(address), timeout=_TIMEOUT).close()
     except OSError:

@@ -29,7 +29,7 @@ class Best:
 
 
 def is_better(value: float | None, best: Best | None, metric: Metric) -> bool:
-    """Whether a value beats the best before it: a tie does not, and NaN never does."""
+    """True if a value beats the best before it: a tie does not, and NaN never does."""
     if value is None or not math.isfinite(value):
         return False
     return best is None or metric.order(value) < metric.order(best.value)

@@ -24,7 +24,7 @@ _SHOWN = 8
 
 @dataclasses.dataclass(frozen=True)
 class Matched:
-    """How another model's values fit a network.
+    """The names of the variables that another model's values fit, and of those that they do not.
 
     Attributes:
       source: where the values are from.
@@ -41,7 +41,7 @@ class Matched:
     unused: Sequence[str]
 
     def lines(self) -> list[str]:
-        """What matched and what did not, for the run's banner."""
+        """The names in words, for the run's banner."""
         total = len(self.matched) + len(self.other_shape) + len(self.missing)
         found = [f"init       {len(self.matched)} of {total} variables from {self.source}; the optimizer starts fresh"]
         for reason, names in (

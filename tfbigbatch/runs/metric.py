@@ -35,7 +35,7 @@ class Metric:
 
     @property
     def is_fraction(self) -> bool:
-        """Whether the values are fractions of 1, shown in percent."""
+        """True if the values are fractions of 1, shown in percent."""
         return "accuracy" in self.name
 
     def shown(self, value: float) -> str:
@@ -50,7 +50,7 @@ class Metric:
         return f"{value * 100:g}%" if self.is_fraction else f"{value:g}"
 
     def reaches(self, value: float, target: float) -> bool:
-        """Whether a value is as good as a target."""
+        """True if a value is as good as a target."""
         return value >= target if self.higher_is_better else value <= target
 
     def best(self, values: Collection[float]) -> float:

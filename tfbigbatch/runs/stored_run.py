@@ -104,7 +104,7 @@ def checkpoint_at(path: str) -> str:
 
 
 def origin(given: str | None, content: Mapping[str, Any] | None, directory: str) -> dict[str, str] | None:
-    """Where a run's first weights are from: 'path' as given, and the 'checkpoint' found there; None for random ones.
+    """The origin of a run's first weights: 'path' as given, and the 'checkpoint' found there; None for random ones.
 
     Args:
       given: the value of `--init_from`, or None.

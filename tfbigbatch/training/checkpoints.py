@@ -170,7 +170,7 @@ class Checkpoints:
         return None
 
     def _readable(self, path: str) -> tf.train.Checkpoint:
-        """What a checkpoint is read into: with other `STATISTICS`, these go nowhere, and the network has their mean."""
+        """The object to restore into. Statistics of another number of replicas are skipped; their mean is restored."""
         statistics = self._statistics_of_others(path)
         if statistics is None:
             return self._checkpoint

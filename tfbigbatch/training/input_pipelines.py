@@ -30,11 +30,7 @@ def distribute(
 
 
 def of_same_length(batches: tf.data.Dataset) -> tf.data.Dataset:
-    """Batches of a cluster's worker that has as many as each other worker, none of which is read beyond them.
-
-    The workers then do not ask each other before each batch whether all have one.
-    """
-    # What TensorFlow takes as a word that there always is a next batch.
+    """Declares a worker's dataset infinite: all workers have as many batches, and need not synchronise before each."""
     return batches.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
 
 

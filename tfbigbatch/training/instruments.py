@@ -134,7 +134,7 @@ def optimizer_fields(config: ml_collections.ConfigDict) -> dict[str, Any]:
 
 
 def _has_trust_ratio(fields: Mapping[str, Any]) -> bool:
-    """Whether the optimizer of these fields has trust ratios, other than 1."""
+    """True if the optimizer of these fields has trust ratios, other than 1."""
     name = str(fields.get("name")).lower()
     if name == "muon":
         return fields.get("scale") == "trust_ratio" or fields.get("vectors") == "lamb"

@@ -52,7 +52,7 @@ class MetricsLog:
             write_scalars({name: float(value) for name, value in scalars.items()})
 
     def has(self, split: str, step: int) -> bool:
-        """Whether a row of `split` and `step` was written, by this process or one before."""
+        """True if a row of `split` and `step` was written, by this process or one before."""
         return any((row["split"], row["step"]) == (split, step) for row in read_rows(self._directory.metrics))
 
     def write_histograms(self, step: int, variables: Iterable[Any]) -> None:

@@ -63,7 +63,7 @@ class RunOptions:
 
     @property
     def trains(self) -> bool:
-        """Whether the run trains, with or without evaluations."""
+        """True if the run trains, with or without evaluations."""
         return self.mode != "eval"
 
 

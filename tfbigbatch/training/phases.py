@@ -48,7 +48,7 @@ class Phase:
 
     @property
     def offset(self) -> float:
-        """Of a batch ramp: the examples before a step are those of step + offset steps at its batch; else 0."""
+        """Steps to add to one for the examples before it in steps of this batch; 0 without a batch ramp."""
         return self.first_example / self.config.batch_size - self.first_step if self.first_example else 0
 
     @property
@@ -222,7 +222,7 @@ def lines(phases: Sequence[Phase]) -> list[str]:
 
 
 def extension_lines(phase: Phase, extension: Extension, replicas: int) -> list[str]:
-    """What changes where a finished run is trained for longer, above all its learning rate; for the run's banner.
+    """The changes of a finished run that is trained for longer, above all its learning rate; for the run's banner.
 
     Args:
       phase: the run's only one.

@@ -71,7 +71,7 @@ class BatchArithmetic:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What follows from a config, a dataset's size and a number of replicas; durations in steps.
+    """The durations in steps, recipe and schedule of a config, for a dataset's size and a number of replicas.
 
     Attributes:
       total_steps, evaluate_every, checkpoint_every, log_every: the config's; whole numbers but for the intervals in a

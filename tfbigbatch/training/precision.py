@@ -20,7 +20,7 @@ _CAPABILITY = (8, 0)
 
 @dataclasses.dataclass(frozen=True)
 class Precision:
-    """What the layers compute in; variables stay float32.
+    """The precision of the layers; variables stay float32.
 
     Attributes:
       name: 'float32', 'bfloat16' or 'float16'.
@@ -58,7 +58,7 @@ def run_precision(wanted: str, strategy: tf.distribute.Strategy, content: Mappin
 
 
 def automatic(strategy: tf.distribute.Strategy) -> Precision:
-    """What 'auto' stands for on the devices of this process.
+    """The precision that 'auto' stands for on the devices of this process.
 
     bfloat16 on TPUs, on GPUs of compute capability 8.0 or higher, and on CPUs with instructions for it; else float32.
     """

@@ -75,7 +75,7 @@ class Rollbacks:
         return math.prod(each.rate_factor for each in self._done)
 
     def left(self) -> int:
-        """How many more are allowed."""
+        """The number of rollbacks that are still allowed."""
         return self._allowed - len(self._done)
 
     def add(self, step: int, back_to: int, reason: str, write: bool = True) -> None:

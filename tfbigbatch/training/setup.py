@@ -47,9 +47,9 @@ class Machine:
     Attributes:
       strategy: of all replicas.
       description: what was chosen and why, for the banner.
-      is_chief: whether this process writes the run directory.
-      jit_compile: whether Keras compiles the training step.
-      precision: what the layers compute in.
+      is_chief: True if this process writes the run directory.
+      jit_compile: True if Keras compiles the training step.
+      precision: of the layers.
     """
 
     strategy: tf.distribute.Strategy
@@ -65,11 +65,11 @@ class Machine:
 
     @property
     def is_multi_worker(self) -> bool:
-        """Whether several processes train together."""
+        """True if several processes train together."""
         return strategies.is_multi_worker(self.strategy)
 
     def agree(self, wanted: bool) -> bool:
-        """Whether `wanted` is true on any worker; every worker calls it."""
+        """True if `wanted` is true on any worker; every worker calls it."""
         return strategies.any_worker(self.strategy, wanted) if self.is_multi_worker else wanted
 
     def say(self, line: str) -> None:
@@ -124,7 +124,7 @@ def _set_up_keras(config: ml_collections.ConfigDict, precision: Precision) -> No
 
 @dataclasses.dataclass(frozen=True)
 class RunPlan:
-    """What is trained, and for how long.
+    """The phases of a run, its target and its length.
 
     Attributes:
       phases: in their order, one at least.
@@ -151,7 +151,7 @@ class RunPlan:
         return self.phases[-1].last_step
 
     def is_enough(self, metrics: dict[str, float]) -> bool:
-        """Whether an evaluation reached the target that ends the run."""
+        """True if an evaluation reached the target that ends the run."""
         return bool(self.stop_at_target) and self.target.reaches(metrics[self.target.name], self.stop_at_target)
 
 
@@ -267,14 +267,14 @@ def _date(config: ml_collections.ConfigDict, plan: RunPlan, log: Any) -> tf_kera
 
 @dataclasses.dataclass(frozen=True)
 class Start:
-    """Where the run starts.
+    """The start of a run: its step, and what counts from there.
 
     Attributes:
       checkpoints: saves and restores it.
       step: steps done before; 0 for a new run.
       seconds: training time before.
       goodput: counts the seconds of this process, beginning with those before.
-      is_new: whether there was no checkpoint.
+      is_new: True if there was no checkpoint.
     """
 
     checkpoints: Checkpoints

@@ -107,7 +107,7 @@ def _simulated(name: str, tpu: str | None, replicas: int) -> tuple[tf.distribute
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Whether this is the process that writes the run directory."""
+    """True if this is the process that writes the run directory."""
     if not is_multi_worker(strategy):
         return True
     resolver = strategy.cluster_resolver
@@ -116,12 +116,12 @@ def is_chief(strategy: tf.distribute.Strategy) -> bool:
 
 
 def is_multi_worker(strategy: tf.distribute.Strategy) -> bool:
-    """Whether several processes train together."""
+    """True if several processes train together."""
     return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
 
 
 def is_tpu(strategy: tf.distribute.Strategy) -> bool:
-    """Whether it is of a TPU, where steps are always compiled."""
+    """True if a strategy is of a TPU, where steps are always compiled."""
     return isinstance(strategy, tf.distribute.TPUStrategy)
 
 
@@ -132,7 +132,7 @@ def barrier(strategy: tf.distribute.Strategy) -> None:
 
 
 def any_worker(strategy: tf.distribute.Strategy, wanted: bool) -> bool:
-    """Whether `wanted` is true on any worker of a cluster; every worker calls it."""
+    """True if `wanted` is true on any worker of a cluster; every worker calls it."""
     answers = strategy.experimental_local_results(_asking(strategy)(tf.constant(float(wanted))))
     return bool(answers[0].numpy() > 0.0)
 
@@ -210,7 +210,7 @@ def tpu_strategy(name: str) -> tf.distribute.Strategy:
 
 
 def _missing(name: str) -> str | None:
-    """Why no TPU can answer, found within seconds; None where one may."""
+    """The reason why no TPU can answer, found within seconds; None where one may."""
     if name == LOCAL:
         return None if _has_chips() else "this machine has no TPU chip: no /dev/accel0, no /dev/vfio/0"
     if "://" in name:

@@ -199,7 +199,7 @@ class Trainer:
         Args:
           current: the phase that `self._evaluation` belongs to.
         """
-        of_run = self._callbacks_of_run()
+        shared = self._shared_callbacks()
         for phase in self.plan.phases:
             if self._stopped or phase.first_step >= self._last_step:
                 break
@@ -208,7 +208,7 @@ class Trainer:
             if phase is not current:
                 self._evaluation = self._evaluation_of(phase)
             self._network.accumulate(phase.config.accumulation_steps)
-            callbacks = self._callbacks(phase, of_run)
+            callbacks = self._callbacks(phase, shared)
             first_step, last_step = max(self.start.step, phase.first_step), min(self._last_step, phase.last_step)
             intervals = (phase.plan.evaluate_every, phase.plan.checkpoint_every)
             with self._goodput.timed("input"):
@@ -222,7 +222,7 @@ class Trainer:
 
     @property
     def _stopped(self) -> str:
-        """Why the run ends before its last step, for the final line; empty where it does not."""
+        """The reason why the run ends before its last step, for the final line; empty where it does not."""
         if self._evaluation.reached:
             return "stopped at its target"
         return f"stopped by {self._own.stopped_by}" if self._own and self._own.stopped_by else ""
@@ -315,7 +315,7 @@ class Trainer:
             agree=self.machine.agree if self.machine.is_multi_worker else None,
         )
 
-    def _callbacks_of_run(self) -> list[tf_keras.callbacks.Callback]:
+    def _shared_callbacks(self) -> list[tf_keras.callbacks.Callback]:
         """The chief's callbacks that live through all phases: the progress bar and the profile."""
         if not self.machine.is_chief:
             return []
@@ -326,7 +326,7 @@ class Trainer:
         return found
 
     def _callbacks(
-        self, phase: Phase, of_run: Sequence[tf_keras.callbacks.Callback]
+        self, phase: Phase, shared: Sequence[tf_keras.callbacks.Callback]
     ) -> list[tf_keras.callbacks.Callback]:
         """The callbacks of a phase, in the order that they are called in."""
         in_ramp = phase.config.ramp.name != "none"
@@ -366,7 +366,7 @@ class Trainer:
             ),
             *([self._best] if self._evaluates and self._config.keep_best else []),
             *([self._written_status(phase)] if self.machine.is_chief else []),
-            *of_run,
+            *shared,
             self._stop,
             self._heartbeat,
         ]

@@ -11,14 +11,11 @@ import shutil
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
+
+import numpy as np
 
 from tfbigbatch.errors import InputError
-
-# NumPy is imported where it is needed: every command imports this module, and --help needs no arrays.
-if TYPE_CHECKING:
-    import numpy as np
-
 
 MOST_BYTES = 2**30
 """The most bytes of a file that is read as a whole."""
@@ -220,8 +217,6 @@ def read_array(path: str, mmap_mode: Literal["r"] | None = None) -> np.ndarray:
     Raises:
       ValueError: the file cannot be read, is not a .npy file, or holds objects.
     """
-    import numpy as np
-
     try:
         check_regular(path)
         found = np.load(path, mmap_mode, allow_pickle=False)

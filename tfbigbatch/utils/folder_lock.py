@@ -167,6 +167,6 @@ def _say_holder(descriptor: int) -> None:
 
 
 def _holder(descriptor: int) -> str:
-    """Who holds the lock, as far as its file says it."""
+    """The process that holds the lock, as far as its file says it."""
     text = os.pread(descriptor, _MOST_BYTES, 0).decode(errors="replace").partition("\n")[0]
     return text if text and text.isprintable() else "another process"

@@ -1,4 +1,4 @@
-"""What users wrote: calls of their functions, whose errors name file and line, and classes in place of objects."""
+"""Calls of a user's functions, whose errors name file and line, and checks for classes in place of objects."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tfbigbatch.errors import InputError
 
 
 def call(function: Callable[..., Any], owner: str, **arguments: Any) -> Any:
-    """What a user's function returns.
+    """The result of a user's function.
 
     Args:
       function: of the user.

@@ -37,7 +37,7 @@ class StepCallback(tf_keras.callbacks.Callback):
 
 
 def crosses(before: int, step: int, every: float, offset: float = 0) -> bool:
-    """Whether a multiple of `every` lies in (before + offset, step + offset]; False where `every` is 0."""
+    """True if a multiple of `every` lies in (before + offset, step + offset]; False where `every` is 0."""
     if every <= 0:
         return False
     # An interval of a batch ramp is a fraction of steps: its multiples must not be missed by rounding.

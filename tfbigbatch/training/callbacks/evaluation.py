@@ -57,7 +57,7 @@ class Evaluation(StepCallback):
 
     @property
     def reached(self) -> bool:
-        """Whether the latest evaluation is enough to end the run."""
+        """True if the latest evaluation is enough to end the run."""
         return self._is_enough is not None and bool(self.latest) and self._is_enough(self.latest)
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
@@ -65,7 +65,7 @@ class Evaluation(StepCallback):
             self._evaluate_and_log()
 
     def is_owed(self, step: int) -> bool:
-        """Whether `step` should have been evaluated and was not: the run was stopped during the evaluation."""
+        """True if `step` should have been evaluated and was not: the run was stopped during the evaluation."""
         is_due = step > 0 and (crosses(step - 1, step, self._every, self._offset) or step == self._last_step)
         return is_due and not self._log.has("eval", step)
 

@@ -245,7 +245,7 @@ def _changed(counters: Mapping[str, Any], initial: Mapping[str, Any]) -> dict[st
 
 
 def _overrides(callback: Any, hook: str) -> bool:
-    """Whether a callback does something in a hook; Keras' `on_batch_end` is the old name of `on_train_batch_end`."""
+    """True if a callback does something in a hook; Keras calls `on_batch_end` as `on_train_batch_end`."""
     bases = [tf_keras.callbacks.Callback]
     if "keras" in sys.modules:
         bases.append(sys.modules["keras"].callbacks.Callback)
