@@ -76,50 +76,15 @@ def test_a_run_with_scaled_moments_is_one_with_those_values(tmp_path, quick_conf
     [
         ({"schedule__moments": "halflife"}, "schedule.moments='halflife' is unknown. Did you mean 'half_life'"),
         ({"schedule__weight_decay": "keep"}, "schedule.weight_decay='keep' is unknown"),
-        (
-            {"schedule__moments": "half_life"},
-            "schedule.moments='half_life' scales beta_2, normuon_beta; the optimizer 'momentum' of this experiment has "
-            "none of them above 0. Take 'half_life_all', which scales its momentum, or 'none'",
-        ),
-        (
-            {"schedule__moments": "half_life_all", "optimizer": {"name": "momentum", "momentum": 0.0}},
-            "the optimizer 'momentum' of this experiment has none of them above 0. Take 'none'",
-        ),
-        (
-            {"schedule__weight_decay": "kept"},
-            "schedule.weight_decay='kept': the optimizer 'momentum' of this experiment has no weight_decay above 0",
-        ),
-        (
-            {"schedule__weight_decay": "kept", "optimizer": {"name": "muon"}},
-            "the optimizer 'muon' of this experiment has no weight_decay above 0. Set optimizer.weight_decay",
-        ),
-        (
-            {"schedule__moments": "half_life_all", "optimizer": {"name": "momentum", "momentum": 1.0}},
-            "optimizer 'momentum': momentum=1.0 is out of range; expected a finite number of 0 or more and below 1",
-        ),
+        ({"schedule__moments": "half_life"}, "'momentum' of this experiment has none of them above 0"),
+        ({"schedule__weight_decay": "kept"}, "'momentum' of this experiment has no weight_decay above 0"),
         (
             {
                 "schedule__moments": "half_life",
                 "optimizer": LAMB,
                 "phases": ({"duration": "4 steps"}, {"duration": "4 steps", "batch_size": 96}),
             },
-            "schedule.moments='half_life': the optimizer of a run keeps its moments and weight decay, and its phases "
-            "have batch_size 48, 96. Leave schedule.moments and schedule.weight_decay 'none'",
-        ),
-        (
-            {
-                "schedule__weight_decay": "kept",
-                "optimizer": LAMB,
-                "phases": ({"duration": "4 steps"}, {"duration": "4 steps", "schedule.rule": "linear"}),
-            },
-            "schedule.weight_decay='kept': .* its phases have schedule.rule none, linear",
-        ),
-        (
-            {
-                "optimizer": LAMB,
-                "phases": ({"duration": "4 steps"}, {"duration": "4 steps", "schedule.moments": "half_life"}),
-            },
-            "schedule.moments='half_life': .* its phases have schedule.moments none, half_life",
+            "the optimizer of a run keeps its moments and weight decay, and its phases have batch_size 48, 96",
         ),
         (
             {"schedule__moments": "half_life", "optimizer": LAMB, "ramp__name": "doubling", "ramp__to": 192},

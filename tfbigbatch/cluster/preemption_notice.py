@@ -43,17 +43,17 @@ class PreemptionNotice:
         if source not in SOURCES:
             raise InputError(f"--preemption_notice={source} is unknown. {nearest(source, SOURCES)}")
         self._every, self._timeout = every, timeout
-        self._enabled = source == "gce" or (source == "auto" and _is_google_machine())
+        self._address = None if source == "none" else _address() or (_ADDRESS if source == "gce" else None)
         if source == "gce" and self._request("instance/preempted") is None:
             raise InputError(
-                f"--preemption_notice=gce: no metadata server answers at {_address()}. Expected a machine of Google "
-                "Cloud; omit the flag elsewhere."
+                f"--preemption_notice=gce: no metadata server answers at {self._address}. Expected a machine of "
+                "Google Cloud; omit the flag elsewhere."
             )
 
     @contextlib.contextmanager
     def watching(self, callback: Callable[[str], object]) -> Iterator[None]:
         """A context in which a notice calls `callback` with the reason, once, in another thread."""
-        if not self._enabled:
+        if self._address is None:
             yield
             return
         ended = threading.Event()
@@ -77,7 +77,7 @@ class PreemptionNotice:
     def _request(self, path: str) -> str | None:
         """The server's answer; None if there is none in time."""
         request = urllib.request.Request(
-            f"http://{_address()}/computeMetadata/v1/{path}", headers={"Metadata-Flavor": "Google"}
+            f"http://{self._address}/computeMetadata/v1/{path}", headers={"Metadata-Flavor": "Google"}
         )
         # Without a proxy, which could not reach this address.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -88,16 +88,10 @@ class PreemptionNotice:
             return None
 
 
-def _address() -> str:
-    return next((os.environ[name] for name in _ADDRESS_VARIABLES if os.environ.get(name)), _ADDRESS)
-
-
-def _is_google_machine() -> bool:
-    """True if this is one of Google's machines, by environment and firmware, without network access."""
-    if any(os.environ.get(name) for name in _ADDRESS_VARIABLES):
-        return True
-    try:
-        with open(_PRODUCT, encoding="utf-8", errors="replace") as file:
-            return "Google" in file.read(100)
-    except OSError:
-        return False
+def _address() -> str | None:
+    """The server's address on one of Google's machines, by environment and firmware; None elsewhere."""
+    found = next((os.environ[name] for name in _ADDRESS_VARIABLES if os.environ.get(name)), None)
+    if found is None:
+        with contextlib.suppress(OSError), open(_PRODUCT, encoding="utf-8", errors="replace") as file:
+            found = _ADDRESS if "Google" in file.read(100) else None
+    return found

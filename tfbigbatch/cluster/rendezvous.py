@@ -73,8 +73,7 @@ def _listener(port: int) -> socket.socket | None:
 
 def _answers(address: str) -> bool:
     """True if something listens at an address: the kernel answers for a worker, whatever that is doing."""
-    try:
+    with contextlib.suppress(OSError):
         socket.create_connection(_split(address), timeout=_TIMEOUT).close()
-    except OSError:
-        return False
-    return True
+        return True
+    return False

@@ -58,48 +58,6 @@ def test_a_run_that_reaches_its_target_stops_there_and_is_accepted_by_the_checke
     assert events(path)[-1]["metadata"]["status"] == "success"
 
 
-def test_berts_log_is_accepted_by_the_checker(tmp_path, caplog):
-    config = experiment.load(os.path.join(ROOT, "experiments", "bert", "mlperf.py:4k"))
-    rules.check(config)
-    model = {**config.model.to_dict(), **tasks.get(config.task).smoke_model(config.model.to_dict())}
-    task = tasks.get(config.task)(model=model, data=config.data.to_dict(), data_dir=None, use_fake_data=True)
-    recipe = experiment.tuned_recipe(config, len(task.train))
-    path = tmp_path / "mlperf.log"
-    log = MLPerfLog(str(path), task.target)
-    log.init()
-    settings = rules.settings(config, recipe, task, task.validation, replicas=1)
-    log.start(settings, step=0, steps_in_epoch=100.0, evaluate_every=122)
-    for step, accuracy in ((122, 0.7), (244, 0.73)):
-        log.evaluation_begins(step)
-        log.evaluation_ends(step, {task.target: accuracy}, run_ends=accuracy >= 0.72)
-    log.stop(reached=True)
-    with caplog.at_level(logging.WARNING):
-        assert compliant(path, "5.0.0"), caplog.text
-    found = {event["key"]: event["value"] for event in events(path)}
-    assert (found["opt_learning_rate_training_steps"], found["num_warmup_steps"]) == (855, 0)
-    assert found["opt_base_learning_rate"] == 0.0024 and found["opt_lamb_beta_1"] == 0.66
-
-
-def test_the_log_has_the_moments_that_the_run_has():
-    config = experiment.load(os.path.join(ROOT, "experiments", "bert", "mlperf.py:4k"))
-    config.schedule.batch_size, config.schedule.moments = config.batch_size // 2, "half_life_all"
-    task = tasks.get(config.task)(
-        model={**config.model.to_dict(), **tasks.get(config.task).smoke_model(config.model.to_dict())},
-        data=config.data.to_dict(),
-        data_dir=None,
-        use_fake_data=True,
-    )
-    recipe = experiment.scaled_recipe(config, experiment.tuned_recipe(config, len(task.train)))
-    found = rules.settings(config, recipe, task, task.validation, replicas=1)
-    assert found["opt_lamb_beta_1"] == pytest.approx(config.optimizer.beta_1**2)
-    assert found["opt_lamb_beta_2"] == pytest.approx(config.optimizer.beta_2**2)
-
-
-def test_a_run_that_falls_short_is_told_from_one_that_does_not(tmp_path):
-    _, path = small_run(tmp_path, stop_at_target=1.1, stop_after=16)
-    assert events(path)[-1]["metadata"]["status"] == "aborted"
-
-
 def test_an_evaluation_that_was_stopped_ends_and_is_made_up_for_without_a_block(tmp_path, monkeypatch):
     measure, requests = Evaluation.measure, []
 
@@ -150,32 +108,50 @@ def test_another_run_is_refused(tmp_path, model, fields, said):
 
 
 GNMT = os.path.join(ROOT, "experiments", "wmt", "gnmt_mlperf.py:1k")
+BERT = os.path.join(ROOT, "experiments", "bert", "mlperf.py:4k")
+OF_BERT = {
+    "opt_learning_rate_training_steps": 855,
+    "num_warmup_steps": 0,
+    "opt_base_learning_rate": 0.0024,
+    "opt_lamb_beta_1": 0.66,
+    "eval_accuracy": 0.73,
+}
+OF_GNMT = {
+    "eval_accuracy": 0.2425,
+    "opt_base_learning_rate": 0.002,
+    "opt_learning_rate_warmup_steps": 200,
+    "opt_learning_rate_remain_steps": 10336,
+    "opt_learning_rate_decay_interval": 1292,
+    "opt_learning_rate_decay_steps": 4,
+    "opt_learning_rate_decay_factor": 0.5,
+    # The longest made-up sentence has 12 pieces.
+    "max_sequence_length": 14,
+}
 
 
-def test_gnmts_log_is_accepted_by_the_checker(tmp_path, caplog):
+@pytest.mark.parametrize(
+    "file, ruleset, every, values, expected",
+    [(BERT, "5.0.0", 122, (0.7, 0.73), OF_BERT), (GNMT, "0.7.0", 4000, (21.5, 24.25), OF_GNMT)],
+)
+def test_a_log_is_accepted_by_the_checker(tmp_path, caplog, file, ruleset, every, values, expected):
     pytest.importorskip("sentencepiece")
-    config = experiment.load(GNMT)
+    config = experiment.load(file)
     rules.check(config)
     model = {**config.model.to_dict(), **tasks.get(config.task).smoke_model(config.model.to_dict())}
     task = tasks.get(config.task)(model=model, data=config.data.to_dict(), data_dir=None, use_fake_data=True)
     recipe = experiment.tuned_recipe(config, len(task.train))
-    path = tmp_path / "mlperf.log"
-    log = MLPerfLog(str(path), task.target, rules.unit(config.task))
+    log = MLPerfLog(str(tmp_path / "mlperf.log"), task.target, rules.unit(config.task))
     log.init()
-    settings = rules.settings(config, recipe, task, task.test, replicas=8)
-    log.start(settings, step=0, steps_in_epoch=4000.0, evaluate_every=4000)
-    for step, bleu in ((4000, 21.5), (8000, 24.25)):
-        log.evaluation_begins(step)
-        log.evaluation_ends(step, {task.target: bleu}, run_ends=bleu >= 24)
+    settings = rules.settings(config, recipe, task, task.held_out(config.evaluate_on), replicas=8)
+    log.start(settings, step=0, steps_in_epoch=float(every), evaluate_every=every)
+    for number, value in enumerate(values, 1):
+        log.evaluation_begins(number * every)
+        log.evaluation_ends(number * every, {task.target: value}, run_ends=number == len(values))
     log.stop(reached=True)
     with caplog.at_level(logging.WARNING):
-        assert compliant(path, "0.7.0"), caplog.text
-    found = {event["key"]: event["value"] for event in events(path)}
-    assert found["eval_accuracy"] == 0.2425 and found["opt_base_learning_rate"] == 0.002
-    names = ("warmup_steps", "remain_steps", "decay_interval", "decay_steps", "decay_factor")
-    assert [found[f"opt_learning_rate_{name}"] for name in names] == [200, 10336, 1292, 4, 0.5]
-    # The longest made-up sentence has 12 pieces.
-    assert found["max_sequence_length"] == 14
+        assert compliant(tmp_path / "mlperf.log", ruleset), caplog.text
+    found = {event["key"]: event["value"] for event in events(tmp_path / "mlperf.log")}
+    assert {name: found[name] for name in expected} == expected
 
 
 @pytest.mark.parametrize(
