@@ -23,7 +23,6 @@ from tfbigbatch.training.directory import Directory, check
 from tfbigbatch.training.options import (
     MODES,
     Heartbeat,
-    LimitSave,
     RunOptions,
     WatchPreemption,
     no_heartbeat,
@@ -54,7 +53,6 @@ def run(
     callbacks: Sequence[Any] = (),
     heartbeat: Heartbeat = no_heartbeat,
     watch_preemption: WatchPreemption = contextlib.nullcontext,
-    limit_save: LimitSave = contextlib.nullcontext,
     timings: StartTimings | None = None,
 ) -> dict[str, Any]:
     """Trains, evaluates or both; resumes the run that `model_dir` holds.
@@ -68,8 +66,8 @@ def run(
       mode: 'train', 'eval' (the newest checkpoint) or 'train_and_eval'.
       callbacks: Keras callbacks, beside those of the experiment's `get_callbacks`; see `training.callbacks.own`.
       timings: of the process's start, which the trainer completes; None for those of this call.
-      strategy_name, tpu, profile_steps, use_fake_data, stop_after, mlperf_log, heartbeat, watch_preemption,
-        limit_save: see `training.options.RunOptions`.
+      strategy_name, tpu, profile_steps, use_fake_data, stop_after, mlperf_log, heartbeat, watch_preemption:
+        see `training.options.RunOptions`.
 
     Returns:
       Dictionary: status, step, total_steps, seconds, and the metrics of the last evaluation.
@@ -101,7 +99,6 @@ def run(
         callbacks=callbacks,
         heartbeat=heartbeat,
         watch_preemption=watch_preemption,
-        limit_save=limit_save,
         timings=timings,
     )
     with _writing(options):

@@ -4,7 +4,7 @@ import time
 import pytest
 import tensorflow as tf
 
-from tfbigbatch.cluster.watchdog import Watchdog, limited, worker_loss
+from tfbigbatch.cluster.watchdog import Watchdog, worker_loss
 from tfbigbatch.errors import WorkerLost
 
 
@@ -38,17 +38,6 @@ def test_a_run_with_heartbeats_or_an_ended_one_is_left_alone():
     with Watchdog(0, ends):
         time.sleep(0.1)
     assert ends.codes == []
-
-
-def test_a_limit_of_one_thing_names_it_and_ends_with_it(capsys):
-    ends = Ends()
-    with limited(0.2, "the beginning of the checkpoint of step 7", ends):
-        assert ends.event.wait(10)
-    assert ends.codes == [75] and "after the beginning of the checkpoint of step 7" in capsys.readouterr().err
-    with limited(0.2, "another", ends):
-        pass
-    time.sleep(0.4)
-    assert ends.codes == [75]
 
 
 def test_in_a_cluster_a_broken_connection_is_a_lost_worker(monkeypatch):

@@ -1,4 +1,3 @@
-import contextlib
 import fnmatch
 import gc
 import os
@@ -219,17 +218,3 @@ def test_saves_leave_nothing_in_memory(tmp_path):
 
     before = objects_after(1, 11)
     assert objects_after(11, 61) - before < 25
-
-
-def test_each_save_has_its_limit(tmp_path):
-    saved = []
-
-    @contextlib.contextmanager
-    def limit(what):
-        saved.append(what)
-        yield
-        saved.append("whole" if (tmp_path / f"step-{len(saved)}.index").exists() else "torn")
-
-    checkpoints = Checkpoints(*trained(), str(tmp_path), limit_save=limit)
-    checkpoints.save(1)
-    assert saved == ["the beginning of the checkpoint of step 1", "whole"]

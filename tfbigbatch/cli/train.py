@@ -14,7 +14,6 @@ command with --preempted_exit_code.
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import tempfile
 from collections.abc import Sequence
@@ -27,16 +26,14 @@ from tfbigbatch import experiment
 from tfbigbatch.cli import experiment_flags
 from tfbigbatch.cluster import tf_config
 from tfbigbatch.cluster.preemption_notice import PreemptionNotice
-from tfbigbatch.cluster.watchdog import Watchdog, limited, worker_loss
+from tfbigbatch.cluster.watchdog import Watchdog, worker_loss
 from tfbigbatch.errors import InputError, Preempted
 from tfbigbatch.runs import stored_run
 from tfbigbatch.train import MODES, run, smoke
-from tfbigbatch.training.options import LimitSave
 from tfbigbatch.utils import command, startup
 from tfbigbatch.utils.signals import exiting_on_signals
 
-# For the workers of a cluster, in seconds: longer than a large model takes to compile. In a single
-# process the limit of a save alone.
+# For the workers of a cluster, in seconds: longer than a large model takes to compile.
 _STALL_TIMEOUT = 1800.0
 
 
@@ -75,8 +72,7 @@ def define_flags() -> None:
         "stall_timeout",
         None,
         "Seconds without a step, an evaluated batch or a checkpoint after which the process exits with code 75, so "
-        f"that all workers are restarted; 0 for never. Default: {_STALL_TIMEOUT:g} in a cluster, and otherwise of a "
-        "checkpoint alone.",
+        f"that all workers are restarted; 0 for never. Default: {_STALL_TIMEOUT:g} in a cluster, otherwise 0.",
         lower_bound=0.0,
     )
     flags.DEFINE_string(
@@ -125,7 +121,7 @@ def main(arguments: Sequence[str]) -> None:
     }
     try:
         with _signals_outside_training(options), Watchdog(stall_timeout(options)) as watchdog, worker_loss():
-            watching = {"heartbeat": watchdog.heartbeat, "watch_preemption": notices, "limit_save": save_limit(options)}
+            watching = {"heartbeat": watchdog.heartbeat, "watch_preemption": notices}
             _run_or_smoke(options, config, {**given, **watching})
     except Preempted as stopped:
         stopped.exit_code = options.preempted_exit_code
@@ -184,12 +180,6 @@ def stall_timeout(options: flags.FlagValues) -> float:
     if options.stall_timeout is not None:
         return options.stall_timeout
     return _STALL_TIMEOUT if os.environ.get("TF_CONFIG") else 0.0
-
-
-def save_limit(options: flags.FlagValues) -> LimitSave:
-    """What ends the process when a save hangs: where the watchdog has no limit for all, one of a save alone."""
-    is_default = options.stall_timeout is None and not stall_timeout(options)
-    return functools.partial(limited, _STALL_TIMEOUT) if is_default else contextlib.nullcontext
 
 
 def _signals_outside_training(options: flags.FlagValues) -> contextlib.AbstractContextManager[None]:

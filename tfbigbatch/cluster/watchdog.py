@@ -64,22 +64,6 @@ class Watchdog:
                 return
 
 
-@contextlib.contextmanager
-def limited(timeout: float, progress: str, end: Callable[[int], object] | None = None) -> Iterator[None]:
-    """A context with a watchdog of its own, for what must not take longer than `timeout` seconds.
-
-    Not inside of a Watchdog with a timeout: there is one SIGALRM in a process.
-
-    Args:
-      timeout: seconds; 0 for no limit.
-      progress: what was done last, for the error message.
-      end: see Watchdog.
-    """
-    with Watchdog(timeout, end) as watchdog:
-        watchdog.heartbeat(progress)
-        yield
-
-
 # Unavailable: the connection broke. Aborted, Cancelled: the collective operations of a cluster that lost a worker.
 # DeadlineExceeded: no answer. Internal: the coordination service's own.
 _NAMES = {"UnavailableError", "AbortedError", "CancelledError", "DeadlineExceededError", "InternalError"}

@@ -15,7 +15,7 @@ import tf_keras
 from tfbigbatch.callbacks.generators import random_generators
 from tfbigbatch.errors import DivergedError, InputError, first_line
 from tfbigbatch.runs import checkpoint_files
-from tfbigbatch.training.options import Heartbeat, LimitSave, no_heartbeat
+from tfbigbatch.training.options import Heartbeat, no_heartbeat
 from tfbigbatch.utils.files import writing_errors
 from tfbigbatch.utils.tensorflow_paths import literal_path
 
@@ -58,7 +58,6 @@ class Checkpoints:
       barrier: called after each save; returns when the chief's files are whole.
       parts: further state.
       heartbeat: called before each save.
-      limit_save: context-manager factory of what limits the time of a save; takes what is saved, in words.
       writes: False to change nothing in the folder, as beside a process that trains.
 
     Attributes:
@@ -77,7 +76,6 @@ class Checkpoints:
         barrier: Callable[[], None] = _nothing,
         parts: Sequence[CheckpointPart] = (),
         heartbeat: Heartbeat = no_heartbeat,
-        limit_save: LimitSave = contextlib.nullcontext,
         writes: bool = True,
     ) -> None:
         if keep < 2:
@@ -93,7 +91,6 @@ class Checkpoints:
         self._barrier = barrier
         self._keep = keep
         self._heartbeat = heartbeat
-        self._limit_save = limit_save
         self._writes = writes
         self.timed: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
         self._manager: tf.train.CheckpointManager | None = None
@@ -230,24 +227,22 @@ class Checkpoints:
     def _saving(self, step: int, folder: str) -> Iterator[None]:
         """A context of a save: checks the state, calls the hooks of the parts, and waits for the chief."""
         floating = [variable for variable in self._network.variables if variable.dtype.is_floating]
-        saved = f"the beginning of the checkpoint of step {step:,}"
         with self.timed():
             if not all(bool(tf.reduce_all(tf.math.is_finite(variable))) for variable in floating):
                 raise DivergedError(f"the weights are not finite at step {step}.")
-            self._heartbeat(saved)
-            with self._limit_save(saved):
+            self._heartbeat(f"the beginning of the checkpoint of step {step:,}")
+            for part in self._parts:
+                part.before_save()
+            try:
+                yield
+            except (tf.errors.OpError, OSError) as error:
+                raise InputError(
+                    f"the checkpoint of step {step} cannot be written under {folder}: {first_line(error)} "
+                    "The checkpoints before it are whole; free or extend the disk and run the same command again."
+                ) from None
+            finally:
                 for part in self._parts:
-                    part.before_save()
-                try:
-                    yield
-                except (tf.errors.OpError, OSError) as error:
-                    raise InputError(
-                        f"the checkpoint of step {step} cannot be written under {folder}: {first_line(error)} "
-                        "The checkpoints before it are whole; free or extend the disk and run the same command again."
-                    ) from None
-                finally:
-                    for part in self._parts:
-                        part.after_save()
+                    part.after_save()
             self._barrier()
 
     def close(self) -> None:

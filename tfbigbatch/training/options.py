@@ -19,8 +19,6 @@ Heartbeat = Callable[[str], None]
 """Called after every unit of progress with what was done ('step 300'); feeds the watchdog."""
 WatchPreemption = Callable[[Callable[[str], None]], contextlib.AbstractContextManager[Any]]
 """A context-manager factory; takes a callback(reason) that is called on a preemption notice."""
-LimitSave = Callable[[str], contextlib.AbstractContextManager[Any]]
-"""A context-manager factory that limits the time of a save; takes what is saved, in words."""
 
 
 def no_heartbeat(done: str) -> None:
@@ -39,7 +37,6 @@ class RunOptions:
       mlperf_log: None, or the file for a log by MLPerf's rules; see `training.mlperf.log`.
       heartbeat: feeds the watchdog; see `cluster.watchdog`.
       watch_preemption: see `cluster.preemption_notice`.
-      limit_save: limits the time of each save; see `cluster.watchdog.limited`.
       timings: of the start of this run; the trainer completes them.
     """
 
@@ -58,7 +55,6 @@ class RunOptions:
     callbacks: Sequence[Any] = ()
     heartbeat: Heartbeat = no_heartbeat
     watch_preemption: WatchPreemption = contextlib.nullcontext
-    limit_save: LimitSave = contextlib.nullcontext
     timings: StartTimings = dataclasses.field(default_factory=StartTimings)
 
     @property

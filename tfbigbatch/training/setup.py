@@ -306,7 +306,6 @@ def resume(options: RunOptions, machine: Machine, directory: Directory, model: R
         barrier=functools.partial(strategies.barrier, machine.strategy),
         parts=parts,
         heartbeat=options.heartbeat,
-        limit_save=options.limit_save,
         writes=options.trains,
     )
     step = checkpoints.restore()
