@@ -276,18 +276,6 @@ def test_a_language_model_resumes_within_an_epoch_in_the_same_bits(tmp_path, str
     assert all(row["tokens_per_second"] == 2 * row["examples_per_second"] for row in rows if row["split"] == "train")
 
 
-@pytest.mark.slow
-def test_a_language_model_goes_on_with_another_number_of_replicas(tmp_path):
-    whole = run_language(language_config(), tmp_path / "whole")
-    run_language(language_config(), tmp_path / "parts", stop_after=13)
-    parts = run_language(language_config(), tmp_path / "parts", strategy_name="mirrored")
-    assert parts["metrics"] == pytest.approx(whole["metrics"], rel=1e-5)
-    one, two = final_weights(tmp_path / "whole"), final_weights(tmp_path / "parts")
-    assert any("carried_state" in name for name in one)
-    for name in one:
-        np.testing.assert_allclose(two[name], one[name], rtol=1e-3, atol=1e-5, err_msg=name)
-
-
 def test_chosen_on_the_valid_set_a_run_is_scored_on_the_test_set(tmp_path, capsys):
     valid = run_language(language_config(evaluate_on="valid"), tmp_path)
     assert "valid perplexity" in capsys.readouterr().out

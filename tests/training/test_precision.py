@@ -4,7 +4,6 @@ import pytest
 import tensorflow as tf
 
 from tfbigbatch import experiment
-from tfbigbatch.errors import InputError
 from tfbigbatch.experiment import checks
 from tfbigbatch.runs import load
 from tfbigbatch.train import run
@@ -53,14 +52,6 @@ def test_bfloat16_without_instructions_is_warned_of(monkeypatch, name, found, wa
     assert (line is not None and "--config.mixed_precision=float32" in line) == warned
 
 
-def test_a_gpu_needs_no_instructions_of_the_processor(monkeypatch):
-    class Strategy:
-        extended = type("Extended", (), {"worker_devices": ("/device:GPU:0",)})
-
-    monkeypatch.setattr(precision, "bfloat16_instructions", lambda: None)
-    assert precision.warning(precision.Precision("bfloat16"), Strategy()) is None
-
-
 @pytest.mark.parametrize("capabilities, expected", [([(8, 0), (9, 0)], "bfloat16"), ([(9, 0), (7, 5)], "float32")])
 def test_all_gpus_must_have_it(monkeypatch, capabilities, expected):
     class Strategy:
@@ -97,11 +88,3 @@ def test_a_run_keeps_what_it_began_with_on_another_machine(tmp_path, monkeypatch
     loaded = load.load_run(directory)
     assert loaded.config.mixed_precision == "bfloat16"
     assert loaded.network.get_layer("lstm").compute_dtype == "bfloat16"
-
-
-def test_a_resumed_run_refuses_another_precision(tmp_path, monkeypatch):
-    directory = tmp_path / "run"
-    monkeypatch.setattr(precision, "bfloat16_instructions", lambda: None)
-    run(digits("auto"), model_dir=str(directory), use_fake_data=True, stop_after=2)
-    with pytest.raises(InputError, match="mixed_precision.*auto.*float32"):
-        run(digits("float32"), model_dir=str(directory), use_fake_data=True)

@@ -108,7 +108,8 @@ class Goodput:
         spent = max(0.0, now - self._mark - self._timed)
         input_seconds = min(spent, waited - self._waited)
         spent -= input_seconds
-        again = max(0, min(step, self._reached) - self._step) / max(1, step - self._step)
+        made, repeated = step - self._step, min(step, self._reached) - self._step
+        again = max(0, repeated) / made if made > 0 else float(step < self._reached)
         self._mark, self._timed, self._waited, self._step = now, 0.0, waited, max(step, self._step)
         added = {"input": input_seconds, "restarts": again * spent, "useful": (1.0 - again) * spent}
         return {name: value + added.get(name, 0.0) for name, value in self._seconds.items()}

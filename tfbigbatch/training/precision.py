@@ -48,11 +48,11 @@ def run_precision(wanted: str, strategy: tf.distribute.Strategy, content: Mappin
     if wanted != AUTO:
         return Precision(wanted)
     own, recorded = automatic(strategy), (content or {}).get("mixed_precision")
-    for name in ("bfloat16", "float32"):
-        if _on_any_worker(strategy, recorded == name):
-            here = "" if own.name == name else f"; a run that begins here has {own.name}: {own.why}"
-            return Precision(name, f"as the run began{here}")
-    if _on_any_worker(strategy, own.name == "float32") and own.name != "float32":
+    if recorded:
+        here = "" if own.name == recorded else f"; a run that begins here has {own.name}: {own.why}"
+        return Precision(recorded, f"as the run began{here}")
+    is_slow = own.name == "float32"
+    if strategies.is_multi_worker(strategy) and strategies.any_worker(strategy, is_slow) and not is_slow:
         return Precision("float32", "another worker computes in float32")
     return own
 
@@ -109,7 +109,3 @@ def _on_gpus() -> Precision:
     if lowest >= _CAPABILITY:
         return Precision("bfloat16", f"GPUs of compute capability {shown}")
     return Precision("float32", f"a GPU of compute capability {shown}, below 8.0; float16 is faster there")
-
-
-def _on_any_worker(strategy: tf.distribute.Strategy, wanted: bool) -> bool:
-    return strategies.any_worker(strategy, wanted) if strategies.is_multi_worker(strategy) else wanted

@@ -101,13 +101,6 @@ def test_the_file_of_an_experiment_lists_them(tmp_path):
         own.checked([32])
 
 
-def test_only_the_chief_calls_them_unless_they_say_otherwise():
-    everywhere = Recorder()
-    everywhere.every_worker = True
-    both = [Recorder(), everywhere]
-    assert own.in_this_process(both, True) == both and own.in_this_process(both, False) == [everywhere]
-
-
 @pytest.mark.parametrize("of_network", [tf_keras, keras])
 def test_a_callback_of_either_keras_sees_the_runs_optimizer(tmp_path, of_network):
     steps = []
