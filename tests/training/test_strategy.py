@@ -35,8 +35,6 @@ def test_simulated_replicas_are_the_first_logical_cpus():
 @pytest.mark.parametrize(
     "arguments, said",
     [
-        (("mirored", None), "Did you mean 'mirrored'"),
-        (("gpu", None), "devices are found by themselves.*auto takes all GPUs.*Known: auto, one_device, mirrored"),
         (("mirrored", "local"), "contradicts --strategy=mirrored"),
         (("tpu", None), "needs --tpu"),
         (("multi_worker", None), "needs TF_CONFIG"),

@@ -19,7 +19,6 @@ from tfbigbatch.cluster import rendezvous
 from tfbigbatch.cluster.tf_config import joins_cluster, parse_tf_config
 from tfbigbatch.cluster.watchdog import worker_loss
 from tfbigbatch.errors import InputError, WorkerLost
-from tfbigbatch.training.options import check_strategy
 from tfbigbatch.utils import quiet
 from tfbigbatch.utils.signals import reinstall_handler
 
@@ -41,7 +40,7 @@ def choose(
     the CPU.
 
     Args:
-      name: of STRATEGIES.
+      name: of `options.STRATEGIES`.
       tpu: None, or the TPU's name.
       simulated_replicas: 0, or the number of logical CPUs of this machine to mirror over: they compute what as
         many devices would, more slowly.
@@ -50,12 +49,11 @@ def choose(
       (strategy, what was chosen and why, for the banner).
 
     Raises:
-      ValueError: the name is unknown, the TPU cannot be reached, TF_CONFIG does not parse, the
-        choice and the environment contradict each other, or this process has started TensorFlow with fewer logical
-        CPUs or has had a run on another number of replicas.
+      ValueError: the TPU cannot be reached, TF_CONFIG does not parse, the choice and the environment contradict each
+        other, or this process has started TensorFlow with fewer logical CPUs or has had a run on another number of
+        replicas.
     """
     quiet.after_import()
-    check_strategy(name)
     if tpu is not None and name not in ("auto", "tpu"):
         raise InputError(f"--tpu={tpu} contradicts --strategy={name}: leave one out.")
     if name == "tpu" and tpu is None:
