@@ -59,8 +59,9 @@ def test_a_lost_worker_starts_all_again(tmp_path, what, said):
     assert any(said in line for line in lines) and "restarting all, 1 restart(s) left" in lines[-1]
 
 
+@pytest.mark.slow  # Long enough for both to start on a busy machine.
 def test_the_cause_is_told_where_all_end_between_two_looks(tmp_path, monkeypatch):
-    monkeypatch.setattr("tfbigbatch.cluster.local._POLL", 2.0)
+    monkeypatch.setattr("tfbigbatch.cluster.local._POLL", 8.0)
     code, lines, _ = run(tmp_path, "die")
     assert code == 75 and "worker 1 was killed by SIGKILL" in lines[0] and "no restart left" in lines[1]
 
