@@ -10,7 +10,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.cluster.watchdog import Watchdog
-from tfbigbatch.errors import DivergedError
+from tfbigbatch.errors import DivergedError, WorkerLost
 from tfbigbatch.optimizers import keras2
 from tfbigbatch.training.checkpoints import Checkpoints
 
@@ -218,3 +218,17 @@ def test_saves_leave_nothing_in_memory(tmp_path):
 
     before = objects_after(1, 11)
     assert objects_after(11, 61) - before < 25
+
+
+def test_a_worker_that_is_lost_in_a_save_is_no_full_disk(tmp_path, monkeypatch):
+    checkpoints = Checkpoints(*trained(), str(tmp_path))
+
+    def lost(*unused, **fields):
+        raise tf.errors.UnavailableError(None, None, "Collective ops is aborted")
+
+    monkeypatch.setattr(tf.train.CheckpointManager, "save", lost)
+    with pytest.raises(ValueError, match="checkpoint of step 1 cannot be written"):
+        checkpoints.save(1)
+    monkeypatch.setenv("TF_CONFIG", "{}")
+    with pytest.raises(WorkerLost, match="another worker died"):
+        checkpoints.save(1)

@@ -13,6 +13,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.callbacks.generators import random_generators
+from tfbigbatch.cluster.watchdog import worker_loss
 from tfbigbatch.errors import DivergedError, InputError, first_line
 from tfbigbatch.runs import checkpoint_files
 from tfbigbatch.training.options import Heartbeat, no_heartbeat
@@ -234,7 +235,9 @@ class Checkpoints:
             for part in self._parts:
                 part.before_save()
             try:
-                yield
+                # In a cluster all take part in reading what each replica has: one that is lost is no full disk.
+                with worker_loss():
+                    yield
             except (tf.errors.OpError, OSError) as error:
                 raise InputError(
                     f"the checkpoint of step {step} cannot be written under {folder}: {first_line(error)} "
