@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from tfbigbatch import old_names, registration
+from tfbigbatch import registration
 
 if TYPE_CHECKING:
     # For editors and type checkers: the classes of the other Keras have the same arguments.
@@ -32,7 +32,6 @@ _HOMES = {
     "advise": "tfbigbatch.advice",
     "check": "tfbigbatch.instruments.time_constants",
 }
-old_names.install()
 
 _SUBPACKAGES = ("callbacks", "export", "instruments", "optimizers", "scaling", "schedules")
 
@@ -57,7 +56,8 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(_HOMES[name]), name)
     if name in _SUBPACKAGES:
         return importlib.import_module(f"tfbigbatch.{name}")
-    return old_names.attribute(__name__, name, [*_HOMES, *_SUBPACKAGES])
+    known = ", ".join([*_HOMES, *_SUBPACKAGES])
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {known}")
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""Package attributes that are imported on first use, and old attributes that still resolve."""
+"""Package attributes that are imported on first use."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tfbigbatch import keras_version, old_names
+from tfbigbatch import keras_version
 
 
 class LazyNames:
-    """What `__getattr__` and `__dir__` of a package with a `keras2` and a `keras3` module return.
+    """The lazy attributes of a package with a `keras2` and a `keras3` module, for its `__getattr__` and `__dir__`.
 
     Args:
       package: its dotted name.
@@ -32,8 +32,8 @@ class LazyNames:
             return getattr(keras_version.module_for(self._package), name)
         if name in self._modules:
             return importlib.import_module(f"{self._package}.{name}")
-        known = [*sys.modules[self._package].__all__, *self._modules]
-        return old_names.attribute(self._package, name, known)
+        known = ", ".join([*sys.modules[self._package].__all__, *self._modules])
+        raise AttributeError(f"module {self._package!r} has no attribute {name!r}; it has {known}")
 
     def names(self) -> list[str]:
         """All attributes, imported or not."""

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from tfbigbatch import experiment, optimizers, scaling, schedules, studies, tasks
+from tfbigbatch import experiment, optimizers, scaling, schedules, tasks
 from tfbigbatch.experiment.checks import check_fields, check_plan
 from tfbigbatch.experiment.files import executed
 from tfbigbatch.studies import study
@@ -160,12 +160,6 @@ def test_a_scaled_copy_takes_what_is_given_and_else_the_recipe(config):
     schedule = other.schedule
     assert (schedule.batch_size, schedule.learning_rate, schedule.warmup_epochs) == (512, 3.0, 2.0)
     assert other.optimizer.to_dict() == {"name": "lamb"} and config.optimizer.name == "momentum"
-
-
-def test_the_old_name_of_scaled_warns(config):
-    with pytest.warns(FutureWarning, match="study.carried is now study.scaled"):
-        made = study.carried(config, 256, "legw")
-    assert made.to_dict() == studies.scaled(config, 256, "legw").to_dict()
 
 
 @pytest.mark.parametrize(

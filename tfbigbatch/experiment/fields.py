@@ -354,29 +354,25 @@ def phases(config: ml_collections.ConfigDict) -> list[ml_collections.ConfigDict]
 
 
 def completed(stored: dict[str, Any]) -> dict[str, Any]:
-    """A stored plain config with the fields that were added after it was written, at their defaults.
+    """A stored plain config with the fields of today: those that it lacks at their defaults, without unknown ones.
 
-    A field of the model that changed what a run does has the value that runs had before: see `Task.model_before`.
+    Tables in results/ hold configs for longer than the fields stay the same.
     """
     if stored.get("task") not in tasks.names():
         return stored
-    kind = tasks.get(stored["task"])
-    named = stored.get("model", {}).get("name") if kind.models else None
+    named = stored.get("model", {}).get("name") if tasks.get(stored["task"]).models else None
     # As JSON has them, with lists for tuples. The fields of an optimizer are its own: the default one's do not apply.
-    defaults = json.loads(json.dumps(_defaults(stored["task"], named)))
-    del defaults["optimizer"]
-    defaults["model"] |= kind.model_before
-    return _filled(stored, defaults)
+    known = json.loads(json.dumps(_defaults(stored["task"], named)))
+    return {**_filled(stored, known), "optimizer": stored.get("optimizer", {})}
 
 
 def _filled(given: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
-    missing = {name: value for name, value in known.items() if name not in given}
-    inner = {
+    return {
         name: _filled(given[name], value)
-        for name, value in known.items()
         if isinstance(value, dict) and isinstance(given.get(name), dict)
+        else given.get(name, value)
+        for name, value in known.items()
     }
-    return {**given, **missing, **inner}
 
 
 def shrink(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:

@@ -16,9 +16,6 @@ def keras_policy(precision: str) -> str:
 
 
 def recorded_precision(content: Mapping[str, Any]) -> str:
-    """The precision of a run, from the content of its config.json: that of the config, or what AUTO became.
-
-    A run from before the field existed computed in float32.
-    """
-    wanted = content["config"].get("mixed_precision", "float32")
+    """The precision of a run, from the content of its config.json: that of the config, or what AUTO became."""
+    wanted = content["config"]["mixed_precision"]
     return str(content.get("mixed_precision", "float32") if wanted == AUTO else wanted)

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import copy
 import re
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -312,10 +311,3 @@ def _names(row: Entry | TunedRow) -> set[str]:
 def _at_batch(row: Entry | TunedRow) -> str:
     # By the folder: a row made tiny for a smoke has another batch size.
     return f"@{row.folder.rpartition('batch-')[2]}"
-
-
-def __getattr__(name: str) -> Any:
-    if name == "carried":
-        warnings.warn("study.carried is now study.scaled; the old name will go.", FutureWarning, stacklevel=2)
-        return scaled
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -39,8 +39,6 @@ class Task:
     """Names of the models that a config chooses from; () where the task has one model."""
     model_defaults: ClassVar[Mapping[str, Any]] = {}
     """Fields of the model with their defaults, where the task has one model; else see `model_defaults_of`."""
-    model_before: ClassVar[Mapping[str, Any]] = {}
-    """Values of fields of the model in runs from before the field existed, where they are not today's defaults."""
     data_defaults: ClassVar[Mapping[str, Any]] = {}
     """Fields of the input pipeline with their defaults."""
     target: ClassVar[str] = "accuracy"

@@ -40,7 +40,6 @@ class BertPretraining(BertTask):
     """
 
     head_defaults = {"output_bias": output_bias.DEFAULT}
-    model_before = {"output_bias": "zero"}
     data_defaults = {
         "folder": "",
         "whole_word": False,

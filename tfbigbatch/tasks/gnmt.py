@@ -56,7 +56,6 @@ class Gnmt(Task):
         "output_bias": output_bias.DEFAULT,
         "recompute": False,
     }
-    model_before = {"output_bias": "uniform"}
     data_defaults = {
         "most_shapes": 5,
         "block": 50,

@@ -39,7 +39,6 @@ class LSTMLanguageModel(Task):
         "unroll": False,
         "output_bias": output_bias.DEFAULT,
     }
-    model_before = {"output_bias": "uniform"}
     target = "perplexity"
     higher_is_better = False
     evaluates_on = ("test", "valid")
