@@ -249,7 +249,7 @@ def test_a_file_of_a_run_is_a_regular_one(run, name, kind):
 
 READERS = {
     "results": lambda path: measurement_lines.read(path, dict, what="runs", command="explain"),
-    "ended runs": ResultsCache,
+    "results cache": ResultsCache,
     "a checked step": lambda path: plan._read(path),
     "an array": files.read_array,
     "a mapped array": lambda path: files.read_array(path, "r"),

@@ -12,9 +12,9 @@ def test_whole_runs_have_a_critical_batch(tmp_path):
             for size, rise in rises.items():
                 config, metrics = {"batch_size": size, "seed": seed}, {"cross_entropy": 0.1 + rise + seed}
                 file.write(json.dumps({"started": {"config": config}, "status": {"metrics": metrics}}) + "\n")
-    outcome = preloaded.run("benchmarks/critical_batch.py", f"--ended_runs={path}")
+    outcome = preloaded.run("benchmarks/critical_batch.py", f"--results_cache={path}")
     assert outcome.returncode == 0, outcome.stderr
     assert "critical batch: 91 (91 to 91), of 2 seeds" in outcome.stdout
     assert "|   128 |         0.630 | +0.030 |" in outcome.stdout
-    outcome = preloaded.run("benchmarks/critical_batch.py", f"--ended_runs={path}", "--metric=loss")
+    outcome = preloaded.run("benchmarks/critical_batch.py", f"--results_cache={path}", "--metric=loss")
     assert outcome.returncode and "--metric=loss: expected one of cross_entropy" in outcome.stderr

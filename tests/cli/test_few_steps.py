@@ -23,7 +23,7 @@ def test_an_optimizer_of_ones_own_gets_its_rows(tmp_path):
         "--only=my_nadam@60000",
         f"--model_dir={tmp_path}/runs",
         f"--results={tmp_path}/results/few_steps",
-        f"--ended_runs={tmp_path}/ended.jsonl",
+        f"--results_cache={tmp_path}/ended.jsonl",
     ]
     done = tfbigbatch("study", "few_steps", *arguments)
     assert done.returncode == 0, done.stderr
@@ -56,7 +56,7 @@ def test_the_table_over_all_tasks_leaves_out_those_with_runs_of_another_config(t
         lines = (tmp_path / "few_steps.md").read_text().splitlines()[2:]
         return {line.split("|")[1].split(",")[0].strip() for line in lines}
 
-    of_files = [f"--ended_runs={tmp_path}/{name}" for name in ENDED]
+    of_files = [f"--results_cache={tmp_path}/{name}" for name in ENDED]
     done = study("--tasks=alexnet_bn", "--only=Muon@8192", of_files[0])
     assert done.returncode == 0 and "left out" not in done.stdout, done.stderr
     assert tasks() == {"tiny-imagenet", "WikiText-2"}

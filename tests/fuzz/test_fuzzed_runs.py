@@ -93,7 +93,7 @@ def test_what_a_resumed_or_extended_run_reads(tmp_path, seeds):
 
 
 @few_and_many(60, 2000)
-def test_ended_runs_and_rollbacks(tmp_path, seeds):
+def test_a_results_cache_and_rollbacks(tmp_path, seeds):
     config = experiment.new("digits_lstm")
     made_runs.write(str(tmp_path / "run"), config.to_dict(), 0.9)
     ended = tmp_path / "ended.jsonl"

@@ -109,5 +109,5 @@ def test_a_file_of_something_else_is_refused(tmp_path, evaluations):
     ResultsCache(str(tmp_path / "kept.jsonl")).keep([made(tmp_path, "run")])
     line = json.loads((tmp_path / "kept.jsonl").read_text())
     (tmp_path / "kept.jsonl").write_text(json.dumps({**line, "evaluations": evaluations}))
-    with pytest.raises(ValueError, match="kept.jsonl cannot be read as ended runs .TypeError: its evaluations"):
+    with pytest.raises(ValueError, match="kept.jsonl cannot be read as a results cache .TypeError: its evaluations"):
         ResultsCache(str(tmp_path / "kept.jsonl"))

@@ -1,5 +1,6 @@
 """Series of a made-up run in place of the trainer."""
 
+import concurrent.futures
 import os
 import signal
 
@@ -56,7 +57,7 @@ def test_a_directory_of_another_config_is_refused_before_anything_runs(tmp_path,
 def test_runs_that_a_file_keeps_are_not_run_again_elsewhere(tmp_path, entries, capsys):
     file = str(tmp_path / "ended.jsonl")
     entries[1].config.batch_size = 64
-    arguments = {"run": fake_run, "data_dir": '{"1": "diverge"}', "ended_runs": file}
+    arguments = {"run": fake_run, "data_dir": '{"1": "diverge"}', "results_cache": file}
     run_series(entries[:1], model_dir=str(tmp_path / "here"), **arguments)
     calls = []
     run_series(entries, model_dir=str(tmp_path / "there"), on_run_end=lambda: calls.append(1), **arguments)
@@ -70,8 +71,8 @@ def test_runs_that_a_file_keeps_are_not_run_again_elsewhere(tmp_path, entries, c
 
 def test_a_file_of_other_content_is_refused_before_anything_runs(tmp_path, entries):
     (tmp_path / "ended.jsonl").write_text('{"started": 1}\n')
-    with pytest.raises(ValueError, match="ended.jsonl cannot be read as ended runs.*Name another"):
-        run_series(entries, model_dir=str(tmp_path), run=fake_run, ended_runs=str(tmp_path / "ended.jsonl"))
+    with pytest.raises(ValueError, match="ended.jsonl cannot be read as a results cache.*Name another"):
+        run_series(entries, model_dir=str(tmp_path), run=fake_run, results_cache=str(tmp_path / "ended.jsonl"))
     assert starts(tmp_path) == []
 
 
@@ -133,3 +134,11 @@ def test_a_signal_stops_the_children_and_the_same_command_goes_on(tmp_path, entr
                 pass
     run_series(entries[:1], **arguments)
     assert RunDirectory(str(tmp_path / EVERY[0])).status()["status"] == "done"
+
+
+def test_any_executor_runs_the_calls(tmp_path, entries, capsys):
+    with concurrent.futures.ThreadPoolExecutor(2) as executor:
+        run_series(entries[:1], model_dir=str(tmp_path), run=fake_run, executor=executor)
+        with pytest.raises(errors.InputError, match="1 of 2 runs failed.*\n  b at 32, seed 0: the disk is on fire"):
+            run_series(entries[1:], model_dir=str(tmp_path), run=fake_run, data_dir='{"0": "crash"}', executor=executor)
+    assert starts(tmp_path) == EVERY and "b at 32, seed 1: test accuracy 90.00%" in capsys.readouterr().out

@@ -78,7 +78,7 @@ def test_a_trial_that_ends_at_a_metric_which_is_not_finite_is_the_worst(table, t
 
 
 def test_the_same_command_runs_nothing_again_also_elsewhere(table, tmp_path):
-    run(table, tmp_path / "here", ended_runs=str(tmp_path / "ended.jsonl"))
+    run(table, tmp_path / "here", results_cache=str(tmp_path / "ended.jsonl"))
     count = len(runs)
     run(table, tmp_path / "here")
     stages.restore(table, str(tmp_path / "there"), str(tmp_path / "ended.jsonl"))
@@ -109,9 +109,9 @@ def test_rows_that_are_not_selected_are_restored_for_the_tables(tmp_path):
         config.schedule.learning_rate = {"one": 0.1, "two": 0.2}[name]
         made.add(name, config, seeds=(0, 1))
     ended = str(tmp_path / "ended.jsonl")
-    run(made, tmp_path / "here", ended_runs=ended)
+    run(made, tmp_path / "here", results_cache=ended)
     stages.restore(made, str(tmp_path / "there"), ended)
-    run(made, tmp_path / "there", ["two"], ended_runs=ended)
+    run(made, tmp_path / "there", ["two"], results_cache=ended)
     reports = [Report.of_study(made, str(tmp_path / where)).table() for where in ("here", "there")]
     assert reports[0] == reports[1]
 

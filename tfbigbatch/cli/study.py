@@ -87,15 +87,9 @@ def define_flags() -> None:
         "simulated_replicas.",
         lower_bound=1,
     )
-    flags.DEFINE_bool(
-        "fork",
-        True,
-        "With several --processes: each run is a fork of a process that has imported TensorFlow, which saves that "
-        "time. Never with GPUs or TPUs. --nofork: each run imports it for itself.",
-    )
     flags.DEFINE_string("results", None, "Also write the results to this path; file extensions are added.")
     flags.DEFINE_string(
-        "ended_runs",
+        "results_cache",
         None,
         "File that records finished runs. Where their run directories are missing, as on another machine, the same "
         "command takes their results from this file and does not repeat them.",

@@ -51,10 +51,10 @@ def run_benchmark(options: flags.FlagValues, name: str) -> None:
     path = options.results or os.path.join(options.model_dir, name)
     tables = {task: _changed(options, study.load(f"{file}:{task}")) for task in tasks}
     folders = {task: os.path.join(options.model_dir, task) for task in tasks}
-    if options.ended_runs:
+    if options.results_cache:
         # Those of all tasks, for the table over them.
         for task, table in tables.items():
-            stages.restore(table, folders[task], options.ended_runs)
+            stages.restore(table, folders[task], options.results_cache)
 
     running = options.tasks or tasks
     left_out: set[str] = set()
@@ -107,9 +107,8 @@ def run_entries(
         run=functools.partial(train.run, use_fake_data=True) if options.smoke else train.run,
         files=[experiment.find(source)[0] for source in sources],
         processes=options.processes,
-        ended_runs=options.ended_runs,
+        results_cache=options.results_cache,
         on_run_end=ended,
-        fork=options.fork,
         check=lambda **arguments: check(RunOptions(**arguments, use_fake_data=options.smoke)),
     )
 
@@ -180,8 +179,8 @@ def _run(
         return reports
 
     make_folder(path)
-    if options.ended_runs:
-        stages.restore(table, model_dir, options.ended_runs)
+    if options.results_cache:
+        stages.restore(table, model_dir, options.results_cache)
     train_them = functools.partial(
         run_entries, options, sources=sources, ended=write, model_dir=model_dir, data_dir=data_dir
     )

@@ -45,8 +45,8 @@ class ResultsCache:
                     }
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise InputError(
-                f"{path} cannot be read as ended runs ({type(error).__name__}: {error}); expected the file that "
-                "--ended_runs wrote. Name another, or move it away."
+                f"{path} cannot be read as a results cache ({type(error).__name__}: {error}); expected the file that "
+                "--results_cache wrote. Name another, or move it away."
             ) from None
 
     def restore(self, directory: str, config: Mapping[str, Any]) -> bool:

@@ -1,39 +1,32 @@
-"""Runs several experiments at several seeds, in this process or in parallel ones; resumable."""
+"""Runs several experiments at several seeds, in this process or by an executor; resumable."""
 
 from __future__ import annotations
 
+import concurrent.futures
+import contextlib
 import dataclasses
 import functools
 import os
-import signal
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ml_collections
 
 from tfbigbatch import experiment
-from tfbigbatch.errors import DivergedError, InputError, Preempted
+from tfbigbatch.errors import DivergedError, InputError, Preempted, first_line
 from tfbigbatch.experiment import files as experiment_files
 from tfbigbatch.experiment import remembered
 from tfbigbatch.runs.metric import Metric
 from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.studies.entry import Entry
+from tfbigbatch.studies.local_processes import LocalProcesses, ProcessFailed
 from tfbigbatch.studies.results_cache import ENDED, ResultsCache
 from tfbigbatch.utils.home import expanded
-from tfbigbatch.utils.processes import Job, forking_refused, run_jobs
+from tfbigbatch.utils.signals import collecting_signals
 
 _LOG_LINES = 8
-# Imported once for all runs in processes that are forks.
-_PRELOAD = (
-    "tfbigbatch.training.setup",
-    "tfbigbatch.training.trainer",
-    "tfbigbatch.optimizers.keras2",
-    "tfbigbatch.schedules.keras2",
-    "tfbigbatch.tasks.losses",
-    "tfbigbatch.tasks.losses",
-    "tfbigbatch.instruments.event_log",
-)
+_POLL = 0.1  # seconds
 
 
 class NothingRun(InputError):
@@ -48,10 +41,10 @@ def run_series(
     run: Callable[..., object],
     files: Sequence[str] = (),
     processes: int = 1,
-    ended_runs: str | None = None,
+    executor: concurrent.futures.Executor | None = None,
+    results_cache: str | None = None,
     on_run_end: Callable[[], object] | None = None,
     check: Callable[..., object] | None = None,
-    fork: bool = False,
 ) -> None:
     """Runs every entry at every seed, each in its own run directory, except those that are finished.
 
@@ -63,18 +56,18 @@ def run_series(
       model_dir: run directories are MODEL_DIR/FOLDER/seed-SEED.
       data_dir: folder of the task's data.
       run: `tfbigbatch.train.run`.
-      files: that parallel processes execute first, because they may register optimizers and tasks.
+      files: that other processes execute first, because they may register optimizers and tasks.
       processes: number of runs at once; 1 runs them in this process, unless their `simulated_replicas` differ, since
         TensorFlow's logical CPUs are those of a process.
-      ended_runs: a `ResultsCache` of finished runs; those missing in `model_dir` are restored.
+      executor: runs the calls, in place of `processes`; its processes see the same run directories.
+      results_cache: path of a `ResultsCache` of finished runs; those missing in `model_dir` are restored.
       on_run_end: called after each run.
-      fork: whether the parallel processes are forks of one that has imported TensorFlow; see `processes.run_jobs`.
       check: called for each run that is not finished with the arguments of `run`, before the first begins.
 
     Raises:
       NothingRun: `check` refused a run.
-      ValueError: a directory holds a run of another config, or `ended_runs` is another kind of file (nothing is run);
-        or runs failed: the message names them, and the other parallel runs were finished first.
+      ValueError: a directory holds a run of another config, or `results_cache` is another kind of file (nothing is
+        run); or runs failed: the message names them, and the other parallel runs were finished first.
       Preempted: SIGINT or SIGTERM was received; the runs were saved.
     """
     if processes < 1:
@@ -85,42 +78,37 @@ def run_series(
         for entry in entries
         for seed in entry.seeds
     ]
-    cache = ResultsCache(ended_runs) if ended_runs else None
+    cache = ResultsCache(results_cache) if results_cache else None
     for each in planned:
         RunDirectory(each.directory).check(each.config.to_dict())
     for each in planned:
         if cache:
             cache.restore(each.directory, each.config.to_dict())
     progress = _Progress(planned, processes)
-    for each in planned:
-        if each.state() in ENDED:
-            progress.ended(each, "finished before; nothing to do.")
     waiting = [each for each in planned if each.state() not in ENDED]
-    if check:
-        _check_runs(waiting, data_dir, check, named=len(planned) > 1)
-    ended = functools.partial(_after_run, cache, planned, on_run_end)
-    if processes == 1 and len({each.config.simulated_replicas for each in waiting}) <= 1:
-        _in_this_process(waiting, data_dir, run, progress, ended)
-    else:
-        run = functools.partial(_after_files, [os.path.abspath(file) for file in files], run)
-        _in_processes(waiting, data_dir, run, processes, progress, ended, fork)
-
-
-def _check_runs(waiting: Sequence[_Planned], data_dir: str | None, check: Callable[..., object], named: bool) -> None:
-    for each in waiting:
+    for each in planned:
+        if each not in waiting:
+            progress.ended(each, "finished before; nothing to do.")
+    for each in waiting if check else ():
+        assert check is not None
         try:
             check(config=each.config, model_dir=each.directory, data_dir=data_dir)
         except InputError as error:
-            raise NothingRun(f"{each.name}: {error}" if named else str(error)) from None
+            raise NothingRun(f"{each.name}: {error}" if len(planned) > 1 else str(error)) from None
 
+    def ended(each: _Planned) -> None:
+        progress.ended(each)
+        if cache:
+            cache.keep([each.directory for each in planned])
+        if on_run_end:
+            on_run_end()
 
-def _after_run(
-    cache: ResultsCache | None, planned: Sequence[_Planned], on_run_end: Callable[[], object] | None
-) -> None:
-    if cache:
-        cache.keep([each.directory for each in planned])
-    if on_run_end:
-        on_run_end()
+    if executor is None and processes == 1 and len({each.config.simulated_replicas for each in waiting}) <= 1:
+        _in_this_process(waiting, data_dir, run, progress, ended)
+    elif waiting:
+        call = functools.partial(_run_after_files, run, [os.path.abspath(file) for file in files])
+        with contextlib.nullcontext(executor) if executor else LocalProcesses(processes) as workers:
+            _in_other_processes(waiting, data_dir, call, workers, progress, ended)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -148,7 +136,7 @@ def _in_this_process(
     data_dir: str | None,
     run: Callable[..., object],
     progress: _Progress,
-    ended: Callable[[], object],
+    ended: Callable[[_Planned], object],
 ) -> None:
     for each in waiting:
         progress.started(each)
@@ -156,55 +144,83 @@ def _in_this_process(
             run(each.config, model_dir=each.directory, data_dir=data_dir)
         except DivergedError as error:
             print(error, flush=True)
-        progress.ended(each)
-        ended()
+        ended(each)
 
 
-def _after_files(files: Iterable[str], run: Callable[..., object], **arguments: Any) -> None:
+def _run_after_files(run: Callable[..., object], files: Sequence[str], allowed: str | None, **arguments: Any) -> object:
+    """One run in another process, which executes the files that register what it needs."""
     for file in files:
         experiment.execute(file)
-    if allowed := arguments.pop("allowed", None):
+    if allowed:
         experiment_files.allow(allowed)
-    run(**arguments)
+    return run(**arguments)
 
 
-def _in_processes(
+def _in_other_processes(
     waiting: Sequence[_Planned],
     data_dir: str | None,
-    run: Callable[..., object],
-    processes: int,
+    call: Callable[..., object],
+    executor: concurrent.futures.Executor,
     progress: _Progress,
-    ended: Callable[[], object],
-    fork: bool,
+    ended: Callable[[_Planned], object],
 ) -> None:
-    if fork and len(waiting) > 1 and (reason := forking_refused()):
-        print(f"each run imports TensorFlow anew: {reason}", flush=True)
     runs = {}
     for each in waiting:
+        allowed = experiment.find(each.config.experiment)[0] if remembered.is_allowed(each.config) else None
         arguments = {"config": each.config, "model_dir": each.directory, "data_dir": data_dir}
-        if remembered.is_allowed(each.config):
-            arguments["allowed"] = experiment.find(each.config.experiment)[0]
-        runs[Job(each.name, run, arguments, f"{each.directory}.log")] = each
-    failed = []
-
-    def one_ended(job: Job, code: int, logged: str) -> None:
-        each = runs[job]
-        progress.warned(logged)
-        if each.state() in ENDED:
-            progress.ended(each)
-            ended()
-        elif code == Preempted.exit_code or code == -signal.SIGTERM:
-            progress.say(each, "stopped; it resumes from its checkpoint.")
-        else:
-            failed.append(job)
-            progress.say(each, f"FAILED with exit code {code}; the end of {job.log}:")
-            for line in logged.rstrip().splitlines()[-_LOG_LINES:]:
-                print(f"    {line}", flush=True)
-
-    run_jobs(list(runs), processes, one_ended, fork, _PRELOAD)
+        runs[executor.submit(call, allowed, **arguments)] = each
+    failed: list[str] = []
+    left = set(runs)
+    with collecting_signals() as signals:
+        try:
+            while left:
+                done, left = concurrent.futures.wait(left, _POLL, concurrent.futures.FIRST_COMPLETED)
+                for future in done:
+                    _one_ended(runs[future], future, progress, ended, failed)
+                if signals:
+                    left = _stopped(executor, left, at_once=len(signals) > 1)
+        finally:
+            # Runs are left only after an error in this process.
+            _stopped(executor, left)
+    if signals:
+        raise Preempted("stopped on request; the same command resumes.")
     if failed:
-        logs = "\n  ".join(f"{job.name}: see {job.log}" for job in failed)
+        logs = "\n  ".join(failed)
         raise InputError(f"{len(failed)} of {len(waiting)} runs failed, and the others finished:\n  {logs}")
+
+
+def _one_ended(
+    each: _Planned,
+    future: concurrent.futures.Future[Any],
+    progress: _Progress,
+    ended: Callable[[_Planned], object],
+    failed: list[str],
+) -> None:
+    """Prints what became of a run."""
+    error = future.exception()
+    logged = error.logged if isinstance(error, ProcessFailed) else future.result() if error is None else ""
+    if isinstance(logged, str):
+        progress.warned(logged)
+    if each.state() in ENDED:
+        ended(each)
+    elif isinstance(error, Preempted):
+        progress.say(each, "stopped; it resumes from its checkpoint.")
+    else:
+        log = f"see {error.log}" if isinstance(error, ProcessFailed) else first_line(error) if error else "not finished"
+        failed.append(f"{each.name}: {log}")
+        progress.say(each, str(error))
+        for line in str(logged).rstrip().splitlines()[-_LOG_LINES:]:
+            print(f"    {line}", flush=True)
+
+
+def _stopped(
+    executor: concurrent.futures.Executor, left: set[concurrent.futures.Future[Any]], at_once: bool = False
+) -> set[concurrent.futures.Future[Any]]:
+    """Cancels the runs that have not begun, and stops the others where the executor can; gives the others."""
+    left = {future for future in left if not future.cancel()}
+    if isinstance(executor, LocalProcesses):
+        executor.stop(at_once)
+    return left
 
 
 class _Progress:

@@ -1,39 +1,21 @@
-"""Work in several processes: many small tasks in a pool, or one process for each job.
-
-`run_tasks` is for data preparation: short tasks that share the workers' start-up, return results and count towards one
-progress bar. `run_jobs` is for training runs: each needs a fresh interpreter with TensorFlow's own settings, a log
-file, and SIGTERM with the time to save a checkpoint, none of which an executor's worker can have.
-"""
+"""Many short tasks in a pool of processes, for the preparation of data, with one progress bar."""
 
 from __future__ import annotations
 
 import concurrent.futures
-import contextlib
-import dataclasses
-import fcntl
-import glob
-import json
 import multiprocessing
 import multiprocessing.connection
 import os
-import pickle
-import select
 import signal
-import socket
-import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Sequence
-from typing import Any, BinaryIO
+from typing import Any
 
 from tfbigbatch.errors import InputError, Preempted, missing_extra
-from tfbigbatch.utils.files import writing_errors
 from tfbigbatch.utils.signals import collecting_signals
 
-_TASKS_POLL, _JOBS_POLL = 0.2, 0.1  # seconds
-MESSAGE_BYTES = 1024
-"""The most of a message between this process and `job_server`."""
+_POLL = 0.2  # seconds
 
 
 def cores() -> int:
@@ -124,7 +106,7 @@ def _tasks_in_pool(
                     while waiting and len(running) <= processes:
                         task = waiting.pop()
                         running[pool.submit(_call, function, task)] = task
-                    ready, _ = concurrent.futures.wait(running, _TASKS_POLL, concurrent.futures.FIRST_COMPLETED)
+                    ready, _ = concurrent.futures.wait(running, _POLL, concurrent.futures.FIRST_COMPLETED)
                     now = count.value
                     progress.update(now - shown)
                     shown = now
@@ -169,240 +151,3 @@ def _start_worker(count: Any, stop: Any) -> None:
 
 def _call(function: Callable, task: Any) -> Any:
     return function(task, _tick)
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Job:
-    """A call in a process of its own.
-
-    Attributes:
-      name: for messages.
-      function: importable by its module and name.
-      arguments: picklable keyword arguments.
-      log: path of the file that stdout and stderr are appended to.
-    """
-
-    name: str
-    function: Callable[..., object]
-    arguments: dict[str, Any]
-    log: str
-
-
-def forking_refused() -> str:
-    """Why jobs cannot be forks of a process that has imported TensorFlow; empty where they can."""
-    if sys.platform != "linux":
-        return f"{sys.platform} does not fork safely"
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if glob.glob("/dev/nvidia[0-9]*") and visible not in ("", "-1"):
-        return "a GPU is visible"
-    if glob.glob("/dev/accel[0-9]*") or glob.glob("/dev/vfio/[0-9]*"):
-        return "a TPU is attached"
-    return ""
-
-
-def run_jobs(
-    jobs: Sequence[Job],
-    processes: int,
-    ended: Callable[[Job, int, str], object],
-    fork: bool = False,
-    preload: Sequence[str] = (),
-) -> None:
-    """Runs jobs, at most `processes` at once, each in a process of its own with an equal part of the cores.
-
-    With `fork` the processes are forks of one that has imported TensorFlow, which saves each of them the seconds of
-    that import: see `job_server`. A single job gets a new process, and so do all where `forking_refused` says why.
-
-    Ctrl-C or SIGTERM sends the running ones SIGTERM and waits for them; a second one kills them.
-
-    Args:
-      jobs: the jobs, in the order in which they start.
-      processes: how many at once.
-      ended: function of (job, exit code, text it logged), called in this process as each ends.
-      fork: whether the processes are forks.
-      preload: names of further modules that are imported before the forks.
-
-    Raises:
-      Preempted: Ctrl-C or SIGTERM was received.
-    """
-    waiting: list[Job] = list(jobs)
-    running: list[_Child] = []
-    environment = _job_environment(processes)
-    server = _Server(environment, preload) if fork and len(jobs) > 1 and not forking_refused() else None
-    with collecting_signals() as signals:
-        try:
-            while (waiting and not signals) or running:
-                while waiting and not signals and len(running) < processes:
-                    running.append(_Child(waiting.pop(0), environment, server))
-                time.sleep(_JOBS_POLL)
-                if signals:
-                    for child in running:
-                        child.stop(at_once=len(signals) > 1)
-                for child in list(running):
-                    code = child.process.poll()
-                    if code is not None:
-                        running.remove(child)
-                        ended(child.job, code, child.logged())
-        finally:
-            # Children are left only after an error in this process.
-            for child in running:
-                child.stop()
-            for child in running:
-                child.process.wait()
-            if server:
-                server.close()
-    if signals:
-        raise Preempted("stopped on request; the same command resumes.")
-
-
-class _Server:
-    """The process that forks the jobs: `job_server`."""
-
-    def __init__(self, environment: dict[str, str], preload: Sequence[str]) -> None:
-        self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tfbigbatch.utils.job_server", str(theirs.fileno()), *preload],
-                stdin=subprocess.DEVNULL,
-                env=environment,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-            )
-        self._codes: dict[int, int] = {}
-        self.is_lost = False
-
-    def fork(self, stdin: int, log: int) -> int:
-        """The process number of a new child; 0 where the server was lost."""
-        with contextlib.suppress(OSError):
-            socket.send_fds(self._channel, [json.dumps({"fork": True}).encode()], [stdin, log])
-        while not self.is_lost:
-            message = self._receive()
-            if "forked" in message:
-                return int(message["forked"])
-        return 0
-
-    def code_of(self, pid: int) -> int | None:
-        """The exit code of a child; None while it runs. As if killed, where the server was lost."""
-        while not self.is_lost and select.select([self._channel], [], [], 0)[0]:
-            self._receive()
-        return self._codes.get(pid, -signal.SIGKILL if self.is_lost else None)
-
-    def send_signal(self, pid: int, number: int) -> None:
-        """Sends a child a signal, if it has not ended."""
-        with contextlib.suppress(OSError):
-            self._channel.send(json.dumps({"signal": number, "pid": pid}).encode())
-
-    def close(self) -> None:
-        """Ends the server; its children have ended."""
-        self._channel.close()
-        self._process.wait()
-
-    def _receive(self) -> dict[str, int]:
-        try:
-            content = self._channel.recv(MESSAGE_BYTES)
-        except OSError:
-            content = b""
-        self.is_lost = not content
-        message: dict[str, int] = json.loads(content or b"{}")
-        if "ended" in message:
-            self._codes[message["ended"]] = message["code"]
-        return message
-
-
-class _Forked:
-    """A child of the server, with the methods of `subprocess.Popen` that are used."""
-
-    def __init__(self, server: _Server, pid: int, stdin: BinaryIO) -> None:
-        self._server = server
-        self._pid = pid
-        self.stdin = stdin
-
-    def poll(self) -> int | None:
-        code = self._server.code_of(self._pid)
-        if code is not None and not self.stdin.closed:
-            # Where the server was lost, this stops the child.
-            with contextlib.suppress(BrokenPipeError):
-                self.stdin.close()
-        return code
-
-    def terminate(self) -> None:
-        self._server.send_signal(self._pid, signal.SIGTERM)
-
-    def kill(self) -> None:
-        self._server.send_signal(self._pid, signal.SIGKILL)
-
-    def wait(self) -> int:
-        while (code := self.poll()) is None:
-            time.sleep(_JOBS_POLL)
-        return code
-
-
-class _Child:
-    """A job's process."""
-
-    def __init__(self, job: Job, environment: dict[str, str], server: _Server | None = None) -> None:
-        self.job = job
-        self._stopped = False
-        with writing_errors(job.log):
-            os.makedirs(os.path.dirname(job.log), exist_ok=True)
-            log = open(job.log, "ab")
-        with log:
-            self._start = log.tell()
-            # The child inherits the lock with the file and holds it until it ends, whatever happens to us.
-            try:
-                fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise InputError(
-                    f"{job.name}: another process works on this run and writes {job.log}. Wait until it has ended, or "
-                    "end it; then run the same command again."
-                ) from None
-            self.process = (server and _forked(server, log)) or subprocess.Popen(
-                [sys.executable, "-m", "tfbigbatch.utils.job_process"],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                env=environment,
-                # The terminal's Ctrl-C then reaches this process alone, which passes it on as one SIGTERM: a second
-                # signal would interrupt the saving.
-                start_new_session=True,
-            )
-        stdin = self.process.stdin
-        assert stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # It ended already; its log says why.
-            stdin.write(pickle.dumps((job.function, job.arguments)))
-            stdin.flush()
-
-    def stop(self, at_once: bool = False) -> None:
-        """Sends SIGTERM, only once in several calls; or SIGKILL."""
-        if at_once:
-            self.process.kill()
-        elif not self._stopped:
-            self.process.terminate()
-        self._stopped = True
-
-    def logged(self) -> str:
-        """What this process, not one before it, wrote to the log."""
-        with open(self.job.log, "rb") as log:
-            log.seek(self._start)
-            return log.read().decode(errors="replace")
-
-
-def _forked(server: _Server, log: BinaryIO) -> _Forked | None:
-    """A fork of the server that waits for its job; None where the server was lost."""
-    theirs, ours = os.pipe()
-    pid = 0 if server.is_lost else server.fork(theirs, log.fileno())
-    os.close(theirs)
-    if not pid:
-        os.close(ours)
-        return None
-    return _Forked(server, pid, os.fdopen(ours, "wb"))
-
-
-def _job_environment(processes: int) -> dict[str, str]:
-    """This process's environment and import path, with its cores divided by `processes` unless set otherwise."""
-    threads = str(max(1, cores() // processes))
-    return {
-        "TF_NUM_INTRAOP_THREADS": threads,
-        "TF_NUM_INTEROP_THREADS": threads,
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),
-    }

@@ -2,10 +2,10 @@
 
     tfbigbatch study --study=few_steps/study_moments:bert --data_dir=data/wikitext_1k_32 \\
       --model_dir=runs/moments/bert --results=results/ramp/moments_bert \\
-      --ended_runs=results/ramp/moments_bert_runs.jsonl
+      --results_cache=results/ramp/moments_bert_runs.jsonl
     tfbigbatch study --study=few_steps/study_moments:mnist_lstm --data_dir=data/mnist \\
       --model_dir=runs/moments/mnist_lstm --results=results/ramp/moments_mnist_lstm \\
-      --ended_runs=results/ramp/moments_mnist_lstm_runs.jsonl
+      --results_cache=results/ramp/moments_mnist_lstm_runs.jsonl
 
 `digits` needs no data. AdamW, LAMB and Muon, each with the arguments of the small batch as they are; with the half-life
 of the second moments kept in examples (`schedule.moments`); with that of all moments; and with weight decay x learning

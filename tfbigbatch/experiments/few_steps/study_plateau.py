@@ -1,7 +1,7 @@
 """Where the loss of few steps is: short runs at a small and a large batch, with and without the output bias.
 
     tfbigbatch study --study=few_steps/study_plateau:ptb --data_dir=data/ptb_prepared --model_dir=runs/ptb_plateau \\
-      --ended_runs=results/why/ptb_plateau_runs.jsonl
+      --results_cache=results/why/ptb_plateau_runs.jsonl
     tfbigbatch explain --study=few_steps/study_plateau:ptb --model_dir=runs/ptb_plateau \\
       --results=results/why/ptb_plateau
 

@@ -1,7 +1,7 @@
 """Which warm-up carries a learning rate to a large batch: of as many epochs, of as many steps, or none.
 
     tfbigbatch study --study=few_steps/study_warmup:digits --model_dir=runs/warmup_digits \\
-      --results=results/few_steps/warmup_digits --ended_runs=results/few_steps/warmup_digits_runs.jsonl
+      --results=results/few_steps/warmup_digits --results_cache=results/few_steps/warmup_digits_runs.jsonl
     python benchmarks/few_steps_jax --study=few_steps/study_warmup --tasks=ptb,bert,mnist_lstm --data_dir=data \\
       --results=results/few_steps/warmup_runs.jsonl
 

@@ -2,7 +2,7 @@
 
     python tools/study.py --study=experiments/multi30k/study_long.py --model_dir=runs/multi30k_long \\
       --data_dir=data/multi30k_en_de --processes=2 --results=results/multi30k_long \\
-      --ended_runs=results/multi30k_runs.jsonl
+      --results_cache=results/multi30k_runs.jsonl
 
 BLEU on test2016, every 6 epochs; 849 updates at 1,024. The rate and warm-up at 64 are those of study.py's 12 epochs.
 Measured, seed 0: results/multi30k_long.json. Some 40 minutes of a CPU core each.

@@ -2,7 +2,7 @@
 
     tfbigbatch study --study=multi30k/study_output_bias --model_dir=runs/multi30k_output_bias \\
       --data_dir=data/multi30k_en_de --results=results/multi30k_output_bias \\
-      --ended_runs=results/multi30k_output_bias_runs.jsonl
+      --results_cache=results/multi30k_output_bias_runs.jsonl
 
 Muon, AdamW and Nesterov momentum, each with the bias that study.py's rows lack. The trials of a row are three learning
 rates a factor of 3 apart, on the validation set, in half the epochs with half the warm-up. Learning rates are of batch

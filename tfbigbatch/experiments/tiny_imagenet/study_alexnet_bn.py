@@ -3,7 +3,7 @@
     python tools/study.py --study=experiments/tiny_imagenet/study_alexnet_bn.py \\
       --model_dir=runs/tiny_imagenet_alexnet_bn --data_dir=data/tiny_imagenet_prepared --processes=2 \\
       --results=results/tiny_imagenet_alexnet_bn \\
-      --ended_runs=results/tiny_imagenet_alexnet_bn_runs.jsonl
+      --results_cache=results/tiny_imagenet_alexnet_bn_runs.jsonl
 
 One seed. The rates of naive, linear and LEGW + LARS are the best at 128; LARS, LAMB, Nesterov and AdamW are tuned at
 2,048, and carried to 4,096 by LEGW. Every trial: results/tuning/tiny_imagenet_alexnet_bn.json.

@@ -3,7 +3,7 @@
     python tools/study.py --study=experiments/tiny_imagenet/study_alexnet_bn_rates.py --processes=2 \\
       --model_dir=runs/tiny_imagenet_alexnet_rates --data_dir=data/tiny_imagenet_prepared \\
       --results=results/tuning/tiny_imagenet_alexnet_bn \\
-      --ended_runs=results/tiny_imagenet_alexnet_bn_runs.jsonl
+      --results_cache=results/tiny_imagenet_alexnet_bn_runs.jsonl
 
 At 2,048 the warm-up is LEGW's, 2.5 epochs. One seed, 0, the table's.
 """
