@@ -19,7 +19,6 @@ from tfbigbatch.cluster import rendezvous
 from tfbigbatch.cluster.tf_config import joins_cluster, parse_tf_config
 from tfbigbatch.cluster.watchdog import worker_loss
 from tfbigbatch.errors import InputError, WorkerLost
-from tfbigbatch.utils import quiet
 from tfbigbatch.utils.signals import reinstall_handler
 
 LOCAL = "local"
@@ -53,7 +52,6 @@ def choose(
         other, or this process has started TensorFlow with fewer logical CPUs or has had a run on another number of
         replicas.
     """
-    quiet.after_import()
     if tpu is not None and name not in ("auto", "tpu"):
         raise InputError(f"--tpu={tpu} contradicts --strategy={name}: leave one out.")
     if name == "tpu" and tpu is None:

@@ -6,17 +6,24 @@ import io
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Sequence
+from logging import getLogger
 from typing import NoReturn
 
 from absl import app, flags, logging
 
 from tfbigbatch.errors import DivergedError, InputError, Preempted, WorkerLost
-from tfbigbatch.utils import quiet
 from tfbigbatch.utils.home import expanded_texts
 
-# Here, because commands import this module before TensorFlow.
-quiet.before_import()
+# TensorFlow's warnings on what is no mistake: evaluations and the last steps have shapes of their own.
+_EXPECTED = ("triggered tf.function retracing", "Your input ran out of data")
+
+# TensorFlow reads its level at its import: its errors alone, and without an NVIDIA driver, whose absence it reports as
+# an error in every run, none.
+if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if os.path.exists("/dev/nvidiactl") else "3") != "0":
+    warnings.filterwarnings("ignore", category=FutureWarning, module=r"google\.")
+    getLogger("tensorflow").addFilter(lambda record: not any(words in record.getMessage() for words in _EXPECTED))
 
 
 def execute(

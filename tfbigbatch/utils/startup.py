@@ -1,12 +1,8 @@
-"""The start of a process that trains: the seconds of each part of it, and TensorFlow's import without what is not used.
-
-A start is short where little Python runs, and most of it is TensorFlow's import: see results/measurements/speed.md.
-"""
+"""The start of a process that trains: TensorFlow's import, and the seconds of each part of the start."""
 
 from __future__ import annotations
 
 import gc
-import os
 import sys
 import time
 
@@ -24,9 +20,6 @@ _PARTS = {
 }
 """The parts of a start, in their order, with their names in the table."""
 
-# Imported by TensorFlow for its own optional parts, which it leaves out where the import fails. Keras 3 brings
-# matplotlib and scikit-learn with it, and a file that uses it imports it all the same.
-_NOT_FOR_TENSORFLOW = {"keras.src.optimizers": "keras", "jax": "jax"}
 _IMPORTED_AT = time.perf_counter()
 
 
@@ -88,42 +81,17 @@ def _times(count: int) -> str:
 
 
 def process_age() -> float:
-    """Seconds since this process was started, with the interpreter's own start.
-
-    Where the system does not tell (it has no /proc), since this module was imported.
-    """
-    try:
-        with open("/proc/self/stat", encoding="utf-8") as file:
-            # The name of the command, in brackets, may hold spaces. The start is field 22, in ticks since the boot.
-            ticks = int(file.read().rpartition(")")[2].split()[19])
-        age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError, AttributeError):
-        age = -1.0
-    return age if age > 0.0 else time.perf_counter() - _IMPORTED_AT
+    """Seconds since this module was imported, which a command does first."""
+    return time.perf_counter() - _IMPORTED_AT
 
 
 def import_tensorflow() -> None:
-    """Imports TensorFlow and Keras 2 for training, in two thirds of the time; nothing where they are imported already.
-
-    TensorFlow imports Keras 3 to register its optimizers, and JAX to convert it for mobiles. Both come when someone
-    imports them. The collector of cyclic garbage is paused meanwhile, and does not visit later what is there now.
-    """
+    """Imports TensorFlow and Keras 2 without the collector of cyclic garbage, which would take a third of the time."""
     if "tensorflow" in sys.modules:
         return
-    was_collecting = gc.isenabled()
     gc.disable()
-    left_out = [name for name, package in _NOT_FOR_TENSORFLOW.items() if package not in sys.modules]
     try:
-        for name in left_out:
-            sys.modules[name] = None  # type: ignore[assignment]  # how Python makes an import fail
-        try:
-            import tensorflow  # noqa: F401
-        finally:
-            for name in left_out:
-                del sys.modules[name]
+        import tensorflow  # noqa: F401
         import tf_keras  # noqa: F401
-
-        gc.freeze()
     finally:
-        if was_collecting:
-            gc.enable()
+        gc.enable()
