@@ -63,8 +63,8 @@ NOT_EXECUTED = {
 }
 # Of the others, by a part of the command, the flags that make it shorter or do without data: they come last and win.
 EXECUTED = {
-    r"train --.*bert/wikitext": "--smoke --config.batch_size=32",
-    r"train .*--data_dir=": "--smoke",
+    r"train --.*bert/wikitext": "--quick --config.batch_size=32",
+    r"train .*--data_dir=": "--quick",
     r"advise ": "--seconds=20",
     r"launch_local": "--config.duration='2 epochs'",
     r"critical-batch": "--steps=180,1260 --batch_sizes=32,512 --seeds=0",

@@ -109,7 +109,7 @@ def test_it_trains_studies_and_reports(installed, tmp_path):
         assert outcome.returncode == 0, outcome.stderr
         return outcome.stdout
 
-    assert "done       8 steps" in tfbigbatch("train", "--smoke", "--config=digits/lstm_legw")
+    assert "done       8 steps" in tfbigbatch("train", "--quick", "--config=digits/lstm_legw")
     (tmp_path / "study.py").write_text(STUDY)
     assert "written  runs/report.md" in tfbigbatch("study", "--study=study.py", "--model_dir=runs")
     assert "written  page/tiny.html" in tfbigbatch("report", "runs/small", "--results=page/tiny")

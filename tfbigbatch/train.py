@@ -165,15 +165,20 @@ def _say_finished(directory: Directory, split: str) -> dict[str, Any]:
 
 
 def smoke(config: ml_collections.ConfigDict, *, model_dir: str, **options: Any) -> dict[str, Any]:
-    """Runs an experiment on fake data with a tiny model: two loops of steps, an evaluation, a save and a resume.
+    """Runs an experiment on made-up data with a tiny model: two loops of steps, an evaluation, a save and a resume.
 
     Args:
       config: of the experiment; changed in place.
       model_dir: the run directory.
       options: further arguments of `run`.
     """
-    experiment.shrink(config)
-    run(config, model_dir=model_dir, use_fake_data=True, stop_after=4, **options)
+    experiment.quick(config)
+    return run_on_made_up_data(config, model_dir=model_dir, **options)
+
+
+def run_on_made_up_data(config: ml_collections.ConfigDict, *, model_dir: str, **options: Any) -> dict[str, Any]:
+    """Runs a config that `experiment.quick` made small: it trains, evaluates, saves, stops halfway, and resumes."""
+    run(config, model_dir=model_dir, use_fake_data=True, stop_after=experiment.MADE_UP_STEPS // 2, **options)
     # The table of a start is that of the first run.
     return run(config, model_dir=model_dir, use_fake_data=True, **{**options, "timings": None})
 

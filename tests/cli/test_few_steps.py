@@ -17,7 +17,7 @@ def test_an_optimizer_of_ones_own_gets_its_rows(tmp_path):
         file, source = re.search(r"```python\n# (\S+)\n(.*?)```", page.read(), re.DOTALL).groups()
     (tmp_path / file).write_text(source)
     arguments = [
-        "--smoke",
+        "--quick",
         "--tasks=mnist",
         f"--optimizer={tmp_path}/{file}:my_nadam",
         "--only=my_nadam@60000",

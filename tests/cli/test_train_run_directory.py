@@ -27,7 +27,7 @@ def directory(tmp_path):
     [
         (["--config.batch_size=64"], "batch_size: 48 -> 64"),
         (["--mode=eval", "--config.batch_size=64"], "batch_size: 48 -> 64"),
-        (["--mode=eval", LEGW, "--seed=3"], "seed: 0 -> 3"),
+        (["--mode=eval", LEGW, "--config.seed=3"], "seed: 0 -> 3"),
         (["--mode=eval"], "holds no checkpoint"),
         (["--extend", "--config.duration=48 steps"], "not finished; it is at step 7 of 24"),
         (["--extend", LEGW, "--config.duration=48 steps"], "not finished; it is at step 7 of 24"),

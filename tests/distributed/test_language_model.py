@@ -10,7 +10,7 @@ from tests.test_command_line import command, finish
 from tfbigbatch.cluster.local import free_addresses
 
 # A smoke run stops at step 4, within an epoch, and resumes.
-FLAGS = ["--config=experiments/ptb/small.py", "--config.model.layers=1", "--smoke"]
+FLAGS = ["--config=experiments/ptb/small.py", "--config.model.layers=1", "--quick"]
 
 
 @pytest.mark.slow

@@ -19,6 +19,6 @@ def test_resnet_50_at_batch_32k_trains_on_36_pictures_at_the_first_try(tmp_path)
     command += [f"--model_dir={tmp_path}/run", f"--data_dir={tmp_path}/data"]
     first = tfbigbatch(*command)
     assert first.returncode == 0, first.stderr
-    assert "batch_size 32,768 -> 4" in first.stdout and "done       30 steps" in first.stdout
+    assert "batch_size: 32768 -> 4" in first.stdout and "done       30 steps" in first.stdout
     again = tfbigbatch(*command)
     assert again.returncode == 0 and "holds a finished run (30 steps)" in again.stdout

@@ -150,7 +150,8 @@ def test_fields_that_the_whole_trainer_sees(tmp_path, seeds):
     """Up to the checkpoint that is not there: task, strategy, network, optimizer and schedule are made."""
 
     def case(choices):
-        config = experiment.shrink(experiment.new("digits_lstm"))
+        config = experiment.new("digits_lstm")
+        experiment.quick(config)
         for _ in range(2):
             name = choices.choice([name for name in fields_of(config) if not name.startswith("simulated")])
             experiment.override(config, [f"{name}={choices.choice(TEXTS)}"])

@@ -226,7 +226,7 @@ def test_a_model_without_blocks_has_no_such_field(task, model):
 def test_a_run_resumes_with_it_switched(tmp_path):
     config = experiment.new("image_classification", model="resnet")
     config.model.blocks = (1, 1)
-    experiment.shrink(config)
+    experiment.quick(config)
     for directory, switched in (("whole", False), ("parts", True)):
         config.model.recompute = False
         train.run(config, model_dir=str(tmp_path / directory), use_fake_data=True, stop_after=2)

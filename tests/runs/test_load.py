@@ -116,7 +116,7 @@ def changed(folder, change):
 
 def test_what_the_data_determined_is_in_the_config(tmp_path):
     config = experiment.new("lstm_language_model")
-    experiment.shrink(config)
+    experiment.quick(config)
     task = tasks.get(config.task)(
         model=config.model.to_dict(), data=config.data.to_dict(), data_dir=None, use_fake_data=True
     )

@@ -18,7 +18,8 @@ def config_of(name):
 
 
 def task_of(name, **fields):
-    config = experiment.shrink(config_of(name))
+    config = config_of(name)
+    experiment.quick(config)
     model = {**config.model.to_dict(), **fields}
     return tasks.get(name)(model=model, data=config.data.to_dict(), data_dir=None, use_fake_data=True)
 

@@ -49,7 +49,8 @@ def test_what_does_not_fit_is_told_with_its_layers():
         "--config=experiments/mnist/lenet_small_batch.py",
         "--topology=v2-8",
         "--replicas=1",
-        "--override=batch_size=60000,model.filters=96",
+        "--config.batch_size=60000",
+        "--config.model.filters=96",
     )
     assert code == 1 and found["compiles"] and not found["fits"]
     assert found["needed_bytes"] > found["usable_bytes"] and found["allocations"]

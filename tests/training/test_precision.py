@@ -67,7 +67,7 @@ def test_all_gpus_must_have_it(monkeypatch, capabilities, expected):
 
 def digits(value):
     config = experiment.load("digits/lstm_small_batch")
-    experiment.shrink(config)
+    experiment.quick(config)
     config.mixed_precision = value
     checks.check_fields(config)
     return config

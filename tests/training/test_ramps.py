@@ -96,7 +96,8 @@ def test_larger_passes_give_the_steps_of_accumulated_ones(tmp_path, quick_config
 
 
 def streams_config():
-    config = experiment.shrink(experiment.load("ptb/small"))
+    config = experiment.load("ptb/small")
+    experiment.quick(config)
     config.duration, config.ramp.name = "3 epochs", "growth"
     config.evaluate_every = config.checkpoint_every = "1 epochs"
     config.ramp.growth = (("1 epochs", 2 * config.batch_size), ("2 epochs", 4 * config.batch_size))

@@ -1,8 +1,7 @@
-"""The flags by which a command takes an experiment: --config, and --config.FIELD=VALUE for its fields."""
+"""The flags by which a command takes an experiment: --config, --config.FIELD=VALUE for its fields, and --quick."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 import ml_collections
@@ -11,36 +10,28 @@ from absl import flags
 from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
 
-# Between the assignments of earlier versions' --override=a=1,b=2.
-_COMMA = re.compile(r",(?=[A-Za-z_][\w.\[\]]*=)")
-
 
 def define_override() -> None:
-    """The flag behind --config.FIELD=VALUE; see `utils.command.with_fields`."""
-    flags.DEFINE_multi_string(
-        "override",
-        [],
-        "--config.FIELD=VALUE overrides a field of the experiment. --override=FIELD=VALUE is its spelling in earlier "
-        "versions.",
-    )
+    """Defines the flag that takes each --config.FIELD=VALUE; see `utils.command.parse`."""
+    flags.DEFINE_multi_string("config.FIELD", [], "Overrides a field of the experiment: --config.batch_size=1024.")
 
 
 def define_quick() -> None:
-    """The flag --quick, which `load` follows."""
-    flags.DEFINE_bool("quick", False, "A first try on the data: batch, schedule and model brought down to minutes.")
+    """Defines the flag --quick, which `load` follows."""
+    flags.DEFINE_bool(
+        "quick",
+        False,
+        "Try it small: with --data_dir in minutes on the data, without in seconds on made-up data, with a tiny model.",
+    )
 
 
 def overrides(options: flags.FlagValues) -> list[str]:
     """The texts FIELD=VALUE of all overrides."""
-    found: list[str] = []
-    for text in options.override:
-        found += [text.removeprefix("config.")] if text.startswith("config.") else _COMMA.split(text)
-    return found
+    return list(options["config.FIELD"].value)
 
 
 def load(name: str, options: flags.FlagValues, say: Callable[[str], None] | None = None) -> ml_collections.ConfigDict:
-    """The config of an experiment with its overrides; prints what these leave out; a quick run where
-    --quick asks for one.
+    """The config of an experiment with its overrides, and made small where --quick asks for it; prints what changed.
 
     Args:
       name: the value of --config.

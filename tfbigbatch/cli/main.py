@@ -26,27 +26,18 @@ class Command:
       module: of `tfbigbatch.cli`; it has a docstring, `define_flags()` and `main(arguments)`.
       summary: its line in `tfbigbatch --help`.
       positional: the arguments that are not flags, for the usage line; empty for none.
-      defaults: flags that precede those of the command line.
     """
 
     module: str
     summary: str
     positional: str = ""
-    defaults: tuple[str, ...] = ()
 
 
-_DIGITS = ",".join(f"digits/lstm_{name}" for name in ("small_batch", "naive", "legw", "lamb"))
 COMMANDS = {
     "train": Command("train", "Train, resume or evaluate one experiment."),
     "study": Command(
         "study", "Train a study, several experiments or a grid of learning rates; write table and plots.", "[few_steps]"
     ),
-    "compare": Command(
-        "study",
-        "Train several experiments, by default on the digits: study --configs.",
-        defaults=(f"--configs={_DIGITS}",),
-    ),
-    "tune": Command("study", "Train over a grid of learning rates and warm-ups: study --config --learning_rates."),
     "report": Command("report", "Write a page, tables and plots from run directories.", "[RUN_DIR...]"),
     "explain": Command("explain", "Split what large-batch runs lose: plateau, path, overfitting.", "[RUN_DIR...]"),
     "critical-batch": Command(
@@ -124,13 +115,12 @@ def help_of(name: str, program: str | None = None) -> str:
     module = _module(name)
     before = set(flags.FLAGS)
     module.define_flags()
-    defined = [flags.FLAGS[flag] for flag in flags.FLAGS if flag not in before]
+    defined = [flags.FLAGS[each] for each in flags.FLAGS if each not in before]
     try:
-        usage = " ".join([program or f"tfbigbatch {name}", COMMANDS[name].positional, "[--FLAG=VALUE ...]"])
-        described = [line for flag in sorted(defined, key=_order) for line in _flag_lines(flag)]
-        return "\n".join(
-            [f"usage: {' '.join(usage.split())}", "", (module.__doc__ or "").strip(), "", "flags:", *described]
-        )
+        usage = [program or f"tfbigbatch {name}", COMMANDS[name].positional, "[--FLAG=VALUE ...]"]
+        described = [line for flag in sorted(defined, key=lambda flag: flag.name) for line in _flag_lines(flag)]
+        doc = (module.__doc__ or "").strip()
+        return "\n".join([f"usage: {' '.join(filter(None, usage))}", "", doc, "", "flags:", *described])
     finally:
         flags.FLAGS.remove_flag_values([flag.name for flag in defined])
 
@@ -149,7 +139,7 @@ def run_command(name: str, arguments: list[str], program: str) -> NoReturn:
         sys.exit(0)
     module = _module(name)
     module.define_flags()
-    sys.argv = [program, *COMMANDS[name].defaults, *arguments]
+    sys.argv = [program, *arguments]
     command.execute(module.main, takes_arguments=bool(COMMANDS[name].positional))
 
 
@@ -157,29 +147,11 @@ def _module(name: str) -> ModuleType:
     return importlib.import_module(f"tfbigbatch.cli.{COMMANDS[name].module}")
 
 
-def _order(flag: flags.Flag) -> tuple[bool, str]:
-    """Required flags first."""
-    return not _required(flag), flag.name
-
-
-def _required(flag: flags.Flag) -> bool:
-    return any("must have a value" in validator.message for validator in flag.validators)
-
-
 def _flag_lines(flag: flags.Flag) -> list[str]:
-    """The lines of --help for a flag: its name and default, and what it does."""
-    if flag.boolean:
-        first = f"  --[no]{flag.name}"
-        notes = ["default: on"] if flag.default else []
-    else:
-        default = ",".join(flag.default) if isinstance(flag.default, list) else flag.default
-        first = f"  --{flag.name}=" + (
-            "|".join(flag.parser.enum_values) if isinstance(flag.parser, flags.EnumParser) else flag.name.upper()
-        )
-        notes = ["required"] if _required(flag) else [f"default: {default}"] if default not in (None, "") else []
-    # absl begins the help of an enum with its values.
-    explanation = flag.help.partition(">: ")[2] if isinstance(flag.parser, flags.EnumParser) else flag.help
-    words = " ".join([explanation, *(f"({note})" for note in notes)])
+    """The lines of --help for a flag: its name, and what it does, with its default."""
+    first = f"  --[no]{flag.name}" if flag.boolean else f"  --{flag.name}={flag.name.upper()}"
+    default = ",".join(flag.default) if isinstance(flag.default, list) else flag.default
+    words = flag.help if default in (None, "", False) else f"{flag.help} (default: {default})"
     return [first, *textwrap.wrap(words, _WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6)]
 
 

@@ -1,4 +1,4 @@
-"""Runs study files and benchmarks: their rows, in stages where learning rates are chosen by trials."""
+"""Runs studies and benchmarks: their rows, in stages where learning rates are chosen by trials."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from tfbigbatch.optimizers import registry
 from tfbigbatch.reports import benchmark
 from tfbigbatch.reports.report import Report, make_folder
 from tfbigbatch.studies import changes, series, stages, study
-from tfbigbatch.studies.entry import Entry
 from tfbigbatch.studies.study import Study
 from tfbigbatch.training.directory import check
 from tfbigbatch.training.options import RunOptions
@@ -24,13 +23,6 @@ from tfbigbatch.utils.files import write_text
 
 BENCHMARKS = ("few_steps",)
 """Folders of shipped experiments with a `study.py` that has a study for each of its `VARIANTS`, the tasks."""
-
-
-def run_study(options: flags.FlagValues) -> None:
-    """Runs the study file of --study, and writes its table, results and plots."""
-    path = options.results or os.path.join(options.model_dir, "report")
-    table = _changed(options, study.load(options.study))
-    _run(options, table, options.study, model_dir=options.model_dir, data_dir=options.data_dir, path=path)
 
 
 def run_benchmark(options: flags.FlagValues, name: str) -> None:
@@ -49,13 +41,12 @@ def run_benchmark(options: flags.FlagValues, name: str) -> None:
         if task not in tasks:
             raise InputError(f"--tasks: {name} has no task {task!r}. {nearest(task, tasks)}")
     path = options.results or os.path.join(options.model_dir, name)
-    tables = {task: _changed(options, study.load(f"{file}:{task}")) for task in tasks}
+    tables = {task: changed(options, study.load(f"{file}:{task}")) for task in tasks}
     folders = {task: os.path.join(options.model_dir, task) for task in tasks}
     if options.results_cache:
         # Those of all tasks, for the table over them.
         for task, table in tables.items():
             stages.restore(table, folders[task], options.results_cache)
-
     running = options.tasks or tasks
     left_out: set[str] = set()
 
@@ -77,44 +68,13 @@ def run_benchmark(options: flags.FlagValues, name: str) -> None:
     for task in running:
         data_dir = os.path.join(options.data_dir, tables[task].data_folder) if options.data_dir else None
         print(f"\n{tables[task].title}", flush=True)
-        runs = {"model_dir": folders[task], "data_dir": data_dir}
-        _run(options, tables[task], f"{file}:{task}", path=f"{path}_{task}", also=write_overview, **runs)
+        runs = {"model_dir": folders[task], "data_dir": data_dir, "path": f"{path}_{task}", "also": write_overview}
+        run(options, tables[task], [f"{file}:{task}"], **runs)
     print(f"written  {path}.md")
 
 
-def run_entries(
-    options: flags.FlagValues,
-    entries: Sequence[Entry],
-    sources: Sequence[str],
-    ended: Callable[[], object] | None = None,
-    *,
-    model_dir: str | None = None,
-    data_dir: str | None = None,
-) -> None:
-    """Runs entries by the command's flags; see `series.run_series`.
-
-    Args:
-      options: the flags.
-      entries: to run.
-      sources: the files that they are from.
-      ended: called after each run.
-      model_dir, data_dir: None for those of the flags.
-    """
-    series.run_series(
-        entries,
-        model_dir=model_dir or options.model_dir,
-        data_dir=data_dir or options.data_dir,
-        run=functools.partial(train.run, use_fake_data=True) if options.smoke else train.run,
-        files=[experiment.find(source)[0] for source in sources],
-        processes=options.processes,
-        results_cache=options.results_cache,
-        on_run_end=ended,
-        check=lambda **arguments: check(RunOptions(**arguments, use_fake_data=options.smoke)),
-    )
-
-
-def _changed(options: flags.FlagValues, table: Study) -> Study:
-    """A study as the flags --optimizer, --budget, --config.FIELD and --smoke change it."""
+def changed(options: flags.FlagValues, table: Study) -> Study:
+    """A study as the flags --optimizer, --budget, --config.FIELD and --quick change it."""
     if not table.tuned and (options.budget or options.optimizer):
         raise InputError("--budget and --optimizer are for studies with trials; this one has none.")
     if options.optimizer:
@@ -132,7 +92,7 @@ def _changed(options: flags.FlagValues, table: Study) -> Study:
         table = changes.with_budget(table, options.budget, [name] if options.optimizer else None)
     if fields := experiment_flags.overrides(options):
         table = changes.with_fields(table, fields)
-    return changes.smoked(table) if options.smoke else table
+    return changes.made_quick(table, options.data_dir) if options.quick else table
 
 
 def _own_optimizer(options: flags.FlagValues) -> tuple[str, str]:
@@ -142,14 +102,14 @@ def _own_optimizer(options: flags.FlagValues) -> tuple[str, str]:
     return file, name
 
 
-def _run(
+def run(
     options: flags.FlagValues,
     table: Study,
-    source: str,
+    sources: Sequence[str],
     *,
-    model_dir: str,
-    data_dir: str | None,
-    path: str,
+    model_dir: str | None = None,
+    data_dir: str | None = None,
+    path: str | None = None,
     also: Callable[[], object] = lambda: None,
 ) -> None:
     """Runs the selected rows of a study. Its table and results are renewed after each run, its plots at the end.
@@ -157,12 +117,13 @@ def _run(
     Args:
       options: the flags.
       table: the study.
-      source: its file.
-      model_dir, data_dir: as the flags.
-      path: of the results, without extension.
-      also: called after them.
+      sources: the files that it is from.
+      model_dir, data_dir, path: None for those of the flags; `path` is of the results, without extension.
+      also: called after the tables are written.
     """
-    only, sources = options.only or [], [source]
+    model_dir, data_dir = model_dir or options.model_dir, data_dir or options.data_dir
+    path = path or options.results or os.path.join(model_dir, "report")
+    only, sources = options.only or [], list(sources)
     if options.optimizer:
         file, name = _own_optimizer(options)
         sources.append(file)
@@ -181,11 +142,20 @@ def _run(
     make_folder(path)
     if options.results_cache:
         stages.restore(table, model_dir, options.results_cache)
-    train_them = functools.partial(
-        run_entries, options, sources=sources, ended=write, model_dir=model_dir, data_dir=data_dir
+    made_up = options.quick and data_dir is None
+    run_entries = functools.partial(
+        series.run_series,
+        model_dir=model_dir,
+        data_dir=data_dir,
+        run=functools.partial(train.run, use_fake_data=made_up),
+        files=[experiment.find(source)[0] for source in sources],
+        processes=options.processes,
+        results_cache=options.results_cache,
+        on_run_end=write,
+        check=lambda **arguments: check(RunOptions(**arguments, use_fake_data=made_up)),
     )
     try:
-        stages.run_rows(rows, model_dir, train_them)
+        stages.run_rows(rows, model_dir, run_entries)
     except series.NothingRun:
         raise
     except BaseException:

@@ -2,13 +2,14 @@
 
     tfbigbatch train --config=digits/lstm_legw --model_dir=runs/digits
     tfbigbatch train --config=digits/lstm_legw --model_dir=runs/digits --config.batch_size=1024
-    tfbigbatch train --config=mnist/lstm_legw --smoke
+    tfbigbatch train --config=mnist/lstm_legw --quick
 
 --config is an experiment file, or the name of one that the package ships, with its argument after a colon where it
-takes one (bert/lamb:32k). --config.FIELD=VALUE overrides a field of it. A directory that holds a run needs no --config:
---model_dir=RUN alone resumes the run with its own config and data, and --mode=eval evaluates it. A finished run is
-reported as such; --extend trains it for longer. SIGTERM, Ctrl-C and preemption notices save a checkpoint and end the
-command with --preempted_exit_code.
+takes one (bert/lamb:32k). --config.FIELD=VALUE overrides a field of it. --quick makes it small: for minutes on the data
+in --data_dir, or without it for seconds on made-up data, which needs no --model_dir. A directory that holds a run needs
+no --config: --model_dir=RUN alone resumes the run with its own config and data, and --mode=eval evaluates it. A
+finished run is reported as such; --extend trains it for longer. SIGTERM, Ctrl-C and preemption notices save a
+checkpoint and end the command with --preempted_exit_code.
 """
 
 from __future__ import annotations
@@ -22,14 +23,13 @@ from typing import Any
 import ml_collections
 from absl import flags
 
-from tfbigbatch import experiment
 from tfbigbatch.cli import experiment_flags
 from tfbigbatch.cluster import tf_config
 from tfbigbatch.cluster.preemption_notice import PreemptionNotice
 from tfbigbatch.cluster.watchdog import Watchdog, worker_loss
 from tfbigbatch.errors import InputError, Preempted
 from tfbigbatch.runs import stored_run
-from tfbigbatch.train import MODES, run, smoke
+from tfbigbatch.train import MODES, run, run_on_made_up_data
 from tfbigbatch.utils import command, startup
 from tfbigbatch.utils.signals import exiting_on_signals
 
@@ -59,10 +59,7 @@ def define_flags() -> None:
     # A plain string: the error for an unknown one then names the nearest, as all our errors do.
     flags.DEFINE_string("strategy", "auto", "auto, one_device, mirrored, multi_worker or tpu.")
     flags.DEFINE_string("tpu", None, "'local' on a TPU VM, the TPU's name, or its grpc:// address.")
-    flags.DEFINE_integer("seed", None, "Overrides --config.seed.")
     experiment_flags.define_quick()
-    flags.DEFINE_bool("smoke", False, "Run for seconds on fake data with a tiny model; needs no --model_dir.")
-    flags.DEFINE_enum("mixed_precision", None, experiment.PRECISIONS, "Overrides --config.mixed_precision.")
     flags.DEFINE_string(
         "mlperf_log",
         None,
@@ -94,15 +91,6 @@ def define_flags() -> None:
     flags.DEFINE_list("profile_steps", None, "FIRST,LAST: steps to profile for TensorBoard.")
 
 
-def parse(arguments: Sequence[str]) -> list[str]:
-    """Parses the command line; returns the program and the arguments that are not flags.
-
-    Raises:
-      ValueError: a flag is unknown or mistyped; the message names the nearest.
-    """
-    return command.parse(list(arguments))
-
-
 def main(arguments: Sequence[str]) -> None:
     options = flags.FLAGS
     config = config_of(options)
@@ -122,25 +110,21 @@ def main(arguments: Sequence[str]) -> None:
     try:
         with _signals_outside_training(options), Watchdog(stall_timeout(options)) as watchdog, worker_loss():
             watching = {"heartbeat": watchdog.heartbeat, "watch_preemption": notices}
-            _run_or_smoke(options, config, {**given, **watching})
+            _run(options, config, {**given, **watching})
     except Preempted as stopped:
         stopped.exit_code = options.preempted_exit_code
         raise
 
 
 def config_of(options: flags.FlagValues) -> ml_collections.ConfigDict:
-    """The experiment's config with the overrides of --config.FIELD and of the other flags.
+    """The experiment's config with the overrides of --config.FIELD.
 
     Raises:
       ValueError: there is none, or a field is unknown or mistyped.
     """
-    if not options.config and options.model_dir and not options.smoke:
+    if not options.config and options.model_dir:
         return _config_of_run(options, None)
     config = experiment_flags.load(experiment_flags.required(options), options)
-    if options.seed is not None:
-        config.seed = options.seed
-    if options.mixed_precision is not None:
-        config.mixed_precision = options.mixed_precision
     if options.model_dir and (options.mode == "eval" or options.extend) and stored_run.content_of(options.model_dir):
         return _config_of_run(options, config)
     return config
@@ -151,9 +135,6 @@ def _config_of_run(options: flags.FlagValues, given: ml_collections.ConfigDict |
     assignments = experiment_flags.overrides(options)
     if options.extend and given is not None:
         assignments.append(f"duration={given.duration}")
-    for name in ("seed", "mixed_precision"):
-        if options[name].value is not None:
-            assignments.append(f"{name}={options[name].value}")
     config, lines = stored_run.config_for(options.model_dir, assignments, given)
     for line in lines:
         print(line, flush=True)
@@ -191,10 +172,10 @@ def _signals_outside_training(options: flags.FlagValues) -> contextlib.AbstractC
     return exiting_on_signals(options.preempted_exit_code)
 
 
-def _run_or_smoke(options: flags.FlagValues, config: ml_collections.ConfigDict, given: dict[str, Any]) -> None:
-    if options.smoke:
+def _run(options: flags.FlagValues, config: ml_collections.ConfigDict, given: dict[str, Any]) -> None:
+    if options.quick and options.data_dir is None:
         with tempfile.TemporaryDirectory() as temporary:
-            smoke(config, model_dir=options.model_dir or temporary, data_dir=options.data_dir, **given)
+            run_on_made_up_data(config, model_dir=options.model_dir or temporary, **given)
         return
     if options.model_dir is None:
         raise InputError("--model_dir is missing: give a directory for the run, such as --model_dir=runs/digits.")

@@ -3,7 +3,6 @@
 A file is executed: name only files that you trust.
 """
 
-from tfbigbatch.experiment.changes import compared, differences, flat, unknown_field
 from tfbigbatch.experiment.fields import (
     PHASE_FIELDS,
     Config,
@@ -13,19 +12,19 @@ from tfbigbatch.experiment.fields import (
     new,
     phases,
     seconds_between_saves,
-    shrink,
     tuned_recipe,
 )
 from tfbigbatch.experiment.files import SHIPPED, address, call, choose, execute, find, load, shipped, variant_of
 from tfbigbatch.experiment.moments import optimizer_to_scale, scaled_recipe
-from tfbigbatch.experiment.overrides import override
+from tfbigbatch.experiment.overrides import compared, differences, flat, override
 from tfbigbatch.experiment.precision import AUTO, PRECISIONS, keras_policy, recorded_precision
-from tfbigbatch.experiment.quick import quick
+from tfbigbatch.experiment.quick import MADE_UP_STEPS, quick
 from tfbigbatch.experiment.remembered import COPY, callbacks_of, copy_of, register_task_of
 
 __all__ = [
     "AUTO",
     "COPY",
+    "MADE_UP_STEPS",
     "PHASE_FIELDS",
     "PRECISIONS",
     "SHIPPED",
@@ -55,8 +54,6 @@ __all__ = [
     "scaled_recipe",
     "seconds_between_saves",
     "shipped",
-    "shrink",
     "tuned_recipe",
-    "unknown_field",
     "variant_of",
 ]

@@ -6,8 +6,12 @@ import math
 
 import ml_collections
 
-from tfbigbatch import experiment, tasks
+from tfbigbatch import tasks
 from tfbigbatch.errors import InputError, nearest
+from tfbigbatch.experiment.fields import batch_ramp, interval, phases, tuned_recipe
+from tfbigbatch.experiment.moments import optimizer_to_scale, scaled_recipe
+from tfbigbatch.experiment.overrides import flat
+from tfbigbatch.experiment.precision import PRECISIONS
 from tfbigbatch.optimizers import registry
 from tfbigbatch.scaling import RULES
 from tfbigbatch.schedules import DECAYS, to_steps
@@ -21,11 +25,9 @@ def check_fields(config: ml_collections.ConfigDict) -> None:
     Raises:
       ValueError: a field has a value that the trainer or the task cannot use.
     """
-    if config.mixed_precision not in experiment.PRECISIONS:
-        raise InputError(
-            f"mixed_precision={config.mixed_precision!r}: expected one of {', '.join(experiment.PRECISIONS)}."
-        )
-    for name, value in experiment.flat(config.to_dict()).items():
+    if config.mixed_precision not in PRECISIONS:
+        raise InputError(f"mixed_precision={config.mixed_precision!r}: expected one of {', '.join(PRECISIONS)}.")
+    for name, value in flat(config.to_dict()).items():
         if isinstance(value, float) and not math.isfinite(value):
             raise InputError(f"{name}={value}: expected a finite number.")
         if isinstance(value, int) and abs(value) > _LARGEST:
@@ -71,27 +73,27 @@ def check_plan(config: ml_collections.ConfigDict) -> None:
     """
     check_optimizer(config)
     size = tasks.get(config.task).training_examples
-    for phase in experiment.phases(config):
+    for phase in phases(config):
         if phase.batch_size < 1 or phase.accumulation_steps < 1:
             raise InputError(
                 f"batch_size={phase.batch_size}, accumulation_steps={phase.accumulation_steps}: both are at least 1."
             )
         for name in ("duration", "evaluate_every", "checkpoint_every", "log_every"):
-            to_steps(experiment.interval(phase, name), name=name, batch_size=phase.batch_size, dataset_size=size or 1)
+            to_steps(interval(phase, name), name=name, batch_size=phase.batch_size, dataset_size=size or 1)
         if phase.schedule.rule not in RULES:
             raise InputError(f"schedule.rule={phase.schedule.rule!r} is unknown. {nearest(phase.schedule.rule, RULES)}")
         if phase.schedule.decay not in DECAYS:
             raise InputError(
                 f"schedule.decay={phase.schedule.decay!r} is unknown. {nearest(phase.schedule.decay, DECAYS)}"
             )
-        experiment.optimizer_to_scale(phase)
+        optimizer_to_scale(phase)
         if size and phase.batch_size > size:
             raise InputError(
                 f"batch_size={phase.batch_size} is larger than the training set of {size} examples. Use a "
                 "batch_size of at most that."
             )
         if size:
-            recipe = experiment.scaled_recipe(phase, experiment.tuned_recipe(phase, size))
-            ramp = experiment.batch_ramp(phase, recipe, size)
+            recipe = scaled_recipe(phase, tuned_recipe(phase, size))
+            ramp = batch_ramp(phase, recipe, size)
             if ramp and not tasks.get(config.task).carries_state:
                 ramp.stages(size)

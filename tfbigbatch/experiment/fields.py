@@ -12,9 +12,9 @@ import ml_collections
 
 from tfbigbatch import scaling, schedules, tasks
 from tfbigbatch.errors import InputError, nearest
-from tfbigbatch.experiment.changes import hold_tuned_batch, unknown_field
-from tfbigbatch.experiment.files import first_and_last_line
+from tfbigbatch.experiment.files import message_of
 from tfbigbatch.experiment.moments import check_one_optimizer, optimizer_to_scale
+from tfbigbatch.experiment.overrides import hold_tuned_batch, holder_of
 from tfbigbatch.utils import arguments
 
 _TIME = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(seconds?|minutes?|hours?)\s*", re.IGNORECASE)
@@ -340,14 +340,11 @@ def phases(config: ml_collections.ConfigDict) -> list[ml_collections.ConfigDict]
             at = f"phases, phase {number}: {name}={value!r}"
             if not any(name == known or known.endswith(".") and name.startswith(known) for known in PHASE_FIELDS):
                 raise InputError(f"{at}: the phases of a run may differ in {', '.join(PHASE_FIELDS)} only.")
-            unknown = unknown_field(phase, name)
-            if unknown:
-                raise unknown
-            holder, _, last = name.rpartition(".")
+            holder, last = holder_of(phase, name)
             try:
-                (phase[holder] if holder else phase)[last] = value
+                holder[last] = value
             except TypeError as error:
-                raise InputError(f"{at}: {first_and_last_line(error)}") from None
+                raise InputError(f"{at}: {message_of(error)}") from None
         found.append(phase)
     check_one_optimizer(found or [config])
     return found or [config]
@@ -373,35 +370,3 @@ def _filled(given: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
         else given.get(name, value)
         for name, value in known.items()
     }
-
-
-def shrink(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
-    """Changes `config` to a smoke run: seconds on fake data, a tiny model of the same structure."""
-    smaller = tasks.get(config.task).smoke_model(config.model.to_dict())
-    config.model.update({name: value for name, value in smaller.items() if name in config.model})
-    config.accumulation_steps = min(config.accumulation_steps, 2)
-    config.batch_size = 16 * config.accumulation_steps
-    config.schedule.batch_size = config.batch_size
-    config.schedule.warmup_epochs = min(config.schedule.warmup_epochs, 0.1)
-    config.schedule.warmup = "1 steps" if config.schedule.warmup else ""
-    config.schedule.start, config.schedule.every = "3 steps", "1 steps"
-    config.schedule.boundaries = tuple(f"{number + 3} steps" for number in range(len(config.schedule.boundaries)))
-    config.evaluation_batch_size = 16
-    config.steps_per_execution = 2
-    config.duration = "8 steps"
-    if config.ramp.name != "none":
-        # One larger batch, whatever the ramp; streams that carry state begin with an epoch.
-        begins = "4 steps"
-        if tasks.get(config.task).carries_state:
-            begins, config.duration = "1 epochs", "1.5 epochs"
-        config.ramp.update({**_RAMP, "name": "growth", "growth": ((begins, 2 * config.batch_size),)})
-    # At most two phases of the same structure, whatever their durations.
-    config.phases = tuple(
-        {**{name: "1 steps" for name in fields if name == "schedule.warmup"}, "duration": "4 steps"}
-        for fields in config.phases[:2]
-    )
-    config.evaluate_every = config.checkpoint_every = "4 steps"
-    for name in ("noise_scale", "sharpness", "layers"):
-        config.instruments[name].every = "4 steps"
-    config.log_every = "2 steps"
-    return config

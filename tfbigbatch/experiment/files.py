@@ -208,8 +208,8 @@ def _suggestion(path: str, example: str) -> str:
 
 
 def _of_file(error: Exception, path: str, flag: str) -> InputError:
-    """The error for an exception that the code of a file raised: its line, and where the exception is from."""
-    if isinstance(error, InputError) and _IN_A_FILE.match(str(error)):
+    """The error for an exception that the code of a file raised: with its line in the file."""
+    if isinstance(error, InputError) and re.match(r"--\w+=[^\n:]+, line \d+: ", str(error)):
         # Of the file that this one is a variant of.
         return error
     frames = traceback.extract_tb(error.__traceback__)
@@ -217,52 +217,21 @@ def _of_file(error: Exception, path: str, flag: str) -> InputError:
     at = f"--{flag}={path}" + (f", line {own[-1].lineno}" if own else "")
     if isinstance(error, InputError):
         return InputError(f"{at}: {error}")
-    said = first_and_last_line(error)
-    if "config is locked" in said:
-        said = said.replace(" and cannot be added since the config is locked.", " in the config.")
-        line = (own[-1].line or "") if own else ""
-        return InputError(f"{at}: {said} {_WAY_OUT['optimizer' if 'optimizer' in line else 'other']}")
-    if "does not accept dots" in said:
-        said = f"a dictionary in a config has no names with dots. {_WAY_OUT['dots']}"
-        return InputError(f"{at}: {said}")
+    said = message_of(error)
+    if "config is locked" in said and own and "optimizer" in (own[-1].line or ""):
+        said += (
+            ' Set the optimizer whole, as config.optimizer = {"name": "lamb", "weight_decay": 0.01}, or add to it: '
+            "with config.unlocked(): config.optimizer.weight_decay = 0.01"
+        )
     raised = frames[-1]
-    inside = own and own[-1] is not raised and not _ours(raised.filename)
+    # A line of ml_collections does not help a user.
+    inside = own and own[-1] is not raised and "ml_collections" not in raised.filename
     where = f" ({raised.filename}, line {raised.lineno})" if inside else ""
     return InputError(f"{at}: {type(error).__name__}: {said}{where}")
 
 
-def _ours(file: str) -> bool:
-    """Whether a file is of this package or of ml_collections: their lines do not help a user."""
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    return os.path.abspath(file).startswith((package, os.path.dirname(ml_collections.__file__)))
-
-
-# ml_collections' words for a value of another type.
-_WRONG_TYPE = re.compile(
-    r"override field '(\w+)'.*?\. (.*) is of original type <class '(\w+)'> and cannot be casted to type "
-    r"<class '(\w+)'>",
-    re.DOTALL,
-)
-_IN_A_FILE = re.compile(r"--\w+=[^\n:]+, line \d+: ")
-# For a field that a config does not have.
-_WAY_OUT = {
-    "optimizer": (
-        'Set the optimizer whole, as config.optimizer = {"name": "lamb", "weight_decay": 0.01}, or add to it: '
-        "with config.unlocked(): config.optimizer.weight_decay = 0.01"
-    ),
-    "dots": 'Write pairs for it: "matrices": (("logits.kernel", "vector"),)',
-    "other": "The fields are those that experiment.new gives for the task; print(config) shows them.",
-}
-
-
-def first_and_last_line(error: Exception) -> str:
-    """An ml_collections message without the whole config that it prints in the middle."""
-    text = str(error.args[0] if error.args else error).replace("\\n", "\n").strip()
-    if text[:1] == text[-1:] and text[:1] in ("'", '"'):
-        text = text.strip("'\"")
-    wrong = _WRONG_TYPE.search(text)
-    if wrong:
-        return f"{wrong[1]}={wrong[2]} is of type {wrong[3]}; expected {wrong[4]}."
-    lines = text.splitlines() or [type(error).__name__]
-    first = lines[0].split(" Other fields present")[0]
-    return f"{first} {lines[-1]}" if lines[-1].startswith("Did you mean") else first
+def message_of(error: Exception) -> str:
+    """An exception's message, without the whole config that ml_collections prints in the middle of its own."""
+    lines = str(error.args[0] if error.args else error).replace("\\n", "\n").strip().splitlines() or [""]
+    hint = f" {lines[-1]}" if lines[-1].startswith("Did you mean") else ""
+    return lines[0].split(" Other fields present")[0] + hint

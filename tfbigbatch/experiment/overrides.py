@@ -1,20 +1,21 @@
-"""Overrides of a config's fields by text, as on a command line: --config.FIELD=VALUE."""
+"""Fields of a config: set by text as on a command line, --config.FIELD=VALUE, and compared."""
 
 from __future__ import annotations
 
-import inspect
+import ast
+import copy
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import ml_collections
+from absl import flags
+from ml_collections import ConfigDict, config_flags
 
 from tfbigbatch import tasks
 from tfbigbatch.errors import InputError, nearest
-from tfbigbatch.experiment.changes import hold_tuned_batch, unknown_field
-from tfbigbatch.experiment.values import literal, parse
 from tfbigbatch.optimizers import arguments as argument_tables
 from tfbigbatch.optimizers import registry
+from tfbigbatch.schedules import durations
 
 # They decide which other fields there are, so they are set before these.
 _FIRST = ("optimizer.name", "model.name")
@@ -22,8 +23,10 @@ _FIXED = ("task", "experiment")
 _PHASE = re.compile(r"phases\[(-?\d+)\]\.(.+)")
 
 
-def override(config: ml_collections.ConfigDict, assignments: Sequence[str]) -> list[str]:
+def override(config: ConfigDict, assignments: Sequence[str]) -> list[str]:
     """Sets fields of `config` from texts 'field=value', with a dot before an inner field; types are kept.
+
+    ml_collections' flags read the values: a tuple is written as 1,1,2 or as "'1 epochs','2 epochs'".
 
     'optimizer.name' and 'model.name' come first, wherever they are given: the new optimizer keeps the fields that it
     takes, the new model the fields that the experiment had set. 'optimizer.FIELD' is any argument of the optimizer's
@@ -56,45 +59,115 @@ def override(config: ml_collections.ConfigDict, assignments: Sequence[str]) -> l
     return said
 
 
+def hold_tuned_batch(config: ConfigDict) -> None:
+    """Ends that `schedule.batch_size` follows `batch_size`: a later batch is one that the recipe is scaled to.
+
+    A recipe is tuned at the batch size of its file, unless the file says otherwise; see `fields.new`.
+    """
+    config.schedule.batch_size = int(config.schedule.batch_size)
+
+
+def holder_of(config: ConfigDict, path: str) -> tuple[ConfigDict, str]:
+    """The group of fields that holds the field of a dotted `path`, and the field's own name.
+
+    Raises:
+      ValueError: `config` has no such field; the message has the nearest that it has.
+    """
+    here, names = config, path.split(".")
+    for depth, name in enumerate(names):
+        if not isinstance(here, ConfigDict) or name not in here:
+            known = list(here.keys()) if isinstance(here, ConfigDict) else []
+            inside = f" in {'.'.join(names[:depth])}" if depth else ""
+            raise InputError(f"--config.{path}: there is no field {name!r}{inside}. {nearest(name, known)}")
+        holder, here = here, here[name]
+    return holder, names[-1]
+
+
+def compared(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A plain nested config for comparisons: without the file that it is from, durations written in one way."""
+    return {name: _compared(value) for name, value in config.items() if name != "experiment"}
+
+
+def _compared(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _compared(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_compared, value))
+    return durations.canonical(value) if isinstance(value, str) else value
+
+
+def differences(config: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """Lines 'field: a -> b' for each field that differs between two plain nested configs."""
+    one, two = flat(compared(config)), flat(compared(other))
+    pairs = {name: (one.get(name, "(absent)"), two.get(name, "(absent)")) for name in sorted({*one, *two})}
+    return [f"{name}: {old} -> {new}" for name, (old, new) in pairs.items() if old != new]
+
+
+def flat(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """A plain nested dictionary as one of dotted names to values."""
+    found = {}
+    for name, value in nested.items():
+        found.update(flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value})
+    return found
+
+
 def _split(assignment: str) -> tuple[str, str]:
     name, given, text = assignment.partition("=")
-    name = name.strip().removeprefix("config.")
     if not given:
         raise InputError(f"--config.{name}: expected --config.FIELD=VALUE, as --config.batch_size=1024.")
-    return name, text
+    return name.strip(), text
 
 
-def _set(config: ml_collections.ConfigDict, name: str, text: str) -> None:
-    unknown = unknown_field(config, name)
-    if unknown:
-        raise unknown
-    holder, _, last = name.rpartition(".")
-    fields = config[holder] if holder else config
-    value = parse(name, text, fields[last])
+def _set(config: ConfigDict, name: str, text: str) -> None:
+    holder, last = holder_of(config, name)
+    if isinstance(holder[last], ConfigDict):
+        raise InputError(
+            f"--config.{name}={text}: {name} is a group of fields; set one, as --config.{name}.FIELD=VALUE."
+        )
+    values, before = flags.FlagValues(), holder[last]
+    command = ["", f"--config.{name}={text}"]
     try:
-        fields[last] = value
-    except (TypeError, ValueError) as error:
-        raise InputError(f"--config.{name}={text}: {error}") from None
+        config_flags.DEFINE_config_dict("config", config, flag_values=values, sys_argv=command)
+        values(command)
+        if isinstance(before, tuple) and before and _is_text(holder[last]) > _is_text(before):
+            raise TypeError("a text among numbers")
+    except (flags.Error, TypeError, ValueError, SyntaxError):
+        kind = type(before).__name__
+        raise InputError(f"--config.{name}={text}: expected a value of type {kind}, as {before!r} is.") from None
 
 
-def _choose_optimizer(config: ml_collections.ConfigDict, text: str) -> list[str]:
+def _is_text(values: Sequence[Any]) -> bool:
+    return any(isinstance(value, str) for value in values)
+
+
+def _literal(text: str) -> Any:
+    """The value of Python that a text says, true, false and none in any case; else the text."""
+    known = {"none": None, "null": None, "true": True, "false": False}
+    if text.strip().lower() in known:
+        return known[text.strip().lower()]
+    try:
+        return ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+
+
+def _choose_optimizer(config: ConfigDict, text: str) -> list[str]:
     """Sets the optimizer's name; the fields that it takes stay."""
     name = text.strip().lower()
     if name not in registry.names():
         raise InputError(f"--config.optimizer.name={text} is unknown. {nearest(text, registry.names())}")
     before = config.optimizer.to_dict()
     known = registry.fields(name)
-    kept = {field: value for field, value in before.items() if field in known}
-    dropped = [f"{field}={value}" for field, value in before.items() if field not in known and field != "name"]
-    config.optimizer = {"name": name, **kept}
+    config.optimizer = {"name": name, **{field: value for field, value in before.items() if field in known}}
     if before.get("name") == name:
         return []
+    dropped = [f"{field}={value}" for field, value in before.items() if field not in known and field != "name"]
     words = f"without {', '.join(dropped)}, which it does not take; " if dropped else ""
     rate = f"schedule.learning_rate={config.schedule.learning_rate:g} is still that of {before.get('name')}"
     return [f"optimizer  {name}: {words}{rate}"]
 
 
-def _set_of_optimizer(config: ml_collections.ConfigDict, field: str, text: str) -> None:
+def _set_of_optimizer(config: ConfigDict, field: str, text: str) -> None:
     """Sets an argument of the optimizer's constructor, whether or not the experiment has it."""
     optimizer = str(config.optimizer.get("name"))
     known = registry.fields(optimizer)
@@ -107,28 +180,25 @@ def _set_of_optimizer(config: ml_collections.ConfigDict, field: str, text: str) 
             f"Fields of {optimizer!r}: {', '.join(sorted(known))}."
         )
     if field not in known:
-        raise argument_tables.unknown(f"{at}: optimizer {optimizer!r}", field, literal(text), known)
-    current, given = config.optimizer.get(field, known[field]), literal(text)
-    is_group = isinstance(current, ml_collections.ConfigDict)
+        raise argument_tables.unknown(f"{at}: optimizer {optimizer!r}", field, _literal(text), known)
+    current, value = config.optimizer.get(field, known[field]), _literal(text)
     if inner:
         if field not in registry.WRAPPERS:
             raise InputError(f"{at}.{inner}: {field} has no inner fields.")
-        options = current.to_dict() if is_group else {}
-        value: Any = {**options, inner: literal(text)}
-    elif isinstance(given, dict) and isinstance(known[field], tuple):
+        options = current.to_dict() if isinstance(current, ConfigDict) else {}
+        value = {**options, inner: value}
+    elif isinstance(value, dict) and isinstance(known[field], tuple):
         # The names in a config's own dictionaries have no dots.
-        value = tuple(given.items())
-    elif current is None or current is inspect.Parameter.empty or is_group or given is None:
-        value = given
-    else:
-        value = parse(f"optimizer.{field}", text, current)
+        value = tuple(value.items())
+    elif type(current) in (int, float) and type(value) in (int, float) and type(current)(value) == value:
+        value = type(current)(value)
     if not inner:
         registry.check_fields(optimizer, {field: value})
     with config.optimizer.unlocked(), config.optimizer.ignore_type():
         config.optimizer[field] = value
 
 
-def _choose_model(config: ml_collections.ConfigDict, text: str) -> list[str]:
+def _choose_model(config: ConfigDict, text: str) -> list[str]:
     """Sets the model's name, and its fields to their defaults, but for those that the experiment had set."""
     before = config.model.to_dict()
     if before["name"] == text:
@@ -144,14 +214,13 @@ def _choose_model(config: ml_collections.ConfigDict, text: str) -> list[str]:
     return [f"model      {text}: without {', '.join(dropped)}, which it does not have"] if dropped else []
 
 
-def _set_of_phase(config: ml_collections.ConfigDict, index: int, field: str, text: str) -> None:
+def _set_of_phase(config: ConfigDict, index: int, field: str, text: str) -> None:
     phases = [dict(fields) for fields in config.phases]
-    name = f"phases[{index}].{field}"
     if not -len(phases) <= index < len(phases):
-        raise InputError(f"--config.{name}: the experiment has {len(phases)} phases; the first is phases[0].")
-    unknown = unknown_field(config, field)
-    if unknown:
-        raise InputError(str(unknown).replace(f"--config.{field}", f"--config.{name}"))
-    holder, _, last = field.rpartition(".")
-    phases[index][field] = parse(name, text, (config[holder] if holder else config)[last])
+        raise InputError(f"--config.phases[{index}]: the experiment has {len(phases)} phases; the first is phases[0].")
+    # The value has the type of the run's own field.
+    changed = copy.deepcopy(config)
+    _set(changed, field, text)
+    holder, last = holder_of(changed, field)
+    phases[index][field] = holder[last]
     config.phases = tuple(phases)

@@ -1,7 +1,9 @@
-"""Quick runs: an experiment of any size, on the user's own data, in a few minutes of a laptop."""
+"""Quick runs: an experiment of any size made small, on the user's data or on made-up data."""
 
 from __future__ import annotations
 
+import os
+import textwrap
 from collections.abc import Collection
 from typing import Any
 
@@ -9,10 +11,10 @@ import ml_collections
 
 from tfbigbatch import schedules, tasks
 from tfbigbatch.errors import InputError
-from tfbigbatch.experiment.changes import flat, hold_tuned_batch
+from tfbigbatch.experiment.checks import check_fields, check_optimizer
 from tfbigbatch.experiment.fields import new, phases
 from tfbigbatch.experiment.moments import optimizer_to_scale
-from tfbigbatch.experiment.quick_data import Data
+from tfbigbatch.experiment.overrides import differences, flat, hold_tuned_batch
 from tfbigbatch.scaling.recipe import RULES, Recipe
 from tfbigbatch.utils.home import expanded
 
@@ -20,26 +22,29 @@ from tfbigbatch.utils.home import expanded
 _LARGEST_BATCH, _BATCH = 128, 32
 # Of a few examples, more than this many epochs are run only to make as many steps.
 _EPOCHS, _FEWEST_STEPS = 5, 20
+# Of a task that does not say how many are quick.
+_EXAMPLES = 5_000
+# Made-up data: examples, and the steps of a run.
+_MADE_UP, MADE_UP_STEPS = 64, 8
 # Of the run that is warm-up, where the recipe has one: less would be no step, more would leave nothing to train.
 _WARMUP = (0.05, 0.2)
 _LOGS = 20
 _INSTRUMENTS = ("noise_scale", "sharpness", "layers")
-_LINE = 110
-# How the banner groups the fields.
-_KINDS = (("batch_size", "accumulation", "replicas"), ("schedule.", "duration"), ("model.", "data."))
+_LINE = 120
 
 
 def quick(config: ml_collections.ConfigDict, *, data_dir: str | None = None, keep: Collection[str] = ()) -> list[str]:
-    """Changes `config` to a quick run: real training on the data, at sizes for a few minutes of two CPU cores.
+    """Changes `config` to a small run: minutes of two CPU cores on real data, or 8 steps on made-up data.
 
-    The task makes the model small (`Task.quick_model`). The batch becomes that of the tuned recipe, 32 where that is
-    above 128, and at most a quarter of the training set. The peak learning rate follows by the schedule's rule, by the
-    square root where it has none. The run has 5 epochs, or less where these are more than `Task.quick_examples`;
-    warm-up and decay keep their fractions of it. Of a run in phases the first is kept.
+    The task makes the model small: `Task.quick_model`, or `smoke_model` for made-up data. The batch becomes that of the
+    tuned recipe, 32 where that is above 128, and at most a quarter of the training set. The peak learning rate follows
+    by the schedule's rule, by the square root where it has none. The run has 5 epochs, or less where these are more
+    than `Task.quick_examples`; warm-up and decay keep their fractions of it. Of phases two are left, with the fields of
+    the first, and of a ramp one larger batch.
 
     Args:
       config: of the experiment; changed in place.
-      data_dir: folder of the task's data; the task reads it, for the size of the training set.
+      data_dir: folder of the task's data; the task reads it, for the size of the training set. None for made-up data.
       keep: dotted names of fields that keep their values, such as those that the user gave; the others follow them.
 
     Returns:
@@ -53,31 +58,31 @@ def quick(config: ml_collections.ConfigDict, *, data_dir: str | None = None, kee
     data_dir = expanded(data_dir)
     before = config.to_dict()
     change = _Changes(config, keep)
-    _one_phase(config, change)
-    task = tasks.get(config.task)
-    change.fields("model", task.quick_model(config.model.to_dict()))
-    change.fields("data", task.quick_data(config.data.to_dict(), data_dir))
-    data = Data(config, data_dir)
+    count = min(2, len(config.phases)) or 1
+    _first_phase(config, change)
+    data = _RealData(config, change, data_dir) if data_dir is not None else _MadeUpData(config, change)
     batch_size = _batch_size(config, change, data)
-    dataset_size = data.examples(batch_size)
-    old = _Old(config, dataset_size)
-    change.set("accumulation_steps", 1)
+    old = _Old(config, data.examples(batch_size))
+    change.set("accumulation_steps", min(2, config.accumulation_steps) if batch_size % 4 == 0 else 1)
     change.set("batch_size", batch_size)
     _learning_rate(config, change)
-    steps = _steps(config, change, old, data)
+    steps = max(1, _steps(config, change, old, data) // count)
     change.set("duration", f"{steps} steps")
     _schedule(config, change, old, steps)
-    _intervals(config, change, steps, data.evaluations(config.evaluate_on, steps * batch_size))
+    if count > 1:
+        change.set("phases", tuple({"duration": f"{steps} steps"} for _ in range(count)))
+    if config.ramp.name != "none":
+        _ramp(config, change, steps)
+    _intervals(config, change, steps, data.evaluations(config, steps * count))
     _devices(config, change)
-    lines = _lines(before, config.to_dict())
-    about = f"{steps * config.batch_size / dataset_size:.3g} epochs of {dataset_size:,} examples"
-    return [*lines, f"quick      a first try of {about}: its result says nothing of the experiment's"]
+    changes = ", ".join(differences(before, config.to_dict()))
+    about = f"{steps * count} steps, {steps * count * config.batch_size / old.dataset_size:.3g} epochs of {data.name}"
+    lines = [*textwrap.wrap(changes, _LINE, break_long_words=False), f"a first try of {about}: its result says little"]
+    return [f"quick      {line}" for line in lines]
 
 
 def _check(config: ml_collections.ConfigDict) -> None:
     """Checks what the user may have given; the rest of the config is changed, and checked with the run."""
-    from tfbigbatch.experiment.checks import check_fields, check_optimizer
-
     check_fields(config)
     check_optimizer(config)
     for phase in phases(config):
@@ -93,7 +98,7 @@ class _Changes:
         self._config, self._keep = config, set(keep)
 
     def keeps(self, *names: str) -> bool:
-        """Whether one of the fields keeps its value."""
+        """True if one of the fields keeps its value."""
         return not self._keep.isdisjoint(names)
 
     def set(self, name: str, value: Any) -> None:
@@ -106,6 +111,57 @@ class _Changes:
         for name, value in values.items():
             if name in self._config[holder]:
                 self.set(f"{holder}.{name}", value)
+
+
+class _MadeUpData:
+    """The made-up data that every task has, with a tiny model."""
+
+    name = "made-up data"
+
+    def __init__(self, config: ml_collections.ConfigDict, change: _Changes) -> None:
+        change.fields("model", tasks.get(config.task).smoke_model(config.model.to_dict()))
+
+    def examples(self, batch_size: int) -> int:
+        return _MADE_UP
+
+    def steps(self, most: float, batch_size: int) -> int:
+        return MADE_UP_STEPS
+
+    def evaluations(self, config: ml_collections.ConfigDict, steps: int) -> int:
+        return 2
+
+
+class _RealData:
+    """The data of a folder, with a model that two cores train in minutes."""
+
+    def __init__(self, config: ml_collections.ConfigDict, change: _Changes, data_dir: str) -> None:
+        # Before TensorFlow is imported, which takes seconds.
+        if "://" not in data_dir and not os.path.exists(data_dir):
+            raise InputError(
+                f"--data_dir={data_dir}: no such folder. Give the folder of the data of task {config.task}."
+            )
+        kind = tasks.get(config.task)
+        change.fields("model", kind.quick_model(config.model.to_dict()))
+        change.fields("data", kind.quick_data(config.data.to_dict(), data_dir))
+        model, data = config.model.to_dict(), config.data.to_dict()
+        kind.check_data(data, data_dir)
+        self._task = kind(model=model, data=data, data_dir=data_dir, use_fake_data=False)
+        self._affordable = kind.quick_examples(model) or _EXAMPLES
+        self.name = data_dir
+
+    def examples(self, batch_size: int) -> int:
+        """Examples in an epoch."""
+        return self._task.train.examples_in_epoch(batch_size)
+
+    def steps(self, most: float, batch_size: int) -> int:
+        """Steps of a run of `most` examples, or of a few epochs, or of those that a laptop has time for."""
+        few = max(_EPOCHS * self.examples(batch_size), _FEWEST_STEPS * batch_size)
+        return round(min(most, few, self._affordable) / batch_size)
+
+    def evaluations(self, config: ml_collections.ConfigDict, steps: int) -> int:
+        """Evaluations of a run: one where several would take longer than the training."""
+        held_out = self._task.held_out(config.evaluate_on).evaluation_steps(1)
+        return 3 if 3 * held_out <= steps * config.batch_size else 1
 
 
 class _Old:
@@ -130,22 +186,19 @@ class _Old:
         return found * (batch_size or self.batch_size) if "step" in duration.lower() else found
 
     def fraction(self, examples: float) -> float:
-        """Of the whole run."""
+        """The fraction of the run that examples are."""
         return min(1.0, examples / max(1.0, self.total))
 
 
-def _one_phase(config: ml_collections.ConfigDict, change: _Changes) -> None:
+def _first_phase(config: ml_collections.ConfigDict, change: _Changes) -> None:
     first = phases(config)[0]
     for name in flat(dict(config.phases[0])) if config.phases else ():
         holder, _, last = name.rpartition(".")
         change.set(name, (first[holder] if holder else first)[last])
     change.set("phases", ())
-    # As phases: the batch that the run begins with stays.
-    for name, value in new(config.task).ramp.items() if config.ramp.name != "none" else ():
-        change.set(f"ramp.{name}", value)
 
 
-def _batch_size(config: ml_collections.ConfigDict, change: _Changes, data: Data) -> int:
+def _batch_size(config: ml_collections.ConfigDict, change: _Changes, data: _RealData | _MadeUpData) -> int:
     if change.keeps("batch_size"):
         return int(config.batch_size)
     tuned = config.schedule.batch_size
@@ -169,17 +222,14 @@ def _learning_rate(config: ml_collections.ConfigDict, change: _Changes) -> None:
     change.set("schedule.batch_size", config.batch_size)
 
 
-def _steps(config: ml_collections.ConfigDict, change: _Changes, old: _Old, data: Data) -> int:
-    """Steps of the run, at most as many examples as the experiment's."""
-    batch_size, dataset_size = config.batch_size, old.dataset_size
+def _steps(config: ml_collections.ConfigDict, change: _Changes, old: _Old, data: _RealData | _MadeUpData) -> int:
     if change.keeps("duration"):
-        return max(1, schedules.to_steps(config.duration, batch_size=batch_size, dataset_size=dataset_size))
-    few = max(_EPOCHS * dataset_size, _FEWEST_STEPS * batch_size)
-    return max(1, round(min(old.total, few, data.affordable(batch_size)) / batch_size))
+        return schedules.to_steps(config.duration, batch_size=config.batch_size, dataset_size=old.dataset_size)
+    return max(1, data.steps(old.total, config.batch_size))
 
 
 def _schedule(config: ml_collections.ConfigDict, change: _Changes, old: _Old, steps: int) -> None:
-    """Warm-up and decay at their fractions of the run."""
+    """Sets warm-up and decay at their fractions of the run."""
     schedule = config.schedule
     warmup = 0
     if old.warmup and not change.keeps("schedule.warmup", "schedule.warmup_epochs"):
@@ -204,19 +254,27 @@ def _schedule(config: ml_collections.ConfigDict, change: _Changes, old: _Old, st
         change.set("schedule.boundaries", tuple(f"{step} steps" for step in boundaries))
 
 
+def _ramp(config: ml_collections.ConfigDict, change: _Changes, steps: int) -> None:
+    """Sets one larger batch, halfway; none for streams that carry state, which begin anew with an epoch only."""
+    values = new(config.task).ramp.to_dict()
+    if steps > 1 and not tasks.get(config.task).carries_state:
+        values.update(name="growth", growth=((f"{steps // 2} steps", 2 * config.batch_size),))
+    change.fields("ramp", values)
+
+
 def _intervals(config: ml_collections.ConfigDict, change: _Changes, steps: int, evaluations: int) -> None:
     every = f"{-(-steps // evaluations)} steps"
     change.set("evaluate_every", every)
     change.set("checkpoint_every", every)
-    change.set("log_every", f"{max(1, steps // _LOGS)} steps")
-    change.set("steps_per_execution", 1)
+    change.set("log_every", f"{min(steps, max(2, steps // _LOGS))} steps")
+    change.set("steps_per_execution", min(2, steps))
     for name in _INSTRUMENTS:
         if config.instruments[name].enabled:
             change.set(f"instruments.{name}.every", every)
 
 
 def _devices(config: ml_collections.ConfigDict, change: _Changes) -> None:
-    """What a laptop's memory and processor take."""
+    """Sets what a laptop's memory and processor take."""
     batch_size = config.batch_size
     change.set("evaluation_batch_size", min(config.evaluation_batch_size, 2 * batch_size))
     if config.simulated_replicas:
@@ -226,45 +284,8 @@ def _devices(config: ml_collections.ConfigDict, change: _Changes) -> None:
     # A CPU without instructions for the others is slow in them, and the compiler takes longer than the run.
     change.set("mixed_precision", "float32")
     change.set("jit_compile", False)
-    if config.date.enabled:
-        _probe(config.date, "date", change, batch_size)
-    if any(config.instruments[name].enabled for name in _INSTRUMENTS):
-        _probe(config.instruments.probe, "instruments.probe", change, batch_size)
-
-
-def _probe(fields: ml_collections.ConfigDict, name: str, change: _Changes, batch_size: int) -> None:
-    change.set(f"{name}.micro_batch_size", min(fields.micro_batch_size, batch_size))
-    change.set(f"{name}.micro_batches", min(fields.micro_batches, 4))
-
-
-def _lines(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """All differences, several to a line, those of a kind together."""
-    old, new = flat(before), flat(after)
-    changed = [name for name in new if name not in old or old[name] != new[name]]
-    lines: list[str] = []
-    for kind in range(len(_KINDS) + 1):
-        line = ""
-        for name in changed:
-            if _kind(name) != kind:
-                continue
-            change = f"{name} {_shown(old.get(name, 'none'))} -> {_shown(new[name])}"
-            if line and len(line) + len(change) > _LINE:
-                lines.append(line)
-                line = ""
-            line = f"{line}, {change}" if line else f"quick      {change}"
-        lines += [line] if line else []
-    return lines
-
-
-def _kind(name: str) -> int:
-    return next((index for index, kind in enumerate(_KINDS) if any(part in name for part in kind)), len(_KINDS))
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, tuple) and value and isinstance(value[0], dict):
-        return f"{len(value)}, the first"
-    if isinstance(value, (tuple, list)):
-        return " ".join(map(_shown, value)) or "none"
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}"
-    return f"{value:.4g}" if isinstance(value, float) else str(value) or "none"
+    measures = any(config.instruments[name].enabled for name in _INSTRUMENTS)
+    probes = {"date": config.date} if config.date.enabled else {}
+    for name, fields in {**probes, **({"instruments.probe": config.instruments.probe} if measures else {})}.items():
+        change.set(f"{name}.micro_batch_size", min(fields.micro_batch_size, batch_size))
+        change.set(f"{name}.micro_batches", min(fields.micro_batches, 4))

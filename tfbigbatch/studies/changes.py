@@ -58,21 +58,27 @@ def with_fields(table: Study, assignments: Sequence[str]) -> Study:
     """
     refused = {*_OF_ROWS, *(("schedule.learning_rate",) if table.tuned else ())}
     for text in assignments:
-        name = text.partition("=")[0].strip().removeprefix("config.")
+        name = text.partition("=")[0].strip()
         if name in refused:
             raise InputError(
                 f"--config.{name} cannot be set for all rows of study {table.title!r}: it is what they differ in. "
                 "Write a study file of your own."
             )
 
-    found = _of_each_config(table, lambda config: _overridden(config, assignments))
+    found = _with_configs(table, lambda config: _overridden(config, assignments))
     found.title = ", ".join([table.title, *assignments])
     return found
 
 
-def smoked(table: Study) -> Study:
-    """A study in which each row takes seconds on made-up data: tiny models, one trial and one seed."""
-    found = _of_each_config(table, lambda config: experiment.shrink(copy.deepcopy(config)))
+def made_quick(table: Study, data_dir: str | None) -> Study:
+    """A study in which each row is a quick run (`experiment.quick`) at one seed, with one trial."""
+
+    def small(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
+        config = copy.deepcopy(config)
+        experiment.quick(config, data_dir=data_dir)
+        return config
+
+    found = _with_configs(table, small)
     found.entries = [dataclasses.replace(row, seeds=row.seeds[:1]) for row in found.entries]
     found.tuned = [dataclasses.replace(row, seeds=row.seeds[:1], budget=1) for row in found.tuned]
     return found
@@ -84,8 +90,8 @@ def _overridden(config: ml_collections.ConfigDict, assignments: Sequence[str]) -
     return config
 
 
-def _of_each_config(table: Study, change: Callable[[ml_collections.ConfigDict], Any]) -> Study:
-    """A study with what `change` makes of the config of each row and trial."""
+def _with_configs(table: Study, change: Callable[[ml_collections.ConfigDict], Any]) -> Study:
+    """The study with the config of each row and trial changed by `change`."""
     found = copy.copy(table)
     found.entries = [dataclasses.replace(row, config=change(row.config)) for row in table.entries]
     found.tuned = [dataclasses.replace(row, config=change(row.config), trial=change(row.trial)) for row in table.tuned]

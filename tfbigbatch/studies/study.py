@@ -27,7 +27,7 @@ from ml_collections import ConfigDict
 
 from tfbigbatch import experiment
 from tfbigbatch.errors import InputError, nearest
-from tfbigbatch.experiment.changes import hold_tuned_batch
+from tfbigbatch.experiment.overrides import hold_tuned_batch
 from tfbigbatch.studies.entry import Entry
 from tfbigbatch.studies.tuned_row import Search, TunedRow
 

@@ -94,7 +94,7 @@ def _expand_home() -> None:
     """Puts the home folder in place of a `~` at the beginning of a flag's value; fields of a config keep theirs."""
     for name in flags.FLAGS:
         value = flags.FLAGS[name].value
-        if name != "override" and value != expanded_texts(value):
+        if not name.endswith(".FIELD") and value != expanded_texts(value):
             flags.FLAGS[name].value = expanded_texts(value)
 
 
@@ -111,44 +111,20 @@ def numbers(flag: str, texts: Sequence[str], kind: type) -> list:
         raise InputError(f"--{flag}={','.join(texts)}: expected {words}.") from None
 
 
-def with_fields(arguments: Sequence[str]) -> list[str]:
-    """The command line with --config.FIELD=VALUE as --override=config.FIELD=VALUE, where there is such a flag.
-
-    Also --config.FIELD VALUE, --config.FIELD and --noconfig.FIELD for true and false; and --sweep.FIELD=VALUES as
-    --sweep=FIELD=VALUES. What follows -- is left as it is.
-    """
-    found: list[str] = []
-    rest = list(arguments)
-    while rest:
-        argument = rest.pop(0)
-        match = _FIELD.fullmatch(argument)
-        if argument == "--":
-            return [*found, argument, *rest]
-        if match is None or _FLAG_OF[match["group"]] not in flags.FLAGS:
-            found.append(argument)
-            continue
-        value = match["value"]
-        if match["no"]:
-            value = "false"
-        elif value is None:
-            value = rest.pop(0) if rest and not rest[0].startswith("--") else "true"
-        prefix = "config." if match["group"] == "config" else ""
-        found.append(f"--{_FLAG_OF[match['group']]}={prefix}{match['field']}={value}")
-    return found
-
-
-_FIELD = re.compile(r"--?(?P<no>no)?(?P<group>config|sweep)\.(?P<field>[^=]*)(?:=(?P<value>.*))?", re.DOTALL)
-_FLAG_OF = {"config": "override", "sweep": "sweep"}
+# --config.batch_size=32 is given to the flag `config.FIELD`, as batch_size=32.
+_FIELD = re.compile(r"--?(config|sweep)\.([^=]+=.*)", re.DOTALL)
 
 
 def parse(arguments: list[str]) -> list[str]:
-    """Parses the command line by absl; returns the program and the arguments that are not flags.
+    """Parses the command line by absl, --config.FIELD=VALUE too; gives the program and what is no flag.
 
     Raises:
       ValueError: a flag is unknown or mistyped.
     """
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    own = [_FIELD.sub(r"--\1.FIELD=\2", each) for each in arguments[:end]]
     try:
-        return flags.FLAGS(with_fields(arguments))
+        return flags.FLAGS([*own, *arguments[end:]])
     except flags.Error as error:
         program = arguments[0] if " " in arguments[0] else f"python {arguments[0]}"
         message = _in_our_words(str(error))
@@ -160,7 +136,7 @@ def _in_our_words(error: str) -> str:
     missing = re.search(r"Flag (--\w+) must have a value", error)
     if missing:
         return f"{missing[1]} is missing."
-    number = re.match(r"flag (--\w+)=(.*?): (?:invalid literal for int|could not convert string to float)", error)
+    number = re.match(r"flag (--\w+=.*?): (?:invalid literal for (int)|could not convert string to float)", error)
     if number:
-        return f"{number[1]}={number[2]}: expected {'a whole number' if 'for int' in error else 'a number'}."
+        return f"{number[1]}: expected {'a whole number' if number[2] else 'a number'}."
     return re.sub(r"^flag (--\w+=)", r"\1", error)

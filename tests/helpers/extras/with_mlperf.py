@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-command = [sys.executable, "-m", "tfbigbatch", "train", "--smoke", "--config=imagenet/resnet50_lars"]
+command = [sys.executable, "-m", "tfbigbatch", "train", "--quick", "--config=imagenet/resnet50_lars"]
 subprocess.run([*command, "--mlperf_log=log.txt"], check=True)
 with open("log.txt", encoding="utf-8") as file:
     assert ":::MLLOG" in file.read()

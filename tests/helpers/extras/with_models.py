@@ -18,6 +18,6 @@ for name in ("train/a", "train/b", "validation/a", "validation/b"):
         pixels = np.random.RandomState(number).randint(0, 255, (40, 50, 3)).astype(np.uint8)
         PIL.Image.fromarray(pixels).save(f"images/{name}/{number}.png")
 tfbigbatch("prepare-imagenet", "--source=images", "--output_dir=prepared")
-tfbigbatch("train", "--smoke", "--config=imagenet/resnet50_lars", "--config.data.resizer=opencv")
-tfbigbatch("train", "--smoke", "--config=bert/lamb")
+tfbigbatch("train", "--quick", "--config=imagenet/resnet50_lars", "--config.data.resizer=opencv")
+tfbigbatch("train", "--quick", "--config=bert/lamb")
 tfbigbatch("train", "--config=digits/lstm_legw", "--config.duration=1 epochs", "--model_dir=run")

@@ -8,6 +8,6 @@ def tfbigbatch(*arguments):
     subprocess.run([sys.executable, "-m", "tfbigbatch", *arguments], check=True)
 
 
-tfbigbatch("train", "--smoke", "--config=imagenet/resnet50_lars", "--model_dir=run")
+tfbigbatch("train", "--quick", "--config=imagenet/resnet50_lars", "--model_dir=run")
 tfbigbatch("report", "run", "--results=page")
 tfbigbatch("scale", "--config=digits/lstm_small_batch")
