@@ -28,7 +28,7 @@ WRONG = {
     "tfbigbatch train --config=digits/lstm_lamb --mode=test": "--mode=test",
     "tfbigbatch train --config=... --modle_dir=...": "no flag --modle_dir",
     "tfbigbatch train digits/lstm_lamb": "is not a flag",
-    "tfbigbatch study --study=mnist/study --model_dir=runs --only=LAMP": "LAMP",
+    "tfbigbatch study --study=results/mnist_study.py --model_dir=runs --only=LAMP": "LAMP",
     "tfbigbatch study --config=digits/lstm_lamb --model_dir=runs --sweep.batchsize=1,2": "no field 'batchsize'",
     "tfbigbatch launch-local --workers=2 -- tfbigbatch train --seed=x": "--seed=x",
     "python tools/study.py --model_dirs=runs": "Unknown command line flag 'model_dirs'",

@@ -212,11 +212,11 @@ def test_a_search_resumes_and_gives_a_table(data, tmp_path):
 
 @pytest.mark.slow
 def test_a_batch_ramp_of_another_study_has_the_trainers_steps(data, networks, tmp_path):
-    of_study = ["--study=few_steps/study_ramp", f"--results={tmp_path}/runs.jsonl"]
+    of_study = ["--study=results/ramp/study.py", f"--results={tmp_path}/runs.jsonl"]
     run(*of_study, f"--data_dir={data}", "--tasks=ptb", '--only="Muon, ramp"', "--lanes=2")
     line = json.loads((tmp_path / "runs.jsonl").read_text().splitlines()[-1])
     assert (line["stage"], line["method"], line["batch"]) == ("chosen", "Muon, ramp", 20)
-    [row] = study.load("few_steps/study_ramp:ptb").selected(["Muon, ramp"])
+    [row] = study.load("results/ramp/study.py:ptb").selected(["Muon, ramp"])
     examples_in_epoch = networks["ptb"].PTB(data / "ptb_prepared").examples_in_epoch
     recipe = experiment.tuned_recipe(row.config, examples_in_epoch(20))
     assert line["steps"] == BatchRamp(recipe, row.config.ramp.growth).stages_of_epochs(examples_in_epoch)[-1].last_step
@@ -233,12 +233,19 @@ def test_tables_are_of_one_study_of_the_results(tmp_path):
     results = "--results=results/few_steps/matrices_runs.jsonl"
     path_of_study = os.path.join(ROOT, "experiments", "ptb", "study_matrices.py")
     run(results, f"--study={path_of_study}", f"--tables={tmp_path}/of_path")
-    run(results, "--study=ptb/study_matrices", f"--tables={tmp_path}/of_name")
+    run(results, "--study=results/few_steps/matrices_ptb_study.py", f"--tables={tmp_path}/of_name")
     assert (tmp_path / "of_path_ptb.json").read_text() == (tmp_path / "of_name_ptb.json").read_text()
     message = refused(results, f"--tables={tmp_path}/none")
-    assert "has no results of --study=few_steps/study; it has those of: ptb/study_matrices" in message
+    assert (
+        "has no results of --study=few_steps/study; it has those of: results/few_steps/matrices_ptb_study.py" in message
+    )
 
 
 def test_a_study_of_another_task_is_refused(tmp_path):
-    asked = ["--study=ptb/study_13_epochs", "--tasks=bert", f"--data_dir={tmp_path}", f"--results={tmp_path}/x"]
-    assert "--study=ptb/study_13_epochs trains lstm_language_model, and --tasks has bert" in refused(*asked)
+    asked = [
+        "--study=results/ptb_13_epochs_study.py",
+        "--tasks=bert",
+        f"--data_dir={tmp_path}",
+        f"--results={tmp_path}/x",
+    ]
+    assert "--study=results/ptb_13_epochs_study.py trains lstm_language_model, and --tasks has bert" in refused(*asked)

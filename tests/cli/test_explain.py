@@ -34,5 +34,5 @@ def test_a_baseline_that_is_not_there_is_an_error(tmp_path):
 def test_it_says_what_it_expects(tmp_path):
     outcome = preloaded.tfbigbatch("explain", f"--results={tmp_path}/made")
     assert outcome.returncode == 1 and "RUN_DIR" in outcome.stderr
-    outcome = preloaded.tfbigbatch("explain", f"--results={tmp_path}/made", "--study=few_steps/study_plateau:ptb")
+    outcome = preloaded.tfbigbatch("explain", f"--results={tmp_path}/made", "--study=results/why/plateau_study.py:ptb")
     assert outcome.returncode == 1 and "--model_dir" in outcome.stderr

@@ -2,7 +2,7 @@
 
     tfbigbatch report runs/legw runs/lamb              # writes runs/report.html, and its plots beside it
     tfbigbatch report runs/tune --results=tune/report
-    tfbigbatch report --study=mnist/study --model_dir=runs/mnist_study --results=results/mnist
+    tfbigbatch report --study=results/mnist_study.py --model_dir=runs/mnist_study --results=results/mnist
 
 Writes RESULTS.html, a page in one file; its plots, RESULTS_*.png; and the table, RESULTS.md and RESULTS.json. The page
 shows the state of each run, the curves, metric and steps to the target against batch size with the ideal line and the

@@ -1,6 +1,6 @@
 """BERT-Large with AdamW at batch 512: the baseline of You et al. 2020 (arXiv:1904.00962).
 
-    python -m tfbigbatch.train --config=experiments/bert/adamw.py --model_dir=runs/bert_adamw_512 \\
+    tfbigbatch train --config=experiments/bert/adamw.py --model_dir=runs/bert_adamw_512 \\
       --data_dir=data/bert_prepared
 
 Hardware: 16 TPU v3 chips, 81.4 hours (theirs). Learning rate and warm-up are those of BERT's authors (1e-4, 10,000

@@ -1,6 +1,6 @@
 """A task of GLUE by BERT-Base, SST-2 unless another is named (Devlin et al. 2019, section 4.1).
 
-    python -m tfbigbatch.train --config=experiments/bert/glue.py --model_dir=runs/bert_glue \\
+    tfbigbatch train --config=experiments/bert/glue.py --model_dir=runs/bert_glue \\
       --data_dir=FOLDER_OF_GLUE --config.data.vocab_file=vocab.txt --config.model.init_checkpoint=CHECKPOINT \\
       --config.data.task=MRPC
 

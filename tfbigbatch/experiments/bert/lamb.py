@@ -1,10 +1,10 @@
 """BERT-Large with LAMB at batch 512 to 65,536: You et al. 2020 (arXiv:1904.00962), table 1.
 
-    python tools/prepare_bert.py --source=WIKIPEDIA_AND_BOOKS --vocab_file=vocab.txt --max_seq_length=128 \\
+    tfbigbatch prepare-bert --source=WIKIPEDIA_AND_BOOKS --vocab_file=vocab.txt --max_seq_length=128 \\
       --max_predictions_per_seq=20 --output_dir=data/bert_prepared/128
-    python tools/prepare_bert.py --source=WIKIPEDIA_AND_BOOKS --vocab_file=vocab.txt --max_seq_length=512 \\
+    tfbigbatch prepare-bert --source=WIKIPEDIA_AND_BOOKS --vocab_file=vocab.txt --max_seq_length=512 \\
       --max_predictions_per_seq=76 --output_dir=data/bert_prepared/512
-    python -m tfbigbatch.train --config=experiments/bert/lamb.py:32k --model_dir=runs/bert_lamb_32k \\
+    tfbigbatch train --config=experiments/bert/lamb.py:32k --model_dir=runs/bert_lamb_32k \\
       --data_dir=data/bert_prepared
 
 Expected after fine-tuning (the paper), not measured here:

@@ -1,6 +1,6 @@
 """BERT-Large with LAMB at MLPerf Training's reference convergence points of 5.1.0: batch 256, 4,096 and 16,384.
 
-    python -m tfbigbatch.train --config=experiments/bert/mlperf.py:4k --model_dir=runs/bert_mlperf_4096 \\
+    tfbigbatch train --config=experiments/bert/mlperf.py:4k --model_dir=runs/bert_mlperf_4096 \\
       --data_dir=data/bert_prepared --mlperf_log=result.txt --config.model.init_checkpoint=BERT_OF_LENGTH_128
 
 Expected: masked-word accuracy of 72.0%, where MLPerf stops (the reference). Not measured here.

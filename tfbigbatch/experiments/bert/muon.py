@@ -1,6 +1,6 @@
 """BERT-Large with Muon at batch 65,536 and 32,768: the lengths of LAMB's run in 76 minutes (lamb.py:64k_32k).
 
-    python -m tfbigbatch.train --config=experiments/bert/muon.py --model_dir=runs/bert_muon \\
+    tfbigbatch train --config=experiments/bert/muon.py --model_dir=runs/bert_muon \\
       --data_dir=data/bert_prepared
 
 Data as for lamb.py. 7,037 steps of 65,536 sequences of 128, then 1,562 of 32,768 of 512; 1,024 TPU v3 chips.

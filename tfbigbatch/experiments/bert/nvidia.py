@@ -1,6 +1,6 @@
 """BERT-Large with LAMB at batch 61,440, then 30,720 at length 512: NVIDIA's recipe (DeepLearningExamples, TF2 BERT).
 
-    python -m tfbigbatch.train --config=experiments/bert/nvidia.py --model_dir=runs/bert_nvidia \
+    tfbigbatch train --config=experiments/bert/nvidia.py --model_dir=runs/bert_nvidia \
       --data_dir=data/bert_prepared
 
 Hardware: 8 GPUs for 4.5 days, or 512 V100 for 2.7 hours (theirs); accumulation_steps by their number. Their learning

@@ -1,6 +1,6 @@
 """RACE by BERT-Base: four answers a question, 512 tokens each.
 
-    python -m tfbigbatch.train --config=experiments/bert/race.py --model_dir=runs/bert_race \\
+    tfbigbatch train --config=experiments/bert/race.py --model_dir=runs/bert_race \\
       --data_dir=FOLDER_OF_RACE --config.data.vocab_file=vocab.txt --config.model.init_checkpoint=CHECKPOINT
 
 CHECKPOINT is a run of pretraining, Google's bert_model.ckpt, or Hugging Face's model.safetensors.

@@ -1,6 +1,6 @@
 """SQuAD v1.1 by BERT-Base (Devlin et al. 2019, section 4.2).
 
-    python -m tfbigbatch.train --config=experiments/bert/squad.py --model_dir=runs/bert_squad \\
+    tfbigbatch train --config=experiments/bert/squad.py --model_dir=runs/bert_squad \\
       --data_dir=FOLDER_OF_SQUAD --config.data.vocab_file=vocab.txt --config.model.init_checkpoint=CHECKPOINT
 
 CHECKPOINT is a run of pretraining, Google's bert_model.ckpt, or Hugging Face's model.safetensors.

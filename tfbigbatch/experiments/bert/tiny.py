@@ -1,8 +1,8 @@
 """BERT-tiny, two layers of 128, on WikiText-2 at batch 64: the first thing to try.
 
-    python tools/prepare_bert.py --source=FOLDER_OF_WIKITEXT_2 --vocab_file=vocab.txt --max_seq_length=128 \\
+    tfbigbatch prepare-bert --source=FOLDER_OF_WIKITEXT_2 --vocab_file=vocab.txt --max_seq_length=128 \\
       --max_predictions_per_seq=20 --output_dir=data/wikitext_prepared
-    python -m tfbigbatch.train --config=experiments/bert/tiny.py --model_dir=runs/bert_tiny \\
+    tfbigbatch train --config=experiments/bert/tiny.py --model_dir=runs/bert_tiny \\
       --data_dir=data/wikitext_prepared
 
 One CPU core. Expected: not known. Its rate is a guess; wikitext.py is the one that is tuned and measured.

@@ -1,8 +1,8 @@
 """Small BERTs on WikiText-2 at batch 64: the small batch of the study of pretraining, and checkpoints to fine-tune.
 
-    python tools/prepare_bert.py --source=WIKITEXT_2/train.txt --train_vocab_size=1024 --max_seq_length=32 \\
+    tfbigbatch prepare-bert --source=WIKITEXT_2/train.txt --train_vocab_size=1024 --max_seq_length=32 \\
       --max_predictions_per_seq=5 --validation_share=0.03 --output_dir=data/wikitext_1k_32
-    python -m tfbigbatch.train --config=experiments/bert/wikitext.py --model_dir=runs/bert_wikitext \\
+    tfbigbatch train --config=experiments/bert/wikitext.py --model_dir=runs/bert_wikitext \\
       --data_dir=data/wikitext_1k_32
 
 Expected: masked-LM accuracy on held-out text, as measured with seed 0 on one CPU core.
@@ -16,19 +16,20 @@ Expected: masked-LM accuracy on held-out text, as measured with seed 0 on one CP
 32 is smaller than BERT-tiny, so that minutes of a CPU learn more than how often each token occurs. It runs in
 bfloat16: on a CPU without instructions for it use --config.mixed_precision=float32.
 
-128 continues it on longer sequences; study_squad.py starts from it. At length 32 a segment is seldom longer than a
-sentence, and nine pairs in ten are of random sentences; next sentences are not learned (51%):
+128 continues it on longer sequences; results/bert_squad_study.py starts from it. At length 32 a segment is seldom
+longer than a sentence, and nine pairs in ten are of random sentences; next sentences are not learned (51%):
 
-    python tools/prepare_bert.py --source=WIKITEXT_2/train.txt --vocab_file=data/wikitext_1k_32/vocab.txt \\
+    tfbigbatch prepare-bert --source=WIKITEXT_2/train.txt --vocab_file=data/wikitext_1k_32/vocab.txt \\
       --max_seq_length=128 --max_predictions_per_seq=20 --validation_share=0.03 --output_dir=data/wikitext_1k_128
-    python -m tfbigbatch.train --config=experiments/bert/wikitext.py:128 --model_dir=runs/bert_wikitext_128 \\
+    tfbigbatch train --config=experiments/bert/wikitext.py:128 --model_dir=runs/bert_wikitext_128 \\
       --data_dir=data/wikitext_1k_128 --config.model.init_checkpoint=runs/bert_wikitext
 
-4k fits more of each passage into as many tokens; study_race.py starts from it. Its accuracy is over other tokens:
+4k fits more of each passage into as many tokens; results/bert_race_study.py starts from it. Its accuracy is over other
+tokens:
 
-    python tools/prepare_bert.py --source=WIKITEXT_2/train.txt --train_vocab_size=4096 --nonext_sentence \\
+    tfbigbatch prepare-bert --source=WIKITEXT_2/train.txt --train_vocab_size=4096 --nonext_sentence \\
       --max_seq_length=64 --max_predictions_per_seq=10 --validation_share=0.03 --output_dir=data/wikitext_4k_64
-    python -m tfbigbatch.train --config=experiments/bert/wikitext.py:4k --model_dir=runs/bert_wikitext_4k \\
+    tfbigbatch train --config=experiments/bert/wikitext.py:4k --model_dir=runs/bert_wikitext_4k \\
       --data_dir=data/wikitext_4k_64
 """
 

@@ -1,6 +1,6 @@
 """LSTM on the digits at batch 256: eight workers of the small batch (32), combined by Adasum at its own rate.
 
-    python -m tfbigbatch.train --config=experiments/digits/lstm_adasum.py --model_dir=runs/adasum
+    tfbigbatch train --config=experiments/digits/lstm_adasum.py --model_dir=runs/adasum
 
 The workers are simulated: logical CPUs of this machine. On a TPU or GPUs, with --config.simulated_replicas=0, they
 are the replicas. Two CPU cores, about half a minute. Measured: 98.3%, one run.

@@ -1,6 +1,6 @@
 """LSTM on the digits at batch 512, the small batch's recipe carried by LEGW: learning rate x4, warm-up x16.
 
-    python -m tfbigbatch.train --config=experiments/digits/lstm_legw.py --model_dir=runs/legw
+    tfbigbatch train --config=experiments/digits/lstm_legw.py --model_dir=runs/legw
 
 Two CPU cores, about 5 seconds. Measured: see docs/results/digits.md (`make results`).
 The rule: You et al. 2019, arXiv:1901.08256. Nothing was tuned at this batch size.

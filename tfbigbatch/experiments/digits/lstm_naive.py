@@ -1,6 +1,6 @@
 """LSTM on the digits, the naive large batch: 512 in place of 32, all else as it was.
 
-    python -m tfbigbatch.train --config=experiments/digits/lstm_naive.py --model_dir=runs/naive
+    tfbigbatch train --config=experiments/digits/lstm_naive.py --model_dir=runs/naive
 
 Two CPU cores, about 5 seconds. Measured: see docs/results/digits.md (`make results`).
 """

@@ -1,9 +1,9 @@
 """LSTM on the digits at batch 512 with Nesterov momentum tuned there: a baseline that LAMB must face.
 
-    python -m tfbigbatch.train --config=experiments/digits/lstm_nesterov.py --model_dir=runs/nesterov
+    tfbigbatch train --config=experiments/digits/lstm_nesterov.py --model_dir=runs/nesterov
 
 Two CPU cores, about 5 seconds. Measured: see docs/results/digits.md (`make results`).
-Tuned at this batch over 10 rates x 2 warm-ups, seeds 100 to 102 (results/tuning).
+Tuned at this batch over 10 rates x 2 warm-ups, seeds 100 to 102 (`tfbigbatch study`; results/tuning).
 """
 
 from tfbigbatch import experiment

@@ -1,9 +1,9 @@
 """LSTM on scikit-learn's digits, the tuned small batch (32) that the other experiments start from.
 
-    python -m tfbigbatch.train --config=experiments/digits/lstm_small_batch.py --model_dir=runs/small_batch
+    tfbigbatch train --config=experiments/digits/lstm_small_batch.py --model_dir=runs/small_batch
 
 Two CPU cores, about 10 seconds. Measured: see docs/results/digits.md (`make results`).
-Tuned over 10 rates x 2 warm-ups, seeds 100 to 102 (results/tuning).
+Tuned over 10 rates x 2 warm-ups, seeds 100 to 102 (`tfbigbatch study`; results/tuning).
 """
 
 from tfbigbatch import experiment

@@ -1,6 +1,6 @@
 """AlexNet and AlexNet-BN with momentum and LARS, 100 epochs: You et al. 2017 (arXiv:1708.03888).
 
-    python -m tfbigbatch.train --config=experiments/imagenet/alexnet.py:bn_lars_8k \\
+    tfbigbatch train --config=experiments/imagenet/alexnet.py:bn_lars_8k \\
       --model_dir=runs/alexnet_bn_lars_8k --data_dir=data/imagenet_prepared
 
 Expected top-1 (theirs with crops of one size; ours are Inception's). Not measured here.

@@ -1,8 +1,8 @@
 """ResNet-50 with Nesterov momentum, 90 epochs: the small batch, the linear rule and Adasum.
 
-    python tools/prepare_imagenet.py --source=FOLDER --validation_labels=SYNSETS \\
+    tfbigbatch prepare-imagenet --source=FOLDER --validation_labels=SYNSETS \\
       --output_dir=data/imagenet_prepared
-    python -m tfbigbatch.train --config=experiments/imagenet/resnet50.py --model_dir=runs/resnet50 \\
+    tfbigbatch train --config=experiments/imagenet/resnet50.py --model_dir=runs/resnet50 \\
       --data_dir=data/imagenet_prepared
 
 Expected top-1, not measured here: there is no ImageNet and no accelerator.

@@ -1,6 +1,6 @@
 """ResNet-50 with LAMB at batch 32,768 and 16,384, 90 epochs: You et al. 2020 (arXiv:1904.00962).
 
-    python -m tfbigbatch.train --config=experiments/imagenet/resnet50_lamb.py:32k --model_dir=runs/resnet50_lamb_32k \\
+    tfbigbatch train --config=experiments/imagenet/resnet50_lamb.py:32k --model_dir=runs/resnet50_lamb_32k \\
       --data_dir=data/imagenet_prepared
 
 Expected top-1, not measured here:

@@ -1,6 +1,6 @@
 """ResNet-50 and ResNet-50-v2 with LARS at batch 4,096 to 65,536, by MLPerf's rules.
 
-    python -m tfbigbatch.train --config=experiments/imagenet/resnet50_lars.py:32k --model_dir=runs/resnet50_lars_32k \\
+    tfbigbatch train --config=experiments/imagenet/resnet50_lars.py:32k --model_dir=runs/resnet50_lars_32k \\
       --data_dir=data/imagenet_prepared
 
 Expected: 75.9% top-1, where MLPerf stops, at these epochs. Not measured here.

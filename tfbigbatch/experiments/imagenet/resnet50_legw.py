@@ -1,6 +1,6 @@
 """ResNet-50 with LARS at batch 1,024 to 32,768, 90 epochs, by LEGW: You et al. 2019 (arXiv:1901.08256).
 
-    python -m tfbigbatch.train --config=experiments/imagenet/resnet50_legw.py:8k --model_dir=runs/resnet50_legw_8k \\
+    tfbigbatch train --config=experiments/imagenet/resnet50_legw.py:8k --model_dir=runs/resnet50_legw_8k \\
       --data_dir=data/imagenet_prepared
 
 The recipe was tuned at batch 512: learning rate 4, 10/64 epochs of warm-up. Expected top-1 (its authors' repository),

@@ -1,6 +1,6 @@
 """ResNet-50 with Muon at batch 32,768 and 65,536.
 
-    python -m tfbigbatch.train --config=experiments/imagenet/resnet50_muon.py:32k --model_dir=runs/resnet50_muon_32k \\
+    tfbigbatch train --config=experiments/imagenet/resnet50_muon.py:32k --model_dir=runs/resnet50_muon_32k \\
       --data_dir=data/imagenet_prepared
 
 Expected: no figure is published for this recipe, and it was not run: a place to start from. The learning rate

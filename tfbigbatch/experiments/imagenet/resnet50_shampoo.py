@@ -1,6 +1,6 @@
 """ResNet-50 with Shampoo at batch 32,768 in 1,729 steps, by the settings of its public implementation.
 
-    python -m tfbigbatch.train --config=experiments/imagenet/resnet50_shampoo.py:32k \\
+    tfbigbatch train --config=experiments/imagenet/resnet50_shampoo.py:32k \\
       --model_dir=runs/resnet50_shampoo_32k --data_dir=data/imagenet_prepared
 
 Expected: 75.9% top-1, where LARS and tuned Nesterov momentum take 2,512 steps (google-research/google-research,

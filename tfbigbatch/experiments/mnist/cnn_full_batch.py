@@ -1,6 +1,6 @@
 """All 60,000 images of MNIST in each step, 35 steps: the network and task of LAMB's authors (fastalgo/mnist_tpu).
 
-    python -m tfbigbatch.train --config=experiments/mnist/cnn_full_batch.py --model_dir=runs/mnist_full_batch \\
+    tfbigbatch train --config=experiments/mnist/cnn_full_batch.py --model_dir=runs/mnist_full_batch \\
       --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES
 
 One CPU core, about 20 minutes in bfloat16; on a CPU without instructions for it use

@@ -1,6 +1,6 @@
-"""LeNet-5 on MNIST, one worker at batch 32, two epochs: what the workers of study_adasum.py share out.
+"""LeNet-5 on MNIST, one worker at batch 32, two epochs: what the workers of Adasum's study share out.
 
-    python -m tfbigbatch.train --config=experiments/mnist/lenet_small_batch.py --model_dir=runs/lenet \\
+    tfbigbatch train --config=experiments/mnist/lenet_small_batch.py --model_dir=runs/lenet \\
       --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES
 
 Without --data_dir, tf_keras.datasets downloads the files. One CPU core, about half a minute.

@@ -1,6 +1,6 @@
 """MNIST-LSTM at 64 times the batch (8,192), the small batch's recipe carried by LEGW.
 
-    python -m tfbigbatch.train --config=experiments/mnist/lstm_legw.py --model_dir=runs/mnist_legw \\
+    tfbigbatch train --config=experiments/mnist/lstm_legw.py --model_dir=runs/mnist_legw \\
       --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES
 
 Two CPU cores, about 5 minutes. Measured: see docs/results/mnist_lstm.md.

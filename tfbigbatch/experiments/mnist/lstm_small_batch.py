@@ -1,6 +1,6 @@
 """MNIST-LSTM of You et al. 2019 (arXiv:1901.08256): 128 units on the rows, batch 128, 25 epochs.
 
-    python -m tfbigbatch.train --config=experiments/mnist/lstm_small_batch.py --model_dir=runs/mnist \\
+    tfbigbatch train --config=experiments/mnist/lstm_small_batch.py --model_dir=runs/mnist \\
       --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES
 
 Without --data_dir, tf_keras.datasets downloads the files. Two CPU cores, about 6 minutes. Measured: see

@@ -1,6 +1,6 @@
 """A small GNMT on Multi30k, English to German, at batch 64: the baseline of experiments/multi30k.
 
-    python -m tfbigbatch.train --config=experiments/multi30k/gnmt_small_batch.py --model_dir=runs/multi30k \\
+    tfbigbatch train --config=experiments/multi30k/gnmt_small_batch.py --model_dir=runs/multi30k \\
       --data_dir=data/multi30k_en_de
 
 The data, of 4,000 pieces: docs/gnmt.md. Measured, three seeds: 37.2 BLEU on test2016, 32.6 after 3 epochs, 35.7 after

@@ -1,7 +1,7 @@
 """PTB-large of Zaremba et al. 2014 (arXiv:1409.2329): two LSTMs of 1,500, dropout 0.65, batch 20, 55 epochs.
 
-    python tools/prepare_ptb.py --source=FOLDER_WITH_THE_MIKOLOV_FILES --output_dir=data/ptb_prepared
-    python -m tfbigbatch.train --config=experiments/ptb/large.py --model_dir=runs/ptb_large \\
+    tfbigbatch prepare-ptb --source=FOLDER_WITH_THE_MIKOLOV_FILES --output_dir=data/ptb_prepared
+    tfbigbatch train --config=experiments/ptb/large.py --model_dir=runs/ptb_large \\
       --data_dir=data/ptb_prepared
 
 For a GPU, where Keras takes cuDNN's kernel. Expected: 78.4 test perplexity (the paper). Measured on one CPU core: 815

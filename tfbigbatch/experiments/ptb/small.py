@@ -1,7 +1,7 @@
 """PTB-small of Zaremba et al. 2014 (arXiv:1409.2329): two LSTMs of 200, 13 epochs; the baseline and four variants.
 
-    python tools/prepare_ptb.py --source=FOLDER_WITH_THE_MIKOLOV_FILES --output_dir=data/ptb_prepared
-    python -m tfbigbatch.train --config=experiments/ptb/small.py --model_dir=runs/ptb_small \\
+    tfbigbatch prepare-ptb --source=FOLDER_WITH_THE_MIKOLOV_FILES --output_dir=data/ptb_prepared
+    tfbigbatch train --config=experiments/ptb/small.py --model_dir=runs/ptb_small \\
       --data_dir=data/ptb_prepared
 
 One CPU core, about an hour each. Measured test perplexity:

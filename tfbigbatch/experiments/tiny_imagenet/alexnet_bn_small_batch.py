@@ -1,7 +1,7 @@
 """An AlexNet-BN of a quarter of the width on tiny-imagenet, batch 128, 20 epochs: the small batch of its study.
 
-    python tools/prepare_imagenet.py --source=TINY_IMAGENET --output_dir=data/tiny_imagenet_prepared
-    python -m tfbigbatch.train --config=experiments/tiny_imagenet/alexnet_bn_small_batch.py \\
+    tfbigbatch prepare-imagenet --source=TINY_IMAGENET --output_dir=data/tiny_imagenet_prepared
+    tfbigbatch train --config=experiments/tiny_imagenet/alexnet_bn_small_batch.py \\
       --model_dir=runs/tiny_imagenet_alexnet --data_dir=data/tiny_imagenet_prepared
 
 One CPU core, about 4 minutes for 25,000 images of 50 classes. Expected: 34.9% (one seed).

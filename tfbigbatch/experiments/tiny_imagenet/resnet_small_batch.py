@@ -1,7 +1,7 @@
 """A ResNet-18 of a quarter of the width on tiny-imagenet, batch 128, 60 epochs: the small batch of the study.
 
-    python tools/prepare_imagenet.py --source=TINY_IMAGENET --output_dir=data/tiny_imagenet_prepared
-    python -m tfbigbatch.train --config=experiments/tiny_imagenet/resnet_small_batch.py \\
+    tfbigbatch prepare-imagenet --source=TINY_IMAGENET --output_dir=data/tiny_imagenet_prepared
+    tfbigbatch train --config=experiments/tiny_imagenet/resnet_small_batch.py \\
       --model_dir=runs/tiny_imagenet --data_dir=data/tiny_imagenet_prepared
 
 One CPU core, about 10 minutes for 25,000 images of 50 classes. Expected: 44.0% (three seeds, 43.2 to 44.5).

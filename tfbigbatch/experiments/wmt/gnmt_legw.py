@@ -1,6 +1,6 @@
 """GNMT with Adam, LAMB, LARS and Muon at batch 256 to 4,096, by LEGW (You et al. 2019, arXiv:1901.08256).
 
-    python -m tfbigbatch.train --config=experiments/wmt/gnmt_legw.py:4k --model_dir=runs/gnmt_legw_4k \\
+    tfbigbatch train --config=experiments/wmt/gnmt_legw.py:4k --model_dir=runs/gnmt_legw_4k \\
       --data_dir=data/wmt16_en_de
 
 The data: docs/gnmt.md. The paper scales GNMT to 16 times the batch at the same epochs: the learning rate by

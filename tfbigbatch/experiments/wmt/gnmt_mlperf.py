@@ -1,6 +1,6 @@
 """GNMT with Adam at batch 1,024 to 16,384, by MLPerf's rules: NVIDIA's submission to v0.7.
 
-    python -m tfbigbatch.train --config=experiments/wmt/gnmt_mlperf.py:1k --model_dir=runs/gnmt_mlperf_1k \\
+    tfbigbatch train --config=experiments/wmt/gnmt_mlperf.py:1k --model_dir=runs/gnmt_mlperf_1k \\
       --data_dir=data/wmt16_en_de --mlperf_log=result.txt
 
 The data: docs/gnmt.md, prepared with --max_length=73; the rules' 75 count a sentence's begin and end.

@@ -1,12 +1,13 @@
 """A small GNMT on Multi30k at 4 to 32 times the batch of its recipe, 12 epochs each: how well each rule carries it.
 
-    python tools/study.py --study=experiments/multi30k/study.py --model_dir=runs/multi30k_study \\
+    tfbigbatch study --study=results/multi30k_study.py --model_dir=runs/multi30k_study \\
       --data_dir=data/multi30k_en_de --processes=2 --results=results/multi30k \\
       --results_cache=results/multi30k_runs.jsonl
 
-BLEU on test2016. The rates at 64 and Nesterov's at 1,024 are the best of study_rates.py. Three seeds of the baseline
-and at 1,024; one of LAMB at 64, of LEGW's rate halved and so on, and at 256 and 2,048. Measured: 37.2 at 64, 32.0 by
-LEGW at 1,024; docs/results/multi30k.md. A run is 15 to 20 minutes of a core of an AMD EPYC with AVX-512.
+BLEU on test2016. The rates at 64 and Nesterov's at 1,024 are the best of results/tuning/multi30k_study.py. Three seeds
+of the baseline and at 1,024; one of LAMB at 64, of LEGW's rate halved and so on, and at 256 and 2,048. Measured: 37.2
+at 64, 32.0 by LEGW at 1,024; results/multi30k.md, docs/gnmt.md. A run is 15 to 20 minutes of a core of an AMD EPYC with
+AVX-512.
 """
 
 import functools
@@ -59,7 +60,7 @@ def get_study() -> study.Study:
 
 
 def _base(batch_size):
-    config = experiment.variant_of(__file__, "gnmt_small_batch.py")
+    config = experiment.load("multi30k/gnmt_small_batch")
     if batch_size > MICRO_BATCH:
         config.accumulation_steps = batch_size // MICRO_BATCH
         # An epoch is down to 14 updates here.

@@ -1,6 +1,6 @@
 """Batch ramps: the small batch, the large one throughout, and a batch that grows from one to the other.
 
-    tfbigbatch study --study=few_steps/study_ramp:mnist_lstm --data_dir=data/mnist --model_dir=runs/ramp_mnist_lstm \\
+    tfbigbatch study --study=results/ramp/study.py:mnist_lstm --data_dir=data/mnist --model_dir=runs/ramp_mnist_lstm \\
       --results=results/ramp/mnist_lstm --results_cache=results/ramp/mnist_lstm_runs.jsonl
 
 `digits` (no data), `mnist_lstm`, `ptb`, `bert` and `multi30k`, with the data of study.py beside it. Muon, and where
@@ -8,8 +8,8 @@ runs are short momentum too. Each method has the same epochs at every batch: thr
 its small batch. The trials of a row are three learning rates a factor of 3 apart, around the small batch's recipe
 and, at the large batch, what the square root makes of it; a ramp scales by the square root as it grows. Chosen on
 data apart from the test set. `ptb`, whose runs are long, takes the rates that eight trials at each batch size found
-in results/few_steps/jax_ptb.json: the square root leads from one to the other. On a GPU its rows have trials of their
-own: `python benchmarks/few_steps_jax --study=few_steps/study_ramp --tasks=ptb`. What they say: docs/batch_ramps.md.
+in results/few_steps/jax_ptb.md: the square root leads from one to the other. On a GPU its rows have trials of their
+own: `python benchmarks/few_steps_jax --study=results/ramp/study.py --tasks=ptb`. What they say: docs/batch_ramps.md.
 """
 
 import copy

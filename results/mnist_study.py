@@ -1,6 +1,6 @@
 """MNIST-LSTM at 8 to 128 times the batch of its recipe, 25 epochs each: how well each method carries it.
 
-    python tools/study.py --study=experiments/mnist/study.py --model_dir=runs/mnist_study \\
+    tfbigbatch study --study=results/mnist_study.py --model_dir=runs/mnist_study \\
       --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES --processes=2 --results=results/mnist
 
 Three seeds at 8,192, one at 1,024 and 16,384. The methods with a rule carry the recipe of lstm_small_batch.py,
@@ -51,7 +51,7 @@ def get_study() -> study.Study:
 
 
 def _base(batch_size):
-    config = experiment.variant_of(__file__, "lstm_small_batch.py")
+    config = experiment.load("mnist/lstm_small_batch")
     if batch_size > 128:
         # An epoch is down to 4 updates here: the small batch's 50 and 10 would be longer.
         config.log_every = "1 epochs"

@@ -1,6 +1,6 @@
 """A small ResNet on tiny-imagenet at 4 to 32 times the batch of its recipe, 60 epochs each.
 
-    python tools/study.py --study=experiments/tiny_imagenet/study_resnet.py --model_dir=runs/tiny_imagenet_resnet \\
+    tfbigbatch study --study=results/tiny_imagenet_resnet_study.py --model_dir=runs/tiny_imagenet_resnet \\
       --data_dir=data/tiny_imagenet_prepared --processes=2 --results=results/tiny_imagenet_resnet \\
       --results_cache=results/tiny_imagenet_resnet_runs.jsonl
 
@@ -54,7 +54,7 @@ def get_study() -> study.Study:
 
 
 def _base(batch_size):
-    config = experiment.variant_of(__file__, "resnet_small_batch.py")
+    config = experiment.load("tiny_imagenet/resnet_small_batch")
     if batch_size > 128:
         # An epoch is down to 6 updates here: the small batch's 50 and 10 would be longer.
         config.log_every = "1 epochs"

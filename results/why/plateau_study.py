@@ -1,8 +1,9 @@
 """Where the loss of few steps is: short runs at a small and a large batch, with and without the output bias.
 
-    tfbigbatch study --study=few_steps/study_plateau:ptb --data_dir=data/ptb_prepared --model_dir=runs/ptb_plateau \\
+    tfbigbatch study --study=results/why/plateau_study.py:ptb --data_dir=data/ptb_prepared \\
+      --model_dir=runs/ptb_plateau \\
       --results_cache=results/why/ptb_plateau_runs.jsonl
-    tfbigbatch explain --study=few_steps/study_plateau:ptb --model_dir=runs/ptb_plateau \\
+    tfbigbatch explain --study=results/why/plateau_study.py:ptb --model_dir=runs/ptb_plateau \\
       --results=results/why/ptb_plateau
 
 `ptb`, `bert` and `multi30k`, with the data of study.py beside it. A task has the recipe's method at both batches, and

@@ -1,11 +1,11 @@
 """Adasum beside averaging and summing: MNIST-LSTM with 8 workers of batch 128, two epochs.
 
-    python tools/study.py --study=experiments/mnist/study_adasum_lstm.py --model_dir=runs/adasum_lstm \\
+    tfbigbatch study --study=results/adasum/mnist_lstm_study.py --model_dir=runs/adasum_lstm \\
       --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES --processes=2 --results=results/adasum/mnist_lstm
 
-117 updates at 1,024. Each optimizer's rate for one worker is that of study.py (Adam's carried back to 128), and is
-kept; the sum is averaging at eight times this rate. Rows "x2" have twice the rate. All rows have seed 0; BEST, the
-best of it for averaging and for Adasum, have three seeds, as have the rows at one worker's rate.
+117 updates at 1,024. Each optimizer's rate for one worker is that of results/mnist_study.py (Adam's carried back to
+128), and is kept; the sum is averaging at eight times this rate. Rows "x2" have twice the rate. All rows have seed 0;
+BEST, the best of it for averaging and for Adasum, have three seeds, as have the rows at one worker's rate.
 """
 
 from tfbigbatch import experiment
@@ -31,7 +31,7 @@ OPTIMIZERS = {
 
 def get_study() -> study.Study:
     table = study.new("MNIST-LSTM, 2 epochs, 8 workers of batch 128", target=0.95)
-    base = experiment.variant_of(__file__, "lstm_small_batch.py")
+    base = experiment.load("mnist/lstm_small_batch")
     base.duration = "2 epochs"
     base.evaluate_every = "0.25 epochs"
     # The graph of eight replicas is made sooner.

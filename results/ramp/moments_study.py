@@ -1,16 +1,16 @@
 """Moments and weight decay at 16 times the batch: left alone, or scaled with it.
 
-    tfbigbatch study --study=few_steps/study_moments:bert --data_dir=data/wikitext_1k_32 \\
+    tfbigbatch study --study=results/ramp/moments_study.py:bert --data_dir=data/wikitext_1k_32 \\
       --model_dir=runs/moments/bert --results=results/ramp/moments_bert \\
       --results_cache=results/ramp/moments_bert_runs.jsonl
-    tfbigbatch study --study=few_steps/study_moments:mnist_lstm --data_dir=data/mnist \\
+    tfbigbatch study --study=results/ramp/moments_study.py:mnist_lstm --data_dir=data/mnist \\
       --model_dir=runs/moments/mnist_lstm --results=results/ramp/moments_mnist_lstm \\
       --results_cache=results/ramp/moments_mnist_lstm_runs.jsonl
 
 `digits` needs no data. AdamW, LAMB and Muon, each with the arguments of the small batch as they are; with the half-life
 of the second moments kept in examples (`schedule.moments`); with that of all moments; and with weight decay x learning
 rate x steps kept (`schedule.weight_decay`). Network, data, decay and clipping are those of study.py; MNIST's epochs are
-those of study_ramp.py.
+those of results/ramp/study.py.
 
 Learning rates are at the small batch, and follow the square root. Every row has three trials of its own, seed 100, on
 training data that is held out: a factor of 2.5 apart, around the middle rate of study.py. Where the best is at an end,

@@ -1,6 +1,6 @@
-"""Trials to choose the rates of study.py by, five epochs each: AdamW and LAMB at 64, Nesterov momentum at 1,024.
+"""Trials to choose the rates of the table by, five epochs each: AdamW and LAMB at 64, Nesterov momentum at 1,024.
 
-    python tools/study.py --study=experiments/multi30k/study_rates.py --model_dir=runs/multi30k_rates \\
+    tfbigbatch study --study=results/tuning/multi30k_study.py --model_dir=runs/multi30k_rates \\
       --data_dir=data/multi30k_en_de --processes=2 --results=results/tuning/multi30k \\
       --results_cache=results/multi30k_runs.jsonl
 
@@ -22,13 +22,13 @@ NESTEROV_RATES = (0.1, 0.3, 1.0)
 
 def get_study() -> study.Study:
     table = study.new("Multi30k, a small GNMT, 5 epochs: rates")
-    config = experiment.variant_of(__file__, "gnmt_small_batch.py")
+    config = experiment.load("multi30k/gnmt_small_batch")
     config.duration = config.evaluate_every = "5 epochs"
     config.evaluate_on = "validation"
     for name, (optimizer, rates) in SMALL.items():
         for rate in rates:
             table.add(f"{name}, {rate}", study.scaled(config, 64, "none", optimizer=optimizer, learning_rate=rate))
-    config.accumulation_steps = 8  # micro-batches of 128, as in study.py
+    config.accumulation_steps = 8  # micro-batches of 128, as in results/multi30k_study.py
     config.log_every = "1 epochs"
     for rate in NESTEROV_RATES:
         recipe = {"tuned_at": 1024, "learning_rate": rate, "warmup_epochs": 1.0}

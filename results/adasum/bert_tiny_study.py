@@ -1,8 +1,8 @@
 """Adasum beside averaging and summing: BERT-tiny on WikiText-2, 4 workers of 8 sequences of 64 tokens.
 
-    python tools/prepare_bert.py --source=WIKITEXT_2/train.txt --train_vocab_size=1024 --max_seq_length=64 \\
+    tfbigbatch prepare-bert --source=WIKITEXT_2/train.txt --train_vocab_size=1024 --max_seq_length=64 \\
       --max_predictions_per_seq=10 --validation_share=0.03 --output_dir=data/wikitext_1k_64
-    python tools/study.py --study=experiments/bert/study_adasum.py --model_dir=runs/adasum_bert \\
+    tfbigbatch study --study=results/adasum/bert_tiny_study.py --model_dir=runs/adasum_bert \\
       --data_dir=data/wikitext_1k_64 --processes=2 --results=results/adasum/bert_tiny
 
 A quarter of an epoch, 411 updates at 32: pretraining's first steps. The vocabulary is small, so that so few updates
@@ -46,7 +46,7 @@ def get_study() -> study.Study:
 
 
 def _one(optimizer, rate):
-    base = experiment.variant_of(__file__, "tiny.py")
+    base = experiment.load("bert/tiny")
     base.model.output_bias = "zero"  # as in the runs of results/
     base.duration = "0.25 epochs"
     base.schedule.warmup_epochs = 0.02

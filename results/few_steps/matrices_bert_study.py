@@ -1,6 +1,7 @@
 """What of an attention is a matrix to Muon: its kernels whole, by head, or left to Adam; a small BERT in 195 steps.
 
-    tfbigbatch study --study=bert/study_matrices --data_dir=data/wikitext_1k_32 --model_dir=runs/bert_matrices \\
+    tfbigbatch study --study=results/few_steps/matrices_bert_study.py --data_dir=data/wikitext_1k_32 \\
+      --model_dir=runs/bert_matrices \\
       --results=results/few_steps/matrices_bert --results_cache=results/few_steps/matrices_bert_runs.jsonl
 
 The BERT of wikitext.py:32, with four heads of 16 in place of one of 64, at 32 times its batch for 6 epochs. Three
@@ -38,7 +39,7 @@ def get_study() -> study.Study:
 
 
 def _config(treatment: str) -> experiment.Config:
-    config = experiment.variant_of(__file__, "wikitext.py:32")
+    config = experiment.load("bert/wikitext:32")
     config.model.update(heads=4, output_bias="frequency")
     config.duration = "6 epochs"
     config.batch_size = config.schedule.batch_size = BATCH_SIZE

@@ -1,6 +1,6 @@
-"""Trials to choose the rates of study_resnet.py by, one seed: 20 epochs of many, all 60 of the best.
+"""Trials to choose the rates of the table by, one seed: 20 epochs of many, all 60 of the best.
 
-    python tools/study.py --study=experiments/tiny_imagenet/study_resnet_rates.py --processes=2 \\
+    tfbigbatch study --study=results/tuning/tiny_imagenet_resnet_study.py --processes=2 \\
       --model_dir=runs/tiny_imagenet_rates --data_dir=data/tiny_imagenet_prepared \\
       --results=results/tuning/tiny_imagenet_resnet
 
@@ -45,12 +45,12 @@ LARGE_LONG = {
 
 def get_study() -> study.Study:
     table = study.new("tiny-imagenet, ResNet: rates")
-    small = experiment.variant_of(__file__, "resnet_small_batch.py")
+    small = experiment.load("tiny_imagenet/resnet_small_batch")
     small.duration = "20 epochs"
     small.evaluate_every = small.checkpoint_every = "2 epochs"
     _add(table, small, SMALL)
     _add(table, _large(small, SHORT_WARMUP_EPOCHS), LARGE)
-    small = experiment.variant_of(__file__, "resnet_small_batch.py")
+    small = experiment.load("tiny_imagenet/resnet_small_batch")
     _add(table, small, SMALL_LONG, ", 60 epochs")
     _add(table, _large(small, WARMUP_EPOCHS), LARGE_LONG, ", 60 epochs")
     return table

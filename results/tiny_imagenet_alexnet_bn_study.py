@@ -1,6 +1,6 @@
 """A small AlexNet-BN on tiny-imagenet at 16 and 32 times the batch of its recipe, 20 epochs each.
 
-    python tools/study.py --study=experiments/tiny_imagenet/study_alexnet_bn.py \\
+    tfbigbatch study --study=results/tiny_imagenet_alexnet_bn_study.py \\
       --model_dir=runs/tiny_imagenet_alexnet_bn --data_dir=data/tiny_imagenet_prepared --processes=2 \\
       --results=results/tiny_imagenet_alexnet_bn \\
       --results_cache=results/tiny_imagenet_alexnet_bn_runs.jsonl
@@ -46,7 +46,7 @@ def get_study() -> study.Study:
 
 
 def _base(batch_size):
-    config = experiment.variant_of(__file__, "alexnet_bn_small_batch.py")
+    config = experiment.load("tiny_imagenet/alexnet_bn_small_batch")
     if batch_size > 128:
         # An epoch is down to 6 updates here: the small batch's 50 and 10 would be longer.
         config.log_every = "1 epochs"

@@ -1,6 +1,6 @@
 """What pretraining on WikiText-2 is worth on RACE, middle schools: a small BERT from its checkpoint and from random.
 
-    python tools/study.py --study=experiments/bert/study_race.py --model_dir=runs/bert_race_study \\
+    tfbigbatch study --study=results/bert_race_study.py --model_dir=runs/bert_race_study \\
       --data_dir=FOLDER_OF_RACE --processes=2 --results=results/bert_race
 
 Trained on 4,000 questions of middle schools for three epochs, and on all 25,421 for one; all 1,436 of the development
@@ -30,8 +30,8 @@ def get_study() -> study.Study:
     table = study.new("RACE, middle schools, BERT-tiny")
     for amount, (questions, duration) in TRAINED_ON.items():
         for beginning, checkpoint in (("pretrained", PRETRAINED), ("random", "")):
-            config = experiment.variant_of(__file__, "race.py")
-            pretrained = experiment.variant_of(__file__, "wikitext.py:4k").model
+            config = experiment.load("bert/race")
+            pretrained = experiment.load("bert/wikitext:4k").model
             config.model.update({field: pretrained[field] for field in config.model if field in pretrained})
             # Pretrained without next sentences, the pooler knows nothing.
             config.model.pooling = "mean"

@@ -1,8 +1,8 @@
 """Why a large batch loses accuracy: LeNet-5 on MNIST at batch 64 and, by many methods, at 4,096.
 
-    python tools/study.py --study=experiments/mnist/study_why.py --model_dir=runs/why \\
+    tfbigbatch study --study=results/why/mnist_lenet_study.py --model_dir=runs/why \\
       --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES --processes=2 --results=results/why/mnist_lenet
-    tfbigbatch explain --study=mnist/study_why --model_dir=runs/why --checkpoints \\
+    tfbigbatch explain --checkpoints --study=results/why/mnist_lenet_study.py --model_dir=runs/why \\
       --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES --results=results/why/mnist_lenet_examined
 
 Ten epochs: 9,375 updates at 64, 146 at 4,096. "longer" is the naive run with four and sixteen times the epochs, and so
@@ -69,7 +69,7 @@ def get_study() -> study.Study:
 
 
 def _base():
-    base = experiment.variant_of(__file__, "lenet_small_batch.py")
+    base = experiment.load("mnist/lenet_small_batch")
     base.batch_size = base.schedule.batch_size = SMALL
     base.schedule.learning_rate = 0.04
     base.schedule.warmup_epochs = 0.05

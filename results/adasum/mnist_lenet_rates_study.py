@@ -1,6 +1,6 @@
-"""Trials to choose the rates of study_adasum.py by: one worker, and 16 averaged or combined by Adasum; one seed.
+"""Trials to choose the rates of LeNet with Adasum by: one worker, and 16 averaged or combined by Adasum; one seed.
 
-    python tools/study.py --study=experiments/mnist/study_adasum_rates.py --model_dir=runs/adasum_rates \\
+    tfbigbatch study --study=results/adasum/mnist_lenet_rates_study.py --model_dir=runs/adasum_rates \\
       --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES --processes=2 --results=results/adasum/mnist_lenet_rates
 
 Seed 100, which no table uses. Measured: results/adasum/mnist_lenet_rates_runs.jsonl. The average of Adam is
@@ -33,7 +33,7 @@ TRIALS = {
 
 def get_study() -> study.Study:
     table = study.new("LeNet-5 on MNIST, 2 epochs: rates for one worker and for 16")
-    base = experiment.variant_of(__file__, "lenet_small_batch.py")
+    base = experiment.load("mnist/lenet_small_batch")
     for name, (optimizer, rates_of) in TRIALS.items():
         for method, rates in rates_of.items():
             batch_size = base.batch_size * (1 if method == "one" else WORKERS)

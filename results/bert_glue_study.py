@@ -1,6 +1,6 @@
 """What pretraining on WikiText-2 is worth on SST-2 and MRPC: a small BERT from its checkpoint and from random values.
 
-    python tools/study.py --study=experiments/bert/study_glue.py --model_dir=runs/bert_glue_study \\
+    tfbigbatch study --study=results/bert_glue_study.py --model_dir=runs/bert_glue_study \\
       --data_dir=FOLDER_OF_GLUE --processes=2 --results=results/bert_glue
 
 The checkpoint is wikitext.py's, whose vocabulary is in data/wikitext_1k_32. Either beginning is tried at the same
@@ -29,8 +29,8 @@ def get_study() -> study.Study:
     for task, (max_seq_length, duration, rates) in TASKS.items():
         for beginning, checkpoint in (("pretrained", PRETRAINED), ("random", "")):
             for rate in rates:
-                config = experiment.variant_of(__file__, "glue.py")
-                pretrained = experiment.variant_of(__file__, "wikitext.py").model
+                config = experiment.load("bert/glue")
+                pretrained = experiment.load("bert/wikitext").model
                 config.model.update({field: pretrained[field] for field in config.model if field in pretrained})
                 config.model.pooling = "mean"
                 config.model.init_checkpoint = checkpoint

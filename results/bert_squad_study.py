@@ -1,6 +1,6 @@
 """What pretraining on WikiText-2 is worth on SQuAD: a small BERT from its checkpoint and from random values.
 
-    python tools/study.py --study=experiments/bert/study_squad.py --model_dir=runs/bert_squad_study \\
+    tfbigbatch study --study=results/bert_squad_study.py --model_dir=runs/bert_squad_study \\
       --data_dir=FOLDER_OF_SQUAD --processes=2 --results=results/bert_squad
 
 Of v1.1's development file the first 38 articles are trained on, and the other 10 scored: no figure here is SQuAD's.
@@ -20,8 +20,8 @@ TRAINED_ARTICLES = 38
 def get_study() -> study.Study:
     table = study.new("SQuAD's development articles, 38 and 10, a BERT of 2 x 64")
     for beginning, checkpoint in (("pretrained", PRETRAINED), ("random", "")):
-        config = experiment.variant_of(__file__, "squad.py")
-        pretrained = experiment.variant_of(__file__, "wikitext.py").model
+        config = experiment.load("bert/squad")
+        pretrained = experiment.load("bert/wikitext").model
         config.model.update({field: pretrained[field] for field in config.model})
         config.model.dropout = config.model.attention_dropout = 0.1
         config.mixed_precision = "bfloat16"

@@ -1,8 +1,8 @@
 """What is a matrix to Muon, and which scale, momentum and partner serve: PTB-small in 291 steps.
 
-    python benchmarks/few_steps_jax --study=ptb/study_matrices --tasks=ptb --data_dir=data \\
+    python benchmarks/few_steps_jax --study=results/few_steps/matrices_ptb_study.py --tasks=ptb --data_dir=data \\
       --results=results/few_steps/matrices_runs.jsonl
-    python tools/study.py --study=experiments/ptb/study_matrices.py --model_dir=runs/ptb_matrices \\
+    tfbigbatch study --study=results/few_steps/matrices_ptb_study.py --model_dir=runs/ptb_matrices \\
       --data_dir=data/ptb_prepared --processes=2 --results=results/few_steps/ptb_matrices
 
 The first on a GPU, with eight learning rates and eight seeds; the second on a CPU, with three learning rates or more,
@@ -58,7 +58,7 @@ def get_study() -> study.Study:
 
 
 def _base() -> experiment.Config:
-    config = experiment.variant_of(__file__, "small.py")
+    config = experiment.load("ptb/small")
     config.model.output_bias = "frequency"
     config.batch_size = config.schedule.batch_size = 80
     config.duration = "291 steps"

@@ -1,8 +1,9 @@
 """Which warm-up carries a learning rate to a large batch: of as many epochs, of as many steps, or none.
 
-    tfbigbatch study --study=few_steps/study_warmup:digits --model_dir=runs/warmup_digits \\
+    tfbigbatch study --study=results/few_steps/warmup_digits_study.py:digits --model_dir=runs/warmup_digits \\
       --results=results/few_steps/warmup_digits --results_cache=results/few_steps/warmup_digits_runs.jsonl
-    python benchmarks/few_steps_jax --study=few_steps/study_warmup --tasks=ptb,bert,mnist_lstm --data_dir=data \\
+    python benchmarks/few_steps_jax --study=results/few_steps/warmup_digits_study.py --tasks=ptb,bert,mnist_lstm \\
+      --data_dir=data \\
       --results=results/few_steps/warmup_runs.jsonl
 
 `digits` needs no data; the others are tasks of study.py, at its main batch. Muon and AdamW, at a small batch's recipe

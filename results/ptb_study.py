@@ -1,6 +1,6 @@
 """PTB-small at 4 to 32 times the batch of its recipe, 4 epochs each: how well each rule carries it.
 
-    python tools/study.py --study=experiments/ptb/study.py --model_dir=runs/ptb_study \\
+    tfbigbatch study --study=results/ptb_study.py --model_dir=runs/ptb_study \\
       --data_dir=data/ptb_prepared --processes=2 --results=results/ptb
 
 Perplexity on the test set, one seed. Nothing is tuned at a large batch. The recipe is that of small.py, but for
@@ -19,7 +19,7 @@ ADAMW = {"name": "adamw", "weight_decay": 0.0, "global_clipnorm": 0.25}
 
 
 def get_study() -> study.Study:
-    lamb = experiment.variant_of(__file__, "small.py:lamb")
+    lamb = experiment.load("ptb/small:lamb")
     adapted = {"optimizer": lamb.optimizer, "learning_rate": lamb.schedule.learning_rate}
     table = study.new("PTB-small, 4 epochs", baseline="baseline")
     table.add("baseline", study.scaled(_base(20), 20, "none"), seeds=(0,), tuned="Zaremba et al. 2014")
@@ -37,7 +37,7 @@ def get_study() -> study.Study:
 
 
 def _base(batch_size):
-    config = experiment.variant_of(__file__, "small.py")
+    config = experiment.load("ptb/small")
     config.duration = "4 epochs"
     config.schedule.start = "1 epochs"
     config.schedule.warmup_epochs = WARMUP_EPOCHS

@@ -1,8 +1,8 @@
 """Pretraining at 32 times the batch: our LAMB beside AdamW, Nesterov momentum, and two other LAMBs.
 
-    python tools/prepare_bert.py --source=WIKITEXT_2/train.txt --train_vocab_size=1024 --max_seq_length=32 \\
+    tfbigbatch prepare-bert --source=WIKITEXT_2/train.txt --train_vocab_size=1024 --max_seq_length=32 \\
       --max_predictions_per_seq=5 --validation_share=0.03 --output_dir=data/wikitext_1k_32
-    python tools/study.py --study=experiments/bert/study.py --model_dir=runs/bert_study \\
+    tfbigbatch study --study=results/bert_study.py --model_dir=runs/bert_study \\
       --data_dir=data/wikitext_1k_32 --processes=2 --results=results/bert \\
       --results_cache=results/bert_runs.jsonl
 
@@ -140,7 +140,7 @@ def get_study() -> study.Study:
 
 
 def _config(name, batch_size, rate, warmup_epochs, rule):
-    config = experiment.variant_of(__file__, "wikitext.py")
+    config = experiment.load("bert/wikitext")
     if batch_size == LARGE:
         config.log_every = "0.25 epochs"
         config.steps_per_execution = 1

@@ -1,6 +1,6 @@
 """Local steps against data parallelism: 4 and 16 workers of the small batch each, and the same examples for all.
 
-    tfbigbatch study --study=few_steps/study_local_steps:mnist_lstm --data_dir=data/mnist --processes=2 \\
+    tfbigbatch study --study=results/local_steps/study.py:mnist_lstm --data_dir=data/mnist --processes=2 \\
       --model_dir=runs/local_steps/mnist_lstm --results=results/local_steps/mnist_lstm \\
       --results_cache=results/local_steps/mnist_lstm_runs.jsonl
 

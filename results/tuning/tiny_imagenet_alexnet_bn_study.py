@@ -1,6 +1,6 @@
-"""Trials to choose the rates of study_alexnet_bn.py by: momentum and LARS at 128, those, LAMB and AdamW at 2,048.
+"""Trials to choose the rates of the table by: momentum and LARS at 128, those, LAMB and AdamW at 2,048.
 
-    python tools/study.py --study=experiments/tiny_imagenet/study_alexnet_bn_rates.py --processes=2 \\
+    tfbigbatch study --study=results/tuning/tiny_imagenet_alexnet_bn_study.py --processes=2 \\
       --model_dir=runs/tiny_imagenet_alexnet_rates --data_dir=data/tiny_imagenet_prepared \\
       --results=results/tuning/tiny_imagenet_alexnet_bn \\
       --results_cache=results/tiny_imagenet_alexnet_bn_runs.jsonl
@@ -29,7 +29,7 @@ LARGE = {
 
 def get_study() -> study.Study:
     table = study.new("tiny-imagenet, AlexNet-BN, 20 epochs: rates")
-    small = experiment.variant_of(__file__, "alexnet_bn_small_batch.py")
+    small = experiment.load("tiny_imagenet/alexnet_bn_small_batch")
     large = study.scaled(small, 2048, "legw", tuned_at=2048, warmup_epochs=LEGW_WARMUP_EPOCHS)
     large.log_every = "1 epochs"
     large.steps_per_execution = 1

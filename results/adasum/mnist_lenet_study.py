@@ -1,12 +1,12 @@
 """Adasum beside averaging and summing: LeNet-5 on MNIST with 4, 16 and 32 workers of batch 32, two epochs.
 
-    python tools/study.py --study=experiments/mnist/study_adasum.py --model_dir=runs/adasum_study \\
+    tfbigbatch study --study=results/adasum/mnist_lenet_study.py --model_dir=runs/adasum_study \\
       --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES --processes=2 --results=results/adasum/mnist_lenet
 
 Each optimizer's rate for one worker is kept: Adasum asks for no other. The average of the workers' gradients is the
 gradient of the whole batch, so those rows run on one device; the sum is the average at the rate times the workers.
-Rows "tuned" have rates for 16 workers; all rates are the best of study_adasum_rates.py. Measured:
-results/adasum/mnist_lenet.json.
+Rows "tuned" have rates for 16 workers; all rates are the best of results/adasum/mnist_lenet_rates_study.py. Measured:
+results/adasum/mnist_lenet.md.
 """
 
 from tfbigbatch import experiment
@@ -30,7 +30,7 @@ TUNED = {
 
 def get_study() -> study.Study:
     table = study.new("LeNet-5 on MNIST, 2 epochs, workers of batch 32", target=0.98)
-    base = experiment.variant_of(__file__, "lenet_small_batch.py")
+    base = experiment.load("mnist/lenet_small_batch")
     for name, optimizer in OPTIMIZERS.items():
         one = study.scaled(base, base.batch_size, "none", optimizer=optimizer, learning_rate=RATES[name])
         table.add(name, one, seeds=SEEDS, tuned="at 32")

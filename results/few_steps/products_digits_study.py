@@ -1,11 +1,13 @@
 """Muon's products in float32 and in bfloat16: what the rounding does to accuracy.
 
-    tfbigbatch study --study=few_steps/study_products:digits --model_dir=runs/products_digits \\
+    tfbigbatch study --study=results/few_steps/products_digits_study.py:digits --model_dir=runs/products_digits \\
       --results=results/few_steps/products_digits --results_cache=results/few_steps/products_digits_runs.jsonl
 
 `digits`, without data, and `bert` on WikiText-2, with the data of study.py: the row of Muon at the large batch of
-study_ramp.py, at one learning rate for both. Five seeds. What a step takes: results/measurements/speed.md.
+results/ramp/study.py, at one learning rate for both. Five seeds. What a step takes: results/measurements/replicas.md.
 """
+
+import os
 
 from tfbigbatch import studies
 from tfbigbatch.studies import study
@@ -16,7 +18,7 @@ VARIANTS = {"digits": 0.01, "bert": 0.0053}
 
 
 def get_study(task: str = "digits") -> study.Study:
-    ramps = study.load(f"few_steps/study_ramp:{task}")
+    ramps = study.load(f"{os.path.dirname(os.path.abspath(__file__))}/../ramp/study.py:{task}")
     [row] = [row for row in ramps.tuned if row.name == "Muon, large"]
     table = studies.new(f"{ramps.title.partition(':')[0]}: Muon's products")
     for dtype in ("float32", "bfloat16"):

@@ -1,15 +1,16 @@
-"""PTB-small from 20 to 640 in the paper's 13 epochs: 949 updates, and not the 292 of study.py's four epochs.
+"""PTB-small from 20 to 640 in the paper's 13 epochs: 949 updates, and not the 292 of its neighbour's four epochs.
 
-    python tools/study.py --study=experiments/ptb/study_13_epochs.py --model_dir=runs/ptb_study_13_epochs \\
+    tfbigbatch study --study=results/ptb_13_epochs_study.py --model_dir=runs/ptb_study_13_epochs \\
       --data_dir=data/ptb_prepared --processes=2 --results=results/ptb_13_epochs
 
 Perplexity on the test set, one seed, an hour of a core each. The recipe of small.py and, with AdamW, the row of
-study.py, both carried by LEGW. Then with the output bias at the log of each word's frequency: the recipe again, and
-with momentum at a tenth of its learning rate; AdamW, LAMB and Muon at the learning rates that were best in four epochs
-at 640 (results/few_steps/jax_ptb.json), for AdamW and Muon what the square root makes of the best at 20.
+results/ptb_study.py, both carried by LEGW. Then with the output bias at the log of each word's frequency: the recipe
+again, and with momentum at a tenth of its learning rate; AdamW, LAMB and Muon at the learning rates that were best in
+four epochs at 640 (results/few_steps/jax_ptb.md), for AdamW and Muon what the square root makes of the best at 20.
 
 On a GPU the rows have eight learning rates each:
-`python benchmarks/few_steps_jax --study=ptb/study_13_epochs --tasks=ptb`. "LEGW with momentum, bias" was not run.
+`python benchmarks/few_steps_jax --study=results/ptb_13_epochs_study.py --tasks=ptb`. "LEGW with momentum, bias" was not
+run.
 """
 
 from tfbigbatch import experiment
@@ -49,7 +50,7 @@ def get_study() -> study.Study:
 
 
 def _base():
-    config = experiment.variant_of(__file__, "small.py")
+    config = experiment.load("ptb/small")
     config.log_every = "20 steps"
     config.steps_per_execution = 1
     return config

@@ -1,15 +1,15 @@
 """A small GNMT on Multi30k at its batch and at 16 times it, 12 epochs, with the bias of the tokens' frequencies.
 
-    tfbigbatch study --study=multi30k/study_output_bias --model_dir=runs/multi30k_output_bias \\
+    tfbigbatch study --study=results/multi30k_output_bias_study.py --model_dir=runs/multi30k_output_bias \\
       --data_dir=data/multi30k_en_de --results=results/multi30k_output_bias \\
       --results_cache=results/multi30k_output_bias_runs.jsonl
 
-Muon, AdamW and Nesterov momentum, each with the bias that study.py's rows lack. The trials of a row are three learning
-rates a factor of 3 apart, on the validation set, in half the epochs with half the warm-up. Learning rates are of batch
-64, and follow the square root: AdamW's and momentum's have in the middle what was best without the bias, and Muon's
-trials are those of few_steps/study_ramp:multi30k. Nesterov momentum has no row at 64. BLEU on test2016, three seeds.
-few_steps/study:multi30k has the same methods with five trials of 12 epochs each. Here such a run is 28 to 40 minutes of
-one core without AVX-512. Measured: docs/results/multi30k.md.
+Muon, AdamW and Nesterov momentum, each with the bias that results/multi30k_study.py's rows lack. The trials of a row
+are three learning rates a factor of 3 apart, on the validation set, in half the epochs with half the warm-up. Learning
+rates are of batch 64, and follow the square root: AdamW's and momentum's have in the middle what was best without the
+bias, and Muon's trials are those of results/ramp/study.py:multi30k. Nesterov momentum has no row at 64. BLEU on
+test2016, three seeds. few_steps/study:multi30k has the same methods with five trials of 12 epochs each. Here such a run
+is 28 to 40 minutes of one core without AVX-512. Measured: docs/results/multi30k.md.
 """
 
 from collections.abc import Mapping
@@ -43,14 +43,14 @@ def get_study() -> study.Study:
         config = _config(optimizer, batch_size, 12.0)
         trial = _config(optimizer, batch_size, 6.0)
         trial.evaluate_on = "validation"
-        # Muon's trials are runs of few_steps/study_ramp, which does not compile them.
+        # Muon's trials are runs of results/ramp/study.py, which does not compile them.
         trial.jit_compile = name != "Muon"
         table.tune(name, config, trial=trial, learning_rates=rates, budget=BUDGET, seeds=SEEDS)
     return table
 
 
 def _config(optimizer: Mapping[str, Any], batch_size: int, epochs: float) -> ConfigDict:
-    config = experiment.variant_of(__file__, "gnmt_small_batch.py")
+    config = experiment.load("multi30k/gnmt_small_batch")
     config.model.output_bias = "frequency"
     config.duration, config.evaluate_every = f"{epochs:g} epochs", f"{epochs / 2:g} epochs"
     config.batch_size = batch_size
@@ -58,7 +58,7 @@ def _config(optimizer: Mapping[str, Any], batch_size: int, epochs: float) -> Con
     config.steps_per_execution = 1
     config.jit_compile = True  # faster on one core: docs/performance.md
     config.schedule.batch_size = SMALL
-    # At SMALL both rules give the same learning rate. "none" is the rule of few_steps/study_ramp: its trials serve.
+    # At SMALL both rules give the same learning rate. "none" is the rule of results/ramp/study.py: its trials serve.
     config.schedule.rule = "none" if batch_size == SMALL else "sqrt"
     config.schedule.warmup_epochs = epochs / 12
     config.schedule.decay, config.schedule.start = "linear", "0 epochs"

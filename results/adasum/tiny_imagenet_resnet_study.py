@@ -1,6 +1,6 @@
 """Adasum beside averaging and summing: a small ResNet on tiny-imagenet at 32 pixels, 8 workers of batch 64.
 
-    python tools/study.py --study=experiments/tiny_imagenet/study_adasum.py --model_dir=runs/adasum_resnet \\
+    tfbigbatch study --study=results/adasum/tiny_imagenet_resnet_study.py --model_dir=runs/adasum_resnet \\
       --data_dir=data/tiny_imagenet_prepared --processes=2 --results=results/adasum/tiny_imagenet_resnet
 
 Two epochs, 98 updates at 512. One worker's rate is chosen among RATES, and kept; the sum is averaging at eight times
@@ -54,7 +54,7 @@ def get_study() -> study.Study:
 def _one(optimizer, rate):
     config = experiment.new("image_classification", model="resnet")
     config.model.update(blocks=(1, 1, 1), width=32, stem="7x7_pool", image_size=32)
-    config.data = experiment.variant_of(__file__, "resnet_small_batch.py").data
+    config.data = experiment.load("tiny_imagenet/resnet_small_batch").data
     config.batch_size = config.schedule.batch_size = 64
     config.duration = config.checkpoint_every = "2 epochs"
     config.optimizer = optimizer
