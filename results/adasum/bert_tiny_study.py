@@ -11,6 +11,8 @@ the sum is averaging at four times this rate. Rows "x2" have twice the rate. All
 it for one worker, for averaging and for Adasum, have three seeds, as have the workers at one worker's rate.
 """
 
+import adasum_workers
+
 from tfbigbatch import experiment
 from tfbigbatch.studies import study
 
@@ -41,7 +43,7 @@ def get_study() -> study.Study:
         one = _one(optimizer, CHOSEN[name])
         one.log_every = "0.025 epochs"
         one.steps_per_execution = 1
-        study.add_workers(table, name, one, WORKERS, seeds=_seeds, tuned="at 8", times=TIMES)
+        adasum_workers.add_workers(table, name, one, WORKERS, seeds=_seeds, tuned="at 8", times=TIMES)
     return table
 
 

@@ -9,6 +9,8 @@ Rows "tuned" have rates for 16 workers; all rates are the best of results/adasum
 results/adasum/mnist_lenet.md.
 """
 
+import adasum_workers
+
 from tfbigbatch import experiment
 from tfbigbatch.studies import study
 
@@ -35,7 +37,7 @@ def get_study() -> study.Study:
         one = study.scaled(base, base.batch_size, "none", optimizer=optimizer, learning_rate=RATES[name])
         table.add(name, one, seeds=SEEDS, tuned="at 32")
         for workers in WORKERS:
-            study.add_workers(table, name, one, workers, seeds=SEEDS, tuned="at 32")
+            adasum_workers.add_workers(table, name, one, workers, seeds=SEEDS, tuned="at 32")
         for method, rate in TUNED[name].items():
             tuned = study.scaled(one, base.batch_size * TUNED_AT, "none", learning_rate=rate)
             if method == "Adasum":

@@ -8,6 +8,8 @@
 BEST, the best of it for averaging and for Adasum, have three seeds, as have the rows at one worker's rate.
 """
 
+import adasum_workers
+
 from tfbigbatch import experiment
 from tfbigbatch.studies import study
 
@@ -41,7 +43,7 @@ def get_study() -> study.Study:
         table.add(name, one, seeds=SEEDS, tuned="at 128")
         one.log_every = "1 epochs"
         one.steps_per_execution = 1
-        study.add_workers(table, name, one, WORKERS, seeds=_seeds, tuned="at 128", times=TIMES)
+        adasum_workers.add_workers(table, name, one, WORKERS, seeds=_seeds, tuned="at 128", times=TIMES)
     return table
 
 

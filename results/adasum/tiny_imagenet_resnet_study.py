@@ -9,6 +9,8 @@ BEST, the best of it for one worker, for averaging and for Adasum, have three se
 rate.
 """
 
+import adasum_workers
+
 from tfbigbatch import experiment
 from tfbigbatch.studies import study
 
@@ -47,7 +49,9 @@ def get_study() -> study.Study:
         one = _one(optimizer, CHOSEN[name])
         one.log_every = "1 epochs"
         one.steps_per_execution = 1
-        study.add_workers(table, name, one, WORKERS, seeds=_seeds, tuned="at 64", times=TIMES, on_one_device=False)
+        adasum_workers.add_workers(
+            table, name, one, WORKERS, seeds=_seeds, tuned="at 64", times=TIMES, on_one_device=False
+        )
     return table
 
 

@@ -231,14 +231,12 @@ def test_an_unknown_task_is_refused(tmp_path):
 
 def test_tables_are_of_one_study_of_the_results(tmp_path):
     results = "--results=results/few_steps/matrices_runs.jsonl"
-    path_of_study = os.path.join(ROOT, "experiments", "ptb", "study_matrices.py")
+    path_of_study = os.path.join(ROOT, "results", "few_steps", "matrices_ptb_study.py")
     run(results, f"--study={path_of_study}", f"--tables={tmp_path}/of_path")
     run(results, "--study=results/few_steps/matrices_ptb_study.py", f"--tables={tmp_path}/of_name")
     assert (tmp_path / "of_path_ptb.json").read_text() == (tmp_path / "of_name_ptb.json").read_text()
     message = refused(results, f"--tables={tmp_path}/none")
-    assert (
-        "has no results of --study=few_steps/study; it has those of: results/few_steps/matrices_ptb_study.py" in message
-    )
+    assert "has no results of --study=few_steps/study; it has those of: results/few_steps/matrices_ptb_study" in message
 
 
 def test_a_study_of_another_task_is_refused(tmp_path):

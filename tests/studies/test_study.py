@@ -94,38 +94,6 @@ def test_the_rows_with_scaled_moments_differ_in_these_alone(file):
     )
 
 
-def test_workers_are_averaged_summed_and_combined(config):
-    table = study.new("workers")
-    study.add_workers(table, "SGD", config, 4, seeds=(0, 1))
-    average, total, adasum = (entry.config for entry in table.entries)
-    assert [entry.name for entry in table.entries] == ["SGD, average", "SGD, sum", "SGD, Adasum"]
-    assert all(entry.config.batch_size == 4 * config.batch_size for entry in table.entries)
-    assert (average.schedule.rule, total.schedule.rule, adasum.schedule.rule) == ("none", "linear", "none")
-    assert (average.simulated_replicas, adasum.simulated_replicas) == (0, 4)
-
-
-def test_workers_are_tried_at_other_rates_and_with_seeds_by_name(config):
-    table = study.new("workers")
-    config.schedule.learning_rate = 0.5
-    times = {"average": (2,), "Adasum": (0.5, 4)}
-    study.add_workers(table, "SGD", config, 4, seeds=lambda name: (0, 1) if "x" in name else (7,), times=times)
-    tried = {entry.name: entry for entry in table.entries[3:]}
-    assert {name: entry.config.schedule.learning_rate for name, entry in tried.items()} == {
-        "SGD, average, x2": 1.0,
-        "SGD, Adasum, x0.5": 0.25,
-        "SGD, Adasum, x4": 2.0,
-    }
-    assert [entry.config.simulated_replicas for entry in tried.values()] == [0, 4, 4]
-    assert [entry.seeds for entry in table.entries] == [(7,)] * 3 + [(0, 1)] * 3
-
-
-def test_workers_with_batch_statistics_of_their_own_are_simulated_in_every_row(config):
-    table = study.new("workers")
-    study.add_workers(table, "SGD", config, 4, seeds=(0,), times={"average": (2,)}, on_one_device=False)
-    assert [entry.config.simulated_replicas for entry in table.entries] == [4] * 4
-    assert [bool(entry.config.optimizer.get("adasum")) for entry in table.entries] == [False, False, True, False]
-
-
 def test_a_row_with_adasum_is_the_row_without_on_simulated_replicas(config):
     changed = study.with_adasum(config, 8)
     assert changed.optimizer.to_dict() == {**config.optimizer.to_dict(), "adasum": True}

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -98,49 +98,6 @@ def with_adasum(config: ConfigDict, replicas: int) -> ConfigDict:
     config.optimizer = {**config.optimizer.to_dict(), "adasum": True}
     config.simulated_replicas = replicas
     return config
-
-
-def add_workers(
-    table: Study,
-    name: str,
-    config: ConfigDict,
-    workers: int,
-    *,
-    seeds: Sequence[int] | Callable[[str], Sequence[int]],
-    tuned: str = "",
-    times: Mapping[str, Sequence[float]] | None = None,
-    on_one_device: bool = True,
-) -> None:
-    """Adds rows for data-parallel workers: gradients averaged, summed, and combined by Adasum.
-
-    All use one worker's learning rate. The averaged gradient is that of the whole batch, so that row runs on one
-    device, unless batch normalisation makes the workers differ. The sum is the average at `workers` times the learning
-    rate.
-
-    Args:
-      table: the study.
-      name: prefix of the rows' names.
-      config: the experiment of one worker.
-      workers: number of them; each has the batch size of `config`.
-      seeds: as in `Study.add`, or a function from a row's name to its seeds.
-      tuned: as in `Study.add`.
-      times: further factors of the learning rate, a row each, as {"average": (2, 4), "Adasum": (0.5,)}. Their names
-        end in "x2".
-      on_one_device: False where the examples of a batch interact: all rows then run on simulated replicas.
-    """
-    averaged = scaled(config, config.batch_size * workers, "none")
-    averaged.simulated_replicas = 0 if on_one_device else workers
-    rows = {"average": averaged, "sum": scaled(averaged, averaged.batch_size, "linear")}
-    rows["Adasum"] = with_adasum(averaged, workers)
-    for method, factors in (times or {}).items():
-        for factor in factors:
-            learning_rate = factor * averaged.schedule.learning_rate
-            rows[f"{method}, x{factor:g}"] = scaled(
-                rows[method], averaged.batch_size, "none", learning_rate=learning_rate
-            )
-    for method, row in rows.items():
-        row_name = f"{name}, {method}"
-        table.add(row_name, row, seeds=seeds(row_name) if callable(seeds) else seeds, tuned=tuned)
 
 
 class Study:
