@@ -52,7 +52,6 @@ def forgotten(name):
     """As in a process that has executed nothing."""
     tasks._registered.pop(name, None)
     files._executed.clear()
-    files._allowed.clear()
 
 
 REFUSED = "is executed only if you name it, .* --config=FILE, .* --register=FILE, .*execute"
@@ -127,11 +126,6 @@ def test_a_file_that_was_named_stands_for_one_of_its_name(file, run, tmp_path):
     experiment.execute(path)
     tasks._registered.pop(name)
     experiment.register_task_of({**config, "experiment": "/elsewhere/mine.py"}, run)
-    assert name in tasks.registered()
-    # As in a process that a study starts.
-    forgotten(name)
-    files.allow(path)
-    experiment.register_task_of(config, run)
     assert name in tasks.registered()
 
 

@@ -17,6 +17,14 @@ from tfbigbatch.scaling import RULES
 from tfbigbatch.schedules import DECAYS, to_steps
 
 _LARGEST = 2**31 - 1
+_ONE_OR_MORE = (
+    "batch_size",
+    "schedule.batch_size",
+    "accumulation_steps",
+    "steps_per_execution",
+    "evaluation_batch_size",
+)
+_LOWEST = {"seed": 0, **dict.fromkeys(_ONE_OR_MORE, 1)}
 
 
 def check_fields(config: ml_collections.ConfigDict) -> None:
@@ -27,14 +35,7 @@ def check_fields(config: ml_collections.ConfigDict) -> None:
     """
     if config.mixed_precision not in PRECISIONS:
         raise InputError(f"mixed_precision={config.mixed_precision!r}: expected one of {', '.join(PRECISIONS)}.")
-    for name, value in flat(config.to_dict()).items():
-        if isinstance(value, float) and not math.isfinite(value):
-            raise InputError(f"{name}={value}: expected a finite number.")
-        if isinstance(value, int) and abs(value) > _LARGEST:
-            raise InputError(f"{name}={str(value)[:40]}: expected a number of 32 bits, {_LARGEST:,} at most.")
-    for name, lowest in (("seed", 0), ("steps_per_execution", 1), ("evaluation_batch_size", 1)):
-        if config[name] < lowest:
-            raise InputError(f"{name}={config[name]}: expected {lowest} or more.")
+    check_numbers(config)
     if config.evaluate_on not in tasks.get(config.task).evaluates_on:
         has = ", ".join(tasks.get(config.task).evaluates_on)
         raise InputError(f"evaluate_on={config.evaluate_on!r}: task {config.task} is evaluated on one of {has}.")
@@ -50,6 +51,21 @@ def check_fields(config: ml_collections.ConfigDict) -> None:
     for section, fields in known.items():
         for name in set(config[section]) - set(fields):
             raise InputError(f"{section}.{name}: task {config.task} has no such field. {nearest(name, fields)}")
+
+
+def check_numbers(config: ml_collections.ConfigDict) -> None:
+    """Checks that numbers are finite, of 32 bits, and not too low.
+
+    Raises:
+      ValueError: one is not.
+    """
+    for name, value in flat(config.to_dict()).items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InputError(f"{name}={value}: expected a finite number.")
+        if isinstance(value, int) and abs(value) > _LARGEST:
+            raise InputError(f"{name}={str(value)[:40]}: expected a number of 32 bits, {_LARGEST:,} at most.")
+        if name in _LOWEST and value < _LOWEST[name]:
+            raise InputError(f"{name}={value}: expected {_LOWEST[name]} or more.")
 
 
 def check_optimizer(config: ml_collections.ConfigDict) -> None:
@@ -74,10 +90,7 @@ def check_plan(config: ml_collections.ConfigDict) -> None:
     check_optimizer(config)
     size = tasks.get(config.task).training_examples
     for phase in phases(config):
-        if phase.batch_size < 1 or phase.accumulation_steps < 1:
-            raise InputError(
-                f"batch_size={phase.batch_size}, accumulation_steps={phase.accumulation_steps}: both are at least 1."
-            )
+        check_numbers(phase)
         for name in ("duration", "evaluate_every", "checkpoint_every", "log_every"):
             to_steps(interval(phase, name), name=name, batch_size=phase.batch_size, dataset_size=size or 1)
         if phase.schedule.rule not in RULES:

@@ -22,9 +22,8 @@ from tfbigbatch.utils.home import expanded
 
 # The folder of the experiments that the package ships.
 SHIPPED = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "experiments")
-# The files that this process executed, by their absolute paths; and the real paths of those that its parent did.
+# The files that this process executed, by their absolute paths.
 _executed: dict[str, types.ModuleType] = {}
-_allowed: set[str] = set()
 
 
 def variant_of(file: str, base: str) -> ml_collections.ConfigDict:
@@ -49,15 +48,11 @@ def choose(
       ValueError: there is no variant of that name.
     """
     if name not in variants:
-        raise InputError(_no_variant(name, variants))
+        raise InputError(f"there is no variant {name!r}. {nearest(name, variants)}")
     for field, value in variants[name].items():
         holder, _, last = field.rpartition(".")
         (config[holder] if holder else config)[last] = value
     return config
-
-
-def _no_variant(name: str, variants: Mapping[str, Any]) -> str:
-    return f"there is no variant {name!r}. {nearest(name, variants)}"
 
 
 def find(experiment: str) -> tuple[str, str | None]:
@@ -140,7 +135,7 @@ def call(experiment: str, function: str, *, flag: str, example: str) -> Any:
         raise InputError(f"--{flag}={experiment}: {os.path.basename(path)} takes no argument; leave :{argument} out.")
     variants = getattr(module, "VARIANTS", None)
     if argument is not None and isinstance(variants, Mapping) and argument not in variants:
-        raise InputError(f"--{flag}={experiment}: {_no_variant(argument, variants)}")
+        raise InputError(f"--{flag}={experiment}: there is no variant {argument!r}. {nearest(argument, variants)}")
     try:
         return found() if argument is None else found(argument)
     except Exception as error:
@@ -152,19 +147,14 @@ def execute(experiment: str, flag: str = "config") -> None:
     _module(find(experiment)[0], flag, "digits/lstm_legw")
 
 
-def allow(path: str) -> None:
-    """Says that the user named a file to the process that started this one."""
-    _allowed.add(os.path.realpath(path))
-
-
 def was_named(path: str) -> bool:
-    """Whether this process executed a file, or `allow` was called for it."""
-    return os.path.realpath(path) in {*_allowed, *map(os.path.realpath, _executed)} if path else False
+    """True if this process executed a file."""
+    return os.path.realpath(path) in map(os.path.realpath, _executed) if path else False
 
 
 def named_as(name: str) -> str | None:
     """The path of the file of this name that was named to this process last; None where there is none."""
-    named = [path for path in (*_allowed, *_executed) if os.path.basename(path) == name and os.path.isfile(path)]
+    named = [path for path in _executed if os.path.basename(path) == name and os.path.isfile(path)]
     return named[-1] if named else None
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import textwrap
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import ml_collections
 
 from tfbigbatch import schedules, tasks
 from tfbigbatch.errors import InputError
-from tfbigbatch.experiment.checks import check_fields, check_optimizer
+from tfbigbatch.experiment.checks import check_fields, check_plan
 from tfbigbatch.experiment.fields import new, phases
 from tfbigbatch.experiment.moments import optimizer_to_scale
 from tfbigbatch.experiment.overrides import differences, flat, hold_tuned_batch
@@ -53,42 +54,35 @@ def quick(config: ml_collections.ConfigDict, *, data_dir: str | None = None, kee
     Raises:
       ValueError: the data cannot be read, or a duration or the rule of the config.
     """
-    _check(config)
+    check_fields(config)
+    check_plan(config)
     hold_tuned_batch(config)
     data_dir = expanded(data_dir)
     before = config.to_dict()
     change = _Changes(config, keep)
     count = min(2, len(config.phases)) or 1
     _first_phase(config, change)
-    data = _RealData(config, change, data_dir) if data_dir is not None else _MadeUpData(config, change)
+    data = _data(config, change, data_dir)
     batch_size = _batch_size(config, change, data)
     old = _Old(config, data.examples(batch_size))
     change.set("accumulation_steps", min(2, config.accumulation_steps) if batch_size % 4 == 0 else 1)
     change.set("batch_size", batch_size)
     _learning_rate(config, change)
-    steps = max(1, _steps(config, change, old, data) // count)
+    steps = max(1, _steps(config, change, old, data.affordable) // count)
     change.set("duration", f"{steps} steps")
     _schedule(config, change, old, steps)
     if count > 1:
         change.set("phases", tuple({"duration": f"{steps} steps"} for _ in range(count)))
     if config.ramp.name != "none":
         _ramp(config, change, steps)
-    _intervals(config, change, steps, data.evaluations(config, steps * count))
+    # One evaluation where several would take longer than the training.
+    several = 3 if data.affordable else 2
+    _intervals(config, change, steps, several if several * data.held_out <= steps * config.batch_size else 1)
     _devices(config, change)
     changes = ", ".join(differences(before, config.to_dict()))
     about = f"{steps * count} steps, {steps * count * config.batch_size / old.dataset_size:.3g} epochs of {data.name}"
     lines = [*textwrap.wrap(changes, _LINE, break_long_words=False), f"a first try of {about}: its result says little"]
     return [f"quick      {line}" for line in lines]
-
-
-def _check(config: ml_collections.ConfigDict) -> None:
-    """Checks what the user may have given; the rest of the config is changed, and checked with the run."""
-    check_fields(config)
-    check_optimizer(config)
-    for phase in phases(config):
-        for name, value in (("batch_size", phase.batch_size), ("schedule.batch_size", phase.schedule.batch_size)):
-            if value < 1:
-                raise InputError(f"{name}={value}: expected 1 or more.")
 
 
 class _Changes:
@@ -113,55 +107,39 @@ class _Changes:
                 self.set(f"{holder}.{name}", value)
 
 
-class _MadeUpData:
-    """The made-up data that every task has, with a tiny model."""
+@dataclasses.dataclass(frozen=True)
+class _Data:
+    """The data of a quick run.
 
-    name = "made-up data"
+    Attributes:
+      name: for the banner.
+      examples: function of a batch size that returns the training examples in an epoch.
+      affordable: examples that a laptop has time for.
+      held_out: examples of the held-out split.
+    """
 
-    def __init__(self, config: ml_collections.ConfigDict, change: _Changes) -> None:
-        change.fields("model", tasks.get(config.task).smoke_model(config.model.to_dict()))
-
-    def examples(self, batch_size: int) -> int:
-        return _MADE_UP
-
-    def steps(self, most: float, batch_size: int) -> int:
-        return MADE_UP_STEPS
-
-    def evaluations(self, config: ml_collections.ConfigDict, steps: int) -> int:
-        return 2
+    name: str
+    examples: Callable[[int], int]
+    affordable: int
+    held_out: int
 
 
-class _RealData:
-    """The data of a folder, with a model that two cores train in minutes."""
-
-    def __init__(self, config: ml_collections.ConfigDict, change: _Changes, data_dir: str) -> None:
-        # Before TensorFlow is imported, which takes seconds.
-        if "://" not in data_dir and not os.path.exists(data_dir):
-            raise InputError(
-                f"--data_dir={data_dir}: no such folder. Give the folder of the data of task {config.task}."
-            )
-        kind = tasks.get(config.task)
-        change.fields("model", kind.quick_model(config.model.to_dict()))
-        change.fields("data", kind.quick_data(config.data.to_dict(), data_dir))
-        model, data = config.model.to_dict(), config.data.to_dict()
-        kind.check_data(data, data_dir)
-        self._task = kind(model=model, data=data, data_dir=data_dir, use_fake_data=False)
-        self._affordable = kind.quick_examples(model) or _EXAMPLES
-        self.name = data_dir
-
-    def examples(self, batch_size: int) -> int:
-        """Examples in an epoch."""
-        return self._task.train.examples_in_epoch(batch_size)
-
-    def steps(self, most: float, batch_size: int) -> int:
-        """Steps of a run of `most` examples, or of a few epochs, or of those that a laptop has time for."""
-        few = max(_EPOCHS * self.examples(batch_size), _FEWEST_STEPS * batch_size)
-        return round(min(most, few, self._affordable) / batch_size)
-
-    def evaluations(self, config: ml_collections.ConfigDict, steps: int) -> int:
-        """Evaluations of a run: one where several would take longer than the training."""
-        held_out = self._task.held_out(config.evaluate_on).evaluation_steps(1)
-        return 3 if 3 * held_out <= steps * config.batch_size else 1
+def _data(config: ml_collections.ConfigDict, change: _Changes, data_dir: str | None) -> _Data:
+    """Makes the model and the fields of the data small, and reads the size of the data."""
+    kind = tasks.get(config.task)
+    if data_dir is None:
+        change.fields("model", kind.smoke_model(config.model.to_dict()))
+        return _Data("made-up data", lambda batch_size: _MADE_UP, 0, 0)
+    # Before TensorFlow is imported, which takes seconds.
+    if "://" not in data_dir and not os.path.exists(data_dir):
+        raise InputError(f"--data_dir={data_dir}: no such folder. Give the folder of the data of task {config.task}.")
+    change.fields("model", kind.quick_model(config.model.to_dict()))
+    change.fields("data", kind.quick_data(config.data.to_dict(), data_dir))
+    model, data = config.model.to_dict(), config.data.to_dict()
+    kind.check_data(data, data_dir)
+    task = kind(model=model, data=data, data_dir=data_dir, use_fake_data=False)
+    held_out = task.held_out(config.evaluate_on).evaluation_steps(1)
+    return _Data(data_dir, task.train.examples_in_epoch, kind.quick_examples(model) or _EXAMPLES, held_out)
 
 
 class _Old:
@@ -171,8 +149,6 @@ class _Old:
         self.dataset_size = dataset_size
         self.batch_size: int = config.batch_size
         schedule = config.schedule
-        if schedule.rule not in RULES:
-            raise InputError(f"schedule.rule={schedule.rule!r} is unknown; expected one of {', '.join(RULES)}.")
         longer = RULES[schedule.rule](config.batch_size / schedule.batch_size)[1]
         self.total = self.examples(config.duration)
         warmup = schedule.warmup_epochs * dataset_size
@@ -198,7 +174,7 @@ def _first_phase(config: ml_collections.ConfigDict, change: _Changes) -> None:
     change.set("phases", ())
 
 
-def _batch_size(config: ml_collections.ConfigDict, change: _Changes, data: _RealData | _MadeUpData) -> int:
+def _batch_size(config: ml_collections.ConfigDict, change: _Changes, data: _Data) -> int:
     if change.keeps("batch_size"):
         return int(config.batch_size)
     tuned = config.schedule.batch_size
@@ -222,10 +198,15 @@ def _learning_rate(config: ml_collections.ConfigDict, change: _Changes) -> None:
     change.set("schedule.batch_size", config.batch_size)
 
 
-def _steps(config: ml_collections.ConfigDict, change: _Changes, old: _Old, data: _RealData | _MadeUpData) -> int:
+def _steps(config: ml_collections.ConfigDict, change: _Changes, old: _Old, affordable: int) -> int:
+    """Steps of the run: of a few epochs, of what is affordable, and no longer than the experiment's."""
+    batch_size, dataset_size = config.batch_size, old.dataset_size
     if change.keeps("duration"):
-        return schedules.to_steps(config.duration, batch_size=config.batch_size, dataset_size=old.dataset_size)
-    return max(1, data.steps(old.total, config.batch_size))
+        return schedules.to_steps(config.duration, batch_size=batch_size, dataset_size=dataset_size)
+    if not affordable:
+        return MADE_UP_STEPS
+    few = max(_EPOCHS * dataset_size, _FEWEST_STEPS * batch_size)
+    return max(1, round(min(old.total, few, affordable) / batch_size))
 
 
 def _schedule(config: ml_collections.ConfigDict, change: _Changes, old: _Old, steps: int) -> None:

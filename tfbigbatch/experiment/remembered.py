@@ -2,8 +2,7 @@
 
 A run's config names the file in its field `experiment`. A run directory may come from anybody, so that the file is
 executed only where the user named it in this command (`execute`, or a command's --config or --register), or where
-`record` wrote, outside of the run directory, that this user trained the run with it. The copy of the file's text in the
-run directory is for reading.
+`record` wrote, outside of the run directory, that this user trained the run with it.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def register_task_of(config: Mapping[str, Any], run_directory: str | None = None
 
 
 def _is_known(task: str, model: Any) -> bool:
-    """Whether a task is registered, and its model where it has several by name."""
+    """True if a task is registered, with its model where it has several by name."""
     if task not in tasks.names():
         return False
     models = tasks.get(task).models
@@ -93,17 +92,12 @@ def record(config: Mapping[str, Any], run_directory: str) -> None:
       run_directory: of the run, which exists.
     """
     path, run = _path(config.get("experiment")), os.path.realpath(run_directory)
-    if not files.was_named(path) or _is_shipped(path) or _is_inside(path, run):
+    if not files.was_named(path) or _is_inside(path, files.SHIPPED) or _is_inside(path, run):
         return
     place = _record_of(run, path)
     with contextlib.suppress(OSError, InputError):
         os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
-        write_json(place, _content(run, path))
-
-
-def is_allowed(config: Mapping[str, Any]) -> bool:
-    """Whether the experiment file of a config was named to this process, by a command or by `files.allow`."""
-    return files.was_named(_path(config.get("experiment")))
+        write_json(place, {"run": run, "experiment": os.path.realpath(path)})
 
 
 def _found(remembered: Any, run_directory: str | None) -> str | None:
@@ -146,21 +140,18 @@ def _path(remembered: Any) -> str:
     return path if os.path.isabs(path) else os.path.join(files.SHIPPED, path)
 
 
-def _is_shipped(path: str) -> bool:
-    return _is_inside(path, files.SHIPPED)
-
-
 def _is_inside(path: str, folder: str) -> bool:
     return os.path.realpath(path).startswith(os.path.realpath(folder) + os.sep)
 
 
 def _was_run_here(path: str, run_directory: str) -> bool:
-    """Whether this user trained the run with the file, and both are the user's own."""
+    """True if this user trained the run with the file, and both are the user's own."""
     run = os.path.realpath(run_directory)
     place = _record_of(run, path)
     try:
         owners = {os.stat(each).st_uid for each in (path, run, place)}
-        return owners == {os.getuid()} and not _is_inside(path, run) and read_json(place) == _content(run, path)
+        recorded = read_json(place) == {"run": run, "experiment": os.path.realpath(path)}
+        return recorded and owners == {os.getuid()} and not _is_inside(path, run)
     except (OSError, InputError):
         return False
 
@@ -174,17 +165,13 @@ def _record_of(run: str, path: str) -> str:
     return os.path.join(home, "tfbigbatch", "runs", f"{key[:32]}.json")
 
 
-def _content(run: str, path: str) -> dict[str, str]:
-    return {"run": run, "experiment": os.path.realpath(path)}
-
-
 def copy_of(config: Mapping[str, Any]) -> dict[str, bytes]:
     """The copy of the experiment file that a run directory keeps, by name; {} for a file of this package.
 
     Of a file that was not named to this process there is none.
     """
     path = _path(config.get("experiment"))
-    if not os.path.isfile(path) or not files.was_named(path) or _is_shipped(path):
+    if not os.path.isfile(path) or not files.was_named(path) or _is_inside(path, files.SHIPPED):
         return {}
     with reading_errors(path):
         return {COPY: read_bytes(path)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import dataclasses
-import functools
 import os
 import statistics
 from collections.abc import Callable, Sequence
@@ -15,8 +14,7 @@ import ml_collections
 
 from tfbigbatch import experiment
 from tfbigbatch.errors import DivergedError, InputError, Preempted, first_line
-from tfbigbatch.experiment import files as experiment_files
-from tfbigbatch.experiment import remembered
+from tfbigbatch.experiment.files import was_named
 from tfbigbatch.runs.metric import Metric
 from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.studies.entry import Entry
@@ -106,9 +104,9 @@ def run_series(
     if executor is None and processes == 1 and len({each.config.simulated_replicas for each in waiting}) <= 1:
         _in_this_process(waiting, data_dir, run, progress, ended)
     elif waiting:
-        call = functools.partial(_run_after_files, run, [os.path.abspath(file) for file in files])
+        paths = [os.path.abspath(file) for file in files]
         with contextlib.nullcontext(executor) if executor else LocalProcesses(processes) as workers:
-            _in_other_processes(waiting, data_dir, call, workers, progress, ended)
+            _in_other_processes(waiting, data_dir, run, paths, workers, progress, ended)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -147,28 +145,29 @@ def _in_this_process(
         ended(each)
 
 
-def _run_after_files(run: Callable[..., object], files: Sequence[str], allowed: str | None, **arguments: Any) -> object:
+def _run_after_files(run: Callable[..., object], files: Sequence[str], **arguments: Any) -> object:
     """One run in another process, which executes the files that register what it needs."""
     for file in files:
         experiment.execute(file)
-    if allowed:
-        experiment_files.allow(allowed)
     return run(**arguments)
 
 
 def _in_other_processes(
     waiting: Sequence[_Planned],
     data_dir: str | None,
-    call: Callable[..., object],
+    run: Callable[..., object],
+    files: Sequence[str],
     executor: concurrent.futures.Executor,
     progress: _Progress,
     ended: Callable[[_Planned], object],
 ) -> None:
     runs = {}
     for each in waiting:
-        allowed = experiment.find(each.config.experiment)[0] if remembered.is_allowed(each.config) else None
+        own = experiment.find(each.config.experiment)[0]
+        # An experiment's file that the user named here is executed there too.
+        needed = [*files, own] if was_named(own) and own not in files else files
         arguments = {"config": each.config, "model_dir": each.directory, "data_dir": data_dir}
-        runs[executor.submit(call, allowed, **arguments)] = each
+        runs[executor.submit(_run_after_files, run, needed, **arguments)] = each
     failed: list[str] = []
     left = set(runs)
     with collecting_signals() as signals:
