@@ -44,10 +44,6 @@ def smokes():
         seen.add(base)
 
 
-def test_there_are_experiments():
-    assert {"digits/lstm_small_batch", "digits/lstm_legw", "mnist/lstm_legw", "bert/lamb:32k"} <= set(NAMES)
-
-
 @pytest.fixture
 def traced(monkeypatch):
     """(model, shapes of the batch) each time that a training step is traced."""
@@ -72,17 +68,11 @@ def test_it_smokes_and_resumes(name, tmp_path, capsys, traced):
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_its_docstring_gives_the_command_and_the_measure(file):
+def test_its_docstring_gives_the_command_the_measure_and_a_row_for_each_variant(file):
     with open(os.path.join(ROOT, file), encoding="utf-8") as source:
         doc = ast.get_docstring(ast.parse(source.read()))
     assert doc and f"--config=experiments/{file}" in doc
     assert "Measured" in doc or "Expected" in doc
-
-
-@pytest.mark.parametrize("file", FILES)
-def test_its_docstring_has_a_row_for_each_variant(file):
-    with open(os.path.join(ROOT, file), encoding="utf-8") as source:
-        doc = ast.get_docstring(ast.parse(source.read()))
     variants = [name.partition(":")[2] for name in NAMES if name.partition(":")[0] == file.removesuffix(".py")]
     assert variants and all(f"| {variant} |" in doc or variant in doc.split() for variant in variants if variant)
 
@@ -106,6 +96,7 @@ def test_its_full_recipe_is_consistent(name):
         ("config.optimizer.weight_decay = 0.1", 'Set the optimizer whole, as config.optimizer = {"name"'),
         ("config.optimizer.weight_decay = 0.1", "with config.unlocked(): config.optimizer.weight_decay"),
         ("int('abc')", "line 6: ValueError: invalid literal for int() with base 10: 'abc'"),
+        ("return (", "not valid Python"),
         ("experiment.new('gnmmt')", "mine.py, line 6: task 'gnmmt' is unknown"),
     ],
 )
@@ -305,40 +296,20 @@ def test_another_model_is_chosen_by_text():
         experiment.override(images, ["model.name=resnet81"])
 
 
-def test_files_that_are_not_experiments_are_named(tmp_path):
-    (tmp_path / "empty.py").write_text("")
-    (tmp_path / "broken.py").write_text("def get_config(:\n")
-    for name, said in (
-        ("empty.py", "no function get_config"),
-        ("broken.py", "not valid Python"),
-        ("none.py", "no such file"),
-    ):
-        with pytest.raises(ValueError, match=said):
-            experiment.load(str(tmp_path / name))
-
-
 def test_experiments_are_found_by_path_and_by_name(tmp_path, monkeypatch):
     by_path = experiment.load(os.path.join(ROOT, "bert", "lamb.py:32k"))
     monkeypatch.chdir(tmp_path)
     for name in ("bert/lamb:32k", "bert/lamb.py:32k", "experiments/bert/lamb.py:32k"):
         assert experiment.compared(experiment.load(name).to_dict()) == experiment.compared(by_path.to_dict())
-    # A file of the user's is preferred to the package's.
-    (tmp_path / "bert").mkdir()
-    (tmp_path / "bert" / "lamb.py").write_text(
-        "from tfbigbatch import experiment\n\n\ndef get_config(batch='8'):\n"
-        "    config = experiment.new('digits_lstm')\n    config.batch_size = int(batch)\n    return config\n"
-    )
-    assert experiment.load("bert/lamb.py").batch_size == 8 and experiment.load("bert/lamb.py:16").batch_size == 16
-
-
-def test_a_folder_with_a_colon_is_no_argument(tmp_path):
-    (tmp_path / "a:b").mkdir()
-    (tmp_path / "a:b" / "mine.py").write_text(
-        "from tfbigbatch import experiment\n\n\ndef get_config(batch='8'):\n"
-        "    config = experiment.new('digits_lstm')\n    config.batch_size = int(batch)\n    return config\n"
-    )
-    assert experiment.load(f"{tmp_path}/a:b/mine.py").batch_size == 8
-    assert experiment.load(f"{tmp_path}/a:b/mine.py:16").batch_size == 16
+    # A file of the user's is preferred to the package's; a folder with a colon is no argument.
+    for folder in ("bert", "a:b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "lamb.py").write_text(
+            "from tfbigbatch import experiment\n\n\ndef get_config(batch='8'):\n"
+            "    config = experiment.new('digits_lstm')\n    config.batch_size = int(batch)\n    return config\n"
+        )
+        sizes = [experiment.load(f"{folder}/lamb.py{argument}").batch_size for argument in ("", ":16")]
+        assert sizes == [8, 16]
 
 
 @pytest.mark.parametrize(

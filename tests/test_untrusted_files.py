@@ -353,7 +353,7 @@ def test_a_run_writes_into_its_directory_alone(tmp_path):
         "XDG_CACHE_HOME": str(boxes["cache"]),
     }
     done = subprocess.run(
-        [sys.executable, "-m", "tfbigbatch.train", *flags],
+        [sys.executable, "-m", "tfbigbatch", "train", *flags],
         cwd=boxes["cwd"],
         env=environment,
         capture_output=True,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -181,14 +180,3 @@ def run_on_made_up_data(config: ml_collections.ConfigDict, *, model_dir: str, **
     run(config, model_dir=model_dir, use_fake_data=True, stop_after=experiment.MADE_UP_STEPS // 2, **options)
     # The table of a start is that of the first run.
     return run(config, model_dir=model_dir, use_fake_data=True, **{**options, "timings": None})
-
-
-def main() -> None:
-    """`python -m tfbigbatch.train`, the same as `tfbigbatch train`."""
-    from tfbigbatch.cli.main import run_command
-
-    run_command("train", sys.argv[1:], "python -m tfbigbatch.train")
-
-
-if __name__ == "__main__":
-    main()

@@ -33,7 +33,7 @@ WORKERS = "pgrep -P {}"
 def launch(model_dir, workers, *flags, restarts=0, common=FLAGS):
     return subprocess.Popen(
         [sys.executable, "-m", "tfbigbatch", "launch-local", f"--workers={workers}", f"--restarts={restarts}", "--"]
-        + [sys.executable, "-m", "tfbigbatch.train", *common, f"--model_dir={model_dir}", *flags],
+        + [sys.executable, "-m", "tfbigbatch", "train", *common, f"--model_dir={model_dir}", *flags],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": ROOT},
         stdout=subprocess.PIPE,

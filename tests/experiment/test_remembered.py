@@ -34,13 +34,6 @@ def file(tmp_path, request):
     tasks._registered.pop(name, None)
 
 
-def test_load_stores_the_absolute_path_and_the_argument(file, monkeypatch, tmp_path):
-    path, _ = file
-    monkeypatch.chdir(tmp_path)
-    assert experiment.load("mine.py").experiment == path
-    assert experiment.load("mine.py:a").experiment == f"{path}:a"
-
-
 @pytest.fixture
 def run(tmp_path):
     folder = tmp_path / "runs" / "one"

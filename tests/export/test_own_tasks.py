@@ -47,7 +47,7 @@ def test_a_regression_in_a_file_outside_of_the_package(package, tmp_path):
     file.write_text(textwrap.dedent(FILE).format(keras=package, name=f"sum_by_{package}"))
     # Trained by another process: this one learns of the task from the run alone.
     trained = preloaded.run(
-        "tfbigbatch.train", "--config=mine.py", "--model_dir=run", folder=tmp_path, package_path=preloaded.ROOT
+        "tfbigbatch", "train", "--config=mine.py", "--model_dir=run", folder=tmp_path, package_path=preloaded.ROOT
     )
     assert trained.returncode == 0, trained.stderr
     run, numbers = load_run(tmp_path / "run"), np.random.default_rng(1).normal(size=(5, 3)).astype("float32")

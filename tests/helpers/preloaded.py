@@ -16,7 +16,7 @@ def run(command, *arguments, timeout=240, folder=ROOT, package_path=None, **envi
     """Runs a command, by default from the project's root, and waits for its end.
 
     Args:
-      command: path of its file, or a module's name, as "tfbigbatch.train".
+      command: path of its file, or a module's name, as "tfbigbatch".
       *arguments: of its command line.
       folder: the working directory.
       package_path: folder to import the package from, in place of the checkout.

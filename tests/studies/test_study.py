@@ -94,12 +94,6 @@ def test_the_rows_with_scaled_moments_differ_in_these_alone(file):
     )
 
 
-def test_a_row_with_adasum_is_the_row_without_on_simulated_replicas(config):
-    changed = study.with_adasum(config, 8)
-    assert changed.optimizer.to_dict() == {**config.optimizer.to_dict(), "adasum": True}
-    assert (changed.simulated_replicas, config.simulated_replicas) == (8, 0)
-
-
 def test_rows_are_copies_with_folders_of_their_own(config):
     made = study.new("Digits", baseline="baseline")
     made.add("baseline", config, seeds=[0, 1])
@@ -138,13 +132,6 @@ def test_a_bad_row_is_refused(config, method, seeds, said):
     made.add("a", config)
     with pytest.raises(ValueError, match=said):
         made.add(method, config, seeds=seeds)
-
-
-def test_one_study_has_one_task(config):
-    made = study.new("Digits")
-    made.add("a", config)
-    with pytest.raises(ValueError, match="task mnist_lstm, but the rows before are of digits_lstm"):
-        made.add("b", experiment.new("mnist_lstm"))
 
 
 def test_rows_are_selected_by_name_and_batch(config):

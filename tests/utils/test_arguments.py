@@ -50,14 +50,18 @@ def test_the_bounds_are_in_the_message(value, bounds, words):
         arguments.number("x", value, **bounds)
 
 
-def test_counts():
+@pytest.mark.parametrize(
+    "value, bounds, said",
+    [
+        (32.5, {"least": 1}, "n=32.5 is not a whole number; expected a whole number of 1 or more"),
+        (np.int64(0), {"least": 1}, "n=0 is out of range; expected a whole number of 1 or more"),
+        (9, {"least": 1, "most": 8}, "n=9 is out of range; expected a whole number from 1 to 8"),
+    ],
+)
+def test_counts(value, bounds, said):
     assert arguments.integer("n", 1e3, least=0) == 1000
-    with pytest.raises(InputError, match="n=32.5 is not a whole number; expected a whole number of 1 or more"):
-        arguments.integer("n", 32.5, least=1)
-    with pytest.raises(InputError, match="n=0 is out of range; expected a whole number of 1 or more"):
-        arguments.integer("n", np.int64(0), least=1)
-    with pytest.raises(InputError, match="n=9 is out of range; expected a whole number from 1 to 8"):
-        arguments.integer("n", 9, least=1, most=8)
+    with pytest.raises(InputError, match=said):
+        arguments.integer("n", value, **bounds)
 
 
 def test_flags_and_names():

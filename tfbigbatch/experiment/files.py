@@ -115,7 +115,7 @@ def address(path: str, argument: str | None = None) -> str:
 
 
 def call(experiment: str, function: str, *, flag: str, example: str) -> Any:
-    """What a function of a Python file returns, called with the argument behind the colon where there is one.
+    """The result of a function of a Python file, called with the argument behind the colon where there is one.
 
     Args:
       experiment: the file's path or name, with its argument; see `find`.
@@ -191,7 +191,7 @@ def _module(path: str, flag: str, example: str) -> types.ModuleType:
 
 
 def _suggestion(path: str, example: str) -> str:
-    """What to give in place of a file that does not exist: the nearest name that the package ships."""
+    """A hint for a file that does not exist: the nearest name that the package ships."""
     name = "/".join(path.removesuffix(".py").split("/")[-2:])
     close = difflib.get_close_matches(name, shipped(), 1, 0.7)
     return f"Did you mean {close[0]!r}?" if close else f"Give a file, or a name such as {example}."

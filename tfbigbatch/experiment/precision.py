@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 AUTO = "auto"
-"""What the devices of the run compute fastest in, of float32 and bfloat16; `training.precision` chooses."""
+"""The faster of float32 and bfloat16 on the devices of the run; `training.precision` chooses."""
 PRECISIONS = ("float32", "bfloat16", "float16", AUTO)
 
 

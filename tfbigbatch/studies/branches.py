@@ -28,7 +28,7 @@ from tfbigbatch.utils import arguments
 from tfbigbatch.utils.files import writing_errors
 
 DECAYS = ("linear", "constant")
-"""What the learning rate does within a branch."""
+"""Schedules of the learning rate within a branch."""
 
 # A branch of fewer steps says more about its schedule than about its batch.
 _FEWEST_STEPS = 4
@@ -59,7 +59,7 @@ class BranchedRun:
     Args:
       model_dir: the run directory.
       data_dir: folder of the task's data; None for the one that the run remembers.
-      use_fake_data: whether the run was trained on fake data.
+      use_fake_data: True if the run was trained on made-up data.
 
     Attributes:
       config: of the run.
@@ -101,7 +101,7 @@ class BranchedRun:
 
     @property
     def fingerprint(self) -> str:
-        """Of the run's config as it was stored: the same where its folder was moved, or the package has new fields."""
+        """A checksum of the stored config: the same where the folder was moved, or the package has new fields."""
         stored = stored_run.content_of(self.model_dir)
         assert stored is not None  # As `config` was read.
         return f"{zlib.crc32(json.dumps(stored['config'], sort_keys=True).encode()):08x}"
@@ -117,7 +117,7 @@ class BranchedRun:
 
     @property
     def carries_state(self) -> bool:
-        """Whether the examples are streams, which a larger batch can cut with an epoch only."""
+        """True if the examples are streams, which a larger batch can cut with an epoch only."""
         return self._phase.task.carries_state
 
     def points(self, steps: Sequence[int] = (), most: int = 3) -> list[BranchPoint]:

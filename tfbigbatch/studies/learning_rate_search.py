@@ -1,4 +1,4 @@
-"""Which learning rate to try next: a wide range first, then beyond its end or within, until the best lies inside."""
+"""The choice of the next learning rate: a wide range, then beyond its end or within, until the best lies inside."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def best_learning_rate(results: Mapping[float, float]) -> float:
 
 
 def is_at_end(results: Mapping[float, float]) -> bool:
-    """Whether the best rate is the lowest or the highest of those tried."""
+    """True if the best rate is the lowest or the highest of those tried."""
     return best_learning_rate(results) in (min(results), max(results))
 
 

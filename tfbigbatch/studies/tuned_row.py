@@ -43,7 +43,7 @@ class TunedRow:
     folder: str
 
     def search(self, model_dir: str) -> Search:
-        """What the trials under `model_dir` have given, and which are next."""
+        """The results of the trials under `model_dir`, and the next trials."""
         results: dict[float, float] = {}
         while True:
             rates = next_learning_rates(self.learning_rates, results, self.budget)
@@ -105,7 +105,7 @@ class Search:
         return self.row.chosen_entry(rate, f"{rate:g} of {len(self.results)} trials{end}")
 
     def next_entries(self, model_dir: str) -> list[Entry]:
-        """What is to be run now: trials, or the runs at the chosen learning rate; none when the row is complete."""
+        """The next runs: trials, or the runs at the chosen learning rate; none when the row is complete."""
         if self.waiting:
             return [self.row.trial_entry(rate) for rate in self.waiting]
         entry = self.chosen()

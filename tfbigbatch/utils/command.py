@@ -39,7 +39,7 @@ def execute(
     Args:
       main: function of the arguments that are not flags; returns the exit code, None meaning 0.
       parse_flags: function of sys.argv that parses the flags and returns the rest; None for absl's.
-      takes_arguments: whether `main` takes arguments that are not flags.
+      takes_arguments: True if `main` takes arguments that are not flags.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         # As stderr does: a name or an id that UTF-8 cannot hold would end the command where it is printed.

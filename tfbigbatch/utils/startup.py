@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import sys
 import time
 
@@ -28,7 +29,7 @@ class StartTimings:
 
     Args:
       age: seconds that the start took already; see `process_age`.
-      show: whether the run prints the table.
+      show: True if the run prints the table.
 
     Attributes:
       seconds: of each part that there was, by its name in status.json.
@@ -55,7 +56,7 @@ class StartTimings:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the first step is done."""
+        """True after the first step."""
         return "first_step" in self.seconds
 
     def content(self) -> dict[str, float]:
@@ -91,7 +92,7 @@ def import_tensorflow() -> None:
         return
     gc.disable()
     try:
-        import tensorflow  # noqa: F401
-        import tf_keras  # noqa: F401
+        for name in ("tensorflow", "tf_keras"):
+            importlib.import_module(name)
     finally:
         gc.enable()
