@@ -15,6 +15,7 @@ from tfbigbatch.experiment.checks import check_fields
 from tfbigbatch.studies import study
 from tfbigbatch.training.phases import phases_of
 from tfbigbatch.training.rollbacks import Rollbacks
+from tfbigbatch.utils import command
 
 EXPERIMENTS = os.path.join(os.path.dirname(__file__), "..", "..", "experiments")
 LEGW = os.path.join(EXPERIMENTS, "digits", "lstm_legw.py")
@@ -115,7 +116,7 @@ def test_fields_on_the_command_line(tmp_path, seeds, flags_of_the_trainer, monke
             arguments.append(f"--config.{name}={choices.choice(TEXTS)}")
         flags.FLAGS.unparse_flags()
         monkeypatch.setattr("sys.argv", arguments)
-        train_command.parse(arguments)
+        command.parse(arguments)
         planned(train_command.config_of(flags.FLAGS), str(tmp_path))
 
     outcomes = judge(seeds, case)

@@ -131,7 +131,7 @@ def _set(config: ConfigDict, name: str, text: str) -> None:
         values(command)
         if isinstance(before, tuple) and before and _is_text(holder[last]) > _is_text(before):
             raise TypeError("a text among numbers")
-    except (flags.Error, TypeError, ValueError, SyntaxError):
+    except (flags.Error, TypeError, ValueError, SyntaxError, RecursionError, MemoryError):
         kind = type(before).__name__
         raise InputError(f"--config.{name}={text}: expected a value of type {kind}, as {before!r} is.") from None
 
