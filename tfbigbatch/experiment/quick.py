@@ -77,7 +77,7 @@ def quick(config: ml_collections.ConfigDict, *, data_dir: str | None = None, kee
         _ramp(config, change, steps)
     # One evaluation where several would take longer than the training.
     several = 3 if data.affordable else 2
-    _intervals(config, change, steps, several if several * data.held_out <= steps * config.batch_size else 1)
+    _intervals(config, change, steps * count, several if several * data.held_out <= steps * config.batch_size else 1)
     _devices(config, change)
     changes = ", ".join(differences(before, config.to_dict()))
     about = f"{steps * count} steps, {steps * count * config.batch_size / old.dataset_size:.3g} epochs of {data.name}"
