@@ -78,7 +78,7 @@ def quick(config: ml_collections.ConfigDict, *, data_dir: str | None = None, kee
     # One evaluation where several would take longer than the training.
     several = 3 if data.affordable else 2
     _intervals(config, change, steps * count, several if several * data.held_out <= steps * config.batch_size else 1)
-    _devices(config, change)
+    _devices(config, change, made_up=data_dir is None)
     changes = ", ".join(differences(before, config.to_dict()))
     about = f"{steps * count} steps, {steps * count * config.batch_size / old.dataset_size:.3g} epochs of {data.name}"
     lines = [*textwrap.wrap(changes, _LINE, break_long_words=False), f"a first try of {about}: its result says little"]
@@ -254,11 +254,13 @@ def _intervals(config: ml_collections.ConfigDict, change: _Changes, steps: int, 
             change.set(f"instruments.{name}.every", every)
 
 
-def _devices(config: ml_collections.ConfigDict, change: _Changes) -> None:
+def _devices(config: ml_collections.ConfigDict, change: _Changes, made_up: bool) -> None:
     """Sets what a laptop's memory and processor take."""
     batch_size = config.batch_size
     change.set("evaluation_batch_size", min(config.evaluation_batch_size, 2 * batch_size))
-    if config.simulated_replicas:
+    # Made-up data is trained on all replicas, where they divide the batch.
+    divides = config.simulated_replicas and batch_size % (config.simulated_replicas * config.accumulation_steps) == 0
+    if config.simulated_replicas and not (made_up and divides):
         # Adasum and local steps combine replicas: with one there is nothing to try.
         combines = config.optimizer.get("adasum") or config.optimizer.get("local_steps")
         change.set("simulated_replicas", 2 if combines and batch_size % 2 == 0 else 0)
