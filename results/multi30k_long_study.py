@@ -5,7 +5,7 @@
       --results_cache=results/multi30k_runs.jsonl
 
 BLEU on test2016, every 6 epochs; 849 updates at 1,024. The rate and warm-up at 64 are those of
-results/multi30k_study.py's 12 epochs. Measured, seed 0: results/multi30k_long.md. Some 40 minutes of a CPU core each.
+results/multi30k_study.py's 12 epochs. Measured, seed 0: results/multi30k_long.json. Some 40 minutes of a CPU core each.
 """
 
 from tfbigbatch import experiment

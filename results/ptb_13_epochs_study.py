@@ -6,7 +6,7 @@
 Perplexity on the test set, one seed, an hour of a core each. The recipe of small.py and, with AdamW, the row of
 results/ptb_study.py, both carried by LEGW. Then with the output bias at the log of each word's frequency: the recipe
 again, and with momentum at a tenth of its learning rate; AdamW, LAMB and Muon at the learning rates that were best in
-four epochs at 640 (results/few_steps/jax_ptb.md), for AdamW and Muon what the square root makes of the best at 20.
+four epochs at 640 (results/few_steps/jax_ptb.json), for AdamW and Muon what the square root makes of the best at 20.
 
 On a GPU the rows have eight learning rates each:
 `python benchmarks/few_steps_jax --study=results/ptb_13_epochs_study.py --tasks=ptb`. "LEGW with momentum, bias" was not

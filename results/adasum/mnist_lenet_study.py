@@ -6,7 +6,7 @@
 Each optimizer's rate for one worker is kept: Adasum asks for no other. The average of the workers' gradients is the
 gradient of the whole batch, so those rows run on one device; the sum is the average at the rate times the workers.
 Rows "tuned" have rates for 16 workers; all rates are the best of results/adasum/mnist_lenet_rates_study.py. Measured:
-results/adasum/mnist_lenet.md.
+results/adasum/mnist_lenet.json.
 """
 
 import adasum_workers

@@ -4,7 +4,7 @@
       --results=results/few_steps/products_digits --results_cache=results/few_steps/products_digits_runs.jsonl
 
 `digits`, without data, and `bert` on WikiText-2, with the data of study.py: the row of Muon at the large batch of
-results/ramp/study.py, at one learning rate for both. Five seeds. What a step takes: results/measurements/replicas.md.
+results/ramp/study.py, at one learning rate for both. Five seeds. What a step takes: results/measurements/speed.md.
 """
 
 import os

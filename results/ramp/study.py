@@ -8,7 +8,7 @@ runs are short momentum too. Each method has the same epochs at every batch: thr
 its small batch. The trials of a row are three learning rates a factor of 3 apart, around the small batch's recipe
 and, at the large batch, what the square root makes of it; a ramp scales by the square root as it grows. Chosen on
 data apart from the test set. `ptb`, whose runs are long, takes the rates that eight trials at each batch size found
-in results/few_steps/jax_ptb.md: the square root leads from one to the other. On a GPU its rows have trials of their
+in results/few_steps/jax_ptb.json: the square root leads from one to the other. On a GPU its rows have trials of their
 own: `python benchmarks/few_steps_jax --study=results/ramp/study.py --tasks=ptb`. What they say: docs/batch_ramps.md.
 """
 
