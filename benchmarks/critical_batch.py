@@ -2,8 +2,8 @@
 
     tfbigbatch study --config=digits/lstm_small_batch --config.schedule.rule=sqrt \\
       --sweep.batch_size=32,64,128,256,512 --seeds=0,1,2,3 --model_dir=runs/whole \\
-      --ended_runs=results/ramp/whole_digits_runs.jsonl
-    python benchmarks/critical_batch.py --ended_runs=results/ramp/whole_digits_runs.jsonl
+      --ended_runs=results/ramp/runs.jsonl.gz
+    python benchmarks/critical_batch.py --ended_runs=results/ramp/runs.jsonl.gz
 
 Whole runs of one recipe, scaled to several batch sizes by a rule, and the largest batch that loses less than the
 tolerance at their end: the function that `tfbigbatch critical-batch` applies to branches. Prints a Markdown table.

@@ -4,7 +4,7 @@
       --max_predictions_per_seq=5 --validation_share=0.03 --output_dir=data/wikitext_1k_32
     tfbigbatch study --study=results/bert_study.py --model_dir=runs/bert_study \\
       --data_dir=data/wikitext_1k_32 --processes=2 --results=results/bert \\
-      --results_cache=results/bert_runs.jsonl
+      --results_cache=results/runs.jsonl.gz
 
 wikitext.py's BERT of two layers of 64, twelve epochs: 800,000 sequences of 32 tokens, 391 updates at 2,048. The
 trials of a rate are rows too, at seed 0; LEGW's rate and twice that have three, and Nesterov's best. Keras 3's Lamb

@@ -2,7 +2,7 @@
 
     tfbigbatch study --study=results/multi30k_long_study.py --model_dir=runs/multi30k_long \\
       --data_dir=data/multi30k_en_de --processes=2 --results=results/multi30k_long \\
-      --results_cache=results/multi30k_runs.jsonl
+      --results_cache=results/runs.jsonl.gz
 
 BLEU on test2016, every 6 epochs; 849 updates at 1,024. The rate and warm-up at 64 are those of
 results/multi30k_study.py's 12 epochs. Measured, seed 0: results/multi30k_long.json. Some 40 minutes of a CPU core each.

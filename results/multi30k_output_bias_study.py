@@ -2,7 +2,7 @@
 
     tfbigbatch study --study=results/multi30k_output_bias_study.py --model_dir=runs/multi30k_output_bias \\
       --data_dir=data/multi30k_en_de --results=results/multi30k_output_bias \\
-      --results_cache=results/multi30k_output_bias_runs.jsonl
+      --results_cache=results/runs.jsonl.gz
 
 Muon, AdamW and Nesterov momentum, each with the bias that results/multi30k_study.py's rows lack. The trials of a row
 are three learning rates a factor of 3 apart, on the validation set, in half the epochs with half the warm-up. Learning

@@ -3,7 +3,7 @@
     tfbigbatch study --study=results/tiny_imagenet_alexnet_bn_study.py \\
       --model_dir=runs/tiny_imagenet_alexnet_bn --data_dir=data/tiny_imagenet_prepared --processes=2 \\
       --results=results/tiny_imagenet_alexnet_bn \\
-      --results_cache=results/tiny_imagenet_alexnet_bn_runs.jsonl
+      --results_cache=results/runs.jsonl.gz
 
 One seed. The rates of naive, linear and LEGW + LARS are the best at 128; LARS, LAMB, Nesterov and AdamW are tuned at
 2,048, and carried to 4,096 by LEGW. Every trial: results/tuning/tiny_imagenet_alexnet_bn.json.

@@ -2,7 +2,7 @@
 
     tfbigbatch study --study=results/tiny_imagenet_resnet_study.py --model_dir=runs/tiny_imagenet_resnet \\
       --data_dir=data/tiny_imagenet_prepared --processes=2 --results=results/tiny_imagenet_resnet \\
-      --results_cache=results/tiny_imagenet_resnet_runs.jsonl
+      --results_cache=results/runs.jsonl.gz
 
 Three seeds at 128 and of most rows at 2,048, one of all else. The rates of naive, linear and LEGW + LARS are the best
 at 128; LARS, LAMB, Nesterov and AdamW are tuned at 2,048, and carried to the other batches by LEGW.

@@ -3,7 +3,7 @@
     tfbigbatch study --study=results/adasum/mnist_lenet_rates_study.py --model_dir=runs/adasum_rates \\
       --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES --processes=2 --results=results/adasum/mnist_lenet_rates
 
-Seed 100, which no table uses. Measured: results/adasum/mnist_lenet_rates_runs.jsonl. The average of Adam is
+Seed 100, which no table uses. Measured: results/adasum/runs.jsonl.gz. The average of Adam is
 best at the highest rate tried, Adasum with momentum and with LAMB at the lowest.
 """
 

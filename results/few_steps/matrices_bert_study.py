@@ -2,7 +2,7 @@
 
     tfbigbatch study --study=results/few_steps/matrices_bert_study.py --data_dir=data/wikitext_1k_32 \\
       --model_dir=runs/bert_matrices \\
-      --results=results/few_steps/matrices_bert --results_cache=results/few_steps/matrices_bert_runs.jsonl
+      --results=results/few_steps/matrices_bert --results_cache=results/few_steps/runs.jsonl.gz
 
 The BERT of wikitext.py:32, with four heads of 16 in place of one of 64, at 32 times its batch for 6 epochs. Three
 learning rates or more, a factor of 2 apart, chosen on training sequences that are held out; three seeds, measured on

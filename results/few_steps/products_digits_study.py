@@ -1,7 +1,7 @@
 """Muon's products in float32 and in bfloat16: what the rounding does to accuracy.
 
     tfbigbatch study --study=results/few_steps/products_digits_study.py:digits --model_dir=runs/products_digits \\
-      --results=results/few_steps/products_digits --results_cache=results/few_steps/products_digits_runs.jsonl
+      --results=results/few_steps/products_digits --results_cache=results/few_steps/runs.jsonl.gz
 
 `digits`, without data, and `bert` on WikiText-2, with the data of study.py: the row of Muon at the large batch of
 results/ramp/study.py, at one learning rate for both. Five seeds. What a step takes: results/measurements/speed.md.

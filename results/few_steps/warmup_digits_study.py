@@ -1,7 +1,7 @@
 """Which warm-up carries a learning rate to a large batch: of as many epochs, of as many steps, or none.
 
     tfbigbatch study --study=results/few_steps/warmup_digits_study.py:digits --model_dir=runs/warmup_digits \\
-      --results=results/few_steps/warmup_digits --results_cache=results/few_steps/warmup_digits_runs.jsonl
+      --results=results/few_steps/warmup_digits --results_cache=results/few_steps/runs.jsonl.gz
     python benchmarks/few_steps_jax --study=results/few_steps/warmup_digits_study.py --tasks=ptb,bert,mnist_lstm \\
       --data_dir=data \\
       --results=results/few_steps/warmup_runs.jsonl

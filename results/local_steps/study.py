@@ -2,7 +2,7 @@
 
     tfbigbatch study --study=results/local_steps/study.py:mnist_lstm --data_dir=data/mnist --processes=2 \\
       --model_dir=runs/local_steps/mnist_lstm --results=results/local_steps/mnist_lstm \\
-      --results_cache=results/local_steps/mnist_lstm_runs.jsonl
+      --results_cache=results/local_steps/runs.jsonl.gz
 
 `digits` (no data), `mnist_lstm`, `ptb` and `bert`, with the data of study.py beside it. Each optimizer is trained on
 one worker; by 16 and 4 workers in data parallelism; and by as many with local steps: rounds of 1, 8 and 32 steps that

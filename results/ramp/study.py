@@ -1,7 +1,7 @@
 """Batch ramps: the small batch, the large one throughout, and a batch that grows from one to the other.
 
     tfbigbatch study --study=results/ramp/study.py:mnist_lstm --data_dir=data/mnist --model_dir=runs/ramp_mnist_lstm \\
-      --results=results/ramp/mnist_lstm --results_cache=results/ramp/mnist_lstm_runs.jsonl
+      --results=results/ramp/mnist_lstm --results_cache=results/ramp/runs.jsonl.gz
 
 `digits` (no data), `mnist_lstm`, `ptb`, `bert` and `multi30k`, with the data of study.py beside it. Muon, and where
 runs are short momentum too. Each method has the same epochs at every batch: throughout, and in ramps that begin with

@@ -2,7 +2,7 @@
 
     tfbigbatch study --study=results/tuning/multi30k_study.py --model_dir=runs/multi30k_rates \\
       --data_dir=data/multi30k_en_de --processes=2 --results=results/tuning/multi30k \\
-      --results_cache=results/multi30k_runs.jsonl
+      --results_cache=results/runs.jsonl.gz
 
 BLEU on the validation set, seed 0. At 1,024 the warm-up is LEGW's, an epoch. Measured: docs/results/multi30k.md.
 """

@@ -3,7 +3,7 @@
     tfbigbatch study --study=results/tuning/tiny_imagenet_alexnet_bn_study.py --processes=2 \\
       --model_dir=runs/tiny_imagenet_alexnet_rates --data_dir=data/tiny_imagenet_prepared \\
       --results=results/tuning/tiny_imagenet_alexnet_bn \\
-      --results_cache=results/tiny_imagenet_alexnet_bn_runs.jsonl
+      --results_cache=results/runs.jsonl.gz
 
 At 2,048 the warm-up is LEGW's, 2.5 epochs. One seed, 0, the table's.
 """

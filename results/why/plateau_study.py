@@ -2,7 +2,7 @@
 
     tfbigbatch study --study=results/why/plateau_study.py:ptb --data_dir=data/ptb_prepared \\
       --model_dir=runs/ptb_plateau \\
-      --results_cache=results/why/ptb_plateau_runs.jsonl
+      --results_cache=results/why/runs.jsonl.gz
     tfbigbatch explain --study=results/why/plateau_study.py:ptb --model_dir=runs/ptb_plateau \\
       --results=results/why/ptb_plateau
 

@@ -1,5 +1,6 @@
 """The benchmark of few steps by its command, as its README says, on made-up data."""
 
+import gzip
 import json
 import os
 import re
@@ -7,8 +8,6 @@ import re
 import pytest
 
 from tests.helpers.preloaded import ROOT, tfbigbatch
-
-ENDED = ("few_steps_runs.jsonl", "mnist_runs.jsonl")
 
 
 @pytest.mark.slow  # Two smokes, as the experiments'.
@@ -42,10 +41,8 @@ def test_an_optimizer_of_ones_own_gets_its_rows(tmp_path):
 @pytest.mark.slow
 def test_the_table_over_all_tasks_leaves_out_those_with_runs_of_another_config(tmp_path):
     """As when one task is run with a flag --config.FIELD beside those that were run without it."""
-    folder = os.path.join(ROOT, "results", "few_steps")
-    for name in ENDED:
-        with open(os.path.join(folder, name), encoding="utf-8") as file:
-            (tmp_path / name).write_text("".join(line for line in file if '"name": "muon"' in line))
+    with gzip.open(os.path.join(ROOT, "results", "few_steps", "runs.jsonl.gz"), "rt", encoding="utf-8") as file:
+        (tmp_path / "ended.jsonl").write_text("".join(line for line in file if '"name": "muon"' in line))
 
     def study(*arguments):
         return tfbigbatch(
@@ -56,15 +53,15 @@ def test_the_table_over_all_tasks_leaves_out_those_with_runs_of_another_config(t
         lines = (tmp_path / "few_steps.md").read_text().splitlines()[2:]
         return {line.split("|")[1].split(",")[0].strip() for line in lines}
 
-    of_files = [f"--results_cache={tmp_path}/{name}" for name in ENDED]
-    done = study("--tasks=alexnet_bn", "--only=Muon@8192", of_files[0])
+    cache = f"--results_cache={tmp_path}/ended.jsonl"
+    done = study("--tasks=alexnet_bn", "--only=Muon@8192", cache)
     assert done.returncode == 0 and "left out" not in done.stdout, done.stderr
     assert tasks() == {"tiny-imagenet", "WikiText-2"}
     float32 = "--config.mixed_precision=float32"  # As that of tiny-imagenet, not of WikiText-2.
-    done = study("--tasks=mnist", "--only=Muon@60000", float32, of_files[1])
+    done = study("--tasks=mnist", "--only=Muon@60000", float32, cache)
     assert done.returncode == 0, done.stderr
     assert tasks() == {"MNIST", "tiny-imagenet"}
     [said] = re.findall(r"left out of (.*), since .* another config", done.stdout)
     assert said == f"{tmp_path}/few_steps.md: bert" and "mixed_precision" in done.stdout
-    refused = study("--tasks=bert", "--only=Muon@2048", float32, of_files[0])
+    refused = study("--tasks=bert", "--only=Muon@2048", float32, cache)
     assert refused.returncode == 1 and "another config" in refused.stderr

@@ -1,6 +1,7 @@
 """The tables and pictures of the pages are as the files of results/, and the command makes them."""
 
 import dataclasses
+import gzip
 import json
 import os
 
@@ -110,9 +111,9 @@ def test_rows_come_by_batch_and_under_other_names():
 
 
 def test_steps_to_a_target_are_of_the_seeds_own_curves():
-    path, runs = "results/tiny_imagenet_resnet.json", "results/tiny_imagenet_resnet_runs.jsonl"
+    path, runs = "results/tiny_imagenet_resnet.json", "results/runs.jsonl.gz"
     row = stored_rows.find(path, "LARS", 2048)
-    with open(os.path.join(ROOT, runs), encoding="utf-8") as file:
+    with gzip.open(os.path.join(ROOT, runs), "rt", encoding="utf-8") as file:
         curves = [json.loads(line) for line in file]
     ended = {run["evaluations"][-1]["accuracy"]: run["evaluations"] for run in curves}
     with open(os.path.join(ROOT, path), encoding="utf-8") as file:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import gzip
 import json
 import statistics
 from collections.abc import Mapping
@@ -102,7 +103,7 @@ def steps_to(row: Row, target: float, runs: str) -> float | None:
     Args:
       row: from `rows`.
       target: value of the row's metric.
-      runs: path of the JSON Lines file with the evaluations of the row's runs, relative to the root.
+      runs: path of the compressed JSON Lines file with the evaluations of the row's runs, relative to the root.
     """
     curves = [_curves(runs).get(_key(row.config, seed)) for seed in range(row.seeds)]
     reached = [
@@ -119,8 +120,9 @@ def _values(evaluations: list[dict[str, Any]], name: str) -> dict[int, float]:
 
 @functools.cache
 def _curves(path: str) -> dict[str, list[dict[str, Any]]]:
-    """The evaluations of the runs of a JSON Lines file, by config."""
-    runs = [json.loads(line) for line in (ROOT / path).read_text(encoding="utf-8").splitlines()]
+    """The evaluations of the runs of a compressed JSON Lines file, by config."""
+    with gzip.open(ROOT / path, "rt", encoding="utf-8") as file:
+        runs = [json.loads(line) for line in file]
     return {_key(run["started"]["config"]): run["evaluations"] for run in runs}
 
 

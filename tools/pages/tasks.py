@@ -11,7 +11,7 @@ from tools.pages.stored_rows import Row
 KEPT, LEGW, LARS, LAMB, MUON = "learning rate kept", "LEGW", "LARS", "LAMB", "Muon"
 NESTEROV, ADAMW, LINEAR = "Nesterov momentum", "AdamW", "linear rule"
 SMALL = "small batch"
-FEW_STEPS_RUNS = "results/few_steps/few_steps_runs.jsonl"
+FEW_STEPS_RUNS = "results/few_steps/runs.jsonl.gz"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,7 +140,7 @@ TASKS = (
         "validation accuracy",
         ("results/few_steps/few_steps_resnet.json", "Muon", 128),
         [
-            Source("results/tiny_imagenet_resnet.json", _TINY, "results/tiny_imagenet_resnet_runs.jsonl"),
+            Source("results/tiny_imagenet_resnet.json", _TINY, "results/runs.jsonl.gz"),
             Source("results/few_steps/few_steps_resnet.json", _FEW_STEPS, FEW_STEPS_RUNS),
         ],
         0.4,
@@ -151,7 +151,7 @@ TASKS = (
         ("results/few_steps/few_steps_alexnet_bn.json", "Muon", 128),
         [
             Source("results/few_steps/few_steps_alexnet_bn.json", _FEW_STEPS, FEW_STEPS_RUNS),
-            Source("results/tiny_imagenet_alexnet_bn.json", _TINY, "results/tiny_imagenet_alexnet_bn_runs.jsonl"),
+            Source("results/tiny_imagenet_alexnet_bn.json", _TINY, "results/runs.jsonl.gz"),
         ],
         0.25,
     ),
@@ -172,7 +172,7 @@ TASKS = (
                     "LAMB, 0.01": LAMB,
                     "AdamW, 0.002": ADAMW,
                 },
-                "results/bert_runs.jsonl",
+                "results/runs.jsonl.gz",
             ),
         ],
         0.25,
@@ -186,12 +186,12 @@ TASKS = (
             Source(
                 "results/multi30k.json",
                 {"naive": KEPT, "linear": LINEAR, "LEGW": LEGW, "LEGW + LAMB": LAMB, "Nesterov": NESTEROV},
-                "results/multi30k_runs.jsonl",
+                "results/runs.jsonl.gz",
             ),
             Source(
                 "results/multi30k_output_bias.json",
                 {"Muon": MUON, "AdamW": ADAMW},
-                "results/multi30k_output_bias_runs.jsonl",
+                "results/runs.jsonl.gz",
             ),
         ],
         30.0,
@@ -205,7 +205,7 @@ TASKS = (
             Source(
                 "results/ptb.json",
                 {"naive": KEPT, "linear": LINEAR, "LEGW": LEGW},
-                "results/ptb_runs.jsonl",
+                "results/runs.jsonl.gz",
             ),
         ],
         150.0,

@@ -1,7 +1,7 @@
 """A benchmark of few steps: optimizers at 16 to 64 times the batch and the same epochs, each with as many trials.
 
     tfbigbatch study few_steps --data_dir=data --model_dir=runs/few_steps --results=results/few_steps/few_steps \\
-      --results_cache=results/few_steps/few_steps_runs.jsonl
+      --results_cache=results/few_steps/runs.jsonl.gz
     tfbigbatch study --study=few_steps/study:ptb --data_dir=data/ptb_prepared --model_dir=runs/few_steps/ptb
 
 README.md has the rules, the data's commands and the costs. Measured: results/few_steps.
