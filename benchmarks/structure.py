@@ -1,89 +1,177 @@
-"""The size and shape of the package, from its files alone: what docs/development.md shows.
+"""The size and shape of this repository, counted from its files, beside those of an earlier commit.
 
-    python benchmarks/structure.py [--package=tfbigbatch]
+    python benchmarks/structure.py --against=0b83eaf --row='`make test`, s=703,440' --folders
 
-Prints a row for each figure. It imports nothing of the package, so that it measures any checkout.
+Prints Markdown: a row for each figure, and with --folders the lines of each folder of the package. Nothing of the
+package is imported but for the time of its import, so that any commit can be counted.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import collections
+import contextlib
+import os
 import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
+import harness
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_LONG = 60
+_IMPORT = "import time; start = time.perf_counter(); import tfbigbatch; print(time.perf_counter() - start)"
 
 
-def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function, bool]]:
-    """(qualified name, function, whether it is public and not nested) of each function in a module."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            name = f"{prefix}{node.name}"
-            yield name, node, not any(part.startswith("_") for part in name.split("."))
-            yield from ((inner, each, False) for inner, each, _ in functions(node, f"{name}."))
-        elif isinstance(node, ast.ClassDef):
-            yield from functions(node, f"{prefix}{node.name}.")
-        elif not isinstance(node, ast.expr):
-            yield from functions(node, prefix)
+class Tree:
+    """The tracked files of a commit, or of this checkout with what is not committed yet.
+
+    Args:
+      root: the folder that holds them.
+      files: their paths below it.
+    """
+
+    def __init__(self, root: str, files: list[str]) -> None:
+        self.root, self.files = root, [path for path in files if os.path.isfile(os.path.join(root, path))]
+
+    def below(self, folder: str, suffix: str = ".py") -> list[str]:
+        """The paths in a folder with this suffix."""
+        return [path for path in self.files if path.startswith(f"{folder}/") and path.endswith(suffix)]
+
+    def text(self, path: str) -> str:
+        """The content of a file."""
+        return pathlib.Path(self.root, path).read_text(encoding="utf-8")
+
+    def lines(self, paths: list[str]) -> int:
+        """The lines of files together."""
+        return sum(len(self.text(path).splitlines()) for path in paths)
+
+    def words(self, paths: list[str]) -> int:
+        """The words of pages together."""
+        return sum(len(self.text(path).split()) for path in paths)
+
+    def import_seconds(self) -> float:
+        """Seconds of `import tfbigbatch` in a new process."""
+        environment = {**os.environ, "PYTHONPATH": self.root}
+        with tempfile.TemporaryDirectory() as folder:
+            command = [sys.executable, "-c", _IMPORT]
+            done = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+        return float(done.stdout)
 
 
-def is_annotated(function: Function) -> bool:
-    """Whether all arguments and the result have types."""
-    arguments = function.args
-    named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
-    typed = all(each.annotation is not None for each in named if each is not None and each.arg not in ("self", "cls"))
-    return typed and function.returns is not None
+@contextlib.contextmanager
+def of_commit(revision: str) -> Iterator[Tree]:
+    """The files of a commit, unpacked for as long as the context."""
+    with tempfile.TemporaryDirectory() as folder:
+        archive = os.path.join(folder, "archive.tar")
+        subprocess.run(["git", "archive", f"--output={archive}", revision], cwd=harness.ROOT, check=True)
+        root = os.path.join(folder, "tree")
+        os.mkdir(root)
+        subprocess.run(["tar", "-xf", archive, "-C", root], check=True)
+        files = [path for path in pathlib.Path(root).rglob("*") if path.is_file()]
+        yield Tree(root, sorted(path.relative_to(root).as_posix() for path in files))
+
+
+def of_checkout() -> Tree:
+    """The files of this checkout."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    done = subprocess.run(command, cwd=harness.ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    return Tree(harness.ROOT, sorted(set(done.stdout.splitlines())))
+
+
+def functions(text: str) -> list[int]:
+    """The lines of each function and method in a module's text."""
+    return [
+        (each.end_lineno or 0) - each.lineno + 1 for each in ast.walk(ast.parse(text)) if isinstance(each, _FUNCTIONS)
+    ]
+
+
+def inner_imports(text: str) -> int:
+    """The imports within functions in a module's text."""
+    made = (each for each in ast.walk(ast.parse(text)) if isinstance(each, _FUNCTIONS))
+    found = {inner for each in made for inner in ast.walk(each) if isinstance(inner, (ast.Import, ast.ImportFrom))}
+    return len(found)
 
 
 def code_lines(text: str) -> int:
     """Lines that are neither blank, nor a comment, nor part of a docstring."""
-    lines = text.splitlines()
     documented: set[int] = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             documented.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     return sum(
-        1
-        for number, line in enumerate(lines, 1)
-        if number not in documented and line.strip() and not line.lstrip().startswith("#")
+        number not in documented and bool(line.strip()) and not line.lstrip().startswith("#")
+        for number, line in enumerate(text.splitlines(), 1)
     )
 
 
+def counted(tree: Tree) -> dict[str, str]:
+    """The figures of a tree, as text."""
+    package, tests, benchmarks = (tree.below(folder) for folder in ("tfbigbatch", "tests", "benchmarks"))
+    texts = {path: tree.text(path) for path in package}
+    lengths = [length for text in texts.values() for length in functions(text)]
+    of_files = [len(text.splitlines()) for text in texts.values()]
+    pages = [*(path for path in tree.files if "/" not in path and path.endswith(".md")), *tree.below("docs", ".md")]
+    stored = [path for path in tree.files if path.startswith("results/")]
+    sizes = {path: os.path.getsize(os.path.join(tree.root, path)) for path in tree.files}
+    return {
+        "lines of the package": f"{sum(of_files):,}",
+        "of them code (no blanks, comments, docstrings)": f"{sum(map(code_lines, texts.values())):,}",
+        "files of the package": f"{len(package):,}",
+        "median lines of a file": f"{statistics.median(of_files):.0f}",
+        "functions": f"{len(lengths):,}",
+        "median lines of a function": f"{statistics.median(lengths):.0f}",
+        f"functions over {_LONG} lines": f"{sum(length > _LONG for length in lengths):,}",
+        "imports within functions": f"{sum(map(inner_imports, texts.values())):,}",
+        "lines of tests": f"{tree.lines(tests):,}",
+        "lines of benchmarks": f"{tree.lines(benchmarks):,}",
+        "files of benchmarks": f"{len(benchmarks):,}",
+        "words of pages": f"{tree.words(pages):,}",
+        "words of results": f"{tree.words([path for path in stored if path.endswith('.md')]):,}",
+        "files of results": f"{len(stored):,}",
+        "MB of results": f"{sum(sizes[path] for path in stored) / 1e6:.1f}",
+        "entries at the root": f"{len({path.split('/')[0] for path in tree.files}):,}",
+        "files of a clone": f"{len(tree.files):,}",
+        "MB of a clone's files": f"{sum(sizes.values()) / 1e6:.1f}",
+    }
+
+
+def folders(tree: Tree) -> dict[str, int]:
+    """The lines of each folder of the package, with those in it; '' for files of no folder."""
+    found: collections.Counter[str] = collections.Counter()
+    for path in tree.below("tfbigbatch"):
+        _, *between, _ = path.split("/")
+        found[between[0] if between else ""] += tree.lines([path])
+    return dict(found)
+
+
 def main() -> None:
-    """Prints the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--package", default="tfbigbatch", type=pathlib.Path, help="folder of the package")
-    package: pathlib.Path = parser.parse_args().package
-    # Recipes are read as data; they are counted apart.
-    files = [path for path in sorted(package.rglob("*.py")) if path.relative_to(package).parts[0] != "experiments"]
-    recipes = [path for path in package.rglob("*.py") if path.relative_to(package).parts[0] == "experiments"]
-    lines = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in files}
-    found = [
-        (function.end_lineno - function.lineno + 1, f"{path.relative_to(package)}: {name}", public, function)
-        for path in files
-        for name, function, public in functions(ast.parse(path.read_text(encoding="utf-8")))
-        if function.end_lineno is not None
-    ]
-    public = [function for _, _, is_public, function in found if is_public]
-    folders: dict[pathlib.Path, int] = {}
-    for path in files:
-        folders[path.parent] = folders.get(path.parent, 0) + (path.name != "__init__.py")
-    largest = sorted(folders, key=lambda folder: -folders[folder])[:3]
-    length, longest = max((size, name) for size, name, _, _ in found)
-    rows = [
-        ("lines", f"{sum(lines.values()):,}"),
-        ("lines of code", f"{sum(code_lines(path.read_text(encoding='utf-8')) for path in files):,}"),
-        ("files", f"{len(files):,}"),
-        ("experiment files", f"{len(recipes):,}"),
-        ("longest function", f"{length} lines ({longest})"),
-        ("functions over 60 lines", f"{sum(size > 60 for size, _, _, _ in found)}"),
-        ("largest folders", ", ".join(f"{folder.relative_to(package)} ({folders[folder]})" for folder in largest)),
-        ("files over 300 lines", ", ".join(f"{path.relative_to(package)}" for path in files if lines[path] > 300)),
-        ("annotated public functions", f"{sum(map(is_annotated, public)):,} of {len(public):,}"),
-    ]
-    for name, value in rows:
-        print(f"| {name} | {value} |")
+    """Prints the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--against", help="commit to count beside this checkout")
+    parser.add_argument("--row", action="append", default=[], help="NAME=BEFORE,AFTER: a further row; NAME=NOW alone")
+    parser.add_argument("--imports", type=int, default=5, help="timed imports of the package (5); 0 for none")
+    parser.add_argument("--folders", action="store_true", help="also the lines of each folder of the package")
+    given = parser.parse_args()
+    with of_commit(given.against) if given.against else contextlib.nullcontext() as before:
+        trees = [before, of_checkout()] if before else [of_checkout()]
+        columns = [counted(tree) for tree in trees]
+        rows = [[name, *(column[name] for column in columns)] for name in columns[-1]]
+        if given.imports:
+            turns = [[tree.import_seconds() for tree in trees] for _ in range(given.imports)]
+            rows.append(["`import tfbigbatch`, s", *(f"{statistics.median(each):.3f}" for each in zip(*turns))])
+        rows += [[name, *values.split(",")] for name, _, values in (row.rpartition("=") for row in given.row)]
+        headings = ["before", "now"] if given.against else ["now"]
+        print(harness.table(["", *headings], rows))
+        if given.folders:
+            counts = [folders(tree) for tree in trees]
+            names = sorted({name for count in counts for name in count})
+            lines = [[name or "(none)", *(f"{count.get(name, 0):,}" for count in counts)] for name in names]
+            print(f"\n{harness.table(['folder of the package', *headings], lines)}")
 
 
 if __name__ == "__main__":

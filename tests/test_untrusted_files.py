@@ -48,12 +48,10 @@ BETWEEN_OUR_PROCESSES = {"tfbigbatch/utils/processes.py", "tfbigbatch/utils/job_
 # Use torch's optimizers and devices, and read nothing with it.
 TORCH_WITHOUT_FILES = {
     "benchmarks/frameworks/with_torch.py",
-    "benchmarks/image_decoders.py",
-    "benchmarks/muon.py",
     "tfbigbatch/optimizers/ops_keras.py",
 }
-# Where files are executed: experiment and study files, and, in a benchmark, code of this repository's own history.
-EXECUTES = {"tfbigbatch/experiment/files.py": {"exec_module"}, "benchmarks/libraries.py": {"exec_module"}}
+# Where files are executed: experiment and study files.
+EXECUTES = {"tfbigbatch/experiment/files.py": {"exec_module"}}
 # Where NumPy's files are read, without objects.
 READ_ARRAYS = {"tfbigbatch/utils/files.py", "tfbigbatch/callbacks/counters.py"}
 # Where objects are made of a description: of a file after an allow-list, of what this process holds, of its own file.

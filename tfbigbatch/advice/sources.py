@@ -1,6 +1,6 @@
 """The advisor's constants, each with the paper or the study that it comes from.
 
-None comes from MNIST-LSTM, PTB-small or Multi30k: benchmarks/advice.py checks the advice on these three.
+None comes from MNIST-LSTM, PTB-small or Multi30k: results/measurements/advice.md checks the advice on these three.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ def sparse_cross_entropy(labels: tf.Tensor, logits: tf.Tensor, label_smoothing: 
     """-log softmax(logits)[label] of each token, as `tf.nn.sparse_softmax_cross_entropy_with_logits`, to rounding.
 
     On a CPU TensorFlow's kernel for it takes as long as the three matrix products of an output layer. Here it is the
-    vectorised kernel of the softmax, and few passes over the vocabulary beside it (benchmarks/cross_entropy.py).
+    vectorised kernel of the softmax, and few passes over the vocabulary beside it.
 
     Args:
       labels: int32 [...], below the vocabulary's size.
