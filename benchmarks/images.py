@@ -2,39 +2,28 @@
 
     python benchmarks/images.py --source=FOLDER_OF_JPEGS --results=results/throughput/images.json
 
-The JPEGs are repeated to a few thousand records. The baselines take turns in one process; a figure is the
-median of all turns. Bare decode: parse the header, draw a crop, `decode_and_crop_jpeg`, nothing more, of
-bytes in memory; once with each crop handed to a Python loop, once with nothing let out of tf.data. All others
-end in batches of images of one size. At last, the seconds to the first batch of a run that begins, and of one
-that is resumed in mid-epoch.
+The JPEGs are repeated to a few thousand records. The contenders take turns in one process. Bare decode: parse the
+header, draw a crop, `decode_and_crop_jpeg`, nothing more, of bytes in memory; once with each crop handed to a Python
+loop, once with nothing let out of tf.data. All others end in batches of images of one size. At last, the seconds to the
+first batch of a run that begins, and of one that is resumed in mid-epoch.
 """
 
+from __future__ import annotations
+
+import argparse
 import os
-import statistics
 import tempfile
-import time
+from collections.abc import Callable, Sequence
+from typing import Any
 
-import pictures
-from absl import flags
-
-from tfbigbatch.utils import command
-
-flags.DEFINE_string("source", None, "A folder of JPEGs, at any depth.", required=True)
-flags.DEFINE_integer("records", 4000, "The JPEGs are repeated to this many.", lower_bound=1)
-flags.DEFINE_integer("files", 8, "TFRecord files that they are written to.", lower_bound=1)
-flags.DEFINE_integer("image_size", 224, "Pixels of a side.", lower_bound=1)
-flags.DEFINE_integer("batch_size", 256, "Images in a batch.", lower_bound=1)
-flags.DEFINE_integer("threads", os.cpu_count(), "Of each baseline.", lower_bound=1)
-flags.DEFINE_integer("turns", 5, "Turns of each baseline.", lower_bound=1)
-flags.DEFINE_integer("batches", 12, "Timed batches in a turn, after two that are not.", lower_bound=1)
-flags.DEFINE_list("only", [], "These baselines alone.")
-flags.DEFINE_string("results", None, "Also write the figures to this JSON file.")
+import harness
 
 _UNTIMED = 2
+Given = argparse.Namespace
 
 
-def write_records(jpegs, folder, records, files):
-    """An `image_manifest.Split` of the JPEGs, repeated to `records` records in `files` files."""
+def write_records(jpegs: Sequence[bytes], folder: str, records: int, files: int) -> Any:
+    """The manifest's split of the JPEGs, repeated to `records` records in `files` files."""
     from tfbigbatch.data.images.manifest import Split
     from tfbigbatch.data.records import index, tfrecord
 
@@ -49,11 +38,11 @@ def write_records(jpegs, folder, records, files):
     return Split.of_files("train", paths, offsets, [os.path.getsize(path) for path in paths])
 
 
-def bare_decode(jpegs, split, options, kept_in=False):
-    """Random crops of JPEGs in memory, decoded and no more, one by one."""
+def bare_decode(jpegs: Sequence[bytes], split: Any, given: Given, kept_in: bool = False) -> Any:
+    """Random crops of JPEGs in memory, decoded and no more: one by one, or a pixel of each in batches."""
     import tensorflow as tf
 
-    def crop(encoded, number):
+    def crop(encoded: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
         begin, size, _ = tf.image.stateless_sample_distorted_bounding_box(
             tf.io.extract_jpeg_shape(encoded),
             tf.zeros([1, 0, 4]),
@@ -68,125 +57,104 @@ def bare_decode(jpegs, split, options, kept_in=False):
 
     numbers = tf.data.Dataset.range(tf.int64.max)
     repeated = tf.data.Dataset.from_tensor_slices(jpegs).repeat()
-    crops = tf.data.Dataset.zip(repeated, numbers).map(crop, num_parallel_calls=options.threads)
-    return crops.map(lambda image: image[0, 0]).batch(options.batch_size) if kept_in else crops.prefetch(16)
+    crops = tf.data.Dataset.zip(repeated, numbers).map(crop, num_parallel_calls=given.threads)
+    return crops.map(lambda image: image[0, 0]).batch(given.batch_size) if kept_in else crops.prefetch(16)
 
 
-def bare_decode_kept_in(jpegs, split, options):
-    """The same, of which a pixel each leaves tf.data, in batches."""
-    return bare_decode(jpegs, split, options, kept_in=True)
-
-
-def tf_models_official(jpegs, split, options):
+def tf_models_official(jpegs: Sequence[bytes], split: Any, given: Given) -> Any:
     """Its classification decoder and parser, in its order: read, shuffle, parse and decode, batch, prefetch."""
     import tensorflow as tf
     from official.vision.dataloaders import classification_input
 
     decoder = classification_input.Decoder()
-    parser = classification_input.Parser([options.image_size] * 2, len(jpegs)).parse_fn(is_training=True)
+    parser = classification_input.Parser([given.image_size] * 2, len(jpegs)).parse_fn(is_training=True)
     records = tf.data.Dataset.from_tensor_slices(list(split.files)).interleave(
-        tf.data.TFRecordDataset, cycle_length=options.files, num_parallel_calls=options.threads
+        tf.data.TFRecordDataset, cycle_length=given.files, num_parallel_calls=given.threads
     )
-    examples = records.repeat().shuffle(1024).map(decoder.decode, num_parallel_calls=options.threads)
-    examples = examples.map(parser, num_parallel_calls=options.threads)
-    return examples.batch(options.batch_size, drop_remainder=True).prefetch(2)
+    examples = records.repeat().shuffle(1024).map(decoder.decode, num_parallel_calls=given.threads)
+    examples = examples.map(parser, num_parallel_calls=given.threads)
+    return examples.batch(given.batch_size, drop_remainder=True).prefetch(2)
 
 
-def ours(jpegs, split, options, first_step=0, **settings):
-    """The project's training batches; settings as of `ImageRecords`."""
+def ours(jpegs: Sequence[bytes], split: Any, given: Given, first_step: int = 0, **settings: Any) -> Any:
+    """The package's training batches; settings as of `ImageRecords`."""
     import tensorflow as tf
 
     from tfbigbatch.data.images.dataset import ImageRecords
     from tfbigbatch.data.images.manifest import Manifest
 
     manifest = Manifest(tuple(map(str, range(len(jpegs)))), "image/encoded", "image/class/label", 1, {})
-    images = ImageRecords(
-        split,
-        manifest,
-        image_size=options.image_size,
-        shuffle_window=1024,
-        threads=options.threads,
-        **settings,
-    )
-    return images.training_batches(
+    shared = {"image_size": given.image_size, "shuffle_window": 1024, "threads": given.threads}
+    return ImageRecords(split, manifest, **shared, **settings).training_batches(
         tf.distribute.InputContext(1, 0, 1),
-        batch_size=options.batch_size,
+        batch_size=given.batch_size,
         seed=0,
         first_step=first_step,
         last_step=1_000_000,
     )
 
 
-def ours_reduced(jpegs, split, options):
-    """The same, with reduced decoding."""
-    return ours(jpegs, split, options, reduced_decoding=True)
-
-
-def ours_opencv(jpegs, split, options):
-    """The same, resized by OpenCV."""
-    return ours(jpegs, split, options, resizer="opencv")
-
-
-BASELINES = {
+CONTENDERS: dict[str, Callable[..., Any]] = {
     "bare_decode": bare_decode,
-    "bare_decode_kept_in": bare_decode_kept_in,
+    "bare_decode_kept_in": lambda *given: bare_decode(*given, kept_in=True),
     "tf_models_official": tf_models_official,
     "tfbigbatch": ours,
-    "tfbigbatch_reduced": ours_reduced,
-    "tfbigbatch_opencv": ours_opencv,
+    "tfbigbatch_reduced": lambda *given: ours(*given, reduced_decoding=True),
+    "tfbigbatch_opencv": lambda *given: ours(*given, resizer="opencv"),
 }
 
 
-def speed(elements, in_batch, options):
+def speed(elements: Any, in_batch: int, given: Given) -> harness.Figures:
     """Images a second over the timed batches, of `in_batch` elements each, after those that fill the buffers."""
     iterator = iter(elements)
     for _ in range(_UNTIMED * in_batch):
         next(iterator)
-    started = time.perf_counter()
-    for _ in range(options.batches * in_batch):
-        next(iterator)
-    return options.batches * options.batch_size / (time.perf_counter() - started)
+    found = harness.timed(lambda: [next(iterator) for _ in range(given.batches * in_batch)] and None)
+    images = given.batches * given.batch_size
+    return {"images_per_second": images / found["seconds"], "of_a_core": images / found["cpu_seconds"]}
 
 
-def seconds_to_first_batch(jpegs, split, options):
-    """Of a run's start and of a resume in mid-epoch: each the median of as many turns as the speeds."""
-    steps = {"start": 0, "middle_of_epoch": options.records // options.batch_size // 2}
-    seconds = {name: [] for name in steps}
-    for _ in range(options.turns):
-        for name, step in steps.items():
-            started = time.perf_counter()
-            next(iter(ours(jpegs, split, options, first_step=step)))
-            seconds[name].append(time.perf_counter() - started)
-    return {name: statistics.median(values) for name, values in seconds.items()}
-
-
-def _main(unused):
-    from tfbigbatch.runs.run_directory import versions
-    from tfbigbatch.utils.files import write_json
-
-    options = flags.FLAGS
-    jpegs = pictures.read(options.source)
-    names = options.only or list(BASELINES)
+def main() -> None:
+    """Measures, prints the table, writes the file."""
+    cores = len(os.sched_getaffinity(0))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--source", required=True, help="folder of JPEGs, at any depth")
+    parser.add_argument("--records", type=int, default=4000, help="the JPEGs are repeated to as many")
+    parser.add_argument("--files", type=int, default=8, help="TFRecord files that they are written to")
+    parser.add_argument("--image_size", type=int, default=224, help="pixels of a side")
+    parser.add_argument("--batch_size", type=int, default=256)
+    parser.add_argument("--threads", type=int, default=cores, help="of each contender")
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--batches", type=int, default=12, help="timed in a turn")
+    parser.add_argument("--only", default=",".join(CONTENDERS), help="contenders, with commas between")
+    parser.add_argument("--results", help="also write the figures to this JSON file")
+    given = parser.parse_args()
+    harness.check_path(given.results)
+    jpegs = []
+    for path in harness.jpegs(given.source):
+        with open(path, "rb") as file:
+            jpegs.append(file.read())
     with tempfile.TemporaryDirectory() as folder:
-        split = write_records(jpegs, folder, options.records, options.files)
-        speeds = {name: [] for name in names}
-        for turn in range(options.turns):
-            for name in names:
-                in_batch = options.batch_size if name == "bare_decode" else 1
-                speeds[name].append(speed(BASELINES[name](jpegs, split, options), in_batch, options))
-            print(f"turn {turn + 1}: " + ", ".join(f"{name} {speeds[name][-1]:,.0f}" for name in names), flush=True)
-        first_batch = seconds_to_first_batch(jpegs, split, options)
-    medians = {name: statistics.median(values) for name, values in speeds.items()}
-    for name, median in medians.items():
-        print(f"{name:20s} {median:>7,.0f} images a second")
-    for name, seconds in first_batch.items():
-        print(f"{name:20s} {seconds:7.2f} s to the first batch")
-    if options.results:
-        setting = {name: options[name].value for name in ("records", "image_size", "batch_size", "threads", "turns")}
-        figures = {"median": medians, "turns": speeds, "seconds_to_first_batch": first_batch}
-        write_json(options.results, {"setting": setting, **figures, "versions": versions()})
-        print(f"results      {options.results}")
+        split = write_records(jpegs, folder, given.records, given.files)
+
+        def contender(name: str) -> Callable[[], harness.Figures]:
+            in_batch = given.batch_size if name == "bare_decode" else 1
+            return lambda: speed(CONTENDERS[name](jpegs, split, given), in_batch, given)
+
+        names = given.only.split(",")
+        measured = harness.in_turns({name: contender(name) for name in names}, given.turns, warm_ups=0)
+        middle = given.records // given.batch_size // 2
+        firsts = {
+            name: lambda step=step: harness.timed(lambda: next(iter(ours(jpegs, split, given, first_step=step))))
+            for name, step in (("start", 0), ("middle of an epoch", middle))
+        }
+        to_first = harness.in_turns(firsts, given.turns, warm_ups=0)
+    rows = [[name, *(f"{value:,.0f}" for value in harness.medians(turns).values())] for name, turns in measured.items()]
+    print(harness.table(["", "images a second", "of a core"], rows))
+    for name, turns in to_first.items():
+        print(f"{harness.medians(turns)['seconds']:.2f} s to the first batch: {name}")
+    harness.write(given.results, setting=vars(given), turns=measured, seconds_to_first_batch=to_first)
 
 
 if __name__ == "__main__":
-    command.execute(_main)
+    main()

@@ -4,79 +4,83 @@
       --results=results/throughput/input_bert.json
 
 Batches of the task's own pipeline are read and thrown away. A figure is the median of all turns: examples a second, and
-examples a second of processor time over all threads, which is what `tools/plan.py --core_rate` takes.
+examples a second of processor time over all threads, which is what `tfbigbatch plan --core_rate` takes.
 """
 
-import json
-import os
-import statistics
-import time
+from __future__ import annotations
 
-from absl import flags
+import argparse
+import itertools
+from collections.abc import Iterator
+from typing import Any
 
-from tfbigbatch import experiment
-from tfbigbatch.errors import InputError
-from tfbigbatch.utils import command
-
-flags.DEFINE_string("config", None, "The experiment file.", required=True)
-flags.DEFINE_list("override", [], "Changes to it: FIELD=VALUE, as data.image_size=160.")
-flags.DEFINE_integer("phase", 1, "Of a run with phases.", lower_bound=1)
-flags.DEFINE_string("data_dir", None, "Where the task's data lies; made-up examples where left out.")
-flags.DEFINE_integer("batch_size", 256, "Examples in a batch.", lower_bound=1)
-flags.DEFINE_integer("batches", 40, "Timed batches in a turn, after two that are not.", lower_bound=1)
-flags.DEFINE_integer("turns", 5, "Turns.", lower_bound=1)
-flags.DEFINE_string("results", None, "Also write the figures to this JSON file.")
+import harness
 
 _UNTIMED = 2
 
 
-def rates(train, batch_size, batches, seed):
-    """(examples a second, examples a second of processor time) of `batches` batches, after those untimed."""
+def training_data(config: str, *, data_dir: str | None, phase: int = 1, overrides: tuple[str, ...] = ()) -> Any:
+    """The training data of an experiment's task, made up where there is no folder.
+
+    Args:
+      config: an experiment file, or its name.
+      data_dir: where the task's data lies.
+      phase: of a run with phases.
+      overrides: FIELD=VALUE for the config.
+
+    Raises:
+      ValueError: there is no such phase.
+    """
+    from tfbigbatch import experiment, tasks
+    from tfbigbatch.errors import InputError
+
+    fields = experiment.load(config)
+    experiment.override(fields, overrides)
+    phases = experiment.phases(fields)
+    if phase > len(phases):
+        raise InputError(f"--phase={phase}: the run has {len(phases)} phase(s), counted from 1.")
+    fields = phases[phase - 1]
+    data = {"data_dir": data_dir, "use_fake_data": data_dir is None}
+    return tasks.get(fields.task)(model=fields.model.to_dict(), data=fields.data.to_dict(), **data).train
+
+
+def batches(train: Any, batch_size: int, *, count: int = 1_000_000, first: int = 0, seed: int = 0) -> Iterator[Any]:
+    """The training batches of `count` steps, after two that fill the buffers."""
     import tensorflow as tf
 
-    context = tf.distribute.InputContext(1, 0, 1)
-    read = iter(
-        train.training_batches(
-            context, batch_size=batch_size, seed=seed, first_step=0, last_step=batches + _UNTIMED + 1
-        )
+    last = first + count + _UNTIMED + 1
+    read = train.training_batches(
+        tf.distribute.InputContext(1, 0, 1), batch_size=batch_size, seed=seed, first_step=first, last_step=last
     )
-    for _ in range(_UNTIMED):
-        next(read)
-    started, worked = time.perf_counter(), time.process_time()
-    for _ in range(batches):
-        next(read)
-    examples = batches * batch_size
-    return examples / (time.perf_counter() - started), examples / (time.process_time() - worked)
+    return itertools.islice(iter(read), _UNTIMED, None)
 
 
-def _main(unused):
-    from tfbigbatch import tasks
-
-    options = flags.FLAGS
-    config = experiment.load(options.config)
-    experiment.override(config, options.override)
-    phases = experiment.phases(config)
-    if options.phase > len(phases):
-        raise InputError(f"--phase={options.phase}: the run has {len(phases)} phase(s), counted from 1.")
-    fields = phases[options.phase - 1]
-    data = {"data_dir": options.data_dir, "use_fake_data": options.data_dir is None}
-    task = tasks.get(fields.task)(model=fields.model.to_dict(), data=fields.data.to_dict(), **data)
-    found = [rates(task.train, options.batch_size, options.batches, seed) for seed in range(options.turns)]
-    a_second, of_core = (statistics.median(each) for each in zip(*found, strict=True))
-    print(f"{options.config}, phase {options.phase}: {options.turns} turns of {options.batches} x {options.batch_size}")
-    print(f"  {a_second:10,.0f} examples a second, {os.cpu_count()} cores")
-    print(f"  {of_core:10,.0f} examples a second of a core")
-    if options.results:
-        setting = {name: getattr(options, name) for name in ("config", "phase", "batch_size", "batches", "turns")}
-        outcome = {
-            "setting": {**setting, "cores": os.cpu_count()},
-            "median": {"examples_per_second": a_second, "examples_per_second_of_core": of_core},
-            "turns": found,
-        }
-        with open(options.results, "w", encoding="utf-8") as file:
-            json.dump(outcome, file, indent=2)
-            file.write("\n")
+def main() -> None:
+    """Reads, prints the rates, writes the file."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--config", required=True, help="experiment")
+    parser.add_argument("--override", action="append", default=[], help="FIELD=VALUE of it, as data.image_size=160")
+    parser.add_argument("--phase", type=int, default=1, help="of a run with phases")
+    parser.add_argument("--data_dir", help="where the task's data lies; made-up examples where left out")
+    parser.add_argument("--batch_size", type=int, default=256, help="examples in a batch")
+    parser.add_argument("--batches", type=int, default=40, help="timed batches in a turn")
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--results", help="also write the figures to this JSON file")
+    given = parser.parse_args()
+    harness.check_path(given.results)
+    train = training_data(given.config, data_dir=given.data_dir, phase=given.phase, overrides=tuple(given.override))
+    turns = []
+    for seed in range(given.turns):
+        read = batches(train, given.batch_size, count=given.batches, seed=seed)
+        turns.append(harness.timed(lambda: [next(read) for _ in range(given.batches)]))
+    examples, middle = given.batches * given.batch_size, harness.medians(turns)
+    rates = {"examples_per_second": examples / middle["seconds"]}
+    rates["examples_per_second_of_core"] = examples / middle["cpu_seconds"]
+    print(f"{given.config}, phase {given.phase}: {given.turns} turns of {given.batches} x {given.batch_size}")
+    print(f"{rates['examples_per_second']:12,.0f} examples a second")
+    print(f"{rates['examples_per_second_of_core']:12,.0f} examples a second of a core")
+    harness.write(given.results, setting=vars(given), median=rates, turns=turns)
 
 
 if __name__ == "__main__":
-    command.execute(_main)
+    main()

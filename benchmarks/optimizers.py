@@ -1,298 +1,309 @@
 """One update of our optimizers and of their peers: its time, its first call and its memory, on the CPU.
 
-    python benchmarks/optimizers.py --model=resnet50
-    python benchmarks/optimizers.py --model=bert_base --optimizers=tfa_lamb,keras_lamb --results=bert_base.json
+    python benchmarks/optimizers.py --variables=resnet50
+    python benchmarks/optimizers.py --variables=bert_base --peers=tfa_lamb,keras_lamb --results=bert_base.json
 
-First each baseline makes its first update in a process of its own. Then they take turns in one process,
-one update each, round after round, beside a stream through memory whose bandwidth gives the floor: no
-update can be faster than the bytes it has to move. Where not all fit in memory there are several such
-processes, each with ours in it; ratios are always taken within a process.
+Each peer has a process, and so has ours of the same rule; the two take turns, one update each, with a stream through
+memory whose bandwidth gives the floor: no update can be faster than the bytes that it has to move. A peer whose package
+is not installed is left out. Optimizers of one rule must end at the same weights.
 """
 
-import json
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import gc
+import importlib
 import os
-import platform
-import subprocess
 import sys
-import tempfile
-from importlib import metadata
+from collections.abc import Callable
+from typing import Any
 
-import baselines
+import harness
 import numpy as np
-import results_file
 import variables
-from absl import flags
 
-from tfbigbatch.errors import InputError
-from tfbigbatch.utils import command
+RATE, DECAY, EXCLUDED = 1e-3, 0.01, ["bias", "gamma", "beta"]
+PRECISIONS = ("float32", "bfloat16", "float16")
+_STREAM_BYTES = 2**28
+# Keras 2 where addons looks for tf.keras; the CPU only.
+_ENVIRONMENT = {"TF_USE_LEGACY_KERAS": "1", "KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": "-1"}
 
-_UPDATES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "updates.py")
-# Keras 2 where addons looks for tf.keras; the CPU only; TensorFlow quiet, as in tfbigbatch.utils.command.
-_ENVIRONMENT = {
-    "TF_USE_LEGACY_KERAS": "1",
-    "KERAS_BACKEND": "tensorflow",
-    "CUDA_VISIBLE_DEVICES": "-1",
-    "TF_CPP_MIN_LOG_LEVEL": "3",
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """An update rule.
+
+    Attributes:
+      ours: name of our contender.
+      floor_bytes: what an update must at least move for each float32 parameter.
+      passes: where these are from.
+    """
+
+    ours: str
+    floor_bytes: int
+    passes: str
+
+
+RULES = {
+    "lamb": Rule("lamb", 40, "reads g, m, v, w, writes m, v; then reads m, v, w, writes w"),
+    "lars": Rule("lars", 28, "reads g, w; then reads g, w, v, writes w, v"),
+    "adam": Rule("lamb", 28, "reads g, m, v, w, writes m, v, w"),
+    # Statistics and roots of ResNet-50 are 1.5 numbers a parameter each.
+    "shampoo": Rule("shampoo", 52, "reads g, w, both momenta, statistics, roots, writes all but g"),
 }
-_PACKAGES = ("tfbigbatch", "tensorflow", "tf_keras", "keras", "tf-models-official", "tensorflow-addons", "numpy")
-
-flags.DEFINE_enum("model", None, variables.models(), "Whose variables are updated.", required=True)
-flags.DEFINE_list("optimizers", list(baselines.BASELINES), "Names of baselines; ours are always among them.")
-flags.DEFINE_integer("repeats", 15, "Timed rounds, after two to warm up.", lower_bound=1)
-flags.DEFINE_boolean("first_calls", True, "Also measure first calls and memory: a process for each baseline.")
-flags.DEFINE_float("memory_gib", 14.0, "What one process may take; fewer baselines share one then.")
-flags.DEFINE_float("clip_norm", 0.0, "All clip the gradients to this global norm; 0 for not.", lower_bound=0.0)
-flags.DEFINE_enum(
-    "precision",
-    "float32",
-    ["float32", "bfloat16", "float16"],
-    "What the gradients come in: bfloat16's are cast, float16's are unscaled and tested as well.",
-)
-flags.DEFINE_string("results", None, "Also write all numbers to this JSON file.")
-flags.DEFINE_boolean("markdown", False, "Print the tables as Markdown.")
 
 
-def footprint(names, parameters):
-    """GiB of a process with these baselines, as measured with all of them on ResNet-50 and BERT-base.
+@dataclasses.dataclass(frozen=True)
+class Contender:
+    """An optimizer to time.
 
-    That is the weights and slots of each, the gradients, and four times the weights for an update's
-    temporaries; 15% more that TensorFlow's allocator loses; and 2.25 GiB for all else.
+    Attributes:
+      rule: key of RULES.
+      make: function of Keras' arguments that makes the optimizer; ImportError where its package is missing.
+      keras: whose variables it takes, 'tf_keras' or 'keras3'.
+      clips: it clips by the global norm itself (`global_clipnorm`); else its users do, before the update.
     """
-    arrays = sum(1 + baselines.rule(name).slots for name in names) + 1 + 4
-    return 1.15 * 4 * parameters * arrays / 2**30 + 2.25
+
+    rule: str
+    make: Callable[..., Any]
+    keras: str = "tf_keras"
+    clips: bool = True
 
 
-def peer_sets(names, parameters, memory_gib):
-    """Splits baselines into lists that fit in memory side by side, each with ours of the same rules.
+def _ours(face: str, name: str, **arguments: Any) -> Callable[..., Any]:
+    def make(**more: Any) -> Any:
+        module = importlib.import_module(f"tfbigbatch.optimizers.{face}")
+        fields = {"weight_decay": DECAY, "exclude_from_weight_decay": EXCLUDED, **arguments, **more}
+        return getattr(module, name)(RATE, **fields)
 
-    Raises:
-      InputError: one baseline does not fit beside ours.
+    return make
+
+
+def _tfm(file: str, name: str) -> Callable[..., Any]:
+    def make() -> Any:
+        module = importlib.import_module(f"official.modeling.optimization.{file}")
+        return getattr(module, name)(RATE, weight_decay_rate=DECAY, exclude_from_weight_decay=EXCLUDED)
+
+    return make
+
+
+def _tfa_lamb() -> Any:
+    # Addons looks for Keras 2 under names that Keras 3 has taken; it must find `tf_keras` there.
+    for module in ("engine", "engine.keras_tensor"):
+        sys.modules.setdefault(f"keras.src.{module}", importlib.import_module(f"tf_keras.src.{module}"))
+    import tensorflow_addons
+
+    return tensorflow_addons.optimizers.LAMB(RATE, weight_decay=DECAY, exclude_from_weight_decay=EXCLUDED)
+
+
+def _keras_lamb(**more: Any) -> Any:
+    import keras
+
+    optimizer = keras.optimizers.Lamb(RATE, weight_decay=DECAY, epsilon=1e-6, **more)
+    # It knows no exclusion from the layer adaptation.
+    optimizer.exclude_from_weight_decay(var_names=EXCLUDED)
+    return optimizer
+
+
+def _adam(package: str, name: str = "Adam") -> Callable[..., Any]:
+    return lambda **more: getattr(importlib.import_module(package), name)(RATE, **more)
+
+
+CONTENDERS = {
+    "lamb": Contender("lamb", _ours("keras2", "LAMB")),
+    "lars": Contender("lars", _ours("keras2", "LARS")),
+    "shampoo": Contender("shampoo", _ours("keras2", "Shampoo")),
+    # Most of its steps compute no roots.
+    "shampoo_100": Contender("shampoo", _ours("keras2", "Shampoo", root_every=100)),
+    "keras3_lamb": Contender("lamb", _ours("keras3", "LAMB"), keras="keras3"),
+    "keras3_lars": Contender("lars", _ours("keras3", "LARS"), keras="keras3"),
+    "tfm_lamb": Contender("lamb", _tfm("lamb", "LAMB"), clips=False),
+    "tfm_lars": Contender("lars", _tfm("lars", "LARS"), clips=False),
+    "tfa_lamb": Contender("lamb", _tfa_lamb, clips=False),
+    "keras_lamb": Contender("lamb", _keras_lamb, keras="keras3"),
+    "keras_adam": Contender("adam", _adam("keras.optimizers"), keras="keras3"),
+    "tf_keras_adam": Contender("adam", _adam("tf_keras.optimizers")),
+    "legacy_adam": Contender("adam", _adam("tf_keras.optimizers.legacy"), clips=False),
+}
+
+
+def floor_bytes(rule: str, clip_norm: float, precision: str) -> int:
+    """What an update must at least move for each parameter.
+
+    A global norm, and the test that float16's gradients are finite, read all gradients once before anything changes.
     """
-    sets = []
-    for name in names:
-        pair = list(dict.fromkeys([baselines.rule(name).ours, name]))
-        needed = footprint(pair, parameters)
-        if needed > memory_gib:
-            raise InputError(
-                f"--memory_gib={memory_gib}: {' and '.join(pair)} take about {needed:.1f} GiB side by side. "
-                "Give that much, or name smaller baselines with --optimizers."
-            )
-        for members in sets:
-            wider = list(dict.fromkeys([*members, *pair]))
-            if footprint(wider, parameters) <= memory_gib:
-                members[:] = wider
-                break
-        else:
-            sets.append(pair)
-    return sets
+    width = 4 if precision == "float32" else 2
+    reads = 2 if clip_norm or precision == "float16" else 1
+    return RULES[rule].floor_bytes - 4 + width * reads
 
 
-def _measure(names, repeats):
-    """What updates.py measured of these baselines in a process of its own."""
-    options = flags.FLAGS
-    with tempfile.TemporaryDirectory() as folder:
-        results = os.path.join(folder, "measured.json")
-        arguments = [f"--model={options.model}", f"--optimizers={','.join(names)}", f"--repeats={repeats}"]
-        arguments += [f"--clip_norm={options.clip_norm}", f"--precision={options.precision}"]
-        outcome = subprocess.run(
-            [sys.executable, "-W", "ignore", _UPDATES, *arguments, f"--results={results}"],
-            env={**os.environ, **_ENVIRONMENT},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        if outcome.returncode == -9:
-            raise InputError(f"The process of {', '.join(names)} was killed, likely for memory; lower --memory_gib.")
-        if outcome.returncode:
-            raise RuntimeError(f"{_UPDATES} {' '.join(arguments)} failed:\n{outcome.stderr}")
-        with open(results, encoding="utf-8") as file:
-            return json.load(file)
+# --------------------------------------------------------------------------------------------- a contender's process
 
 
-def _first_calls(names):
-    """First-call seconds and memory of each baseline that is installed, and the names of those that are not."""
-    measured, left_out = {}, {}
-    for name in names:
-        print(f"{name}: first call ... ", end="", flush=True)
-        outcome = _measure([name], repeats=0)
-        left_out.update(outcome["left_out"])
-        if name in left_out:
-            print(f"left out: {left_out[name]}")
-            continue
-        measured[name] = outcome[name]
-        print(f"{measured[name]['first_call_s']:.1f} s", flush=True)
-    return measured, left_out
+def _scaled(name: str, optimizer: Any) -> Any:
+    """The optimizer with loss scaling, as users of float16 have it."""
+    homes = {"tf_keras": "tf_keras.mixed_precision", "keras3": "keras.optimizers"}
+    home = "tfbigbatch.optimizers.keras3" if name.startswith("keras3_") else homes[CONTENDERS[name].keras]
+    return importlib.import_module(home).LossScaleOptimizer(optimizer)
 
 
-def _floor_bytes(name):
-    return baselines.floor_bytes(name, flags.FLAGS.clip_norm, flags.FLAGS.precision)
+def _build(optimizer: Any, made: Any) -> None:
+    if hasattr(optimizer, "_create_all_weights"):  # tf_keras' legacy base class
+        optimizer._create_all_weights(made)
+    else:
+        optimizer.build(made)
 
 
-def _spread(values):
-    lower, median, upper = np.percentile(values, [25, 50, 75])
-    return {"median": median, "lower_quartile": lower, "upper_quartile": upper}
+def _updates(given: argparse.Namespace) -> Callable[[str], Any]:
+    """Answers 'turn' with the seconds of an update, 'first' with those and the memory of the first, 'sum' with the
+    absolute sum of all weights.
+    """
+    import tensorflow as tf
+
+    contender = CONTENDERS[given.worker]
+    clips_itself = contender.clips and given.clip_norm
+    optimizer = contender.make(**({"global_clipnorm": given.clip_norm} if clips_itself else {}))
+    made = variables.make(given.variables, contender.keras)
+    _build(optimizer, made)
+    applying, unscales = optimizer, False
+    if given.precision == "float16":
+        applying = _scaled(given.worker, optimizer)
+        _build(applying, made)
+        # Keras 3's does it within apply_gradients.
+        unscales = contender.keras == "tf_keras"
+    # Arguments of every update, so that nothing folds them away.
+    gradients = [tf.cast(variables.noise(each.shape, 1000 + i, 0.01), given.precision) for i, each in enumerate(made)]
+
+    @tf.function
+    def apply(gradients: Any) -> Any:
+        # The gradient of the layers' cast of float32 weights.
+        gradients = [tf.cast(gradient, tf.float32) for gradient in gradients]
+        if unscales:
+            gradients = applying.get_unscaled_gradients(gradients)
+        if given.clip_norm and not clips_itself:
+            gradients, _ = tf.clip_by_global_norm(gradients, given.clip_norm)
+        applying.apply_gradients(zip(gradients, made))
+        return tf.convert_to_tensor(optimizer.iterations)
+
+    # On the CPU the call returns when all operations have run; the count says that they did.
+    def turn() -> harness.Figures:
+        return harness.timed(lambda: int(apply(gradients)))
+
+    def answer(line: str) -> Any:
+        if line == "sum":
+            return float(sum(tf.reduce_sum(tf.abs(tf.convert_to_tensor(each))) for each in made))
+        if line == "first":
+            return {"first_call": turn()["seconds"], "peak_growth": _peak_growth(lambda: [turn() for _ in range(3)])}
+        return turn()
+
+    return answer
 
 
-def _summary(measured, parameters):
-    """Times in ms, and their ratios to ours and to the floor, of one process' baselines."""
-    bandwidth = np.array(measured["assign_add_bytes_per_s"])
-    times = {name: 1e3 * np.array(seconds) for name, seconds in measured["seconds"].items()}
-    summary = {}
-    for name, ms in times.items():
-        rule = baselines.rule(name)
-        floor = 1e3 * _floor_bytes(name) * parameters / bandwidth
-        summary[name] = {
-            "ms": _spread(ms),
-            "processor_ms": _spread(1e3 * np.array(measured["processor_seconds"][name])),
-            "over_ours": _spread(ms / times[rule.ours]),
-            "floor_ms": _spread(floor),
-            "over_floor": _spread(ms / floor),
-        }
-    return {"assign_add_gb_per_s": _spread(bandwidth / 1e9), "contenders": summary}
+def _peak_growth(action: Callable[[], object]) -> int | None:
+    """Bytes that TensorFlow's allocator held at its highest during `action`, above what it held before.
 
+    The process' resident memory would not tell: the allocator keeps what is freed. None where TensorFlow does not
+    count, as without oneDNN.
+    """
+    import tensorflow as tf
 
-def _times(sets):
-    """The rows of the table of times."""
-    rows = [
-        ["process", "optimizer", "ms, median", "quartiles", "processors' ms", "times ours", "floor, ms", "times floor"]
-    ]
-    for number, measured in enumerate(sets, start=1):
-        for name, row in measured["summary"]["contenders"].items():
-            ms = row["ms"]
-            rows.append(
-                [
-                    str(number),
-                    baselines.get(name).title,
-                    f"{ms['median']:.2f}",
-                    f"{ms['lower_quartile']:.2f} to {ms['upper_quartile']:.2f}",
-                    f"{row['processor_ms']['median']:.2f}",
-                    f"{row['over_ours']['median']:.2f}",
-                    f"{row['floor_ms']['median']:.2f}",
-                    f"{row['over_floor']['median']:.2f}",
-                ]
-            )
-    return rows
-
-
-def _first(measured, largest):
-    """The rows of the table of first calls and memory."""
-    rows = [["optimizer", "first call, s", "extra peak memory, MB", "times the largest variable"]]
-    for name, row in measured.items():
-        growth = row["peak_growth_bytes"]
-        known = ["not known", "not known"] if growth is None else [f"{growth / 1e6:.1f}", f"{growth / largest:.2f}"]
-        rows.append([baselines.get(name).title, f"{row['first_call_s']:.2f}", *known])
-    return rows
-
-
-def _print_table(rows, markdown):
-    widths = [max(len(cell) for cell in column) for column in zip(*rows)]
-    lines = [[cell.ljust(width) for cell, width in zip(row, widths)] for row in rows]
-    lines.insert(1, ["-" * width for width in widths])
-    print()
-    for line in lines:
-        print(f"| {' | '.join(line)} |" if markdown else "  ".join(line).rstrip())
-
-
-def _version(package):
+    gc.collect()
     try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
+        tf.config.experimental.reset_memory_stats("CPU:0")
+        before = tf.config.experimental.get_memory_info("CPU:0")["current"]
+        action()
+        return tf.config.experimental.get_memory_info("CPU:0")["peak"] - before
+    except ValueError:
         return None
 
 
-def _processor():
-    """The processor's name, as Linux gives it."""
-    if not os.path.exists("/proc/cpuinfo"):
-        return platform.processor()
-    with open("/proc/cpuinfo", encoding="utf-8") as file:
-        return next((line.split(":")[1].strip() for line in file if line.startswith("model name")), "unknown")
+def _stream() -> Callable[[], harness.Figures]:
+    """A function that takes the bandwidth of an addition in place: two arrays are read, one of them written."""
+    total, delta = (np.full(_STREAM_BYTES // 4, value, np.float32) for value in (1.0, 1e-9))
+
+    def bandwidth() -> harness.Figures:
+        seconds = harness.timed(lambda: np.add(total, delta, out=total))["seconds"]
+        return {"bytes_per_second": 3 * _STREAM_BYTES / seconds}
+
+    return bandwidth
 
 
-def _main(unused):
-    options = flags.FLAGS
-    table = variables.shapes(options.model)
-    parameters, largest = variables.count(table), 4 * max(variables.count([pair]) for pair in table)
-    names = list(dict.fromkeys([*(baselines.rule(name).ours for name in options.optimizers), *options.optimizers]))
-    # What cannot work is told before anything runs.
-    peer_sets(names, parameters, options.memory_gib)
-    results_file.check(options.results)
-    print(f"{options.model}: {len(table)} variables, {parameters:,} parameters, largest {largest / 1e6:.1f} MB")
-    load = os.getloadavg()[0]
-    print(f"{os.cpu_count()} CPUs, {_processor()}; load before the start {load:.1f}", flush=True)
-
-    first, left_out = _first_calls(names) if options.first_calls else ({}, {})
-    sets = []
-    for members in peer_sets([name for name in names if name not in left_out], parameters, options.memory_gib):
-        print(f"process {len(sets) + 1}, side by side: {', '.join(members)}", flush=True)
-        measured = _measure(members, options.repeats)
-        for name, reason in measured["left_out"].items():
-            print(f"{name}: left out: {reason}")
-        left_out.update(measured["left_out"])
-        sets.append({**measured, "summary": _summary(measured, parameters)})
-
-    if options.results:
-        _write(options, table, load, first, sets, left_out)
-    _show(first, sets, largest)
-    if options.results:
-        print(f"\nresults: {options.results}")
+# ------------------------------------------------------------------------------------------------------- the command
 
 
-def _show(first, sets, largest):
-    """Prints the tables and what their columns mean."""
-    options = flags.FLAGS
-    _print_table(_times(sets), options.markdown)
-    print()
-    for number, measured in enumerate(sets, start=1):
-        copied = np.median(measured["numpy_copy_bytes_per_s"]) / 1e9
-        added = measured["summary"]["assign_add_gb_per_s"]["median"]
-        print(f"process {number}: assign_add streams {added:.1f} GB/s (the floor's), NumPy copies {copied:.1f} GB/s")
-    rules = {baselines.get(name).rule: name for measured in sets for name in measured["seconds"]}
-    for rule, name in rules.items():
-        passes = baselines.RULES[rule].passes
-        if options.clip_norm or options.precision == "float16":
-            passes = f"reads g; {passes}"
-        print(f"floor of {rule}: {_floor_bytes(name)} bytes a parameter ({passes}) over that bandwidth")
-    print("CPU ms: median of the processors' time in all threads, which other work on the machine changes little")
-    print("times ours: against ours of the same rule, for Adam against our LAMB")
-    print(f"both ratios: medians of {options.repeats} rounds, each within its round")
-    if first:
-        _print_table(_first(first, largest), options.markdown)
-        print("\nextra peak memory: beyond variables, slots and gradients, as TensorFlow's allocator counts")
+def _measure(name: str, given: argparse.Namespace) -> dict[str, Any]:
+    """The figures of a contender and of ours, in turn."""
+    names = list(dict.fromkeys([RULES[CONTENDERS[name].rule].ours, name]))
+    workers: dict[str, harness.Worker] = {}
+    try:
+        for each in names:
+            arguments = [os.path.abspath(__file__), *sys.argv[1:], f"--worker={each}"]
+            workers[each] = harness.Worker(arguments, environment={**_ENVIRONMENT, "PYTHONPATH": harness.ROOT})
+            workers[each].ask()
+        first = {each: worker.ask("first") for each, worker in workers.items()}
+        turns = {each: lambda worker=worker: worker.ask("turn") for each, worker in workers.items()}
+        rounds = harness.in_turns({**turns, "stream": _stream()}, given.rounds, warm_ups=2, say=lambda line: None)
+        sums = {each: worker.ask("sum") for each, worker in workers.items()}
+    finally:
+        for worker in workers.values():
+            worker.close()
+    return {"rule": CONTENDERS[name].rule, "first": first, "rounds": rounds, "sums": sums}
 
 
-def _write(options, table, load, first, sets, left_out):
-    """Writes everything measured, and where, to the path of --results."""
-    given = {
-        "model": options.model,
-        "optimizers": ",".join(options.optimizers),
-        "repeats": options.repeats,
-        "clip_norm": options.clip_norm,
-        "precision": options.precision,
-        "first_calls": str(options.first_calls).lower(),
-        "memory_gib": options.memory_gib,
-    }
-    arguments = [f"--{flag}={value}" for flag, value in given.items()]
-    results = {
-        "command": " ".join(["python", "benchmarks/optimizers.py", *arguments]),
-        "model": options.model,
-        "variables": len(table),
-        "parameters": variables.count(table),
-        "largest_variable_bytes": 4 * max(variables.count([pair]) for pair in table),
-        "cpus": os.cpu_count(),
-        "processor": _processor(),
-        "load_before": load,
-        "python": platform.python_version(),
-        "versions": {package: _version(package) for package in _PACKAGES},
-        "floor_bytes_per_parameter": {
-            baselines.get(name).rule: _floor_bytes(name) for each in sets for name in each["seconds"]
-        },
-        "left_out": left_out,
-        "first_calls": first,
-        "processes": sets,
-    }
-    with open(options.results, "w", encoding="utf-8") as file:
-        json.dump(results, file, indent=1)
-        file.write("\n")
+def _row(name: str, found: dict[str, Any], parameters: int, given: argparse.Namespace) -> list[str]:
+    rounds, ours = found["rounds"], found["rounds"][RULES[found["rule"]].ours]
+    middle, bytes_of = harness.medians(rounds[name]), floor_bytes(found["rule"], given.clip_norm, given.precision)
+    floors = [{"seconds": bytes_of * parameters / each["bytes_per_second"]} for each in rounds["stream"]]
+    growth = found["first"][name]["peak_growth"]
+    return [
+        name,
+        f"{1e3 * middle['seconds']:.2f}",
+        f"{1e3 * middle['cpu_seconds']:.2f}",
+        f"{harness.ratio(ours, rounds[name], 'seconds'):.2f}",
+        f"{harness.ratio(floors, rounds[name], 'seconds'):.2f}",
+        f"{found['first'][name]['first_call']:.2f}",
+        "" if growth is None else f"{growth / 1e6:.1f}",
+    ]
+
+
+def main() -> None:
+    """Measures, prints the table, writes the file."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--variables", required=True, choices=variables.MODELS, help="whose variables are updated")
+    parser.add_argument("--peers", default=",".join(CONTENDERS), help="contenders, with commas between")
+    parser.add_argument("--rounds", type=int, default=15, help="timed, after two to warm up (15)")
+    parser.add_argument("--clip_norm", type=float, default=0.0, help="clip the gradients to this global norm")
+    parser.add_argument("--precision", default="float32", choices=PRECISIONS, help="of the gradients")
+    parser.add_argument("--results", help="also write the figures to this JSON file")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.worker:
+        return harness.serve(lambda: _updates(given))
+    names = given.peers.split(",")
+    if unknown := set(names) - set(CONTENDERS):
+        parser.error(f"--peers={','.join(sorted(unknown))}: expected some of {', '.join(CONTENDERS)}")
+    harness.check_path(given.results)
+    table = variables.shapes(given.variables)
+    parameters, measured, rows = variables.count(table), {}, []
+    print(f"{given.variables}: {len(table)} variables, {parameters:,} parameters", flush=True)
+    for name in names:
+        try:
+            measured[name] = _measure(name, given)
+        except RuntimeError as error:
+            if "Error: No module named" not in str(error):
+                raise
+            print(f"{name}: left out, {str(error).strip().splitlines()[-1]}", flush=True)
+            continue
+        rows.append(_row(name, measured[name], parameters, given))
+        print(" ".join(rows[-1]), flush=True)
+        harness.write(given.results, setting=vars(given), parameters=parameters, measured=measured)
+    headings = ["", "ms", "ms of all cores", "times ours", "times the floor", "first call, s", "extra peak memory, MB"]
+    print(harness.table(headings, rows))
+    for rule in dict.fromkeys(found["rule"] for found in measured.values()):
+        moved = floor_bytes(rule, given.clip_norm, given.precision)
+        print(f"floor of {rule}: {moved} bytes a parameter ({RULES[rule].passes}) at the bandwidth of an addition")
 
 
 if __name__ == "__main__":
-    command.execute(_main)
+    main()

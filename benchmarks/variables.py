@@ -1,14 +1,12 @@
 """Names and shapes of reference models' trainable variables, without building the models.
 
-    python benchmarks/variables.py
-
-Prints how many variables and parameters each has. The names end as Keras' own do (kernel, bias, gamma,
-beta), so that exclusion patterns act as they would in training.
+The names end as Keras' own do (kernel, bias, gamma, beta), so that exclusion patterns act as they would in training.
 """
 
+import contextlib
 import math
 
-from tfbigbatch.utils import command
+import numpy as np
 
 
 def _dense(name, inputs, units):
@@ -64,7 +62,7 @@ def _tiny():
     return _convolution("stem", 3, 3, 8) + _dense("hidden", 8, 16) + _normalization("layer_norm", 16)
 
 
-_MODELS = {
+MODELS = {
     "tiny": _tiny,
     "resnet50": _resnet50,
     "bert_base": lambda: _bert(layers=12, width=768),
@@ -72,14 +70,9 @@ _MODELS = {
 }
 
 
-def models():
-    """The names that `shapes` knows."""
-    return list(_MODELS)
-
-
 def shapes(model):
-    """The (name, shape) pairs of the trainable variables of one of `models()`, in the order of its layers."""
-    return _MODELS[model]()
+    """The (name, shape) pairs of the trainable variables of one of MODELS, in the order of its layers."""
+    return MODELS[model]()
 
 
 def count(table):
@@ -87,11 +80,26 @@ def count(table):
     return sum(math.prod(shape) for _, shape in table)
 
 
-def _main(unused):
-    for model in models():
-        table = shapes(model)
-        print(f"{model}: {len(table)} variables, {count(table):,} parameters")
+def noise(shape, seed, scale=0.05):
+    """Float32 values, the same on every machine."""
+    return np.random.default_rng(seed).standard_normal(shape, np.float32) * np.float32(scale)
 
 
-if __name__ == "__main__":
-    command.execute(_main)
+def make(model, kind):
+    """The variables of a model, for optimizers of 'tf_keras' or 'keras3'."""
+    return [variable(kind, path, noise(shape, index)) for index, (path, shape) in enumerate(shapes(model))]
+
+
+def variable(kind, path, value):
+    """A variable with this path: tf.Variable for 'tf_keras', keras.Variable for 'keras3'."""
+    if kind == "tf_keras":
+        import tensorflow as tf
+
+        return tf.Variable(value, name=path)
+    import keras
+
+    *layers, last = path.split("/")
+    with contextlib.ExitStack() as scopes:
+        for layer in layers:
+            scopes.enter_context(keras.name_scope(layer))
+        return keras.Variable(value, name=last)

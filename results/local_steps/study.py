@@ -7,7 +7,7 @@
 `digits` (no data), `mnist_lstm`, `ptb` and `bert`, with the data of study.py beside it. Each optimizer is trained on
 one worker; by 16 and 4 workers in data parallelism; and by as many with local steps: rounds of 1, 8 and 32 steps that
 end in the mean, and rounds of 8 with Nesterov's outer step (DiLoCo), or with twice and four times the mean change.
-Workers are simulated replicas of one machine: the accuracy is measured, and seconds are in results/measurements/local_steps.md.
+Workers are simulated replicas of one machine: results/measurements/local_steps.md has seconds.
 
 Nothing is tuned here. Several workers see as many examples as one, in a 4th or a 16th of the steps, so that their rows
 take the square root of their number times one worker's learning rate, the rule of this project for these optimizers;

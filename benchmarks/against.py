@@ -1,0 +1,213 @@
+"""Times this tree of the package beside another one: each measure in turn, in processes of their own.
+
+    python benchmarks/against.py OLD_TREE --pictures=FOLDER --results=results/throughput/against.json
+    python benchmarks/against.py OLD_TREE --only=update --optimizer=muon --variables=bert_base
+    python benchmarks/against.py                        # the figures of this tree alone
+
+| measure | what is timed |
+|---|---|
+| `import` | `import tfbigbatch`, with the optimizers of both Kerases |
+| `refused` | a command whose config has an unknown field, until it is refused |
+| `start` | `tfbigbatch train`, from the command to the run's first row of metrics |
+| `study` | `tfbigbatch study` of one run of the digits |
+| `update` | an update of an optimizer at a network's variables |
+| `images` | ten batches of 64 pictures of --pictures, cropped to 224 x 224 as the trainer reads them |
+
+A tree is a folder that holds the package `tfbigbatch`, as a checkout does. The first four start a process for each
+figure; the others have a process of each tree that stays. A ratio is old / new within a round, above 1 where this tree
+is faster: by the clock, and of the processors' seconds, which other programs change less.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import harness
+
+_POLL, _LONGEST = 0.005, 300.0  # seconds
+_IMPORT = "import tfbigbatch; from tfbigbatch.optimizers import keras2, keras3"
+_TRAIN = ("-m", "tfbigbatch", "train", "--config=digits/lstm_legw", "--model_dir=run")
+_EXAMPLES, _BATCHES, _PICTURES = 64, 10, 512
+
+
+def _run(tree: str, *arguments: str, fails: bool = False) -> None:
+    """A command of a tree; its output is shown if it ends as it should not."""
+    with tempfile.TemporaryDirectory() as folder:
+        # With -m the working folder would come first: the package must be found by PYTHONPATH.
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": tree},
+            capture_output=True,
+            text=True,
+        )
+    if bool(done.returncode) != fails:
+        raise RuntimeError(f"{' '.join(arguments)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+
+
+def _start(tree: str) -> float:
+    """Seconds from the command to the first row of metrics; the run is then ended."""
+    fields = ("--config.duration=1000 steps", "--config.log_every=1 steps", "--config.evaluate_every=0 steps")
+    with tempfile.TemporaryDirectory() as folder, open(os.path.join(folder, "log"), "wb") as log:
+        started, metrics = time.perf_counter(), os.path.join(folder, "run", "metrics.jsonl")
+        process = subprocess.Popen(
+            [sys.executable, *_TRAIN, *fields],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": tree},
+            stdout=log,
+            stderr=log,
+        )
+        try:
+            while not os.path.exists(metrics) or not os.path.getsize(metrics):
+                if process.poll() is not None or time.perf_counter() - started > _LONGEST:
+                    with open(log.name, encoding="utf-8") as said:
+                        raise RuntimeError(f"the run ended before its first step:\n{said.read()[-2000:]}")
+                time.sleep(_POLL)
+            return time.perf_counter() - started
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _study(tree: str, duration: str) -> None:
+    runs = ("--configs=digits/lstm_legw", "--seeds=0", "--model_dir=runs", f"--config.duration={duration}")
+    _run(tree, "-m", "tfbigbatch", "study", *runs)
+
+
+# The measures that start a process for each figure: functions of a tree and the options.
+_COMMANDS: dict[str, Callable[[str, Any], float | None]] = {
+    "import": lambda tree, given: _run(tree, "-c", _IMPORT),
+    "refused": lambda tree, given: _run(tree, *_TRAIN, "--config.no_such_field=1", fails=True),
+    "start": lambda tree, given: _start(tree),
+    "study": lambda tree, given: _study(tree, given.duration),
+}
+
+
+# ----------------------------------------------------------------------------- processes that stay, one of each tree
+
+
+def _updates(given: Any) -> Callable[[str], harness.Figures]:
+    """Answers any line with the seconds of one update."""
+    import tensorflow as tf
+    import variables
+
+    from tfbigbatch import optimizers
+
+    optimizer = optimizers.get(given.optimizer, keras=given.keras, learning_rate=1e-3)
+    made = variables.make(given.variables, given.keras)
+    gradients = [tf.random.stateless_normal(each.shape, [0, index]) for index, each in enumerate(made)]
+    optimizer.build(made)
+
+    @tf.function
+    def update() -> tf.Tensor:
+        optimizer.apply_gradients(zip(gradients, made))
+        return tf.convert_to_tensor(optimizer.iterations)
+
+    int(update())
+    return lambda line: harness.timed(lambda: int(update()))
+
+
+def _images(given: Any) -> Callable[[str], harness.Figures]:
+    """Answers any line with the seconds of a batch of pictures, whose folder is prepared first, by the tree's own."""
+    import input as input_benchmark
+
+    scratch = tempfile.TemporaryDirectory()
+    folder, paths = scratch.name, list(harness.jpegs(given.pictures))
+    for number in range(_PICTURES):
+        source = paths[number % len(paths)]
+        place = os.path.join(folder, "source", "train", f"class_{number % len(paths) % 10}")
+        os.makedirs(place, exist_ok=True)
+        os.symlink(os.path.abspath(source), os.path.join(place, f"{number}.jpg"))
+    options = (f"--source={folder}/source", f"--output_dir={folder}/prepared")
+    _run(os.environ["PYTHONPATH"], "-m", "tfbigbatch", "prepare-imagenet", *options)
+    train = input_benchmark.training_data("imagenet/resnet50", data_dir=f"{folder}/prepared")
+
+    def read(line: str) -> harness.Figures:
+        # An iterator for each turn, in a folder that is there as long as this function: one that stayed would read on
+        # while the other tree is timed.
+        assert os.path.exists(scratch.name), line
+        batches = input_benchmark.batches(train, _EXAMPLES, count=_BATCHES)
+        return harness.timed(lambda: [next(batches) for _ in range(_BATCHES)])
+
+    return read
+
+
+_WORKERS = {"update": _updates, "images": _images}
+
+
+@contextlib.contextmanager
+def _contenders(measure: str, trees: dict[str, str], given: Any) -> Iterator[dict[str, Callable[[], harness.Figures]]]:
+    """A function for each tree that takes one figure."""
+    if measure in _COMMANDS:
+        yield {
+            name: lambda tree=tree: harness.timed_command(lambda: _COMMANDS[measure](tree, given))
+            for name, tree in trees.items()
+        }
+        return
+    arguments = [os.path.abspath(__file__), *sys.argv[1:], f"--worker={measure}"]
+    workers = {name: harness.Worker(arguments, environment={"PYTHONPATH": tree}) for name, tree in trees.items()}
+    try:
+        for worker in workers.values():
+            worker.ask()
+        yield {name: lambda worker=worker: worker.ask("turn") for name, worker in workers.items()}
+    finally:
+        for worker in workers.values():
+            worker.close()
+
+
+def _row(measure: str, found: dict[str, list[harness.Figures]]) -> list[str]:
+    middle = {name: harness.medians(rounds) for name, rounds in found.items()}
+    cells = [measure, *(f"{middle[name]['seconds']:.4g}" for name in found)]
+    if "old" in found:
+        cells += [f"{harness.ratio(found['new'], found['old'], kind):.3f}" for kind in ("seconds", "cpu_seconds")]
+    return cells
+
+
+def main() -> None:
+    """Measures, prints the table, writes the file."""
+    measures = [*_COMMANDS, *_WORKERS]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("old", nargs="?", help="folder of the other tree")
+    parser.add_argument("--new", default=harness.ROOT, help="folder of this tree")
+    parser.add_argument("--only", default=",".join(measures), help="measures, with commas between")
+    parser.add_argument("--rounds", type=int, default=5, help="of each measure that starts processes (5)")
+    parser.add_argument("--turns", type=int, default=25, help="of those whose processes stay (25)")
+    parser.add_argument("--optimizer", default="lamb", help="of `update` (lamb)")
+    parser.add_argument("--variables", default="resnet50", help="of `update`: resnet50, bert_base, bert_large, tiny")
+    parser.add_argument("--keras", default="tf_keras", choices=("tf_keras", "keras3"), help="of `update` (tf_keras)")
+    parser.add_argument("--duration", default="600 steps", help="of the run of `study`")
+    parser.add_argument("--pictures", help="folder of JPEGs for `images`, which is left out without it")
+    parser.add_argument("--results", help="also write the figures to this JSON file")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.worker:
+        return harness.serve(lambda: _WORKERS[given.worker](given))
+    harness.check_path(given.results)
+    asked = given.only.split(",")
+    if unknown := set(asked) - set(measures):
+        parser.error(f"--only={','.join(sorted(unknown))}: expected some of {', '.join(measures)}")
+    if not given.pictures and "images" in asked:
+        asked.remove("images")
+    trees = {**({"old": os.path.abspath(given.old)} if given.old else {}), "new": os.path.abspath(given.new)}
+    found = {}
+    for measure in asked:
+        count = given.rounds if measure in _COMMANDS else given.turns
+        with _contenders(measure, trees, given) as contenders:
+            found[measure] = harness.in_turns(
+                contenders, count, say=lambda line: print(f"{measure}, {line}", file=sys.stderr, flush=True)
+            )
+        harness.write(given.results, measured=found)
+    ratios = ["old / new", "of the processors"] if given.old else []
+    print(harness.table(["seconds, median", *trees, *ratios], [_row(*each) for each in found.items()]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,211 @@
+"""What the benchmarks share: contenders that take turns, medians, ratios within a round, a table and a JSON file.
+
+A machine's speed drifts, so no contender is measured after the other: all are measured once in every round, each round
+begins with another one, and a ratio is taken within a round before its median.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import metadata
+from typing import Any
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+Figures = dict[str, float]
+_PACKAGES = ("tfbigbatch", "tensorflow", "tf_keras", "keras", "jax", "torch", "numpy")
+
+
+def in_turns(
+    contenders: Mapping[str, Callable[[], Figures]],
+    rounds: int,
+    warm_ups: int = 1,
+    say: Callable[[str], object] = print,
+) -> dict[str, list[Figures]]:
+    """The figures of each contender in each round; those of the warm-ups are left out."""
+    order, found = list(contenders), {name: [] for name in contenders}
+    for number in range(-warm_ups, rounds):
+        timed = {name: contenders[name]() for name in order}
+        order.append(order.pop(0))
+        if number < 0:
+            continue
+        for name, figures in timed.items():
+            found[name].append(figures)
+        say(f"round {number + 1}: " + ", ".join(f"{name} {next(iter(timed[name].values())):.4g}" for name in found))
+    return found
+
+
+def medians(rounds: Sequence[Figures]) -> Figures:
+    """The median of each figure over the rounds."""
+    return {name: statistics.median(each[name] for each in rounds) for name in rounds[0]}
+
+
+def ratio(ours: Sequence[Figures], theirs: Sequence[Figures], figure: str) -> float:
+    """The median over the rounds of theirs / ours."""
+    return statistics.median(their[figure] / our[figure] for our, their in zip(ours, theirs, strict=True))
+
+
+def timed(action: Callable[[], object]) -> Figures:
+    """Seconds of an action in this process, by the clock and of the processors over all threads."""
+    started, used = time.perf_counter(), time.process_time()
+    action()
+    return {"seconds": time.perf_counter() - started, "cpu_seconds": time.process_time() - used}
+
+
+def timed_command(action: Callable[[], float | None]) -> Figures:
+    """As `timed`, of processes that the action starts and waits for; it may return its own seconds by the clock."""
+    started, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = action()
+    seconds = time.perf_counter() - started if seconds is None else seconds
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"seconds": seconds, "cpu_seconds": used}
+
+
+class Worker:
+    """A process that stays and answers lines of its input with lines of JSON; `serve` is its side.
+
+    Args:
+      arguments: of the interpreter.
+      python: the interpreter; None for the running one.
+      environment: what its environment has besides this one's.
+      folder: its working directory.
+    """
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        *,
+        python: str | None = None,
+        environment: Mapping[str, str] | None = None,
+        folder: str | None = None,
+    ) -> None:
+        # A file and not a pipe, which would be full one day.
+        self._said = tempfile.TemporaryFile(mode="w+")
+        self._process = subprocess.Popen(
+            [python or sys.executable, "-W", "ignore", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            text=True,
+            cwd=folder,
+            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **(environment or {})},
+        )
+
+    def ask(self, line: str | None = None) -> Any:
+        """The answer to a line, or, without one, what the process says next.
+
+        Raises:
+          RuntimeError: the process ended; with its last words.
+        """
+        if line is not None:
+            self._process.stdin.write(f"{line}\n")
+            self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if not answer:
+            code = self._process.wait()
+            self._said.seek(0)
+            raise RuntimeError(f"{self._process.args} ended with exit code {code}:\n{self._said.read()[-2000:]}")
+        return json.loads(answer)
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+        self._said.close()
+
+
+def serve(make: Callable[[], Callable[[str], Any]]) -> None:
+    """The side of a `Worker`: `make` gives a function from a line to its answer, and is answered by {} itself."""
+    # What libraries print to the standard output goes elsewhere.
+    out, sys.stdout = sys.stdout, sys.stderr
+
+    def say(answer: Any) -> None:
+        print(json.dumps(answer), file=out, flush=True)
+
+    answer_to = make()
+    say({})
+    for line in sys.stdin:
+        say(answer_to(line.strip()))
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; all columns but the first are aligned to the right."""
+    lines = [headings, ["---", *["---:"] * (len(headings) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def check_path(path: str | None) -> None:
+    """Refuses a path of results in a missing folder, before anything is measured.
+
+    Raises:
+      SystemExit: there is no such folder.
+    """
+    folder = os.path.dirname(path or "") or "."
+    if not os.path.isdir(folder):
+        sys.exit(f"error: --results={path}: there is no directory {folder}; make it first.")
+
+
+def read(path: str | None) -> dict[str, Any]:
+    """What `write` wrote there; empty where nothing is."""
+    if not path or not os.path.exists(path):
+        return {}
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def write(path: str | None, **content: Any) -> None:
+    """Writes the figures with the command and the machine that made them; nothing without a path."""
+    if not path:
+        return
+    script = os.path.relpath(os.path.abspath(sys.argv[0]), ROOT).removesuffix("/__main__.py")
+    facts = {
+        "command": " ".join(["python", script, *sys.argv[1:]]),
+        "cores": len(os.sched_getaffinity(0)),
+        "processor": _processor(),
+        "versions": versions(),
+    }
+    with open(f"{path}.new", "w", encoding="utf-8") as file:
+        json.dump({**facts, **content}, file, indent=1)
+        file.write("\n")
+    os.replace(f"{path}.new", path)
+
+
+def versions(packages: Sequence[str] = _PACKAGES) -> dict[str, str]:
+    """The versions of the packages that are installed."""
+    found = {"python": platform.python_version()}
+    for package in packages:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            return next(line.partition(":")[2].strip() for line in file if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor()
+
+
+def jpegs(folder: str) -> Iterator[str]:
+    """The paths of all JPEGs in a folder, at any depth, in order.
+
+    Raises:
+      SystemExit: there are none.
+    """
+    paths = sorted(glob.glob(os.path.join(glob.escape(folder), "**"), recursive=True))
+    found = [path for path in paths if path.lower().endswith((".jpg", ".jpeg"))]
+    if not found:
+        sys.exit(f"error: {folder} holds no JPEG. Give a folder of .jpg or .jpeg files.")
+    yield from found
