@@ -1,4 +1,4 @@
-"""Loop iterations of a compiled program, and the cost of all of them; the compiler's own cost has one of each loop.
+"""The iterations of a compiled program's loops, and the cost of all of them; the compiler's own cost has one of each.
 
 Parsed from the program's text. A loop's number of iterations is known if its condition depends on integers in the text
 only, such as the counters of an LSTM, of `tf.range` and of accumulation: those are computed, iteration by iteration.
@@ -16,22 +16,17 @@ _INSTRUCTION = re.compile(r"^  (?P<root>ROOT )?(?P<name>%[\w.\-]+) = (?:\(.*?\)|
 _NAME = re.compile(r"%[\w.\-]+")
 _ATTRIBUTE = re.compile(r"\b(?P<key>condition|body|to_apply|index|direction)=(?P<value>%?[\w.\-]+)")
 # In the order of their operands.
-_BRANCHES = re.compile(
-    r"\bbranch_computations=\{(?P<listed>[^}]*)\}|"
-    r"\btrue_computation=(?P<true>%[\w.\-]+), false_computation=(?P<false>%[\w.\-]+)"
-)
-_WHOLE_NUMBER = re.compile(r"-?\d+")
+_BRANCHES = re.compile(r"\bbranch_computations=\{[^}]*\}|\btrue_computation=%[\w.\-]+, false_computation=%[\w.\-]+")
 # Operations that return their operand.
 _SAME = {"copy", "bitcast", "reshape", "copy-start", "copy-done", "optimization-barrier"}
-_COMPARISONS: dict[str | None, Callable[..., int]] = {
+# By the direction of a comparison, or by the operation.
+_COMPUTE: dict[str | None, Callable[..., int]] = {
     "LT": operator.lt,
     "LE": operator.le,
     "GT": operator.gt,
     "GE": operator.ge,
     "EQ": operator.eq,
     "NE": operator.ne,
-}
-_ARITHMETIC: dict[str, Callable[..., int]] = {
     "add": operator.add,
     "subtract": operator.sub,
     "multiply": operator.mul,
@@ -43,6 +38,9 @@ _ARITHMETIC: dict[str, Callable[..., int]] = {
 }
 # A limit for loops that never end; more than a training step has.
 _MOST_ITERATIONS = 20_000
+_Cost = dict[str, float]
+# An integer, a tuple's known elements by position, or None if unknown.
+_Value: typing.TypeAlias = "int | dict[int, _Value] | None"
 
 
 class Instruction(typing.NamedTuple):
@@ -52,13 +50,13 @@ class Instruction(typing.NamedTuple):
       operation: such as 'while'.
       operands: names of results; the text of a constant or parameter.
       attributes: condition, body, to_apply, index and direction, if the line has them.
-      branches: names of the computations of a conditional.
+      runs: names of the computations that it runs: a loop's body, a called one, or branches.
     """
 
     operation: str
     operands: tuple[str, ...]
     attributes: dict[str, str]
-    branches: tuple[str, ...]
+    runs: tuple[str, ...]
 
 
 class Loop(typing.NamedTuple):
@@ -73,10 +71,6 @@ class Loop(typing.NamedTuple):
     within: str
     body: str
     iterations: int | None
-
-
-# The value that a loop carries at a position of its tuple.
-_Carried = Callable[[int], int | None]
 
 
 class Program:
@@ -96,19 +90,21 @@ class Program:
         self._roots: dict[str, str] = {}
         self._read(text)
         # From a body, branch or called computation to the computation and instruction that run it.
-        self._run_by: dict[str, tuple[str, Instruction]] = {}
-        for within, instructions in self._instructions.items():
-            for each in instructions.values():
-                for run in _computations(each):
-                    self._run_by[run] = within, each
-        self._ends: dict[str, tuple[int | None, dict[int, int]]] = {}
+        self._run_by = {
+            run: (within, each)
+            for within, instructions in self._instructions.items()
+            for each in instructions.values()
+            for run in each.runs
+        }
+        self._given_to: dict[str, dict[int, _Value]] = {}
+        self._ends: dict[str, tuple[int | None, dict[int, _Value]]] = {}
         self.loops = [
             Loop(self._holder(within), body, self._end(within, each)[0])
             for body, (within, each) in self._run_by.items()
             if each.operation == "while"
         ]
 
-    def cost(self, once: dict[str, float], cost_of: Callable[[str], dict[str, float]]) -> dict[str, float]:
+    def cost(self, once: _Cost, cost_of: Callable[[str], _Cost]) -> _Cost:
         """The program's cost with all iterations of its loops, one if unknown.
 
         Of a conditional's branches the highest cost counts, separately for each kind of cost, as in compilers.
@@ -117,32 +113,29 @@ class Program:
           once: cost by kind, with one iteration of each loop.
           cost_of: the same for a program's text.
         """
-        inside: dict[str, list[Loop]] = {}
+        if not self.loops:
+            return once
         switches: dict[str, list[tuple[str, ...]]] = {}
-        for loop in self.loops:
-            inside.setdefault(loop.within, []).append(loop)
         for within, instructions in self._instructions.items():
             for each in instructions.values():
-                if each.branches:
-                    switches.setdefault(self._holder(within), []).append(each.branches)
+                if each.operation == "conditional":
+                    switches.setdefault(self._holder(within), []).append(each.runs)
 
-        def whole(computation: str, cost: dict[str, float]) -> dict[str, float]:
+        def whole(computation: str, cost: _Cost) -> _Cost:
             """The full cost, from the `cost` with one iteration of each loop in the computation."""
-            for loop in inside.get(computation, ()):
-                single = cost_of(self._alone(loop.body))
-                one = whole(loop.body, single)
-                iterations = 1 if loop.iterations is None else loop.iterations
-                cost = {name: cost[name] + iterations * one[name] - single[name] for name in cost}
+            for loop in self.loops:
+                if loop.within == computation:
+                    single = cost_of(self._alone(loop.body))
+                    one, times = whole(loop.body, single), 1 if loop.iterations is None else loop.iterations
+                    cost = {name: cost[name] + times * one[name] - single[name] for name in cost}
             for branches in switches.get(computation, ()):
                 singles = [cost_of(self._alone(branch)) for branch in branches]
                 wholes = [whole(branch, single) for branch, single in zip(branches, singles)]
-                cost = {
-                    name: cost[name] + max(each[name] for each in wholes) - max(each[name] for each in singles)
-                    for name in cost
-                }
+                more = {name: max(of[name] for of in wholes) - max(of[name] for of in singles) for name in cost}
+                cost = {name: cost[name] + more[name] for name in cost}
             return cost
 
-        return whole(self._entry, once) if self.loops else once
+        return whole(self._entry, once)
 
     def _alone(self, computation: str) -> str:
         """The text of a program of this computation alone, after those that it calls."""
@@ -156,116 +149,78 @@ class Program:
             computation = self._run_by[computation][0]
         return computation
 
-    def _end(self, within: str, loop: Instruction) -> tuple[int | None, dict[int, int]]:
-        """(iterations, final values of its deciding integers by position); (None, {}) if unknown."""
-        body = loop.attributes["body"]
+    def _end(self, within: str, loop: Instruction) -> tuple[int | None, dict[int, _Value]]:
+        """(iterations, elements at the end); if they are unknown, (None, the elements that no iteration changes)."""
+        body, condition = loop.attributes["body"], loop.attributes["condition"]
         if body not in self._ends:
-            self._ends[body] = self._iterated(within, loop)
+            self._ends[body] = None, self._given(body)
+            state = self._elements(within, loop.operands[0], self._given(within))
+            for iterations in range(_MOST_ITERATIONS):
+                goes_on = self._value(condition, self._roots.get(condition), state)
+                if not isinstance(goes_on, int):
+                    break
+                if not goes_on:
+                    self._ends[body] = iterations, state
+                    break
+                state = self._elements(body, self._roots.get(body), state)
         return self._ends[body]
 
-    def _iterated(self, within: str, loop: Instruction) -> tuple[int | None, dict[int, int]]:
-        values = {position: self._element(within, loop.operands[0], position) for position in self._deciding(loop)}
-        if None in values.values():
-            return None, {}
-        for iterations in range(_MOST_ITERATIONS):
-            condition = self._condition(loop, values.get)
-            if condition is None:
-                return None, {}
-            if not condition:
-                return iterations, {position: value for position, value in values.items() if value is not None}
-            values = {position: self._next(loop, position, values.get) for position in values}
-        return None, {}
+    def _given(self, computation: str) -> dict[int, _Value]:
+        """The elements of a computation's parameter that are known and the same whenever it runs."""
+        if computation not in self._given_to:
+            given: dict[int, _Value] = {}
+            within, run_by = self._run_by.get(computation, ("", None))
+            if run_by is not None and run_by.operation == "while":
+                first = self._elements(within, run_by.operands[0], self._given(within))
+                given = {at: value for at, value in first.items() if self._is_passed_on(computation, at)}
+            elif run_by is not None and run_by.operation == "conditional":
+                operand = run_by.operands[1 + run_by.runs.index(computation)]
+                given = self._elements(within, operand, self._given(within))
+            self._given_to[computation] = given
+        return self._given_to[computation]
 
-    def _deciding(self, loop: Instruction) -> set[int]:
-        """Positions of the loop variables that its condition depends on, in this or an earlier iteration."""
-        asked: set[int] = set()
-        done: set[int] = set()
+    def _is_passed_on(self, body: str, position: int) -> bool:
+        """True if a loop's body returns this element of its parameter as it is."""
+        instructions = self._instructions[body]
+        root = instructions.get(self._roots.get(body, ""))
+        found = instructions.get(root.operands[position]) if root and root.operation == "tuple" else None
+        while found is not None and found.operation in _SAME:
+            found = instructions.get(found.operands[0])
+        if found is None or found.operation != "get-tuple-element" or int(found.attributes["index"]) != position:
+            return False
+        source = instructions.get(found.operands[0])
+        return source is not None and source.operation == "parameter"
 
-        def ask(position: int) -> int:
-            asked.add(position)
-            return 0  # Any number: the positions do not depend on it.
+    def _elements(self, computation: str, name: str | None, given: dict[int, _Value]) -> dict[int, _Value]:
+        """As `_value`, of a tuple."""
+        value = self._value(computation, name, given)
+        return value if isinstance(value, dict) else {}
 
-        self._condition(loop, ask)
-        while asked - done:
-            position = min(asked - done)
-            self._next(loop, position, ask)
-            done.add(position)
-        return done
-
-    def _condition(self, loop: Instruction, carried: _Carried) -> int | None:
-        condition = loop.attributes["condition"]
-        return self._value(condition, self._roots.get(condition), carried)
-
-    def _next(self, loop: Instruction, position: int, carried: _Carried) -> int | None:
-        body = loop.attributes["body"]
-        return self._element(body, self._roots.get(body), position, carried)
-
-    def _value(self, computation: str, name: str | None, carried: _Carried | None = None) -> int | None:
-        """The value of a name as an integer (0 or 1 for a boolean), or None if unknown.
-
-        Args:
-          carried: values of the loop variables by position, in the iteration for which the value is computed; None for
-            a value that is the same in every iteration.
-        """
-        found = self._get(computation, name)
+    def _value(self, computation: str, name: str | None, given: dict[int, _Value]) -> _Value:
+        """The value of a name in a computation, a boolean as 0 or 1; `given` are its parameter's known elements."""
+        found = self._instructions[computation].get(name or "")
         if found is None:
             return None
-        if found.operation in _SAME:
-            return self._value(computation, found.operands[0], carried)
         if found.operation == "constant":
             return _number(found.operands[0])
-        if found.operation == "get-tuple-element":
-            return self._element(computation, found.operands[0], int(found.attributes["index"]), carried)
-        compute = _ARITHMETIC.get(found.operation) or _COMPARISONS.get(found.attributes.get("direction"))
-        if compute is None:
-            return None
-        values = [self._value(computation, each, carried) for each in found.operands]
-        return None if None in values else int(compute(*values))
-
-    def _element(
-        self, computation: str, name: str | None, position: int, carried: _Carried | None = None
-    ) -> int | None:
-        """As `_value`, for an element of a tuple."""
-        found = self._get(computation, name)
-        if found is None:
-            return None
-        if found.operation in _SAME:
-            return self._element(computation, found.operands[0], position, carried)
-        if found.operation == "tuple":
-            return self._value(computation, found.operands[position], carried)
-        if found.operation == "while":
-            _, last = self._end(computation, found)
-            return last[position] if position in last else self._steady(computation, found, position)
         if found.operation == "parameter":
-            return self._given(computation, position) if carried is None else carried(position)
-        return None
-
-    def _get(self, computation: str, name: str | None) -> Instruction | None:
-        return None if name is None else self._instructions[computation].get(name)
-
-    def _given(self, computation: str, position: int) -> int | None:
-        """An element of the argument of a body or branch, from the computation that runs it."""
-        if computation not in self._run_by:
+            return given
+        if found.operation in _SAME:
+            return self._value(computation, found.operands[0], given)
+        if found.operation == "get-tuple-element":
+            at, source = int(found.attributes["index"]), self._instructions[computation].get(found.operands[0])
+            if source is not None and source.operation == "tuple":
+                return self._value(computation, source.operands[at], given)
+            return self._elements(computation, found.operands[0], given).get(at)
+        if found.operation == "while":
+            return self._end(computation, found)[1]
+        compute = _COMPUTE.get(found.attributes.get("direction", found.operation))
+        if found.operation != "tuple" and compute is None:
             return None
-        within, run_by = self._run_by[computation]
-        if run_by.operation == "call":
-            return None
-        if run_by.operation == "while":
-            return self._steady(within, run_by, position)
-        return self._element(within, run_by.operands[1 + run_by.branches.index(computation)], position)
-
-    def _steady(self, within: str, loop: Instruction, position: int) -> int | None:
-        """The value of a loop variable that no iteration changes, or None."""
-        body = loop.attributes["body"]
-        root = self._get(body, self._roots.get(body))
-        found = self._get(body, root.operands[position]) if root and root.operation == "tuple" else None
-        while found is not None and found.operation in _SAME:
-            found = self._get(body, found.operands[0])
-        if found is None or found.operation != "get-tuple-element" or int(found.attributes["index"]) != position:
-            return None
-        source = self._get(body, found.operands[0])
-        is_carried = source is not None and source.operation == "parameter"
-        return self._element(within, loop.operands[0], position) if is_carried else None
+        values = [self._value(computation, each, given) for each in found.operands]
+        if compute is None:
+            return {at: value for at, value in enumerate(values) if value is not None}
+        return int(compute(*values)) if all(isinstance(each, int) for each in values) else None
 
     def _read(self, text: str) -> None:
         name: str | None = None
@@ -289,25 +244,19 @@ class Program:
 
 
 def _instruction(match: re.Match[str], line: str) -> Instruction:
-    end = line.find(")", match.end())
+    operation, end = match["operation"], line.find(")", match.end())
     inside = line[match.end() : end]
-    is_text = match["operation"] in ("constant", "parameter")
-    branches = _BRANCHES.search(line, end) if match["operation"] == "conditional" else None
-    return Instruction(
-        match["operation"],
-        (inside,) if is_text else tuple(_NAME.findall(inside)),
-        {each["key"]: each["value"] for each in _ATTRIBUTE.finditer(line, end)},
-        tuple(_NAME.findall(branches[0])) if branches else (),
-    )
-
-
-def _computations(instruction: Instruction) -> tuple[str, ...]:
-    """Names of the computations that an instruction runs: a loop's body, a called one, or branches."""
-    key = {"while": "body", "call": "to_apply"}.get(instruction.operation)
-    return (instruction.attributes[key],) if key else instruction.branches
+    attributes = {each["key"]: each["value"] for each in _ATTRIBUTE.finditer(line, end)}
+    branches = _BRANCHES.search(line, end)
+    if operation == "conditional":
+        runs = _NAME.findall(branches[0]) if branches else []
+    else:
+        runs = [attributes[key] for name, key in (("while", "body"), ("call", "to_apply")) if operation == name]
+    operands = [inside] if operation in ("constant", "parameter") else _NAME.findall(inside)
+    return Instruction(operation, tuple(operands), attributes, tuple(runs))
 
 
 def _number(text: str) -> int | None:
     if text in ("true", "false"):
         return int(text == "true")
-    return int(text) if _WHOLE_NUMBER.fullmatch(text) else None
+    return int(text) if re.fullmatch(r"-?\d+", text) else None
