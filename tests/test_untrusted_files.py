@@ -248,7 +248,7 @@ def test_a_file_of_a_run_is_a_regular_one(run, name, kind):
 READERS = {
     "results": lambda path: measurement_lines.read(path, dict, what="runs", command="explain"),
     "results cache": ResultsCache,
-    "a checked step": lambda path: plan._read(path),
+    "a checked step": lambda path: plan.read_check(path),
     "an array": files.read_array,
     "a mapped array": lambda path: files.read_array(path, "r"),
     "a vocabulary": Vocabulary.load,

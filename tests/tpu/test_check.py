@@ -1,9 +1,9 @@
 from tests.helpers.made_checks import GIB, fitting
-from tfbigbatch.tpu import report
+from tfbigbatch.tpu import check
 
 
 def text(**fields):
-    return "\n".join(report.lines(fitting(**fields)))
+    return "\n".join(check.lines(fitting(**fields)))
 
 
 def test_what_fits():
@@ -18,7 +18,7 @@ def test_what_does_not_fit_names_the_largest_allocations():
     allocations = [{"bytes": 3 * GIB, "name": "training/logits/MatMul", "shape": "f32[16,76,30522]"}]
     found = text(fits=False, needed_bytes=20 * GIB, flops=None, allocations=allocations)
     assert "NO: 20.00 GB of 16.00 GB" in found and "3.00 GB  training/logits/MatMul  f32[16,76,30522]" in found
-    assert "the compiler does not list the parts" in text(fits=False, needed_bytes=20 * GIB, flops=None, allocations=[])
+    assert "accumulation_steps=2" in found
     assert "model.recompute" not in found
     assert "model.recompute=true needs less" in text(fits=False, needed_bytes=20 * GIB, flops=None, recompute=False)
 

@@ -17,13 +17,13 @@ FOLDER = os.path.join(ROOT, environments.FOLDER)
 # Two processes that import TensorFlow or JAX, and a compiler: a minute each.
 pytestmark = pytest.mark.slow
 installed = pytest.mark.skipif(
-    not os.path.isdir(FOLDER), reason="the TPU's compiler is not installed: python tools/tpu_check.py --install_only"
+    not os.path.isdir(FOLDER), reason="the TPU's compiler is not installed: tfbigbatch tpu-check --install_only"
 )
 
 
 def tpu_check(*arguments):
     """(exit code, the outcome) of the command with --json."""
-    command = [sys.executable, "tools/tpu_check.py", "--json", *arguments]
+    command = [sys.executable, "-m", "tfbigbatch", "tpu-check", "--json", *arguments]
     environment = {**os.environ, "PYTHONPATH": ROOT}
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment)
     assert done.stdout, done.stderr

@@ -48,10 +48,3 @@ def test_the_largest_allocations_are_named_by_layer():
     assert [each.name for each in found] == ["training/logits/MatMul", "training/encoder/layer_3/Softmax", ""]
     assert found[0].bytes == int(1.5 * 2**30) and found[0].shape.startswith("f32[16,76,30522]")
     assert len(hlo.allocations(OUT_OF_MEMORY, most=1)) == 1
-
-
-def test_the_largest_results_are_those_of_the_programs_own_operations():
-    program = PROGRAM.replace("ENTRY", "%fused {\n  %inner.1 = f32[999]{0} add(%a, %b)\n}\n\nENTRY")
-    found = hlo.largest_results(program, most=2)
-    assert [(each.bytes, each.name) for each in found] == [(8 * 16 * 4, "training/dense/MatMul"), (4 * 16 * 4 + 32, "")]
-    assert found[0].shape == "f32[8,16]{1,0:T(8,128)}"

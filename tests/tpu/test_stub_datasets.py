@@ -28,6 +28,11 @@ def test_words_are_those_of_the_penn_treebank(tmp_path):
     assert task.train.examples_in_epoch(640) == 640 * 73
 
 
+def test_images_and_digits_are_as_many_as_in_the_public_sets(tmp_path):
+    assert task_of("experiments/mnist/lstm_legw.py", tmp_path).train.examples_in_epoch(128) == 60_000
+    assert task_of("experiments/digits/lstm_legw.py", tmp_path / "digits").train.examples_in_epoch(64) == 1_437
+
+
 def test_an_unknown_task_is_told(quick_config):
     config = quick_config()
     config.task = "of_a_user"

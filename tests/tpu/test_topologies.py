@@ -56,5 +56,5 @@ def test_what_libtpu_is_told_beside_the_name():
 
 def test_hosts_and_chips():
     assert topologies.parse("v3-2048").hosts == 256 and topologies.parse("v5e:1x1").hosts == 1
-    assert topologies.of_chips("v3", 64).grid == (8, 8)
-    assert topologies.of_chips("v5e", 512) is None and topologies.of_chips("v3", 12) is None
+    assert topologies.with_chips("v3", 64).grid == (8, 8)
+    assert topologies.with_chips("v5e", 512) is None and topologies.with_chips("v3", 12) is None

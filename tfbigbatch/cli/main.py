@@ -53,8 +53,7 @@ COMMANDS = {
     "prepare-wmt": Command("prepare.wmt", "Prepare parallel texts for translation."),
     "prepare-ptb": Command("prepare.ptb", "Prepare the Penn Treebank, or other text, for language modelling."),
     "tpu-check": Command("tpu.check", "Compile a training step for a TPU slice, without a TPU: does it fit?"),
-    "tpu-table": Command("tpu.table", "Compile the recipes of results/measurements/tpu.md and write its table."),
-    "plan": Command("tpu.plan", "Estimate the time of a step and a run on TPU slices from compiled steps."),
+    "plan": Command("tpu.plan", "Plan the time of a step and a run on TPU slices, from compiled steps."),
     "launch-local": Command(
         "launch_local", "Run a command as a cluster of processes on this machine.", "-- COMMAND [ARGUMENT...]"
     ),

@@ -1,22 +1,25 @@
-"""Checks a training step for a TPU slice: traced and lowered in one process, compiled in another."""
+"""Checks a training step for a TPU slice: traced and lowered in one process, compiled in another; and the report."""
 
 from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
+import traceback
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.tpu import environments, hlo, topologies
-from tfbigbatch.tpu.chips import CHIPS
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_LONGEST_LINE = 150
 
 
 class CheckRequest(typing.NamedTuple):
@@ -29,8 +32,6 @@ class CheckRequest(typing.NamedTuple):
       overrides: 'field=value' for the config.
       phase: of the run, counted from 1.
       data_dir: prepared data that sets the shapes; None for the shapes of the public data set.
-      micro_batch: examples per replica in one pass, without accumulation, instead of the config's batch; or None.
-      xla_flags: of libtpu's compiler, as '--xla_jf_auto_cross_replica_sharding=true'.
     """
 
     config: str
@@ -39,8 +40,6 @@ class CheckRequest(typing.NamedTuple):
     overrides: tuple[str, ...] = ()
     phase: int = 1
     data_dir: str | None = None
-    micro_batch: int | None = None
-    xla_flags: tuple[str, ...] = ()
 
 
 def check(
@@ -61,83 +60,53 @@ def check(
     Raises:
       ValueError: the config cannot run on this number of replicas, or a process failed.
     """
-    started = time.perf_counter()
-    say(f"tracing      {asked.config}, a replica's step of {asked.replicas:,}")
+    started, topology = time.perf_counter(), asked.topology
+    shared = {"config": asked.config, "overrides": list(asked.overrides), "phase": asked.phase}
+    shared |= {"topology": topology.name, "replicas": asked.replicas}
+    found = {**shared, "accelerator_type": topology.accelerator_type, "chips": topology.chips}
     with tempfile.TemporaryDirectory() as scratch:
-        found = {
-            "config": asked.config,
-            "overrides": list(asked.overrides),
-            "phase": asked.phase,
-            "topology": asked.topology.name,
-            "accelerator_type": asked.topology.accelerator_type,
-            "chips": asked.topology.chips,
-            "replicas": asked.replicas,
-            **({"xla_flags": list(asked.xla_flags)} if asked.xla_flags else {}),
-            **_lowered(asked, folder, scratch),
-        }
+        request = {**shared, "data_dir": asked.data_dir, "options": topology.libtpu_options, "folder": scratch}
+        say(f"tracing      {asked.config}, a replica's step of {asked.replicas:,}")
+        found |= _in(environments.LOWER, "lower", request, folder)
         if "error" in found:
             found.update(compiles=False, fits=None)
         else:
-            say(f"compiling    for {asked.topology.name}, after {time.perf_counter() - started:.0f} s")
-            found.update(_compiled(asked, found["variables"], folder, scratch, keep is not None))
+            say(f"compiling    for {topology.name}, after {time.perf_counter() - started:.0f} s")
+            request |= {"variables": found["variables"], "keep_program": keep is not None}
+            found |= _in(environments.COMPILE, "compile", request, folder)
+            found |= _memory(found, topologies.GENERATIONS[topology.generation].usable_bytes)
         if keep is not None:
-            _keep(scratch, keep)
+            os.makedirs(keep, exist_ok=True)
+            for name in ("step.mlir", "program.txt"):
+                if os.path.exists(os.path.join(scratch, name)):
+                    shutil.copy(os.path.join(scratch, name), keep)
     found["total_seconds"] = round(time.perf_counter() - started, 1)
     return found
 
 
-def _lowered(asked: CheckRequest, folder: str, scratch: str) -> dict[str, Any]:
-    request = {
-        "config": asked.config,
-        "overrides": list(asked.overrides),
-        "replicas": asked.replicas,
-        "phase": asked.phase,
-        "data_dir": asked.data_dir,
-        "micro_batch": asked.micro_batch,
-        "folder": scratch,
-    }
-    return _in(environments.LOWER, "lower", request, folder, "step.json")
-
-
-def _compiled(asked: CheckRequest, variables: int, folder: str, scratch: str, keep_program: bool) -> dict[str, Any]:
-    request = {
-        "topology": asked.topology.name,
-        "options": asked.topology.libtpu_options,
-        "replicas": asked.replicas,
-        "variables": variables,
-        "folder": scratch,
-        "keep_program": keep_program,
-        "xla_flags": list(asked.xla_flags),
-    }
-    found = _in(environments.COMPILE, "compile", request, folder, "compiled.json")
-    usable = CHIPS[asked.topology.generation].usable_bytes
+def _memory(found: dict[str, Any], usable: int) -> dict[str, Any]:
+    """The verdict on a compilation."""
     if "error" not in found:
         peak = found["memory"]["peak_memory"]
-        return {**found, "compiles": True, "fits": peak <= usable, "peak_bytes": peak, "usable_bytes": usable}
+        return {"compiles": True, "fits": peak <= usable, "peak_bytes": peak, "usable_bytes": usable}
     memory = hlo.out_of_memory(found["error"])
     if memory is None:
-        return {**found, "compiles": False, "fits": None}
-    needed, usable = memory
-    return {
-        **found,
-        "compiles": True,
-        "fits": False,
-        "needed_bytes": needed,
-        "usable_bytes": usable,
-    }
+        return {"compiles": False, "fits": None}
+    return {"compiles": True, "fits": False, "needed_bytes": memory[0], "usable_bytes": memory[1]}
 
 
-def _in(environment: str, module: str, request: dict[str, Any], folder: str, answer: str) -> dict[str, Any]:
+def _in(environment: str, module: str, request: dict[str, Any], folder: str) -> dict[str, Any]:
     """Runs a module of this package in another environment; returns its JSON answer."""
-    scratch = request["folder"]
-    path = os.path.join(scratch, f"{module}.request.json")
-    with open(path, "w", encoding="utf-8") as file:
+    request_path, answer_path = (
+        os.path.join(request["folder"], f"{module}.{kind}.json") for kind in ("asked", "found")
+    )
+    with open(request_path, "w", encoding="utf-8") as file:
         json.dump(request, file)
-    command = [environments.python(environment, folder), "-m", f"tfbigbatch.tpu.{module}", path]
+    command = [environments.python(environment, folder), "-m", f"tfbigbatch.tpu.{module}", request_path, answer_path]
     variables = {**os.environ, "PYTHONPATH": _ROOT, "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(command, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
-        with open(os.path.join(scratch, answer), encoding="utf-8") as file:
+        with open(answer_path, encoding="utf-8") as file:
             found = json.load(file)
     except OSError:
         last = "\n".join(done.stderr.splitlines()[-5:])
@@ -152,8 +121,86 @@ def _in(environment: str, module: str, request: dict[str, Any], folder: str, ans
     return found
 
 
-def _keep(scratch: str, folder: str) -> None:
-    os.makedirs(folder, exist_ok=True)
-    for name in ("step.mlir", "program.txt"):
-        if os.path.exists(os.path.join(scratch, name)):
-            shutil.copy(os.path.join(scratch, name), folder)
+def answer(run: Callable[[dict[str, Any]], dict[str, Any]], memory: str) -> None:
+    """The side of `_in` in the other environment: reads the request and writes the answer.
+
+    Args:
+      run: gives the answer; of its errors the answer has the text.
+      memory: the entry that holds the GiB of memory that the process needed.
+    """
+    with open(sys.argv[1], encoding="utf-8") as file:
+        request = json.load(file)
+    try:
+        found = run(request)
+    except InputError as error:
+        found = {"input_error": str(error)}
+    except Exception:
+        found = {"crash": traceback.format_exc()}
+    found[memory] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2)
+    with open(sys.argv[2], "w", encoding="utf-8") as file:
+        json.dump(found, file)
+
+
+# ------------------------------------------------------------------------------------------------------- the report
+
+
+def lines(found: dict[str, Any]) -> Iterator[str]:
+    """The lines of the report on a result of `check`."""
+    yield (
+        f"slice        {found['topology']} ({found['accelerator_type']}): {found['chips']:,} chips, "
+        f"{found['replicas']:,} replicas"
+    )
+    accumulation = found["accumulation_steps"]
+    micro = found["per_replica_batch"] // accumulation
+    yield (
+        f"batch        {found['batch_size']:,} global = {micro:,} per replica x {accumulation} accumulation x "
+        f"{found['replicas']:,} replicas; {', '.join(found['inputs'])}"
+    )
+    yield f"model        {found['weights']:,} weights, {size(found['state_bytes'])} with the optimizer's state"
+    yield from _verdict(found)
+    if found.get("flops") is not None:
+        yield f"step         {found['flops'] / 1e9:,.1f} GFLOP and {size(found['bytes'])} moved, in a replica"
+        if found["uncounted_loops"]:
+            yield f"             more than that: {found['uncounted_loops']} of its loops are counted with one iteration"
+        yield f"collectives  {collectives(found) or 'none'}"
+    for each in found["findings"]:
+        times = f" x {each['times']}" if each["times"] > 1 else ""
+        yield f"lint         {each['kind']}: {each['operation']}{times}, {each['line'] or each['name']}"[:_LONGEST_LINE]
+    if found.get("float64_results"):
+        yield f"lint         float64: {found['float64_results']} results in the compiled program"
+    elif not found["findings"]:
+        yield "lint         nothing on the host, no dynamic shapes, no strings, no float64"
+    memory = max(found["lower_gib"], found.get("compile_gib", 0))
+    yield (
+        f"took         traced {found['trace_seconds']} s, lowered {found.get('lower_seconds', 0)} s, compiled "
+        f"{found.get('seconds', 0)} s; at most {memory} GiB of host memory"
+    )
+
+
+def _verdict(found: dict[str, Any]) -> Iterator[str]:
+    if not found["compiles"]:
+        yield f"compiles     NO: {found['error'][:2000]}"
+        return
+    needed, usable = found["needed_bytes" if "needed_bytes" in found else "peak_bytes"], found["usable_bytes"]
+    if found["fits"]:
+        yield f"fits         yes: {size(needed)} of {size(usable)} usable ({needed / usable:.0%})"
+        return
+    yield f"fits         NO: {size(needed)} of {size(usable)} usable"
+    yield "             --config.accumulation_steps=2 halves what the activations need, and 4 quarters it"
+    if found.get("recompute") is False:
+        yield "             --config.model.recompute=true needs less, for about a third more operations"
+    for each in found.get("allocations", ()):
+        yield f"             {size(each['bytes']):>10}  {each['name'] or 'unnamed'}  {each['shape']}"[:_LONGEST_LINE]
+
+
+def collectives(found: dict[str, Any]) -> str:
+    """The collective operations as text: '1 all-reduce of 102.2 MB'."""
+    return ", ".join(f"{each['count']} {each['kind']} of {size(each['bytes'])}" for each in found["collectives"])
+
+
+def size(number: float) -> str:
+    """Formats a number of bytes."""
+    for unit, power in (("GB", 30), ("MB", 20), ("KB", 10)):
+        if number >= 2**power:
+            return f"{number / 2**power:.2f} {unit}" if unit == "GB" else f"{number / 2**power:.1f} {unit}"
+    return f"{number:.0f} B"

@@ -19,9 +19,6 @@ _ALLOCATION = re.compile(
     r"Size:\s*(?P<size>[\d.]+[KMGT]?)[ \t]*"
     r"(?:\n\s*Operator:\s*(?P<operator>[^\n]*))?(?:\n\s*Shape:\s*(?P<shape>[^\n]*))?"
 )
-_RESULT = re.compile(r"^\s*(?:ROOT )?%?[\w.\-]+ = (?P<shape>\(.*?\)|\S+) (?P<operation>[\w\-]+)\(", re.M)
-# Operations that only forward or unpack the memory of others.
-_NO_MEMORY = {"parameter", "bitcast", "get-tuple-element", "constant", "tuple", "while"}
 _OPERATOR_NAME = re.compile(r'op_name="(?P<name>[^"]*)"')
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
@@ -80,19 +77,6 @@ def allocations(message: str, most: int = 10) -> list[Allocation]:
     for match in _ALLOCATION.finditer(message):
         name = _OPERATOR_NAME.search(match["operator"] or "")
         found.append(Allocation(_size(match["size"]), name["name"] if name else "", (match["shape"] or "").strip()))
-    return sorted(found, key=lambda each: -each.bytes)[:most]
-
-
-def largest_results(text: str, most: int = 10) -> list[Allocation]:
-    """The largest results of a program's operations; those inside of fusions take no memory."""
-    found = []
-    entry = text[text.find("\nENTRY ") + 1 :]
-    entry = entry[: entry.find("\n}")]
-    for line in entry.splitlines():
-        match = _RESULT.match(line)
-        if match and match["operation"] not in _NO_MEMORY:
-            name = _OPERATOR_NAME.search(line)
-            found.append(Allocation(_bytes(match["shape"]), name["name"] if name else "", match["shape"].strip()))
     return sorted(found, key=lambda each: -each.bytes)[:most]
 
 

@@ -53,18 +53,14 @@ class Finding(typing.NamedTuple):
 
 def findings(traced: Any) -> list[Finding]:
     """The problems of a traced step (tf.ConcreteFunction), one for each kind, operation and line."""
-    found: dict[tuple[str, str, str], Finding] = {}
+    names: dict[tuple[str, str, str], list[str]] = {}
     seen: set[str] = set()
     for operation in traced.graph.get_operations():
         line = _line(operation)
         for name, kind, dtypes in _within(operation, seen):
             for problem in _problems(name, kind, dtypes):
-                key = (problem, kind, line)
-                if key in found:
-                    found[key] = found[key]._replace(times=found[key].times + 1)
-                else:
-                    found[key] = Finding(problem, kind, name, line)
-    return list(found.values())
+                names.setdefault((problem, kind, line), []).append(name)
+    return [Finding(problem, kind, of[0], line, len(of)) for (problem, kind, line), of in names.items()]
 
 
 def _problems(name: str, kind: str, dtypes: set[tf.DType]) -> Iterator[str]:
@@ -89,14 +85,10 @@ def _within(operation: Any, seen: set[str]) -> Iterator[tuple[str, str, set[tf.D
             continue
         seen.add(name)
         for node in graph_functions.definition(name, operation.graph).node_def:
-            yield node.name, node.op, _dtypes(node)
+            # A function's definition does not distinguish the dtypes of the outputs from others.
+            types = (value.type for value in node.attr.values() if value.type)
+            yield node.name, node.op, {tf.as_dtype(number).base_dtype for number in types}
             waiting += graph_functions.names(node)
-
-
-def _dtypes(node: Any) -> set[tf.DType]:
-    """The dtypes in a node's attributes: a function's definition does not distinguish those of the outputs."""
-    types = (value.type for value in node.attr.values() if value.type)
-    return {tf.as_dtype(number).base_dtype for number in types}
 
 
 def _line(operation: Any) -> str:

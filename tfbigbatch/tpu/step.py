@@ -46,21 +46,17 @@ class TracedStep(typing.NamedTuple):
     stages: int
 
 
-def trace(
-    config: Any, replicas: int, *, phase: int = 1, data_dir: str | None = None, micro_batch: int | None = None
-) -> TracedStep:
+def trace(config: Any, replicas: int, *, phase: int = 1, data_dir: str | None = None) -> TracedStep:
     """Builds an experiment's model and optimizer, and traces its training step for one of `replicas`.
 
     Args:
       config: ml_collections.ConfigDict of the experiment.
       replicas: in sync.
-      phase, data_dir, micro_batch: see `check.CheckRequest`.
+      phase, data_dir: see `check.CheckRequest`.
 
     Raises:
       ValueError: the batch does not divide over the replicas, there is no such phase, or the config is invalid.
     """
-    if config.ramp.name == "none":
-        _check_phase(phase, len(config.phases) or 1)
     precision = "bfloat16" if config.mixed_precision == experiment.AUTO else config.mixed_precision
     if precision == "float16":
         raise InputError(
@@ -70,31 +66,21 @@ def trace(
     tf_keras.backend.experimental.enable_tf_random_generator()
     tf_keras.mixed_precision.set_global_policy(experiment.keras_policy(precision))
     with tempfile.TemporaryDirectory() as folder:
-        config = _only(config, phase)
-        if micro_batch is not None:
-            config.batch_size, config.accumulation_steps = micro_batch * replicas, 1
-            config.ramp.update(experiment.new(config.task).ramp)
+        config = copy.deepcopy(config)
+        # On a TPU, TPUStrategy loops over steps and compiles.
+        config.steps_per_execution, config.jit_compile = 1, False
+        if config.ramp.name == "none":
+            # This phase alone: the batch of another may not divide over these replicas.
+            config, phase = _numbered(experiment.phases(config), phase), 1
+        # The stages of a batch ramp are phases too.
         phases = run_phases.phases_of(config, _task_maker(folder, data_dir), replicas)
-        if config.ramp.name != "none":
-            # The stages of a batch ramp are its phases.
-            _check_phase(phase, len(phases))
-            return _traced(phases[phase - 1], phases, replicas)
-        return _traced(phases[0], phases, replicas)
+        return _traced(_numbered(phases, phase), phases, replicas)
 
 
-def _check_phase(phase: int, number: int) -> None:
-    if not 1 <= phase <= number:
-        raise InputError(f"--phase={phase}: the run has {number} phase(s), counted from 1.")
-
-
-def _only(config: Any, phase: int) -> Any:
-    """The config of one phase, so that the others are not built."""
-    config = copy.deepcopy(config)
-    if config.phases:
-        config = experiment.phases(config)[phase - 1]
-    # On a TPU, TPUStrategy loops over steps and compiles.
-    config.steps_per_execution, config.jit_compile = 1, False
-    return config
+def _numbered(phases: Sequence[Any], phase: int) -> Any:
+    if not 1 <= phase <= len(phases):
+        raise InputError(f"--phase={phase}: the run has {len(phases)} phase(s), counted from 1.")
+    return phases[phase - 1]
 
 
 def _task_maker(folder: str, data_dir: str | None) -> Callable[[Any], Any]:
@@ -106,24 +92,9 @@ def _task_maker(folder: str, data_dir: str | None) -> Callable[[Any], Any]:
         model = {**fields.model.to_dict()}
         # The values of a checkpoint do not change the step.
         model.update({"init_checkpoint": ""} if "init_checkpoint" in model else {})
-        task = tasks.get(fields.task)(model=model, data=fields.data.to_dict(), **data)
-        task.train = _OfSize(task.train, fields.task)
-        return task
+        return tasks.get(fields.task)(model=model, data=fields.data.to_dict(), **data)
 
     return make
-
-
-class _OfSize:
-    """Training data with the number of examples of the real data set."""
-
-    def __init__(self, data: Any, task_name: str) -> None:
-        self._data, self._task_name = data, task_name
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._data, name)
-
-    def examples_in_epoch(self, batch_size: int) -> int:
-        return stub_datasets.examples_in_epoch(self._task_name, self._data.examples_in_epoch(batch_size))
 
 
 def _traced(phase: run_phases.Phase, phases: Sequence[run_phases.Phase], replicas: int) -> TracedStep:

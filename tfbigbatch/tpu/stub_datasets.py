@@ -7,13 +7,23 @@ written here equal those of the real data; the record files are sparse and empty
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import os
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tfbigbatch import tasks
+from tfbigbatch.data import tokenizer
+from tfbigbatch.data.bert import manifest as bert_manifest
+from tfbigbatch.data.images import manifest as image_manifest
+from tfbigbatch.data.language_model import corpus
+from tfbigbatch.data.records.manifest import Split
+from tfbigbatch.data.translation import fake
+from tfbigbatch.data.translation import manifest as translation_manifest
+from tfbigbatch.data.translation.vocabulary import Vocabulary
 from tfbigbatch.errors import InputError
 
 # ImageNet 2012 (Russakovsky et al. 2015, arXiv:1409.0575, table 2).
@@ -31,6 +41,7 @@ _PAIRS = {"train": 400_000, "validation": 3_000, "test": 3_000}
 # The Penn Treebank of Mikolov: words with the ends of lines, and the vocabulary (Zaremba et al. 2014).
 _WORDS = {"train": 929_589, "valid": 73_760, "test": 82_430}
 _VOCABULARY = 10_000
+_DIGITS = {"train": 60_000, "t10k": 10_000}
 # Any size will do.
 _RECORD_BYTES = 16
 
@@ -48,11 +59,8 @@ def write(config: Any, folder: str) -> dict[str, Any]:
     Raises:
       ValueError: unknown sizes of the task's data.
     """
-    if config.task in ("digits_lstm", "mnist_cnn", "mnist_lstm", "mnist_lenet"):
-        # Their fake images have the real shape.
-        return {"data_dir": None, "use_fake_data": True}
-    if config.task in tasks.registered():
-        # A task of the user's, which brings its data: its shapes are known nowhere else.
+    if config.task == "digits_lstm" or config.task in tasks.registered():
+        # scikit-learn has the digits; a task of the user's brings its data, whose shapes are known nowhere else.
         return {"data_dir": None, "use_fake_data": False}
     if config.task not in _MAKERS:
         raise InputError(
@@ -63,31 +71,20 @@ def write(config: Any, folder: str) -> dict[str, Any]:
     return {"data_dir": folder, "use_fake_data": False}
 
 
-def examples_in_epoch(task_name: str, known: int) -> int:
-    """Training examples in an epoch: the real number for tasks with fake data, else `known`."""
-    mnist = dict.fromkeys(("mnist_cnn", "mnist_lenet", "mnist_lstm"), 60_000)
-    return {"digits_lstm": 1_437, **mnist}.get(task_name, known)
-
-
-def _split(folder: str, name: str, count: int) -> Any:
-    """A `records.manifest.Split` of `count` empty records."""
-    from tfbigbatch.data.records.manifest import Split
-
+def _split(folder: str, name: str, count: int) -> Split:
+    """A split of `count` empty records."""
     path = os.path.join(folder, f"{name}-00000-of-00001")
     with open(path, "wb") as file:
         file.truncate(count * _RECORD_BYTES)
     return Split.of_files(name, [path], [np.arange(count, dtype=np.int64) * _RECORD_BYTES], [count * _RECORD_BYTES])
 
 
-def _splits(folder: str, counts: dict[str, int]) -> dict[str, Any]:
+def _splits(folder: str, counts: dict[str, int]) -> dict[str, Split]:
     os.makedirs(folder, exist_ok=True)
     return {name: _split(folder, name, count) for name, count in counts.items()}
 
 
 def _images(config: Any, folder: str) -> None:
-    from tfbigbatch.data.images import manifest as image_manifest
-
-    del config
     manifest = image_manifest.Manifest(
         classes=tuple(f"class {number}" for number in range(_IMAGE_CLASSES)),
         image_key="image/encoded",
@@ -99,9 +96,6 @@ def _images(config: Any, folder: str) -> None:
 
 
 def _sequences(config: Any, folder: str) -> None:
-    from tfbigbatch.data import tokenizer
-    from tfbigbatch.data.bert import manifest as bert_manifest
-
     # The folder's name is the length if phases have different ones.
     length = int(config.data.folder) if config.data.folder.isdigit() else 128
     folder = os.path.join(folder, config.data.folder)
@@ -120,14 +114,9 @@ def _sequences(config: Any, folder: str) -> None:
 
 
 def _pairs(config: Any, folder: str) -> None:
-    from tfbigbatch.data.translation import fake
-    from tfbigbatch.data.translation import manifest as translation_manifest
-    from tfbigbatch.data.translation import vocabulary as translation_vocabulary
-
-    del config
     os.makedirs(folder, exist_ok=True)
     made = fake.pairs(folder)
-    vocabulary = translation_vocabulary.Vocabulary(_padded(made.vocabulary, _PIECES))
+    vocabulary = Vocabulary(_padded(made.vocabulary, _PIECES))
     random = np.random.RandomState(0)
     lengths = {
         name: random.randint(1, _LONGEST + 1, size=(count, 2)).astype(np.uint16) for name, count in _PAIRS.items()
@@ -158,9 +147,6 @@ def _piece(text: str) -> bytes:
 
 
 def _words(config: Any, folder: str) -> None:
-    from tfbigbatch.data.language_model import corpus
-
-    del config
     os.makedirs(folder, exist_ok=True)
     texts = {}
     for name, count in _WORDS.items():
@@ -172,9 +158,19 @@ def _words(config: Any, folder: str) -> None:
     corpus.prepare(texts, folder)
 
 
-_MAKERS = {
+def _mnist(config: Any, folder: str) -> None:
+    os.makedirs(folder, exist_ok=True)
+    for name, count in _DIGITS.items():
+        for kind, header in (("images-idx3", (2051, count, 28, 28)), ("labels-idx1", (2049, count))):
+            content = struct.pack(f">{len(header)}I", *header) + bytes(int(np.prod(header[1:])))
+            with open(os.path.join(folder, f"{name}-{kind}-ubyte.gz"), "wb") as file:
+                file.write(gzip.compress(content, 1))
+
+
+_MAKERS: dict[str, Callable[[Any, str], None]] = {
     "bert_pretraining": _sequences,
     "gnmt": _pairs,
     "image_classification": _images,
     "lstm_language_model": _words,
+    **dict.fromkeys(("mnist_cnn", "mnist_lenet", "mnist_lstm"), _mnist),
 }

@@ -1,4 +1,7 @@
-"""TPU slices by name: a grid of chips ('v3:32x32'), chips ('v5e:256') or Google Cloud's names ('v3-2048')."""
+"""TPU generations with their published peak rates, and slices by name.
+
+A slice is named as a grid of chips ('v3:32x32'), by its chips ('v5e:256'), or by Google Cloud ('v3-2048').
+"""
 
 from __future__ import annotations
 
@@ -11,33 +14,49 @@ from tfbigbatch.errors import InputError, nearest
 
 
 class Generation(typing.NamedTuple):
-    """The slices of a generation.
+    """A generation of TPUs.
 
     Attributes:
       dimensions: of the grid of chips.
       replicas_per_chip: TensorFlow's: the two cores of a chip are two replicas on v2 and v3, one since v4.
-      named_by_cores: whether the number in Google Cloud's names counts cores, two per chip; else chips.
+      named_by_cores: True if the number in Google Cloud's names counts cores, two per chip, instead of chips.
       most_chips: in one slice.
-      chips_per_host: in slices of several hosts.
+      flops: bfloat16 operations per second of a chip.
+      memory_bandwidth: of a chip's main memory (HBM), bytes per second.
+      all_reduce_bandwidth: a chip's part of the all-reduce bandwidth of its slice, bytes per second: the published
+        figure of a pod divided by its chips, equal to the rate of all links of a chip together.
+      usable_gib: of main memory, for one replica: the available HBM in libtpu 0.0.42.1's out-of-memory error.
     """
 
     dimensions: int
     replicas_per_chip: int
     named_by_cores: bool
     most_chips: int
-    chips_per_host: int
+    flops: float
+    memory_bandwidth: float
+    all_reduce_bandwidth: float
+    usable_gib: float
+
+    @property
+    def usable_bytes(self) -> int:
+        """Bytes of main memory that libtpu leaves to a replica's program."""
+        return int(self.usable_gib * 2**30)
 
 
-# Google Cloud's documentation: cloud.google.com/tpu/docs/v2, /v3, /v4, /v5e, /v5p, /v6e, "System architecture" and
-# "Configurations".
+# Slices: cloud.google.com/tpu/docs/v2, /v3, /v4, /v5e, /v5p, /v6e, "System architecture" and "Configurations". Rates:
+# the same pages; v2's of Jouppi et al. 2020, CACM 63(7), table 1, and 4 links of 496 Gb/s. All-reduce: of a pod of
+# 1,024 chips (v3), 4,096 (v4) and 256 (v5e, v6e); v5p: the interconnect of a chip, 4,800 Gb/s. The two cores of v4 are
+# one device.
 GENERATIONS = {
-    "v2": Generation(2, 2, True, 256, 4),
-    "v3": Generation(2, 2, True, 1024, 4),
-    "v4": Generation(3, 1, True, 4096, 4),
-    "v5e": Generation(2, 1, False, 256, 4),
-    "v5p": Generation(3, 1, True, 8960, 4),
-    "v6e": Generation(2, 1, False, 256, 4),
+    "v2": Generation(2, 2, True, 256, 46e12, 700e9, 4 * 62e9, 7.48),
+    "v3": Generation(2, 2, True, 1024, 123e12, 900e9, 340e12 / 1024, 15.48),
+    "v4": Generation(3, 1, True, 4096, 275e12, 1200e9, 1.1e15 / 4096, 30.75),
+    "v5e": Generation(2, 1, False, 256, 197e12, 819e9, 51.2e12 / 256, 15.75),
+    "v5p": Generation(3, 1, True, 8960, 459e12, 2765e9, 600e9, 95.74),
+    "v6e": Generation(2, 1, False, 256, 918e12, 1640e9, 102.4e12 / 256, 31.25),
 }
+# In slices of several hosts.
+_CHIPS_PER_HOST = 4
 _OTHER_NAMES = {"v5litepod": "v5e", "v5lite": "v5e", "v5": "v5p"}
 _FORM = re.compile(r"(v\w+?)(?:(?P<mark>[-:])(?P<size>\d+(?:x\d+)*))?$")
 
@@ -65,8 +84,8 @@ class Topology(typing.NamedTuple):
 
     @property
     def hosts(self) -> int:
-        """Number of hosts, with the chips per host of larger slices."""
-        return -(-self.chips // GENERATIONS[self.generation].chips_per_host)
+        """Number of hosts."""
+        return -(-self.chips // _CHIPS_PER_HOST)
 
     @property
     def name(self) -> str:
@@ -113,7 +132,8 @@ def parse(text: str) -> Topology:
         sizes = (count // 2 if generation.named_by_cores else count,)
     grid = _grid(sizes[0], generation.dimensions) if len(sizes) == 1 else sizes
     if grid is None:
-        raise _wrong(text, f"no slice has this number of chips; expected a power of two, at most {_most(generation)}")
+        most = 1 << (generation.most_chips.bit_length() - 1)
+        raise _wrong(text, f"no slice has this number of chips; expected a power of two, at most {most}")
     if len(grid) == 2 and generation.dimensions == 3:
         grid = (*grid, 1)
     if len(grid) != generation.dimensions or min(grid) < 1:
@@ -123,7 +143,7 @@ def parse(text: str) -> Topology:
     return Topology(name, grid)
 
 
-def of_chips(generation: str, chips: int) -> Topology | None:
+def with_chips(generation: str, chips: int) -> Topology | None:
     """The slice of this many chips that is nearest to a cube or square; None if there is none."""
     grid = _grid(chips, GENERATIONS[generation].dimensions)
     return None if grid is None or chips > GENERATIONS[generation].most_chips else Topology(generation, grid)
@@ -137,10 +157,6 @@ def _grid(chips: int, dimensions: int) -> tuple[int, ...] | None:
     sides = [1 << ((power + axis) // dimensions) for axis in range(dimensions)]
     # A host of four chips is 2 x 2 x 1: small slices are flat.
     return tuple(sorted(sides, reverse=True)) if dimensions == 3 and chips < 8 else tuple(sides)
-
-
-def _most(generation: Generation) -> int:
-    return 1 << (generation.most_chips.bit_length() - 1)
 
 
 def _wrong(text: str, why: str) -> InputError:

@@ -13,7 +13,7 @@ A page says which table it has, and the command writes what stands between the t
 | `columns` | beginnings of names, between bars: "AdamW, alone" and "LAMB, alone" become one row; `rows` has the rest |
 
 `<!-- table: headline folder=docs/results/ -->` is the table of `headline`, with links to pages in that folder,
-`<!-- table: keras_own -->` that of `keras_own`.
+`<!-- table: keras_own -->` and `<!-- table: tpu -->` are those of `keras_own` and `tpu`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import shlex
 from pathlib import Path
 
 from tfbigbatch.reports.table import Table
-from tools.pages import headline, keras_own, stored_rows
+from tools.pages import headline, keras_own, stored_rows, tpu
 from tools.pages.stored_rows import ROOT, Row
 
 BLOCK = re.compile(r"(<!-- table: (.+?) -->\n).*?(<!-- end of table -->)", re.DOTALL)
@@ -55,8 +55,8 @@ def _lines(asked: str) -> list[str]:
         raise ValueError(f"table {asked!r} has the options {sorted(unknown)}; expected some of {sorted(OPTIONS)}")
     if path == "headline":
         return headline.table(options.get("folder", "")).markdown(padded=False)
-    if path == "keras_own":
-        return keras_own.table().markdown(padded=False)
+    if path in ("keras_own", "tpu"):
+        return {"keras_own": keras_own, "tpu": tpu}[path].table().markdown(padded=False)
     table = _side_by_side if "columns" in options else _table
     return table(_chosen(path, options), options).markdown(padded=False)
 
