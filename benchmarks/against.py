@@ -11,6 +11,7 @@
 | `start` | `tfbigbatch train`, from the command to the run's first row of metrics |
 | `study` | `tfbigbatch study` of one run of the digits |
 | `update` | an update of an optimizer at a network's variables |
+| `save` | a checkpoint of such variables with LAMB's slots, into the folder for temporary files, which TMPDIR names |
 | `images` | ten batches of 64 pictures of --pictures, cropped to 224 x 224 as the trainer reads them |
 
 A tree is a folder that holds the package `tfbigbatch`, as a checkout does. The first four start a process for each
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import os
 import subprocess
 import sys
@@ -115,6 +117,23 @@ def _updates(given: Any) -> Callable[[str], harness.Figures]:
     return lambda line: harness.timed(lambda: int(update()))
 
 
+def _saves(given: Any) -> Callable[[str], harness.Figures]:
+    """Answers any line with the seconds of a save."""
+    import tf_keras
+    import variables
+
+    from tfbigbatch import optimizers
+    from tfbigbatch.training.checkpoints import Checkpoints
+
+    network = tf_keras.Sequential([tf_keras.layers.Input((1,))])
+    network.variables_to_save = variables.make(given.variables, "tf_keras")
+    optimizer = optimizers.get("lamb", keras="tf_keras", learning_rate=1e-3)
+    optimizer.build(network.variables_to_save)
+    folder = tempfile.TemporaryDirectory()
+    checkpoints, steps = Checkpoints(network, optimizer, folder.name), itertools.count(1)
+    return lambda line: harness.timed(lambda: checkpoints.save(next(steps))) if folder else {}
+
+
 def _images(given: Any) -> Callable[[str], harness.Figures]:
     """Answers any line with the seconds of a batch of pictures, whose folder is prepared first, by the tree's own."""
     import input as input_benchmark
@@ -140,7 +159,7 @@ def _images(given: Any) -> Callable[[str], harness.Figures]:
     return read
 
 
-_WORKERS = {"update": _updates, "images": _images}
+_WORKERS = {"update": _updates, "save": _saves, "images": _images}
 
 
 @contextlib.contextmanager
@@ -181,7 +200,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="of each measure that starts processes (5)")
     parser.add_argument("--turns", type=int, default=25, help="of those whose processes stay (25)")
     parser.add_argument("--optimizer", default="lamb", help="of `update` (lamb)")
-    parser.add_argument("--variables", default="resnet50", help="of `update`: resnet50, bert_base, bert_large, tiny")
+    parser.add_argument("--variables", default="resnet50", help="of `update` and `save` (resnet50)")
     parser.add_argument("--keras", default="tf_keras", choices=("tf_keras", "keras3"), help="of `update` (tf_keras)")
     parser.add_argument("--duration", default="600 steps", help="of the run of `study`")
     parser.add_argument("--pictures", help="folder of JPEGs for `images`, which is left out without it")
@@ -190,7 +209,6 @@ def main() -> None:
     given = parser.parse_args()
     if given.worker:
         return harness.serve(lambda: _WORKERS[given.worker](given))
-    harness.check_path(given.results)
     asked = given.only.split(",")
     if unknown := set(asked) - set(measures):
         parser.error(f"--only={','.join(sorted(unknown))}: expected some of {', '.join(measures)}")

@@ -62,14 +62,13 @@ def moved(before: Any, after: Any) -> list[float]:
 # ----------------------------------------------------------------------------------------------------------- export
 
 
-def export(name: str, overrides: list[str], out: str, unchecked: bool) -> None:
+def export(name: str, overrides: list[str], out: str) -> None:
     """Writes the step of an experiment, and the manifest that says what it takes and returns.
 
     Args:
       name: of the experiment.
       overrides: FIELD=VALUE for its config.
       out: folder.
-      unchecked: True to leave out the step on the CPU that `run` compares with.
 
     Raises:
       ValueError: the config cannot be traced.
@@ -104,11 +103,10 @@ def export(name: str, overrides: list[str], out: str, unchecked: bool) -> None:
         "results": [_described(each) for each in results],
         "tensorflow": tf.__version__,
     }
-    if not unchecked:
-        state = made(manifest["state"])
-        found = [each.numpy() for each in compiled(*made(manifest["inputs"]), *state)]
-        expected = [np.asarray(each, np.float64).ravel().tolist() for each in found[: len(results)]]
-        manifest["expected"] = {"results": expected, "moved": moved(state, found[len(results) :])}
+    state = made(manifest["state"])
+    found = [each.numpy() for each in compiled(*made(manifest["inputs"]), *state)]
+    expected = [np.asarray(each, np.float64).ravel().tolist() for each in found[: len(results)]]
+    manifest["expected"] = {"results": expected, "moved": moved(state, found[len(results) :])}
     module = compiled.experimental_get_compiler_ir(*pure.specs)(stage="stablehlo_serialized", platform_name="GPU")
     # A portable artifact of the oldest version there is: any JAX reads it, whichever StableHLO it was built with.
     module = stablehlo.serialize_portable_artifact_str(module, stablehlo.get_minimum_version())
@@ -172,7 +170,7 @@ def run(directory: str, device: str, rounds: int, steps: int, results: str | Non
     started = time.perf_counter()
     step = jax.jit(_call(manifest, program), donate_argnums=0).lower(jax.device_put(state), inputs).compile()
     print(f"{found.device_kind}, JAX {jax.__version__}: compiled in {time.perf_counter() - started:.1f} s", flush=True)
-    difference = _difference(manifest, step, state, inputs) if "expected" in manifest else None
+    difference = _difference(manifest, step, state, inputs)
     milliseconds, after = [], jax.device_put(state)
     for _ in range(rounds + 1):
         jax.block_until_ready(after)
@@ -182,15 +180,14 @@ def run(directory: str, device: str, rounds: int, steps: int, results: str | Non
         jax.block_until_ready(after)
         milliseconds.append(1e3 * (time.perf_counter() - started) / steps)
     middle = statistics.median(milliseconds[1:])
-    print(f"{manifest['config']}: {middle:.3f} ms a step, {1e3 * manifest['batch_size'] / middle:,.0f} examples a second")
+    speed = 1e3 * manifest["batch_size"] / middle
+    print(f"{manifest['config']}: {middle:.3f} ms a step, {speed:,.0f} examples a second")
     if results:
         content = {"device": found.device_kind, "jax": jax.__version__, "milliseconds": milliseconds[1:]}
         facts = {name: manifest[name] for name in ("config", "overrides", "parameters", "batch_size", "tensorflow")}
         with open(results, "w", encoding="utf-8") as file:
             json.dump({**facts, **content, "difference": difference}, file, indent=1)
-    if difference is None:
-        print("not checked: exported with --unchecked")
-    elif not difference <= TOLERANCE:
+    if not difference <= TOLERANCE:
         sys.exit(f"error: the step differs from the CPU's by {difference:.1e}: the times are of something else.")
 
 
@@ -246,7 +243,6 @@ def main() -> None:
     exporting.add_argument("--out", required=True, help="folder to write to")
     exporting.add_argument("--config", default="bert/tiny", help="experiment (bert/tiny)")
     exporting.add_argument("--override", action="append", default=[], help="FIELD=VALUE of it")
-    exporting.add_argument("--unchecked", action="store_true", help="without the step on the CPU")
     running = commands.add_parser("run", help="check and time it; needs JAX")
     running.add_argument("--dir", required=True, help="folder that export wrote")
     running.add_argument("--device", choices=("gpu", "cpu"), default="gpu", help="cpu to try it without a GPU")
@@ -255,7 +251,7 @@ def main() -> None:
     running.add_argument("--results", help="also write the figures to this JSON file")
     given = parser.parse_args()
     if given.command == "export":
-        export(given.config, given.override, given.out, given.unchecked)
+        export(given.config, given.override, given.out)
     else:
         run(given.dir, given.device, given.rounds, given.steps, given.results)
 

@@ -6,6 +6,7 @@ begins with another one, and a ratio is taken within a round before its median.
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import json
 import os
@@ -143,17 +144,6 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def check_path(path: str | None) -> None:
-    """Refuses a path of results in a missing folder, before anything is measured.
-
-    Raises:
-      SystemExit: there is no such folder.
-    """
-    folder = os.path.dirname(path or "") or "."
-    if not os.path.isdir(folder):
-        sys.exit(f"error: --results={path}: there is no directory {folder}; make it first.")
-
-
 def read(path: str | None) -> dict[str, Any]:
     """What `write` wrote there; empty where nothing is."""
     if not path or not os.path.exists(path):
@@ -171,7 +161,7 @@ def write(path: str | None, **content: Any) -> None:
         "command": " ".join(["python", script, *sys.argv[1:]]),
         "cores": len(os.sched_getaffinity(0)),
         "processor": _processor(),
-        "versions": versions(),
+        "versions": _versions(),
     }
     with open(f"{path}.new", "w", encoding="utf-8") as file:
         json.dump({**facts, **content}, file, indent=1)
@@ -179,14 +169,35 @@ def write(path: str | None, **content: Any) -> None:
     os.replace(f"{path}.new", path)
 
 
-def versions(packages: Sequence[str] = _PACKAGES) -> dict[str, str]:
-    """The versions of the packages that are installed."""
+class Lines:
+    """The JSON lines of a file that a command adds to and resumes from.
+
+    Args:
+      path: of the file, which need not exist.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path, self._lines = path, []
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                self._lines = [json.loads(line) for line in file if line.strip()]
+
+    def find(self, **wanted: Any) -> list[dict[str, Any]]:
+        """The lines with these entries, in their order."""
+        return [line for line in self._lines if wanted.items() <= line.items()]
+
+    def add(self, line: dict[str, Any]) -> None:
+        """Adds a line, in the file at once."""
+        self._lines.append(line)
+        with open(self._path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+def _versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
-    for package in packages:
-        try:
+    for package in _PACKAGES:
+        with contextlib.suppress(metadata.PackageNotFoundError):
             found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
     return found
 
 

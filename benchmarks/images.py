@@ -3,9 +3,8 @@
     python benchmarks/images.py --source=FOLDER_OF_JPEGS --results=results/throughput/images.json
 
 The JPEGs are repeated to a few thousand records. The contenders take turns in one process. Bare decode: parse the
-header, draw a crop, `decode_and_crop_jpeg`, nothing more, of bytes in memory; once with each crop handed to a Python
-loop, once with nothing let out of tf.data. All others end in batches of images of one size. At last, the seconds to the
-first batch of a run that begins, and of one that is resumed in mid-epoch.
+header, draw a crop, `decode_and_crop_jpeg`, nothing more, of bytes in memory, of which a pixel each leaves tf.data. All
+others end in batches of images of one size.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from typing import Any
 import harness
 
 _UNTIMED = 2
-Given = argparse.Namespace
 
 
 def write_records(jpegs: Sequence[bytes], folder: str, records: int, files: int) -> Any:
@@ -38,8 +36,8 @@ def write_records(jpegs: Sequence[bytes], folder: str, records: int, files: int)
     return Split.of_files("train", paths, offsets, [os.path.getsize(path) for path in paths])
 
 
-def bare_decode(jpegs: Sequence[bytes], split: Any, given: Given, kept_in: bool = False) -> Any:
-    """Random crops of JPEGs in memory, decoded and no more: one by one, or a pixel of each in batches."""
+def bare_decode(jpegs: Sequence[bytes], split: Any, given: argparse.Namespace) -> Any:
+    """Random crops of JPEGs in memory, decoded and no more."""
     import tensorflow as tf
 
     def crop(encoded: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
@@ -58,10 +56,10 @@ def bare_decode(jpegs: Sequence[bytes], split: Any, given: Given, kept_in: bool 
     numbers = tf.data.Dataset.range(tf.int64.max)
     repeated = tf.data.Dataset.from_tensor_slices(jpegs).repeat()
     crops = tf.data.Dataset.zip(repeated, numbers).map(crop, num_parallel_calls=given.threads)
-    return crops.map(lambda image: image[0, 0]).batch(given.batch_size) if kept_in else crops.prefetch(16)
+    return crops.map(lambda image: image[0, 0]).batch(given.batch_size)
 
 
-def tf_models_official(jpegs: Sequence[bytes], split: Any, given: Given) -> Any:
+def tf_models_official(jpegs: Sequence[bytes], split: Any, given: argparse.Namespace) -> Any:
     """Its classification decoder and parser, in its order: read, shuffle, parse and decode, batch, prefetch."""
     import tensorflow as tf
     from official.vision.dataloaders import classification_input
@@ -76,7 +74,7 @@ def tf_models_official(jpegs: Sequence[bytes], split: Any, given: Given) -> Any:
     return examples.batch(given.batch_size, drop_remainder=True).prefetch(2)
 
 
-def ours(jpegs: Sequence[bytes], split: Any, given: Given, first_step: int = 0, **settings: Any) -> Any:
+def ours(jpegs: Sequence[bytes], split: Any, given: argparse.Namespace, **settings: Any) -> Any:
     """The package's training batches; settings as of `ImageRecords`."""
     import tensorflow as tf
 
@@ -89,14 +87,13 @@ def ours(jpegs: Sequence[bytes], split: Any, given: Given, first_step: int = 0, 
         tf.distribute.InputContext(1, 0, 1),
         batch_size=given.batch_size,
         seed=0,
-        first_step=first_step,
+        first_step=0,
         last_step=1_000_000,
     )
 
 
 CONTENDERS: dict[str, Callable[..., Any]] = {
     "bare_decode": bare_decode,
-    "bare_decode_kept_in": lambda *given: bare_decode(*given, kept_in=True),
     "tf_models_official": tf_models_official,
     "tfbigbatch": ours,
     "tfbigbatch_reduced": lambda *given: ours(*given, reduced_decoding=True),
@@ -104,12 +101,12 @@ CONTENDERS: dict[str, Callable[..., Any]] = {
 }
 
 
-def speed(elements: Any, in_batch: int, given: Given) -> harness.Figures:
-    """Images a second over the timed batches, of `in_batch` elements each, after those that fill the buffers."""
-    iterator = iter(elements)
-    for _ in range(_UNTIMED * in_batch):
+def speed(batches: Any, given: argparse.Namespace) -> harness.Figures:
+    """Images a second over the timed batches, after those that fill the buffers."""
+    iterator = iter(batches)
+    for _ in range(_UNTIMED):
         next(iterator)
-    found = harness.timed(lambda: [next(iterator) for _ in range(given.batches * in_batch)] and None)
+    found = harness.timed(lambda: [next(iterator) for _ in range(given.batches)])
     images = given.batches * given.batch_size
     return {"images_per_second": images / found["seconds"], "of_a_core": images / found["cpu_seconds"]}
 
@@ -129,7 +126,6 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(CONTENDERS), help="contenders, with commas between")
     parser.add_argument("--results", help="also write the figures to this JSON file")
     given = parser.parse_args()
-    harness.check_path(given.results)
     jpegs = []
     for path in harness.jpegs(given.source):
         with open(path, "rb") as file:
@@ -137,23 +133,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         split = write_records(jpegs, folder, given.records, given.files)
 
-        def contender(name: str) -> Callable[[], harness.Figures]:
-            in_batch = given.batch_size if name == "bare_decode" else 1
-            return lambda: speed(CONTENDERS[name](jpegs, split, given), in_batch, given)
-
-        names = given.only.split(",")
-        measured = harness.in_turns({name: contender(name) for name in names}, given.turns, warm_ups=0)
-        middle = given.records // given.batch_size // 2
-        firsts = {
-            name: lambda step=step: harness.timed(lambda: next(iter(ours(jpegs, split, given, first_step=step))))
-            for name, step in (("start", 0), ("middle of an epoch", middle))
+        contenders = {
+            name: lambda make=CONTENDERS[name]: speed(make(jpegs, split, given), given)
+            for name in given.only.split(",")
         }
-        to_first = harness.in_turns(firsts, given.turns, warm_ups=0)
+        measured = harness.in_turns(contenders, given.turns, warm_ups=0)
     rows = [[name, *(f"{value:,.0f}" for value in harness.medians(turns).values())] for name, turns in measured.items()]
     print(harness.table(["", "images a second", "of a core"], rows))
-    for name, turns in to_first.items():
-        print(f"{harness.medians(turns)['seconds']:.2f} s to the first batch: {name}")
-    harness.write(given.results, setting=vars(given), turns=measured, seconds_to_first_batch=to_first)
+    harness.write(given.results, setting=vars(given), turns=measured)
 
 
 if __name__ == "__main__":

@@ -67,7 +67,6 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--results", help="also write the figures to this JSON file")
     given = parser.parse_args()
-    harness.check_path(given.results)
     train = training_data(given.config, data_dir=given.data_dir, phase=given.phase, overrides=tuple(given.override))
     turns = []
     for seed in range(given.turns):

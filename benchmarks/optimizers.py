@@ -24,7 +24,6 @@ import numpy as np
 import variables
 
 RATE, DECAY, EXCLUDED = 1e-3, 0.01, ["bias", "gamma", "beta"]
-PRECISIONS = ("float32", "bfloat16", "float16")
 _STREAM_BYTES = 2**28
 # Keras 2 where addons looks for tf.keras; the CPU only.
 _ENVIRONMENT = {"TF_USE_LEGACY_KERAS": "1", "KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": "-1"}
@@ -60,32 +59,27 @@ class Contender:
 
     Attributes:
       rule: key of RULES.
-      make: function of Keras' arguments that makes the optimizer; ImportError where its package is missing.
+      make: function that makes the optimizer; ImportError where its package is missing.
       keras: whose variables it takes, 'tf_keras' or 'keras3'.
-      clips: it clips by the global norm itself (`global_clipnorm`); else its users do, before the update.
     """
 
     rule: str
-    make: Callable[..., Any]
+    make: Callable[[], Any]
     keras: str = "tf_keras"
-    clips: bool = True
 
 
-def _ours(face: str, name: str, **arguments: Any) -> Callable[..., Any]:
-    def make(**more: Any) -> Any:
-        module = importlib.import_module(f"tfbigbatch.optimizers.{face}")
-        fields = {"weight_decay": DECAY, "exclude_from_weight_decay": EXCLUDED, **arguments, **more}
-        return getattr(module, name)(RATE, **fields)
-
-    return make
+def _made(module: str, name: str, **arguments: Any) -> Callable[[], Any]:
+    return lambda: getattr(importlib.import_module(module), name)(RATE, **arguments)
 
 
-def _tfm(file: str, name: str) -> Callable[..., Any]:
-    def make() -> Any:
-        module = importlib.import_module(f"official.modeling.optimization.{file}")
-        return getattr(module, name)(RATE, weight_decay_rate=DECAY, exclude_from_weight_decay=EXCLUDED)
+def _ours(face: str, name: str, **arguments: Any) -> Callable[[], Any]:
+    fields = {"weight_decay": DECAY, "exclude_from_weight_decay": EXCLUDED, **arguments}
+    return _made(f"tfbigbatch.optimizers.{face}", name, **fields)
 
-    return make
+
+def _tfm(file: str, name: str) -> Callable[[], Any]:
+    fields = {"weight_decay_rate": DECAY, "exclude_from_weight_decay": EXCLUDED}
+    return _made(f"official.modeling.optimization.{file}", name, **fields)
 
 
 def _tfa_lamb() -> Any:
@@ -97,17 +91,13 @@ def _tfa_lamb() -> Any:
     return tensorflow_addons.optimizers.LAMB(RATE, weight_decay=DECAY, exclude_from_weight_decay=EXCLUDED)
 
 
-def _keras_lamb(**more: Any) -> Any:
+def _keras_lamb() -> Any:
     import keras
 
-    optimizer = keras.optimizers.Lamb(RATE, weight_decay=DECAY, epsilon=1e-6, **more)
+    optimizer = keras.optimizers.Lamb(RATE, weight_decay=DECAY, epsilon=1e-6)
     # It knows no exclusion from the layer adaptation.
     optimizer.exclude_from_weight_decay(var_names=EXCLUDED)
     return optimizer
-
-
-def _adam(package: str, name: str = "Adam") -> Callable[..., Any]:
-    return lambda **more: getattr(importlib.import_module(package), name)(RATE, **more)
 
 
 CONTENDERS = {
@@ -118,41 +108,17 @@ CONTENDERS = {
     "shampoo_100": Contender("shampoo", _ours("keras2", "Shampoo", root_every=100)),
     "keras3_lamb": Contender("lamb", _ours("keras3", "LAMB"), keras="keras3"),
     "keras3_lars": Contender("lars", _ours("keras3", "LARS"), keras="keras3"),
-    "tfm_lamb": Contender("lamb", _tfm("lamb", "LAMB"), clips=False),
-    "tfm_lars": Contender("lars", _tfm("lars", "LARS"), clips=False),
-    "tfa_lamb": Contender("lamb", _tfa_lamb, clips=False),
+    "tfm_lamb": Contender("lamb", _tfm("lamb", "LAMB")),
+    "tfm_lars": Contender("lars", _tfm("lars", "LARS")),
+    "tfa_lamb": Contender("lamb", _tfa_lamb),
     "keras_lamb": Contender("lamb", _keras_lamb, keras="keras3"),
-    "keras_adam": Contender("adam", _adam("keras.optimizers"), keras="keras3"),
-    "tf_keras_adam": Contender("adam", _adam("tf_keras.optimizers")),
-    "legacy_adam": Contender("adam", _adam("tf_keras.optimizers.legacy"), clips=False),
+    "keras_adam": Contender("adam", _made("keras.optimizers", "Adam"), keras="keras3"),
+    "tf_keras_adam": Contender("adam", _made("tf_keras.optimizers", "Adam")),
+    "legacy_adam": Contender("adam", _made("tf_keras.optimizers.legacy", "Adam")),
 }
 
 
-def floor_bytes(rule: str, clip_norm: float, precision: str) -> int:
-    """What an update must at least move for each parameter.
-
-    A global norm, and the test that float16's gradients are finite, read all gradients once before anything changes.
-    """
-    width = 4 if precision == "float32" else 2
-    reads = 2 if clip_norm or precision == "float16" else 1
-    return RULES[rule].floor_bytes - 4 + width * reads
-
-
 # --------------------------------------------------------------------------------------------- a contender's process
-
-
-def _scaled(name: str, optimizer: Any) -> Any:
-    """The optimizer with loss scaling, as users of float16 have it."""
-    homes = {"tf_keras": "tf_keras.mixed_precision", "keras3": "keras.optimizers"}
-    home = "tfbigbatch.optimizers.keras3" if name.startswith("keras3_") else homes[CONTENDERS[name].keras]
-    return importlib.import_module(home).LossScaleOptimizer(optimizer)
-
-
-def _build(optimizer: Any, made: Any) -> None:
-    if hasattr(optimizer, "_create_all_weights"):  # tf_keras' legacy base class
-        optimizer._create_all_weights(made)
-    else:
-        optimizer.build(made)
 
 
 def _updates(given: argparse.Namespace) -> Callable[[str], Any]:
@@ -162,28 +128,17 @@ def _updates(given: argparse.Namespace) -> Callable[[str], Any]:
     import tensorflow as tf
 
     contender = CONTENDERS[given.worker]
-    clips_itself = contender.clips and given.clip_norm
-    optimizer = contender.make(**({"global_clipnorm": given.clip_norm} if clips_itself else {}))
-    made = variables.make(given.variables, contender.keras)
-    _build(optimizer, made)
-    applying, unscales = optimizer, False
-    if given.precision == "float16":
-        applying = _scaled(given.worker, optimizer)
-        _build(applying, made)
-        # Keras 3's does it within apply_gradients.
-        unscales = contender.keras == "tf_keras"
+    optimizer, made = contender.make(), variables.make(given.variables, contender.keras)
+    if hasattr(optimizer, "_create_all_weights"):  # tf_keras' legacy base class
+        optimizer._create_all_weights(made)
+    else:
+        optimizer.build(made)
     # Arguments of every update, so that nothing folds them away.
-    gradients = [tf.cast(variables.noise(each.shape, 1000 + i, 0.01), given.precision) for i, each in enumerate(made)]
+    gradients = [tf.constant(variables.noise(each.shape, 1000 + index, 0.01)) for index, each in enumerate(made)]
 
     @tf.function
     def apply(gradients: Any) -> Any:
-        # The gradient of the layers' cast of float32 weights.
-        gradients = [tf.cast(gradient, tf.float32) for gradient in gradients]
-        if unscales:
-            gradients = applying.get_unscaled_gradients(gradients)
-        if given.clip_norm and not clips_itself:
-            gradients, _ = tf.clip_by_global_norm(gradients, given.clip_norm)
-        applying.apply_gradients(zip(gradients, made))
+        optimizer.apply_gradients(zip(gradients, made))
         return tf.convert_to_tensor(optimizer.iterations)
 
     # On the CPU the call returns when all operations have run; the count says that they did.
@@ -251,10 +206,10 @@ def _measure(name: str, given: argparse.Namespace) -> dict[str, Any]:
     return {"rule": CONTENDERS[name].rule, "first": first, "rounds": rounds, "sums": sums}
 
 
-def _row(name: str, found: dict[str, Any], parameters: int, given: argparse.Namespace) -> list[str]:
-    rounds, ours = found["rounds"], found["rounds"][RULES[found["rule"]].ours]
-    middle, bytes_of = harness.medians(rounds[name]), floor_bytes(found["rule"], given.clip_norm, given.precision)
-    floors = [{"seconds": bytes_of * parameters / each["bytes_per_second"]} for each in rounds["stream"]]
+def _row(name: str, found: dict[str, Any], parameters: int) -> list[str]:
+    rule, rounds = RULES[found["rule"]], found["rounds"]
+    ours, middle = rounds[rule.ours], harness.medians(rounds[name])
+    floors = [{"seconds": rule.floor_bytes * parameters / each["bytes_per_second"]} for each in rounds["stream"]]
     growth = found["first"][name]["peak_growth"]
     return [
         name,
@@ -273,8 +228,6 @@ def main() -> None:
     parser.add_argument("--variables", required=True, choices=variables.MODELS, help="whose variables are updated")
     parser.add_argument("--peers", default=",".join(CONTENDERS), help="contenders, with commas between")
     parser.add_argument("--rounds", type=int, default=15, help="timed, after two to warm up (15)")
-    parser.add_argument("--clip_norm", type=float, default=0.0, help="clip the gradients to this global norm")
-    parser.add_argument("--precision", default="float32", choices=PRECISIONS, help="of the gradients")
     parser.add_argument("--results", help="also write the figures to this JSON file")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -283,7 +236,6 @@ def main() -> None:
     names = given.peers.split(",")
     if unknown := set(names) - set(CONTENDERS):
         parser.error(f"--peers={','.join(sorted(unknown))}: expected some of {', '.join(CONTENDERS)}")
-    harness.check_path(given.results)
     table = variables.shapes(given.variables)
     parameters, measured, rows = variables.count(table), {}, []
     print(f"{given.variables}: {len(table)} variables, {parameters:,} parameters", flush=True)
@@ -295,14 +247,14 @@ def main() -> None:
                 raise
             print(f"{name}: left out, {str(error).strip().splitlines()[-1]}", flush=True)
             continue
-        rows.append(_row(name, measured[name], parameters, given))
+        rows.append(_row(name, measured[name], parameters))
         print(" ".join(rows[-1]), flush=True)
         harness.write(given.results, setting=vars(given), parameters=parameters, measured=measured)
     headings = ["", "ms", "ms of all cores", "times ours", "times the floor", "first call, s", "extra peak memory, MB"]
     print(harness.table(headings, rows))
     for rule in dict.fromkeys(found["rule"] for found in measured.values()):
-        moved = floor_bytes(rule, given.clip_norm, given.precision)
-        print(f"floor of {rule}: {moved} bytes a parameter ({RULES[rule].passes}) at the bandwidth of an addition")
+        moved, passes = RULES[rule].floor_bytes, RULES[rule].passes
+        print(f"floor of {rule}: {moved} bytes a parameter ({passes}) at the bandwidth of an addition")
 
 
 if __name__ == "__main__":

@@ -97,18 +97,6 @@ def inner_imports(text: str) -> int:
     return len(found)
 
 
-def code_lines(text: str) -> int:
-    """Lines that are neither blank, nor a comment, nor part of a docstring."""
-    documented: set[int] = set()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            documented.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    return sum(
-        number not in documented and bool(line.strip()) and not line.lstrip().startswith("#")
-        for number, line in enumerate(text.splitlines(), 1)
-    )
-
-
 def counted(tree: Tree) -> dict[str, str]:
     """The figures of a tree, as text."""
     package, tests, benchmarks = (tree.below(folder) for folder in ("tfbigbatch", "tests", "benchmarks"))
@@ -120,7 +108,6 @@ def counted(tree: Tree) -> dict[str, str]:
     sizes = {path: os.path.getsize(os.path.join(tree.root, path)) for path in tree.files}
     return {
         "lines of the package": f"{sum(of_files):,}",
-        "of them code (no blanks, comments, docstrings)": f"{sum(map(code_lines, texts.values())):,}",
         "files of the package": f"{len(package):,}",
         "median lines of a file": f"{statistics.median(of_files):.0f}",
         "functions": f"{len(lengths):,}",

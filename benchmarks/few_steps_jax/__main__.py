@@ -14,55 +14,52 @@ so that the search can be wider:
 2. The best one with eight seeds, on the test data.
 
 Each of these is a line of the file of results, which may hold several studies; the same command goes on after the last.
-The second command writes FOLDER/jax_TASK.json and .md of one study from it.
+The second command writes FOLDER/jax_TASK.json of one study from it.
 """
 
+import argparse
 import os
-
-from absl import flags
-
-from tfbigbatch.errors import InputError
-from tfbigbatch.utils import command
+import sys
 
 TASKS = ("ptb", "bert", "mnist_lstm", "mnist", "multi30k")
 
-flags.DEFINE_string("study", "few_steps/study", "A study file, or its name; of the rows of the tasks.")
-flags.DEFINE_string("data_dir", None, "The folder of all data, as of `tfbigbatch study few_steps`.")
-flags.DEFINE_list("tasks", list(TASKS), f"Of {', '.join(TASKS)}.")
-flags.DEFINE_list("only", [], "METHOD, METHOD@BATCH or @BATCH; all rows without it.")
-flags.DEFINE_string("results", None, "The file of results, JSON lines.", required=True)
-flags.DEFINE_integer("compilations", 6, "Programs that are compiled at a time.", lower_bound=1)
-flags.DEFINE_integer("lanes", 8, "Runs at a time: learning rates of a search, and seeds.", lower_bound=2)
-flags.DEFINE_float("share", 1.0, "Of the steps that are taken: to try it.", lower_bound=0.0, upper_bound=1.0)
-flags.DEFINE_string("tables", None, "Write tables from the file of results, to PATH_TASK.json and .md; run nothing.")
 
-
-def _main(unused):
-    options = flags.FLAGS
-    if unknown := set(options.tasks) - set(TASKS):
-        raise InputError(f"--tasks={','.join(sorted(unknown))}: expected some of {', '.join(TASKS)}.")
-    if options.tables:
-        import tables
-
-        return tables.write(options.study, options.results, options.tables)
-    if not options.data_dir:
-        raise InputError("--data_dir is missing: the folder that holds those of the tasks.")
+def main():
+    """Runs the rows, or writes the tables."""
+    parser = argparse.ArgumentParser(
+        prog="python benchmarks/few_steps_jax",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--study", default="few_steps/study", help="study file, or its name; of the rows of the tasks")
+    parser.add_argument("--data_dir", help="folder of all data, as of `tfbigbatch study few_steps`")
+    parser.add_argument("--tasks", default=",".join(TASKS), help="with commas between; all by default")
+    parser.add_argument(
+        "--only", default="", help="METHOD, METHOD@BATCH or @BATCH, with semicolons between; default: all"
+    )
+    parser.add_argument("--results", required=True, help="file of results, JSON lines")
+    parser.add_argument(
+        "--lanes", type=int, default=8, help="runs at a time: learning rates of a search, and seeds (8)"
+    )
+    parser.add_argument("--tables", help="write tables to PATH_TASK.json from the file of results; run nothing")
+    given = parser.parse_args()
+    tasks = given.tasks.split(",")
+    if unknown := set(tasks) - set(TASKS):
+        parser.error(f"--tasks={','.join(sorted(unknown))}: expected some of {', '.join(TASKS)}")
+    if not given.tables and not given.data_dir:
+        parser.error("--data_dir is missing: the folder that holds those of the tasks")
     os.environ["KERAS_BACKEND"] = "jax"
     # Without them compiling takes longer than the runs: each product would be timed in many ways first.
     os.environ.setdefault("XLA_FLAGS", "--xla_gpu_autotune_level=0 --xla_gpu_enable_triton_gemm=false")
+    sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     import rows
 
-    rows.run(
-        options.study,
-        options.data_dir,
-        options.tasks,
-        options.only,
-        options.results,
-        lanes=options.lanes,
-        share=options.share,
-        compilations=options.compilations,
-    )
+    if given.tables:
+        rows.write_tables(given.study, given.results, given.tables)
+    else:
+        only = [each for each in given.only.split(";") if each]
+        rows.run(given.study, given.data_dir, tasks, only, given.results, given.lanes)
 
 
 if __name__ == "__main__":
-    command.execute(_main)
+    main()

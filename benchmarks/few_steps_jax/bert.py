@@ -71,20 +71,12 @@ class BERT(task.Task):
         found = {"ids": ids, "sizes": sizes, "first": first, "next": following}
         return {name: np.array(values, np.int32) for name, values in found.items()}
 
-    def weights(self, seed, bias="frequency"):
-        values = []
-        for path, draw in task.draws(seed, self.shapes).items():
-            shape = self.shapes[path]
-            if path == "masked_lm/output_bias":
-                value = self._bias if bias == "frequency" else np.zeros(shape)
-            elif path.endswith("gamma"):
-                value = np.ones(shape)
-            elif path.endswith(("bias", "beta")):
-                value = np.zeros(shape)
-            else:
-                value = 0.02 * np.clip(draw.standard_normal(shape), -2.0, 2.0)
-            values.append(np.asarray(value, np.float32))
-        return values
+    def initial(self, path, draw, shape, bias):
+        if path == "masked_lm/output_bias":
+            return self._bias if bias == "frequency" else np.zeros(shape)
+        if path.endswith(("gamma", "bias", "beta")):
+            return np.full(shape, float(path.endswith("gamma")))
+        return 0.02 * np.clip(draw.standard_normal(shape), -2.0, 2.0)
 
     def batch(self, carried, examples, step, batch_size):
         return {name: values[examples] for name, values in self.data["train"].items()}

@@ -77,20 +77,12 @@ class Multi30k(task.Task):
             arrays |= {side: padded, f"{side}_length": np.array([len(each) + 1 for each in sentences], np.int32)}
         return arrays
 
-    def weights(self, seed, bias="frequency"):
-        values = []
-        for path, draw in task.draws(seed, self.shapes).items():
-            shape = self.shapes[path]
-            if path == "classifier/bias" and bias != "uniform":
-                value = self._bias if bias == "frequency" else np.zeros(shape)
-            elif path == "decoder/attention/gamma":
-                value = self.units**-0.5
-            elif path == "decoder/attention/bias":
-                value = np.zeros(shape)
-            else:
-                value = task.uniform(draw, shape, self.scale)
-            values.append(np.asarray(value, np.float32))
-        return values
+    def initial(self, path, draw, shape, bias):
+        if path == "classifier/bias" and bias != "uniform":
+            return self._bias if bias == "frequency" else np.zeros(shape)
+        if path == "decoder/attention/gamma":
+            return self.units**-0.5
+        return np.zeros(shape) if path == "decoder/attention/bias" else task.uniform(draw, shape, self.scale)
 
     def batch(self, carried, examples, step, batch_size):
         return {name: values[examples] for name, values in self.data["train"].items()}

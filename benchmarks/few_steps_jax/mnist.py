@@ -71,11 +71,8 @@ class FullBatch(_MNIST):
         "logits/bias": (10,),
     }
 
-    def weights(self, seed, bias="frequency"):
-        return [
-            (np.zeros(shape) if path.endswith("bias") else task.glorot(draw, shape)).astype(np.float32)
-            for (path, shape), draw in zip(self.shapes.items(), task.draws(seed, self.shapes).values())
-        ]
+    def initial(self, path, draw, shape, bias):
+        return np.zeros(shape) if path.endswith("bias") else task.glorot(draw, shape)
 
     def logits(self, weights, images, key):
         *weights, logits_kernel, logits_bias = weights
@@ -112,19 +109,13 @@ class MNISTLSTM(_MNIST):
         "logits/bias": (10,),
     }
 
-    def weights(self, seed, bias="frequency"):
-        values = []
-        for path, draw in task.draws(seed, self.shapes).items():
-            shape = self.shapes[path]
-            if path == "lstm/lstm_cell/bias":
-                # Keras' unit_forget_bias.
-                value = np.concatenate([np.zeros(128), np.ones(128), np.zeros(256)])
-            elif path.endswith("bias"):
-                value = np.zeros(shape)
-            else:
-                value = task.orthogonal(draw, shape) if "recurrent" in path else task.glorot(draw, shape)
-            values.append(value.astype(np.float32))
-        return values
+    def initial(self, path, draw, shape, bias):
+        if path == "lstm/lstm_cell/bias":
+            # Keras' unit_forget_bias.
+            return np.concatenate([np.zeros(128), np.ones(128), np.zeros(256)])
+        if path.endswith("bias"):
+            return np.zeros(shape)
+        return task.orthogonal(draw, shape) if "recurrent" in path else task.glorot(draw, shape)
 
     def logits(self, weights, images, key):
         projection, projection_bias, *cell, kernel, bias = weights

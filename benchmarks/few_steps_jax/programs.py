@@ -1,6 +1,5 @@
 """Many runs of one optimizer as one program: the same steps with other learning rates and seeds, side by side."""
 
-import contextlib
 import copy
 import dataclasses
 import functools
@@ -8,8 +7,8 @@ import time
 
 import jax
 import jax.numpy as jnp
-import keras
 import numpy as np
+import variables
 
 from tfbigbatch import experiment
 from tfbigbatch.optimizers import registry
@@ -39,25 +38,22 @@ class Program:
       config: an experiment of a study: its optimizer, batch size, duration, schedule and ramp. A run's learning rate is
         that of its recipe, before the scaling rule.
       lanes: runs of a call.
-      share: of the steps that are taken, to try it.
     """
 
-    def __init__(self, task, config, lanes, share=1.0):
+    def __init__(self, task, config, lanes):
         self.task, self.lanes = task, lanes
+        self._bias = config.model.get("output_bias", "zero")
         config = copy.deepcopy(config)
         config.schedule.learning_rate = 1.0
         dataset_size = task.examples_in_epoch(config.batch_size)
         recipe = experiment.scaled_recipe(config, experiment.tuned_recipe(config, dataset_size))
-        self.stages = [
-            Stage(stage.batch_size, stage.rates[: max(1, round(share * len(stage.rates)))])
-            for stage in _stages(task, config, recipe, dataset_size)
-        ]
+        self.stages = _stages(task, config, recipe, dataset_size)
         self.steps = sum(len(stage.rates) for stage in self.stages)
         config.optimizer.update(recipe.optimizer)
         fields = {name: value for name, value in config.optimizer.items() if value is not None}
         self._optimizer = registry.get({**fields, "learning_rate": 1.0}, keras="keras3")
-        variables = [_variable(path, shape) for path, shape in task.shapes.items()]
-        self._optimizer.build(variables)
+        made = [variables.variable("keras3", path, np.zeros(shape, np.float32)) for path, shape in task.shapes.items()]
+        self._optimizer.build(made)
         slots = self._optimizer.variables
         [self._rate_at] = [number for number, each in enumerate(slots) if each is self._optimizer._learning_rate]
         self._slots = [np.asarray(each.value) for each in slots]
@@ -66,17 +62,17 @@ class Program:
     def compile(self):
         """The seconds that it took."""
         start = time.perf_counter()
-        arguments = self._arguments([1.0] * self.lanes, [0] * self.lanes, False, "frequency")
+        arguments = self._arguments([1.0] * self.lanes, [0] * self.lanes, False)
         self.compiled = jax.jit(self._runs).lower(*arguments).compile()
         return time.perf_counter() - start
 
-    def __call__(self, learning_rates, seeds, held_out, bias="frequency"):
-        """What came of a run for each learning rate and seed, [lanes] of both.
+    def __call__(self, learning_rates, seeds, held_out):
+        """Runs for each learning rate and seed, [lanes] of both.
 
         Returns:
           (metric on the validation data, on the test data, mean losses of parts of the run [lanes, parts], seconds).
         """
-        arguments = jax.block_until_ready(jax.device_put(self._arguments(learning_rates, seeds, held_out, bias)))
+        arguments = jax.block_until_ready(jax.device_put(self._arguments(learning_rates, seeds, held_out)))
         start = time.perf_counter()
         validation, test, losses = jax.block_until_ready(self.compiled(*arguments))
         seconds = time.perf_counter() - start
@@ -88,9 +84,9 @@ class Program:
         curves = np.stack([part.mean(axis=1) for part in parts], axis=1)
         return validation, test, curves, seconds
 
-    def _arguments(self, learning_rates, seeds, held_out, bias):
+    def _arguments(self, learning_rates, seeds, held_out):
         task = self.task
-        weights = [task.weights(seed, bias) for seed in seeds]
+        weights = [task.weights(seed, self._bias) for seed in seeds]
         examples = [self._examples(seed, held_out) for seed in seeds]
         return (
             task.data,
@@ -181,12 +177,3 @@ def _stages(task, config, recipe, dataset_size):
 
 def _rates(schedule, steps):
     return np.array(jax.jit(lambda numbers: jax.lax.map(schedule, numbers))(jnp.arange(steps)), np.float32)
-
-
-def _variable(path, shape):
-    """A variable of Keras with this path: the optimizers' patterns read it."""
-    *layers, last = path.split("/")
-    with contextlib.ExitStack() as scopes:
-        for layer in layers:
-            scopes.enter_context(keras.name_scope(layer))
-        return keras.Variable(np.zeros(shape, np.float32), name=last)

@@ -40,13 +40,10 @@ class PTB(task.Task):
             }
         self.shapes |= {"logits/kernel": (units, self.vocabulary), "logits/bias": (self.vocabulary,)}
 
-    def weights(self, seed, bias="frequency"):
-        values = [
-            task.uniform(draw, self.shapes[path], self.scale) for path, draw in task.draws(seed, self.shapes).items()
-        ]
-        if bias != "uniform":
-            values[-1] = self._bias if bias == "frequency" else np.zeros_like(self._bias)
-        return [value.astype(np.float32) for value in values]
+    def initial(self, path, draw, shape, bias):
+        if path == "logits/bias" and bias != "uniform":
+            return self._bias if bias == "frequency" else np.zeros(shape)
+        return task.uniform(draw, shape, self.scale)
 
     def examples_in_epoch(self, batch_size):
         return batch_size * self._windows_of_a_stream(batch_size)

@@ -1,22 +1,27 @@
-"""The rows of a study: a method of a task at a batch size, its search and its runs."""
+"""The rows of a study: a method of a task at a batch size, its search and its runs; and their tables."""
 
 import concurrent.futures
-import copy
 import dataclasses
-import json
 import os
+import statistics
 import time
 
 import bert
 import gnmt
+import harness
 import jax
 import mnist
 import numpy as np
 import programs
 import ptb
-import study_files
 
+from tfbigbatch import experiment
+from tfbigbatch.errors import InputError
+from tfbigbatch.experiment import files
 from tfbigbatch.experiments.few_steps import study as few_steps
+from tfbigbatch.runs.metric import Metric
+from tfbigbatch.studies import study as studies
+from tfbigbatch.utils.files import write_json
 
 NETWORKS = {
     "ptb": ptb.PTB,
@@ -25,30 +30,36 @@ NETWORKS = {
     "mnist": mnist.FullBatch,
     "multi30k": gnmt.Multi30k,
 }
+METRICS = {"ptb": "perplexity", "bert": "masked_lm_accuracy", "multi30k": "bleu"}
 TRIAL_SEED = 100
 SPREAD = 2.0
 MOST_SEARCHES = 3
+# Programs that are compiled at a time.
+COMPILATIONS = 6
 
 
-class Results:
-    """The lines of the file of results, and those of a row's stages."""
+def study_name(path):
+    """The name of a study, 'few_steps/study', whether its name or its path is given."""
+    found, shipped = os.path.realpath(files.find(path)[0]), os.path.realpath(files.SHIPPED)
+    return os.path.relpath(found, shipped if found.startswith(shipped + os.sep) else None).removesuffix(".py")
 
-    def __init__(self, path):
-        self._path, self._lines = path, []
-        if os.path.exists(path):
-            with open(path, encoding="utf-8") as file:
-                self._lines = [json.loads(line) for line in file if line.strip()]
 
-    def of(self, row, stage):
-        """The lines of a row's stage, in their order."""
-        wanted = {**row.key, "stage": stage}
-        return [line for line in self._lines if wanted.items() <= line.items()]
+def load_study(path, task):
+    """The study of a task.
 
-    def add(self, row, stage, **content):
-        line = {**row.key, "stage": stage, **content}
-        self._lines.append(line)
-        with open(self._path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+    Args:
+      path: of a study file, or its name.
+      task: the study's variant, where it has variants.
+
+    Raises:
+      ValueError: there is no such study, or it is of another task.
+    """
+    has_variants = hasattr(files.executed(files.find(path)[0]), "VARIANTS")
+    found = studies.load(f"{path}:{task}" if has_variants else path)
+    trained, expected = found.rows()[0].config.task, experiment.load(few_steps.VARIANTS[task].base).task
+    if trained != expected:
+        raise InputError(f"--study={path} trains {trained}, and --tasks has {task}; expected tasks of the study alone.")
+    return found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,25 +84,16 @@ class Row:
 
     @property
     def key(self):
-        """What a line of results says of its row."""
+        """The entries of a line of results that name its row."""
         return {"study": self.study, "task": self.name, "batch": self.config.batch_size, "method": self.method}
-
-    @property
-    def bias(self):
-        """The initial output bias: 'frequency', 'zero' or 'uniform'."""
-        return self.config.model.get("output_bias", "zero")
-
-    @property
-    def program(self):
-        """What a program is compiled for: rows of another output bias share it."""
-        config = copy.deepcopy(self.config)
-        config.schedule.learning_rate = 0.0
-        if "output_bias" in config.model:
-            config.model.output_bias = ""
-        return self.name, str(config)
 
     def __str__(self):
         return f"{self.name}, {self.config.batch_size:,}, {self.method}"
+
+    def compiled(self, lanes):
+        """The program of its runs, and the seconds that compiling it took."""
+        program = programs.Program(self.task, self.config, lanes)
+        return program, program.compile()
 
     def run(self, program, results):
         """Searches, and runs the chosen learning rate, as far as it has not been done."""
@@ -100,9 +102,9 @@ class Row:
             rates = self._next(found, program.lanes)
             if not rates:
                 break
-            if len(results.of(self, "trials")) == lines:
+            if len(results.find(**self.key, stage="trials")) == lines:
                 self._add(program, results, "trials", rates, [TRIAL_SEED] * program.lanes)
-            line = results.of(self, "trials")[lines]
+            line = results.find(**self.key, stage="trials")[lines]
             found |= {
                 rate: np.inf if value is None else value if self.task.loss_metric else -value
                 for rate, value in zip(line["learning_rates"], line["validation"])
@@ -124,27 +126,28 @@ class Row:
 
     def _add(self, program, results, stage, rates, seeds, **content):
         held_out = stage == "trials" and not self.task.own_validation
-        validation, test, curves, seconds = program(rates, seeds, held_out, self.bias)
-        results.add(
-            self,
-            stage,
-            learning_rates=rates,
-            seeds=seeds,
-            validation=_numbers(validation),
-            test=_numbers(test),
-            steps=program.steps,
-            seconds=round(seconds, 2),
-            curves=[_numbers(curve, 4) for curve in curves],
-            device=jax.devices()[0].device_kind,
-            jax=jax.__version__,
+        validation, test, curves, seconds = program(rates, seeds, held_out)
+        line = {
+            **self.key,
+            "stage": stage,
+            "learning_rates": rates,
+            "seeds": seeds,
+            "validation": _numbers(validation),
+            "test": _numbers(test),
+            "steps": program.steps,
+            "seconds": round(seconds, 2),
+            "curves": [_numbers(curve, 4) for curve in curves],
+            "device": jax.devices()[0].device_kind,
+            "jax": jax.__version__,
             **content,
-        )
+        }
+        results.add(line)
         values = zip(rates, test if stage == "chosen" else validation)
         shown = " ".join(f"{rate:g}: {value:.2f}" for rate, value in values)
         print(f"{self}, {stage}, {program.steps} steps, {seconds:.1f} s: {shown}", flush=True)
 
 
-def run(study, data_dir, names, only, path, *, lanes, share, compilations):
+def run(study, data_dir, names, only, path, lanes):
     """Runs the rows that are asked for and have not ended.
 
     Args:
@@ -153,41 +156,29 @@ def run(study, data_dir, names, only, path, *, lanes, share, compilations):
       names: of tasks.
       only: METHOD, METHOD@BATCH or @BATCH; empty for all rows.
       path: of the file of results.
-      lanes, share: of `programs.Program`.
-      compilations: programs that are compiled at a time.
+      lanes: of `programs.Program`.
     """
-    results, start = Results(path), time.perf_counter()
+    results, start = harness.Lines(path), time.perf_counter()
     asked = [row for name in names for row in _rows(study, name, data_dir) if _is_asked(row, only)]
-    sharing = {}
-    for row in asked:
-        if not results.of(row, "chosen"):
-            sharing.setdefault(row.program, []).append(row)
-    count = sum(len(same) for same in sharing.values())
-    print(f"{count} rows on {jax.devices()[0].device_kind}, {time.perf_counter() - start:.0f} s", flush=True)
-    with concurrent.futures.ThreadPoolExecutor(compilations) as threads:
-        compiled = [threads.submit(_compiled, same[0], lanes, share) for same in sharing.values()]
-        for number, same in enumerate(sharing.values()):
+    asked = [row for row in asked if not results.find(**row.key, stage="chosen")]
+    print(f"{len(asked)} rows on {jax.devices()[0].device_kind}", flush=True)
+    with concurrent.futures.ThreadPoolExecutor(COMPILATIONS) as threads:
+        compiled = [threads.submit(row.compiled, lanes) for row in asked]
+        for number, row in enumerate(asked):
             program, seconds = compiled[number].result()
-            print(f"{same[0]}: compiled in {seconds:.0f} s", flush=True)
-            for row in same:
-                row.run(program, results)
+            print(f"{row}: compiled in {seconds:.0f} s", flush=True)
+            row.run(program, results)
             # Its memory on the device is free when nothing refers to it.
             compiled[number] = program = None
     print(f"{time.perf_counter() - start:.0f} s in all", flush=True)
 
 
-def _compiled(row, lanes, share):
-    program = programs.Program(row.task, row.config, lanes, share)
-    return program, program.compile()
-
-
 def _rows(path, name, data_dir):
     """The rows of a study, in its order."""
-    study = study_files.load(path, name)
     network = NETWORKS[name](os.path.join(data_dir, few_steps.VARIANTS[name].folder))
-    for row in study.rows():
+    for row in load_study(path, name).rows():
         rates = getattr(row, "learning_rates", (row.config.schedule.learning_rate,))
-        yield Row(study_files.name(path), name, network, row.name, row.config, rates[len(rates) // 2])
+        yield Row(study_name(path), name, network, row.name, row.config, rates[len(rates) // 2])
 
 
 def _is_asked(row, only):
@@ -202,3 +193,56 @@ def _rounded(rate):
 def _numbers(values, digits=3):
     """For JSON: None where a run diverged."""
     return [round(float(value), digits) if np.isfinite(value) else None for value in values]
+
+
+# ----------------------------------------------------------------------------------------------------------- tables
+
+
+def write_tables(study, path, prefix):
+    """Writes PREFIX_TASK.json, in the form of the files of studies, for each task of a study in a file of results.
+
+    Raises:
+      ValueError: the file has no results of that study.
+    """
+    lines = harness.Lines(path).find(study=study_name(study))
+    if not lines:
+        others = ", ".join(sorted({line["study"] for line in harness.Lines(path).find()})) or "none"
+        raise InputError(f"--results={path} has no results of --study={study}; it has those of: {others}.")
+    for name in dict.fromkeys(line["task"] for line in lines):
+        metric = Metric(METRICS.get(name, "accuracy"), name != "ptb", "test")
+        mine = [line for line in lines if line["task"] == name]
+        chosen = [line for line in mine if line["stage"] == "chosen"]
+        found = [_table_row(line, metric) for line in [*chosen, *_best_trials(name, mine, chosen, metric)]]
+        found.sort(key=lambda row: (row["batch_size"], metric.order(row["mean"])))
+        title = f"{load_study(study, name).title}, Keras 3 on JAX"
+        content = {"higher_is_better": metric.higher_is_better, "title": title, "runs": found}
+        write_json(f"{prefix}_{name}.json", content)
+        print(f"{prefix}_{name}.json")
+
+
+def _best_trials(name, lines, chosen, metric):
+    """The best trial of rows without chosen runs, where trials train on all of the data: its seed is theirs."""
+    ended = {(line["method"], line["batch"]) for line in chosen}
+    for line in lines:
+        if NETWORKS[name].own_validation and (line["method"], line["batch"]) not in ended:
+            best = min(range(len(line["validation"])), key=lambda number: metric.order(line["validation"][number]))
+            one = {key: [line[key][best]] for key in ("test", "seeds", "learning_rates")}
+            yield {**line, **one, "trials": len(line["validation"]), "at_end": best in (0, len(line["validation"]) - 1)}
+
+
+def _table_row(line, metric):
+    values = [None if value is None else value / 100 if metric.is_fraction else value for value in line["test"]]
+    all_ended = None not in values
+    return {
+        "name": line["method"],
+        "batch_size": line["batch"],
+        "metric": metric.name,
+        "values": values,
+        "seeds": line["seeds"],
+        "mean": statistics.fmean(values) if all_ended else None,
+        "standard_deviation": statistics.stdev(values) if all_ended and len(values) > 1 else None,
+        "steps": line["steps"],
+        "tuned": f"{line['learning_rates'][0]:g} of {line['trials']} trials" + ", at an end" * line["at_end"],
+        "config": {"evaluate_on": "test", "optimizer": line["method"], "learning_rate": line["learning_rates"][0]},
+        "device": line["device"],
+    }

@@ -1,4 +1,4 @@
-"""What a task of the benchmark of few steps is in JAX, and what the tasks share.
+"""The interface of a task of the benchmark of few steps in JAX, and the layers that the tasks share.
 
 Own networks, since the trainer's need TensorFlow: the layers, sizes, initial values and variables' names are those of
 tfbigbatch.models. A task's weights are arrays in the order of `shapes`; all functions are of one run, and are mapped
@@ -18,7 +18,7 @@ from tfbigbatch.data.records import tfrecord
 
 
 class Task(abc.ABC):
-    """What `programs.py` needs of a task.
+    """A network and its data, as `programs.py` trains it.
 
     Attributes:
       shapes: from each variable's path to its shape.
@@ -48,9 +48,20 @@ class Task(abc.ABC):
         task.data = data
         return task
 
-    @abc.abstractmethod
     def weights(self, seed, bias="frequency"):
-        """The initial values of a seed, float32 arrays in the order of `shapes`."""
+        """The initial values of a seed, float32 arrays in the order of `shapes`.
+
+        Args:
+          seed: of the random numbers.
+          bias: the initial output bias: 'frequency', 'zero' or 'uniform'.
+        """
+        draws = (np.random.default_rng([seed, number]) for number in range(len(self.shapes)))
+        values = (self.initial(path, draw, shape, bias) for draw, (path, shape) in zip(draws, self.shapes.items()))
+        return [np.asarray(value, np.float32) for value in values]
+
+    @abc.abstractmethod
+    def initial(self, path, draw, shape, bias):
+        """The initial value of a variable, by a random generator of its own."""
 
     @abc.abstractmethod
     def loss(self, weights, batch, key):
@@ -107,10 +118,6 @@ def records(split):
             end = position + tfrecord.HEADER_BYTES + size
             yield dict(tfrecord.parsed(memoryview(content)[position + tfrecord.HEADER_BYTES : end]))
             position = end + tfrecord.FOOTER_BYTES
-
-
-def draws(seed, shapes):
-    return {path: np.random.default_rng([seed, number]) for number, path in enumerate(shapes)}
 
 
 def uniform(draw, shape, limit):

@@ -23,7 +23,6 @@ class Network:
       sizes: of the network and of its examples.
       batch_size: examples in a step.
       optimizer: 'momentum' or 'adamw', with the constants above.
-      parameters: trainable ones, by the formulas of the papers; every framework has to have as many.
       dtype: of the products; weights, optimizer and losses are float32.
       inner_steps: steps in one call of the trainer (`steps_per_execution`), as its recipe has.
     """
@@ -32,55 +31,32 @@ class Network:
     sizes: dict
     batch_size: int
     optimizer: str
-    parameters: int
     dtype: str = "float32"
     inner_steps: int = 1
 
 
-def _lstm_parameters(inputs, units):
-    return 4 * units * (inputs + units + 1)
-
-
 def _mnist(batch_size, hidden=128, rows=28, columns=28, inner_steps=10):
-    parameters = (columns + 1) * hidden + _lstm_parameters(hidden, hidden) + (hidden + 1) * 10
     sizes = {"hidden": hidden, "rows": rows, "columns": columns, "classes": 10}
-    return Network("mnist_lstm", sizes, batch_size, "momentum", parameters, inner_steps=inner_steps)
+    return Network("mnist_lstm", sizes, batch_size, "momentum", inner_steps=inner_steps)
 
 
 def _language_model(batch_size, hidden=200, vocabulary=10_000, window=20, inner_steps=10):
-    parameters = vocabulary * hidden + 2 * _lstm_parameters(hidden, hidden) + (hidden + 1) * vocabulary
     sizes = {"hidden": hidden, "layers": 2, "vocabulary": vocabulary, "window": window}
-    return Network("lstm_language_model", sizes, batch_size, "momentum", parameters, inner_steps=inner_steps)
+    return Network("lstm_language_model", sizes, batch_size, "momentum", inner_steps=inner_steps)
 
 
 def _resnet50(batch_size, dtype, image_size=224, classes=1000):
-    parameters, inputs = 7 * 7 * 3 * 64 + 2 * 64, 64
-    for blocks, width in STAGES:
-        for block in range(blocks):
-            shortcut = (inputs + 2) * 4 * width if block == 0 else 0
-            parameters += shortcut + (inputs + 2) * width + (9 * width + 2) * width + (width + 2) * 4 * width
-            inputs = 4 * width
-    sizes = {"image_size": image_size, "classes": classes}
-    return Network("resnet50", sizes, batch_size, "momentum", parameters + (inputs + 1) * classes, dtype)
+    return Network("resnet50", {"image_size": image_size, "classes": classes}, batch_size, "momentum", dtype)
 
 
 def _bert(batch_size, layers, hidden, heads, vocabulary, length, predictions, dtype="float32", inner_steps=1):
-    norm, dense = 2 * hidden, (hidden + 1) * hidden
-    layer = 4 * dense + (hidden + 1) * 4 * hidden + (4 * hidden + 1) * hidden + 2 * norm
-    embeddings = (vocabulary + 512 + 2) * hidden + norm
-    heads_parameters = dense + 2 * (hidden + 1) + dense + norm + vocabulary
     sizes = {"layers": layers, "hidden": hidden, "heads": heads, "vocabulary": vocabulary}
     sizes |= {"length": length, "predictions": predictions, "positions": 512}
-    parameters = embeddings + layers * layer + heads_parameters
-    return Network("bert", sizes, batch_size, "adamw", parameters, dtype, inner_steps)
+    return Network("bert", sizes, batch_size, "adamw", dtype, inner_steps)
 
 
 def _gnmt(batch_size, hidden=192, vocabulary=4_000, length=20):
-    attention = hidden * hidden + 2 * hidden * hidden + 2 * hidden + 1
-    lstms = 3 * _lstm_parameters(hidden, hidden) + _lstm_parameters(3 * hidden, hidden)
-    parameters = vocabulary * hidden + lstms + attention + (hidden + 1) * vocabulary
-    sizes = {"hidden": hidden, "vocabulary": vocabulary, "length": length}
-    return Network("gnmt", sizes, batch_size, "adamw", parameters)
+    return Network("gnmt", {"hidden": hidden, "vocabulary": vocabulary, "length": length}, batch_size, "adamw")
 
 
 NETWORKS = {

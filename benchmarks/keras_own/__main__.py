@@ -21,14 +21,14 @@ skipped.
 RESULTS/runs.jsonl records every run, so that the same command resumes; RESULTS/TASK.json has the rows.
 """
 
-import json
+import argparse
+import math
 import os
 import statistics
+import sys
 
-import search
-from absl import flags
-
-from tfbigbatch.utils import command, files
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import harness
 
 SMALL, LARGE = 32, 512
 # The row and its batch size, and the middle of its first learning rates.
@@ -44,37 +44,7 @@ ROWS = {
 # The small batch's row, with its learning rate, at the large batch.
 KEPT = "AdamW, learning rate kept"
 TRIAL_SEED, SEEDS = 100, (0, 1, 2)
-
-flags.DEFINE_string("sst2", None, "Folder of SST-2, with train.tsv and dev.tsv.")
-flags.DEFINE_string("pictures", None, "Folder of tiny-imagenet, with train and val.")
-flags.DEFINE_string("results", None, "Folder of the results.", required=True)
-flags.DEFINE_bool("tiny", False, "Of `dense` an epoch of 512 examples a run: to try it.")
-
-
-class Results:
-    """The lines of RESULTS/runs.jsonl, one a run."""
-
-    def __init__(self, folder):
-        self._path, self._lines = os.path.join(folder, "runs.jsonl"), {}
-        os.makedirs(folder, exist_ok=True)
-        if os.path.exists(self._path):
-            with open(self._path, encoding="utf-8") as file:
-                for line in map(json.loads, filter(str.strip, file)):
-                    self._lines[self._key(line)] = line
-
-    @staticmethod
-    def _key(line):
-        return tuple(line[name] for name in ("task", "row", "batch", "split", "learning_rate", "seed"))
-
-    def line(self, train, **key):
-        """The line of a run; `train` makes the value and the seconds of one that is not there."""
-        if self._key(key) not in self._lines:
-            value, seconds = train(key["learning_rate"], key["seed"], key["split"])
-            line = self._lines[self._key(key)] = {**key, "value": value, "cpu_seconds": round(seconds, 2)}
-            with open(self._path, "a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
-            print(" ".join(map(str, line.values())), flush=True)
-        return self._lines[self._key(key)]
+TRIALS, MOST_TRIALS, FACTOR = 6, 9, 4.0
 
 
 class Method:
@@ -84,22 +54,27 @@ class Method:
         self._task, self._results, self._program = task, results, None
         self._key = {"task": name, "row": row, "batch": batch_size}
 
-    def _train(self, *arguments):
-        import programs
+    def _line(self, **more):
+        """The line of a run, which is made if it is not there."""
+        key = {**self._key, **more}
+        if not self._results.find(**key):
+            import programs
 
-        if self._program is None:
-            self._program = programs.Program(self._task, self._key["row"], self._key["batch"])
-        return self._program.run(*arguments)
+            if self._program is None:
+                self._program = programs.Program(self._task, self._key["row"], self._key["batch"])
+            value, seconds = self._program.run(key["learning_rate"], key["seed"], key["split"])
+            self._results.add({**key, "value": value, "cpu_seconds": round(seconds, 2)})
+            print(*self._results.find(**key)[0].values(), flush=True)
+        return self._results.find(**key)[0]
 
     def trial(self, rate):
-        """What a learning rate gives on the validation data: lower is better."""
-        key = {**self._key, "split": "validation", "learning_rate": rate, "seed": TRIAL_SEED}
-        return self._task.metric.order(self._results.line(self._train, **key)["value"])
+        """The result of a learning rate on the validation data: lower is better."""
+        line = self._line(split="validation", learning_rate=rate, seed=TRIAL_SEED)
+        return self._task.metric.order(line["value"])
 
     def row(self, rate, tuned):
         """The runs on the test data, in the form of the results of studies."""
-        key = {**self._key, "split": "test", "learning_rate": rate}
-        lines = [self._results.line(self._train, **key, seed=seed) for seed in SEEDS]
+        lines = [self._line(split="test", learning_rate=rate, seed=seed) for seed in SEEDS]
         values = [line["value"] and line["value"] / self._task.unit for line in lines]
         ended = None not in values
         return {
@@ -117,38 +92,86 @@ class Method:
         }
 
 
+def tried(middle, run):
+    """The learning rates that were tried, the best first.
+
+    Args:
+      middle: of the first three.
+      run: gives what a learning rate's run ends at: lower is better, infinity where it diverged.
+    """
+    found = {}
+    while (rate := next_learning_rate(middle, found)) is not None:
+        found[rate] = run(rate)
+    return sorted(found, key=found.get)
+
+
+def next_learning_rate(middle, found):
+    """The learning rate to try next; None when the search has ended.
+
+    Args:
+      middle: of the first three.
+      found: what each learning rate gave: lower is better, infinity where it diverged.
+    """
+    for rate in (middle, middle / FACTOR, middle * FACTOR):
+        if _rounded(rate) not in found:
+            return _rounded(rate)
+    rates = sorted(found)
+    number = rates.index(min(rates, key=found.get))
+    best, lower, higher = rates[number], rates[:number][-1:], rates[number + 1 :][:1]
+    is_inside = lower and higher
+    if len(found) >= (TRIALS if is_inside else MOST_TRIALS):
+        return None
+    if not is_inside:
+        return _rounded(best * FACTOR if lower else best / FACTOR)
+    # The wider gap; of equal ones, that to the better neighbour.
+    gaps = {rate: abs(math.log(rate / best)) for rate in lower + higher}
+    neighbour = max(gaps, key=lambda rate: (round(gaps[rate], 2), -found[rate]))
+    return _rounded(math.sqrt(best * neighbour))
+
+
+def _rounded(rate):
+    return float(f"{rate:.3g}")
+
+
 def rows(task, name, results):
     """The rows of a task, each run that is missing made; the small batch's is the first."""
     for (row, batch_size), middle in ROWS.items():
         method = Method(task, name, row, batch_size, results)
-        rates = search.tried(middle, method.trial)
+        rates = tried(middle, method.trial)
         at_end = rates[0] in (min(rates), max(rates))
         yield method.row(rates[0], f"{rates[0]:g} of {len(rates)} trials" + ", at an end" * at_end)
         if batch_size == SMALL:
             yield Method(task, name, KEPT, LARGE, results).row(rates[0], f"at {SMALL}")
 
 
-def _main(unused):
-    options = flags.FLAGS
+def main():
+    """Measures each task, and writes its rows."""
+    parser = argparse.ArgumentParser(
+        prog="python benchmarks/keras_own",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--sst2", help="folder of SST-2, with train.tsv and dev.tsv")
+    parser.add_argument("--pictures", help="folder of tiny-imagenet, with train and val")
+    parser.add_argument("--results", required=True, help="folder of the results")
+    parser.add_argument("--tiny", action="store_true", help="an epoch of 512 examples of `dense` alone: to try it")
+    given = parser.parse_args()
     os.environ["KERAS_BACKEND"] = "tensorflow"
-    import keras
+    os.makedirs(given.results, exist_ok=True)
     import tasks
-    import tensorflow as tf
 
-    results = Results(options.results)
-    made = {"dense": lambda: tasks.dense(512, 1) if options.tiny else tasks.dense()}
-    if options.pictures:
-        made["convnet"] = lambda: tasks.convnet(options.pictures)
-    if options.sst2:
-        made["transformer"] = lambda: tasks.transformer(options.sst2)
-    versions = {"keras": keras.__version__, "tensorflow": tf.__version__}
+    results = harness.Lines(os.path.join(given.results, "runs.jsonl"))
+    made = {"dense": lambda: tasks.dense(512, 1) if given.tiny else tasks.dense()}
+    if given.pictures:
+        made["convnet"] = lambda: tasks.convnet(given.pictures)
+    if given.sst2:
+        made["transformer"] = lambda: tasks.transformer(given.sst2)
     for name, make in made.items():
-        task = make()
+        task, path = make(), os.path.join(given.results, f"{name}.json")
         content = {"title": f"{task.title}, {task.epochs} epochs", "higher_is_better": task.metric.higher_is_better}
-        path = os.path.join(options.results, f"{name}.json")
-        files.write_json(path, {**content, "runs": list(rows(task, name, results)), "versions": versions})
+        harness.write(path, **content, runs=list(rows(task, name, results)))
         print(path, flush=True)
 
 
 if __name__ == "__main__":
-    command.execute(_main)
+    main()

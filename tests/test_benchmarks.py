@@ -1,0 +1,217 @@
+"""The benchmarks: what they compute of their figures, and a small run of each."""
+
+import gzip
+import importlib
+import importlib.util
+import json
+import math
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tests.helpers.datasets import made_images
+from tests.helpers.preloaded import ROOT
+
+FOLDER = os.path.join(ROOT, "benchmarks")
+SCRIPTS = sorted(name for name in os.listdir(FOLDER) if name not in ("harness.py", "variables.py", "__pycache__"))
+
+
+def run(name, *arguments, fails=False):
+    """What a benchmark prints."""
+    done = subprocess.run(
+        [sys.executable, os.path.join(FOLDER, name), *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=500,
+        env={**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": ROOT, "TF_CPP_MIN_LOG_LEVEL": "3"},
+    )
+    assert bool(done.returncode) == fails, done.stderr[-3000:]
+    return done.stderr if fails else done.stdout
+
+
+@pytest.fixture
+def module(monkeypatch):
+    """A function from the name of a benchmark's module, and its folder, to the module."""
+    loaded = set(sys.modules)
+
+    def load(name, folder=""):
+        monkeypatch.syspath_prepend(FOLDER)
+        monkeypatch.syspath_prepend(os.path.join(FOLDER, folder))
+        return importlib.import_module(name)
+
+    yield load
+    for name in set(sys.modules) - loaded:
+        if (getattr(sys.modules[name], "__file__", "") or "").startswith(FOLDER):
+            del sys.modules[name]
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("jpegs")
+    for number in range(6):
+        (folder / f"{number}.JPEG").write_bytes(made_images.jpeg_of(number))
+    return folder
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_each_says_its_flags(name):
+    assert "--help" in run(name, "--help")
+
+
+def test_contenders_take_turns_and_ratios_are_within_a_round(module):
+    harness, order = module("harness"), []
+    seconds = {"ours": iter([9.0, 1.0, 2.0, 4.0]), "theirs": iter([9.0, 3.0, 2.0, 8.0])}
+
+    def contender(name):
+        return lambda: order.append(name) or {"seconds": next(seconds[name])}
+
+    found = harness.in_turns({name: contender(name) for name in seconds}, 3, say=lambda line: None)
+    assert order == ["ours", "theirs", "theirs", "ours", "ours", "theirs", "theirs", "ours"]
+    assert harness.medians(found["ours"]) == {"seconds": 2.0}
+    assert harness.ratio(found["ours"], found["theirs"], "seconds") == 2.0
+
+
+@pytest.mark.skipif(not os.path.exists(os.path.join(ROOT, ".git")), reason="the files are those that git tracks")
+def test_the_repository_is_counted():
+    printed = run("structure.py", "--imports=1", "--folders", "--row=tests, s=3")
+    assert "| lines of the package |" in printed and "| `import tfbigbatch`, s | 0." in printed
+    assert "| tests, s | 3 |" in printed and "| optimizers |" in printed
+
+
+@pytest.mark.parametrize(
+    "model, count, parameters",
+    # 53 convolutions with gamma and beta each, and a dense layer; embeddings, 16 variables a layer, and a pooler.
+    [("resnet50", 161, 25_557_032), ("bert_base", 199, 109_482_240), ("bert_large", 391, 335_141_888)],
+)
+def test_the_variables_are_the_models(module, model, count, parameters):
+    variables = module("variables")
+    table = variables.shapes(model)
+    assert len({name for name, _ in table}) == len(table) == count and variables.count(table) == parameters
+
+
+@pytest.mark.slow
+def test_a_tree_is_timed_beside_another(tmp_path, pictures):
+    measures = "refused,start,update,images"
+    small = ("--rounds=1", "--turns=1", "--variables=tiny", f"--pictures={pictures}")
+    printed = run("against.py", ROOT, f"--only={measures}", *small, f"--results={tmp_path}/against.json")
+    assert all(f"| {measure} | " in printed for measure in measures.split(","))
+    measured = json.loads((tmp_path / "against.json").read_text())["measured"]
+    assert all(measured[name][tree][0]["seconds"] > 0 for name in measured for tree in ("old", "new"))
+    assert "expected some of" in run("against.py", "--only=nothing", fails=True)
+
+
+@pytest.mark.slow
+def test_optimizers_of_one_rule_end_at_the_same_weights(tmp_path):
+    peers = "--peers=tfm_lamb,tfm_lars,tfa_lamb,keras3_lamb,keras_adam"
+    printed = run("optimizers.py", "--variables=tiny", "--rounds=1", peers, f"--results={tmp_path}/tiny.json")
+    assert "| keras_adam | " in printed and "floor of lamb: 40 bytes" in printed
+    measured = json.loads((tmp_path / "tiny.json").read_text())["measured"]
+    for name in {"tfm_lamb", "tfm_lars", "tfa_lamb", "keras3_lamb"} & set(measured):
+        assert len({round(value, 4) for value in measured[name]["sums"].values()}) == 1, name
+
+
+@pytest.mark.slow
+def test_inputs_are_timed(tmp_path, pictures):
+    small = ("--records=64", "--files=2", "--image_size=16", "--batch_size=8", "--turns=1", "--batches=1")
+    printed = run("images.py", f"--source={pictures}", "--only=bare_decode,tfbigbatch,tfbigbatch_opencv", *small)
+    assert "| tfbigbatch_opencv | " in printed
+    digits = ("--config=digits/lstm_legw", "--batch_size=32", "--turns=2", "--batches=3")
+    assert "examples a second of a core" in run("input.py", *digits)
+    assert "the run has 1 phase(s)" in run("input.py", *digits, "--phase=3", fails=True)
+
+
+@pytest.mark.slow
+def test_steps_and_updates_run_on_jax(tmp_path):
+    pytest.importorskip("jax")
+    pytest.importorskip("optax")
+    assert "| muon | " in run("jax_updates.py", "--variables=tiny", "--rounds=1", "--optimizers=muon")
+    small = ("--config=mnist/lstm_small_batch", "--override=batch_size=4", "--override=model.hidden_units=8")
+    assert "8,186 parameters" in run("gpu.py", "export", f"--out={tmp_path}", *small)
+    on_cpu = ("run", f"--dir={tmp_path}", "--device=cpu", "--rounds=1", "--steps=1")
+    assert "ms a step" in run("gpu.py", *on_cpu)
+    # As another learning rate would.
+    manifest = json.loads((tmp_path / "step.json").read_text())
+    manifest["expected"]["moved"] = [1.2 * each for each in manifest["expected"]["moved"]]
+    (tmp_path / "step.json").write_text(json.dumps(manifest))
+    assert "the step differs from the CPU's" in run("gpu.py", *on_cpu, fails=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("network", ["mnist_lstm", "language_model", "resnet50", "bert", "gnmt"])
+def test_frameworks_train_the_same(tmp_path, network):
+    found = "tfbigbatch,tfbigbatch_xla"
+    small = (f"--networks=tiny_{network}", "--cores=1", "--rounds=1", "--seconds=0.05", f"--frameworks={found}")
+    assert f"| tiny_{network} | 1 | " in run("frameworks", *small, f"--results={tmp_path}/rows.json")
+
+
+def test_a_search_follows_the_best_beyond_its_end(module):
+    module("harness")
+    spec = importlib.util.spec_from_file_location("keras_own", os.path.join(FOLDER, "keras_own", "__main__.py"))
+    keras_own = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(keras_own)
+    for best, most in ((0.03, 6), (10.0, 9), (1e9, 9)):
+        found = []
+        chosen, *_ = keras_own.tried(0.02, lambda rate: found.append(rate) or abs(math.log(rate / best)))
+        assert chosen == min(found, key=lambda rate: abs(math.log(rate / best))) and 6 <= len(found) <= most
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A text of 30 words and 200 images, in the layout of the prepared folders."""
+    folder, draw = tmp_path_factory.mktemp("data"), np.random.default_rng(0)
+    (folder / "ptb_prepared").mkdir()
+    for split, tokens in (("train", 640 * 21), ("valid", 500), ("test", 500)):
+        np.save(folder / "ptb_prepared" / f"{split}.npy", draw.integers(0, 30, tokens, np.int32))
+    (folder / "mnist").mkdir()
+    for split, count in (("train", 200), ("t10k", 100)):
+        images, labels = draw.integers(0, 256, (count, 28, 28), np.uint8), draw.integers(0, 10, count, np.uint8)
+        for name, values in ((f"{split}-images-idx3-ubyte", images), (f"{split}-labels-idx1-ubyte", labels)):
+            header = bytes(16 if values.ndim > 1 else 8)
+            (folder / "mnist" / f"{name}.gz").write_bytes(gzip.compress(header + values.tobytes()))
+    return folder
+
+
+def same_weights(model, task):
+    """The weights of a task in JAX, also set in the trainer's model; the shapes are the model's."""
+    weights = task.weights(3)
+    assert [tuple(weight.shape) for weight in model.weights] == list(task.shapes.values())
+    model.set_weights(weights)
+    return weights
+
+
+def test_networks_in_jax_are_the_trainers(data, module):
+    pytest.importorskip("jax")
+    from tfbigbatch.models.lstm import row_classifier
+    from tfbigbatch.models.lstm_language_model import lstm_language_model
+
+    task = module("mnist", "few_steps_jax").MNISTLSTM(data / "mnist")
+    sizes = {"hidden_units": 128, "projection_units": 128, "dropout": 0.5}
+    model = row_classifier(shape=(28, 28), classes=10, brightest=255, **sizes)
+    weights, images = same_weights(model, task), task.data["images"][:8]
+    np.testing.assert_allclose(task.logits(weights, images, None), model(images), atol=1e-5)
+    task = module("ptb", "few_steps_jax").PTB(data / "ptb_prepared")
+    model = lstm_language_model(vocabulary_size=30, window=20, hidden_units=200, embedding_units=200, layers=2)
+    weights, (carried, tokens) = same_weights(model, task), task.batch(task.carried(4), None, 0, 4)
+    _, state = task.loss(weights, (carried, tokens), None)
+    _, *states = model([np.asarray(tokens)[:, :-1], *[part for pair in task.carried(4) for part in pair]])
+    for found, wanted in zip([part for pair in state for part in pair], states):
+        np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_few_steps_in_jax_search_resume_and_give_a_table(data, tmp_path):
+    pytest.importorskip("jax")
+    results = f"--results={tmp_path}/runs.jsonl"
+    asked = [results, f"--data_dir={data}", "--tasks=ptb", "--only=AdamW@640", "--lanes=3"]
+    assert "AdamW, chosen, 4 steps" in run("few_steps_jax", *asked)
+    lines = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text().splitlines()]
+    tried = {rate: value for line in lines[:-1] for rate, value in zip(line["learning_rates"], line["validation"])}
+    assert lines[-1]["stage"] == "chosen" and lines[-1]["learning_rates"] == [min(tried, key=tried.get)] * 3
+    assert "0 rows on" in run("few_steps_jax", *asked)
+    run("few_steps_jax", results, f"--tables={tmp_path}/jax")
+    [row] = json.loads((tmp_path / "jax_ptb.json").read_text())["runs"]
+    assert row["mean"] == pytest.approx(np.mean(lines[-1]["test"]))
