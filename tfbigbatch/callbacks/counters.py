@@ -27,7 +27,7 @@ def counters(callback: Any) -> dict[str, Any]:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether JSON gives it back as it is."""
+    """True if JSON gives a value back as it is."""
     if isinstance(value, list):
         return all(map(_is_plain, value))
     if isinstance(value, dict):

@@ -111,7 +111,7 @@ class ExactResumeMixin:
         self._forget_training()
 
     def _forget_training(self) -> None:
-        """What is known of one call of `fit`."""
+        """Forgets the facts of one call of `fit`."""
         self._state: TrainingState | None = None
         self._found: dict[str, Any] | None = None
         self._history: list[dict[str, Any]] = []
@@ -313,7 +313,7 @@ class ExactResumeMixin:
             self.model._initial_epoch = epoch
 
     def _other_roots(self) -> dict[str, tuple[Any, bool]]:
-        """Where state is searched for beside the model."""
+        """The objects beside the model in which state is searched for."""
         roots: dict[str, tuple[Any, bool]] = {}
         for each in self._hooks.callbacks:
             name = f"callbacks.{type(each).__name__}"
@@ -323,7 +323,7 @@ class ExactResumeMixin:
         return {**roots, "also": (self._also, True), **self._of_keras()}
 
     def _of_keras(self) -> dict[str, tuple[Any, bool]]:
-        """What this Keras keeps for all models."""
+        """The state that this Keras keeps for all models."""
         return {}
 
     def _new_state(self) -> TrainingState:

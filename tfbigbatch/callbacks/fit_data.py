@@ -1,4 +1,4 @@
-"""What `fit` is given in place of its data: a `tf.data.Dataset` whose iterators begin where the training is."""
+"""The stand-in for the data of `fit`: a `tf.data.Dataset` whose iterators begin where the training is."""
 
 from __future__ import annotations
 

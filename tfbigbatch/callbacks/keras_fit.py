@@ -10,7 +10,7 @@ from tfbigbatch.errors import InputError
 
 
 class RestOfEpoch:
-    """What Keras 3 calls of its list of callbacks, in an epoch that is resumed.
+    """The methods of Keras 3's list of callbacks, in an epoch that is resumed.
 
     Keras 3 counts the batches from 0, and would ask for as many as a whole epoch has: its step counts iterations, and
     draws seeds, even where there is no batch.
@@ -89,6 +89,6 @@ def callback_list(callback: Any) -> Any:
 
 
 def has_call(model: Any) -> bool:
-    """Whether a model can be called; one with a training step of its own need not: it is as its layers are."""
+    """True if a model can be called; one with a training step of its own need not: it is as its layers are."""
     call = type(model).call
     return call.__qualname__ != "Model.call" or call.__module__.partition(".")[0] not in ("keras", "tf_keras")

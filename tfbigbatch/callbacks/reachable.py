@@ -32,7 +32,7 @@ _LONGEST = 10_000
 
 @dataclasses.dataclass
 class Found:
-    """What a walk found, each by the path to it, such as 'model.teacher._layers[0]._kernel'.
+    """The findings of a walk, each by the path to it, such as 'model.teacher._layers[0]._kernel'.
 
     Attributes:
       variables: each once; those that only an optimizer holds come last.
@@ -46,7 +46,7 @@ class Found:
 
 
 def found_from(roots: Mapping[str, tuple[Any, bool]], left_out: Any = None) -> Found:
-    """What objects hold, and what these hold, and so on.
+    """The findings of a walk from objects through all that they hold.
 
     Args:
       roots: by name, an object and whether the functions that users wrote are read for what they refer to: closures,
@@ -87,12 +87,12 @@ def found_from(roots: Mapping[str, tuple[Any, bool]], left_out: Any = None) -> F
 
 
 def is_optimizer(value: Any) -> bool:
-    """Whether it is an optimizer of a Keras."""
+    """True if a value is an optimizer of a Keras."""
     return hasattr(value, "apply_gradients") and hasattr(value, "get_config") and not isinstance(value, type)
 
 
 def handles(variable: tf.Variable) -> list[int]:
-    """What identifies a variable in TensorFlow: a number for each replica."""
+    """The numbers that identify a variable in TensorFlow, one for each replica."""
     return [id(each.handle) for each in getattr(variable, "values", None) or [variable]]
 
 
@@ -128,7 +128,7 @@ def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _referred(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
-    """What a function's closure and defaults hold, and the globals that it names."""
+    """The objects in a function's closure and defaults, and the globals that it names."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
         try:
             yield f" ({name})", cell.cell_contents

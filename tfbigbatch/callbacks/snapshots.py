@@ -86,7 +86,7 @@ class Snapshots:
         return os.path.join(self.directory, f"step-{step:010d}")
 
     def newest(self, warn: Callable[[str], None], renames: bool = True) -> dict[str, Any] | None:
-        """What the manifest of the newest whole snapshot holds, or None where there is no snapshot.
+        """The manifest of the newest whole snapshot, or None where there is no snapshot.
 
         Args:
           warn: called with a sentence for each snapshot that is damaged.
@@ -159,7 +159,7 @@ class Snapshots:
         shutil.rmtree(self.path(step), ignore_errors=True)
 
     def status(self) -> dict[str, Any]:
-        """What `write_status` wrote last, or an empty dictionary."""
+        """The status that `write_status` wrote last, or an empty dictionary."""
         path = os.path.join(self.directory, _STATUS)
         if not os.path.exists(path):
             return {}

@@ -57,7 +57,7 @@ class Stream(abc.ABC):
             return self._held[number]
 
     def has_read(self, number: int) -> bool:
-        """Whether the batches before `number` were read."""
+        """True if the batches before `number` were read."""
         return self._next >= number
 
     def forget(self, position: int) -> None:

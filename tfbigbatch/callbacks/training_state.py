@@ -73,9 +73,9 @@ class TrainingState:
         # A replica that gets no example of an epoch's last batch draws no numbers.
         own += [generator.state for generator in generators if hasattr(generator.state, "values")]
         if own:
-            of_layers = ReplicaState(self._strategy, own)
-            parts["own"] = of_layers.whole
-            self._hooks.append({"before_save": of_layers.gather, "after_restore": of_layers.spread})
+            layer_state = ReplicaState(self._strategy, own)
+            parts["own"] = layer_state.whole
+            self._hooks.append({"before_save": layer_state.gather, "after_restore": layer_state.spread})
         self._checkpoint = tf.train.Checkpoint(variables=shared, tables=list(self._found.tables.values()), **parts)
         self._saved = {handle for each in [*shared, *own] for handle in handles(each)} | _covered(parts)
         self.layout = _layout(model.weights)
@@ -98,7 +98,7 @@ class TrainingState:
         self._hooks.append(more)
 
     def _optimizers(self, found: Found) -> dict[str, list[str] | None]:
-        """What `built_for` has."""
+        """The optimizers of `built_for`."""
         variables = list(found.variables.values())
         others = {path: each for path, each in found.optimizers.items() if each is not self._model.optimizer}
         return {
@@ -128,16 +128,16 @@ class TrainingState:
                     optimizer.build([self._found.variables[each] for each in trained])
 
     def is_current(self) -> bool:
-        """Whether what the objects hold is what they held when this was made."""
+        """True if the objects hold the same as when this was made."""
         found = self._search()
         return found.variables.keys() == self._found.variables.keys() and self._optimizers(found) == self.built_for
 
     def holds(self, handle: int) -> bool:
-        """Whether a variable is saved, by a number of `reachable.handles`."""
+        """True if a variable is saved, by a number of `reachable.handles`."""
         return handle in self._saved or any(handle in handles(each) for each in self._metric_variables())
 
     def is_finite(self) -> bool:
-        """Whether all weights are."""
+        """True if all weights are finite."""
         return all(bool(tf.reduce_all(tf.math.is_finite(each))) for each in self._finite)
 
     def save(self, folder: str, *, with_metrics: bool) -> None:
@@ -214,7 +214,7 @@ class TrainingState:
 
 
 def _may_differ(variable: tf.Variable, is_keras2: bool) -> bool:
-    """Whether replicas may have values of their own.
+    """True if replicas may have values of their own.
 
     Keras 3 declares statistics of batch normalisation and the state of generators as weights that are the same
     everywhere, and each replica assigns its own.
@@ -237,7 +237,7 @@ def _is_built(optimizer: Any) -> bool:
 
 
 def _trained_by(optimizer: Any, variables: Sequence[tf.Variable]) -> list[tf.Variable]:
-    """Those of the variables that an optimizer was built for, in its order."""
+    """The variables that an optimizer was built for, in its order."""
     inner = optimizer
     while getattr(inner, "inner_optimizer", None) is not None:
         inner = inner.inner_optimizer
@@ -257,7 +257,7 @@ def _covered(parts: Mapping[str, Any]) -> set[int]:
 
 
 def _optimizer_parts(optimizer: Any, is_keras2: bool) -> dict[str, Any]:
-    """What a checkpoint holds of an optimizer, by name."""
+    """The parts of an optimizer in a checkpoint, by name."""
     parts: dict[str, Any] = {}
     is_ours = hasattr(optimizer, "named_state")
     if is_keras2 or type(optimizer).__module__.startswith("tfbigbatch."):

@@ -1,4 +1,4 @@
-"""What the traced training step of a model changes: TensorFlow's graph of it tells."""
+"""The variables that the traced training step of a model changes, by TensorFlow's graph of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RANDOM = {"TruncatedNormal", "ParameterizedTruncatedNormal", "Multinomial"}
 
 
 def unsaved(model: Any, before: TrainingState, after: TrainingState) -> list[str]:
-    """What the first step has changed and no snapshot of a `fit` holds, and what to do: a sentence for each kind.
+    """Sentences on what the first step has changed and no snapshot of a `fit` holds, with what to do about each.
 
     Args:
       before, after: the state as it was found before the step and after it.

@@ -73,7 +73,7 @@ def _decoded(decoder: Any, values: Any, encoded: Any, is_token: Any, dropout: fl
 
 
 def _context(attention: Any, queries: Any, values: Any, is_token: Any) -> Any:
-    """What the normalised Bahdanau attention reads; g * v / |v| is one dense layer."""
+    """The inputs of the normalised Bahdanau attention; g * v / |v| is one dense layer."""
     v, g, b = (np.asarray(each, np.float64) for each in (attention.v, attention.g, attention.b))
     units = len(v)
     [of_query], [of_key] = attention.of_query.get_weights(), attention.of_key.get_weights()

@@ -140,7 +140,7 @@ def _normalization(layer: tf_keras.layers.Layer) -> Call:
 
 
 def _local_response_normalization(layer: Any) -> Call:
-    """Of operations that every file of Keras 3 may contain: the sum over channels is a product with a band of ones."""
+    """Local response normalization by operations of Keras 3: the sum over channels is a product with a band of ones."""
     constants = layer.get_config()
     k, n, alpha, beta = (constants[name] for name in ("k", "n", "alpha", "beta"))
 

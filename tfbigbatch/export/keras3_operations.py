@@ -67,7 +67,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
 
 
 def operation(layer: tf_keras.layers.Layer) -> Callable[..., Any] | None:
-    """How Keras 3 computes a layer that stands for a TensorFlow operation; None for other layers.
+    """The Keras 3 function of a layer that stands for a TensorFlow operation; None for other layers.
 
     Raises:
       ValueError: Keras 3's counterpart is not known here; the message names the operation.

@@ -26,7 +26,7 @@ from tfbigbatch.utils.home import expanded
 
 @dataclasses.dataclass(frozen=True)
 class Exported:
-    """What an export wrote.
+    """The files of an export.
 
     Attributes:
       folder: that holds the files.

@@ -10,7 +10,7 @@ from tfbigbatch.runs.load import LoadedRun
 
 def write(run: LoadedRun, path: str, classes: list[str] | None) -> str:
     """Writes a SavedModel with the signature 'serving_default'; returns a sentence on what that takes and gives."""
-    served = signatures.of_run(run, classes)
+    served = signatures.served(run, classes)
     module = tf.Module()
     # The variables alone: a Keras model would be saved with all its layers' functions, traced once more.
     module.variables_ = run.network.variables

@@ -43,7 +43,7 @@ class Served:
     description: str
 
 
-def of_run(run: LoadedRun, classes: list[str] | None) -> Served:
+def served(run: LoadedRun, classes: list[str] | None) -> Served:
     """The serving function of a run's network.
 
     Args:
@@ -60,10 +60,10 @@ def of_run(run: LoadedRun, classes: list[str] | None) -> Served:
 
 
 def _images(run: LoadedRun, classes: list[str] | None) -> Served:
-    size, share = run.config.model.image_size, run.config.data.central_share
+    size, fraction = run.config.model.image_size, run.config.data.central_share
 
     def decode(encoded: tf.Tensor) -> tf.Tensor:
-        return jpeg.centre_crops(encoded, image_size=size, central_fraction=share)
+        return jpeg.centre_crops(encoded, image_size=size, central_fraction=fraction)
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "jpeg")])
     def serve(jpeg: tf.Tensor) -> Outputs:
@@ -110,7 +110,7 @@ def _small_images(run: LoadedRun, classes: list[str] | None) -> Served:
 
 
 def classified(logits: tf.Tensor, classes: Sequence[str] | None) -> Outputs:
-    """What a classifier's signature gives: logits, probabilities, the likeliest class, and its name where known."""
+    """The outputs of a classifier's signature: logits, probabilities, the likeliest class, and its name where known."""
     best = tf.argmax(logits, axis=-1, output_type=tf.int32)
     found = {"logits": logits, "probabilities": tf.nn.softmax(logits), "class": best}
     return {**found, "class_name": tf.gather(tf.constant(list(classes)), best)} if classes else found

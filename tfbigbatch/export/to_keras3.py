@@ -15,6 +15,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.errors import first_line
+from tfbigbatch.export import keras3_bert, keras3_gnmt
 from tfbigbatch.export.keras3_layers import CONVERTERS, NotConvertible, standard_layer
 from tfbigbatch.export.keras3_operations import operation
 from tfbigbatch.models.rebuilt import RebuiltModel
@@ -53,14 +54,12 @@ def _whole_model(network: tf_keras.Model) -> keras.Model | None:
     if not isinstance(network, RebuiltModel):
         return None
     builder, arguments = network.built_by
-    from tfbigbatch.export import keras3_bert, keras3_gnmt
-
     converters = {**keras3_bert.CONVERTERS, "gnmt": keras3_gnmt.convert}
     return converters[builder](network, **arguments) if builder in converters else None
 
 
 class _Always:
-    """What `Node.map_arguments` pops a tensor from: it is used any number of times."""
+    """A list for `Node.map_arguments` that gives the same tensor any number of times."""
 
     def __init__(self, tensor: Any) -> None:
         self.pop = lambda: tensor
@@ -122,7 +121,7 @@ class _Conversion:
 
 
 def _is_known(layer: tf_keras.layers.Layer) -> bool:
-    """Whether a layer is of a package for which there are converters, and no user's layer of the same name."""
+    """True if a layer is of a package for which there are converters, and no user's layer of the same name."""
     return type(layer).__module__.split(".")[0] in ("tf_keras", "tfbigbatch")
 
 

@@ -151,7 +151,7 @@ class _Search:
         return normalised + self.coverage_penalty * penalty
 
     def unfinished(self, time: tf.Tensor, alive: _Alive, finished: Hypotheses) -> tf.Tensor:
-        """Whether an unfinished hypothesis can still overtake a finished one."""
+        """True if an unfinished hypothesis can still overtake a finished one."""
         most = alive.log_probability[:, 0] / length_norm(self.max_length, self.length_penalty)
         return (time < self.max_length) & tf.reduce_any(most > finished.scores[:, -1])
 

@@ -73,8 +73,8 @@ def read(path: str) -> dict[str, np.ndarray]:
       ValueError: there is no such checkpoint, or it is damaged or not of a BERT.
     """
     path = expanded(path)
-    of_run = _newest(os.path.join(path, "checkpoints"))
-    if os.path.isdir(path) and not of_run:
+    newest = _newest(os.path.join(path, "checkpoints"))
+    if os.path.isdir(path) and not newest:
         inside = [os.path.join(path, name) for name in _FILES]
         found = [name for name in inside if os.path.isfile(name) or os.path.isfile(f"{name}.index")]
         if not found:
@@ -82,8 +82,8 @@ def read(path: str) -> dict[str, np.ndarray]:
                 f"{path} holds no checkpoint of BERT: neither {_FILES[0]} nor {_FILES[1]}.index, nor a run's."
             )
         path = found[0]
-    if of_run:
-        arrays = _our_own(of_run)
+    if newest:
+        arrays = _our_own(newest)
     elif os.path.isfile(f"{path}.index"):
         arrays = _google(path)
     elif os.path.isfile(path):

@@ -11,7 +11,7 @@ from tfbigbatch.models.output_bias import SMOOTHING, log_frequencies
 
 
 class FrequencyBias:
-    """What `frequency_bias` returns: an initializer for Keras 3 and Keras 2, computed by NumPy."""
+    """The initializer of `frequency_bias`, for Keras 3 and Keras 2, computed by NumPy."""
 
     def __init__(self, counts: Any, smoothing: float = SMOOTHING) -> None:
         self._values = log_frequencies(counts, smoothing)

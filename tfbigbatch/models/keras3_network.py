@@ -120,7 +120,7 @@ def set_policy(policy: str) -> None:
 
 
 def is_keras3(value: Any, name: str) -> bool:
-    """Whether a value is of the Keras 3 class `name`: 'Model', 'Loss', 'Metric'. Does not import Keras 3."""
+    """True if a value is of the Keras 3 class `name`: 'Model', 'Loss', 'Metric'. Does not import Keras 3."""
     keras = sys.modules.get("keras")
     holder = {"Loss": "losses", "Metric": "metrics"}.get(name)
     if keras is None:

@@ -32,7 +32,7 @@ class _Draws:
         self.states: list[tuple[tf.Tensor, tf.Tensor]] = []
 
     def uniform(self, generator: tf.random.Generator | None, shape: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-        """What `generator.uniform(shape, dtype=dtype)` draws; None for Keras' default, the state of an operation."""
+        """The draws of `generator.uniform(shape, dtype=dtype)`; None for Keras' default, the state of an operation."""
         self.states.append(_draw(generator, shape) if self._left is None else self._left.pop(0))
         key, counter = self.states[-1]
         algorithm = generator.algorithm if generator else tf.random.Algorithm.PHILOX.value
@@ -192,7 +192,7 @@ def _pass(draws: _Draws, *, recomputes: bool) -> Iterator[None]:
 
 
 def _prepare(layer: tf_keras.layers.Layer) -> None:
-    """Lets the layers inside a layer follow the pass that this thread traces; outside of a block they are as before."""
+    """Lets the layers inside a layer follow the pass that this thread traces; outside of a block they are unchanged."""
     for each in layer._flatten_layers():
         if isinstance(each, tf_keras.layers.Dropout):
             _repeat_draws(each._random_generator)

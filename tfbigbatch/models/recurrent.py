@@ -1,4 +1,4 @@
-"""What the recurrent models share: the check of their sizes, uniform initialisation, and Keras' LSTM."""
+"""The shared parts of the recurrent models: the check of their sizes, uniform initialisation, and Keras' LSTM."""
 
 from __future__ import annotations
 

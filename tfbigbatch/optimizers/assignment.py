@@ -1,4 +1,4 @@
-"""Which replica works on which matrices, what it costs each, and where it pays: plain Python.
+"""The assignment of matrices to replicas, its costs, and where it pays: plain Python.
 
 Matrices are dealt by cost, the costliest first, each to the replica with the least so far (longest processing time
 first: Graham 1969, SIAM J. Appl. Math. 17(2), at most 4/3 of the shortest makespan).
@@ -23,7 +23,7 @@ _LEAST_OPERATIONS = 5e8
 
 
 class Exchange(enum.Enum):
-    """How the replicas get each other's results."""
+    """A way in which the replicas get each other's results."""
 
     # One process whose devices are parts of one CPU: nothing moves.
     SHARED_MEMORY = "shared memory"
@@ -64,7 +64,7 @@ class Part(typing.NamedTuple):
 
 
 class Work(typing.NamedTuple):
-    """What one call costs a replica.
+    """The cost of one call for a replica.
 
     Attributes:
       matrices: number of those that are shared.

@@ -37,7 +37,7 @@ class Rule(abc.ABC):
         super().__setattr__(name, self.arguments[name].check(type(self).__name__, name, value))
 
     def views(self, paths: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> Sequence[View | None]:
-        """How each layer is read as matrices; None for those that `apply` steps entry by entry: here all."""
+        """The matrix view of each layer; None for those that `apply` steps entry by entry: here all."""
         del shapes
         return [None] * len(paths)
 
@@ -70,7 +70,7 @@ class Rule(abc.ABC):
         """True where `apply_in_place` supports the hyperparameters."""
 
     def kernel_scalars(self, step: Tensor) -> Any:
-        """What `apply_in_place` needs for a step, the same for all layers."""
+        """The scalars of a step for `apply_in_place`, the same for all layers."""
         return None
 
     @abc.abstractmethod
@@ -113,7 +113,7 @@ class MatrixRule(Rule):
         return 1
 
     def kept(self, slots: Sequence[Tensor], view: View) -> list[Tensor]:
-        """What takes the place of the transformed batches in a step without `transform`."""
+        """The stand-in for the transformed batches in a step without `transform`."""
         raise NotImplementedError(f"{type(self).__name__} transforms at every step")
 
     @abc.abstractmethod
@@ -134,7 +134,7 @@ class MatrixRule(Rule):
 
 
 class Adapter(Protocol):
-    """What the updater needs from a Keras optimizer. Variables are tf.Variables in Keras 2 and Keras 3."""
+    """The updater's interface to a Keras optimizer. Variables are tf.Variables in Keras 2 and Keras 3."""
 
     clipnorm: float | None
     clipvalue: float | None

@@ -76,7 +76,7 @@ class BlockView:
 
     @property
     def count(self) -> int:
-        """How many blocks there are."""
+        """The number of blocks."""
         return self.tensors * math.prod(self.parts)
 
     def split(self, tensor: Tensor) -> Tensor:

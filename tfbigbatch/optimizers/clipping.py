@@ -34,7 +34,7 @@ class Clipping:
     def factor_of_replicas(
         self, strategy: tf.distribute.Strategy, gradients: Sequence[Any], variables: Sequence[Any], micro_batches: Any
     ) -> Any:
-        """What all gradients are multiplied by, on each replica; None where nothing is scaled."""
+        """The factor of all gradients, on each replica; None where nothing is scaled."""
         if not self._rule.pre_normalize and not self._adapter.global_clipnorm:
             return None
         if self._layers.shards is not None and self._accumulates:
@@ -46,7 +46,7 @@ class Clipping:
         return regrouped([self._factor(_global_norm(each), micro_batches) for each in by_replica])
 
     def _factor(self, norm: tf.Tensor, micro_batches: Any) -> tf.Tensor:
-        """Of global clipping or pre-normalisation; `norm` is that of sums over the micro-batches."""
+        """The factor of global clipping or pre-normalisation; `norm` is that of sums over the micro-batches."""
         norm = mean_of(1.0, micro_batches) * norm
         if self._rule.pre_normalize:
             return tf.where(norm > 0.0, 1.0 / norm, 1.0)

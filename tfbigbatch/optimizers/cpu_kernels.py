@@ -56,7 +56,7 @@ def lamb(
     bounds: rules.Bounds | None = None,
     statistics: bool = False,
 ) -> tuple[tf.Operation, tuple[Any, Any, Any] | None]:
-    """As `rules.lamb`, on variables.
+    """The in-place `rules.lamb`, on variables.
 
     Adam's kernel is given a temporary that already holds minus the decay, so that one kernel leaves
     minus the whole update there.
@@ -102,7 +102,7 @@ def adamw(
     weight_decay: tf.Tensor | float,
     statistics: bool = False,
 ) -> tuple[tf.Operation, tuple[Any, Any, Any] | None]:
-    """As `rules.adamw`, on variables; `statistics` and the result as for `lamb`.
+    """The in-place `rules.adamw`, on variables; `statistics` and the result as for `lamb`.
 
     Args:
       scalars: from `adam_scalars`, with the rule's own epsilon, above 0.
@@ -133,7 +133,7 @@ def lars(
     form: str,
     statistics: bool = False,
 ) -> tuple[tf.Operation, tuple[Any, Any, Any] | None]:
-    """As `rules.lars`, on variables, for the forms 'paper' and 'tfm'; `statistics` and the result as for `lamb`."""
+    """The in-place `rules.lars`, for the forms 'paper' and 'tfm'; `statistics` and the result as for `lamb`."""
     no_decay = isinstance(weight_decay, float) and weight_decay == 0.0
     # The decay is added to the velocity separately where the sum with the gradient is not needed.
     apart = form == "paper" and not nesterov and momentum > 0.0

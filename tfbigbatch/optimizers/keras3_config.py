@@ -1,4 +1,4 @@
-"""What the optimizers of Keras 3 have in common on all backends: arguments that Keras knows, and serialisation."""
+"""The common parts of Keras 3's optimizers on all backends: arguments that Keras knows, and serialisation."""
 
 from __future__ import annotations
 

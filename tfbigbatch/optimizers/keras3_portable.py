@@ -269,7 +269,7 @@ class LayerwiseOptimizer(ConfiguredOptimizer):
         variables: Sequence[Any],
         averages: Sequence[Any],
     ) -> list[Tensor]:
-        """What the weights, the slots and the averages become, as tensors of their dtypes.
+        """The new weights, slots and averages, as tensors of their dtypes.
 
         `variables` are those of `layers`, then those that are averaged alone.
         """
@@ -307,7 +307,7 @@ class LayerwiseOptimizer(ConfiguredOptimizer):
         averages: Sequence[Any],
         changing: Sequence[Any],
     ) -> list[Tensor]:
-        """As `_after_step` at the last micro-batch of a step; before, what they are. Counts and adds up."""
+        """The result of `_after_step` at the last micro-batch of a step, else the current values."""
         assert self._micro_steps is not None
         micro_batches = self._micro_batches()
         sums = [layer.accumulator.value + gradient for layer, gradient in zip(layers, gradients)]

@@ -132,7 +132,7 @@ class Layers:
         return self._for_checkpoint(variables, shapes, state)
 
     def _costs(self, variables: Sequence[tf.Variable], views: Sequence[Any], shapes: Sequence[Any]) -> list[float]:
-        """Of each layer: its part of all bytes, of weights and state, and its part of all operations on matrices."""
+        """For each layer, its part of all bytes, of weights and state, and its part of all operations on matrices."""
         entries = [
             float(sum(map(math.prod, [tuple(variable.shape), *own.values()])))
             for variable, own in zip(variables, shapes)

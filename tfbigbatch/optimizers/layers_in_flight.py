@@ -1,4 +1,4 @@
-"""Which large layers are updated at the same time: as many as the largest layer has room for.
+"""The large layers that are updated at the same time: as many as the largest layer has room for.
 
 One after the other, each layer would wait for the last thread of the one before, five kernels and a dozen scalars long.
 All at once, a temporary of each would be alive.
@@ -26,7 +26,7 @@ class LayersInFlight:
         self._ended: tf.Operation | None = None
 
     def before(self, elements: int) -> list[tf.Operation]:
-        """What a layer of that many elements has to wait for, as control dependencies."""
+        """The control dependencies of a layer of that many elements."""
         ended = []
         while self._running and self._elements + elements > self._room:
             count, operation = self._running.popleft()

@@ -1,4 +1,4 @@
-"""What is a matrix: how a variable is read as one matrix, or as several, for optimizers that step whole matrices.
+"""The matrices of a model: how a variable is read as one matrix, or several, for optimizers that step whole matrices.
 
 | variable | shape | matrices [rows, columns] | treatment |
 |---|---|---|---|
@@ -103,7 +103,7 @@ class MatrixView:
 
 
 def views(paths: Sequence[str], shapes: Sequence[Shape], treatments: Treatments = ()) -> list[MatrixView | None]:
-    """How each of a model's variables is read as matrices; None for those that are vectors.
+    """The matrix view of each of a model's variables; None for those that are vectors.
 
     Args:
       paths: the variables' paths, such as 'lstm/lstm_cell/kernel'.

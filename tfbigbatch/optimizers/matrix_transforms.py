@@ -18,7 +18,7 @@ _Batches = list[tf.Tensor]
 
 
 class MatrixTransforms:
-    """What a `MatrixRule` makes of the layers' matrices, such as orthogonalised momentum.
+    """The transform of a `MatrixRule` on the layers' matrices, such as orthogonalised momentum.
 
     Args:
       rule: the formula and its hyperparameters.
@@ -33,7 +33,7 @@ class MatrixTransforms:
         self._layers = layers
         self._clipping = clipping
 
-    def of_layers(
+    def transformed(
         self,
         strategy: tf.distribute.Strategy,
         gradients: Sequence[Any],
@@ -116,7 +116,7 @@ class MatrixTransforms:
     def _before_on_replicas(
         self, strategy: tf.distribute.Strategy, variable: Any, gradient: Any, factor: Any, micro_batches: Any
     ) -> list[tuple[_Batches, _Batches]]:
-        """What the first part of the step gives on each replica of this process."""
+        """The results of the first part of the step on each replica of this process."""
         found: list[tuple[_Batches, _Batches]] = []
 
         @tf.autograph.experimental.do_not_convert

@@ -83,7 +83,7 @@ def matmul(a: Tensor, b: Tensor, transpose_a: bool = False, transpose_b: bool = 
 
 
 def matrix_transpose(matrices: Tensor) -> Tensor:
-    """Of the last two axes."""
+    """The transpose of the last two axes."""
     return keras.ops.swapaxes(matrices, -2, -1)
 
 
@@ -123,7 +123,7 @@ def precise_matmul(left: Tensor, right: Tensor) -> Tensor:
 
 
 def has_fast_decompositions() -> bool:
-    """Whether eigendecompositions are fast, as on CPUs."""
+    """True if eigendecompositions are fast, as on CPUs."""
     if keras.config.backend() == "jax":
         import jax
 
@@ -134,7 +134,7 @@ def has_fast_decompositions() -> bool:
 
 
 def is_part_of_one_program() -> bool:
-    """Whether a step needs no traced functions of its own: JAX compiles it as a whole, and PyTorch runs eagerly."""
+    """True if a step needs no traced functions of its own: JAX compiles it as a whole, and PyTorch runs eagerly."""
     return True
 
 

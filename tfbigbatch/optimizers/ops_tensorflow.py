@@ -72,7 +72,7 @@ def while_loop(condition: Callable[..., Any], body: Callable[..., Any], state: S
 
 
 def has_fast_decompositions() -> bool:
-    """Whether eigendecompositions are fast, as on CPUs where XLA does not compile."""
+    """True if eigendecompositions are fast, as on CPUs where XLA does not compile."""
     return not compiled_by_xla() and not tf.config.list_logical_devices("GPU")
 
 

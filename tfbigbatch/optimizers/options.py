@@ -76,11 +76,11 @@ class LayerOptions:
 
     @property
     def accumulates(self) -> bool:
-        """Whether any step may be of several micro-batches."""
+        """True if any step may be of several micro-batches."""
         return self.accumulation_steps != 1
 
     def of_layer(self, path: str, may_decay: bool) -> tuple[bool, bool]:
-        """Whether weight decay applies to a layer, and whether layer adaptation does.
+        """(True if weight decay applies to a layer, True if layer adaptation does).
 
         Args:
           path: of the variable in its model.

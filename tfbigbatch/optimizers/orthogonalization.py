@@ -153,7 +153,7 @@ def flops(rows: int, columns: int, steps: int, product_dtype: str = "float32") -
 
 
 def _steps_in_gram(rows: int, columns: int, steps: int, product_dtype: str) -> int:
-    """How many steps one Gram matrix serves: 1 or five, whichever takes less time."""
+    """The number of steps that one Gram matrix serves: 1 or five, whichever takes less time."""
     # Processors take half the time, or less, for products of bfloat16.
     direct = _flops(rows, columns, steps, 1) * (0.5 if product_dtype == "bfloat16" else 1.0)
     return _GRAM_STEPS if _flops(rows, columns, steps, _GRAM_STEPS) < direct else 1
@@ -173,7 +173,7 @@ def _flops(rows: int, columns: int, steps: int, steps_in_gram: int) -> float:
 
 
 def update_scale(scale: str, rows: int, columns: int) -> float:
-    """What the orthogonalised matrix [rows, columns] is multiplied by.
+    """The factor of the orthogonalised matrix [rows, columns].
 
     Scales:
       rms: 0.2 sqrt(max(rows, columns)): entries of a root mean square of 0.2, about that of Adam's update, so that

@@ -185,7 +185,7 @@ def get(name_or_config: Any, keras: str | None = None, **arguments: Any) -> Any:
 def _maker(
     name: str, makers: Mapping[str, Any], arguments: Mapping[str, Any], keras: str | None
 ) -> tuple[Callable[..., Any], dict[str, Any]]:
-    """What makes the optimizer, and its arguments: Keras' AdamW gives way to ours where its updates are sharded."""
+    """The maker of the optimizer, and its arguments: Keras' AdamW gives way to ours where its updates are sharded."""
     arguments = dict(arguments)
     if name == "adamw" and _SHARD in arguments:
         if argument_tables.TABLES[name][_SHARD].check(f"optimizer {name!r}", _SHARD, arguments[_SHARD]):

@@ -75,7 +75,7 @@ class ReplicaState:
 
 
 def is_of_replicas(variable: Any) -> bool:
-    """Whether each replica has a value of its own, as of the statistics of batch normalisation and of metrics."""
+    """True if each replica has a value of its own, as of the statistics of batch normalisation and of metrics."""
     on_read = getattr(variable, "synchronization", None) == tf.VariableSynchronization.ON_READ
     return on_read and hasattr(variable, "values")
 

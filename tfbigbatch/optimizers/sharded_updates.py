@@ -66,7 +66,7 @@ class Shards:
         return len(self._here) < self._strategy.num_replicas_in_sync
 
     def is_here(self, owner: int) -> bool:
-        """Whether a replica is one of this process."""
+        """True if a replica is one of this process."""
         return owner in self._here
 
     def device(self, owner: int, variable: Any) -> str | None:

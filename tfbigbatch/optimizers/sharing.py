@@ -50,7 +50,7 @@ class _Batches(NamedTuple):
 
 
 class _Shared(NamedTuple):
-    """What an exchange is about.
+    """The subject of an exchange.
 
     Attributes:
       apply: function of (tensors, start, stop): the transformed matrices of this range of the tensors, concatenated,
@@ -125,7 +125,7 @@ def _by_shape(batches: Sequence[Sequence[tf.Tensor]]) -> list[_Batches]:
 
 
 def _exchange(strategy: tf.distribute.Strategy, batches: Sequence[Sequence[tf.Tensor]]) -> Exchange | None:
-    """How the replicas get each other's results; None where they cannot, or there is one."""
+    """The way in which the replicas get each other's results; None where they cannot, or there is one."""
     replicas = strategy.num_replicas_in_sync
     if replicas == 1 or not batches:
         return None

@@ -1,4 +1,4 @@
-"""What is known of the graph that is being traced."""
+"""Facts about the graph that is being traced."""
 
 from __future__ import annotations
 

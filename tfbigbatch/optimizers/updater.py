@@ -141,7 +141,7 @@ class LayerwiseUpdater:
         step = self._step()._replace(micro_batches=micro_batches)
         transformed: Sequence[Any] = [None] * len(variables)
         if self._transforms is not None:
-            transformed = self._transforms.of_layers(
+            transformed = self._transforms.transformed(
                 strategy, gradients, variables, factor, step=step.number, micro_batches=micro_batches
             )
         for variable, gradient, of_layer in zip(variables, gradients, transformed):

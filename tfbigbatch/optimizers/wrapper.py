@@ -40,7 +40,7 @@ class WrapperMixin(abc.ABC):
 
     @abc.abstractmethod
     def checkpointing(self) -> dict[str, Any]:
-        """What a trainer saves beside the optimizer: the fields of a `training.checkpoints.CheckpointPart`."""
+        """The parts of a checkpoint beside the optimizer: the fields of a `training.checkpoints.CheckpointPart`."""
 
     @abc.abstractmethod
     def _options(self) -> dict[str, Any]:
@@ -54,11 +54,11 @@ class WrapperMixin(abc.ABC):
 
     @abc.abstractmethod
     def _has_replica_state(self) -> bool:
-        """Whether replicas may come to have state of their own."""
+        """True if replicas may come to have state of their own."""
 
     @abc.abstractmethod
     def _replicas_differ(self) -> bool:
-        """Whether they have by now."""
+        """True if replicas have state of their own by now."""
 
     def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> dict[str, Any]:
         # A checkpoint is that of the optimizer, with or without a wrapper around it.

@@ -192,7 +192,7 @@ class Program:
         return source is not None and source.operation == "parameter"
 
     def _elements(self, computation: str, name: str | None, given: dict[int, _Value]) -> dict[int, _Value]:
-        """As `_value`, of a tuple."""
+        """The known elements of a tuple, by position; see `_value`."""
         value = self._value(computation, name, given)
         return value if isinstance(value, dict) else {}
 

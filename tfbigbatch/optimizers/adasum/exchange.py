@@ -1,4 +1,4 @@
-"""How the replicas of a strategy combine their gradients, or updates, by Adasum.
+"""The exchange in which a strategy's replicas combine their gradients, or updates, by Adasum.
 
 A replica holds every layer in full. Each gets a part of every layer from all others, combines the parts,
 and sends the outcome back: two exchanges of (n - 1) / n of the gradients, as much as an all-reduce moves,

@@ -68,7 +68,7 @@ class AdasumMixin(WrapperMixin):
             optimizer.replicas_differ = True
 
     def checkpointing(self) -> dict[str, Any]:
-        """What a trainer saves beside the optimizer, to restore the moments of every replica.
+        """The parts of a checkpoint beside the optimizer, to restore the moments of every replica.
 
         Call it after `build`, outside the strategy's scope.
 

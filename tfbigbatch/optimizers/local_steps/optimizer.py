@@ -151,7 +151,7 @@ class LocalStepsMixin(WrapperMixin):
         return super()._lookup_dependency(name, *args, **kwargs)
 
     def checkpointing(self) -> dict[str, Any]:
-        """What a trainer saves beside the optimizer, to restore the weights and moments of every replica.
+        """The parts of a checkpoint beside the optimizer, to restore the weights and moments of every replica.
 
         Call it after `build`, outside the strategy's scope.
 

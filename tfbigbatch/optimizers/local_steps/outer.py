@@ -35,7 +35,7 @@ class Outer:
 
     @property
     def is_plain_mean(self) -> bool:
-        """Whether the weights become the mean of the replicas', so that one replica's stay as they are."""
+        """True if the weights become the mean of the replicas', so that one replica's stay as they are."""
         return self.learning_rate == 1.0 and self.momentum == 0.0
 
     def step(

@@ -56,16 +56,16 @@ class Rounds:
         self._variables = list(variables)
         self._constraints = list(constraints)
 
-        def of_each(name: str) -> list[tf.Variable]:
+        def variables_like(name: str) -> list[tf.Variable]:
             return [_new_state(strategy, variable, name) for variable in variables]
 
         # Local steps so far.
         self.steps = _new_state(strategy, variables[0], "local_steps", (), tf.int64)
-        self.start = of_each("start")
-        self.velocity = of_each("velocity") if options.outer.momentum else []
+        self.start = variables_like("start")
+        self.velocity = variables_like("velocity") if options.outer.momentum else []
         # Of delay=1: each replica's change in the round before, and all of them combined, as far as it has arrived.
-        self.own = of_each("own_change") if options.delay else []
-        self.arrived = of_each("combined_change") if options.delay else []
+        self.own = variables_like("own_change") if options.delay else []
+        self.arrived = variables_like("combined_change") if options.delay else []
         self._parts = _parts(variables, options.every) if options.delay else []
 
     def add_to(self, state: NamedState, paths: Sequence[str]) -> None:
@@ -81,13 +81,13 @@ class Rounds:
 
     @property
     def of_replicas(self) -> list[tf.Variable]:
-        """What each replica has of its own: its weights too."""
+        """The state that each replica has of its own, its weights too."""
         return [*self._variables, *self.own]
 
     # ---- One step, in cross-replica context ---------------------------------------------------
 
     def is_data_parallel(self) -> tf.Tensor:
-        """Whether the replicas still average their gradients."""
+        """True if the replicas still average their gradients."""
         return tf.convert_to_tensor(self.steps) < self.options.data_parallel_steps
 
     def begin(self, strategy: tf.distribute.Strategy) -> None:
@@ -152,7 +152,7 @@ class Rounds:
         self._strategy.extended.update(variable, run, args=args, group=False)
 
     def _of_replicas(self, variable: Any, function: Callable[..., tf.Tensor], *args: Any) -> Any:
-        """What a function of a variable gives on each replica of this process."""
+        """The results of a function of a variable on each replica of this process."""
         found: list[tf.Tensor] = []
         # Kept here rather than returned: what `update` makes of a result depends on the strategy.
         self._update(variable, lambda *values: found.append(function(*values)), *args)
