@@ -44,7 +44,7 @@ WRONG = {
 
 # By a part of the command, why it is not executed.
 NOT_EXECUTED = {
-    r"--strategy=tpu|tpu_check|tpu_table|tensorflow-tpu|libtpu": "needs a TPU, or its compiler, which is proprietary",
+    r"--strategy=tpu|tpu[-_]check|tools\.pages\.tpu|tensorflow-tpu|libtpu": "needs a TPU, or its compiler",
     r"--strategy=multi_worker": "needs several machines",
     r"benchmarks/gpu\.py|few_steps_jax --data_dir": "needs a GPU",
     r"^(\S*/)?pip |make setup|-m venv": "needs the internet, and changes the environment",

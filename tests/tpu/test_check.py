@@ -23,19 +23,11 @@ def test_what_does_not_fit_names_the_largest_allocations():
     assert "model.recompute=true needs less" in text(fits=False, needed_bytes=20 * GIB, flops=None, recompute=False)
 
 
-def test_what_does_not_compile_says_why():
-    assert "compiles     NO: no kernel for StringJoin" in text(
-        compiles=False, error="no kernel for StringJoin", flops=None
-    )
-
-
-def test_findings_have_their_lines():
+def test_errors_and_findings_have_their_lines():
+    wrong = text(compiles=False, error="no kernel for StringJoin", flops=None)
+    assert "compiles     NO: no kernel for StringJoin" in wrong
     finding = {"kind": "dynamic shape", "operation": "Where", "name": "w", "line": "a.py:3: tf.where(x)", "times": 2}
     found = text(findings=[finding], float64_results=3)
     assert "dynamic shape: Where x 2, a.py:3: tf.where(x)" in found and "float64: 3 results" in found
     assert "nothing on the host" not in found
-
-
-def test_loops_whose_turns_are_not_known_are_said_to_be_counted_once():
     assert "1 of its loops are counted with one iteration" in text(loops=2, uncounted_loops=1)
-    assert "one turn" not in text(loops=2)
