@@ -1,6 +1,6 @@
 """Times this tree of the package beside another one: each measure in turn, in processes of their own.
 
-    python benchmarks/against.py OLD_TREE --pictures=FOLDER --results=results/throughput/against.json
+    python benchmarks/against.py OLD_TREE --pictures=FOLDER --results=against.json
     python benchmarks/against.py OLD_TREE --only=update --optimizer=muon --variables=bert_base
     python benchmarks/against.py                        # the figures of this tree alone
 

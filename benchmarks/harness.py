@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import gzip
 import json
 import os
 import platform
@@ -173,13 +174,14 @@ class Lines:
     """The JSON lines of a file that a command adds to and resumes from.
 
     Args:
-      path: of the file, which need not exist.
+      path: of the file, which need not exist; one that ends in .gz is compressed.
     """
 
     def __init__(self, path: str) -> None:
         self._path, self._lines = path, []
+        self._open: Callable[..., Any] = gzip.open if path.endswith(".gz") else open
         if os.path.exists(path):
-            with open(path, encoding="utf-8") as file:
+            with self._open(path, "rt", encoding="utf-8") as file:
                 self._lines = [json.loads(line) for line in file if line.strip()]
 
     def find(self, **wanted: Any) -> list[dict[str, Any]]:
@@ -189,7 +191,7 @@ class Lines:
     def add(self, line: dict[str, Any]) -> None:
         """Adds a line, in the file at once."""
         self._lines.append(line)
-        with open(self._path, "a", encoding="utf-8") as file:
+        with self._open(self._path, "at", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
 

@@ -1,6 +1,6 @@
 """Times the image pipeline beside a bare decode of the same bytes, and beside tf-models-official's.
 
-    python benchmarks/images.py --source=FOLDER_OF_JPEGS --results=results/throughput/images.json
+    python benchmarks/images.py --source=FOLDER_OF_JPEGS --results=images.json
 
 The JPEGs are repeated to a few thousand records. The contenders take turns in one process. Bare decode: parse the
 header, draw a crop, `decode_and_crop_jpeg`, nothing more, of bytes in memory, of which a pixel each leaves tf.data. All

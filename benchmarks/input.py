@@ -1,7 +1,7 @@
 """How many training examples a second a core prepares: the input of any experiment, by itself.
 
     python benchmarks/input.py --config=experiments/bert/lamb.py:512 --data_dir=data/bert_prepared \\
-      --results=results/throughput/input_bert.json
+      --results=input_bert.json
 
 Batches of the task's own pipeline are read and thrown away. A figure is the median of all turns: examples a second, and
 examples a second of processor time over all threads, which is what `tfbigbatch plan --core_rate` takes.

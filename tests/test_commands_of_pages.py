@@ -70,7 +70,7 @@ EXECUTED = {
     r"study --config=digits": "--config.duration='2 epochs'",
     r"tfbigbatch soak": "--minutes=0.5 --steps=300",
     r"examples/own_model_16x": "--smoke",
-    r"few_steps_jax --results=runs.jsonl": "--results=results/few_steps/jax_runs.jsonl",
+    r"few_steps_jax --results=runs.jsonl": "--results=results/few_steps/jax_runs.jsonl.gz",
     r"train |report|export|scale |explain|study |make train|-m tools\.pages|plan\.py|benchmarks/": "",
 }
 

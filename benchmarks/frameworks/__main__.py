@@ -29,7 +29,7 @@ import networks
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 CONSTRAINTS = os.path.join(FOLDER, "constraints.txt")
 ENVIRONMENT = os.path.join(harness.ROOT, ".venv-frameworks")
-RESULTS = os.path.join(harness.ROOT, "results", "throughput", "frameworks.json")
+RESULTS = os.path.join(harness.ROOT, "frameworks.json")
 OURS = ("tfbigbatch", "tfbigbatch_xla")
 FRAMEWORKS = (*OURS, "torch", "torch_compile")
 # Of the losses of the first steps, relative: float32 sums in other orders, and bfloat16 rounds as it likes.
@@ -194,7 +194,7 @@ def main() -> None:
     parser.add_argument("--frameworks", type=_listed(FRAMEWORKS), default=[*OURS, "torch"])
     parser.add_argument("--rounds", type=int, default=5, help="timings of each framework (5)")
     parser.add_argument("--seconds", type=float, default=2.0, help="of one timing, about (2)")
-    parser.add_argument("--results", default=RESULTS, help="file of results (results/throughput/frameworks.json)")
+    parser.add_argument("--results", default=RESULTS, help="file of results (frameworks.json)")
     parser.add_argument("--install_only", action="store_true", help="only make the environment")
     parser.add_argument("--table", action="store_true", help="only print the table of the file of results")
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)

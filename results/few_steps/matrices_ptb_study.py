@@ -1,7 +1,7 @@
 """What is a matrix to Muon, and which scale, momentum and partner serve: PTB-small in 291 steps.
 
     python benchmarks/few_steps_jax --study=results/few_steps/matrices_ptb_study.py --tasks=ptb --data_dir=data \\
-      --results=results/few_steps/matrices_runs.jsonl
+      --results=results/few_steps/matrices_runs.jsonl.gz
     tfbigbatch study --study=results/few_steps/matrices_ptb_study.py --model_dir=runs/ptb_matrices \\
       --data_dir=data/ptb_prepared --processes=2 --results=results/few_steps/ptb_matrices
 

@@ -114,7 +114,7 @@ def test_steps_to_a_target_are_of_the_seeds_own_curves():
     path, runs = "results/tiny_imagenet_resnet.json", "results/runs.jsonl.gz"
     row = stored_rows.find(path, "LARS", 2048)
     with gzip.open(os.path.join(ROOT, runs), "rt", encoding="utf-8") as file:
-        curves = [json.loads(line) for line in file]
+        curves = [run for run in map(json.loads, file) if run["evaluations"][-1].get("accuracy") is not None]
     ended = {run["evaluations"][-1]["accuracy"]: run["evaluations"] for run in curves}
     with open(os.path.join(ROOT, path), encoding="utf-8") as file:
         values = next(

@@ -19,7 +19,7 @@ from tools.pages.tasks import ADAMW, KEPT, LAMB, LARS, LEGW, LINEAR, MUON, NESTE
 
 FOLDER = ROOT / "docs" / "pictures"
 SOURCES = FOLDER / "sources.json"
-TRUST_RATIOS = "results/instruments/trust_ratios_bert.json"
+TRUST_RATIOS = "results/trust_ratios_bert.json"
 ARCHITECTURE = "docs/pictures/architecture.txt"
 # Okabe and Ito's colours, and markers, for readers who see colours differently.
 STYLES = {

@@ -3,8 +3,8 @@
     python -m tools.pages.tpu                   # all of them: hours
     python -m tools.pages.tpu --only=digits     # those with this in their path or slice
 
-Each outcome is stored in results/tpu, and the same command resumes from there. To compile a recipe again, remove its
-file. `python -m tools.pages` then writes the table.
+Each outcome is stored in results/tpu.json, and the same command resumes from there. To compile a recipe again, remove
+its entry. `python -m tools.pages` then writes the table.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tfbigbatch.tpu import check, environments, topologies
 from tfbigbatch.utils import files
 from tools.pages.stored_rows import ROOT
 
-RESULTS = "results/tpu"
+RESULTS = ROOT / "results" / "tpu.json"
 _HEADINGS = (
     "experiment",
     "slice",
@@ -53,13 +53,13 @@ class Recipe(typing.NamedTuple):
     overrides: tuple[str, ...] = ()
 
     @property
-    def path(self) -> str:
-        """The file of its stored outcome, below the root."""
+    def key(self) -> str:
+        """The name of its stored outcome."""
         path, _, argument = self.config.partition(":")
         folder, name = os.path.split(path.removesuffix(".py"))
         phase = f"phase{self.phase}" if experiment.load(self.config).phases else ""
         parts = (os.path.basename(folder), name, argument, self.variant, phase, self.slice.accelerator_type)
-        return os.path.join(RESULTS, "_".join(filter(None, parts)) + ".json")
+        return "_".join(filter(None, parts))
 
     @property
     def slice(self) -> topologies.Topology:
@@ -145,7 +145,8 @@ def row(found: dict[str, Any]) -> list[str]:
 
 def table() -> Table:
     """A row for each stored outcome."""
-    checks = [files.read_json(str(path)) for path in sorted((ROOT / RESULTS).glob("*.json"))]
+    stored = files.read_json_dictionary(str(RESULTS))
+    checks = [stored[key] for key in sorted(stored)]
     left = {"experiment", "slice", "fits", "collectives of an update", "to look at"}
     return Table(_HEADINGS, [row(found) for found in checks], frozenset(left))
 
@@ -157,15 +158,16 @@ def main() -> None:
     parser.add_argument("--environments", default=environments.FOLDER, help="folder of those of `tfbigbatch tpu-check`")
     given = parser.parse_args()
     folder = os.path.abspath(given.environments)
+    stored = files.read_json_dictionary(str(RESULTS))
     for recipe in RECIPES:
-        path = str(ROOT / recipe.path)
-        if given.only not in f"{recipe.config} {recipe.topology}" or os.path.exists(path):
+        if given.only not in f"{recipe.config} {recipe.topology}" or recipe.key in stored:
             continue
         environments.ensure(folder)
-        print(f"compiling    {recipe.path}", flush=True)
+        print(f"compiling    {recipe.key}", flush=True)
         topology = recipe.slice
         asked = check.CheckRequest(recipe.config, topology, topology.replicas, recipe.overrides, recipe.phase)
-        files.write_json(path, check.check(asked, folder))
+        stored[recipe.key] = check.check(asked, folder)
+        files.write_json(str(RESULTS), stored)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@
 
 Expected: no figure is published for this recipe, and it was not run: a place to start from. The learning rate
 is Muon's default. Decay and warm-up are those of the small AlexNet-BN on tiny-imagenet, whose best learning rate at
-2,048 (244 steps) was 0.0081, with 0.02 a point behind (results/few_steps/few_steps_alexnet_bn_trials.json). Tune it:
-the small ResNet there had its best at 0.18, with 0.03 2.6 points behind (732 steps, few_steps_resnet_trials.json).
+2,048 (244 steps) was 0.0081, with 0.02 a point behind (results/few_steps/few_steps_alexnet_bn_trials.json.gz). Tune it:
+the small ResNet there had its best at 0.18, with 0.03 2.6 points behind (732 steps, runs.jsonl.gz).
 The length is that of the fewest steps in which a published run at 32,768 has 75.9% (Distributed Shampoo,
 resnet50_shampoo.py). The classifier's kernel, [2048, 1000], is orthogonalised as the convolutions are.
 
