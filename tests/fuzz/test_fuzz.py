@@ -1,0 +1,881 @@
+"""What reads files of others, or files that a crash may have torn, on damaged files: a result, or one clear error.
+
+READERS is a table of folders of whole files and their readers. Each case damages one file, by the seed of its number. A
+few cases of the quick ones are in the default run; all, and any number of them:
+
+    FUZZ_CASES=100000 python -m pytest -m "slow or not slow" tests/fuzz
+"""
+
+import array
+import collections
+import dataclasses
+import fnmatch
+import gzip
+import json
+import os
+import random
+import shutil
+import signal
+import struct
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+import tfbigbatch
+from tests.fuzz import mutations
+from tests.helpers import made_checks, made_runs
+from tests.helpers.datasets import bert_sets, image_sets, made_images, made_squad, made_vocabulary, translation_sets
+from tests.helpers.references.bert_in_numpy import made_arrays
+from tests.models import test_bert_checkpoints as bert_files
+from tests.training.test_checkpoints import trained
+from tfbigbatch import experiment, train
+from tfbigbatch.callbacks import counters, snapshots
+from tfbigbatch.cli.tpu import plan
+from tfbigbatch.data import tokenizer as wordpieces
+from tfbigbatch.data.bert import manifest as bert_manifest
+from tfbigbatch.data.bert.prepare import existing as existing_bert
+from tfbigbatch.data.bert.prepare import prepare as prepare_bert
+from tfbigbatch.data.bert.prepare.settings import Settings as BertSettings
+from tfbigbatch.data.finetuning import glue, race, squad, text_pairs
+from tfbigbatch.data.images import manifest as image_manifest
+from tfbigbatch.data.images.dataset import ImageRecords
+from tfbigbatch.data.images.prepare import check, existing
+from tfbigbatch.data.images.prepare import prepare as prepare_images
+from tfbigbatch.data.in_memory import mnist
+from tfbigbatch.data.language_model import corpus
+from tfbigbatch.data.records import index, tfrecord
+from tfbigbatch.data.translation import manifest as translation_manifest
+from tfbigbatch.data.translation import vocabulary as pieces
+from tfbigbatch.data.translation.dataset import TranslationRecords
+from tfbigbatch.data.translation.prepare import prepare as prepare_translation
+from tfbigbatch.errors import InputError
+from tfbigbatch.experiment.checks import check_fields
+from tfbigbatch.export.run import class_names
+from tfbigbatch.models import bert_checkpoints
+from tfbigbatch.reports import critical_batch_report, html, run_losses
+from tfbigbatch.reports.report import Report
+from tfbigbatch.runs import goodput, initial_weights, keras_file, metrics_log, stored_run
+from tfbigbatch.runs.run_directory import RunDirectory
+from tfbigbatch.runs.run_states import run_states
+from tfbigbatch.studies import study
+from tfbigbatch.studies.results_cache import ResultsCache
+from tfbigbatch.tasks.scores import squad as squad_scores
+from tfbigbatch.tpu import table
+from tfbigbatch.training.checkpoints import Checkpoints
+from tfbigbatch.training.phases import phases_of
+from tfbigbatch.training.rollbacks import Rollbacks
+from tfbigbatch.utils import files
+
+EXPERIMENTS = os.path.join(os.path.dirname(__file__), "..", "..", "experiments", "digits")
+# Seconds of the processor for a case, many times what the longest takes; and of the clock, for one that only waits.
+WORK, WAIT = 20.0, 300.0
+
+
+# ---- Runs ------------------------------------------------------------------------------------------
+
+
+def make_run(folder):
+    """A run directory that measured, was extended and rolled back, as reports and a resumed run read it."""
+    noise = {f"noise_scale/{name}": 40.0 for name in ("critical_batch_size", "low", "high")}
+    scalars = {"loss": 2.0, "learning_rate": 0.1, "trust_ratio/dense/kernel": 0.5, **noise}
+    config = experiment.new("digits_lstm").to_dict()
+    made_runs.write(folder, config, 0.9, train=dict.fromkeys((5, 10, 20), scalars))
+    spent = {"fraction": 0.8, "wall": 5.0, **dict.fromkeys(goodput.PARTS, 0.5), "starts": 2, "repeated_steps": 3}
+    status = {"goodput": {**spent, "step": 20, "time": 1.0}, "best": {"metric": "accuracy", "value": 0.9, "step": 20}}
+    started = {"data_dir": "/data", "mixed_precision": "float32", "init_from": {"path": "/one", "checkpoint": "/two"}}
+    started["extensions"] = [{"duration": "10 steps", "step": 10, "total_steps": 10}]
+    for name, added in (("status.json", status), ("config.json", started)):
+        write_json(folder / name, {**json.loads((folder / name).read_text()), **added})
+
+
+def read_run(folder, choices):
+    report = Report.of_folders([str(folder)])
+    assert report.ranked().table().markdown()
+    report.write_results(str(folder / "results.json"))
+    run_states(report.rows, report.scalars, report.metric)
+    goodput.table_lines([(row.name, run.status) for row in report.rows for run in row.runs])
+
+
+def resume_run(folder, choices):
+    directory = RunDirectory(str(folder))
+    status = directory.status()
+    stored_run.config_of(str(folder))
+    assert isinstance(stored_run.data_dir_of(str(folder)), str | None)
+    metrics_log.MetricsLog(directory).resume(10)
+    # Rows of whole lines stay, up to the step that is gone back to.
+    assert all(row["step"] <= 10 for row in metrics_log.read_rows(directory.metrics))
+    f"{status.get('step', 0):,} {status.get('seconds', 0.0) + 1.0}"
+
+
+def read_page(folder, choices):
+    for written in html.write_page(Report.of_folders([str(folder)]), str(folder / "report")):
+        assert os.path.dirname(written) == str(folder) and os.path.getsize(written)
+
+
+def make_rollbacks(folder):
+    write_json(folder / "rollbacks.json", [{"step": 8, "back_to": 4, "rate_factor": 0.5, "reason": "loss became nan"}])
+
+
+def read_rollbacks(folder, choices):
+    found = Rollbacks(str(folder), experiment.new("digits_lstm"))
+    assert found.skipped >= 0 and 0.0 < found.rate_factor <= 1.0 and found.lines() is not None
+
+
+def make_results_cache(folder):
+    made_runs.write(folder / "run", experiment.new("digits_lstm").to_dict(), 0.9)
+    ResultsCache(str(folder / "ended.jsonl")).keep([str(folder / "run")])
+    shutil.rmtree(folder / "run")
+
+
+def read_results_cache(folder, choices):
+    config = experiment.new("digits_lstm").to_dict()
+    ResultsCache(str(folder / "ended.jsonl")).restore(str(folder / "restored"), config)
+
+
+LOSS = {"row": "LEGW", "batch_size": 64, "seed": 0, "steps": 20, "bias": None, "twin": None, "line": 4.6}
+LOSS |= {"curve": {"steps": [10, 20], "losses": [2.0, 1.0]}, "train": 0.9, "held_out": 1.1}
+BRANCH = {"step": 20, "examples": 640, "epoch": 1.0, "learning_rate": 0.1, "trained": 640, "batch_size": 64}
+BRANCH |= {"seed": 0, "loss": 0.3}
+
+
+def lines_of(content):
+    """A maker of a file of three lines that a command resumes from."""
+    return lambda folder: (folder / "lines.jsonl").write_text(3 * f"{json.dumps(content)}\n")
+
+
+def read_tpu_check(folder, choices):
+    list(table.lines(table.read(str(folder)).values()))
+    plan._read(str(folder / "check.json"))
+
+
+def make_checkpoints(folder):
+    """Two checkpoints, in which all weights are the step."""
+    network, optimizer = trained()
+    for step in (1, 2):
+        network.set_weights([np.full_like(each, step) for each in network.get_weights()])
+        Checkpoints(network, optimizer, str(folder)).save(step)
+
+
+def restore_newest(folder, choices):
+    """Whatever happens to the newest, the weights are afterwards those of a save, to the last bit."""
+    network, optimizer = trained()
+    checkpoints = Checkpoints(network, optimizer, str(folder))
+    step = checkpoints.restore()
+    assert all(np.unique(each).tolist() == [step] for each in network.get_weights())
+    assert step == 2 or checkpoints.set_aside or not (folder / "step-2.index").exists()
+
+
+def init_from_checkpoint(folder, choices):
+    """What is assigned is whole: the values of the save, or none at all."""
+    network, _ = trained()
+    network.set_weights([np.zeros_like(each) for each in network.get_weights()])
+    try:
+        initial_weights.load_into(network, str(folder / "step-2"))
+    finally:
+        assert [np.unique(each).tolist() for each in network.get_weights()] in ([[0.0]] * 4, [[2.0]] * 4)
+
+
+def dense():
+    hidden = tf_keras.layers.Dense(3, "relu", kernel_regularizer="l2", name="hidden", input_shape=(2,))
+    return tf_keras.Sequential([hidden, tf_keras.layers.Dense(2, name="head")])
+
+
+def make_keras_files(folder):
+    dense().save(folder / "model.keras")
+    dense().save_weights(folder / "model.weights.h5")
+
+
+def read_keras_files(folder, choices):
+    """Nothing that a file names is imported or called, and what is wrong with it is a sentence."""
+    assert isinstance(keras_file.read(str(folder / "model.keras")), tf_keras.Model)
+    for name in ("model.keras", "model.weights.h5"):
+        initial_weights.load_into(dense(), str(folder / name))
+
+
+def make_whole_run(folder):
+    config = experiment.new("digits_lstm")
+    config.model.hidden_units = 2
+    config.duration = config.evaluate_every = "2 steps"
+    train.run(config, model_dir=str(folder), use_fake_data=True)
+
+
+def load_run(folder, choices):
+    assert tfbigbatch.load_run(str(folder), choices.choice(("newest", 2))).network.count_params() > 0
+
+
+def make_classes(folder):
+    write_json(folder / "config.json", {})
+    write_json(folder / "classes.json", ["cat", "dog", "owl"])
+
+
+def read_classes(folder, choices):
+    names = class_names(str(folder))
+    assert names is None or all(isinstance(each, str) for each in names)
+
+
+def make_snapshots(folder):
+    made = snapshots.Snapshots(str(folder))
+    made.make_directory()
+    for step in (1, 2):
+        with made.writing(step, {"epoch": 0, "data": {"kind": "arrays"}}) as path:
+            for name in ("state.index", "callbacks.npz"):
+                with open(os.path.join(path, name), "wb") as file:
+                    file.write(bytes([step]) * 200)
+    write_json(folder / "status.json", {"status": "done", "epochs": 3})
+
+
+def read_snapshots(folder, choices):
+    """The newest is one that was written, with the bytes that were written."""
+    found = snapshots.Snapshots(str(folder))
+    assert isinstance(found.status(), dict)
+    step = found.newest(lambda line: None)["step"]
+    for name in ("state.index", "callbacks.npz"):
+        assert (folder / f"step-{step:010d}" / name).read_bytes() == bytes([step]) * 200
+
+
+def stopping():
+    made = tf_keras.callbacks.EarlyStopping(patience=2)
+    made.wait, made.best_weights = 1, [np.ones(3), np.zeros((2, 2))]
+    return made
+
+
+def make_callbacks(folder):
+    counters.save_arrays(str(folder / "callbacks.npz"), [stopping()])
+
+
+def read_callbacks(folder, choices):
+    callback = stopping()
+    counters.restore_arrays(str(folder / "callbacks.npz"), [callback])
+    assert all(isinstance(each, np.ndarray) for each in callback.best_weights)
+
+
+# ---- Weights of others -----------------------------------------------------------------------------
+
+
+def make_google_bert(folder):
+    bert_files.write_google(folder, made_arrays(seed=1))
+
+
+def make_hugging_face_bert(folder):
+    bert_files.write_safetensors(folder / "model.safetensors", bert_files.as_hugging_face(made_arrays(seed=1)))
+
+
+def bert_weights(name):
+    def read(folder, choices):
+        found = bert_checkpoints.read(str(folder / name))
+        assert all(isinstance(each, np.ndarray) for each in found.values())
+        assert bert_checkpoints.sizes_of(found)["layers"] >= 1
+
+    return read
+
+
+# ---- Images ----------------------------------------------------------------------------------------
+
+
+def make_images(folder):
+    for kind in ("JPEG", "PNG", "GIF", "BMP"):
+        (folder / kind).write_bytes(image_sets.encoded(kind=kind))
+
+
+def check_images(folder, choices):
+    for kind in ("JPEG", "PNG", "GIF", "BMP"):
+        try:
+            found = check.check((folder / kind).read_bytes())
+        except check.BadImage as reason:
+            assert str(reason)
+        else:
+            assert found.height > 0 and found.width > 0
+
+
+def make_image_folder(folder):
+    image_sets.write_folder(folder / "source", image_sets.files_of("train", 4))
+
+
+def prepare_image_folder(folder, choices):
+    """Every image is in the set, or left out with a reason."""
+    options = prepare_images.Options(max_bad_share=0.5, validation_share=0.0)
+    content, _ = prepare_images.prepare(str(folder / "source"), str(folder / "out"), options)
+    assert content["splits"]["train"]["examples"] + len(content["left_out"]) == 12
+
+
+def make_image_set(folder):
+    split = made_images.write_split(folder, (5, 4))
+    image_manifest.save(str(folder), made_images.manifest_of(train=split))
+
+
+def read_image_set(folder, choices):
+    found = image_manifest.load(str(folder))
+    assert found.splits["train"].examples == 9
+    ImageRecords(found.splits["train"], found, image_size=16)
+
+
+# Values of a feature that nobody expects there.
+ODD = (0, -1, 2**62, b"", b"x", b"\xff\xfe", b"label " * 200_000, b"\xff" * 1_000_000)
+
+
+def with_endless_number(record):
+    """An example in which a million bytes of 0xFF are a list of ints, not of bytes."""
+    sizes = b"\xc4\x84\x3d\x0a\xc0\x84\x3d\xff\xff"
+    return record.replace(b"\x0a" + sizes, b"\x1a" + sizes)
+
+
+def with_odd_records(path, features, choices):
+    """Writes records of which each has, at random, an odd feature, one feature less, or damaged bytes."""
+    records = []
+    for _ in range(choices.randint(1, 6)):
+        kind, changed = choices.random(), dict(features)
+        if kind < 0.2:
+            changed[choices.choice(sorted(changed))] = choices.choice(ODD)
+        elif kind < 0.3:
+            del changed[choices.choice(sorted(changed))]
+        record = with_endless_number(tfrecord.example(changed))
+        records.append(tfrecord.framed(mutations.of_bytes(choices, record) if kind > 0.95 else record))
+    content = b"".join(records)
+    path.write_bytes(mutations.of_bytes(choices, content) if choices.random() < 0.2 else content)
+
+
+def index_images_of_others(folder, choices):
+    features = {"image/encoded": image_sets.encoded(), "image/class/label": choices.randint(1, 3)}
+    path = folder / "train-00000-of-00001"
+    with_odd_records(path, {**features, "image/class/synset": b"n01440764", "image/class/text": b"tench"}, choices)
+    keys = existing.keys_of(str(path))
+    found = existing.index_file(existing.Task(str(path), keys, False), lambda: None)
+    assert sum(count for count, *_ in found["labels"].values()) == len(found["offsets"])
+    existing.classes_of({"train": [found]}, keys, str(folder))
+
+
+def index_bert_of_others(folder, choices):
+    keys = bert_manifest.STANDARD_KEYS
+    features = {keys[name]: [1] * 8 for name in ("ids", "mask", "types")}
+    features |= {keys[name]: [1] * 2 for name in ("positions", "labels")}
+    features |= {keys["weights"]: array.array("f", [1.0] * 2), keys["next_sentence"]: 0}
+    path = str(folder / "records")
+    with_odd_records(folder / "records", features, choices)
+    if existing_bert.find(path) is not None:
+        offsets, size = existing_bert.go_through((path, existing_bert.shapes_of(path)), lambda: None)
+        assert size == os.path.getsize(path) and len(offsets) >= 1
+
+
+def make_records(folder):
+    frames = [tfrecord.framed(bytes([number]) * (10 + 7 * number)) for number in range(12)]
+    (folder / "records").write_bytes(b"".join(frames))
+
+
+def index_records(folder, choices):
+    """From frame to frame, to the end: no byte of the file is of no record."""
+    content = (folder / "records").read_bytes()
+    offsets = index.offsets(str(folder / "records")).tolist()
+    for first, last in zip(offsets, [*offsets[1:], len(content)]):
+        length = tfrecord.LENGTH.unpack_from(content, first)[0]
+        assert last - first == tfrecord.HEADER_BYTES + length + tfrecord.FOOTER_BYTES
+
+
+def make_mnist(folder):
+    (folder / "labels.gz").write_bytes(gzip.compress(struct.pack(">II", 2049, 60) + bytes(60)))
+    (folder / "images.gz").write_bytes(gzip.compress(struct.pack(">IIII", 2051, 3, 28, 28) + bytes(3 * 28 * 28)))
+
+
+def read_mnist(folder, choices):
+    mnist._read_idx(str(folder / "labels.gz"), 2049, 1)
+    mnist._read_idx(str(folder / "images.gz"), 2051, 3)
+
+
+# ---- Texts -----------------------------------------------------------------------------------------
+
+SENTENCES = bert_sets.plain(8)
+WIKI = " = The cat = \n\n {} \n\n = = Dog = = \n\n the dog ran . \n".format(" ".join(SENTENCES.split()))
+DOCS = f'<doc id="1" title="Cat">\nCat\n\n{SENTENCES}\n</doc>\n<doc id="2">\nthe end.\n</doc>\n'
+# A corpus in each of the layouts that are understood, and packed.
+CORPORA = {
+    "text.txt": SENTENCES.encode(),
+    "wiki.tokens": WIKI.encode(),
+    "wiki_00": DOCS.encode(),
+    "text.jsonl": "".join(json.dumps({"text": part}) + "\n" for part in SENTENCES.split("\n\n")).encode(),
+    "text.txt.gz": gzip.compress(SENTENCES.encode()),
+}
+SETTINGS = BertSettings(max_seq_length=32, max_predictions_per_seq=5, next_sentence=False)
+
+
+def make_bert_corpora(folder):
+    for name, content in CORPORA.items():
+        (folder / name).mkdir()
+        (folder / name / name).write_bytes(content)
+    (folder / "vocabulary").mkdir()
+    bert_sets.write_vocabulary(folder / "vocabulary")
+
+
+def damaged_corpus(folder):
+    damaged = [name for name, content in CORPORA.items() if (folder / name / name).read_bytes() != content]
+    return damaged[0] if damaged else "text.txt"
+
+
+def prepare_bert_corpora(folder, choices):
+    name = damaged_corpus(folder)
+    options = prepare_bert.Options(settings=SETTINGS, vocab_file=str(folder / "vocabulary" / "given_vocab.txt"))
+    content, _ = prepare_bert.prepare(str(folder / name), str(folder / "out"), options)
+    split = bert_manifest.load(str(folder / "out")).splits["train"]
+    assert content["counts"]["train"]["sequences"] == split.examples
+    if name == "text.txt":
+        # A document of which bytes were left out is counted; nothing but such bytes is a blank line.
+        lines = (folder / name / name).read_bytes().split(b"\n")
+        lines = [line for line in lines if line.decode("utf-8", "ignore").strip()]
+        found = sum(of_split["not_utf8"] for of_split in content["counts"].values())
+        assert bool(found) == any(line.decode("utf-8", "ignore").encode() != line for line in lines)
+
+
+def learn_bert_vocabulary(folder, choices):
+    name = damaged_corpus(folder)
+    options = prepare_bert.Options(settings=SETTINGS, train_vocab_size=200)
+    prepare_bert.prepare(str(folder / name), str(folder / "out"), options)
+
+
+def make_bert_set(folder):
+    bert_sets.prepared(folder, bert_sets.plain(20))
+
+
+def read_bert_set(folder, choices):
+    out = str(folder / "out")
+    try:
+        split = bert_manifest.load(out).splits["train"]
+    except InputError:
+        # The command that prepared it mends the folder, or says why it does not.
+        bert_sets.prepared(folder, bert_sets.plain(20))
+        split = bert_manifest.load(out).splits["train"]
+    assert split.examples > 20 and split.offsets.dtype == np.int64
+
+
+def make_vocabularies(folder):
+    bert_sets.write_vocabulary(folder)
+    (folder / "pieces.model").write_bytes(translation_sets.small_vocabulary().model)
+
+
+def read_vocabularies(folder, choices):
+    words = wordpieces.Vocabulary.load(str(folder / "given_vocab.txt"))
+    wordpieces.Tokenizer(words).ids("the cat \ud800 sat\0 läuft")
+    vocabulary = pieces.Vocabulary.load(str(folder / "pieces.model"))
+    vocabulary.text(vocabulary.ids(["the dog runs", "läuft"])[0])
+
+
+def make_words(folder):
+    for split in corpus.SPLITS:
+        (folder / f"{split}.txt").write_text("the cat sat\n\non <unk> the mat\n" * 5)
+
+
+def prepare_words(folder, choices):
+    """Every word of every line is in the set, and an end for each line."""
+    texts = {split: str(folder / f"{split}.txt") for split in corpus.SPLITS}
+    corpus.prepare(texts, str(folder / "out"))
+    found = corpus.load(str(folder / "out"))
+    for split in texts:
+        lines = (folder / f"{split}.txt").read_bytes().decode().split("\n")
+        lines = lines[:-1] if lines[-1] == "" else lines
+        assert len(getattr(found, split)) == sum(len(line.split()) + 1 for line in lines), split
+
+
+def make_prepared_words(folder):
+    make_words(folder)
+    corpus.prepare({split: str(folder / f"{split}.txt") for split in corpus.SPLITS}, str(folder / "out"))
+
+
+def make_parallel_texts(folder):
+    translation_sets.pair(folder, "train", 30)
+    translation_sets.pair(folder, "held", 30)
+    (folder / "vocabulary.model").write_bytes(translation_sets.small_vocabulary().model)
+
+
+def prepare_parallel_texts(folder, choices):
+    """A pair is in the set, or counted where it was left out."""
+    train, held = ([[str(folder / f"{name}.{side}")] for side in range(2)] for name in ("train", "held"))
+    options = prepare_translation.Options(vocabulary=str(folder / "vocabulary.model"))
+    out = str(folder / "out")
+    content, _ = prepare_translation.prepare(prepare_translation.splits_of(train, held), out, options)
+    counts = content["counts"]["train"]
+    lines = (folder / "train.0").read_bytes().removesuffix(b"\n").count(b"\n") + 1
+    assert counts["pairs"] + sum(counts[reason] for reason in ("empty", "too_long", "extreme_ratio")) == lines
+    assert translation_manifest.load(out).splits["train"].examples == counts["pairs"]
+
+
+def make_translation_set(folder):
+    texts = [[translation_sets.pair(folder, *each)] for each in (("train", 40), ("held", 10, 40), ("last", 10, 50))]
+    translation_sets.prepared(folder, *texts)
+
+
+def read_translation_set(folder, choices):
+    found = translation_manifest.load(str(folder / "out"))
+    for split in ("validation", "test"):
+        assert [len(side) for side in found.texts(split)] == [10, 10]
+    assert len(found.lengths["train"]) == found.splits["train"].examples
+    TranslationRecords(found.splits["train"], found)
+
+
+# ---- Fine-tuning -----------------------------------------------------------------------------------
+
+PASSAGE = {
+    "article": "a b c",
+    "questions": ["d _ .", "e?"],
+    "options": [["f", "g", "h", "i"], ["j", "k", "l", "m"]],
+    "answers": ["D", "A"],
+    "id": "high1.txt",
+}
+
+
+def glue_tables():
+    """(task, split, whether the file has a header, bytes of 200 rows) of each file of GLUE."""
+    for name, task in glue.TASKS.items():
+        for split in glue.splits(name):
+            test = split.startswith("test")
+            columns = task.columns or ("index", *task.texts, *([] if test else [task.label]))
+            columns = ("index", *task.texts) if test and task.columns else columns
+            label = task.classes[-1] if task.classes else "2.5"
+            row = "\t".join(label if column == task.label else f"some {column}" for column in columns)
+            header = [] if task.columns and not test else ["\t".join(columns)]
+            yield name, split, bool(header), "\n".join([*header, *[row] * 200]).encode() + b"\n"
+
+
+def make_glue(folder):
+    for name, split, _, content in glue_tables():
+        (folder / name).mkdir(exist_ok=True)
+        (folder / name / f"{split}.tsv").write_bytes(content)
+
+
+def read_glue(folder, choices):
+    """No row is lost without a word."""
+    for name, split, has_header, whole in glue_tables():
+        content = (folder / name / f"{split}.tsv").read_bytes()
+        if content != whole:
+            rows = glue.read(str(folder), name, split)
+            lines = [line for line in content.removeprefix(b"\xef\xbb\xbf").split(b"\n") if line.rstrip(b"\r")]
+            assert len(rows.texts) + len(rows.bad) == len(lines) - has_header
+            assert rows.labels is None or len(rows.labels) == len(rows.texts)
+
+
+def make_glue_predictions(folder):
+    for name in ("MNLI", "STS-B", "CoLA"):
+        prediction = (glue.TASKS[name].classes or ("3.5",))[0]
+        lines = ["index\tprediction", *(f"{index}\t{prediction}" for index in range(20))]
+        (folder / name).write_text("\n".join(lines))
+
+
+def read_glue_predictions(folder, choices):
+    for name in ("MNLI", "STS-B", "CoLA"):
+        assert glue.read_predictions(str(folder / name), name)
+
+
+def make_questions(folder):
+    made_squad.write(folder / "squad.json", version_2=True)
+    for level in race.LEVELS:
+        os.makedirs(folder / "dev" / level)
+        write_json(folder / "dev" / level / "1.txt.json", PASSAGE)
+
+
+def read_questions(folder, choices):
+    tokenizer = made_vocabulary.tokenizer(folder / "vocab.txt")
+    for level in race.LEVELS:
+        # Named as JSON, so that what it holds is damaged.
+        os.replace(folder / "dev" / level / "1.txt.json", folder / "dev" / level / "1.txt")
+    questions = race.read(str(folder), "dev")
+    firsts = [tokenizer.ids(question.article) for question in questions]
+    seconds = [tokenizer.ids(f"{question.text} {question.options[0]}") for question in questions]
+    text_pairs.pack(tokenizer.vocabulary, firsts, seconds, 16)
+    questions = squad.read(str(folder / "squad.json"))
+    windows = squad.windows(questions, tokenizer, max_seq_length=40, doc_stride=8, max_query_length=12)
+    assert set(windows.question.tolist()) <= set(range(len(questions)))
+
+
+def make_race_archive(folder):
+    members = {"RACE/dev/high/1.txt": json.dumps(PASSAGE).encode()}
+    (folder / "RACE.tar.gz").write_bytes(image_sets.tar_of(members, mode="w:gz"))
+
+
+def make_squad_predictions(folder):
+    write_json(folder / "predictions.json", {"a": "the Broncos", "b": "24", "c": ""})
+    write_json(folder / "odds.json", {"a": 0.1, "b": 0.5, "c": 0.9})
+
+
+def read_squad_predictions(folder, choices):
+    predictions, odds = (files.read_json_dictionary(str(folder / f"{name}.json")) for name in ("predictions", "odds"))
+    answers = {"a": ["Broncos of Denver", "Broncos"], "b": ["24-10"], "c": []}
+    scores = squad_scores.scores_with_no_answer(answers, predictions, odds, 0.5)
+    assert 0.0 <= scores["f1"] <= 100.0 and scores["total"] == 3
+
+
+# ---- Experiments and studies -----------------------------------------------------------------------
+
+STUDY = """
+from tfbigbatch import experiment
+from tfbigbatch.studies import study
+
+
+def get_study():
+    made = study.new('Digits')
+    made.add('a', experiment.new('digits_lstm'), seeds=(0, 1))
+    return made
+"""
+
+
+def make_experiments(folder):
+    """Damaged files are executed: what these import is the package, and what they do is to set fields."""
+    for name in ("lstm_small_batch.py", "lstm_legw.py"):
+        shutil.copy(os.path.join(EXPERIMENTS, name), folder)
+    (folder / "study.py").write_text(STUDY)
+
+
+def load_experiments(folder, choices):
+    # A module is known by its path.
+    folder = folder.rename(folder.parent / f"experiments_{choices.random()}")
+    experiment.load(str(folder / "lstm_legw.py"))
+    study.load(str(folder / "study.py"))
+
+
+def write_json(path, content):
+    path.write_text(json.dumps(content))
+
+
+# ---- The table -------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Reader:
+    """What reads a folder.
+
+    Attributes:
+      make: writes whole files into an empty folder.
+      read: function of the folder, after one of its files was damaged, and a random.Random. It returns, or raises
+        InputError; what it asserts holds in every case.
+      damaged: pattern of the names of the files that are damaged.
+      cases: their number with the slow tests.
+      quick: True if a tenth of them is in the default run.
+      outcomes: those that some of the cases have to have.
+    """
+
+    make: Callable
+    read: Callable
+    damaged: str = "*"
+    cases: int = 400
+    quick: bool = True
+    outcomes: tuple[str, ...] = ("fine", "refused")
+
+
+def nothing(folder):
+    """The reader writes its own files."""
+
+
+FINE, ANY = ("fine",), ()
+READERS = {
+    "a report": Reader(make_run, read_run, "*.json*"),
+    "a page of a report": Reader(make_run, read_page, "*.json*", cases=10, quick=False, outcomes=ANY),
+    "a run that is resumed": Reader(make_run, resume_run),
+    "rollbacks": Reader(make_rollbacks, read_rollbacks),
+    "results that are kept": Reader(make_results_cache, read_results_cache),
+    "losses of runs": Reader(lines_of(LOSS), lambda folder, _: run_losses.read(str(folder / "lines.jsonl"))),
+    "branches of runs": Reader(
+        lines_of(BRANCH), lambda folder, _: critical_batch_report.read(str(folder / "lines.jsonl"))
+    ),
+    "a checked TPU step": Reader(
+        lambda folder: write_json(folder / "check.json", made_checks.fitting()), read_tpu_check
+    ),
+    "the newest checkpoint": Reader(make_checkpoints, restore_newest, "step-2*", 60, quick=False, outcomes=FINE),
+    "weights of a checkpoint": Reader(make_checkpoints, init_from_checkpoint, "step-2*", 60, quick=False),
+    "files of Keras": Reader(make_keras_files, read_keras_files, cases=60, quick=False),
+    "a run that is loaded": Reader(make_whole_run, load_run, "*.json*", cases=30, quick=False),
+    "names of classes": Reader(make_classes, read_classes, "classes.json"),
+    "snapshots": Reader(make_snapshots, read_snapshots, outcomes=FINE),
+    "arrays of callbacks": Reader(make_callbacks, read_callbacks, outcomes=("refused",)),
+    "BERT's weights by Google": Reader(make_google_bert, bert_weights("bert_model.ckpt")),
+    "BERT's weights by Hugging Face": Reader(make_hugging_face_bert, bert_weights("model.safetensors")),
+    "images": Reader(make_images, check_images, outcomes=FINE),
+    "a folder of images": Reader(make_image_folder, prepare_image_folder, cases=40, quick=False, outcomes=FINE),
+    "prepared images": Reader(make_image_set, read_image_set, "*[jz]*", outcomes=("refused",)),
+    "TFRecords of images by others": Reader(nothing, index_images_of_others),
+    "TFRecords for BERT by others": Reader(nothing, index_bert_of_others),
+    "TFRecords": Reader(make_records, index_records),
+    "MNIST": Reader(make_mnist, read_mnist, outcomes=("refused",)),
+    "a corpus for BERT": Reader(make_bert_corpora, prepare_bert_corpora, "wiki*/*", cases=100),
+    "a corpus for BERT as text": Reader(make_bert_corpora, prepare_bert_corpora, "text*/*", cases=100),
+    "a corpus that BERT's pieces are learnt of": Reader(
+        make_bert_corpora, learn_bert_vocabulary, "*.t*/*", 10, quick=False, outcomes=ANY
+    ),
+    "prepared text for BERT": Reader(make_bert_set, read_bert_set, "out/*[!0-9]", quick=False, outcomes=FINE),
+    "vocabularies": Reader(make_vocabularies, read_vocabularies, cases=100, outcomes=ANY),
+    "a corpus of words": Reader(make_words, prepare_words, cases=100),
+    "a prepared corpus of words": Reader(
+        make_prepared_words, lambda folder, _: corpus.load(str(folder / "out")), "out/*"
+    ),
+    "parallel texts": Reader(make_parallel_texts, prepare_parallel_texts, "train.*", cases=100),
+    "prepared translations": Reader(make_translation_set, read_translation_set, "out/*.[jntm]*"),
+    "GLUE": Reader(make_glue, read_glue),
+    "predictions of GLUE": Reader(make_glue_predictions, read_glue_predictions, outcomes=ANY),
+    "SQuAD and RACE": Reader(make_questions, read_questions),
+    "RACE's archive": Reader(make_race_archive, lambda folder, _: race.read(str(folder), "dev"), outcomes=("refused",)),
+    "predictions of SQuAD": Reader(make_squad_predictions, read_squad_predictions, outcomes=ANY),
+    "experiments and studies": Reader(make_experiments, load_experiments, "[!_]*[yw].py", cases=100),
+}
+
+
+@pytest.fixture(autouse=True)
+def no_waiting_for_the_disk(monkeypatch):
+    """The cases are of what files hold, not of power cuts: hundreds of them would wait for the disk for minutes."""
+    monkeypatch.setattr(os, "fsync", lambda file: None)
+
+
+def every_case(name):
+    """(reader, range of seeds): the first in the default run, all with the slow tests."""
+    reader, asked = READERS[name], os.environ.get("FUZZ_CASES")
+    cases = reader.cases
+    if asked:
+        cases = max(1, round(int(asked) * cases / sum(each.cases for each in READERS.values())))
+    quick = pytest.param(name, cases // 10, id=f"{name}, the first")
+    whole = pytest.param(name, cases, marks=pytest.mark.slow, id=name)
+    return [quick, whole] if reader.quick and not asked else [whole]
+
+
+@pytest.mark.parametrize("name, cases", [case for name in READERS for case in every_case(name)])
+def test_damage_is_harmless_or_one_clear_error(tmp_path, name, cases):
+    reader, folder = READERS[name], tmp_path / "files"
+    folder.mkdir()
+    reader.make(folder)
+    whole = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    damaged = sorted(path for path in whole if fnmatch.fnmatch(path, reader.damaged))
+    assert damaged or not whole
+
+    def case(choices, damaged=damaged):
+        for each in tmp_path.iterdir():
+            shutil.rmtree(each)
+        folder.mkdir()
+        for path, content in whole.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_bytes(content)
+        if damaged:
+            path = choices.choice(damaged)
+            (folder / path).write_bytes(mutations.of_file(choices, path, whole[path]))
+        reader.read(folder, choices)
+
+    if damaged:
+        case(random.Random(0), damaged=())
+    outcomes = judge(range(cases), case)
+    assert set(outcomes) >= set(reader.outcomes) or cases < 20
+    tf_keras.backend.clear_session()
+
+
+def judge(seeds, case):
+    """Runs case(choices) for each seed.
+
+    Args:
+      seeds: iterable of int.
+      case: function of a random.Random; it may return, and may raise InputError with a message.
+
+    Returns:
+      collections.Counter of 'fine' and 'refused'.
+
+    Raises:
+      AssertionError: a case raised anything else, said nothing or hung; the message has its seed.
+    """
+    return collections.Counter(outcome(seed, case) for seed in seeds)
+
+
+class Hangs(BaseException):
+    """A case took longer than it may; no `except Exception` holds it up."""
+
+
+def outcome(seed, case):
+    def hang(number, frame):
+        raise Hangs(f"seed {seed}: no end after {WORK:g} s of work, or {WAIT:g} s of waiting")
+
+    before = {each: signal.signal(each, hang) for each in (signal.SIGALRM, signal.SIGPROF)}
+    signal.setitimer(signal.ITIMER_REAL, WAIT)
+    signal.setitimer(signal.ITIMER_PROF, WORK)
+    try:
+        case(random.Random(seed))
+    except InputError as error:
+        assert len(str(error)) > 10, f"seed {seed}: an error that says nothing, {error!r}"
+        return "refused"
+    except AssertionError as error:
+        raise AssertionError(f"seed {seed}: {error}") from error
+    except Exception as error:
+        raise AssertionError(f"seed {seed}: a raw {type(error).__name__}: {str(error)[:300]}") from error
+    finally:
+        for timer in (signal.ITIMER_REAL, signal.ITIMER_PROF):
+            signal.setitimer(timer, 0)
+        for each, handler in before.items():
+            signal.signal(each, handler)
+    return "fine"
+
+
+# ---- Fields, and records in their pipelines --------------------------------------------------------
+
+TEXTS = ("", "0", "-1", "3.5", "1e999", "-inf", "nan", "9" * 30, "None", "True", "()", "(1,)", "('3 steps',)", "({},)")
+TEXTS += ("({'duration': 3},)", "({'schedule.learning_rate': float('inf')})", "({'batch_size': 0},)", "[", "x", "\0")
+TEXTS += ("legw", "-3 steps", "0 epochs", "1e300 epochs", "1e999 steps", f"{'9' * 400} steps", "0.0001 epochs")
+
+
+class Data:
+    """As much of a dataset as a plan needs."""
+
+    data_signature, carries_state = None, False
+
+    def __init__(self):
+        self.train = self
+
+    def examples_in_epoch(self, batch_size):
+        return 1437
+
+
+def test_odd_values_of_fields(tmp_path):
+    """What the trainer does with fields before it touches a device or a folder."""
+
+    def case(choices):
+        config = experiment.new("digits_lstm")
+        # A very large network is not refused: it runs out of memory.
+        names = [name for name in experiment.flat(config.to_dict()) if not name.endswith("hidden_units")]
+        for _ in range(choices.randint(1, 3)):
+            experiment.override(config, [f"{choices.choice(names)}={choices.choice(TEXTS)}"])
+        check_fields(config)
+        Rollbacks(str(tmp_path), config).slowed(config)
+        for phase in phases_of(config, lambda fields: Data(), replicas=2):
+            assert phase.plan.total_steps >= 0 and phase.plan.evaluation_batch_size >= 1
+
+    assert set(judge(range(150), case)) == {"fine", "refused"}
+
+
+@pytest.mark.slow
+def test_damaged_records_alone_weigh_nothing(tmp_path):
+    """A third of a set's records, with flipped bits or zeros to their end; tests/data has each kind of set."""
+
+    def case(choices):
+        folder = tmp_path / str(choices.random())
+        folder.mkdir()
+        split = made_images.write_split(folder, (11, 9, 4))
+        ends, bad = np.cumsum(split.counts), sorted(choices.sample(range(24), 8))
+        for number in bad:
+            file = int(np.searchsorted(ends, number, side="right"))
+            first = int(split.offsets[number])
+            last = int(split.bytes[file]) if number + 1 == ends[file] else int(split.offsets[number + 1])
+            with open(split.files[file], "r+b") as opened:
+                opened.seek(choices.randrange(first, last - 4))
+                place, byte = opened.tell(), opened.read(1)
+                changed = bytes([byte[0] ^ 1 << choices.randrange(8)])
+                opened.seek(place)
+                opened.write(changed if choices.random() < 0.5 else changed + bytes(last - place - 1))
+        records = ImageRecords(split, made_images.manifest_of(train=split), image_size=16, max_bad_share=1.0)
+        batches = records.evaluation_batches(tf.distribute.InputContext(), batch_size=8)
+        weights = np.concatenate([weights.numpy() for _, _, weights in batches])[:24]
+        assert np.flatnonzero(weights == 0.0).tolist() == bad and records.bad.count == len(bad)
+        # Training goes on past them.
+        arguments = {"batch_size": 8, "seed": 1, "first_step": 0, "last_step": 4}
+        assert len(list(records.training_batches(tf.distribute.InputContext(), **arguments))) == 4
+        assert set(records.bad.numbers) == set(bad)
+
+    assert judge(range(4), case)["fine"] == 4
+
+
+def test_a_number_without_an_end_is_refused_at_once():
+    record = memoryview(with_endless_number(tfrecord.example({"label": b"\xff" * 1_000_000})))
+
+    def case(choices):
+        with pytest.raises(ValueError, match="a number of more than 64 bits"):
+            list(tfrecord.parsed(record))
+
+    judge([0], case)
