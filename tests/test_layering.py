@@ -76,6 +76,60 @@ def test_only_the_entry_points_import_the_commands():
     assert {path for path in importers if not path.startswith("cli")} == ENTRIES
 
 
+# Packages of the extras, and what only some machines have.
+OPTIONAL = {
+    *("PIL", "cv2", "datasets", "jax", "jaxlib", "jinja2", "keras_hub", "matplotlib", "mlperf_logging", "official"),
+    *("psutil", "sacrebleu", "sentencepiece", "sklearn", "tensorflow_datasets", "tokenizers", "torch", "tqdm"),
+    "transformers",
+}
+# Where TensorFlow, and modules that import it, may be imported inside a function: what a command is refused for (flags,
+# paths, an experiment and its fields, which tasks have) is told before they are.
+BEFORE_TENSORFLOW = ("cli", "tasks", "train.py")
+
+
+def names_in(node):
+    """The modules of an import statement, and what is imported from them, as 'a.b.c'."""
+    if isinstance(node, ast.ImportFrom):
+        return [f"{node.module}.{alias.name}" for alias in node.names]
+    return [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+
+
+def parsed(path):
+    with open(path, encoding="utf-8") as file:
+        return ast.parse(file.read())
+
+
+def imports_tensorflow(name, seen):
+    """True if importing 'tfbigbatch.a.b', or the module of 'tfbigbatch.a.b.function', imports TensorFlow or Keras."""
+    if name.split(".")[0] in ("tensorflow", "tf_keras", "keras"):
+        return True
+    base = os.path.join(os.path.dirname(PACKAGE), *name.split("."))
+    candidates = [f"{base}.py", os.path.join(base, "__init__.py"), f"{os.path.dirname(base)}.py"]
+    path = next(filter(os.path.exists, candidates), None)
+    if not name.startswith("tfbigbatch.") or path is None or path in seen:
+        return False
+    seen.add(path)
+    return any(imports_tensorflow(each, seen) for node in parsed(path).body for each in names_in(node))
+
+
+def imports_in_functions():
+    """'FILE: MODULE' of each import inside a function that is none of the exceptions."""
+    found = set()
+    for path in glob.glob(os.path.join(PACKAGE, "**", "*.py"), recursive=True):
+        short = os.path.relpath(path, PACKAGE)
+        functions = [node for node in ast.walk(parsed(path)) if isinstance(node, ast.FunctionDef)]
+        for name in {each for function in functions for node in ast.walk(function) for each in names_in(node)}:
+            late = short.split(os.sep)[0] in BEFORE_TENSORFLOW and imports_tensorflow(name, set())
+            if not late and name.split(".")[0] not in OPTIONAL:
+                found.add(f"{short}: {name}")
+    return sorted(found)
+
+
+def test_imports_are_at_the_top():
+    found = imports_in_functions()
+    assert not found, "\n".join([f"{len(found)} imports inside functions:", *found])
+
+
 def modules_after(statement):
     code = f"import sys; {statement}; print('\\n'.join(sys.modules))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
