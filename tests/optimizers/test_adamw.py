@@ -64,15 +64,6 @@ def test_it_has_the_numbers_of_numpy():
 
 
 @both_versions
-def test_its_config_goes_round_and_no_layer_is_adapted(keras_version):
-    ours = make(keras_version, "AdamW", shard_updates=True, exclude_from_weight_decay=["bias"], accumulation_steps=2)
-    again = type(ours).from_config(ours.get_config())
-    assert again.get_config() == ours.get_config() and again.get_config()["exclude_from_weight_decay"] == ["bias"]
-    with pytest.raises(ValueError, match="takes no argument 'exclude_from_layer_adaptation'"):
-        make(keras_version, "AdamW", exclude_from_layer_adaptation=[])
-
-
-@both_versions
 def test_the_registered_name_is_keras_own_unless_it_is_sharded(keras_version):
     get = lambda **options: optimizers.get("adamw", keras=keras_version, **options)
     assert type(get()) is type(get(shard_updates=False)) is KERAS[keras_version].optimizers.AdamW

@@ -1,6 +1,7 @@
 """The arguments of optimizers: checked, named, and answered where they are another library's."""
 
 import inspect
+import json
 
 import numpy as np
 import pytest
@@ -59,37 +60,59 @@ def test_keras_accumulation_is_refused_with_our_word_for_it():
         ("LAMB", {"exclude_from_weight_decay": 3}, "exclude_from_weight_decay=3; expected a list of regular"),
         ("Muon", {"exclude_from_layer_adaptation": {}}, "exclude_from_layer_adaptation={}; expected a list of regular"),
         ("AdamW", {"exclude_from_weight_decay": b"bias"}, "exclude_from_weight_decay=b'bias'; expected a list"),
+        ("Muon", {"momentum": 1.0}, "momentum=1.0 is out of range"),
+        ("Muon", {"newton_schulz_steps": 0}, "newton_schulz_steps=0 is not a number of Newton-Schulz steps"),
+        ("Muon", {"newton_schulz_steps": 2.5}, "newton_schulz_steps=2.5 is not a number"),
+        ("Muon", {"coefficients": (3.4, -4.8, 2.0)}, "expected 'quintic' or 'polar_express'"),
+        ("Muon", {"scale": "RMS"}, "scale='RMS' is unknown; expected 'rms', 'spectral' or 'trust_ratio'"),
+        ("Muon", {"normuon_beta": 1.0}, "normuon_beta=1.0 is out of range"),
+        ("Muon", {"vectors": "sgd"}, "vectors='sgd' is unknown; expected 'adam' or 'lamb'"),
+        ("Muon", {"vector_learning_rate_ratio": 0.0}, "vector_learning_rate_ratio=0.0 is out of range"),
+        ("Muon", {"product_dtype": "float16"}, "expected 'float32' or 'bfloat16'"),
+        ("Muon", {"share_work": 1}, "share_work=1 is neither True nor False"),
+        ("Muon", {"matrices": "softmax"}, "matrices='softmax'; expected pairs"),
+        ("Muon", {"matrices": 3}, "matrices=3; expected pairs"),
+        ("Muon", {"matrices": ["softmax"]}, "matrices holds 'softmax'; expected pairs"),
+        ("Muon", {"matrices": [("softmax", "vector", 1)]}, "expected pairs"),
+        (
+            "Muon",
+            {"matrices": {"softmax": "vektor"}},
+            "the treatment 'vektor' of 'softmax' is unknown.*Did you mean 'vector'",
+        ),
+        ("Muon", {"matrices": {"softmax": 3}}, "the treatment 3 of 'softmax' is unknown"),
+        ("Muon", {"matrices": {"softmax": "groups:0"}}, "the treatment 'groups:0' of 'softmax' is unknown"),
+        (
+            "Muon",
+            {"matrices": {"softmax": "in:1 out:1,2"}},
+            "the treatment 'in:1 out:1,2' of 'softmax' is unknown.*each once",
+        ),
+        ("Muon", {"matrices": {"softmax": "in:1"}}, "the treatment 'in:1' of 'softmax' is unknown"),
+        ("Muon", {"matrices": {"softmax": ["vector"]}}, "the treatment .*'vector'.* of 'softmax' is unknown"),
+        ("Muon", {"matrices": {"(": "vector"}}, "is not a regular expression"),
+        ("Muon", {"matrices": {3: "vector"}}, "3 is not a regular expression"),
+        ("Muon", {"ns_steps": 5}, "write newton_schulz_steps=5"),
+        ("Muon", {"adam_lr_ratio": 0.1}, "write vector_learning_rate_ratio=0.1"),
+        ("Muon", {"beta": 0.9}, "no argument 'beta'"),
+        ("Shampoo", {"graft": "adagrad"}, "graft='adagrad' is unknown; expected 'sgd', 'rmsprop', 'lars' or 'lamb'"),
+        ("Shampoo", {"beta_2": 1.0}, "beta_2=1.0 is out of range"),
+        ("Shampoo", {"block_size": 0}, "block_size=0 is not a number of rows of a block"),
+        ("Shampoo", {"graft_steps": -1}, "graft_steps=-1"),
+        ("Shampoo", {"matrix_epsilon": 0.0}, "matrix_epsilon=0.0"),
+        ("Shampoo", {"exponent_override": 4}, "Did you mean 'exponent'. If so, write exponent=4"),
+        ("Shampoo", {"matrices": [("kernel", "blocks")]}, "the treatment 'blocks' of 'kernel' is unknown"),
+        ("LAMB", {"shard_updates": "yes"}, "shard_updates='yes'"),
     ],
 )
 def test_bad_arguments_say_what_was_expected(keras_version, name, arguments, said):
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=f"{name}.*{said}"):
         make(keras_version, name, **arguments)
 
 
 NUMBERS = {
-    "LAMB": [
-        "learning_rate",
-        "weight_decay",
-        "beta_1",
-        "beta_2",
-        "epsilon",
-        "clipnorm",
-        "clipvalue",
-        "global_clipnorm",
-    ],
-    "LARS": ["learning_rate", "weight_decay", "momentum", "eeta", "epsilon", "ema_momentum"],
-    "Muon": [
-        "learning_rate",
-        "weight_decay",
-        "momentum",
-        "normuon_beta",
-        "vector_learning_rate_ratio",
-        "beta_1",
-        "beta_2",
-        "epsilon",
-    ],
+    "LAMB": "learning_rate weight_decay beta_1 beta_2 epsilon clipnorm clipvalue global_clipnorm",
+    "LARS": "learning_rate weight_decay momentum eeta epsilon ema_momentum",
+    "Muon": "learning_rate weight_decay momentum normuon_beta vector_learning_rate_ratio beta_1 beta_2 epsilon",
 }
-
 FLAGS = {
     "LAMB": ["bias_correction", "pre_normalize", "use_ema"],
     "LARS": ["nesterov", "layer_statistics"],
@@ -100,7 +123,7 @@ FLAGS = {
 @both_versions
 @pytest.mark.parametrize("name", NUMBERS)
 def test_every_hyperparameter_is_checked(keras_version, name):
-    for argument in NUMBERS[name]:
+    for argument in NUMBERS[name].split():
         for value in (-0.1, float("nan"), float("inf"), True, "0.1", [0.1], {"a": 1}):
             for made in (make, lambda version, name, **options: optimizers.get(name.lower(), keras=version, **options)):
                 with pytest.raises(ValueError, match=f"{argument}=.* is (not a number|out of range); expected"):
@@ -233,3 +256,41 @@ def test_biases_and_norms_are_excluded_by_default_but_by_adamw(keras_version, na
     same, other = ("[]", "norm_and_bias") if name == "AdamW" else ("norm_and_bias", "[]")
     np.testing.assert_array_equal(found["default"], found[same])
     assert not np.allclose(found["default"], found[other])
+
+
+@both_versions
+@pytest.mark.parametrize(
+    "name, changed, value", [("Muon", "normuon_beta", None), ("Muon", "matrices", []), ("Shampoo", "block_size", 4)]
+)
+def test_what_the_state_depends_on_stays(keras_version, name, changed, value):
+    optimizer = make(keras_version, name)
+    setattr(optimizer, changed, {"normuon_beta": 0.9, "block_size": 2}.get(changed, {"wide": "vector"}))
+    optimizer.build(variables(keras_version, {"kernel": np.ones((2, 3)), "wide": np.ones((2, 3))}))
+    optimizer.learning_rate = 0.5
+    with pytest.raises(ValueError, match=f"{name}: {changed} cannot be changed now.*the state was made for {changed}="):
+        setattr(optimizer, changed, value)
+
+
+@both_versions
+def test_the_config_is_of_plain_values_and_goes_round(keras_version):
+    given = {
+        "momentum": 0.9,
+        "coefficients": "polar_express",
+        "normuon_beta": 0.95,
+        "matrices": [["a.*b", "groups:2"], ["c", "vector"]],
+        "share_work": False,
+        "exclude_from_weight_decay": ["bias"],
+        "exclude_from_layer_adaptation": [],
+        "accumulation_steps": 4,
+        "global_clipnorm": 1.0,
+    }
+    optimizer = make(keras_version, "Muon", **{**given, "matrices": {"a.*b": "groups:2", "c": "vector"}})
+    config = optimizer.get_config()
+    assert {name: config[name] for name in given} == given == json.loads(json.dumps(given))
+    schedule = KERAS[keras_version].optimizers.schedules.CosineDecay(0.1, 100)
+    lamb = make(keras_version, "LAMB", learning_rate=schedule, weight_decay=schedule, trust_ratio_bounds=(None, 10.0))
+    serializer = KERAS[keras_version].optimizers
+    for each in (optimizer, lamb):
+        stored = serializer.serialize(each)
+        assert stored["registered_name"] == f"tfbigbatch>{type(each).__name__}"
+        assert serializer.deserialize(stored).get_config() == each.get_config()

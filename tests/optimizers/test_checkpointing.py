@@ -19,7 +19,6 @@ from tests.helpers.keras_versions import (
     variables,
 )
 from tfbigbatch.optimizers import restore_from_saved_model
-from tfbigbatch.optimizers.checkpointing import canonical
 
 both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 
@@ -154,13 +153,6 @@ def test_a_saved_model_is_refused_for_another_optimizer(tmp_path):
         restore_from_saved_model(model, str(tmp_path / "saved"))
     with pytest.raises(ValueError, match="holds no SavedModel"):
         restore_from_saved_model(model, str(tmp_path / "elsewhere"))
-
-
-def test_canonical_names():
-    assert canonical(["dense_7/kernel", "dense_9/kernel"]) == ["dense/kernel", "dense#1/kernel"]
-    assert canonical(["dense_9/kernel", "dense/kernel"]) == ["dense#1/kernel", "dense/kernel"]
-    assert canonical(["a/w", "a/w", "Variable"]) == ["a/w", "a/w~1", "Variable"]
-    assert canonical(["block_2/conv/kernel", "block_10/conv/kernel"]) == ["block/conv/kernel", "block#1/conv/kernel"]
 
 
 def variants(keras_version):

@@ -25,20 +25,9 @@ OPTIMIZERS = [
     ("LARS", {"learning_rate": 0.5, "weight_decay": 0.01, "eeta": 0.05}),
     ("LAMB", {"learning_rate": 0.02, "weight_decay": 0.01}),
 ]
+WITH_MUON = [*OPTIMIZERS, ("Muon", {"learning_rate": 0.02, "normuon_beta": 0.9, "matrices": [["hidden", "matrix"]]})]
 both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 both_optimizers = pytest.mark.parametrize("name, arguments", OPTIMIZERS)
-
-
-@both_versions
-@both_optimizers
-def test_compile_and_fit_learns(keras_version, name, arguments):
-    random = np.random.RandomState(0)
-    x = random.normal(size=(256, 4)).astype("float32")
-    model = small_model(keras_version, units=16, outputs=3)
-    loss = KERAS[keras_version].losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(optimizer=make(keras_version, name, **arguments), loss=loss, metrics=["accuracy"])
-    history = model.fit(x, np.argmax(x[:, :3], axis=1), batch_size=64, epochs=25, verbose=0).history
-    assert history["accuracy"][-1] > 0.8 > history["accuracy"][0]
 
 
 # Every form, through the plain operations (eager or not) and through XLA, in both Kerases.
@@ -77,39 +66,27 @@ def test_twelve_updates_with_a_changing_rate_follow_numpy(keras_version, compile
         np.testing.assert_allclose(variable.numpy(), expected, rtol=1e-5, atol=2e-6, err_msg=f"{name} {options}")
 
 
+# The first and last weight after three steps: computed once in float64, and reproduced by the implementations that each
+# form is named after.
+GOLDEN = [
+    ("LARS", {"form": "paper"}, 0.99933577, 3.98643762),
+    ("LARS", {"form": "tfm"}, 0.99928623, 3.98575803),
+    ("LARS", {"form": "momentum_ratio"}, 0.99937146, 3.99223133),
+    ("LAMB", {}, 0.98146333, 3.94239667),
+    ("LAMB", {"bias_correction": False}, 0.98194086, 3.94313360),
+    ("LAMB", {"trust_ratio_bounds": (None, 1.0)}, 0.99199804, 3.98291025),
+]
+
+
 @both_versions
-@both_optimizers
-def test_config_round_trip_keeps_everything(keras_version, name, arguments):
-    schedules = KERAS[keras_version].optimizers.schedules
-    options = {
-        "learning_rate": schedules.CosineDecay(0.1, 100),
-        "weight_decay": schedules.PolynomialDecay(0.1, 10, 0.01),
-        "exclude_from_weight_decay": ["bias"],
-        "exclude_from_layer_adaptation": [],
-        "accumulation_steps": 4,
-        "layer_statistics": True,
-        "jit_compile": True,
-        "global_clipnorm": 1.0,
-        "use_ema": True,
-    }
-    if name == "LAMB":
-        options.update(trust_ratio_bounds=(None, 10.0), pre_normalize=True, bias_correction=False)
-    optimizer = make(keras_version, name, **options)
-    serializer = KERAS[keras_version].optimizers
-    stored = serializer.serialize(optimizer)
-    assert stored["registered_name"] == f"tfbigbatch>{name}"
-    restored = serializer.deserialize(stored)
-    assert type(restored) is type(optimizer)
-    config = restored.get_config()
-    assert config == optimizer.get_config()
-    assert config["exclude_from_layer_adaptation"] == []
-    assert {
-        key: config[key] for key in options if key not in ("learning_rate", "weight_decay", "trust_ratio_bounds")
-    } == {
-        key: value
-        for key, value in options.items()
-        if key not in ("learning_rate", "weight_decay", "trust_ratio_bounds")
-    }
+@pytest.mark.parametrize("name, options, first, last", GOLDEN)
+def test_golden_numbers(keras_version, name, options, first, last):
+    [variable] = variables(keras_version, {"kernel": [1.0, 2.0, 3.0, 4.0]})
+    optimizer = make(keras_version, name, weight_decay=0.01, **options)
+    for rate, gradient in ((1.0, [0.1, 0.2, -0.3, 0.4]), (0.5, [-0.2, 0.1, 0.3, 0.1]), (0.25, [0.05, -0.1, 0.2, 0.3])):
+        optimizer.learning_rate = rate if name == "LARS" else rate * 0.01
+        optimizer.apply_gradients([(tf.constant(gradient), variable)])
+    np.testing.assert_allclose(np.array(variable)[[0, 3]], [first, last], rtol=2e-7)
 
 
 @both_versions
@@ -131,7 +108,7 @@ def test_a_callable_rate_and_a_scheduled_decay_follow_numpy(keras_version):
 
 
 @both_versions
-@both_optimizers
+@pytest.mark.parametrize("name, arguments", WITH_MUON)
 def test_a_saved_model_goes_on_as_if_never_stopped(keras_version, name, arguments, tmp_path):
     options = {"exclude_from_weight_decay": ["bias"], "jit_compile": name == "LARS"}
     model = fitted(keras_version, lambda: make(keras_version, name, **arguments, **options), steps=5)
@@ -153,18 +130,6 @@ def test_a_saved_model_goes_on_as_if_never_stopped(keras_version, name, argument
 
 @both_versions
 @both_optimizers
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_narrow_variables_keep_float32_state(keras_version, name, arguments, dtype):
-    variable = tf.Variable(tf.cast([1.0, -2.0, 3.0], dtype), name="kernel")
-    optimizer = make(keras_version, name, **arguments)
-    applied(optimizer, [[[0.1, 0.2, -0.3]]] * 3, [variable], dtype)
-    assert {tf.as_dtype(slot.dtype) for slot in optimizer.variables if tuple(slot.shape) == (3,)} == {tf.float32}
-    assert variable.dtype == dtype and np.isfinite(tf.cast(variable, tf.float32).numpy()).all()
-    assert not np.array_equal(tf.cast(variable, tf.float32).numpy(), [1.0, -2.0, 3.0])
-
-
-@both_versions
-@both_optimizers
 def test_float64_variables_are_updated_in_float64(keras_version, name, arguments):
     variable = tf.Variable(np.array([1.0, -2.0, 3.0]), name="kernel")
     gradients = [[0.1, 0.2, -0.3]] * 3
@@ -176,26 +141,6 @@ def test_float64_variables_are_updated_in_float64(keras_version, name, arguments
     )
     expected = (lars_run if name == "LARS" else lamb_run)([1.0, -2.0, 3.0], gradients, [0.125] * 3)
     np.testing.assert_allclose(variable.numpy(), expected, rtol=1e-9)
-
-
-@both_versions
-@pytest.mark.parametrize("jit_compile", [True, None])
-def test_a_schedule_that_moves_is_traced_once(keras_version, jit_compile, monkeypatch):
-    from tfbigbatch.optimizers import cpu_kernels, rules
-
-    module, calls = rules if jit_compile else cpu_kernels, []
-    original = module.lamb
-    monkeypatch.setattr(module, "lamb", lambda *args, **options: calls.append(1) or original(*args, **options))
-    schedule = KERAS[keras_version].optimizers.schedules.PolynomialDecay(0.05, 12, 0.01)
-    model = fitted(
-        keras_version, lambda: make(keras_version, "LAMB", learning_rate=schedule, jit_compile=jit_compile), steps=2
-    )
-    # A function that makes variables is traced twice: 4 variables, at most 2 traces of each.
-    assert len(calls) in (4, 8)
-    calls.clear()
-    x, y = np.ones([64, 4], "float32"), np.ones([64, 1], "float32")
-    model.fit(x, y, batch_size=32, epochs=10, verbose=0)
-    assert calls == []
 
 
 @both_versions
@@ -224,13 +169,6 @@ def test_the_package_gives_the_optimizers_of_the_tf_keras_in_use(legacy, expecte
     outcome = preloaded.run(str(program), TF_USE_LEGACY_KERAS=legacy)
     assert outcome.returncode == 0, outcome.stderr[-3000:]
     assert outcome.stdout.split()[-1] == f"tfbigbatch.optimizers.{expected}"
-
-
-def test_the_package_names_the_optimizers():
-    assert tfbigbatch.LAMB is tfbigbatch.optimizers.LAMB
-    assert tfbigbatch.optimizers.NORM_AND_BIAS
-    with pytest.raises(AttributeError, match="no attribute 'LAMBDA'; it has"):
-        _ = tfbigbatch.optimizers.LAMBDA
 
 
 @pytest.mark.parametrize("name", ["Adasum", "LocalSteps", "LossScaleOptimizer"])

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS
-from tfbigbatch.models import bert, image_models, lstm
+from tfbigbatch.models import bert, lstm
 from tfbigbatch.models.gnmt.network import gnmt
 from tfbigbatch.models.lstm_language_model import lstm_language_model
 from tfbigbatch.models.sequence_lstm import SequenceLSTM
@@ -105,12 +105,6 @@ def test_attention(keras_version):
     assert by_head == [(2, 4, 3), (2, 4, 3), (2, 4, 5), (2, 5, 4)]
 
 
-def test_grouped_query_attention_of_keras_3():
-    layer = KERAS["keras3"].layers.GroupQueryAttention(3, 4, 2)
-    layer(tf.zeros([1, 9, 5]), tf.zeros([1, 9, 5]))
-    assert matrices_of(layer) == [(5, 12), (5, 6), (5, 6), (12, 5)]
-
-
 @both_versions
 def test_gates_groups_and_channels_by_pattern(keras_version):
     def with_treatment(kind, treatment):
@@ -128,12 +122,6 @@ def test_gates_groups_and_channels_by_pattern(keras_version):
     assert with_treatment("one output", "matrix") == [(1, 4, 1)]
     assert with_treatment("conv2d", "rows:1") == [(1, 3, 40)]
     assert with_treatment("dense", "vector") == []
-
-
-def test_the_first_pattern_that_matches_applies():
-    kernels = ["hidden/kernel", "head/kernel"]
-    chosen = matrices.views(kernels, [(4, 6), (6, 4)], [("hidden", "vector"), ("kernel", "groups:2")])
-    assert [view and view.matrix_shape for view in chosen] == [None, (2, 6, 2)]
 
 
 def test_lstm_models_of_the_package():
@@ -170,13 +158,6 @@ def test_bert_of_tf_models_official():
     assert [each for path, each in by_head.items() if "self_attention" in path and each] == [(2, 8, 4)] * 3 + [
         (2, 4, 8)
     ]
-
-
-def test_resnet():
-    network = image_models.build("resnet", image_size=16, classes=10, blocks=(1, 1), width=4)
-    paths, shapes = paths_and_shapes(network)
-    kernels = [(int(np.prod(shape[:-1])), shape[-1]) for path, shape in zip(paths, shapes) if len(shape) > 1]
-    assert len(kernels) > 5 and matrices_of(network) == kernels
 
 
 VALUES = np.arange(48.0)
@@ -260,19 +241,6 @@ def test_an_equation_tells_the_axes(keras_version, name):
     assert [each for each in found(model, [(pattern, treatment)]).values() if each][0] == expected
 
 
-@both_versions
-def test_equations_of_layers_within_layers_are_found_and_scales_are_not(keras_version):
-    layers = KERAS[keras_version].layers
-    inputs = layers.Input((9, 4))
-    attention = layers.MultiHeadAttention(2, 5, name="attention")
-    scaled = layers.EinsumDense("abc,c->abc", (None, 4), name="scale")(attention(inputs, inputs))
-    model = KERAS[keras_version].Model(inputs, scaled)
-    treatments = matrices.einsum_treatments(model)
-    assert sorted(treatment for _, treatment in treatments) == 3 * ["in:0 out:1,2"] + ["in:0,1 out:2"]
-    # As they are read by name.
-    assert found(model, treatments) == found(model)
-
-
 def test_named_axes_cut_and_join_a_variable():
     [view] = matrices.views(["query/kernel"], [(8, 16, 4)], [("query", "in:1 out:0,2")])
     assert view.matrix_shape == (1, 16, 32)
@@ -282,11 +250,6 @@ def test_named_axes_cut_and_join_a_variable():
     np.testing.assert_array_equal(view.from_matrices(cut), value)
     [by_head] = matrices.views(["query/kernel"], [(8, 16, 4)], [("query", "in:1 out:2")])
     np.testing.assert_array_equal(by_head.to_matrices(tf.constant(value)), value)
-
-
-def test_named_axes_beyond_the_kernel_are_refused():
-    with pytest.raises(ValueError, match=r"'in:3 out:0' does not fit 'query/kernel' .*expected axes from 0 to 2"):
-        matrices.views(["query/kernel"], [(8, 16, 4)], [("query", "in:3 out:0")])
 
 
 GEMMA = [f"block_{number}/query/kernel" for number in range(3)], 3 * [(8, 256, 16)]
@@ -311,13 +274,6 @@ def test_a_long_matrix_warns_once_with_what_to_pass():
         matrices.warn_of_long(["key/kernel"], [(1, 256, 16)])
     with pytest.warns(UserWarning, match=r"1 x \[2,048, 16\]"):
         matrices.warn_of_long(*GEMMA, [("query", "rows:2")])
-
-
-@pytest.mark.parametrize("treatment", ["in:1 out:0,2", "matrix", "vector"])
-def test_a_treatment_says_that_it_is_right(treatment):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        matrices.warn_of_long(*GEMMA, [("query", treatment)])
 
 
 @pytest.mark.parametrize("kind", USUAL)

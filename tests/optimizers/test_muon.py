@@ -1,5 +1,7 @@
 """Muon as a whole, in both Kerases: twelve steps with a changing learning rate against float64 NumPy."""
 
+import warnings
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -262,22 +264,6 @@ def test_matrices_have_one_slot_and_vectors_two(keras_version):
 
 
 @both_versions
-@pytest.mark.parametrize("treatment", ["vector", "matrix"])
-def test_sparse_gradients_are_dense(keras_version, treatment):
-    sparse = tf.IndexedSlices(tf.constant([[1.0, 2.0], [3.0, 4.0], [0.5, 0.5]]), tf.constant([0, 2, 0]), (3, 2))
-    ends = []
-    for gradient in (sparse, tf.convert_to_tensor(sparse)):
-        [table] = variables(keras_version, {"embeddings": [[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]})
-        optimizer = make(keras_version, "Muon", matrices=[("embeddings", treatment)])
-        for _ in range(3):
-            optimizer.apply_gradients([(gradient, table)])
-        ends.append(table.numpy())
-    np.testing.assert_array_equal(*ends)
-    # Adam leaves a row without gradients where it is; the polar factor of the momentum has no row 1 either.
-    np.testing.assert_array_equal(ends[0][1], [2.0, 2.0])
-
-
-@both_versions
 def test_layer_statistics(keras_version):
     """The trust ratio of the scale that has one, and 1 for the others."""
     for scale, is_one in (("trust_ratio", False), ("rms", True)):
@@ -360,17 +346,6 @@ def on_two_replicas(keras_version, wrap=lambda optimizer: optimizer, steps=4, **
 
 
 @both_versions
-def test_two_replicas_step_by_the_clipped_sum(keras_version):
-    before, after, gradients = on_two_replicas(
-        keras_version, accumulation_steps=2, clipvalue=0.5, normuon_beta=0.9, weight_decay=0.1
-    )
-    sums = [[one + other for one, other in zip(*each)] for each in gradients]
-    means = [np.clip((one[0] + other[0]) / 2, -0.5, 0.5) for one, other in zip(sums[::2], sums[1::2])]
-    end = muon_run(before[0], means, [0.05] * 2, beta=0.9, wd=0.1)
-    np.testing.assert_allclose(after[0], end, rtol=1e-4, atol=1e-5)
-
-
-@both_versions
 def test_adasum_combines_the_updates_of_the_replicas(keras_version):
     """Each replica orthogonalises a momentum of its own, even where work is shared otherwise."""
     adasum = OPTIMIZERS[keras_version].Adasum
@@ -386,22 +361,6 @@ def test_adasum_combines_the_updates_of_the_replicas(keras_version):
 
 
 @both_versions
-def test_shapes_are_static(keras_version):
-    """A TPU's compiler takes no others."""
-    ours = variables(keras_version, WEIGHTS)
-    optimizer = make(keras_version, "Muon", normuon_beta=0.9, matrices=[("recurrent", "gates")])
-    optimizer.build(ours)
-
-    @tf.function(autograph=False)
-    def step(gradients):
-        optimizer.apply_gradients(list(zip(gradients, ours)))
-
-    graph = step.get_concrete_function([tf.TensorSpec(weight.shape) for weight in WEIGHTS.values()]).graph
-    outputs = [output for operation in graph.get_operations() for output in operation.outputs]
-    assert len(outputs) > 100 and all(output.shape.is_fully_defined() for output in outputs)
-
-
-@both_versions
 def test_one_variable_by_itself(keras_version):
     """`update_step` of Keras, for callers without `apply_gradients`."""
     ours = variables(keras_version, WEIGHTS)
@@ -412,3 +371,44 @@ def test_one_variable_by_itself(keras_version):
     optimizer.update_step(tf.constant(gradient, tf.float32), ours[0], *more)
     end = muon_run(WEIGHTS["kernel"], [np.clip(gradient, -0.3, 0.3)], [0.05])
     np.testing.assert_allclose(ours[0].numpy(), end, rtol=1e-4, atol=1e-5)
+
+
+# ---- Treatments, when the variables are known -------------------------------------------------
+
+
+@both_versions
+def test_treatments_are_checked_when_the_variables_are_known(keras_version):
+    ours = variables(keras_version, WEIGHTS)
+    with pytest.raises(ValueError, match="'heads' does not fit 'kernel'"):
+        make(keras_version, "Muon", matrices=[("^kernel", "heads")]).build(ours)
+    with pytest.warns(UserWarning, match="matrices: 'softmax' matches none of the 5 variables"):
+        make(keras_version, "Muon", matrices=[("softmax", "vector")]).build(ours)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make(keras_version, "Muon", matrices=[("^kernel", "vector")]).build(ours)
+
+
+@both_versions
+def test_a_long_matrix_warns_when_the_variables_are_known(keras_version):
+    ours = variables(keras_version, {"query_kernel": np.ones((2, 80, 4))})
+    with pytest.warns(UserWarning, match="reads .*query_kernel' of shape .* as 1 x .160, 4.: one side"):
+        make(keras_version, "Muon", matrices=[("query", "rows:2")]).build(ours)
+    for name in ("Muon", "Shampoo"):
+        optimizer = make(keras_version, name, matrices=[("query", "in:1 out:0,2")])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            optimizer.build(ours)
+        assert optimizer.get_config()["matrices"] == [["query", "in:1 out:0,2"]]
+
+
+@both_versions
+def test_a_checkpoint_of_other_treatments_is_an_error(keras_version, tmp_path):
+    """The state of a matrix is not that of a vector."""
+    ours = variables(keras_version, WEIGHTS)
+    optimizer = make(keras_version, "Muon")
+    optimizer.build(ours)
+    path = tf.train.Checkpoint(optimizer=optimizer).write(str(tmp_path / "checkpoint"))
+    other = make(keras_version, "Muon", matrices=[("wide", "vector")])
+    other.build(variables(keras_version, WEIGHTS))
+    with pytest.raises(ValueError, match="holds another state than this Muon has.*not in it: m/wide_kernel"):
+        tf.train.Checkpoint(optimizer=other).restore(path)

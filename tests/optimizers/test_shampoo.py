@@ -3,13 +3,9 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from tests.conftest import mirrored
 from tests.helpers.keras_versions import KERAS_VERSIONS, make, state_by_name, variables
 from tests.helpers.references.shampoo_in_numpy import shampoo_run
-from tfbigbatch.optimizers import matrix_roots, preconditioning
 
 both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 each_graft = pytest.mark.parametrize("graft", ["sgd", "rmsprop", "lars", "lamb"])
@@ -149,36 +145,6 @@ def test_no_root_yet_is_the_identity(method):
     assert np.abs(end - (weight - 0.1 * (gradient + np.eye(6, 5)))).max() > 0.1
 
 
-@each_graft
-def test_the_gradients_scale(graft):
-    """With SGD's graft the step is in proportion to it; the others' steps do not depend on it."""
-    weight, gradients = gradients_for((12, 10), steps=5)
-    arguments = {"graft": graft, "graft_steps": 2, "block_size": 8, "epsilon": 0.0}
-    plain = run("tf_keras", weight, gradients, RATES, **arguments)
-    for scale in (2.0**-30, 2.0**20):
-        rates = RATES / scale if graft == "sgd" else RATES
-        np.testing.assert_allclose(run("tf_keras", weight, gradients * scale, rates, **arguments), plain, rtol=2e-3)
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.integers(0, 10_000), st.integers(2, 7), st.integers(2, 9))
-def test_the_direction_turns_with_the_gradient(seed, rows, columns):
-    """Q G P^T has the direction Q D P^T, for rotations Q and P and one block."""
-    random = np.random.RandomState(seed)
-    [q, _], [p, _] = (np.linalg.qr(random.normal(size=(side, side))) for side in (rows, columns))
-    gradients = random.normal(size=(3, rows, columns))
-
-    def direction(gradients):
-        statistics = [tf.zeros([1, side, side], tf.float64) for side in gradients.shape[1:]]
-        for gradient in gradients:
-            statistics = preconditioning.update_statistics(statistics, tf.constant([gradient]), beta_2=0.9)
-        roots = [matrix_roots.inverse_roots(each, 4, epsilon=1e-6).roots for each in statistics]
-        return preconditioning.precondition(tf.constant(gradients[-1:]), roots)[0].numpy()
-
-    turned = direction(q @ gradients @ p.T)
-    np.testing.assert_allclose(turned, q @ direction(gradients) @ p.T, atol=1e-8)
-
-
 def test_the_public_implementation_of_the_published_result():
     """Weights that google-research's distributed_shampoo (optax-shampoo 0.0.6 on JAX 0.6.2, float32) ends with."""
     random = np.random.RandomState(0)
@@ -243,28 +209,6 @@ def test_micro_batches_are_one_batch():
     np.testing.assert_allclose(end, expected, rtol=1e-4)
 
 
-@pytest.mark.parametrize("keras_version, combine", [("tf_keras", "gradients"), ("keras3", "updates")])
-def test_adasum_of_equal_replicas_is_one_replica(keras_version, combine):
-    weight, gradients = gradients_for((6, 5), steps=4)
-    options = {"graft": "lamb", "graft_steps": 1, "root_every": 2, "block_size": 8}
-    expected = run(keras_version, weight, gradients, [0.1] * 4, **options)
-    strategy = mirrored(2)
-    with strategy.scope():
-        [variable] = variables(keras_version, {"kernel": weight})
-        inner = make(keras_version, "Shampoo", learning_rate=0.1, **options)
-        optimizer = make(keras_version, "Adasum", optimizer=inner, combine=combine)
-        optimizer.build([variable])
-
-    @tf.function
-    def step(gradient):
-        # Of the mean over the global batch: each replica has its share.
-        strategy.run(lambda: optimizer.apply_gradients([(gradient / 2.0, variable)]))
-
-    for gradient in gradients:
-        step(tf.constant(gradient, tf.float32))
-    np.testing.assert_allclose(np.array(variable), expected, rtol=1e-4, atol=1e-5)
-
-
 @both_versions
 def test_layer_statistics_have_the_trust_ratio_of_the_graft(keras_version):
     weight, gradients = gradients_for((12, 10))
@@ -278,28 +222,3 @@ def test_layer_statistics_have_the_trust_ratio_of_the_graft(keras_version):
     expected = 0.02 * np.linalg.norm(weight) / np.linalg.norm(gradients[0])
     np.testing.assert_allclose(statistics["kernel"].trust_ratio, expected, rtol=1e-5)
     assert statistics["bias"].trust_ratio == 1.0
-
-
-def test_arguments_that_cannot_be_used_are_refused():
-    for arguments, message in (
-        ({"graft": "adagrad"}, "graft='adagrad' is unknown; expected 'sgd', 'rmsprop', 'lars' or 'lamb'"),
-        ({"beta_2": 1.0}, "beta_2=1.0 is out of range"),
-        ({"block_size": 0}, "block_size=0 is not a number of rows of a block"),
-        ({"graft_steps": -1}, "graft_steps=-1"),
-        ({"matrix_epsilon": 0.0}, "matrix_epsilon=0.0"),
-        ({"exponent_override": 4}, "Did you mean 'exponent'? If so, write exponent=4"),
-        ({"matrices": [("kernel", "blocks")]}, "the treatment 'blocks' of 'kernel' is unknown"),
-    ):
-        with pytest.raises(ValueError) as error:
-            make("tf_keras", "Shampoo", **arguments)
-        assert message in str(error.value)
-
-
-def test_what_the_state_was_made_for_is_not_changed():
-    [variable] = variables("keras3", {"kernel": np.ones((2, 3))})
-    optimizer = make("keras3", "Shampoo")
-    optimizer.block_size = 2
-    optimizer.build([variable])
-    optimizer.root_every = 5
-    with pytest.raises(ValueError, match="block_size cannot be changed now: the state was made for block_size=2"):
-        optimizer.block_size = 4

@@ -18,8 +18,7 @@ from tests.helpers.keras_versions import (
     tensor_variables,
     variables,
 )
-from tfbigbatch.optimizers import assignment, sharded_updates
-from tfbigbatch.optimizers.checkpointing import NamedState, ShardedVariable
+from tfbigbatch.optimizers import assignment
 from tfbigbatch.tpu.strategy import AheadOfTimeStrategy
 
 both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
@@ -54,21 +53,6 @@ def test_the_shares_are_balanced(costs, replicas):
     loads = [sum(cost for cost, owner in zip(costs, owners) if owner == each) for each in range(replicas)]
     # At most one layer more than any other.
     assert max(loads) - min(loads) <= max(costs, default=0.0) + 1e-6
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2**26)), min_size=1, max_size=9), st.sampled_from([2, 4, 8])
-)
-def test_the_rounds_have_every_entry_once_and_in_order(layers, itemsize):
-    owners, sizes = zip(*layers)
-    rounds = sharded_updates.cut(owners, sizes, 4, itemsize)
-    assert 1 <= len(rounds) <= sharded_updates._MOST_ROUNDS + 1
-    for index, (owner, size) in enumerate(layers):
-        pieces = [piece for each in rounds for piece in each[owner] if piece.variable == index]
-        assert [piece.start for piece in pieces] == [0, *(piece.stop for piece in pieces[:-1])][: len(pieces)]
-        assert (pieces[-1].stop if pieces else 0) == size
-        others = [each[replica] for each in rounds for replica in range(4) if replica != owner]
-        assert not any(piece.variable == index for pieces in others for piece in pieces)
 
 
 @both_versions
@@ -162,65 +146,6 @@ def stepped_model(keras_version, strategy, **options):
     return model
 
 
-@either_version
-def test_statistics_are_those_of_all_layers(keras_version):
-    whole, sharded = (
-        stepped_model(keras_version, mirrored(2), layer_statistics=True, shard_updates=shard).optimizer
-        for shard in (False, True)
-    )
-    assert list(whole.layer_statistics().values()) == list(sharded.layer_statistics().values())
-    assert all(each.update_norm > 0.0 for each in sharded.layer_statistics().values())
-
-
-@either_version
-def test_replicas_agree_to_skip_a_step_of_float16(keras_version):
-    keras, strategy = KERAS[keras_version], mirrored(2)
-    with strategy.scope():
-        model = small_model(keras_version)
-        inner = make(keras_version, "LAMB", learning_rate=0.1, shard_updates=True)
-        home = keras.mixed_precision if keras_version == "tf_keras" else OPTIMIZERS[keras_version]
-        scaled = home.LossScaleOptimizer(inner, initial_scale=4.0)
-        scaled.build(model.trainable_variables)
-    before = model.get_weights()
-
-    @tf.function
-    def step(value):
-        strategy.run(
-            lambda: scaled.apply_gradients(
-                [(value * tf.ones(variable.shape), variable) for variable in model.trainable_variables]
-            )
-        )
-
-    step(tf.constant(np.inf))
-    for one, other in zip(before, model.get_weights()):
-        np.testing.assert_array_equal(one, other)
-    step(tf.constant(1.0))
-    assert all(np.any(one != other) for one, other in zip(before, model.get_weights()))
-
-
-@pytest.mark.slow
-@both_versions
-def test_gradients_that_adasum_combined_are_sharded_too(keras_version):
-    def ends(shard):
-        with (strategy := mirrored(2)).scope():
-            weights = variables(keras_version, {"kernel": np.ones((4, 3)), "bias": np.ones(3)})
-            lars = make(keras_version, "LARS", learning_rate=0.5, shard_updates=shard)
-            adasum = OPTIMIZERS[keras_version].Adasum(lars)
-
-        def in_replica():
-            index = tf.distribute.get_replica_context().replica_id_in_sync_group
-            values = [tf.cast(1 + index, tf.float32) * tf.range(float(each.shape[-1])) for each in weights]
-            adasum.apply_gradients([(tf.ones(each.shape) * value, each) for each, value in zip(weights, values)])
-
-        tf.function(lambda: strategy.run(in_replica))()
-        return [strategy.experimental_local_results(each) for each in tensors(weights)]
-
-    for expected, copies in zip(ends(False), ends(True), strict=True):
-        for copy in copies:
-            np.testing.assert_array_equal(copy, expected[0])
-        assert np.any(copies[0] != 1.0)
-
-
 # ---- Checkpoints and files --------------------------------------------------------------------------------------
 
 
@@ -266,31 +191,6 @@ def test_a_keras_file_holds_the_state_of_all_replicas(keras_version, tmp_path):
         np.testing.assert_array_equal(one, other)
 
 
-def test_a_process_restores_what_it_has_and_saves_what_all_have(tmp_path):
-    """Before and after the state is made, as a process that has one of two variables."""
-
-    def state(build):
-        own = tf.Variable([0.0, 0.0])
-        named = NamedState("LAMB")
-        parts = [ShardedVariable(own, [2], tf.float32, lambda: tf.constant([1.0, 2.0]))]
-        parts.append(ShardedVariable(None, [3], tf.float32, lambda: tf.constant([3.0, 4.0, 5.0])))
-        add = lambda: named.add_layers(["here", "elsewhere"], {"m": parts})
-        if build:
-            add()
-        return tf.train.Checkpoint(state=named), own, add
-
-    path = state(build=True)[0].write(str(tmp_path / "all"))
-    saved = tf.train.load_checkpoint(path)
-    np.testing.assert_array_equal(saved.get_tensor("state/m.Selsewhere/.ATTRIBUTES/VARIABLE_VALUE"), [3.0, 4.0, 5.0])
-    for build in (True, False):
-        checkpoint, own, add = state(build)
-        status = checkpoint.read(path)
-        if not build:
-            add()
-        status.assert_existing_objects_matched()
-        np.testing.assert_array_equal(own, [1.0, 2.0])
-
-
 # ---- Refused ----------------------------------------------------------------------------------------------------
 
 
@@ -331,9 +231,3 @@ def test_on_one_replica_nothing_changes(keras_version):
     one, whole = (stepped_model(keras_version, ONE_DEVICE, shard_updates=shard) for shard in (True, False))
     assert_same_weights(one, whole, rtol=0, atol=0)
     assert list(one.optimizer.named_state.layout.shapes) == list(whole.optimizer.named_state.layout.shapes)
-
-
-@both_versions
-def test_the_argument_is_checked(keras_version):
-    with pytest.raises(ValueError, match="shard_updates='yes'"):
-        make(keras_version, "LAMB", shard_updates="yes")

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tests.conftest import mirrored
 from tests.distributed.sharing_worker import SHAMPOO, cube, flops, mapped, stepped, values
-from tests.helpers.keras_versions import KERAS_VERSIONS, make
+from tests.helpers.keras_versions import KERAS_VERSIONS
 from tfbigbatch.optimizers import assignment, sharing
-from tfbigbatch.optimizers.assignment import Exchange, Group, Part
+from tfbigbatch.optimizers.assignment import Exchange, Group
 from tfbigbatch.tpu.strategy import AheadOfTimeStrategy
 
 groups = st.lists(st.builds(Group, st.integers(1, 9), st.integers(1, 40), st.integers(1, 40)), min_size=1, max_size=6)
@@ -54,24 +54,6 @@ def test_each_matrix_is_dealt_once_and_the_loads_are_balanced(groups, replicas):
     assert loads[busiest] - cheapest <= min(loads)
 
 
-def test_more_replicas_than_matrices_leave_some_without():
-    parts = assignment.assign([Group(2, 8, 8), Group(1, 16, 16)], flops, 5)
-    assert parts == [[Part(1, 0, 1)], [Part(0, 0, 1)], [Part(0, 1, 2)], [], []]
-
-
-def test_what_sharing_costs_and_saves():
-    group = [Group(4, 1000, 1000)]
-    work = assignment.work(group, newton_schulz_flops, 2, exchange=Exchange.COLLECTIVE, share=True)
-    # Each replica receives the other two matrices.
-    assert work == (4, 4e10, 8e10, 2 * 4e6)
-    # An all-reduce of all four: each replica receives a half twice.
-    assert assignment.work(group, newton_schulz_flops, 2, exchange=Exchange.SUM).received_bytes == 4 * 4e6
-    # An all-gather among 16 would be padded to 16 matrices: the all-reduce of four receives less.
-    assert assignment.work(group, newton_schulz_flops, 16).received_bytes == 2 * 15 / 16 * 4 * 4e6
-    assert assignment.work(group, newton_schulz_flops, 2, share=False) == (0, 8e10, 8e10, 0.0)
-    assert assignment.work(group, newton_schulz_flops, 1, share=True) == (0, 8e10, 8e10, 0.0)
-
-
 def test_only_matrices_that_take_longer_than_their_bytes_are_shared():
     chosen = functools.partial(assignment.worthwhile, LAYERS, newton_schulz_flops, 8)
     assert chosen(Exchange.SUM, None) == [0, 1, 2]
@@ -103,36 +85,6 @@ def test_replicas_share_within_a_condition_and_eagerly():
             np.testing.assert_allclose(np.stack(of_replicas), np.stack([expected] * 2), rtol=1e-4, atol=1e-4)
     for of_replicas, expected in zip(mapped(mirrored(2), True, every=tf.constant(False)), values(), strict=True):
         np.testing.assert_array_equal(np.stack(of_replicas), np.stack([expected] * 2))
-
-
-def transformed_sizes(share, limit=2**20):
-    """Shapes of the batches that two replicas transform while a step is traced."""
-    seen = []
-
-    def noted(batch):
-        seen.append(tuple(batch.shape))
-        return cube(batch)
-
-    with (
-        mock.patch("tests.distributed.sharing_worker.cube", noted),
-        mock.patch.object(sharing, "_CPU_BATCH_BYTES", limit),
-    ):
-        mapped(mirrored(2), share)
-    return seen
-
-
-def test_a_matrix_is_transformed_on_one_replica_if_shared_and_on_all_if_not():
-    matrices = sum(len(value) for value in values())
-    assert sum(count for count, _, _ in transformed_sizes(True)) == matrices
-    assert sum(count for count, _, _ in transformed_sizes(False)) == 2 * matrices
-
-
-def test_matrices_of_one_shape_go_together_up_to_a_limited_size():
-    assert (7, 5, 5) in transformed_sizes(False) and (3, 6, 4) in transformed_sizes(False)
-    # Two of 5 x 5 float32 are 200 bytes.
-    assert {count for count, rows, _ in transformed_sizes(False, limit=200) if rows == 5} == {2, 1}
-    # A limit below one matrix still takes one.
-    assert {count for count, _, _ in transformed_sizes(False, limit=1)} == {1}
 
 
 # ---- Optimizers -------------------------------------------------------------------------------------------------
@@ -200,14 +152,3 @@ def of_a_tpu_program(replicas, transform, batches):
 def test_the_replicas_parts_of_a_tpu_program_add_up(replicas):
     for value, expected in zip(of_a_tpu_program(replicas, cube, values()), cubes(), strict=True):
         np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.slow
-def test_a_tpu_program_has_shampoos_roots():
-    """Loops of a number of turns that depends on the matrices, on each replica its own."""
-    random = np.random.RandomState(0)
-    factors = [random.normal(size=(count, size, 2 * size)) for count, size in ((3, 9), (4, 6), (1, 9))]
-    statistics = [(each @ each.transpose(0, 2, 1)).astype("float32") for each in factors]
-    transform = make("tf_keras", "Shampoo", matrix_epsilon=1e-3, root_method="newton").updater.rule.transform
-    for value, matrices in zip(of_a_tpu_program(3, transform, statistics), statistics, strict=True):
-        np.testing.assert_allclose(value, transform(tf.constant(matrices)), rtol=1e-3, atol=1e-5)

@@ -8,17 +8,12 @@ from tests.conftest import mirrored
 from tests.helpers.keras_versions import (
     KERAS,
     KERAS_VERSIONS,
-    OPTIMIZERS,
-    assert_same_weights,
     fitted,
     make,
-    small_data,
-    small_model,
     tensor_variables,
 )
 from tests.helpers.keras_versions import variables as make_variables
 from tests.helpers.references.adasum_in_numpy import tree
-from tfbigbatch import optimizers
 
 both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 
@@ -71,18 +66,6 @@ def test_one_update_is_that_of_the_tree(keras_version, combine, replicas, sparse
     )
     np.testing.assert_allclose(change, -0.1 * tree(gradients), rtol=1e-4, atol=1e-6)
     assert int(np.asarray(tf.convert_to_tensor(rule.iterations))) == 1
-
-
-@both_versions
-@pytest.mark.parametrize("combine", ["gradients", "updates"])
-def test_constraints_hold_for_the_combined_update(keras_version, combine):
-    # Each replica's own step ends at (0, 2) or (0, 0); together they would end at (-1, 1).
-    gradients = np.array([[[10.0, -10.0]] * 4, [[10.0, 10.0]] * 4])
-    wrap = lambda: make(keras_version, "Adasum", optimizer=sgd(keras_version), combine=combine)
-    change, _ = applied(
-        keras_version, wrap, mirrored(2), gradients, constraint=KERAS[keras_version].constraints.NonNeg()
-    )
-    np.testing.assert_allclose(change, [[-1.0, 0.0]] * 4, atol=1e-6)
 
 
 @both_versions
@@ -141,78 +124,6 @@ def test_lamb_is_taken_by_each_replica_from_its_own_gradient(keras_version):
     np.testing.assert_allclose(change, tree(alone), rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("keras_version, name", [("tf_keras", "LARS"), ("keras3", "LAMB")])
-def test_one_replica_is_the_optimizer_alone(keras_version, name):
-    one = tf.distribute.OneDeviceStrategy("CPU:0")
-    alone = fitted(keras_version, lambda: make(keras_version, name, learning_rate=0.02), one, steps=6)
-    wrapped = fitted(
-        keras_version,
-        lambda: make(keras_version, "Adasum", optimizer=make(keras_version, name, learning_rate=0.02)),
-        one,
-        steps=6,
-    )
-    assert_same_weights(wrapped, alone, rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("keras_version, combine", [("tf_keras", "updates"), ("keras3", "gradients")])
-def test_fit_on_equal_parts_is_training_on_one_part(keras_version, combine):
-    """The parts' gradients are equal, and so their combination is each of them."""
-    x, y = small_data(48)
-
-    def weights_after(strategy, copies):
-        with strategy.scope():
-            model = small_model(keras_version)
-            inner = make(keras_version, "LAMB", learning_rate=0.05)
-            model.compile(
-                make(keras_version, "Adasum", optimizer=inner, combine=combine), loss="mse", jit_compile=False
-            )
-        batches = [np.concatenate([batch] * copies) for batch in np.split(x, 6)]
-        targets = [np.concatenate([batch] * copies) for batch in np.split(y, 6)]
-        model.fit(np.concatenate(batches), np.concatenate(targets), batch_size=8 * copies, shuffle=False, verbose=0)
-        return model
-
-    assert_same_weights(weights_after(mirrored(2), 2), weights_after(tf.distribute.OneDeviceStrategy("CPU:0"), 1))
-
-
-@both_versions
-@pytest.mark.parametrize("combine", ["gradients", "updates"])
-def test_an_infinity_on_one_replica_skips_the_step_of_all(keras_version, combine):
-    keras, strategy = KERAS[keras_version], mirrored(2)
-    with strategy.scope():
-        model = small_model(keras_version)
-        model.build((None, 4))
-        inner = make(keras_version, "LAMB", learning_rate=0.1)
-        wrapper = (
-            keras.mixed_precision.LossScaleOptimizer
-            if keras_version == "tf_keras"
-            else OPTIMIZERS[keras_version].LossScaleOptimizer
-        )
-        scaled = wrapper(make(keras_version, "Adasum", optimizer=inner, combine=combine), initial_scale=4.0)
-        scaled.build(model.trainable_variables)
-
-    @tf.function
-    def step(bad_replica):
-        def replica():
-            index = tf.distribute.get_replica_context().replica_id_in_sync_group
-            value = tf.where(index == bad_replica, np.inf, 1.0)
-            pairs = [(tf.fill(variable.shape, value), variable) for variable in model.trainable_variables]
-            scaled.apply_gradients(pairs)
-
-        strategy.run(replica)
-
-    def scale():
-        return float(np.asarray(scaled.loss_scale if keras_version == "tf_keras" else scaled.dynamic_scale))
-
-    before = model.get_weights()
-    step(tf.constant(1))
-    for one, other in zip(before, model.get_weights()):
-        np.testing.assert_array_equal(one, other)
-    assert scale() == 2.0
-    step(tf.constant(-1))
-    assert scale() == 2.0 and np.isfinite(model.get_weights()[0]).all()
-    assert not np.array_equal(before[0], model.get_weights()[0])
-
-
 @both_versions
 def test_a_replicas_moments_survive_a_checkpoint(keras_version, tmp_path):
     strategy, gradients = mirrored(2), random_gradients(2)
@@ -243,27 +154,6 @@ def test_a_replicas_moments_survive_a_checkpoint(keras_version, tmp_path):
 
 
 @both_versions
-def test_a_checkpoint_without_every_replicas_moments_is_told_and_refused(keras_version, tmp_path):
-    strategy, gradients = mirrored(2), random_gradients(2)
-
-    def trained():
-        return applied(
-            keras_version,
-            lambda: make(keras_version, "Adasum", optimizer=make(keras_version, "LAMB")),
-            strategy,
-            gradients,
-        )[1]
-
-    rule = trained()
-    with pytest.warns(UserWarning, match="each replica has state of its own, and this file holds that of the first"):
-        path = tf.train.Checkpoint(optimizer=rule).save(str(tmp_path / "checkpoint"))
-    with pytest.raises(ValueError, match="is not in the checkpoint.*ExactResume.*checkpointing()"):
-        tf.train.Checkpoint(optimizer=trained()).restore(path)
-    with pytest.warns(UserWarning, match="holds that of the first"):
-        rule.save_own_variables({})
-
-
-@both_versions
 def test_a_checkpoint_is_that_of_the_optimizer_alone(keras_version, tmp_path):
     model = fitted(
         keras_version,
@@ -275,31 +165,6 @@ def test_a_checkpoint_is_that_of_the_optimizer_alone(keras_version, tmp_path):
     tf.train.Checkpoint(model=alone, optimizer=alone.optimizer).restore(path).assert_existing_objects_matched()
     for one, other in zip(model.optimizer.variables, alone.optimizer.variables):
         np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
-
-
-@both_versions
-def test_serialisation_and_files_go_round(keras_version, tmp_path):
-    keras = KERAS[keras_version]
-
-    def rule():
-        inner = make(
-            keras_version, "LAMB", learning_rate=keras.optimizers.schedules.CosineDecay(0.1, 10), weight_decay=0.01
-        )
-        return make(keras_version, "Adasum", optimizer=inner, combine="gradients", group_size=2)
-
-    again = keras.optimizers.deserialize(keras.optimizers.serialize(rule()))
-    assert again.get_config() == rule().get_config() and type(again) is OPTIMIZERS[keras_version].Adasum
-    model = fitted(
-        keras_version,
-        lambda: make(keras_version, "Adasum", optimizer=make(keras_version, "LAMB", learning_rate=0.02)),
-        steps=3,
-    )
-    for file in ["model.keras"] + (["model.h5"] if keras_version == "tf_keras" else []):
-        model.save(str(tmp_path / file))
-        loaded = keras.models.load_model(str(tmp_path / file))
-        assert type(loaded.optimizer) is OPTIMIZERS[keras_version].Adasum
-        for one, other in zip(model.optimizer.variables, loaded.optimizer.variables):
-            np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
 
 
 @both_versions
@@ -315,34 +180,6 @@ def test_what_the_optimizer_has_can_be_read_and_set(keras_version):
 
 
 @both_versions
-@pytest.mark.parametrize(
-    "optimizer, options, message",
-    [
-        (sgd, {"combine": "sum"}, "combine='sum' is unknown; expected 'gradients' or 'updates'"),
-        (sgd, {"group_size": 0}, "group_size=0 is not a number of replicas"),
-        (lambda keras_version: make(keras_version, "Adasum", optimizer=sgd(keras_version)), {}, "combined twice"),
-        (lambda keras_version: KERAS[keras_version].optimizers.Adam(use_ema=True), {}, "use_ema=True"),
-        (lambda keras_version: make(keras_version, "LARS", accumulation_steps=2), {}, "accumulation_steps=2"),
-        (lambda keras_version: 3, {}, "was given 3"),
-    ],
-)
-def test_what_cannot_be_wrapped_is_refused(keras_version, optimizer, options, message):
-    with pytest.raises(ValueError, match=message):
-        make(keras_version, "Adasum", optimizer=optimizer(keras_version), **options)
-
-
-@both_versions
-def test_groups_must_divide_the_replicas(keras_version):
-    with pytest.raises(ValueError, match="3 replicas do not divide into groups of group_size=2"):
-        applied(
-            keras_version,
-            lambda: make(keras_version, "Adasum", optimizer=sgd(keras_version), group_size=2),
-            mirrored(3),
-            random_gradients(3),
-        )
-
-
-@both_versions
 def test_the_form_follows_the_optimizer(keras_version):
     def form(optimizer):
         return make(keras_version, "Adasum", optimizer=optimizer).combine
@@ -350,17 +187,3 @@ def test_the_form_follows_the_optimizer(keras_version):
     keras = KERAS[keras_version].optimizers
     assert [form(keras.SGD()), form(make(keras_version, "LARS"))] == ["gradients"] * 2
     assert [form(keras.Adam()), form(keras.AdamW()), form(make(keras_version, "LAMB"))] == ["updates"] * 3
-
-
-@both_versions
-def test_any_registered_optimizer_is_wrapped_by_name(keras_version):
-    rule = optimizers.get("lamb", keras=keras_version, adasum=True)
-    assert (
-        type(rule) is OPTIMIZERS[keras_version].Adasum and type(rule.inner_optimizer) is OPTIMIZERS[keras_version].LAMB
-    )
-    assert optimizers.get("momentum", keras=keras_version, adasum={"group_size": 4}).group_size == 4
-    assert type(optimizers.get("lamb", keras=keras_version, adasum=False)) is OPTIMIZERS[keras_version].LAMB
-    with pytest.raises(ValueError, match="Did you mean 'group_size'"):
-        optimizers.get("lamb", keras=keras_version, adasum={"groupsize": 4})
-    with pytest.raises(ValueError, match="adasum='yes': expected True"):
-        optimizers.get("lamb", keras=keras_version, adasum="yes")

@@ -61,23 +61,6 @@ def test_half_precision_is_combined_in_float32():
     np.testing.assert_allclose(result, tree(tf.cast(half, tf.float64).numpy()), rtol=1e-5, atol=1e-5)
 
 
-def test_each_layer_is_combined_by_itself_from_parts():
-    """Two halves of each vector, whose dot products are added up, give the halves of the outcome."""
-    vectors = np.random.RandomState(0).normal(0.3, 1.0, [4, 2, 30]).astype("float32")
-    layers = [tf.constant(vectors[:, layer]) for layer in range(2)]
-    whole = rule.combine(layers)
-    for layer in range(2):
-        np.testing.assert_allclose(whole[layer], tree(vectors[:, layer]), rtol=1e-5, atol=1e-6)
-
-    products = []
-    halves = [[rows[:, :15] for rows in layers], [rows[:, 15:] for rows in layers]]
-    for half in halves:
-        rule.combine(half, total=lambda own: products.append(own) or own)
-    both = [rule.combine(half, total=lambda own: products[0] + products[1]) for half in halves]
-    for layer in range(2):
-        np.testing.assert_allclose(tf.concat([part[layer] for part in both], 0), whole[layer], rtol=1e-5, atol=1e-6)
-
-
 def test_what_is_not_finite_stays_so():
     assert np.isnan(combined([[1.0, np.nan], [1.0, 1.0]])).all()
     assert not np.isfinite(combined([[1.0, np.inf], [1.0, 1.0]])).any()

@@ -8,17 +8,12 @@ from tests.conftest import mirrored
 from tests.helpers.keras_versions import (
     KERAS,
     KERAS_VERSIONS,
-    OPTIMIZERS,
-    assert_same_weights,
-    fitted,
     make,
     small_data,
     small_model,
-    tensor_variables,
 )
 from tests.helpers.keras_versions import variables as make_variables
 from tests.helpers.references.local_steps_in_numpy import trained
-from tfbigbatch import optimizers
 
 both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 REPLICAS = 4
@@ -134,19 +129,6 @@ def test_common_weights_are_those_of_the_last_outer_step(keras_version):
         pass
 
 
-@pytest.mark.parametrize("keras_version", ["tf_keras", pytest.param("keras3", marks=pytest.mark.slow)])
-def test_the_mean_of_one_replica_is_the_optimizer_alone(keras_version):
-    one = tf.distribute.OneDeviceStrategy("CPU:0")
-    alone = fitted(keras_version, lambda: make(keras_version, "LAMB", learning_rate=0.02), one, steps=6)
-    wrapped = fitted(
-        keras_version,
-        lambda: make(keras_version, "LocalSteps", optimizer=make(keras_version, "LAMB", learning_rate=0.02), every=4),
-        one,
-        steps=6,
-    )
-    assert_same_weights(wrapped, alone, rtol=0, atol=0)
-
-
 @both_versions
 def test_one_replica_has_outer_steps_with_momentum(keras_version):
     options = {"every": 2, "outer": "nesterov"}
@@ -168,69 +150,6 @@ def test_layer_wise_optimizers_clip_by_each_replicas_own_norm(keras_version, nam
         optimizer.apply_gradients([(tf.constant(gradient, tf.float32), weight)])
         alone.append(np.asarray(tf.convert_to_tensor(weight)))
     np.testing.assert_allclose(problem.weights()[0], np.mean(alone, axis=0), rtol=1e-5)
-
-
-@pytest.mark.parametrize("keras_version", ["keras3", pytest.param("tf_keras", marks=pytest.mark.slow)])
-def test_fit_ends_with_the_same_weights_on_all_replicas(keras_version):
-    strategy = mirrored(2)
-    model = fitted(
-        keras_version,
-        lambda: make(
-            keras_version, "LocalSteps", optimizer=make(keras_version, "LAMB", learning_rate=0.05), every=4, delay=1
-        ),
-        strategy,
-        steps=6,
-    )
-    for variable in model.trainable_variables:
-        variable = variable if isinstance(variable, tf.Variable) else variable.value
-        one, other = (np.array(copy) for copy in strategy.experimental_local_results(variable))
-        np.testing.assert_array_equal(one, other)
-
-
-@both_versions
-def test_constraints_hold_for_the_outer_step(keras_version):
-    problem = Quadratic(
-        keras_version,
-        {"every": 1, "outer_learning_rate": 3.0},
-        constraint=KERAS[keras_version].constraints.NonNeg(),
-    )
-    problem.optimizer.learning_rate = 1.0
-    problem.step()
-    assert (problem.weights() >= 0.0).all() and (problem.weights() == 0.0).any()
-
-
-@both_versions
-def test_an_infinity_on_one_replica_skips_the_step_of_all(keras_version):
-    keras, strategy = KERAS[keras_version], mirrored(2)
-    with strategy.scope():
-        model = small_model(keras_version)
-        model.build((None, 4))
-        wrapper = (
-            keras.mixed_precision.LossScaleOptimizer
-            if keras_version == "tf_keras"
-            else OPTIMIZERS[keras_version].LossScaleOptimizer
-        )
-        inner = make(keras_version, "LAMB", learning_rate=0.1)
-        scaled = wrapper(make(keras_version, "LocalSteps", optimizer=inner, every=2), initial_scale=4.0)
-        scaled.build(model.trainable_variables)
-
-    @tf.function
-    def step(bad_replica):
-        def replica():
-            index = tf.distribute.get_replica_context().replica_id_in_sync_group
-            value = tf.where(index == bad_replica, np.inf, 1.0)
-            scaled.apply_gradients(
-                [(tf.fill(variable.shape, value), variable) for variable in model.trainable_variables]
-            )
-
-        strategy.run(replica)
-
-    before = model.get_weights()
-    step(tf.constant(1))
-    for one, other in zip(before, model.get_weights()):
-        np.testing.assert_array_equal(one, other)
-    step(tf.constant(-1))
-    assert np.isfinite(model.get_weights()[0]).all() and not np.array_equal(before[0], model.get_weights()[0])
 
 
 @both_versions
@@ -263,24 +182,6 @@ def test_a_checkpoint_in_the_middle_of_a_round_continues_in_the_same_bits(keras_
 
 
 @both_versions
-def test_a_checkpoint_without_the_state_of_all_replicas_is_told_and_refused(keras_version, tmp_path):
-    options = {"every": 3, "outer": "nesterov"}
-
-    def plain(problem):
-        weight = problem.weight if keras_version == "tf_keras" else problem.weight.value
-        return tf.train.Checkpoint(weight=weight, optimizer=problem.optimizer)
-
-    first = Quadratic(keras_version, options)
-    fresh = plain(first).save(str(tmp_path / "fresh"))
-    first.train(0, 5)
-    with pytest.warns(UserWarning, match="each replica has state of its own, and this file holds that of the first"):
-        path = plain(first).save(str(tmp_path / "checkpoint"))
-    with pytest.raises(ValueError, match="is not in the checkpoint.*ExactResume.*checkpointing()"):
-        plain(Quadratic(keras_version, options)).restore(path)
-    plain(Quadratic(keras_version, options)).restore(fresh)
-
-
-@both_versions
 def test_a_legacy_file_holds_the_rounds(keras_version, tmp_path):
     keras, path = KERAS[keras_version], str(tmp_path / "model.h5")
     model = small_model(keras_version)
@@ -299,84 +200,3 @@ def test_a_legacy_file_holds_the_rounds(keras_version, tmp_path):
         each.fit(*small_data(40), batch_size=8, shuffle=False, verbose=0)
     for one, other in zip(model.get_weights(), loaded.get_weights()):
         np.testing.assert_array_equal(one, other)
-
-
-@both_versions
-def test_serialisation_and_files_go_round(keras_version, tmp_path):
-    keras = KERAS[keras_version]
-
-    def rule():
-        inner = make(keras_version, "LAMB", learning_rate=keras.optimizers.schedules.CosineDecay(0.1, 10))
-        return make(keras_version, "LocalSteps", optimizer=inner, every=4, outer="nesterov", delay=1, group_size=2)
-
-    again = keras.optimizers.deserialize(keras.optimizers.serialize(rule()))
-    assert again.get_config() == rule().get_config() and type(again) is OPTIMIZERS[keras_version].LocalSteps
-    model = fitted(
-        keras_version,
-        lambda: make(keras_version, "LocalSteps", optimizer=make(keras_version, "LAMB"), every=2, outer="nesterov"),
-        steps=3,
-    )
-    model.save(str(tmp_path / "model.keras"))
-    loaded = keras.models.load_model(str(tmp_path / "model.keras"))
-    assert type(loaded.optimizer) is OPTIMIZERS[keras_version].LocalSteps
-    assert len(loaded.optimizer.variables) == len(model.optimizer.variables)
-    for one, other in zip(tensor_variables(model.optimizer), tensor_variables(loaded.optimizer)):
-        np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
-    loaded.fit(*small_data(32), verbose=0)
-
-
-@both_versions
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"every": 0}, "every=0 is not a number of steps"),
-        ({"every": 2.5}, "every=2.5 is not a number of steps"),
-        ({"every": 2, "outer": "sum"}, "outer='sum' is unknown; expected 'average', 'nesterov' or 'adasum'"),
-        ({"every": 2, "outer_learning_rate": float("nan")}, "outer_learning_rate=nan"),
-        ({"every": 2, "outer_momentum": 1.0}, "outer_momentum=1.0"),
-        ({"every": 2, "delay": 2}, "delay=2 rounds; expected 0 or 1"),
-        ({"every": 2, "group_size": -1}, "group_size=-1 is not a number of replicas"),
-        ({"every": 4, "data_parallel_steps": 6}, "data_parallel_steps=6; expected a multiple of every=4"),
-        ({"every": 4, "warmup": 6}, "takes no argument 'warmup'|has no argument 'warmup'|unknown"),
-    ],
-)
-def test_arguments_that_cannot_be_used_are_refused(keras_version, options, message):
-    with pytest.raises(ValueError, match=message):
-        make(keras_version, "LocalSteps", optimizer=KERAS[keras_version].optimizers.SGD(0.1), **options)
-
-
-@both_versions
-@pytest.mark.parametrize(
-    "optimizer, message",
-    [
-        (lambda version: KERAS[version].optimizers.Adam(use_ema=True), "use_ema=True"),
-        (lambda version: make(version, "LARS", accumulation_steps=2), "accumulation_steps=2"),
-        (lambda version: make(version, "Adasum", optimizer=make(version, "LARS")), "what the replicas send"),
-        (lambda version: "adam", "was given 'adam'"),
-    ],
-)
-def test_optimizers_that_cannot_be_wrapped_are_refused(keras_version, optimizer, message):
-    with pytest.raises(ValueError, match=message):
-        make(keras_version, "LocalSteps", optimizer=optimizer(keras_version), every=2)
-
-
-@both_versions
-def test_groups_must_divide_the_replicas(keras_version):
-    with pytest.raises(ValueError, match="3 replicas do not divide into groups of group_size=2"):
-        Quadratic(keras_version, {"every": 2, "group_size": 2}, replicas=3)
-
-
-@both_versions
-def test_any_registered_optimizer_is_wrapped_by_name(keras_version):
-    rule = optimizers.get("muon", keras=keras_version, local_steps={"every": 8, "outer": "nesterov"})
-    assert type(rule) is OPTIMIZERS[keras_version].LocalSteps
-    assert rule.get_config()["every"] == 8 and rule.get_config()["outer_momentum"] == 0.9
-    for fields, message in (
-        ({"local_steps": {"evry": 4}}, "Did you mean 'every'"),
-        ({"local_steps": True}, "lacks 'every'"),
-        ({"local_steps": 4}, "expected True, False, or a dictionary such as"),
-        ({"local_steps": {"every": -1}}, "local_steps: every=-1 is not a number of steps"),
-        ({"local_steps": {"every": 4}, "adasum": True}, "each decides what the replicas exchange"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            optimizers.get("lamb", keras=keras_version, **fields)
