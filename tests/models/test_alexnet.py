@@ -1,10 +1,8 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 from tfbigbatch.models.alexnet import LocalResponseNormalization, alexnet
-from tfbigbatch.models.image_layers import CHANNEL_DEVIATIONS, CHANNEL_MEANS
 from tfbigbatch.optimizers.exclusions import is_excluded
 
 IMAGENET = {"image_size": 227, "classes": 1000}
@@ -112,38 +110,3 @@ def test_batch_normalization_follows_each_convolution():
     assert all(shared.get_layer(f"bn{number}").synchronized for number in range(1, 6))
     for variable in model.trainable_variables:
         assert is_excluded(variable.name.split(":")[0], "norm_and_bias") == (len(variable.shape) == 1)
-
-
-def test_pixels_are_divided_for_batch_normalization_only():
-    pixels = np.random.RandomState(0).randint(0, 256, (2, 32, 32, 3)).astype(np.uint8)
-    for norm, deviations in (("local_response", 1.0), ("batch", np.array(CHANNEL_DEVIATIONS))):
-        model = alexnet(**SMALL, norm=norm)
-        values = tf_keras.Model(model.input, model.get_layer("normalization").output)(pixels)
-        np.testing.assert_allclose(values, (pixels - np.array(CHANNEL_MEANS)) / deviations, rtol=1e-4, atol=1e-4)
-
-
-def test_dropout_is_in_training_only():
-    model = alexnet(**SMALL)
-    assert [model.get_layer(f"dropout_{name}").rate for name in ("fc6", "fc7")] == [0.5, 0.5]
-    pixels = np.random.RandomState(0).randint(0, 256, (2, 32, 32, 3)).astype(np.uint8)
-    np.testing.assert_array_equal(model(pixels), model(pixels))
-    assert np.abs(model(pixels, training=True) - model(pixels, training=True)).max() > 0
-
-
-@pytest.mark.parametrize(
-    "fields, message",
-    [
-        ({"width": 16}, "width=16, groups=2.*expected a width that 3 x groups divides"),
-        ({"dropout": 1.0}, "dropout=1.0: expected.*0 <= dropout < 1"),
-        ({"groups": 0}, "groups=0: expected a whole number of 1 or more"),
-        ({"norm": "layer"}, "norm='layer': expected one of 'local_response', 'batch'"),
-        ({"stem": "7x7"}, "stem='7x7': expected one of '11x11_stride4', '5x5_stride2', '5x5'"),
-        ({"image_size": 14}, "image_size=14: three poolings.*expected 15 pixels or more"),
-        ({"stem": "11x11_stride4"}, "image_size=32: .*expected 64 pixels or more"),
-        ({"stem": "5x5_stride2", "image_size": 28}, "image_size=28: .*expected 29 pixels or more"),
-        ({"cross_replica_norm": True}, "cross_replica_norm=True, norm='local_response': expected norm='batch'"),
-    ],
-)
-def test_what_cannot_be_built_is_refused(fields, message):
-    with pytest.raises(ValueError, match=message):
-        alexnet(**{**SMALL, **fields})

@@ -89,18 +89,6 @@ def test_it_stops_as_soon_as_nothing_can_be_better():
     assert 1 < len(calls) < 50
 
 
-def test_without_shares_there_is_no_coverage():
-    def step(tokens, state):
-        logits, state, _ = stepping(MadeModel())(tokens, state)
-        return logits, state, None
-
-    model = MadeModel()
-    state = {"hidden": tf.constant(model.of_sentence, tf.float32)}
-    fields = {"end_token": END, "beam_size": 2, "max_length": 5}
-    found = beam_search(step, state, tf.fill([3], START), **fields)
-    np.testing.assert_array_equal(found.tokens, run(model, beam_size=2, max_length=5).tokens)
-
-
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_greedy_takes_the_likeliest_token_at_each_step(jit_compile):
     model = MadeModel(end_bias=1.0, seed=3)
@@ -120,24 +108,3 @@ def test_greedy_takes_the_likeliest_token_at_each_step(jit_compile):
             tokens.append(last)
             likelihood += log_shares[last]
         assert_same(found, sentence, [(likelihood, tuple(tokens))])
-
-
-def test_greedy_stops_when_all_have_ended():
-    calls, model = [], MadeModel(end_bias=30.0)
-    state = {"hidden": tf.constant(model.of_sentence, tf.float32)}
-    greedy_search(stepping(model, calls), state, tf.fill([3], START), end_token=END, max_length=50)
-    assert len(calls) == 1
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"beam_size": 0}, "beam_size=0"),
-        ({"hypotheses": 3}, "no more hypotheses than the beam is wide"),
-        ({"length_penalty": -0.1}, "expected 0 or more"),
-        ({"coverage_penalty": 0.1, "source_mask": None}, "coverage_penalty=0.1 needs source_mask"),
-    ],
-)
-def test_numbers_out_of_range_are_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        beam_search(None, None, None, end_token=END, **{"beam_size": 2, "max_length": 3, **options})

@@ -30,14 +30,6 @@ def test_the_tiny_encoder_has_the_published_parameters():
     assert network.get_layer("encoder").count_params() == 4_385_920
 
 
-def test_sequences_of_any_length_share_the_variables():
-    network = bert.pretrainer(**SMALL)
-    for length, masked in ((10, 3), (16, 5)):
-        found = network(features(length, masked))
-        assert found["masked_lm"].shape == (2, masked, 40) and found["next_sentence"].shape == (2, 2)
-    assert [name for name in found if found[name].dtype != tf.float32] == []
-
-
 def test_the_usual_exclusions_find_the_norms_and_the_biases():
     paths = [variable.name.split(":")[0] for variable in bert.pretrainer(**SMALL).trainable_variables]
     decayed = [path for path in paths if not exclusions.is_excluded(path, exclusions.NORM_AND_BIAS)]
@@ -108,18 +100,3 @@ def test_the_mean_is_of_the_tokens_that_are_not_padding():
     assert all(gradient is not None for gradient in tape.gradient(loss, classifier.trainable_variables))
     with pytest.raises(ValueError, match="model.pooling='maen' is unknown. Did you mean 'mean'"):
         bert.chooser(choices=2, pooling="maen", **SMALL)
-
-
-@pytest.mark.parametrize(
-    "fields, said",
-    [
-        ({"heads": 3}, "model.heads=3 does not divide model.hidden_units=8"),
-        ({"layers": 0}, "model.layers=0: expected 1 or more"),
-        ({"dropout": 1.0}, "model.dropout=1.0"),
-    ],
-)
-def test_bad_sizes_are_refused(fields, said):
-    with pytest.raises(ValueError, match=said):
-        bert.encoder(**{**SMALL, **fields})
-    with pytest.raises(ValueError, match="BERT 'bert_bas' is unknown. Did you mean 'bert_base'"):
-        sizes.bert_defaults("bert_bas")

@@ -117,11 +117,6 @@ def test_cross_replica_norm_sees_the_batch_of_all_replicas():
     assert results[True] < 1e-4 and results[False] > 1e-2
 
 
-def test_defaults_are_a_copy():
-    image_models.defaults("resnet50")["width"] = 3
-    assert image_models.defaults("resnet50") == {"stem": "7x7_pool", "width": 64, "recompute": False}
-
-
 def test_unknown_names_and_fields_are_told_the_nearest():
     with pytest.raises(ValueError, match="model 'resnet51' is unknown. Did you mean 'resnet50'"):
         image_models.build("resnet51", image_size=64, classes=5)

@@ -4,7 +4,6 @@ import copy
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS
 from tfbigbatch.models import frequency_bias
@@ -23,11 +22,6 @@ def head(keras, kernel="zeros", dtype="float32", counts=COUNTS):
     return keras.Sequential([keras.layers.Input((2,)), dense])
 
 
-def tf_variables(keras, model):
-    weights = model.trainable_weights
-    return [weight.value for weight in weights] if keras is KERAS["keras3"] else weights
-
-
 def test_an_unbalanced_classifier_begins_at_the_entropy_of_its_classes(keras):
     labels = np.repeat(np.arange(3), COUNTS)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -38,25 +32,6 @@ def test_an_unbalanced_classifier_begins_at_the_entropy_of_its_classes(keras):
     assert begins == pytest.approx(entropy, abs=0.002)
     # With a bias of zeros it is log(3).
     assert begins < np.log(3) / 15
-
-
-def test_the_bias_is_trained_as_any_other(keras):
-    model, inputs, label = head(keras), np.ones([1, 2], np.float32), np.array([2])
-    weights = tf_variables(keras, model)
-    with tf.GradientTape() as tape:
-        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)(label, model(inputs))
-    kernel, bias = tape.gradient(loss, weights)
-    expected = FREQUENCIES - np.eye(3)[2]
-    np.testing.assert_allclose(bias, expected, rtol=1e-5, atol=1e-7)
-    np.testing.assert_allclose(kernel, [expected, expected], rtol=1e-5, atol=1e-7)
-
-
-@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "bfloat16"])
-def test_the_bias_has_the_dtype_of_the_layer(keras, dtype):
-    [_, bias] = tf_variables(keras, head(keras, dtype=dtype))
-    assert bias.dtype == ("bfloat16" if dtype == "bfloat16" else "float32")
-    rounding = 0.01 if dtype == "bfloat16" else 1e-6
-    np.testing.assert_allclose(tf.cast(bias, tf.float32), np.log(FREQUENCIES), rtol=rounding)
 
 
 @pytest.mark.parametrize("counts", [COUNTS, np.array(COUNTS), np.array([0.5, 2.0, 0.25], np.float32)])

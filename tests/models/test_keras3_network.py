@@ -75,17 +75,6 @@ def test_a_checkpoint_holds_all_of_its_state(original, tmp_path):
         np.testing.assert_array_equal(a.numpy(), b.numpy())
 
 
-def test_its_variables_have_the_names_and_the_order_of_keras_3(original):
-    network = Keras3Network(copied(original))
-    assert [variable.name.rpartition("/")[2] for variable in network.trainable_variables] == [
-        f"{name}:0" for name in ("kernel", "bias", "gamma", "beta", "kernel", "bias")
-    ]
-    assert "batch_normalization" in network.trainable_variables[2].name
-    assert len(network.non_trainable_variables) == 3
-    network.keras3_model.layers[1].trainable = False
-    assert len(network.trainable_variables) == 4 and len(network.non_trainable_variables) == 5
-
-
 def test_replicas_and_mixed_precision():
     strategy = tf.distribute.MirroredStrategy(["CPU:0"])
     set_policy("mixed_bfloat16")

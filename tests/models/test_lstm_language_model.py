@@ -38,26 +38,6 @@ def test_weights_begin_as_the_paper_says():
     np.testing.assert_array_equal(biases[5:10], 1)
 
 
-def test_dropout_is_in_training_only_and_the_logits_stay_float32():
-    tf_keras.mixed_precision.set_global_policy("mixed_bfloat16")
-    model = lstm_language_model(**FIELDS, dropout=0.5)
-    inputs = [tokens(2), *zero_states(2)]
-    first, *states = model(inputs, training=True)
-    assert first.dtype == tf.float32 and states[0].dtype == tf.bfloat16
-    assert np.abs(first - model(inputs, training=True)[0]).max() > 0
-    np.testing.assert_array_equal(model(inputs)[0], model(inputs)[0])
-
-
-def test_cudnn_can_take_it_but_unrolled(monkeypatch):
-    # Nothing runs on it.
-    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [kind])
-    # Private to tf_keras, and the one place where it says so.
-    for unroll in (False, True):
-        model = lstm_language_model(**FIELDS, dropout=0.5, unroll=unroll)
-        for layer in range(2):
-            assert model.get_layer(f"lstm_{layer}")._could_use_gpu_kernel is not unroll
-
-
 @pytest.mark.parametrize("unroll", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_xla_compiles_a_training_pass_to_the_same_numbers(unroll):
     model = lstm_language_model(**FIELDS, unroll=unroll, initial_scale=0.5)
@@ -74,16 +54,3 @@ def test_xla_compiles_a_training_pass_to_the_same_numbers(unroll):
     plain = tf.function(forward_and_backward)(states)
     fused = tf.function(forward_and_backward, jit_compile=True)(states)
     tf.nest.map_structure(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6), plain, fused)
-
-
-def test_unrolled_it_is_the_same_model():
-    plain, unrolled = lstm_language_model(**FIELDS), lstm_language_model(**FIELDS, unroll=True)
-    unrolled.set_weights(plain.get_weights())
-    for a, b in zip(plain([tokens(3), *zero_states(3)]), unrolled([tokens(3), *zero_states(3)])):
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize("field, value", [("layers", 0), ("window", 0), ("dropout", 1.0), ("initial_scale", 0.0)])
-def test_sizes_out_of_range_are_refused(field, value):
-    with pytest.raises(ValueError, match=f"{field}={value}.*expected"):
-        lstm_language_model(**{**FIELDS, field: value})

@@ -181,45 +181,12 @@ def test_under_xla_a_barrier_is_between_the_two_passes():
         assert ("opt-barrier(" in program) == recomputes
 
 
-def test_it_can_be_differentiated_again():
-    found = []
-    for recomputes in (False, True):
-        tf_keras.utils.set_random_seed(0)
-        layers, _, block = dense_block(recomputes)
-        kernel, values = layers[0].kernel, tf.random.stateless_normal([4, 32], [0, 1])
-        for jit_compile in (False, True):
-
-            @tf.function(jit_compile=jit_compile)
-            def second(block=block, kernel=kernel, values=values):
-                with tf.GradientTape() as outer:
-                    with tf.GradientTape() as inner:
-                        loss = tf.reduce_sum(tf.square(block(values, training=True)))
-                    size = tf.reduce_sum(tf.square(inner.gradient(loss, kernel)))
-                return outer.gradient(size, kernel)
-
-            found.append(second().numpy())
-    for each in found[1:]:
-        np.testing.assert_allclose(each, found[0], rtol=1e-4, atol=1e-3)
-
-
 def test_keras_saves_the_functional_model_without_it():
     kept, recomputed = resnet(False), resnet(True)
     assert recomputed.get_config() == kept.get_config()
     loaded = tf_keras.saving.deserialize_keras_object(tf_keras.saving.serialize_keras_object(recomputed))
     assert type(loaded) is type(kept) and loaded.count_params() == kept.count_params()
     assert "recompute" not in bert_network(True).get_config()["arguments"]
-
-
-@pytest.mark.parametrize("build", [resnet, bert_network, gnmt])
-def test_another_value_is_refused(build):
-    with pytest.raises(ValueError, match="model.recompute=1: expected True or False"):
-        build(1)
-
-
-@pytest.mark.parametrize("task, model", [("mnist_lstm", None), ("image_classification", "alexnet")])
-def test_a_model_without_blocks_has_no_such_field(task, model):
-    with pytest.raises(ValueError, match="recompute"):
-        experiment.override(experiment.new(task, model=model), ["model.recompute=true"])
 
 
 @pytest.mark.slow

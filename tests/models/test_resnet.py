@@ -81,13 +81,6 @@ def test_shapes_per_stage(version, resnet50, resnet50_v2):
     assert model.get_layer("stage2_block1_conv2").output_shape == (None, 28, 28, 128)
 
 
-@pytest.mark.parametrize("stem, size", [("7x7_pool", 8), ("3x3", 32), ("3x3_stride2", 16)])
-def test_stems(stem, size):
-    model = resnet.resnet(**SMALL, blocks=(1, 1), width=8, stem=stem)
-    assert model.get_layer("stage1_block1_relu").output_shape == (None, size, size, 8)
-    assert model.get_layer("stage2_block1_relu").output_shape == (None, size // 2, size // 2, 16)
-
-
 def test_layers_begin_as_documented(resnet50, resnet50_v2):
     for model in (resnet50, resnet50_v2):
         norms = [layer for layer in model.layers if isinstance(layer, tf_keras.layers.BatchNormalization)]
@@ -156,37 +149,3 @@ def test_strided_convolutions_are_padded_alike_on_both_sides():
         padding = [[0, 0], [pad, pad], [pad, pad], [0, 0]]
         direct = tf.nn.conv2d(values, model.get_layer(name).kernel, 2, padding)
         np.testing.assert_allclose(result, direct, atol=1e-5)
-
-
-def test_a_projection_reads_every_other_pixel():
-    model = resnet.resnet(**SMALL, blocks=(1, 1), width=16, stem="3x3")
-    before, after = outputs(model, ["stage1_block1_relu", "stage2_block1_shortcut_conv"], images_of(32))
-    direct = tf.nn.conv2d(before, model.get_layer("stage2_block1_shortcut_conv").kernel, 2, "VALID")
-    np.testing.assert_allclose(after, direct, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    "fields, message",
-    [
-        ({"blocks": ()}, r"blocks=\(\): expected the number of blocks in each stage"),
-        ({"blocks": 2}, "blocks=2: expected the number"),
-        ({"blocks": (2, 0)}, r"blocks\[1\]=0: expected a whole number of 1 or more"),
-        ({"width": 0}, "width=0: expected a whole number"),
-        ({"classes": 1.5}, "classes=1.5: expected a whole number"),
-        ({"version": 3}, "version=3: expected one of 1, 2"),
-        ({"stem": "5x5"}, "stem='5x5': expected one of '7x7_pool', '3x3', '3x3_stride2'"),
-        ({"image_size": 16}, "image_size=16: the stem '7x7_pool' and 4 stages divide the image by 32; expected 32"),
-    ],
-)
-def test_what_cannot_be_built_is_refused(fields, message):
-    with pytest.raises(ValueError, match=message):
-        resnet.resnet(**{**SMALL, "blocks": (2, 2, 2, 2), **fields})
-
-
-def test_unknown_depths_are_refused():
-    with pytest.raises(ValueError, match="depth=51: expected one of 14, 18, 34, 50, 101, 152"):
-        resnet.imagenet_resnet(depth=51, **IMAGENET)
-    with pytest.raises(ValueError, match=r"depth=18: expected 6n \+ 2 layers; the nearest are 14 and 20"):
-        resnet.cifar_resnet(depth=18, **SMALL)
-    with pytest.raises(ValueError, match="the nearest are 8 and 14"):
-        resnet.cifar_resnet(depth=2, **SMALL)

@@ -36,16 +36,6 @@ def test_it_is_keras_layer_with_its_gradients(jit_compile):
     )
 
 
-def test_one_trace_takes_any_length_and_batch():
-    layer = SequenceLSTM(4)
-    run = tf.function(layer, input_signature=[tf.TensorSpec([None, None, 2])])
-    whole = run(inputs())
-    # The first call traces once more, to make the weights.
-    traced = run.experimental_get_tracing_count()
-    np.testing.assert_allclose(run(inputs()[:2, :3]), whole[:2, :3], rtol=1e-5, atol=1e-7)
-    assert run.experimental_get_tracing_count() == traced
-
-
 def test_steps_are_the_sequence():
     layer = SequenceLSTM(4, initial_scale=0.8)
     whole = layer(inputs())
@@ -77,12 +67,6 @@ def test_where_a_gpu_is_visible_it_is_keras_own(monkeypatch):
     np.testing.assert_allclose(run(inputs()), expected, rtol=1e-5, atol=1e-6)
     names = {node.op for node in run.get_concrete_function(inputs()).graph.as_graph_def().node}
     assert "PartitionedCall" in names and "While" not in names
-
-
-def test_its_config_makes_it_again():
-    layer = SequenceLSTM(4, initial_scale=0.5, name="first")
-    again = SequenceLSTM.from_config(layer.get_config())
-    assert (again.units, again.initial_scale, again.name, again.return_sequences) == (4, 0.5, "first", True)
 
 
 def test_all_weights_begin_uniform():

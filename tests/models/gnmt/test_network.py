@@ -64,20 +64,6 @@ def test_padding_changes_nothing():
     np.testing.assert_allclose(network(changed)[:, :3], expected[:, :3], rtol=1e-5, atol=1e-6)
 
 
-def test_a_beam_steps_as_its_hypotheses_alone():
-    network, inputs = gnmt(**FIELDS, **SHALLOW), batch()
-    memory = network.encode(inputs["source_ids"], inputs["source_lengths"])
-    zeros = network.initial_state(3)
-    two = tf.nest.map_structure(lambda value: tf.stack([value, value], axis=1), zeros)
-    logits, state, shares = network.step(tf.constant(inputs["target_ids"][:, :2]), two, memory)
-    for hypothesis in range(2):
-        one = tf.nest.map_structure(lambda value: value[:, tf.newaxis], zeros)
-        tokens = tf.constant(inputs["target_ids"][:, hypothesis : hypothesis + 1])
-        alone = network.step(tokens, one, memory)
-        for wide, narrow in zip(tf.nest.flatten((logits, state, shares)), tf.nest.flatten(alone)):
-            np.testing.assert_allclose(wide[:, hypothesis], narrow[:, 0], rtol=1e-5, atol=1e-6)
-
-
 def training_pass(network, inputs, jit_compile):
     @tf.function(jit_compile=jit_compile)
     def run(inputs):
@@ -136,12 +122,6 @@ def test_in_bfloat16_it_trains_with_finite_gradients():
     assert shares.dtype == tf.float32
 
 
-def test_dropout_is_in_training_only():
-    network = gnmt(**FIELDS, **SHALLOW, dropout=0.5)
-    np.testing.assert_array_equal(network(batch()), network(batch()))
-    assert np.abs(network(batch(), training=True) - network(batch(), training=True)).max() > 0
-
-
 @pytest.mark.slow
 def test_it_learns_to_copy_and_translates_so():
     network = gnmt(vocabulary_size=9, hidden_units=32, **SHALLOW, dropout=0.0)
@@ -190,9 +170,3 @@ def test_weights_begin_as_in_the_reference():
             np.testing.assert_array_equal(value, 0)
         else:
             assert 0.09 < np.abs(value).max() <= 0.1, weight.name
-
-
-@pytest.mark.parametrize("field, value", [("decoder_layers", 0), ("hidden_units", 0), ("dropout", 1.0)])
-def test_sizes_out_of_range_are_refused(field, value):
-    with pytest.raises(ValueError, match=f"{field}={value}.*expected"):
-        gnmt(**{**FIELDS, field: value})

@@ -1,0 +1,159 @@
+"""The small classifiers' published sizes, what every network refuses, dropout, and Keras' LSTM as it is traced."""
+
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from tfbigbatch.models import bert, lenet, lstm, mnist_cnn, official, recurrent, resnet, sizes
+from tfbigbatch.models.alexnet import alexnet
+from tfbigbatch.models.beam_search import beam_search
+from tfbigbatch.models.gnmt.network import gnmt
+from tfbigbatch.models.lstm_language_model import lstm_language_model
+from tfbigbatch.models.output_bias import log_frequencies
+
+MNIST = {"shape": (28, 28), "classes": 10, "brightest": 255}
+LSTM_SIZES = {**MNIST, "hidden_units": 128, "projection_units": 128}
+# The dense half of LeCun et al.'s own count of LeNet-5; their second convolution saw some of the maps only.
+PUBLISHED = [
+    (lenet.lenet, MNIST, 61_706, [[5, 5, 1, 6], [5, 5, 6, 16], [400, 120], [120, 84], [84, 10]]),
+    (mnist_cnn.mnist_cnn, MNIST, 3_274_634, [[5, 5, 1, 32], [5, 5, 32, 64], [7 * 7 * 64, 1024], [1024, 10]]),
+    (
+        lstm.row_classifier,
+        LSTM_SIZES,
+        28 * 128 + 128 + 4 * 257 * 128 + 1290,
+        [[28, 128], [128, 512], [128, 512], [128, 10]],
+    ),
+]
+
+
+@pytest.mark.parametrize("build, fields, parameters, kernels", PUBLISHED)
+def test_published_sizes(build, fields, parameters, kernels):
+    model = build(**fields)
+    logits = model(np.zeros((3, 28, 28), np.uint8))
+    assert logits.shape == (3, 10) and logits.dtype == tf.float32 and model.count_params() == parameters
+    assert [each.shape.as_list() for each in model.trainable_variables if "kernel" in each.name] == kernels
+
+
+ALEXNET = {"image_size": 32, "classes": 10, "stem": "5x5", "width": 12, "fc_units": 64}
+RESNET = {"image_size": 32, "classes": 10, "blocks": (2, 2, 2, 2)}
+IMAGENET = {"image_size": 224, "classes": 1000}
+BERT = {"vocabulary_size": 40, "layers": 2, "hidden_units": 8, "heads": 2, "inner_units": 12, "max_positions": 16}
+LANGUAGE = {"vocabulary_size": 11, "window": 6, "hidden_units": 5, "embedding_units": 3, "layers": 2}
+GNMT = {"vocabulary_size": 11, "hidden_units": 5, "embedding_units": 4, "encoder_layers": 2, "decoder_layers": 3}
+BEAM = {"end_token": 1, "beam_size": 2, "max_length": 3}
+search = lambda **options: beam_search(None, None, None, **options)
+REFUSED = [
+    (alexnet, ALEXNET, {"width": 16}, "width=16, groups=2.*expected a width that 3 x groups divides"),
+    (alexnet, ALEXNET, {"dropout": 1.0}, "dropout=1.0: expected.*0 <= dropout < 1"),
+    (alexnet, ALEXNET, {"groups": 0}, "groups=0: expected a whole number of 1 or more"),
+    (alexnet, ALEXNET, {"norm": "layer"}, "norm='layer': expected one of 'local_response', 'batch'"),
+    (alexnet, ALEXNET, {"stem": "7x7"}, "stem='7x7': expected one of '11x11_stride4', '5x5_stride2', '5x5'"),
+    (alexnet, ALEXNET, {"image_size": 14}, "image_size=14: three poolings.*expected 15 pixels or more"),
+    (alexnet, ALEXNET, {"stem": "11x11_stride4"}, "image_size=32: .*expected 64 pixels or more"),
+    (alexnet, ALEXNET, {"cross_replica_norm": True}, "cross_replica_norm=True, norm='local_response'"),
+    (resnet.resnet, RESNET, {"blocks": ()}, r"blocks=\(\): expected the number of blocks in each stage"),
+    (resnet.resnet, RESNET, {"blocks": (2, 0)}, r"blocks\[1\]=0: expected a whole number of 1 or more"),
+    (resnet.resnet, RESNET, {"width": 0}, "width=0: expected a whole number"),
+    (resnet.resnet, RESNET, {"version": 3}, "version=3: expected one of 1, 2"),
+    (resnet.resnet, RESNET, {"stem": "5x5"}, "stem='5x5': expected one of '7x7_pool', '3x3', '3x3_stride2'"),
+    (resnet.resnet, RESNET, {"image_size": 16}, "image_size=16: .* 4 stages divide the image by 32; expected 32"),
+    (resnet.resnet, RESNET, {"recompute": 1}, "model.recompute=1: expected True or False"),
+    (resnet.imagenet_resnet, IMAGENET, {"depth": 51}, "depth=51: expected one of 14, 18, 34, 50, 101, 152"),
+    (resnet.cifar_resnet, IMAGENET, {"depth": 18}, r"depth=18: expected 6n \+ 2 layers; the nearest are 14 and 20"),
+    (resnet.cifar_resnet, IMAGENET, {"depth": 2}, "the nearest are 8 and 14"),
+    (bert.encoder, BERT, {"heads": 3}, "model.heads=3 does not divide model.hidden_units=8"),
+    (bert.encoder, BERT, {"layers": 0}, "model.layers=0: expected 1 or more"),
+    (bert.encoder, BERT, {"dropout": 1.0}, "model.dropout=1.0"),
+    (bert.pretrainer, BERT, {"recompute": 1}, "model.recompute=1: expected True or False"),
+    (sizes.bert_defaults, {}, {"name": "bert_bas"}, "BERT 'bert_bas' is unknown. Did you mean 'bert_base'"),
+    (lenet.lenet, MNIST, {"shape": (11, 28)}, "expected images of 12 x 12 or more"),
+    (mnist_cnn.mnist_cnn, MNIST, {"fc_units": 0}, "expected images of 4 x 4 or more"),
+    (lstm_language_model, LANGUAGE, {"layers": 0}, "layers=0.*expected"),
+    (lstm_language_model, LANGUAGE, {"initial_scale": 0.0}, "initial_scale=0.0.*expected"),
+    (gnmt, GNMT, {"decoder_layers": 0}, "decoder_layers=0.*expected"),
+    (gnmt, GNMT, {"dropout": 1.0}, "dropout=1.0.*expected"),
+    (search, BEAM, {"beam_size": 0}, "beam_size=0"),
+    (search, BEAM, {"hypotheses": 3}, "no more hypotheses than the beam is wide"),
+    (search, BEAM, {"length_penalty": -0.1}, "expected 0 or more"),
+    (search, BEAM, {"coverage_penalty": 0.1, "source_mask": None}, "coverage_penalty=0.1 needs source_mask"),
+    (log_frequencies, {"smoothing": 1.0}, {"counts": [[1, 2]]}, r"counts have the shape \[1, 2\]: expected one row"),
+    (log_frequencies, {"smoothing": 1.0}, {"counts": [1, -2]}, r"counts\[1\]=-2.0"),
+    (log_frequencies, {"smoothing": 1.0}, {"counts": [1, float("nan")]}, r"counts\[1\]=nan"),
+    (log_frequencies, {"smoothing": 1.0}, {"counts": ["a", "b"]}, "counts=.*expected one row of numbers"),
+    (log_frequencies, {"counts": [1, 2]}, {"smoothing": -1.0}, "smoothing=-1.0: expected a finite number, 0 or more"),
+    (log_frequencies, {"counts": [1, 0]}, {"smoothing": 0}, "smoothing=0: class 1 never occurs"),
+]
+
+
+@pytest.mark.parametrize("build, fields, changed, message", REFUSED)
+def test_what_cannot_be_built_is_refused(build, fields, changed, message):
+    with pytest.raises(ValueError, match=message):
+        build(**{**fields, **changed})
+
+
+@pytest.mark.parametrize(
+    "build, inputs",
+    [
+        (lambda: alexnet(**ALEXNET), np.arange(3 * 32 * 32 * 3).reshape(3, 32, 32, 3) % 256),
+        (lambda: lstm_language_model(**LANGUAGE, dropout=0.5), [np.ones((2, 6), np.int32), *[tf.zeros([2, 5])] * 4]),
+    ],
+)
+def test_dropout_is_in_training_only(build, inputs):
+    model = build()
+    first = lambda **options: tf.nest.flatten(model(inputs, **options))[0]
+    np.testing.assert_array_equal(first(), first())
+    assert np.abs(first(training=True) - first(training=True)).max() > 0
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.5, 1e9])
+@pytest.mark.parametrize("counts", [[7], [3, 1, 4, 1, 5], [1, 10**15, 3]])
+def test_the_bias_is_of_the_smoothed_frequencies(counts, smoothing):
+    smoothed = np.array(counts, np.float64) + smoothing
+    found = log_frequencies(counts, smoothing)
+    np.testing.assert_allclose(found, np.log(smoothed / smoothed.sum()), rtol=1e-12, atol=1e-12)
+
+
+def traced(make_layer, dtype="float32"):
+    """The outputs, states and gradients of a step that is a graph."""
+    tf_keras.utils.set_random_seed(1)
+    layer = make_layer(7, return_sequences=True, return_state=True, dtype=dtype, name="lstm")
+    random = np.random.RandomState(0)
+    inputs, states = random.randn(4, 5, 3).astype("float32"), [random.randn(4, 7).astype("float32") for _ in range(2)]
+
+    @tf.function
+    def step(inputs, states):
+        with tf.GradientTape() as tape:
+            outputs = layer(inputs, initial_state=[tf.cast(each, layer.compute_dtype) for each in states])
+            loss = sum(tf.reduce_sum(tf.cast(each, tf.float32) ** 2) for each in outputs)
+        return outputs, tape.gradient(loss, layer.trainable_variables)
+
+    return layer, [tf.cast(each, tf.float32).numpy() for each in tf.nest.flatten(step(inputs, states))]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_the_lstm_has_the_bits_of_keras_own(dtype):
+    layer, found = traced(recurrent.lstm, dtype)
+    keras_layer, expected = traced(tf_keras.layers.LSTM, dtype)
+    assert type(layer) is type(keras_layer) and layer.get_config() == keras_layer.get_config()
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_cudnn_takes_an_lstm_unless_it_is_unrolled(monkeypatch):
+    # Nothing runs on it. The attribute is private to tf_keras, and the one place where it says so.
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [kind])
+    for unroll in (False, True):
+        model = lstm_language_model(**LANGUAGE, dropout=0.5, unroll=unroll)
+        assert model.get_layer("lstm_0")._could_use_gpu_kernel is not unroll
+
+
+def test_without_tf_models_official_the_error_names_the_extra(monkeypatch):
+    # As if it were not installed: no finder sees it, and no part of it is imported.
+    for name in [each for each in sys.modules if each.partition(".")[0] == "official"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [])
+    with pytest.raises(ValueError, match=r"pip install 'tfbigbatch\[models\]'\. It needs TensorFlow 2\.20\."):
+        official.module("official.absent")
