@@ -2,7 +2,6 @@
 
 import doctest
 import functools
-import glob
 import os
 import re
 import subprocess
@@ -149,33 +148,6 @@ def test_the_pages_run_in_the_other_keras():
 def test_muons_page_has_the_range_that_advise_gives():
     with open(os.path.join(ROOT, "docs", "muon.md"), encoding="utf-8") as file:
         assert "**Learning rate: {:g} to {:g}**".format(*MUON_RATES) in file.read()
-
-
-GUIDES = [
-    "README.md",
-    "tfbigbatch/experiments/README.md",
-    *sorted(
-        os.path.relpath(path, ROOT)
-        for pattern in ("docs/*.md", "docs/results/*.md", "results/measurements/*.md")
-        for path in glob.glob(os.path.join(ROOT, pattern))
-    ),
-]
-
-
-def paragraphs(text):
-    """The paragraphs and list items of a page, without code, tables, headings and the targets of links."""
-    text = re.sub(r"^ *```.*?^ *```$", "\n", text, flags=re.DOTALL | re.MULTILINE)
-    text = re.sub(r"^ *(?:\||#).*$", "", text, flags=re.MULTILINE)
-    text = re.sub(r"^ *(?:[-*+]|\d+\.) +", "\n", text, flags=re.MULTILINE)
-    text = re.sub(r"\]\([^)\s]*\)", "]", text)
-    return re.split(r"\n\s*\n", text)
-
-
-@pytest.mark.parametrize("page", GUIDES)
-def test_no_paragraph_is_above_90_words(page):
-    with open(os.path.join(ROOT, page), encoding="utf-8") as file:
-        long = [each for each in paragraphs(file.read()) if len(each.split()) > 90]
-    assert not long, f"{page}: {len(long[0].split())} words, split it:\n{long[0]}"
 
 
 if __name__ == "__main__":

@@ -116,26 +116,6 @@ def test_nothing_unpickles_and_nothing_but_experiments_is_executed():
     assert not {path: words for path, words in found.items() if words} and len(found) > 100
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "import pickle",
-        "from torch import load",
-        "np.load(path)",
-        "np.load(path, allow_pickle=True)",
-        "eval(text)",
-        "yaml.load(text)",
-        "tf_keras.models.load_model(path)",
-        "tar.extractall(folder)",
-        "os.system(text)",
-        "subprocess.run(text, shell=True)",
-        "load_model(path, safe_mode=False)",
-    ],
-)
-def test_the_walk_sees_what_it_looks_for(source):
-    assert list(faults("tfbigbatch/anything.py", ast.parse(source)))
-
-
 class Opened:
     """What an unpickled array of objects would call."""
 

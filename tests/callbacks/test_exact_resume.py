@@ -3,7 +3,6 @@
 import functools
 import json
 import os
-import shutil
 import signal
 import tempfile
 
@@ -66,15 +65,6 @@ def test_an_interrupted_training_ends_in_the_same_bits(keras_version, kind, plac
     assert_same(train(keras_version, kind, tmp_path), undisturbed(keras_version, kind))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", STEPS)
-@pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
-def test_a_training_that_is_interrupted_again_and_again_ends_in_the_same_bits(keras_version, kind, tmp_path):
-    for _ in range(4):
-        interrupted(keras_version, kind, tmp_path, "on_train_batch_end", 3)
-    assert_same(train(keras_version, kind, tmp_path), undisturbed(keras_version, kind))
-
-
 def run(keras_version, kind, directory, output, *die):
     return preloaded.run(PROGRAM, keras_version, kind, directory, output, *die)
 
@@ -100,29 +90,6 @@ def test_a_process_that_sigkill_ended_goes_on_in_another(keras_version, kind, ho
     whole = run(keras_version, kind, tmp_path / "whole", tmp_path / "whole.npz")
     assert whole.returncode == 0, whole.stderr[-3000:]
     assert_same(dict(np.load(output)), dict(np.load(tmp_path / "whole.npz")))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("keras_version", ["tf_keras", "keras3"])
-def test_keras_own_backup_ends_elsewhere(keras_version, tmp_path):
-    """What BackupAndRestore does not restore: the order of the data, and Keras 3 not the place in the epoch."""
-    keras = KERAS[keras_version]
-    features, labels = resumed_fit.examples()
-
-    def fit(die=()):
-        model = resumed_fit.model_of(keras_version)
-        # The order that Keras draws comes from its seed, as everything of an undisturbed run.
-        backup = keras.callbacks.BackupAndRestore(os.fspath(tmp_path / "backup"), save_freq=2)
-        history = model.fit(features, labels, 8, epochs=3, verbose=0, callbacks=[backup, *die])
-        return resumed_fit.ended(model, history)
-
-    whole = fit()
-    assert_same(fit(), whole)
-    with pytest.raises(Killed):
-        fit([die_at(keras_version, "on_train_batch_end", 8, raise_killed)])
-    resumed = fit()
-    assert not np.array_equal(resumed["weight 0"], whole["weight 0"])
-    assert len(resumed["epochs"]) < len(whole["epochs"])
 
 
 # ---- A directory's life ---------------------------------------------------------------------------
@@ -325,24 +292,6 @@ def test_a_fit_that_does_not_fit_is_refused(keras_version, tmp_path):
 # ---- The order, other callbacks, strategies -------------------------------------------------------
 
 
-def test_each_epoch_of_arrays_has_every_example_once_in_an_order_of_its_own(tmp_path):
-    resume = EXACT["keras3"](tmp_path)
-    numbers = np.arange(21)
-    data = resume.data(numbers, 2 * numbers, batch_size=4, seed=1)
-    assert int(data.cardinality()) == 6
-    epochs = []
-    for epoch in range(2):
-        data.stream.forget(6 * epoch)
-        batches = [(x.numpy(), y.numpy()) for x, y in data]
-        assert [len(x) for x, _ in batches] == [4, 4, 4, 4, 4, 1]
-        x, y = (np.concatenate(each) for each in zip(*batches))
-        assert np.array_equal(np.sort(x), numbers) and np.array_equal(y, 2 * x)
-        epochs.append(x.tolist())
-    assert epochs[0] != epochs[1] and sorted(epochs[0]) != epochs[0]
-    plain = resume.data(numbers, batch_size=4, shuffle=False, drop_remainder=True)
-    assert np.array_equal(np.concatenate([x.numpy() for (x,) in plain]), numbers[:20])
-
-
 @pytest.mark.parametrize("keras_version", [pytest.param("tf_keras", marks=pytest.mark.slow), "keras3"])
 def test_the_patience_and_best_weights_of_early_stopping_continue(keras_version, tmp_path):
     def early():
@@ -426,20 +375,3 @@ def test_the_state_of_other_optimizers(keras_version, name, tmp_path):
     whole = train(keras_version, "arrays", tmp_path / "whole", model=model(), others=plateau())
     interrupted(keras_version, "arrays", tmp_path / "killed", "on_train_batch_end", 15, model=model(), others=plateau())
     assert_same(train(keras_version, "arrays", tmp_path / "killed", model=model(), others=plateau()), whole)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
-def test_a_model_that_is_built_by_its_first_batch(keras_version, tmp_path):
-    keras = KERAS[keras_version]
-
-    def model():
-        keras.utils.set_random_seed(1)
-        made = keras.Sequential([keras.layers.Dense(3, "relu"), keras.layers.Dense(1)])
-        made.compile("adam", "mse", metrics=["mae"], jit_compile=False)
-        return made
-
-    whole = train(keras_version, "arrays", tmp_path / "whole", model=model())
-    shutil.rmtree(tmp_path / "whole")
-    interrupted(keras_version, "arrays", tmp_path / "killed", "on_train_batch_end", 9, model=model())
-    assert_same(train(keras_version, "arrays", tmp_path / "killed", model=model()), whole)

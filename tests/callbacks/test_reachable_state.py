@@ -151,14 +151,6 @@ def test_variables_and_generators_that_are_attributes_of_a_layer_continue(keras_
     assert_continues(keras_version, make, tmp_path, also=[])
 
 
-def test_random_numbers_of_keras_without_a_seed_continue(tmp_path):
-    def make(keras):
-        noise = layer_with_state(keras, lambda layer, x: x + keras.random.normal(tf.shape(x)))
-        return regression(keras, noise), [], []
-
-    assert_continues("keras3", make, tmp_path)
-
-
 @both
 @pytest.mark.parametrize("held", ["attribute", "closure"])
 def test_a_model_that_a_callback_holds_continues(keras_version, held, tmp_path):
@@ -206,15 +198,6 @@ def test_random_operations_with_state_of_their_own_are_named(keras_version, tmp_
         fit(keras_version, tmp_path, make)
 
 
-@both
-def test_a_training_step_that_reads_a_frozen_model_is_not_refused(keras_version, tmp_path):
-    def make(keras):
-        teacher = regression(keras)
-        return regression(keras, layer_with_state(keras, lambda layer, x: x + teacher(x))), [], []
-
-    fit(keras_version, tmp_path, make, epochs=1)
-
-
 # ---- Other callbacks ------------------------------------------------------------------------------
 
 
@@ -234,30 +217,6 @@ def test_what_the_hooks_of_an_epochs_begin_did_is_not_done_twice(keras_version, 
         return regression(keras), [halve], []
 
     assert_continues(keras_version, make, tmp_path, step=step, also=[])
-
-
-@pytest.mark.parametrize("keras_version", [pytest.param("tf_keras", marks=pytest.mark.slow), "keras3"])
-def test_other_callbacks_get_the_numbers_of_an_undisturbed_epoch(keras_version, tmp_path):
-    calls = []
-
-    class Seen(KERAS[keras_version].callbacks.Callback):
-        def on_train_batch_begin(self, batch, logs=None):
-            calls.append(("begin", batch))
-
-        def on_train_batch_end(self, batch, logs=None):
-            calls.append(("end", batch))
-
-        def on_epoch_end(self, epoch, logs=None):
-            calls.append(("epoch", epoch, bool(self.model.stop_training)))
-
-    def make(keras):
-        return regression(keras), [Seen()], []
-
-    whole, copy = tmp_path / "whole", tmp_path / "copy"
-    fit(keras_version, whole, make, [copy_at(keras_version, whole, copy, 2)])
-    undisturbed, calls[:] = list(calls), []
-    fit(keras_version, copy, make)
-    assert calls == undisturbed[2:]
 
 
 @both

@@ -83,12 +83,6 @@ def test_the_best_checkpoint_and_a_step(run, tmp_path):
     assert not os.path.exists(tmp_path / "seventh")
 
 
-def test_formats_are_checked(run, tmp_path):
-    for wrong, message in (("keras2", "expected a list of names"), ([], "no format is named"), (["onnx"], "'onnx' is")):
-        with pytest.raises(ValueError, match=message):
-            export_run(run, tmp_path / "out", formats=wrong)
-
-
 def test_the_command(run, tmp_path):
     done = command("export", run, f"--output={tmp_path}/out", "--format=keras2,saved_model", "--checkpoint=best")
     assert done.returncode == 0, done.stderr

@@ -2,19 +2,17 @@
 
 import json
 import os
-import types
 
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 from tests.helpers.datasets import image_sets
 from tfbigbatch import experiment, load_run, train
 from tfbigbatch.data.finetuning import text_pairs
 from tfbigbatch.data.images.prepare import prepare
 from tfbigbatch.data.tokenizer import Tokenizer, Vocabulary
-from tfbigbatch.export import export_run, signatures
+from tfbigbatch.export import export_run
 
 
 def short(task, **fields):
@@ -112,21 +110,3 @@ def test_tokens_and_states_of_a_language_model(tmp_path):
     expected = load_run(run).network([tokens, *states.values()])
     np.testing.assert_allclose(found["logits"], expected[0], atol=1e-6)
     np.testing.assert_allclose(found["lstm_1_1"], expected[4], atol=1e-6)
-
-
-def test_inputs_of_any_name_are_served(tmp_path):
-    names = ["plain", "First Input", "a-b", "a.b", "a:0", "größe", "1st", "_under"]
-    inputs = {name: tf_keras.Input((2,), name=f"layer_{at}") for at, name in enumerate(names)}
-    model = tf_keras.Model(inputs, tf_keras.layers.Concatenate(name="all")([inputs[name] for name in names]))
-    served = signatures._arrays(types.SimpleNamespace(network=model), None)
-    module = tf.Module()
-    module.model, module.function = model, served.function
-    tf.saved_model.save(module, str(tmp_path), signatures=served.function)
-    loaded = tf.saved_model.load(str(tmp_path)).signatures["serving_default"]
-    arguments = {"1st": "input_1st", "First Input": "First_Input", "_under": "input_under", "plain": "plain"}
-    arguments |= {"a-b": "a_b", "a.b": "a_b_2", "a:0": "a_0", "größe": "gro_e"}
-    given = {arguments[name]: tf.fill([3, 2], float(at)) for at, name in enumerate(names)}
-    np.testing.assert_array_equal(loaded(**given)["all"][0], np.repeat(np.arange(8.0), 2))
-    assert (
-        "'First_Input' float32 [n, 2] ('First Input')" in served.description and "'plain' float32" in served.description
-    )

@@ -5,9 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.conftest import mirrored
 from tests.helpers.keras_versions import make, tensor_variables, variables
-from tfbigbatch import optimizers
 
 WRAPPED = {
     "LAMB": lambda inner: inner,
@@ -52,35 +50,6 @@ def test_accumulation_overwrites_once_a_step_as_keras_own_does():
             history.append(float(scale.numpy()[0]))
         histories.append(history)
     assert histories[0] == histories[1] == [1.0, 3.0, 3.0, 0.75]
-
-
-def test_a_loop_over_micro_batches_gives_the_largest():
-    _, gradient = optimizers.accumulate_gradients(
-        lambda values: [tf.constant([0.1, 0.2]), values], tf.constant([3.0, 0.5]), kernel_and_scale(), 2
-    )
-    assert gradient.numpy() == [3.0]
-
-
-@pytest.mark.parametrize("around", WRAPPED)
-def test_replicas_keep_scales_of_their_own_as_with_keras_own(around):
-    strategy = mirrored(2)
-    with strategy.scope():
-        kernel, scale = kernel_and_scale()
-        optimizer = WRAPPED[around](make("keras3", "LAMB"))
-        optimizer.build([kernel, scale])
-
-    @tf.function
-    def step():
-        def replica():
-            own = tf.cast(tf.distribute.get_replica_context().replica_id_in_sync_group, tf.float32)
-            optimizer.apply_gradients([(tf.constant([0.1, 0.2]), kernel), ([own + 2.0], scale)])
-
-        strategy.run(replica)
-
-    step()
-    assert [value.numpy().tolist() for value in strategy.experimental_local_results(scale.value)] == [[2.0], [3.0]]
-    first, second = strategy.experimental_local_results(kernel.value)
-    np.testing.assert_array_equal(first, second)
 
 
 def test_a_float8_model_saves_and_loads(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 from tests.parity import peer_suites
 from tests.parity.peer_differences import EXPECTED
-from tests.parity.peer_suites import Result, Suite, adapt, compare, find
+from tests.parity.peer_suites import Result, Suite, compare
 
 MADE_UP = """
 import pytest
@@ -70,20 +70,6 @@ def test_an_unexpected_failure_or_success_is_an_error():
         "is in the list, and skipped: d",
         "is in the list, and was not found: e",
     ]
-
-
-def test_a_file_that_is_nowhere_is_named_with_its_source(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(peer_suites, "SUITES", (SUITE,))
-    assert find(SUITE, str(tmp_path)) is None
-    # The others were run: only one that was asked for is an error.
-    assert peer_suites.main([f"--copies={tmp_path}"]) == 0
-    assert peer_suites.main(["--suite=peer/lamb_test"]) == 1
-    assert "git clone --depth 1 --branch v1 https://example.org/peer" in capsys.readouterr().out
-
-
-def test_a_file_of_another_version_is_refused():
-    with pytest.raises(SystemExit, match="peer/lamb_test: .* is not in the file. It is of another version than v1"):
-        adapt(SUITE, "from peer.optimizers import LAMB")
 
 
 def test_every_difference_is_of_a_suite_and_has_a_reason():

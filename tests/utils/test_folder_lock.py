@@ -65,15 +65,6 @@ def test_a_forked_child_of_a_killed_holder_does_not_keep_the_lock(tmp_path, monk
     lock.release()
 
 
-def test_programs_that_are_started_do_not_inherit_it(tmp_path):
-    lock = FolderLock(str(tmp_path))
-    lock.acquire(refused)
-    program = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, close_fds=False)
-    lock.release()
-    with locked(str(tmp_path), refused):
-        program.communicate(b"\n")
-
-
 def test_folders_that_were_made_go_where_nothing_was_written(tmp_path):
     with locked(str(tmp_path / "runs" / "one"), refused):
         pass

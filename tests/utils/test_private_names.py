@@ -10,8 +10,6 @@ import inspect
 import os
 import subprocess
 import sys
-import textwrap
-from unittest import mock
 
 import keras
 import pytest
@@ -24,7 +22,6 @@ from tests.helpers import private_names
 from tfbigbatch.models import sizes
 
 PACKAGE = os.path.dirname(tfbigbatch.__file__)
-FOREIGN = ("keras", "tf_keras", "tensorflow")
 # Public methods of named tuples and of the operating system.
 PUBLIC = {"_asdict", "_exit", "_replace"}
 OFFICIAL = pytest.mark.skipif(not importlib.util.find_spec("official"), reason="tf-models-official is not installed")
@@ -195,47 +192,3 @@ def test_attributes_that_are_not_our_own_are_listed():
     listed = {name for owner in private_names.CLASSES.values() for name in owner.names}
     assert read - ours - listed - PUBLIC == set()
     assert listed - words - ours == set()
-
-
-def classes_of_other_bases():
-    """(class, our part of its bases, theirs) for each class of the optimizers, the strategies and the callbacks."""
-    for name in ("optimizers", "optimizers.adasum", "optimizers.local_steps", "training.callbacks", "tpu"):
-        for path in glob.glob(os.path.join(PACKAGE, *name.split("."), "*.py")):
-            # tpu/lower.py, of a process of its own, chooses tf_keras for the whole process.
-            with mock.patch.dict(os.environ):
-                module = importlib.import_module(f"tfbigbatch.{name}.{os.path.basename(path)[:-3]}")
-            for kind in vars(module).values():
-                if inspect.isclass(kind) and kind.__module__ == module.__name__:
-                    ours = [base for base in kind.__mro__ if base.__module__.startswith("tfbigbatch")]
-                    theirs = [base for base in kind.__mro__ if base.__module__.partition(".")[0] in FOREIGN]
-                    if theirs:
-                        yield kind, ours, theirs
-
-
-def own_attributes(kind, stored):
-    """Private names that a class defines, and those of `self` in its methods: all, or only those that are `stored`."""
-    found = {name for name in vars(kind) if is_private(name)}
-    for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(kind)))):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
-            if is_private(node.attr) and (not stored or isinstance(node.ctx, ast.Store)):
-                found.add(node.attr)
-    return found - {"_abc_impl"}
-
-
-def test_what_our_classes_share_with_their_bases_is_listed():
-    listed = {name for owner in private_names.CLASSES.values() for name in owner.names}
-    overrides = {name for owner in private_names.CLASSES.values() for name in owner.overrides}
-    seen = collections.defaultdict(set)
-    for kind, ours, theirs in classes_of_other_bases():
-        inherited = set().union(*(cached_attributes(base) for base in theirs))
-        used = set().union(*(own_attributes(base, stored=False) for base in ours)) & inherited
-        defined = {name for base in ours for name in vars(base)} & inherited
-        for name in used - listed | defined - overrides:
-            if is_private(name):
-                seen[name].add(kind.__qualname__)
-    assert not seen, f"missing in utils/private_names.py: {dict(seen)}"
-
-
-@functools.cache
-def cached_attributes(kind):
-    return own_attributes(kind, stored=True)

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from tfbigbatch.utils.signals import collecting_signals, exiting_on_signals, handling_signals, reinstall_handler
+from tfbigbatch.utils.signals import collecting_signals, handling_signals, reinstall_handler
 
 
 def test_signals_are_collected_and_then_do_again_what_they_did():
@@ -52,13 +52,6 @@ def test_a_signal_ends_the_process_with_one_line_and_its_code(name):
     )
     assert (ended.returncode, ended.stderr) == (7, "")
     assert ended.stdout == "stopped on request, with nothing new to save; the same command resumes.\n"
-
-
-def test_afterwards_the_signals_are_as_before():
-    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)]
-    with exiting_on_signals(7):
-        pass
-    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)] == before
 
 
 def test_a_handler_that_a_library_replaced_is_put_back():
