@@ -6,7 +6,6 @@ CPUs and leaves worker0.npz, worker1.npz and so on, and checkpoints.
 
 import os
 import sys
-from unittest import mock
 
 import numpy as np
 import tensorflow as tf
@@ -14,7 +13,6 @@ import tensorflow as tf
 from tests.distributed.sharing_worker import SHAMPOO, WEIGHTS, multi_worker_strategy, stepped
 from tests.helpers.keras_versions import KERAS_VERSIONS, make, tensor_variables, variables
 from tfbigbatch.cluster.tf_config import parse_tf_config
-from tfbigbatch.optimizers import assignment, sharded_updates
 from tfbigbatch.training import strategy as strategies
 
 CASES = {
@@ -24,8 +22,6 @@ CASES = {
     "muon": {"name": "Muon"},
     "shampoo": SHAMPOO,
 }
-# TensorFlow makes no bfloat16 variables under MultiWorkerMirroredStrategy.
-DTYPES = ("float32", "float64", "float16")
 
 
 def optimizer_of(strategy, keras_version, shard):
@@ -68,39 +64,10 @@ def restored(strategy, keras_version, directory):
     return [np.asarray(weight) for weight in weights], saved
 
 
-def sent(strategy, dtype, is_gathered):
-    """(What every replica of this process has of variables that one replica set, what it set)."""
-    with strategy.scope():
-        targets = [tf.Variable(tf.zeros([size], dtype)) for size in (3, 1, 6, 4, 9)]
-    shards = sharded_updates.Shards("LAMB", strategy, [3.0, 1.0, 6.0, 4.0, 9.0])
-    values = [tf.cast(tf.linspace(-1.0, index + 2.0, target.shape[0]), dtype) for index, target in enumerate(targets)]
-    for owner, value, target in zip(shards.owners, values, targets):
-        shards.run(owner, lambda own, value: own.assign(value), target, value)
-    with (
-        mock.patch.object(assignment, "is_gathered", lambda sizes: is_gathered),
-        # Several rounds of a few entries.
-        mock.patch.object(sharded_updates, "_ROUND_BYTES", 16),
-    ):
-        shards.send(shards.owners, targets)
-    copies = [
-        np.stack([tf.cast(copy, tf.float64).numpy() for copy in strategy.experimental_local_results(target)])
-        for target in targets
-    ]
-    return copies, [tf.cast(value, tf.float64).numpy() for value in values]
-
-
 def state_bytes(strategy, lamb):
     """Bytes of moments and accumulators in this process."""
     copies = [copy for each in tensor_variables(lamb) for copy in strategy.experimental_local_results(each)]
     return sum(copy.shape.num_elements() * copy.dtype.size for copy in copies if copy.shape.rank)
-
-
-def refusal(function):
-    try:
-        function()
-    except ValueError as error:
-        return str(error)
-    return "none"
 
 
 def ends(strategy, directory):
@@ -119,13 +86,6 @@ def ends(strategy, directory):
         for shard in (False, True):
             lamb, _ = optimizer_of(strategy, version, shard)
             arrays[f"bytes/{version}/{shard}"] = np.asarray(state_bytes(strategy, lamb))
-        arrays[f"refusal/{version}"] = np.asarray(refusal(lambda lamb=lamb: lamb.save_own_variables({})))
-    for dtype in DTYPES:
-        for is_gathered in (True, False):
-            copies, values = sent(strategy, dtype, is_gathered)
-            for index, (copy, value) in enumerate(zip(copies, values)):
-                arrays[f"sent/{dtype}/{is_gathered}/{index}"] = copy
-                arrays[f"expected/{dtype}/{is_gathered}/{index}"] = value
     return arrays
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.distributed.sharded_worker import CASES, DTYPES, restored
+from tests.distributed.sharded_worker import CASES, restored
 from tests.distributed.test_optimizers import run_together
 from tests.helpers.keras_versions import KERAS_VERSIONS
 
@@ -60,19 +60,3 @@ def test_checkpoints_are_those_of_an_unsharded_optimizer(of_processes, keras_ver
             np.testing.assert_allclose(each[f"saved/{keras_version}/{name}"], value, rtol=1e-5, err_msg=name)
         for index, weight in enumerate(weights):
             np.testing.assert_allclose(each[f"restored/{keras_version}/{index}"], weight, rtol=1e-5)
-
-
-@both_versions
-def test_a_file_of_one_process_is_refused(of_processes, keras_version):
-    assert all("tf.train.Checkpoint" in str(each[f"refusal/{keras_version}"]) for each in of_processes)
-
-
-@pytest.mark.parametrize("is_gathered", [True, False])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_weights_of_every_dtype_arrive_as_they_are(of_processes, dtype, is_gathered):
-    for each in of_processes:
-        names = [name for name in each if name.startswith(f"sent/{dtype}/{is_gathered}/")]
-        assert len(names) == 5
-        for name in names:
-            for copy in each[name]:
-                np.testing.assert_array_equal(copy, each[name.replace("sent/", "expected/")])

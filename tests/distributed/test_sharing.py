@@ -9,7 +9,7 @@ import pytest
 from tests.distributed.sharing_worker import ends
 from tests.distributed.test_optimizers import run_together
 from tests.helpers.keras_versions import KERAS_VERSIONS
-from tests.optimizers.test_sharing import ONE_DEVICE, cubes
+from tests.optimizers.test_sharing import ONE_DEVICE
 from tests.test_command_line import ROOT
 
 # tests/distributed/test_optimizers.py has two processes with Muon in the default run.
@@ -48,12 +48,6 @@ def test_all_replicas_have_the_same_bits_and_those_of_one_but_for_rounding(of_pr
             for copy in each[name]:
                 np.testing.assert_array_equal(copy, first[name][0], err_msg=name)
                 np.testing.assert_allclose(copy, of_one_device[name][0], rtol=1e-4, atol=1e-6, err_msg=name)
-
-
-def test_they_are_those_of_numpy(of_processes):
-    for index, expected in enumerate(cubes()):
-        for case in ("shared", "double", "due", "eager", "packs"):
-            np.testing.assert_allclose(of_processes[0][f"{case}/{index}"][0], expected, rtol=1e-4, atol=1e-4)
 
 
 def test_accumulated_steps_and_both_kerases_agree(of_processes):

@@ -62,7 +62,8 @@ def test_a_wide_beam_finds_the_best_of_all_sequences(length_penalty, coverage_pe
 
 
 @pytest.mark.parametrize(
-    "length_penalty, coverage_penalty, jit_compile", [(*each, False) for each in PENALTIES] + [(0.6, 0.1, True)]
+    "length_penalty, coverage_penalty, jit_compile",
+    [(*each, False) for each in PENALTIES] + [pytest.param(0.6, 0.1, True, marks=pytest.mark.slow)],
 )
 def test_a_narrow_beam_is_the_plain_search_that_never_stops_early(length_penalty, coverage_penalty, jit_compile):
     options = {"length_penalty": length_penalty, "coverage_penalty": coverage_penalty}

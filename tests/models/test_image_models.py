@@ -14,7 +14,7 @@ from tfbigbatch import models
 from tfbigbatch.models import image_models, resnet
 
 # They pass the same code as the shorter ones.
-DEEP = [f"resnet{depth}{suffix}" for depth in (34, 50, 101, 152) for suffix in ("", "_v2")]
+DEEP = [f"resnet{depth}{suffix}" for depth in (14, 18, 34, 50, 101, 152) for suffix in ("", "_v2")]
 SHARED = {"image_layers", "image_models"}
 
 
@@ -73,8 +73,8 @@ def test_a_model_trains_in_bfloat16_and_is_serialisable(name):
 @pytest.mark.parametrize(
     "name, fields",
     [
-        ("alexnet", {"dropout": 0.0}),
-        ("resnet", {"blocks": (1, 1), "version": 1}),
+        pytest.param("alexnet", {"dropout": 0.0}, marks=pytest.mark.slow),
+        pytest.param("resnet", {"blocks": (1, 1), "version": 1}, marks=pytest.mark.slow),
         ("resnet", {"blocks": (1, 1), "version": 2, "bottleneck": True, "stem": "7x7_pool"}),
     ],
 )

@@ -1,6 +1,5 @@
 """The arguments of optimizers: checked, named, and answered where they are another library's."""
 
-import inspect
 import json
 
 import numpy as np
@@ -10,21 +9,8 @@ import tensorflow as tf
 from tests.helpers import keras_versions
 from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS, applied, make, variables
 from tfbigbatch import optimizers
-from tfbigbatch.optimizers import arguments as tables
 
 both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
-
-
-@both_versions
-@pytest.mark.parametrize("rate", [1, np.float32(1.0), np.int64(1)])
-def test_any_number_is_a_rate(keras_version, rate):
-    assert float(make(keras_version, "LAMB", learning_rate=rate).learning_rate.numpy()) == 1.0
-
-
-def test_the_old_word_for_the_rate_is_refused():
-    for keras_version in KERAS_VERSIONS:
-        with pytest.raises(ValueError, match="write learning_rate=0.1|not recognized"):
-            make(keras_version, "LAMB", lr=0.1)
 
 
 @both_versions
@@ -141,18 +127,6 @@ def test_every_hyperparameter_is_checked(keras_version, name):
 
 
 @both_versions
-def test_keras_own_and_adasum_are_checked_by_name(keras_version):
-    for arguments, said in (
-        ({"name": "adamw", "learning_rate": True}, "optimizer 'adamw': learning_rate=True is not a number"),
-        ({"name": "momentum", "momentum": -0.5}, "optimizer 'momentum': momentum=-0.5 is out of range"),
-        ({"name": "adamw", "adasum": {"group_size": 1.5}}, "group_size=1.5 is not a number of replicas"),
-        ({"name": "lamb", "adasum": {"combine": 3}}, "combine=3 is unknown"),
-    ):
-        with pytest.raises(ValueError, match=said):
-            optimizers.get(arguments, keras=keras_version)
-
-
-@both_versions
 @pytest.mark.parametrize("library", [int, np.float32, np.int64, np.array, tf.constant, tf.Variable])
 def test_a_number_of_any_library_is_a_learning_rate(keras_version, library):
     value = library(1.0)
@@ -230,18 +204,6 @@ def test_exclusions_of_a_wrong_type_are_told_by_name(keras_version, name):
 
 
 OURS = {"LAMB": "lamb", "LARS": "lars", "Muon": "muon", "Shampoo": "shampoo", "AdamW": "adamw"}
-
-
-@both_versions
-@pytest.mark.parametrize("name", OURS)
-def test_the_signature_has_every_argument_with_its_default_and_type(keras_version, name):
-    table = tables.ADAMW if name == "AdamW" else tables.TABLES[OURS[name]]
-    table = {**table, **(tables.KERAS3 if keras_version == "keras3" else {})}
-    parameters = inspect.signature(getattr(keras_versions.OPTIMIZERS[keras_version], name)).parameters
-    assert {each: parameter.default for each, parameter in parameters.items() if each != "name"} == {
-        each: argument.default for each, argument in table.items()
-    }
-    assert all(parameter.annotation is not inspect.Parameter.empty for parameter in parameters.values())
 
 
 @both_versions

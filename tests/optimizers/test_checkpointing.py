@@ -114,37 +114,6 @@ def test_the_order_of_the_variables_does_not_matter(keras_version, tmp_path):
         np.testing.assert_array_equal(actual[name], value)
 
 
-@both_versions
-def test_a_model_made_twice_has_the_same_names(keras_version, tmp_path):
-    """Keras numbers the layers of a process: the second model's are dense_2 and dense_3."""
-
-    def unnamed():
-        layers = KERAS[keras_version].layers
-        model = KERAS[keras_version].Sequential([layers.Input((4,)), layers.Dense(4), layers.Dense(1)])
-        model.compile(optimizer=lamb(keras_version)(), loss="mse", jit_compile=False)
-        continued(model)
-        return model
-
-    first, second = unnamed(), unnamed()
-    tf.train.Checkpoint(optimizer=second.optimizer).restore(saved(first, tmp_path))
-    for ours, theirs in zip(first.optimizer.variables, second.optimizer.variables):
-        np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
-
-
-@both_versions
-def test_a_saved_file_of_another_model_is_an_error(keras_version):
-    store = {
-        str(i): variable.numpy()
-        for i, variable in enumerate(fitted(keras_version, lamb(keras_version), steps=1).optimizer.variables)
-    }
-    other = lamb(keras_version)()
-    other.build(small_model(keras_version, units=5).trainable_variables)
-    with pytest.raises(ValueError, match="The saved state is not that of this LAMB"):
-        other.load_own_variables(store)
-    # A model saved before its first update has no state: nothing is wrong with that.
-    other.load_own_variables({"0": np.int64(0), "1": np.float32(0.1)})
-
-
 def test_a_saved_model_is_refused_for_another_optimizer(tmp_path):
     model = fitted("tf_keras", lamb("tf_keras"), steps=1)
     model.save(tmp_path / "saved")

@@ -51,16 +51,6 @@ def test_no_adaptation_list_means_as_decay_and_an_empty_one_means_none(keras_ver
 
 
 @both_versions
-def test_keras_own_method_of_exclusion_counts_too(keras_version):
-    optimizer = make(keras_version, "LAMB", weight_decay=0.1, layer_statistics=True)
-    optimizer.exclude_from_weight_decay(var_names=["bias"])
-    ours = variables(keras_version, {"kernel": [1.0], "bias": [1.0]})
-    assert decayed(optimizer, ours) == ["kernel"]
-    applied(optimizer, [[[1.0], [1.0]]], ours)
-    assert [layer.trust_ratio != 1.0 for layer in optimizer.layer_statistics().values()] == [True, False]
-
-
-@both_versions
 def test_the_usual_set_excludes_norms_and_biases_by_name(keras_version):
     layers = KERAS[keras_version].layers
     model = KERAS[keras_version].Sequential(

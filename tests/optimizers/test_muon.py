@@ -163,13 +163,6 @@ def test_compiled_steps_follow_numpy(keras_version, where):
 
 
 @both_versions
-def test_a_decay_may_have_a_schedule(keras_version):
-    decays = [0.4 * (1 - step / STEPS) for step in range(STEPS)]
-    reference = expected(GRADIENTS, wd=decays, vectors={"wd": decays})
-    assert_follows(keras_version, {"weight_decay": schedule(keras_version, 0.4, 0.0)}, reference)
-
-
-@both_versions
 def test_treatments_by_pattern(keras_version):
     """Gates each by itself, the embedding as a matrix, and a kernel as a vector."""
     arguments = {"matrices": {"recurrent": "gates", "embeddings": "matrix", "wide": "vector"}}
@@ -261,24 +254,6 @@ def test_matrices_have_one_slot_and_vectors_two(keras_version):
     momenta, moments = [(5, 4), (3, 8), (2, 8)], [(6, 3), (6, 3), (4,), (4,)]
     # NorMuon: a number for each output of each block.
     assert shapes == sorted([*momenta, *moments, (1, 4), (1, 8), (4, 2)])
-
-
-@both_versions
-def test_layer_statistics(keras_version):
-    """The trust ratio of the scale that has one, and 1 for the others."""
-    for scale, is_one in (("trust_ratio", False), ("rms", True)):
-        ours = variables(keras_version, WEIGHTS)
-        optimizer = make(keras_version, "Muon", learning_rate=0.1, scale=scale, layer_statistics=True)
-        applied(optimizer, ours, GRADIENTS[:1])
-        statistics = optimizer.layer_statistics()
-        kernel, bias = statistics["kernel"], statistics["bias"]
-        norm = np.linalg.norm(WEIGHTS["kernel"])
-        assert kernel.weight_norm == pytest.approx(norm, rel=1e-5)
-        assert (kernel.trust_ratio == 1.0) == is_one and bias.trust_ratio == 1.0
-        moved = np.linalg.norm(ours[0].numpy() - WEIGHTS["kernel"])
-        assert kernel.update_norm == pytest.approx(moved, rel=1e-4)
-        if not is_one:
-            assert moved == pytest.approx(0.1 * norm, rel=1e-4)
 
 
 @both_versions

@@ -25,9 +25,9 @@ def plain_sgd(keras_version, accumulation_steps, **options):
 
 
 @both_versions
-@pytest.mark.parametrize("where", ["one", "graph", "xla", "layer_xla", "mirrored_2", "mirrored_4"])
+@pytest.mark.parametrize("where", ["one", "graph", "xla", "layer_xla", "mirrored"])
 def test_four_micro_batches_are_one_batch(keras_version, where):
-    strategy = {"mirrored_2": mirrored(2), "mirrored_4": mirrored(4)}.get(where, ONE_DEVICE)
+    strategy = mirrored(4) if where == "mirrored" else ONE_DEVICE
     options = {
         "global_clipnorm": 0.2,
         "use_ema": True,

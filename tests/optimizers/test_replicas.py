@@ -20,10 +20,9 @@ ONE_DEVICE = tf.distribute.OneDeviceStrategy("CPU:0")
     "name, options",
     [
         ("LARS", {"clipnorm": 0.05}),
-        ("LAMB", {"clipvalue": 0.01}),
-        ("LAMB", {"pre_normalize": True}),
+        pytest.param("LAMB", {"pre_normalize": True}, marks=pytest.mark.slow),
         pytest.param("LAMB", {"jit_compile": True}, marks=pytest.mark.slow),
-        ("LAMB", {"use_ema": True, "ema_overwrite_frequency": 3}),
+        ("LAMB", {"clipvalue": 0.01, "use_ema": True, "ema_overwrite_frequency": 3}),
     ],
 )
 def test_two_replicas_end_where_one_does(keras_version, name, options):

@@ -207,18 +207,3 @@ def test_micro_batches_are_one_batch():
     expected = run("tf_keras", weight, means, RATES[:5], **options)
     end = run("keras3", weight, gradients, np.repeat(RATES[:5], 2), accumulation_steps=2, **options)
     np.testing.assert_allclose(end, expected, rtol=1e-4)
-
-
-@both_versions
-def test_layer_statistics_have_the_trust_ratio_of_the_graft(keras_version):
-    weight, gradients = gradients_for((12, 10))
-    made = variables(keras_version, {"kernel": weight, "bias": np.ones(3)})
-    optimizer = make(
-        keras_version, "Shampoo", learning_rate=0.1, graft="lars", eeta=0.02, graft_steps=0, layer_statistics=True,
-        exclude_from_layer_adaptation=["bias"], block_size=8,
-    )  # fmt: skip
-    optimizer.apply_gradients([(tf.constant(gradients[0], tf.float32), made[0]), (tf.ones(3), made[1])])
-    statistics = optimizer.layer_statistics()
-    expected = 0.02 * np.linalg.norm(weight) / np.linalg.norm(gradients[0])
-    np.testing.assert_allclose(statistics["kernel"].trust_ratio, expected, rtol=1e-5)
-    assert statistics["bias"].trust_ratio == 1.0

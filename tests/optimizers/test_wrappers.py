@@ -97,7 +97,7 @@ def test_one_replica_is_the_optimizer_alone(keras_version, wrapper, name):
 
 
 @both_versions
-@pytest.mark.parametrize("wrapper", ["Adasum of gradients", "Adasum of updates", "LocalSteps, delayed"])
+@pytest.mark.parametrize("wrapper", ["Adasum of gradients", "LocalSteps, delayed"])
 def test_equal_replicas_are_one_replica(keras_version, wrapper):
     """The replicas' gradients are equal, and so their combination is each of them; both end with the same bits."""
     x, y = small_data(48)

@@ -11,11 +11,26 @@ import tensorflow as tf
 from jax._src.lib import _jax, xla_client
 from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
-from tests.distributed.sharing_worker import cube, flops, values
 from tfbigbatch.optimizers import sharing
 from tfbigbatch.tpu.strategy import AheadOfTimeStrategy
 
 REPLICAS = jax.device_count()
+# Batches [k, rows, columns]: several of one shape, one with more than one matrix, a vector, a last odd one.
+SHAPES = [(1, 6, 4), (3, 5, 5), (1, 4, 6), (2, 6, 4), (4, 5, 5), (1, 1, 3), (1, 20, 20)]
+
+
+def values():
+    random = np.random.RandomState(0)
+    return [random.normal(size=shape).astype("float32") for shape in SHAPES]
+
+
+def cube(batch):
+    """X X^T X of each matrix."""
+    return tf.matmul(tf.matmul(batch, batch, transpose_b=True), batch)
+
+
+def flops(rows, columns):
+    return 4.0 * rows * rows * columns
 
 
 def sum_over_replicas(tensor, replicas):

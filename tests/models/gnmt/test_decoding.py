@@ -72,6 +72,7 @@ def test_a_beam_of_one_is_greedy(network):
         assert tuple(found.tokens[sentence, 0, : int(found.lengths[sentence, 0])].numpy()) == tokens
 
 
+@pytest.mark.slow
 def test_it_translates_in_bfloat16():
     tf_keras.mixed_precision.set_global_policy("mixed_bfloat16")
     found = translated(gnmt(**FIELDS, **SHALLOW), batch()["source_ids"], beam_size=3)

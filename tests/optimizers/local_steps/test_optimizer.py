@@ -90,7 +90,11 @@ def expected(steps, options, replicas=REPLICAS, **more):
 
 
 @pytest.mark.parametrize(
-    "keras_version, options", [(KERAS_VERSIONS[number % 2], options) for number, options in enumerate(CASES)]
+    "keras_version, options",
+    [
+        pytest.param(KERAS_VERSIONS[number % 2], options, marks=[pytest.mark.slow] * (number in (1, 7)))
+        for number, options in enumerate(CASES)
+    ],
 )
 def test_each_replica_takes_its_own_steps_and_outer_steps_combine_them(keras_version, options):
     problem = Quadratic(keras_version, options)
