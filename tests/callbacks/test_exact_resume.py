@@ -33,10 +33,16 @@ QUICK = [
 ]
 
 
+def eagerly(keras_version, *arguments, **options):
+    """As `train`, without the second that tracing takes: for what does not depend on the graph."""
+    options.setdefault("model", resumed_fit.model_of(keras_version, run_eagerly=True))
+    return train(keras_version, *arguments, **options)
+
+
 @functools.cache
-def undisturbed(keras_version, kind):
+def undisturbed(keras_version, kind, fit=train):
     with tempfile.TemporaryDirectory() as directory:
-        return train(keras_version, kind, directory)
+        return fit(keras_version, kind, directory)
 
 
 def assert_same(found, expected):
@@ -45,10 +51,10 @@ def assert_same(found, expected):
         np.testing.assert_array_equal(found[name], value, err_msg=name)
 
 
-def interrupted(keras_version, kind, directory, hook, count, **arguments):
+def interrupted(keras_version, kind, directory, hook, count, fit=train, **arguments):
     """Trains until the count-th call of a hook, as a process that is killed there."""
     with pytest.raises(Killed):
-        train(keras_version, kind, directory, [die_at(keras_version, hook, count, raise_killed)], **arguments)
+        fit(keras_version, kind, directory, [die_at(keras_version, hook, count, raise_killed)], **arguments)
 
 
 def cases():
@@ -102,38 +108,38 @@ def steps_in(directory):
 def test_a_training_that_is_done_trains_nothing_and_one_with_more_epochs_continues(tmp_path):
     # A name that TensorFlow reads as a pattern.
     tmp_path = tmp_path / "lr=[0.1]"
-    short = train("keras3", "arrays", tmp_path, epochs=2)
+    short = eagerly("keras3", "arrays", tmp_path, epochs=2)
     assert steps_in(tmp_path) == [10, 12] and json.loads((tmp_path / "status.json").read_text())["status"] == "done"
-    assert_same(train("keras3", "arrays", tmp_path, epochs=2), short)
-    assert_same(train("keras3", "arrays", tmp_path), undisturbed("keras3", "arrays"))
+    assert_same(eagerly("keras3", "arrays", tmp_path, epochs=2), short)
+    assert_same(eagerly("keras3", "arrays", tmp_path), undisturbed("keras3", "arrays", eagerly))
 
 
 def test_a_damaged_snapshot_is_set_aside_and_the_one_before_it_is_used(tmp_path):
-    interrupted("keras3", "arrays", tmp_path, "on_train_batch_end", 5)
+    interrupted("keras3", "arrays", tmp_path, "on_train_batch_end", 5, eagerly)
     assert steps_in(tmp_path) == [2, 4]
     tensors = tmp_path / "step-0000000004" / "state.data-00000-of-00001"
     content = bytearray(tensors.read_bytes())
     content[len(content) // 2] ^= 1
     tensors.write_bytes(content)
     with pytest.warns(UserWarning, match="damaged snapshot was set aside.*step-0000000004.*not what was written"):
-        resumed = train("keras3", "arrays", tmp_path)
-    assert_same(resumed, undisturbed("keras3", "arrays"))
+        resumed = eagerly("keras3", "arrays", tmp_path)
+    assert_same(resumed, undisturbed("keras3", "arrays", eagerly))
     assert (tmp_path / "damaged.step-0000000004").is_dir()
 
 
 def test_where_all_snapshots_are_damaged_an_error_lists_them(tmp_path):
-    interrupted("tf_keras", "arrays", tmp_path, "on_train_batch_end", 5)
+    interrupted("tf_keras", "arrays", tmp_path, "on_train_batch_end", 5, eagerly)
     (tmp_path / "step-0000000002" / "training.json").write_text("{")
     (tmp_path / "step-0000000004" / "state.index").unlink()
     with pytest.raises(ValueError, match=r"every snapshot .* is damaged:\n.*step-0000000004.*\n.*step-0000000002"):
-        train("tf_keras", "arrays", tmp_path)
+        eagerly("tf_keras", "arrays", tmp_path)
     assert steps_in(tmp_path) == [2, 4]
 
 
 @pytest.fixture(scope="module")
 def interrupted_directory(tmp_path_factory):
     directory = tmp_path_factory.mktemp("interrupted")
-    interrupted("tf_keras", "arrays", directory, "on_train_batch_end", 5)
+    interrupted("tf_keras", "arrays", directory, "on_train_batch_end", 5, eagerly)
     return directory
 
 
@@ -300,10 +306,12 @@ def test_the_patience_and_best_weights_of_early_stopping_continue(keras_version,
         )
         return [stopping]
 
-    whole = train(keras_version, "arrays", tmp_path / "whole", others=early(), epochs=9)
+    whole = eagerly(keras_version, "arrays", tmp_path / "whole", others=early(), epochs=9)
     assert 1 < len(whole["epochs"]) < 9
-    interrupted(keras_version, "arrays", tmp_path / "killed", "on_train_batch_end", 8, others=early(), epochs=9)
-    assert_same(train(keras_version, "arrays", tmp_path / "killed", others=early(), epochs=9), whole)
+    interrupted(
+        keras_version, "arrays", tmp_path / "killed", "on_train_batch_end", 8, eagerly, others=early(), epochs=9
+    )
+    assert_same(eagerly(keras_version, "arrays", tmp_path / "killed", others=early(), epochs=9), whole)
 
 
 @pytest.mark.slow

@@ -1,42 +1,130 @@
 """Adasum over real processes, and over more logical CPUs than this process has."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.distributed.adasum_worker import CASES, LONG_CASES, SHAPES, STEPS, gradients
-from tests.distributed.test_optimizers import run_together
-from tests.helpers.references.adasum_in_numpy import tree
-from tests.test_command_line import ROOT
+from tests.distributed.worker import run_together
+from tests.helpers.keras_versions import KERAS, make, variables
+from tests.helpers.optimizers_in_numpy import tree
+from tfbigbatch.optimizers.adasum import exchange
+
+pytestmark = pytest.mark.slow
+SHAPES = {"a": (3, 5), "b": (7,), "c": (1,), "d": (2, 2, 2), "e": ()}
+STEPS = 100
+# Name of a case: what is wrapped, and how. The versions take turns; tests/optimizers has all of both on one machine.
+CASES = {
+    "gradients": {"keras_version": "tf_keras", "optimizer": "SGD", "learning_rate": 1.0, "combine": "gradients"},
+    "updates": {"keras_version": "keras3", "optimizer": "SGD", "learning_rate": 1.0, "combine": "updates"},
+}
+CASES["groups"] = {**CASES["gradients"], "keras_version": "keras3", "group_size": 2}
+CASES["groups_of_updates"] = {**CASES["updates"], "keras_version": "tf_keras", "group_size": 2}
+LONG_CASES = {
+    "momentum": {
+        "keras_version": "keras3",
+        "optimizer": "SGD",
+        "learning_rate": 0.01,
+        "momentum": 0.9,
+        "combine": "gradients",
+    },
+    "adam": {"keras_version": "tf_keras", "optimizer": "Adam", "learning_rate": 0.01, "combine": "updates"},
+    "lamb": {
+        "keras_version": "tf_keras",
+        "optimizer": "LAMB",
+        "learning_rate": 0.01,
+        "global_clipnorm": 1.0,
+        "combine": "updates",
+    },
+}
 
 
-def logical_cpus(replicas, directory):
-    command = [sys.executable, "-m", "tests.distributed.adasum_worker", directory, str(replicas)]
-    subprocess.run(command, cwd=ROOT, check=True, timeout=300)
+def gradients(replicas, seed=0):
+    """Dictionary of name to float32 [replicas, ...]: the replicas' gradients have something in common."""
+    random = np.random.RandomState(seed)
+    return {
+        name: (random.normal(size=shape) + random.normal(size=(replicas, *shape))).astype("float32")
+        for name, shape in SHAPES.items()
+    }
+
+
+def adasum(keras_version, *, optimizer, combine, group_size=1, **arguments):
+    """Adasum around one of Keras' optimizers or of ours."""
+    keras = KERAS[keras_version].optimizers
+    inner = (
+        make(keras_version, optimizer, **arguments) if optimizer == "LAMB" else getattr(keras, optimizer)(**arguments)
+    )
+    return make(keras_version, "Adasum", optimizer=inner, combine=combine, group_size=group_size)
+
+
+def updated(strategy, keras_version, steps=1, **case):
+    """(variables, optimizer) after one update from zero, or several from one: the trust ratio needs a norm."""
+    replicas = strategy.num_replicas_in_sync
+    with strategy.scope():
+        start = {name: np.full(shape, float(steps > 1)) for name, shape in SHAPES.items()}
+        weights = variables(keras_version, start)
+        rule = adasum(keras_version, **case)
+        rule.build(weights)
+
+    @tf.function
+    def step(turn, values):
+        def replica():
+            index = tf.distribute.get_replica_context().replica_id_in_sync_group
+            share = tf.where(index == turn, 1.5, 1.0) / replicas
+            rule.apply_gradients([(share * value[index], weight) for value, weight in zip(values, weights)])
+
+        strategy.run(replica)
+
+    values = [tf.constant(value) for value in gradients(replicas).values()]
+    for number in range(steps):
+        # Of several, each is another replica's turn to have half as much again.
+        step(tf.constant(number % replicas if steps > 1 else replicas), values)
+    return weights, rule
+
+
+def combined_bfloat16(strategy):
+    """What the exchange alone makes of bfloat16, in float32."""
+    values = [tf.constant(value, tf.bfloat16) for value in gradients(strategy.num_replicas_in_sync).values()]
+
+    @tf.function
+    def everywhere():
+        def replica():
+            index = tf.distribute.get_replica_context().replica_id_in_sync_group
+            return exchange.combined([value[index] for value in values])
+
+        return strategy.run(replica)
+
+    return [copies(strategy, outcome)[0] for outcome in everywhere()]
+
+
+def in_a_worker(strategy, directory):
+    """Arrays by name after all cases: "case/0" and so on."""
+    arrays = {"replicas": np.asarray(strategy.num_replicas_in_sync)}
+    arrays.update({f"bfloat16/{i}": value for i, value in enumerate(combined_bfloat16(strategy))})
+    for label, case in CASES.items():
+        if strategy.num_replicas_in_sync % case.get("group_size", 1) == 0:
+            weights, _ = updated(strategy, **case)
+            arrays.update({f"{label}/{i}": copies(strategy, each)[0] for i, each in enumerate(weights)})
+    for label, case in LONG_CASES.items():
+        weights, _ = updated(strategy, steps=STEPS, **case)
+        arrays.update({f"{label}/{i}": np.stack(copies(strategy, each)) for i, each in enumerate(weights)})
+    return arrays
+
+
+def copies(strategy, variable):
+    """What each replica of this process has, in float32."""
+    variable = getattr(variable, "value", variable) if not isinstance(variable, tf.Variable) else variable
+    return [tf.cast(copy, tf.float32).numpy() for copy in strategy.experimental_local_results(variable)]
 
 
 @pytest.fixture(
     scope="module",
-    params=[
-        pytest.param((2, 0), marks=pytest.mark.slow),
-        pytest.param((4, 0), marks=pytest.mark.slow),
-        pytest.param((0, 5), marks=pytest.mark.slow),
-        pytest.param((0, 8), marks=pytest.mark.slow),
-    ],
+    params=[(2, 1), (4, 1), (1, 5), (1, 8)],
     ids=["2 processes", "4 processes", "5 replicas", "8 replicas"],
 )
 def ends(request, tmp_path_factory):
     """What each process ended with: a list of dictionaries of arrays."""
-    directory = tmp_path_factory.mktemp("cluster")
-    processes, replicas = request.param
-    if processes:
-        run_together(processes, directory, "tests.distributed.adasum_worker")
-    else:
-        logical_cpus(replicas, directory)
-    return [dict(np.load(directory / f"worker{i}.npz")) for i in range(processes or 1)]
+    processes, devices = request.param
+    return run_together(processes, tmp_path_factory.mktemp("cluster"), in_a_worker, devices=devices)
 
 
 def expected(replicas, case):

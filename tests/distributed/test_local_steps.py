@@ -2,10 +2,104 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from tests.distributed.local_steps_worker import CASES, EVERY, SIZE, STEPS, curvature, minimum
-from tests.distributed.test_optimizers import run_together
-from tests.helpers.references.local_steps_in_numpy import trained
+from tests.distributed.worker import run_together
+from tests.helpers.keras_versions import KERAS, make, variables
+from tests.helpers.optimizers_in_numpy import local_steps_run
+from tfbigbatch.training.strategy import barrier
+
+STEPS = 8
+# Name of a case: the Keras, and LocalSteps' arguments. The versions take turns.
+CASES = {
+    "average": ("tf_keras", {"every": 3}),
+    "nesterov": ("keras3", {"every": 2, "outer": "nesterov"}),
+    "adasum": ("tf_keras", {"every": 2, "outer": "adasum"}),
+    "delayed": ("keras3", {"every": 3, "delay": 1, "outer": "nesterov"}),
+    "groups": ("tf_keras", {"every": 3, "group_size": 2}),
+    "post_local": ("keras3", {"every": 2, "data_parallel_steps": 4}),
+}
+SIZE = 3
+# Of the variable whose bytes are counted: 4 MB.
+LARGE = 2**20
+EVERY, COUNTED_STEPS = 8, 16
+
+
+def curvature(replicas):
+    return np.random.RandomState(0).uniform(0.5, 1.5, size=(replicas, SIZE))
+
+
+def minimum(replicas):
+    return np.random.RandomState(1).normal(size=(replicas, SIZE))
+
+
+def step_of(strategy, optimizer, weight, gradient):
+    """A traced step in which each replica has `gradient(weight, its number)`, of its part of the loss."""
+
+    @tf.function
+    def step():
+        def replica():
+            index = tf.distribute.get_replica_context().replica_id_in_sync_group
+            own = gradient(tf.convert_to_tensor(weight), index) / strategy.num_replicas_in_sync
+            optimizer.apply_gradients([(own, weight)])
+
+        strategy.run(replica)
+
+    return step
+
+
+def stepped(strategy, keras_version, options):
+    """This process's replicas' weights after each step, and after `synchronize`: [STEPS + 1, replicas here, SIZE]."""
+    replicas = strategy.num_replicas_in_sync
+    with strategy.scope():
+        [weight] = variables(keras_version, {"kernel": np.ones(SIZE)})
+        inner = KERAS[keras_version].optimizers.SGD(0.1, momentum=0.9)
+        optimizer = make(keras_version, "LocalSteps", optimizer=inner, **options)
+        optimizer.build([weight])
+    scale, middle = tf.constant(curvature(replicas), tf.float32), tf.constant(minimum(replicas), tf.float32)
+    step = step_of(strategy, optimizer, weight, lambda value, index: scale[index] * (value - middle[index]))
+    tensor = weight if isinstance(weight, tf.Variable) else weight.value
+    found = []
+    for _ in range(STEPS):
+        step()
+        found.append([copy.numpy() for copy in strategy.experimental_local_results(tensor)])
+    optimizer.synchronize()
+    found.append([copy.numpy() for copy in strategy.experimental_local_results(tensor)])
+    return np.array(found)
+
+
+def bytes_sent(strategy, options):
+    """Bytes on loopback in COUNTED_STEPS steps of a large variable; None in `options`: the optimizer alone."""
+    with strategy.scope():
+        [weight] = variables("tf_keras", {"kernel": np.zeros(LARGE)})
+        optimizer = KERAS["tf_keras"].optimizers.SGD(0.1)
+        if options is not None:
+            optimizer = make("tf_keras", "LocalSteps", optimizer=optimizer, **options)
+        optimizer.build([weight])
+    step = step_of(strategy, optimizer, weight, lambda value, index: value + 1.0)
+    step()
+    for _ in range(EVERY - 1):
+        step()
+    barrier(strategy)
+    before = _received()
+    for _ in range(COUNTED_STEPS):
+        step()
+    barrier(strategy)
+    return _received() - before
+
+
+def _received():
+    """Bytes that loopback has carried."""
+    with open("/proc/net/dev") as lines:
+        return next(int(line.split(":")[1].split()[0]) for line in lines if line.strip().startswith("lo:"))
+
+
+def in_a_worker(strategy, directory, *cases):
+    arrays = {name: stepped(strategy, *CASES[name]) for name in cases}
+    for name, options in (("data_parallel", None), ("local", {"every": EVERY}), ("late", {"every": EVERY, "delay": 1})):
+        arrays[f"bytes/{name}"] = np.array(bytes_sent(strategy, options))
+    return arrays
+
 
 # Of both versions of Keras, and both outer optimizers; the others are in tests/optimizers/local_steps with replicas.
 QUICK = ["average", "delayed"]
@@ -19,9 +113,7 @@ QUICK = ["average", "delayed"]
 def workers(request, tmp_path_factory):
     """What each process ended with: a list of dictionaries of arrays."""
     count, cases = request.param
-    directory = tmp_path_factory.mktemp("cluster")
-    run_together(count, directory, "tests.distributed.local_steps_worker", *cases)
-    ends = [dict(np.load(directory / f"worker{i}.npz")) for i in range(count)]
+    ends = run_together(count, tmp_path_factory.mktemp("cluster"), in_a_worker, *cases)
     assert set(cases) <= set(ends[0])
     return ends
 
@@ -38,7 +130,7 @@ def check_the_steps(workers, case):
         options.update(outer_learning_rate=0.7, outer_momentum=0.9)
     scale, middle = curvature(replicas), minimum(replicas)
     for steps in range(1, STEPS + 2):
-        expected = trained(
+        expected = local_steps_run(
             np.ones(SIZE),
             lambda weights, replica, step: scale[replica] * (weights - middle[replica]),
             replicas=replicas,

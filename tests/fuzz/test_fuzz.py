@@ -28,7 +28,7 @@ import tfbigbatch
 from tests.fuzz import mutations
 from tests.helpers import made_checks, made_runs
 from tests.helpers.datasets import bert_sets, image_sets, made_images, made_squad, made_vocabulary, translation_sets
-from tests.helpers.references.bert_in_numpy import made_arrays
+from tests.helpers.networks_in_numpy import made_arrays
 from tests.models import test_bert_checkpoints as bert_files
 from tests.training.test_checkpoints import trained
 from tfbigbatch import experiment, train

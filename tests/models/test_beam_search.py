@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers.references import numpy_beam_search
-from tests.helpers.references.numpy_beam_search import MadeModel
+from tests.helpers import networks_in_numpy
+from tests.helpers.networks_in_numpy import MadeModel
 from tfbigbatch.models.beam_search import beam_search
 from tfbigbatch.models.greedy_search import greedy_search
 
@@ -57,7 +57,7 @@ def test_a_wide_beam_finds_the_best_of_all_sequences(length_penalty, coverage_pe
     options = {"length_penalty": length_penalty, "coverage_penalty": coverage_penalty}
     found = run(model, beam_size=64, max_length=4, hypotheses=5, jit_compile=False, **options)
     for sentence in range(3):
-        everything = numpy_beam_search.search_everything(model, sentence, start=START, end=END, longest=4, **options)
+        everything = networks_in_numpy.search_everything(model, sentence, start=START, end=END, longest=4, **options)
         assert_same(found, sentence, everything[:5])
 
 
@@ -72,7 +72,7 @@ def test_a_narrow_beam_is_the_plain_search_that_never_stops_early(length_penalty
         model = MadeModel(seed=seed, end_bias=(2.0, 0.0, -8.0)[seed])
         found = run(model, beam_size=beam, max_length=7, hypotheses=count, jit_compile=jit_compile, **options)
         for sentence in range(3):
-            expected = numpy_beam_search.search(
+            expected = networks_in_numpy.search(
                 model, sentence, start=START, end=END, beam=beam, longest=7, count=count, **options
             )
             assert_same(found, sentence, expected)

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from tests.helpers.references.bert_in_numpy import forward, made_arrays
+from tests.helpers.networks_in_numpy import forward, made_arrays
 from tfbigbatch.models import bert, bert_checkpoints
 from tfbigbatch.training.checkpoints import Checkpoints
 

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from tests.helpers.references.numpy_lstm import cross_entropies
+from tests.helpers.networks_in_numpy import cross_entropies
 from tfbigbatch.models.lstm_language_model import lstm_language_model
 
 FIELDS = {"vocabulary_size": 11, "window": 6, "hidden_units": 5, "embedding_units": 3, "layers": 2}

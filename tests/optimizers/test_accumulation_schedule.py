@@ -111,7 +111,8 @@ def test_a_checkpoint_in_the_middle_of_an_accumulation(keras_version, tmp_path):
     before = 11  # micro-batches: the second of three
 
     def new():
-        return model_of(keras_version, lambda: optimizer_of(keras_version, "LAMB", SCHEDULE), dtype="float32")
+        optimizer = lambda: optimizer_of(keras_version, "LAMB", SCHEDULE)
+        return model_of(keras_version, optimizer, dtype="float32", run_eagerly=True)
 
     def checkpoint(model):
         model.optimizer.build(model.trainable_variables)

@@ -1,6 +1,7 @@
 """The state in a tf.train.Checkpoint: by name, and refused where it is of another model."""
 
 import copy
+import functools
 import pickle
 
 import numpy as np
@@ -8,10 +9,10 @@ import pytest
 import tensorflow as tf
 
 from tests.conftest import mirrored
+from tests.helpers import keras_versions
 from tests.helpers.keras_versions import (
     KERAS,
     KERAS_VERSIONS,
-    fitted,
     make,
     small_data,
     small_model,
@@ -20,6 +21,8 @@ from tests.helpers.keras_versions import (
 )
 from tfbigbatch.optimizers import restore_from_saved_model
 
+# Without the second that tracing takes: states are the same.
+fitted = functools.partial(keras_versions.fitted, run_eagerly=True)
 both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 
 
@@ -47,7 +50,7 @@ def test_a_restored_optimizer_goes_on_as_if_never_stopped(keras_version, built_b
         other = fitted(keras_version, lamb(keras_version, **options), steps=2)
     else:
         other = small_model(keras_version)
-        other.compile(optimizer=lamb(keras_version, **options)(), loss="mse", jit_compile=False)
+        other.compile(optimizer=lamb(keras_version, **options)(), loss="mse", run_eagerly=True)
     tf.train.Checkpoint(model=other, optimizer=other.optimizer).restore(path)
     for ours, theirs in zip(continued(model), continued(other)):
         np.testing.assert_array_equal(ours, theirs)
@@ -95,7 +98,7 @@ def test_other_shapes_and_another_optimizer_are_errors(keras_version, tmp_path):
 def test_the_checkpoint_of_keras_own_optimizer_is_an_error(keras_version, other, tmp_path):
     path = saved(fitted(other, lambda: KERAS[other].optimizers.Adam(0.01), steps=1), tmp_path)
     model = small_model(keras_version)
-    model.compile(optimizer=lamb(keras_version)(), loss="mse", jit_compile=False)
+    model.compile(optimizer=lamb(keras_version)(), loss="mse", run_eagerly=True)
     tf.train.Checkpoint(optimizer=model.optimizer).restore(path).expect_partial()
     with pytest.raises(ValueError, match="holds the state of another optimizer"):
         continued(model)
@@ -175,7 +178,7 @@ def test_a_files_state_loads_where_it_is_the_optimizers_own_and_warns_elsewhere(
 def compiled(keras_version, built=True):
     """A small model whose optimizer has its state, and has counted some steps."""
     model = small_model(keras_version)
-    model.compile(optimizer=lamb(keras_version)(), loss="mse", jit_compile=False)
+    model.compile(optimizer=lamb(keras_version)(), loss="mse", run_eagerly=True)
     if built:
         model.optimizer.build(model.trainable_variables)
         model.optimizer.iterations.assign(3)

@@ -18,7 +18,7 @@ from tests.helpers.keras_versions import (
 from tests.helpers.keras_versions import (
     OPTIMIZERS as CLASSES,
 )
-from tests.helpers.references.numpy_rules import lamb_run, lars_run
+from tests.helpers.optimizers_in_numpy import lamb_run, lars_run
 from tfbigbatch.keras_version import MODULES
 
 OPTIMIZERS = [

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS, applied, make, small_model, variables
-from tests.helpers.references.numpy_rules import lamb_run
+from tests.helpers.optimizers_in_numpy import lamb_run
 from tfbigbatch import optimizers
 
 both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)

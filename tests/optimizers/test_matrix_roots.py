@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers.references.shampoo_in_numpy import inverse_root
+from tests.helpers.optimizers_in_numpy import inverse_root
 from tfbigbatch.optimizers import matrix_roots
 
 both_methods = pytest.mark.parametrize("method", ["newton", "eigh"])

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tests.conftest import mirrored
+from tests.helpers import optimizers_in_numpy
 from tests.helpers.keras_versions import (
     KERAS,
     KERAS_VERSIONS,
@@ -16,13 +17,25 @@ from tests.helpers.keras_versions import (
     tensor_variables,
     variables,
 )
-from tests.helpers.muon_weights import GRADIENTS, RATES, STEPS, WEIGHTS
-from tests.helpers.references import adasum_in_numpy
-from tests.helpers.references.muon_in_numpy import muon_run
-from tests.helpers.references.numpy_rules import lamb_run
+from tests.helpers.optimizers_in_numpy import lamb_run, muon_run
 
 both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 
+STEPS = 12
+RATES = [0.05 + (0.01 - 0.05) * step / STEPS for step in range(STEPS)]
+_random = np.random.RandomState(0)
+# A nearly square matrix, a wide one, the kernels of an LSTM, an embedding, and a bias.
+WEIGHTS = {
+    name: _random.normal(size=shape)
+    for name, shape in {
+        "kernel": (5, 4),
+        "wide_kernel": (3, 8),
+        "recurrent_kernel": (2, 8),
+        "embeddings": (6, 3),
+        "bias": (4,),
+    }.items()
+}
+GRADIENTS = [{name: _random.normal(size=weight.shape) for name, weight in WEIGHTS.items()} for _ in range(STEPS)]
 MATRICES = ("kernel", "wide_kernel", "recurrent_kernel")
 
 
@@ -331,7 +344,7 @@ def test_adasum_combines_the_updates_of_the_replicas(keras_version):
         momenta = [0.95 * momentum + 2 * own[0] for momentum, own in zip(momenta, each)]
         directions = [2 * own[0] + 0.95 * momentum for momentum, own in zip(momenta, each)]
         changes = [muon_run(weight, [each], [0.05], mu=0.0) - weight for each in directions]
-        weight = weight + adasum_in_numpy.tree(changes)
+        weight = weight + optimizers_in_numpy.tree(changes)
     np.testing.assert_allclose(after[0], weight, rtol=1e-4, atol=1e-5)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers.references import muon_in_numpy
+from tests.helpers import optimizers_in_numpy
 from tfbigbatch.optimizers import orthogonalization
 from tfbigbatch.optimizers.orthogonalization import newton_schulz
 
@@ -31,7 +31,7 @@ def orthogonalized(matrices, name="quintic", steps=5, dtype="float32", **options
 def test_every_form_is_the_iteration_of_numpy(name, steps):
     for shape in SHAPES:
         matrices = random_matrices(shape)
-        expected = [muon_in_numpy.newton_schulz(each, name, steps) for each in matrices]
+        expected = [optimizers_in_numpy.newton_schulz(each, name, steps) for each in matrices]
         np.testing.assert_allclose(orthogonalized(matrices, name, steps), expected, rtol=0, atol=1e-4)
         np.testing.assert_allclose(orthogonalized(matrices, name, steps, "float64"), expected, rtol=0, atol=1e-9)
 
@@ -39,7 +39,7 @@ def test_every_form_is_the_iteration_of_numpy(name, steps):
 @pytest.mark.parametrize("name", NAMES)
 def test_bfloat16_products_are_near(name):
     matrices = random_matrices((2, 24, 20))
-    expected = [muon_in_numpy.newton_schulz(each, name) for each in matrices]
+    expected = [optimizers_in_numpy.newton_schulz(each, name) for each in matrices]
     found = orthogonalized(matrices, name, product_dtype="bfloat16")
     assert found.dtype == np.float32
     # Singular values of a hundredth are no larger than bfloat16's rounding.
@@ -64,7 +64,7 @@ def test_the_singular_values_end_near_one_and_the_vectors_stay(rows, columns):
         assert low < values.min() and values.max() < high, (name, values)
         np.testing.assert_allclose(inner, np.diag(values), atol=1e-3)
     exact = orthogonalized(matrix[np.newaxis], "polar_express", 10)[0]
-    np.testing.assert_allclose(exact, muon_in_numpy.polar_factor(matrix), atol=1e-4)
+    np.testing.assert_allclose(exact, optimizers_in_numpy.polar_factor(matrix), atol=1e-4)
 
 
 @pytest.mark.parametrize("compiled", [False, True])
@@ -75,13 +75,13 @@ def test_extreme_matrices(shape, compiled):
     rank_one = np.outer(np.arange(1.0, 1 + shape[0]), np.arange(1.0, 1 + shape[1]))
     batch = np.stack([plain, np.zeros(shape), rank_one, 1e30 * plain, 1e-30 * plain, plain, plain])
     batch[5, 0, 0], batch[6, 0, 0] = np.nan, np.inf
-    run = tf.function(lambda x: newton_schulz(x, [muon_in_numpy.QUINTIC] * 5), jit_compile=compiled)
+    run = tf.function(lambda x: newton_schulz(x, [optimizers_in_numpy.QUINTIC] * 5), jit_compile=compiled)
     found = run(tf.constant(batch, tf.float32)).numpy()
-    expected = muon_in_numpy.newton_schulz(plain)
+    expected = optimizers_in_numpy.newton_schulz(plain)
     for index in (0, 3, 4):
         np.testing.assert_allclose(found[index], expected, atol=1e-4)
     np.testing.assert_array_equal(found[1], np.zeros(shape))
-    np.testing.assert_allclose(found[2], muon_in_numpy.newton_schulz(rank_one), atol=2e-3)
+    np.testing.assert_allclose(found[2], optimizers_in_numpy.newton_schulz(rank_one), atol=2e-3)
     assert np.isnan(found[5:]).all()
 
 
@@ -98,7 +98,7 @@ def test_many_steps_of_a_low_rank_stay_finite(name, steps):
 def test_the_coefficients_are_the_published():
     assert orthogonalization.coefficients("quintic", 3) == ((3.4445, -4.7750, 2.0315),) * 3
     for steps in (1, 5, 12):
-        published = muon_in_numpy.polynomials("polar_express", steps)
+        published = optimizers_in_numpy.polynomials("polar_express", steps)
         np.testing.assert_allclose(orthogonalization.coefficients("polar_express", steps), published, rtol=1e-15)
     # Jordan: the steepest at zero; Amsel: singular values from 1e-3 are within 1 +- 0.2 after five steps.
     values = np.geomspace(1e-3, 1.0, 200)

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.helpers.keras_versions import KERAS_VERSIONS, make, state_by_name, variables
-from tests.helpers.references.shampoo_in_numpy import shampoo_run
+from tests.helpers.optimizers_in_numpy import shampoo_run
 
 both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 each_graft = pytest.mark.parametrize("graft", ["sgd", "rmsprop", "lars", "lamb"])

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import mirrored
-from tests.distributed.sharing_worker import SHAMPOO, stepped
 from tests.helpers.keras_versions import (
     KERAS,
     KERAS_VERSIONS,
@@ -18,6 +17,7 @@ from tests.helpers.keras_versions import (
     tensor_variables,
     variables,
 )
+from tests.helpers.replica_steps import SHAMPOO, stepped
 from tfbigbatch.optimizers import assignment
 from tfbigbatch.tpu.strategy import AheadOfTimeStrategy
 

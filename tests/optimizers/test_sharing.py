@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import mirrored
-from tests.distributed.sharing_worker import SHAMPOO, stepped
 from tests.helpers.keras_versions import KERAS_VERSIONS
+from tests.helpers.replica_steps import SHAMPOO, stepped
 from tfbigbatch.optimizers import assignment
 from tfbigbatch.optimizers.assignment import Exchange, Group
 

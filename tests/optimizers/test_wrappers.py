@@ -181,7 +181,7 @@ def test_serialisation_and_files_go_round(keras_version, wrapper, tmp_path):
     rule = wrapped(keras_version, wrapper, make(keras_version, "LAMB", learning_rate=schedule), group_size=2)
     again = keras.optimizers.deserialize(keras.optimizers.serialize(rule))
     assert again.get_config() == rule.get_config() and type(again) is type(rule)
-    model = fitted(keras_version, lambda: wrapped(keras_version, wrapper), steps=3)
+    model = fitted(keras_version, lambda: wrapped(keras_version, wrapper), steps=3, run_eagerly=True)
     model.save(str(tmp_path / "model.keras"))
     loaded = keras.models.load_model(str(tmp_path / "model.keras"))
     assert type(loaded.optimizer) is type(rule)

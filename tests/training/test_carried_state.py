@@ -8,7 +8,7 @@ import tensorflow as tf
 import tf_keras
 
 from tests.conftest import mirrored
-from tests.helpers.references.numpy_lstm import cross_entropies
+from tests.helpers.networks_in_numpy import cross_entropies
 from tfbigbatch.data.language_model import fake
 from tfbigbatch.data.language_model.contiguous_batches import Streams
 from tfbigbatch.models.lstm_language_model import lstm_language_model

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from tests.helpers.references import numpy_beam_search, numpy_gnmt
+from tests.helpers import networks_in_numpy
 from tests.models.gnmt.test_network import FIELDS, LENGTHS, SHALLOW, batch
 from tfbigbatch.models.gnmt.decoding import translate
 from tfbigbatch.models.gnmt.network import gnmt
@@ -12,12 +12,12 @@ BEGIN, END = 1, 2
 
 
 class Reference:
-    """The network in NumPy as `numpy_beam_search` wants it: a state is all tokens so far."""
+    """The network in NumPy as `networks_in_numpy.search` wants it: a state is all tokens so far."""
 
     vocabulary = FIELDS["vocabulary_size"]
 
     def __init__(self, network, sources):
-        self.weights, self.sources = numpy_gnmt.weights_of(network), sources
+        self.weights, self.sources = networks_in_numpy.weights_of(network), sources
         self.mask = np.arange(sources.shape[1]) < LENGTHS[:, None]
 
     def first(self, sentence):
@@ -26,7 +26,7 @@ class Reference:
     def follow(self, sentence, state, token):
         state = (*state, token)
         length = LENGTHS[sentence]
-        logits, shares = numpy_gnmt.logits(self.weights, self.sources[sentence, :length], state)
+        logits, shares = networks_in_numpy.logits(self.weights, self.sources[sentence, :length], state)
         padded = np.zeros(self.sources.shape[1])
         padded[:length] = shares[-1]
         return logits[-1] - np.logaddexp.reduce(logits[-1]), padded, state
@@ -52,7 +52,7 @@ def test_a_beam_is_the_plain_search_of_the_reference(network):
     sources = batch()["source_ids"]
     found, reference = translated(network, sources, beam_size=2), Reference(network, sources)
     for sentence in range(3):
-        ((worth, tokens),) = numpy_beam_search.search(
+        ((worth, tokens),) = networks_in_numpy.search(
             reference, sentence, start=BEGIN, end=END, beam=2, longest=5, length_penalty=0.6, coverage_penalty=0.1,
             count=1,
         )  # fmt: skip

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from tests.helpers.references import numpy_gnmt
+from tests.helpers import networks_in_numpy
 from tfbigbatch.models.gnmt.decoding import translate
 from tfbigbatch.models.gnmt.network import gnmt
 from tfbigbatch.tasks.losses import SmoothedTokenCrossEntropy
@@ -40,11 +40,13 @@ def test_it_is_the_reference_sentence_by_sentence(layers):
     network = gnmt(**FIELDS, encoder_layers=layers[0], decoder_layers=layers[1])
     network.decoder.attention.b.assign(np.linspace(-1, 1, 5))
     inputs = batch()
-    logits, weights = network(inputs), numpy_gnmt.weights_of(network)
+    logits, weights = network(inputs), networks_in_numpy.weights_of(network)
     assert logits.dtype == tf.float32
     stepped, shares = step_by_step(network, inputs)
     for row, length in enumerate(LENGTHS):
-        expected, looked = numpy_gnmt.logits(weights, inputs["source_ids"][row, :length], inputs["target_ids"][row])
+        expected, looked = networks_in_numpy.logits(
+            weights, inputs["source_ids"][row, :length], inputs["target_ids"][row]
+        )
         np.testing.assert_allclose(logits[row], expected, rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(stepped[row], expected, rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(shares[row, :, :length], looked, rtol=1e-4, atol=1e-6)
@@ -96,10 +98,10 @@ def test_the_gradients_are_those_of_finite_differences():
     losses = []
     for size in (1e-3, -1e-3):
         network.set_weights([weight + size * way for weight, way in zip(before, directions)])
-        weights, total = numpy_gnmt.weights_of(network), []
+        weights, total = networks_in_numpy.weights_of(network), []
         for row, length in enumerate(LENGTHS):
             target = inputs["target_ids"][row]
-            logits, _ = numpy_gnmt.logits(weights, inputs["source_ids"][row, :length], target)
+            logits, _ = networks_in_numpy.logits(weights, inputs["source_ids"][row, :length], target)
             total.append(np.logaddexp.reduce(logits, axis=-1) - logits[np.arange(5), target])
         losses.append(np.mean(total))
     assert slope == pytest.approx((losses[0] - losses[1]) / 2e-3, rel=2e-3)

@@ -13,7 +13,7 @@ from tests.helpers.keras_versions import (
     tensor_variables,
 )
 from tests.helpers.keras_versions import variables as make_variables
-from tests.helpers.references.adasum_in_numpy import tree
+from tests.helpers.optimizers_in_numpy import tree
 
 both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers.references.adasum_in_numpy import tree
+from tests.helpers.optimizers_in_numpy import tree
 from tfbigbatch.optimizers.adasum import rule
 
 ON_TPU = {"dtype": tf.float32, "leaves": 2}

@@ -13,7 +13,7 @@ from tests.helpers.keras_versions import (
     small_model,
 )
 from tests.helpers.keras_versions import variables as make_variables
-from tests.helpers.references.local_steps_in_numpy import trained
+from tests.helpers.optimizers_in_numpy import local_steps_run
 
 both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 REPLICAS = 4
@@ -77,7 +77,7 @@ class Quadratic:
 
 
 def expected(steps, options, replicas=REPLICAS, **more):
-    return trained(
+    return local_steps_run(
         np.ones(3),
         lambda weights, replica, step: CURVATURE[replica] * (weights - MINIMUM[replica]),
         replicas=replicas,
