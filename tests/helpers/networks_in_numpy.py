@@ -189,8 +189,8 @@ def logits(weights, source, target):
 
 # ---- Beam search, and the search of everything -----------------------------------------------------
 
-# A model is two functions: `first(sentence)` gives a state, `follow(sentence, state, token)` the log-probabilities of the
-# next token, attention's shares over the sentence's source tokens, and the next state.
+# A model is two functions: `first(sentence)` gives a state; `follow(sentence, state, token)` the log-probabilities of
+# the next token, attention's shares over the source tokens, and the next state.
 
 
 class MadeModel:
