@@ -12,6 +12,7 @@ from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS, OPTIMIZERS
 from tests.helpers.resumed_fit import EXACT
 
 both = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
+first = pytest.mark.parametrize("keras_version", ["keras3", pytest.param("tf_keras", marks=pytest.mark.slow)])
 STEPS = 3
 
 
@@ -82,7 +83,7 @@ def adversaries(keras):
     return Adversaries()
 
 
-@both
+@first
 def test_optimizers_as_attributes_and_in_lists_continue(keras_version, tmp_path):
     def make(keras):
         model = adversaries(keras)
@@ -172,7 +173,7 @@ def test_a_model_that_a_callback_holds_continues(keras_version, held, tmp_path):
     assert_continues(keras_version, make, tmp_path, also=[])
 
 
-@both
+@first
 def test_what_only_the_training_step_knows_is_named_and_can_be_given(keras_version, tmp_path):
     def make(keras):
         count = tf.Variable(0.0, name="my_count", trainable=False)

@@ -2,7 +2,6 @@
 
 import warnings
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -160,37 +159,6 @@ def test_bert_of_tf_models_official():
     ]
 
 
-VALUES = np.arange(48.0)
-
-
-@pytest.mark.parametrize(
-    "path, shape, treatment, first_and_last",
-    [
-        ("gru/gru_cell/recurrent_kernel", (4, 12), "gates", (np.s_[:, :4], np.s_[:, 8:])),
-        ("attention/query/kernel", (3, 4, 4), "heads", (np.s_[:, 0], np.s_[:, 3])),
-        ("attention/attention_output/kernel", (4, 4, 3), "heads", (np.s_[0], np.s_[3])),
-        ("conv/kernel", (1, 3, 4, 4), "groups:2", (np.s_[..., :2], np.s_[..., 2:])),
-        ("depthwise_conv2d/kernel", (2, 2, 6, 2), "depthwise", (np.s_[:, :, 0], np.s_[:, :, 5])),
-        ("conv2d_transpose/kernel", (1, 3, 4, 4), "matrix", None),
-        ("attention/query/kernel", (3, 4, 4), "matrix", None),
-        ("conv/kernel", (1, 3, 4, 4), "matrix", None),
-    ],
-)
-def test_matrices_are_the_parts_of_a_variable_and_back(path, shape, treatment, first_and_last):
-    [view] = matrices.views([path], [shape], [(".", treatment)])
-    value = VALUES.reshape(shape)
-    parts = view.to_matrices(tf.constant(value))
-    assert tuple(parts.shape) == view.matrix_shape
-    if first_and_last:
-        for index, part in zip((0, -1), first_and_last):
-            np.testing.assert_array_equal(parts[index], value[part].reshape(view.matrix_shape[1:]))
-    elif "transpose" in path:
-        np.testing.assert_array_equal(parts[0], value.reshape(12, 4).T)
-    else:
-        np.testing.assert_array_equal(parts[0], value.reshape(view.matrix_shape[1:]))
-    np.testing.assert_array_equal(view.from_matrices(parts), value)
-
-
 @pytest.mark.parametrize(
     "path, shape, treatment, said",
     [
@@ -239,17 +207,6 @@ def test_an_equation_tells_the_axes(keras_version, name):
     model = KERAS[keras_version].Sequential([layers.Input(shape), layer, layers.Dense(7, name="after")])
     [(pattern, treatment)] = matrices.einsum_treatments(model)
     assert [each for each in found(model, [(pattern, treatment)]).values() if each][0] == expected
-
-
-def test_named_axes_cut_and_join_a_variable():
-    [view] = matrices.views(["query/kernel"], [(8, 16, 4)], [("query", "in:1 out:0,2")])
-    assert view.matrix_shape == (1, 16, 32)
-    value = np.arange(512.0).reshape(8, 16, 4)
-    cut = view.to_matrices(tf.constant(value))
-    np.testing.assert_array_equal(cut[0], value.transpose(1, 0, 2).reshape(16, 32))
-    np.testing.assert_array_equal(view.from_matrices(cut), value)
-    [by_head] = matrices.views(["query/kernel"], [(8, 16, 4)], [("query", "in:1 out:2")])
-    np.testing.assert_array_equal(by_head.to_matrices(tf.constant(value)), value)
 
 
 GEMMA = [f"block_{number}/query/kernel" for number in range(3)], 3 * [(8, 256, 16)]
