@@ -3,7 +3,6 @@ import pytest
 import tensorflow as tf
 
 from tfbigbatch.models import bert, sizes
-from tfbigbatch.optimizers import exclusions
 
 SMALL = {"vocabulary_size": 40, "layers": 2, "hidden_units": 8, "heads": 2, "inner_units": 12, "max_positions": 16}
 
@@ -28,14 +27,6 @@ def test_the_base_model_has_the_published_parameters():
 def test_the_tiny_encoder_has_the_published_parameters():
     network = bert.pretrainer(vocabulary_size=30522, **sizes.bert_defaults("bert_tiny"))
     assert network.get_layer("encoder").count_params() == 4_385_920
-
-
-def test_the_usual_exclusions_find_the_norms_and_the_biases():
-    paths = [variable.name.split(":")[0] for variable in bert.pretrainer(**SMALL).trainable_variables]
-    decayed = [path for path in paths if not exclusions.is_excluded(path, exclusions.NORM_AND_BIAS)]
-    # Three tables, six matrices a layer, the pooler's, and a matrix of each head.
-    assert len(decayed) == 3 + 2 * 6 + 1 + 2
-    assert all(path.endswith(("embeddings", "kernel")) for path in decayed)
 
 
 def test_without_the_next_sentence_nothing_is_left_untrained():

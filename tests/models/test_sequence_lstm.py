@@ -67,11 +67,3 @@ def test_where_a_gpu_is_visible_it_is_keras_own(monkeypatch):
     np.testing.assert_allclose(run(inputs()), expected, rtol=1e-5, atol=1e-6)
     names = {node.op for node in run.get_concrete_function(inputs()).graph.as_graph_def().node}
     assert "PartitionedCall" in names and "While" not in names
-
-
-def test_all_weights_begin_uniform():
-    layer = SequenceLSTM(50, initial_scale=0.1)
-    layer(tf.zeros([1, 1, 40]))
-    for weight in layer.get_weights():
-        assert 0.09 < np.abs(weight).max() <= 0.1
-        assert abs(weight.mean()) < 0.02

@@ -284,24 +284,6 @@ def test_averages_follow_the_weights(keras_version):
     np.testing.assert_allclose(np.array(found), average, rtol=1e-4, atol=1e-5)
 
 
-@both_versions
-def test_loss_scaling(keras_version):
-    """A step is that of the gradients without the scale; one of an infinity is none."""
-    module = KERAS[keras_version].mixed_precision if keras_version == "tf_keras" else OPTIMIZERS["keras3"]
-    ours = variables(keras_version, WEIGHTS)
-    scaled = module.LossScaleOptimizer(
-        make(keras_version, "Muon", learning_rate=0.05, clipnorm=1.0), initial_scale=1024.0
-    )
-    scaled.build(ours) if keras_version == "keras3" else None
-    for factor in (1024.0, np.inf):
-        gradients = [tf.constant(GRADIENTS[0][name] * factor, tf.float32) for name in WEIGHTS]
-        if keras_version == "tf_keras":
-            gradients = scaled.get_unscaled_gradients(gradients)
-        scaled.apply_gradients(list(zip(gradients, ours)))
-        end = muon_run(WEIGHTS["kernel"], [GRADIENTS[0]["kernel"]], [0.05])
-        np.testing.assert_allclose(ours[0].numpy(), end, rtol=1e-4, atol=1e-5)
-
-
 # ---- Replicas ---------------------------------------------------------------------------------
 
 
@@ -346,19 +328,6 @@ def test_adasum_combines_the_updates_of_the_replicas(keras_version):
         changes = [muon_run(weight, [each], [0.05], mu=0.0) - weight for each in directions]
         weight = weight + optimizers_in_numpy.tree(changes)
     np.testing.assert_allclose(after[0], weight, rtol=1e-4, atol=1e-5)
-
-
-@both_versions
-def test_one_variable_by_itself(keras_version):
-    """`update_step` of Keras, for callers without `apply_gradients`."""
-    ours = variables(keras_version, WEIGHTS)
-    optimizer = make(keras_version, "Muon", learning_rate=0.05, clipvalue=0.3, accumulation_steps=2)
-    optimizer.build(ours)
-    gradient = GRADIENTS[0]["kernel"]
-    more = (tf.constant(0.05),) if keras_version == "keras3" else ()
-    optimizer.update_step(tf.constant(gradient, tf.float32), ours[0], *more)
-    end = muon_run(WEIGHTS["kernel"], [np.clip(gradient, -0.3, 0.3)], [0.05])
-    np.testing.assert_allclose(ours[0].numpy(), end, rtol=1e-4, atol=1e-5)
 
 
 # ---- Treatments, when the variables are known -------------------------------------------------

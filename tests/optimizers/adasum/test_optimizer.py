@@ -168,18 +168,6 @@ def test_a_checkpoint_is_that_of_the_optimizer_alone(keras_version, tmp_path):
 
 
 @both_versions
-def test_what_the_optimizer_has_can_be_read_and_set(keras_version):
-    rule = make(
-        keras_version, "Adasum", optimizer=make(keras_version, "LAMB", learning_rate=0.5, layer_statistics=True)
-    )
-    rule.learning_rate = 0.25
-    assert float(np.asarray(rule.learning_rate)) == 0.25
-    assert float(np.asarray(rule.inner_optimizer.learning_rate)) == 0.25
-    with pytest.raises(ValueError, match="no update yet"):
-        rule.layer_statistics()
-
-
-@both_versions
 def test_the_form_follows_the_optimizer(keras_version):
     def form(optimizer):
         return make(keras_version, "Adasum", optimizer=optimizer).combine

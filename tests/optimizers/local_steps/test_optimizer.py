@@ -134,13 +134,6 @@ def test_common_weights_are_those_of_the_last_outer_step(keras_version):
 
 
 @both_versions
-def test_one_replica_has_outer_steps_with_momentum(keras_version):
-    options = {"every": 2, "outer": "nesterov"}
-    problem = Quadratic(keras_version, options, replicas=1)
-    np.testing.assert_allclose(problem.train(0, 6), expected(6, options, replicas=1), rtol=1e-5, atol=1e-6)
-
-
-@both_versions
 @pytest.mark.parametrize("name", ["LAMB", "Muon"])
 def test_layer_wise_optimizers_clip_by_each_replicas_own_norm(keras_version, name):
     options = {"learning_rate": 0.05, "global_clipnorm": 0.1}
