@@ -90,7 +90,7 @@ def test_keras_accumulation_is_refused_with_our_word_for_it():
     ],
 )
 def test_bad_arguments_say_what_was_expected(keras_version, name, arguments, said):
-    with pytest.raises(ValueError, match=f"{name}.*{said}"):
+    with pytest.raises(ValueError, match=said):
         make(keras_version, name, **arguments)
 
 
