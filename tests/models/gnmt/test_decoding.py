@@ -40,17 +40,18 @@ def network():
     return made
 
 
-def translated(network, sources, **options):
-    @tf.function(jit_compile=True)
+def translated(network, sources, jit_compile=True, **options):
+    @tf.function(jit_compile=jit_compile)
     def run(ids, lengths):
         return translate(network, ids, lengths, begin_token=BEGIN, end_token=END, max_length=5, **options)
 
     return run(tf.constant(sources), tf.constant(LENGTHS))
 
 
-def test_a_beam_is_the_plain_search_of_the_reference(network):
+@pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_beam_is_the_plain_search_of_the_reference(network, jit_compile):
     sources = batch()["source_ids"]
-    found, reference = translated(network, sources, beam_size=2), Reference(network, sources)
+    found, reference = translated(network, sources, jit_compile, beam_size=2), Reference(network, sources)
     for sentence in range(3):
         ((worth, tokens),) = networks_in_numpy.search(
             reference, sentence, start=BEGIN, end=END, beam=2, longest=5, length_penalty=0.6, coverage_penalty=0.1,
