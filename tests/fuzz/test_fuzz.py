@@ -42,7 +42,7 @@ from tfbigbatch.data.bert.prepare.settings import Settings as BertSettings
 from tfbigbatch.data.finetuning import glue, race, squad, text_pairs
 from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.images.dataset import ImageRecords
-from tfbigbatch.data.images.prepare import check, existing
+from tfbigbatch.data.images.prepare import check, existing, labels
 from tfbigbatch.data.images.prepare import prepare as prepare_images
 from tfbigbatch.data.in_memory import mnist
 from tfbigbatch.data.language_model import corpus
@@ -316,6 +316,21 @@ def read_image_set(folder, choices):
     found = image_manifest.load(str(folder))
     assert found.splits["train"].examples == 9
     ImageRecords(found.splits["train"], found, image_size=16)
+
+
+def make_labels(folder):
+    """By the images' places, and by their names."""
+    classes = [("n01440764", "n01443537")[number % 2] for number in range(6)]
+    (folder / "by_place.txt").write_text("".join(f"{each}\n" for each in classes))
+    (folder / "by_name.txt").write_text("".join(f"{n}.jpg {each} rest\n" for n, each in enumerate(classes)))
+
+
+def read_labels(folder, choices):
+    names = [f"val/{number}.jpg" for number in range(6)]
+    for path in (str(folder / "by_place.txt"), str(folder / "by_name.txt")):
+        text = labels.text_of(path, "validation_labels")
+        found = labels.of_files(text, names, {"n01440764": 0, "n01443537": 1}, path)
+        assert found.shape == (6,) and set(found.tolist()) <= {0, 1}
 
 
 # Values of a feature that nobody expects there.
@@ -697,6 +712,7 @@ READERS = {
     "images": Reader(make_images, check_images, outcomes=FINE),
     "a folder of images": Reader(make_image_folder, prepare_image_folder, cases=40, quick=False, outcomes=FINE),
     "prepared images": Reader(make_image_set, read_image_set, "*[jz]*", outcomes=("refused",)),
+    "labels of images": Reader(make_labels, read_labels, outcomes=("refused",)),
     "TFRecords of images by others": Reader(nothing, index_images_of_others),
     "TFRecords for BERT by others": Reader(nothing, index_bert_of_others),
     "TFRecords": Reader(make_records, index_records),
