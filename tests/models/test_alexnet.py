@@ -51,7 +51,7 @@ def test_stems_for_small_images(stem, size, after):
 
 
 def test_weights_begin_as_caffes():
-    published = alexnet(**IMAGENET, fc_units=512)
+    published = alexnet(**IMAGENET)
     biases = {"conv1": 0, "conv2": 0.1, "conv3": 0, "conv4": 0.1, "conv5": 0.1, "fc6": 0.1, "fc7": 0.1, "logits": 0}
     for name, constant in biases.items():
         kernel, bias = published.get_layer(name).get_weights()
