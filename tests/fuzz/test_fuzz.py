@@ -38,11 +38,11 @@ from tfbigbatch.data import tokenizer as wordpieces
 from tfbigbatch.data.bert import manifest as bert_manifest
 from tfbigbatch.data.bert.prepare import existing as existing_bert
 from tfbigbatch.data.bert.prepare import prepare as prepare_bert
-from tfbigbatch.data.bert.prepare.settings import Settings as BertSettings
+from tfbigbatch.data.bert.prepare.options import Options as BertOptions
 from tfbigbatch.data.finetuning import glue, race, squad, text_pairs
 from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.images.dataset import ImageRecords
-from tfbigbatch.data.images.prepare import check, existing, labels
+from tfbigbatch.data.images.prepare import check, existing, layouts
 from tfbigbatch.data.images.prepare import prepare as prepare_images
 from tfbigbatch.data.in_memory import mnist
 from tfbigbatch.data.language_model import corpus
@@ -51,20 +51,21 @@ from tfbigbatch.data.translation import manifest as translation_manifest
 from tfbigbatch.data.translation import vocabulary as pieces
 from tfbigbatch.data.translation.dataset import TranslationRecords
 from tfbigbatch.data.translation.prepare import prepare as prepare_translation
+from tfbigbatch.data.translation.prepare.options import Options as TranslationOptions
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment.checks import check_fields
 from tfbigbatch.export.run import class_names
 from tfbigbatch.models import bert_checkpoints
-from tfbigbatch.reports import critical_batch_report, html, run_losses
+from tfbigbatch.reports import critical_batch_report, html, losses
 from tfbigbatch.reports.report import Report
-from tfbigbatch.runs import goodput, initial_weights, keras_file, metrics_log, stored_run
+from tfbigbatch.runs import goodput, initial_weights, metrics_log, stored_run
 from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.runs.run_states import run_states
 from tfbigbatch.studies import study
 from tfbigbatch.studies.results_cache import ResultsCache
 from tfbigbatch.tasks.scores import squad as squad_scores
-from tfbigbatch.tpu import table
 from tfbigbatch.training.checkpoints import Checkpoints
+from tfbigbatch.training.metrics_log import MetricsLog
 from tfbigbatch.training.phases import phases_of
 from tfbigbatch.training.rollbacks import Rollbacks
 from tfbigbatch.utils import files
@@ -104,7 +105,7 @@ def resume_run(folder, choices):
     status = directory.status()
     stored_run.config_of(str(folder))
     assert isinstance(stored_run.data_dir_of(str(folder)), str | None)
-    metrics_log.MetricsLog(directory).resume(10)
+    MetricsLog(directory).resume(10)
     # Rows of whole lines stay, up to the step that is gone back to.
     assert all(row["step"] <= 10 for row in metrics_log.read_rows(directory.metrics))
     f"{status.get('step', 0):,} {status.get('seconds', 0.0) + 1.0}"
@@ -147,8 +148,7 @@ def lines_of(content):
 
 
 def read_tpu_check(folder, choices):
-    list(table.lines(table.read(str(folder)).values()))
-    plan._read(str(folder / "check.json"))
+    plan.read_check(str(folder / "check.json"))
 
 
 def network_and_optimizer():
@@ -196,7 +196,6 @@ def make_keras_files(folder):
 
 def read_keras_files(folder, choices):
     """Nothing that a file names is imported or called, and what is wrong with it is a sentence."""
-    assert isinstance(keras_file.read(str(folder / "model.keras")), tf_keras.Model)
     for name in ("model.keras", "model.weights.h5"):
         initial_weights.load_into(dense(), str(folder / name))
 
@@ -328,8 +327,8 @@ def make_labels(folder):
 def read_labels(folder, choices):
     names = [f"val/{number}.jpg" for number in range(6)]
     for path in (str(folder / "by_place.txt"), str(folder / "by_name.txt")):
-        text = labels.text_of(path, "validation_labels")
-        found = labels.of_files(text, names, {"n01440764": 0, "n01443537": 1}, path)
+        text = layouts.text_of(path, path)
+        found = layouts.labels_of(text, names, {"n01440764": 0, "n01443537": 1}, path)
         assert found.shape == (6,) and set(found.tolist()) <= {0, 1}
 
 
@@ -363,8 +362,8 @@ def index_images_of_others(folder, choices):
     path = folder / "train-00000-of-00001"
     with_odd_records(path, {**features, "image/class/synset": b"n01440764", "image/class/text": b"tench"}, choices)
     keys = existing.keys_of(str(path))
-    found = existing.index_file(existing.Task(str(path), keys, False), lambda: None)
-    assert sum(count for count, *_ in found["labels"].values()) == len(found["offsets"])
+    found = existing.index_file(existing.Task(str(path), keys), lambda: None)
+    assert bool(found["names"]) == bool(len(found["offsets"]))
     existing.classes_of({"train": [found]}, keys, str(folder))
 
 
@@ -376,8 +375,7 @@ def index_bert_of_others(folder, choices):
     path = str(folder / "records")
     with_odd_records(folder / "records", features, choices)
     if existing_bert.find(path) is not None:
-        offsets, size = existing_bert.go_through((path, existing_bert.shapes_of(path)), lambda: None)
-        assert size == os.path.getsize(path) and len(offsets) >= 1
+        assert len(existing_bert.index(existing_bert.shapes_of(path), path, lambda: None)) >= 1
 
 
 def make_records(folder):
@@ -417,7 +415,7 @@ CORPORA = {
     "text.jsonl": "".join(json.dumps({"text": part}) + "\n" for part in SENTENCES.split("\n\n")).encode(),
     "text.txt.gz": gzip.compress(SENTENCES.encode()),
 }
-SETTINGS = BertSettings(max_seq_length=32, max_predictions_per_seq=5, next_sentence=False)
+SETTINGS = {"max_seq_length": 32, "max_predictions_per_seq": 5, "next_sentence": False}
 
 
 def make_bert_corpora(folder):
@@ -435,7 +433,7 @@ def damaged_corpus(folder):
 
 def prepare_bert_corpora(folder, choices):
     name = damaged_corpus(folder)
-    options = prepare_bert.Options(settings=SETTINGS, vocab_file=str(folder / "vocabulary" / "given_vocab.txt"))
+    options = BertOptions(**SETTINGS, vocab_file=str(folder / "vocabulary" / "given_vocab.txt"))
     content, _ = prepare_bert.prepare(str(folder / name), str(folder / "out"), options)
     split = bert_manifest.load(str(folder / "out")).splits["train"]
     assert content["counts"]["train"]["sequences"] == split.examples
@@ -449,7 +447,7 @@ def prepare_bert_corpora(folder, choices):
 
 def learn_bert_vocabulary(folder, choices):
     name = damaged_corpus(folder)
-    options = prepare_bert.Options(settings=SETTINGS, train_vocab_size=200)
+    options = BertOptions(**SETTINGS, train_vocab_size=200)
     prepare_bert.prepare(str(folder / name), str(folder / "out"), options)
 
 
@@ -510,7 +508,7 @@ def make_parallel_texts(folder):
 def prepare_parallel_texts(folder, choices):
     """A pair is in the set, or counted where it was left out."""
     train, held = ([[str(folder / f"{name}.{side}")] for side in range(2)] for name in ("train", "held"))
-    options = prepare_translation.Options(vocabulary=str(folder / "vocabulary.model"))
+    options = TranslationOptions(vocabulary=str(folder / "vocabulary.model"))
     out = str(folder / "out")
     content, _ = prepare_translation.prepare(prepare_translation.splits_of(train, held), out, options)
     counts = content["counts"]["train"]
@@ -619,7 +617,7 @@ def make_squad_predictions(folder):
 def read_squad_predictions(folder, choices):
     predictions, odds = (files.read_json_dictionary(str(folder / f"{name}.json")) for name in ("predictions", "odds"))
     answers = {"a": ["Broncos of Denver", "Broncos"], "b": ["24-10"], "c": []}
-    scores = squad_scores.scores_with_no_answer(answers, predictions, odds, 0.5)
+    scores = squad_scores.scores(answers, predictions, no_answer=True, odds=odds, threshold=0.5)
     assert 0.0 <= scores["f1"] <= 100.0 and scores["total"] == 3
 
 
@@ -691,7 +689,7 @@ READERS = {
     "a run that is resumed": Reader(make_run, resume_run),
     "rollbacks": Reader(make_rollbacks, read_rollbacks),
     "results that are kept": Reader(make_results_cache, read_results_cache),
-    "losses of runs": Reader(lines_of(LOSS), lambda folder, _: run_losses.read(str(folder / "lines.jsonl"))),
+    "losses of runs": Reader(lines_of(LOSS), lambda folder, _: losses.read(str(folder / "lines.jsonl"))),
     "branches of runs": Reader(
         lines_of(BRANCH), lambda folder, _: critical_batch_report.read(str(folder / "lines.jsonl"))
     ),
@@ -711,7 +709,7 @@ READERS = {
     "BERT's weights by Hugging Face": Reader(make_hugging_face_bert, bert_weights("model.safetensors")),
     "images": Reader(make_images, check_images, outcomes=FINE),
     "a folder of images": Reader(make_image_folder, prepare_image_folder, cases=40, quick=False, outcomes=FINE),
-    "prepared images": Reader(make_image_set, read_image_set, "*[jz]*", outcomes=("refused",)),
+    "prepared images": Reader(make_image_set, read_image_set, "*.[jn]*[ny]", outcomes=("refused",)),
     "labels of images": Reader(make_labels, read_labels, outcomes=("refused",)),
     "TFRecords of images by others": Reader(nothing, index_images_of_others),
     "TFRecords for BERT by others": Reader(nothing, index_bert_of_others),
