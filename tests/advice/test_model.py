@@ -1,14 +1,11 @@
 """Advice for a model of one's own, in both Kerases; and what is refused."""
 
-import types
-from contextlib import nullcontext
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS
-from tfbigbatch.advice import advise, measuring
+from tfbigbatch.advice import advise
 from tfbigbatch.advice import model as of_model
 from tfbigbatch.errors import InputError
 
@@ -32,13 +29,12 @@ def test_a_model_is_measured_and_left_as_it_was(version, as_dataset):
     model = compiled(version)
     before = model.get_weights()
     data = tf.data.Dataset.from_tensor_slices((X, Y)).batch(32) if as_dataset else (X, Y)
-    said = []
-    advice = advise(model, data, batch_size=8, epochs=60, seconds=2, say=said.append)
+    advice = advise(model, data, batch_size=8, epochs=60, seconds=2)
     for was, now in zip(before, model.get_weights()):
         np.testing.assert_array_equal(was, now)
     assert int(np.asarray(model.optimizer.iterations)) == 0
     assert advice.tuned.learning_rate == pytest.approx(0.05) and advice.dataset_size == 256
-    assert len(advice.times.turns) >= 3 and any(line.startswith("speed") for line in said)
+    assert len(advice.times.turns) >= 3
     assert advice.command is None and "tfbigbatch train" not in str(advice)
     history = model.fit(X, Y, batch_size=8, verbose=0)
     assert np.isfinite(history.history["loss"][-1])
@@ -64,10 +60,10 @@ def test_a_run_that_diverges_is_not_measurable():
         ({"batch_size": 8.5}, "advise: batch_size=8.5 is not a whole number"),
         ({"batch_size": 1}, "batch_size=1 is out of range"),
         ({"batch_size": 128}, "not measurable: 256 examples are too few for a tuned batch of 128"),
-        ({"dataset": X}, "dataset is a ndarray; expected"),
+        ({"dataset": X}, "dataset is a ndarray, .* expected"),
         ({"dataset": (X, None)}, "no labels"),
-        ({"dataset": (X, Y[:100])}, "other first axes"),
-        ({"model": "resnet"}, "model is a str; expected a model of Keras"),
+        ({"dataset": (X, Y[:100])}, "cannot be cut into examples"),
+        ({"model": "resnet"}, "model is a str; expected a compiled model of Keras"),
     ],
 )
 def test_bad_arguments_are_refused(arguments, message):
@@ -79,10 +75,8 @@ def test_bad_arguments_are_refused(arguments, message):
 @pytest.mark.parametrize("version", KERAS_VERSIONS)
 def test_a_model_that_cannot_be_measured_is_refused(version):
     keras = KERAS[version]
-    with pytest.raises(InputError, match="not compiled"):
+    with pytest.raises(InputError, match="expected a compiled model"):
         advise(keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(1)]), (X, Y), batch_size=8)
-    with pytest.raises(InputError, match="steps_per_execution=4; expected 1"):
-        advise(compiled(version, steps_per_execution=4), (X, Y), batch_size=8)
     schedule = keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.9)
     with pytest.raises(InputError, match="has a learning-rate schedule; give learning_rate"):
         advise(compiled(version, optimizer=keras.optimizers.SGD(schedule)), (X, Y), batch_size=8)
@@ -104,18 +98,3 @@ def test_batches_have_each_example_once_in_an_epoch():
     data = of_model.read((np.arange(10.0), np.arange(10)), None)
     seen = [y.numpy().tolist() for _, y in data.batches(5, seed=0).take(4)]
     assert sorted(sum(seen[:2], [])) == sorted(sum(seen[2:], [])) == list(range(10)) and seen[:2] != seen[2:]
-
-
-@pytest.mark.parametrize(
-    "losses, diverges",
-    [([2.0, 1.0], False), ([2.0, 5.0], True), ([2.0, float("nan")], True), ([-1.0, -2.0], False), ([], False)],
-)
-def test_a_loss_that_rises_is_a_divergence_and_the_time_is_kept(losses, diverges):
-    model = types.SimpleNamespace(stop_training=False)
-    noise = types.SimpleNamespace(history=[{}] * 12)
-    watch = measuring._Watch(measuring.Training(model, None, noise, None, None, (), None), 0.0, str)
-    for batch, loss in enumerate(losses):
-        watch.on_batch_end(batch, {"loss": loss})
-    assert model.stop_training == bool(losses)
-    with pytest.raises(InputError, match="the recipe diverges: its mean loss is") if diverges else nullcontext():
-        watch.check()

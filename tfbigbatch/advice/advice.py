@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfbigbatch.advice import noise, sources, text
+from tfbigbatch.advice.measuring import StepTimes
 from tfbigbatch.advice.noise import NoisePoint, Range
-from tfbigbatch.advice.step_times import StepTimes
 from tfbigbatch.advice.suggestion import Optimizer, Suggestion, suggest
 from tfbigbatch.reports import figure_style
 from tfbigbatch.scaling.recipe import Recipe
@@ -23,17 +23,17 @@ class Row:
 
     Attributes:
       batch_size: examples in one step.
-      accumulation_steps: micro-batches of a replica in it.
-      steps: factor of the tuned run's steps, by the critical batch and the ends of its range.
+      accumulation_steps: micro-batches in it.
+      steps: factor of the tuned run's steps.
       examples: factor of the tuned run's examples.
       step_seconds: of one step.
-      time: factor of the tuned run's time, with its range.
+      time: factor of the tuned run's time, by the critical batch and the ends of its range.
       run_steps: steps in the same epochs; None for a recipe without a length.
     """
 
     batch_size: int
     accumulation_steps: int
-    steps: Range
+    steps: float
     examples: float
     step_seconds: float
     time: Range
@@ -49,9 +49,8 @@ class Advice:
       tuned: the recipe at its own batch size.
       optimizer: of the recipe.
       dataset_size: examples in an epoch.
-      replicas: devices that the times are planned for.
-      points: the gradient noise scale over the short run.
-      times: seconds of a replica's steps.
+      points: the gradient noise scale early in the short run, if it was measured, and at its end.
+      times: seconds of steps.
       seconds: that the measurements took.
       experiment: the flags that name it, '--config=digits/lstm_small_batch'; None for a model from `fit`.
     """
@@ -60,7 +59,6 @@ class Advice:
     tuned: Recipe
     optimizer: Optimizer
     dataset_size: int
-    replicas: int
     points: Sequence[NoisePoint]
     times: StepTimes
     seconds: float
@@ -74,7 +72,7 @@ class Advice:
     @property
     def noise_now(self) -> Range:
         """The gradient noise scale at the end of the short run, in examples, with its interval."""
-        return noise.now(self.points)
+        return self.points[-1].scale
 
     @property
     def critical_batch_size(self) -> Range:
@@ -84,45 +82,40 @@ class Advice:
         return noise.over_the_run(self.points, self.total_steps, self.tuned.batch_size)
 
     @property
-    def is_early(self) -> bool:
-        """True if the short run ended before twice the warm-up: the noise scale rises most after that."""
-        return self.points[-1].last_step < 2 * self.tuned.warmup_steps(self.dataset_size)
-
-    @property
     def rows(self) -> list[Row]:
         """Batch sizes from the tuned one on, with their expected steps, examples and time to the same loss."""
-        largest = max(self.tuned.batch_size, min(self.dataset_size, max(self.times.turns) * self.replicas * 4))
-        doublings = int(math.log2(largest / self.tuned.batch_size))
-        return [self.row(self.tuned.batch_size * 2**power) for power in range(doublings + 1)]
+        largest = max(self.tuned.batch_size, min(self.dataset_size, 4 * max(self.times.turns)))
+        doublings = (largest // self.tuned.batch_size).bit_length()
+        return [self.row(self.tuned.batch_size * 2**power) for power in range(doublings)]
 
     def row(self, batch_size: int) -> Row:
         """The row of one batch size; it need not be in `rows`."""
         tuned, critical = self.tuned.batch_size, self.critical_batch_size
-        base, _ = self.times.planned(tuned, self.replicas)
-        seconds, accumulation = self.times.planned(batch_size, self.replicas)
-        value, *ends = (steps_factor(each, batch_size, tuned) for each in (critical.value, critical.low, critical.high))
-        steps = Range(value, min(ends), max(ends))
+        base, _ = self.times.planned(tuned)
+        seconds, accumulation = self.times.planned(batch_size)
+        factors = [steps_factor(each, batch_size, tuned) for each in (critical.value, critical.low, critical.high)]
+        times = [each * seconds / base for each in factors]
         examples = None if self.tuned.epochs is None else self.tuned.epochs * self.dataset_size
         return Row(
             batch_size=batch_size,
             accumulation_steps=accumulation,
-            steps=steps,
-            examples=value * batch_size / tuned,
+            steps=factors[0],
+            examples=factors[0] * batch_size / tuned,
             step_seconds=seconds,
-            time=Range(*(each * seconds / base for each in (steps.value, steps.low, steps.high))),
+            time=Range(times[0], min(times), max(times)),
             run_steps=None if examples is None else max(1, round(examples / batch_size)),
         )
 
     @property
     def largest_batch_size(self) -> int:
-        """The largest batch that pays, with enough replicas: below the critical batch, and with enough steps."""
+        """The largest batch that pays on more devices: below the critical batch, and with enough steps."""
         paying = [row for row in self.rows if row.run_steps is None or row.run_steps >= sources.FEW_STEPS]
         sizes = [row.batch_size for row in paying if row.batch_size <= self.critical_batch_size.value]
         return max([self.tuned.batch_size, *sizes])
 
     @property
     def batch_size(self) -> int:
-        """The batch worth using on `replicas` devices: the smallest one that is about as fast as any that pays."""
+        """The batch worth using on this device: the smallest one that is about as fast as any that pays."""
         paying = [row for row in self.rows if row.batch_size <= self.largest_batch_size]
         fastest = min(row.time.value for row in paying)
         return next(row.batch_size for row in paying if row.time.value <= (1.0 + sources.ENOUGH) * fastest)
@@ -158,42 +151,37 @@ class Advice:
         return text.explained(self)
 
     def plot(self, path: str) -> None:
-        """Draws steps and time against batch size, with the range of the critical batch, as a PNG file.
+        """Draws the time against batch size, with the range of the critical batch, as a PNG file.
 
         Raises:
           ValueError: matplotlib is not installed, or the file cannot be written.
         """
         rows, critical = self.rows, self.critical_batch_size
-        batches = [row.batch_size for row in rows]
-        title = f"{self.title}: to the loss of the run at batch {batches[0]:,}"
-        with figure_style.figure(expanded(path), title, len(rows), panels=2, size=(13, 4.8)) as (_, panels):
-            for axes, name in zip(panels, ("steps", "time")):
-                ranges = [getattr(row, name) for row in rows]
-                axes.plot(batches, [each.value for each in ranges], "o-", label=name)
-                lows, highs = [each.low for each in ranges], [each.high for each in ranges]
-                axes.fill_between(batches, lows, highs, alpha=0.2, linewidth=0, label="over the range of the noise")
-                figure_style.batch_axis(axes, batches)
-                # The critical batch as a band; its ends are cut to the axis.
-                left, right = batches[0] / 1.3, batches[-1] * 1.3
-                low, high = (min(max(each, left), right) for each in (critical.low, critical.high))
-                axes.axvspan(low, high, color="#009E73", alpha=0.10, linewidth=0, label="critical batch of the run")
-                axes.axvline(self.batch_size, color="black", linewidth=1.2, linestyle="--", label="worth using")
-                axes.set_xlim(left, right)
-                axes.set_yscale("log")
-                axes.set_ylabel(f"{name} relative to the tuned run")
-                axes.legend(framealpha=0.8, edgecolor="none", fontsize=8)
+        batches, times = [row.batch_size for row in rows], [row.time for row in rows]
+        title = f"{self.title}: time to the loss of the run at batch {batches[0]:,}, relative to it"
+        with figure_style.figure(expanded(path), title, len(rows)) as (_, [axes]):
+            axes.plot(batches, [each.value for each in times], "o-", label="time")
+            lows, highs = [each.low for each in times], [each.high for each in times]
+            axes.fill_between(batches, lows, highs, alpha=0.2, linewidth=0, label="over the range of the noise")
+            figure_style.batch_axis(axes, batches)
+            # The critical batch as a band; its ends are cut to the axis.
+            left, right = batches[0] / 1.3, batches[-1] * 1.3
+            low, high = (min(max(each, left), right) for each in (critical.low, critical.high))
+            axes.axvspan(low, high, color="#009E73", alpha=0.10, linewidth=0, label="critical batch of the run")
+            axes.axvline(self.batch_size, color="black", linewidth=1.2, linestyle="--", label="worth using")
+            axes.set_xlim(left, right)
+            axes.set_yscale("log")
+            figure_style.legend_beside(axes)
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values for JSON; infinity as the string 'inf'."""
-        found = {
-            name: getattr(self, name)
-            for name in ("title", "tuned", "optimizer", "dataset_size", "replicas", "total_steps", "noise_now")
-            + ("is_early", "critical_batch_size", "rows", "batch_size", "largest_batch_size")
-            + ("suggestion", "command", "seconds")
-        }
-        found |= {"noise_scale": self.points, "growth": noise.growth(self.points)}
-        found |= {"step_seconds": {str(size): turns for size, turns in self.times.turns.items()}}
-        plain: dict[str, Any] = _plain({**found, "stopped": self.times.stopped})
+        names = (
+            *("title", "tuned", "optimizer", "dataset_size", "total_steps", "noise_now"),
+            *("critical_batch_size", "rows", "batch_size", "largest_batch_size", "suggestion", "command", "seconds"),
+        )
+        found = {name: getattr(self, name) for name in names} | {"noise_scale": self.points}
+        found["step_seconds"] = {str(size): turns for size, turns in self.times.turns.items()}
+        plain: dict[str, Any] = _plain(found)
         return plain
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import ml_collections
@@ -14,16 +13,13 @@ import tf_keras
 from tfbigbatch import experiment, instruments, tasks
 from tfbigbatch.advice import measuring
 from tfbigbatch.advice.advice import Advice
-from tfbigbatch.advice.measuring import Say, Training
-from tfbigbatch.advice.step_times import Step
+from tfbigbatch.advice.measuring import Say, Step, Training
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment.checks import check_fields
-from tfbigbatch.instruments import time_constants
 from tfbigbatch.optimizers import registry
 from tfbigbatch.runs import initial_weights, stored_run
 from tfbigbatch.training import phases as run_phases
 from tfbigbatch.training.build import compiled_model
-from tfbigbatch.training.fresh_statistics import keras_model
 from tfbigbatch.training.phases import Phase
 from tfbigbatch.training.precision import run_precision
 from tfbigbatch.training.train_step import TrainingModel
@@ -38,8 +34,6 @@ def advise_experiment(
     *,
     data_dir: str | None = None,
     seconds: float = 120.0,
-    replicas: int = 1,
-    batch_sizes: Sequence[int] = (),
     use_fake_data: bool = False,
     init_from: str | None = None,
     name: str | None = None,
@@ -57,8 +51,6 @@ def advise_experiment(
       config: of the experiment; of several phases the first is measured.
       data_dir: folder of the task's data.
       seconds: about how long the measurements may take, tracing included; 10 or more are useful.
-      replicas: equal devices to plan for; what they exchange is not counted.
-      batch_sizes: that the recipe will be asked for, by `Advice.at`; checked before the measurements.
       use_fake_data: True for made-up examples of the right shapes.
       init_from: None, or the run or checkpoint that gives the first weights.
       name: of the experiment, for the text.
@@ -66,52 +58,37 @@ def advise_experiment(
       say: called with lines of progress.
 
     Raises:
-      ValueError: a field or a batch size cannot be used, the dataset is too small, or nothing can be measured.
+      ValueError: a field cannot be used, the dataset is too small, or nothing can be measured.
     """
     started = time.perf_counter()
     data_dir, init_from = expanded(data_dir), expanded(init_from)
-    config, flags = _with_its_own_batch(config, flags, say)
+    config = copy.deepcopy(config)
+    schedule = config.schedule
+    scales = any(name != "none" for name in (schedule.rule, schedule.moments, schedule.weight_decay))
+    if not scales and schedule.batch_size != config.batch_size:
+        say(f"recipe     schedule.rule is none: taken as tuned at batch_size={config.batch_size}")
+        schedule.batch_size = config.batch_size
+        flags = flags and f"{flags} --config.schedule.batch_size={config.batch_size}"
     strategy = tf.distribute.OneDeviceStrategy((tf.config.list_logical_devices("GPU") or ["CPU:0"])[0])
     config, tuned, phase = _at_the_tuned_batch(config, strategy, data_dir, use_fake_data)
-    for size in batch_sizes:
-        if not config.batch_size <= size <= phase.examples_in_epoch:
-            raise InputError(
-                f"--batch_size={size}: the advice is for batches from the one that the recipe is tuned at, "
-                f"{config.batch_size}, to the {phase.examples_in_epoch:,} examples of the dataset."
-            )
-    model = _model(config, phase, strategy, init_from, say)
-    training = _training(config, phase, model, strategy, replicas)
+    say(f"task       {config.task}: {phase.task.train.source}, {phase.task.train.contents}")
+    with strategy.scope():
+        model = compiled_model(config, [phase], jit_compile=config.jit_compile)
+        if init_from:
+            for line in initial_weights.load_into(model.network, stored_run.checkpoint_at(init_from)).lines():
+                say(line)
+    training = _training(config, phase, model, strategy)
     points, times = measuring.measure(training, seconds=seconds, began=started, say=say)
-    advice = Advice(
+    return Advice(
         title=name or config.task,
         tuned=tuned,
         optimizer=measuring.optimizer_of(model),
         dataset_size=phase.examples_in_epoch,
-        replicas=replicas,
         points=points,
         times=times,
         seconds=time.perf_counter() - started,
         experiment=flags,
     )
-    steps = advice.suggestion.steps
-    if steps is not None:
-        for each in time_constants.findings(keras_model(model), model.optimizer, batches=steps, updates=steps):
-            say(f"warning    {each}")
-    return advice
-
-
-def _with_its_own_batch(
-    config: ml_collections.ConfigDict, flags: str | None, say: Say
-) -> tuple[ml_collections.ConfigDict, str | None]:
-    """The config and its flags, tuned at the run's batch where the rule leaves the recipe as it is."""
-    schedule = config.schedule
-    scales = any(name != "none" for name in (schedule.rule, schedule.moments, schedule.weight_decay))
-    if scales or schedule.batch_size == config.batch_size:
-        return config, flags
-    config = copy.deepcopy(config)
-    config.schedule.batch_size = config.batch_size
-    say(f"recipe     schedule.rule is none: taken as tuned at batch_size={config.batch_size}")
-    return config, None if flags is None else f"{flags} --config.schedule.batch_size={config.batch_size}"
 
 
 def _at_the_tuned_batch(
@@ -150,42 +127,19 @@ def _at_the_tuned_batch(
             f"not measurable: {task.train.source} has {examples:,} examples, too few for a tuned batch of "
             f"{config.batch_size:,} and larger ones; expected four batches or more."
         )
-    config.accumulation_steps = _micro_batches(config.batch_size, config.accumulation_steps)
+    # The noise is measured between the micro-batches: the experiment's, or as few as there can be.
+    size, own = config.batch_size, config.accumulation_steps
+    config.accumulation_steps = next((n for n in (own, *range(2, size + 1)) if n > 1 and size % n == 0), 1)
+    if config.accumulation_steps == 1:
+        raise InputError(
+            f"not measurable: schedule.batch_size={size}: the noise is measured between the parts of a batch. Expected "
+            "a tuned batch of 2 examples or more."
+        )
     return config, tuned, run_phases.phases_of(config, lambda fields: task, 1)[0]
 
 
-def _micro_batches(batch_size: int, own: int) -> int:
-    """Micro-batches of a step at the tuned batch: the experiment's, where it has two or more; else as few as divide."""
-    if own > 1 and batch_size % own == 0:
-        return own
-    for count in range(2, batch_size + 1):
-        if batch_size % count == 0:
-            return count
-    raise InputError(
-        f"not measurable: schedule.batch_size={batch_size}: the noise is measured between the parts of a batch. "
-        "Expected a tuned batch of 2 examples or more."
-    )
-
-
-def _model(
-    config: ml_collections.ConfigDict, phase: Phase, strategy: tf.distribute.Strategy, init_from: str | None, say: Say
-) -> TrainingModel:
-    """The compiled model, with its first weights."""
-    say(f"task       {config.task}: {phase.task.train.source}, {phase.task.train.contents}")
-    with strategy.scope():
-        model = compiled_model(config, [phase], jit_compile=config.jit_compile)
-        if init_from:
-            for line in initial_weights.load_into(model.network, stored_run.checkpoint_at(init_from)).lines():
-                say(line)
-    return model
-
-
 def _training(
-    config: ml_collections.ConfigDict,
-    phase: Phase,
-    model: TrainingModel,
-    strategy: tf.distribute.Strategy,
-    replicas: int,
+    config: ml_collections.ConfigDict, phase: Phase, model: TrainingModel, strategy: tf.distribute.Strategy
 ) -> Training:
     with strategy.scope():
         source = instruments.StepGradients(len(model.network.trainable_variables))
@@ -196,23 +150,8 @@ def _training(
         model.fit(batches, epochs=1, steps_per_epoch=steps, callbacks=callbacks, verbose=0)
         model.step_gradients = None
 
-    return Training(
-        model=model,
-        keras=tf_keras,
-        noise=instruments.keras2.GradientNoiseScale(step_gradients=source, when=measuring.EVERY, smoothing=0.0),
-        fit=fit,
-        step_at=_step_maker(config, phase, model, strategy),
-        sizes=measuring.replica_sizes(config.batch_size, phase.examples_in_epoch, replicas),
-        total_steps=phase.plan.total_steps,
-    )
-
-
-def _step_maker(
-    config: ml_collections.ConfigDict, phase: Phase, model: TrainingModel, strategy: tf.distribute.Strategy
-) -> Callable[[int], Step]:
-    """The function from a batch size to its training step, without accumulation."""
-
     def step_at(size: int) -> Step:
+        """The training step at a batch size, without accumulation."""
         fields = copy.deepcopy(config)
         fields.batch_size, fields.accumulation_steps = size, 1
         used = model
@@ -232,4 +171,13 @@ def _step_maker(
             next(iterator)
         return measuring.traced_step(used, iterator)
 
-    return step_at
+    return Training(
+        model=model,
+        keras=tf_keras,
+        noise=instruments.keras2.GradientNoiseScale(step_gradients=source, when=measuring.EVERY, smoothing=0.0),
+        fit=fit,
+        step_at=step_at,
+        batch_size=config.batch_size,
+        largest=phase.examples_in_epoch,
+        total_steps=phase.plan.total_steps,
+    )

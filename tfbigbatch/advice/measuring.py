@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
-import math
+import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from tfbigbatch.advice import noise, step_times
+import tensorflow as tf
+
+from tfbigbatch.advice import noise
 from tfbigbatch.advice.noise import Moments, NoisePoint
-from tfbigbatch.advice.step_times import Step, StepTimes
 from tfbigbatch.advice.suggestion import Optimizer
 from tfbigbatch.errors import InputError
 from tfbigbatch.instruments.instrument import innermost
 from tfbigbatch.instruments.probe.model import tensor_variable
 
 Say = Callable[[str], None]
+Step = Callable[[], None]
+"""Makes one training step, and returns when it is done."""
 EVERY = 4
 """Steps between two measurements of the noise."""
 _MOST_STEPS = 2000
-# Of the time: for the noise, and for the speed.
+# Of the time: for the noise, and at least for the speed.
 _NOISE_PART, _SPEED_PART = 0.5, 0.3
-_SAY_EVERY = 10.0  # seconds
+# Turns over all batch sizes, if the time suffices and at least; sizes at least; seconds and steps of a size in a turn.
+_TURNS, _FEWEST_TURNS, _FEWEST_SIZES, _VISIT, _STEPS = 9, 3, 3, 0.15, 50
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,8 +39,9 @@ class Training:
       noise: a `GradientNoiseScale` of this Keras with a smoothing of 0, every `EVERY` steps: an entry of its history is
         of one measurement.
       fit: trains for at most a number of steps, with callbacks.
-      step_at: from the batch size of a replica to a function that makes a step.
-      sizes: of a replica, ascending.
+      step_at: from a batch size to a function that makes a step.
+      batch_size: the tuned one.
+      largest: the largest batch size there can be.
       total_steps: of the tuned run; None without a length.
     """
 
@@ -45,8 +50,27 @@ class Training:
     noise: Any
     fit: Callable[[int, list[Any]], object]
     step_at: Callable[[int], Step]
-    sizes: Iterable[int]
+    batch_size: int
+    largest: int
     total_steps: int | None
+
+
+@dataclasses.dataclass(frozen=True)
+class StepTimes:
+    """Seconds of a step at each batch size.
+
+    Attributes:
+      turns: batch size to the mean seconds of a step in each turn.
+      stopped: why no larger batch was measured.
+    """
+
+    turns: Mapping[int, Sequence[float]]
+    stopped: str
+
+    def planned(self, batch_size: int) -> tuple[float, int]:
+        """(seconds, accumulation steps) of a step at a batch size: the fastest micro-batch of those measured."""
+        fitting = [size for size in self.turns if size <= batch_size] or [min(self.turns)]
+        return min((-(-batch_size // n) * statistics.median(self.turns[n]), -(-batch_size // n)) for n in fitting)
 
 
 def measure(training: Training, *, seconds: float, began: float, say: Say) -> tuple[Sequence[NoisePoint], StepTimes]:
@@ -54,7 +78,7 @@ def measure(training: Training, *, seconds: float, began: float, say: Say) -> tu
 
     Args:
       training: of the tuned recipe.
-      seconds: about how long all may take, tracing included.
+      seconds: about how long all may take.
       began: when this time began, by `time.perf_counter`.
       say: called with lines of progress.
 
@@ -65,13 +89,12 @@ def measure(training: Training, *, seconds: float, began: float, say: Say) -> tu
     total = _MOST_STEPS if training.total_steps is None else training.total_steps
     steps = max(min(total, 8 * EVERY), min(_MOST_STEPS, total // 2))
     say(f"noise      up to {steps:,} steps of the tuned recipe")
-    watch = _Watch(training, _NOISE_PART * seconds, say)
-    stop = training.keras.callbacks.LambdaCallback(on_train_batch_end=watch.on_batch_end)
-    training.fit(steps, [training.noise, stop])
-    watch.check()
-    points = noise.points([Moments(each["step"], each["squared_norm"], each["trace"]) for each in watch.history])
+    moments = _moments(training, steps, _NOISE_PART * seconds)
+    points = noise.points(moments)
     left = max(_SPEED_PART * seconds, seconds - (time.perf_counter() - began))
-    times = step_times.measure(training.step_at, training.sizes, seconds=left, say=say)
+    doublings = range((training.largest // training.batch_size).bit_length())
+    sizes = [training.batch_size * 2**power for power in doublings]
+    times = step_times(training.step_at, sizes, seconds=left, say=say)
     if len(times.turns) < 2:
         raise InputError(
             f"Only one batch size ({next(iter(times.turns)):,}) could be timed: {times.stopped}. Expected two or more: "
@@ -80,60 +103,73 @@ def measure(training: Training, *, seconds: float, began: float, say: Say) -> tu
     return points, times
 
 
-class _Watch:
-    """Ends the noise's part after its time, and finds a recipe that diverges by the running mean of its loss.
+def _moments(training: Training, steps: int, seconds: float) -> list[Moments]:
+    """Trains until the time is over, which begins with the first measurement: steps are traced until then.
 
-    The time counts from the end of the first measurement, as steps are traced until then; tracing shortens it to half
-    at most.
+    Raises:
+      ValueError: the mean loss is not finite in the end, or more than twice that of the first step.
     """
+    history, losses, began = training.noise.history, [], [time.perf_counter()]
 
-    def __init__(self, training: Training, seconds: float, say: Say) -> None:
-        self.history = training.noise.history
-        self._model, self._seconds, self._say = training.model, seconds, say
-        self._began = self._first = self._said = time.perf_counter()
-        self._losses: list[float] = []
+    def on_batch_end(batch: int, logs: Any = None) -> None:
+        if logs and "loss" in logs:
+            losses.append(float(logs["loss"]))
+        if len(history) <= 1:
+            began[0] = time.perf_counter()
+        enough = len(history) >= 2 * noise.FEWEST
+        if time.perf_counter() - began[0] > (1 if enough else 3) * seconds:
+            training.model.stop_training = True
 
-    def on_batch_end(self, batch: int, logs: Any = None) -> None:
-        loss = (logs or {}).get("loss")
-        if loss is not None:
-            self._losses = [*self._losses[:1], float(loss)]
-        now = time.perf_counter()
-        if now - self._said > _SAY_EVERY:
-            self._say(f"noise      step {batch + 1:,}")
-            self._said = now
-        if len(self.history) <= 1:
-            self._first = now
-        left = self._seconds - min(self._first - self._began, self._seconds / 2)
-        enough = len(self.history) >= 2 * noise.FEWEST
-        if now - self._first > (left if enough else 3 * self._seconds):
-            self._model.stop_training = True
-
-    def check(self) -> None:
-        """Raises ValueError where the mean loss is not finite, or more than twice that of the first step."""
-        if self._losses and not self._losses[-1] <= max(self._losses[0], 2.0 * abs(self._losses[0])):
-            raise InputError(
-                f"not measurable: the recipe diverges: its mean loss is {self._losses[-1]:.3g}, and was "
-                f"{self._losses[0]:.3g} in the first step. Lower the learning rate or warm up longer."
-            )
+    training.fit(steps, [training.noise, training.keras.callbacks.LambdaCallback(on_train_batch_end=on_batch_end)])
+    if losses and not losses[-1] <= max(losses[0], 2.0 * abs(losses[0])):
+        raise InputError(
+            f"not measurable: the recipe diverges: its mean loss is {losses[-1]:.3g}, and was {losses[0]:.3g} in the "
+            "first step. Lower the learning rate or warm up longer."
+        )
+    return [Moments(each["step"], each["squared_norm"], each["trace"]) for each in history]
 
 
-def replica_sizes(batch_size: int, largest: int, replicas: int, examples: float = math.inf) -> Iterator[int]:
-    """Batches of one replica, ascending, for global batches of powers of two times the tuned one.
+def step_times(step_at: Callable[[int], Step], sizes: Iterable[int], *, seconds: float, say: Say) -> StepTimes:
+    """Times steps at growing batch sizes, all in turn, so that other work on the machine slows all of them.
 
     Args:
-      batch_size: the tuned one.
-      largest: the largest global batch.
-      replicas: equal devices.
-      examples: the most that a replica's batch can have.
+      step_at: from a batch size to its step.
+      sizes: ascending. The first three are measured, larger ones while steps are short and half of the time is left.
+      seconds: for all.
+      say: called with a line for each size.
     """
-    size, last = batch_size, 0
-    while size <= largest:
-        own = max(1, size // replicas)
-        if own > examples:
-            return
-        if own > last:
-            yield own
-        last, size = own, 2 * size
+    began = time.perf_counter()
+    steps: dict[int, Step] = {}
+    single: dict[int, float] = {}
+    stopped = "the next would be larger than the dataset"
+    for size in sizes:
+        long = time.perf_counter() - began > seconds / 2 or max(single.values(), default=0.0) > seconds / 16
+        if len(steps) >= _FEWEST_SIZES and long:
+            stopped = f"the next would take longer than the {seconds:.0f} s for this part"
+            break
+        try:
+            step = step_at(size)
+            step()  # It is traced.
+            started = time.perf_counter()
+            step()
+        except (MemoryError, tf.errors.ResourceExhaustedError):
+            if not steps:
+                raise
+            stopped = f"{size:,} took more memory than there is"
+            break
+        single[size], steps[size] = time.perf_counter() - started, step
+        say(f"speed      batch {size:,}: {single[size] * 1000:,.1f} ms a step")
+    turns: dict[int, list[float]] = {size: [] for size in steps}
+    for turn in range(_TURNS):
+        if turn >= _FEWEST_TURNS and time.perf_counter() > began + seconds:
+            break
+        for size, step in steps.items():
+            count = max(1, min(_STEPS, int(_VISIT / max(single[size], 1e-6))))
+            started = time.perf_counter()
+            for _ in range(count):
+                step()
+            turns[size].append((time.perf_counter() - started) / count)
+    return StepTimes(turns, stopped)
 
 
 def traced_step(model: Any, iterator: Any) -> Step:

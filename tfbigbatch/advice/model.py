@@ -6,14 +6,15 @@ import dataclasses
 import time
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
+import tf_keras
 
-from tfbigbatch import keras_version
+from tfbigbatch import instruments, keras_version
 from tfbigbatch.advice import measuring
 from tfbigbatch.advice.advice import Advice
-from tfbigbatch.advice.measuring import Say, Training
-from tfbigbatch.advice.step_times import Step
+from tfbigbatch.advice.measuring import Step, Training
 from tfbigbatch.errors import InputError
 from tfbigbatch.instruments import time_constants
 from tfbigbatch.instruments.instrument import innermost
@@ -23,7 +24,7 @@ from tfbigbatch.utils import arguments
 
 # Micro-batches that a measurement is made from.
 _MICRO_BATCHES = 8
-# Of a tf.data.Dataset at most this is read.
+# Of a dataset at most this is read.
 _MOST_EXAMPLES, _MOST_BYTES = 16_384, 2**30
 _EXPECTED = "expected (x, y) or (x, y, sample_weight) of arrays, or a batched tf.data.Dataset of them, as for fit"
 
@@ -38,9 +39,6 @@ def advise(
     warmup_epochs: float = 0.0,
     dataset_size: int | None = None,
     seconds: float = 60.0,
-    replicas: int = 1,
-    seed: int = 0,
-    say: Say | None = None,
 ) -> Advice:
     """Measures a compiled model for a while, and says which batch size is worth using and with which recipe.
 
@@ -58,10 +56,7 @@ def advise(
       learning_rate: the tuned peak; None for the optimizer's, if that is a number.
       warmup_epochs: of the tuned recipe.
       dataset_size: examples in an epoch; None where the dataset tells.
-      seconds: about how long the measurements may take, tracing included.
-      replicas: sets of the model's devices to plan for; what they exchange is not counted.
-      seed: of the batches.
-      say: called with lines of progress; None for none.
+      seconds: about how long the measurements may take, without the time that the first step is traced.
 
     Returns:
       Advice: `print` it, or see its `batch_size`, `suggestion`, `rows` and `plot(path)`.
@@ -70,13 +65,12 @@ def advise(
       ValueError: an argument cannot be used, or nothing can be measured.
     """
     started = time.perf_counter()
-    number, whole = arguments.number, arguments.integer
-    batch_size = whole("batch_size", batch_size, least=2, owner="advise")
-    replicas = whole("replicas", replicas, least=1, owner="advise")
-    seconds = number("seconds", seconds, above=0.0, owner="advise")
-    epochs = None if epochs is None else number("epochs", epochs, above=0.0, owner="advise")
-    keras = _keras_of(model)
-    data = read(dataset, None if dataset_size is None else whole("dataset_size", dataset_size, least=1, owner="advise"))
+    batch_size = arguments.integer("batch_size", batch_size, least=2, owner="advise")
+    seconds = arguments.number("seconds", seconds, above=0.0, owner="advise")
+    if not isinstance(model, (keras.Model, tf_keras.Model)) or not getattr(model, "optimizer", None):
+        raise InputError(f"advise: model is a {type(model).__name__}; expected a compiled model of Keras 2 or 3.")
+    keras_version.require_tensorflow(model, "advise")
+    data = read(dataset, dataset_size)
     if data.count < 4 * batch_size:
         raise InputError(
             f"not measurable: {data.count:,} examples are too few for a tuned batch of {batch_size:,} and larger ones; "
@@ -86,9 +80,8 @@ def advise(
     with model.distribute_strategy.scope():
         try:
             with untouched(_built(model, data)):
-                training = _training(model, keras, data, tuned, replicas, seed)
                 points, times = measuring.measure(
-                    training, seconds=seconds, began=started, say=say or (lambda line: None)
+                    _training(model, data, tuned), seconds=seconds, began=started, say=lambda line: None
                 )
         finally:
             # It was traced for one batch size; fit traces it again.
@@ -98,7 +91,6 @@ def advise(
         tuned=tuned,
         optimizer=measuring.optimizer_of(model),
         dataset_size=data.dataset_size,
-        replicas=replicas,
         points=points,
         times=times,
         seconds=time.perf_counter() - started,
@@ -108,49 +100,31 @@ def advise(
     return advice
 
 
-def _training(model: Any, keras: str, data: Examples, tuned: Recipe, replicas: int, seed: int) -> Training:
+def _training(model: Any, data: Examples, tuned: Recipe) -> Training:
+    package, version = (tf_keras, "keras2") if isinstance(model, tf_keras.Model) else (keras, "keras3")
     size = _MICRO_BATCHES * max(1, min(tuned.batch_size, data.count // 2) // _MICRO_BATCHES)
-    probes = iter(data.batches(size, seed + 1))
+    probes = iter(data.batches(size, seed=1))
 
     def fit(steps: int, callbacks: list[Any]) -> None:
-        batches = data.batches(tuned.batch_size, seed).take(steps)
+        batches = data.batches(tuned.batch_size, seed=0).take(steps)
         model.fit(batches, epochs=1, shuffle=False, verbose=0, callbacks=callbacks)
 
     def step_at(own: int) -> Step:
-        batch = tf.data.Dataset.from_tensors(next(iter(data.batches(own, seed)))).repeat()
+        batch = tf.data.Dataset.from_tensors(next(iter(data.batches(own, seed=0)))).repeat()
         return measuring.traced_step(model, iter(model.distribute_strategy.experimental_distribute_dataset(batch)))
 
     return Training(
         model=model,
-        keras=keras_version.keras_package(keras),
-        noise=keras_version.module_for("tfbigbatch.instruments", keras).GradientNoiseScale(
-            probe=lambda step: next(probes),
-            micro_batches=_MICRO_BATCHES,
-            when=measuring.EVERY,
-            smoothing=0.0,
+        keras=package,
+        noise=getattr(instruments, version).GradientNoiseScale(
+            probe=lambda step: next(probes), micro_batches=_MICRO_BATCHES, when=measuring.EVERY, smoothing=0.0
         ),
         fit=fit,
         step_at=step_at,
-        sizes=measuring.replica_sizes(tuned.batch_size, data.count * replicas, replicas, data.count),
+        largest=data.count,
+        batch_size=tuned.batch_size,
         total_steps=None if tuned.epochs is None else tuned.total_steps(data.dataset_size),
     )
-
-
-def _keras_of(model: Any) -> str:
-    """'tf_keras' or 'keras3'."""
-    packages = {cls.__module__.partition(".")[0] for cls in type(model).__mro__}
-    found = "tf_keras" if "tf_keras" in packages else "keras3" if "keras" in packages else None
-    if found is None:
-        raise InputError(f"advise: model is a {type(model).__name__}; expected a model of Keras 2 or 3.")
-    keras_version.require_tensorflow(model, "advise")
-    if getattr(model, "optimizer", None) is None or not getattr(
-        model, "compiled", getattr(model, "_is_compiled", True)
-    ):
-        raise InputError("advise: the model is not compiled; expected model.compile(optimizer, loss) before.")
-    executions: Any = getattr(model, "steps_per_execution", None) or getattr(model, "_steps_per_execution", None) or 1
-    if int(executions) != 1:
-        raise InputError(f"advise: steps_per_execution={int(executions)}; expected 1: compile the model without it.")
-    return found
 
 
 def _learning_rate(model: Any, given: float | None) -> float:
@@ -169,15 +143,12 @@ def _learning_rate(model: Any, given: float | None) -> float:
 def _built(model: Any, data: Examples) -> list[tf.Variable]:
     """The variables of the model and its optimizer, both built."""
     if not model.built:
-        model(next(iter(data.batches(1, 0)))[0])
+        model(next(iter(data.batches(1, seed=0)))[0])
     optimizer = model.optimizer
     (optimizer if hasattr(optimizer, "build") else innermost(optimizer)).build(model.trainable_variables)
     own = innermost(optimizer).variables
     found = [*model.weights, *(own() if callable(own) and not isinstance(own, list) else own)]
     return [tensor_variable(variable) for variable in found]
-
-
-# ---- The examples -----------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -209,32 +180,24 @@ def read(dataset: Any, dataset_size: int | None) -> Examples:
     Raises:
       ValueError: it is something else, has no labels, or its size is unknown.
     """
-    if isinstance(dataset, tuple):
-        try:
-            data = tf.data.Dataset.from_tensor_slices(_labelled(dataset))
-        except ValueError as error:
-            raise InputError(f"advise: the dataset's arrays have other first axes: {error}; {_EXPECTED}.") from None
-        dataset_size = dataset_size or int(data.cardinality())
-    elif isinstance(dataset, tf.data.Dataset):
-        _labelled(dataset.element_spec)
-        first, batches = next(iter(dataset), None), int(dataset.cardinality())
-        if first is None:
-            raise InputError(f"advise: the dataset is empty; {_EXPECTED}.")
-        if dataset_size is None and batches < 0:
-            raise InputError(
-                "advise: the tf.data.Dataset does not say how many batches it has: give dataset_size, examples in an "
-                "epoch."
-            )
-        data = dataset.unbatch()
-        dataset_size = dataset_size or batches * int(tf.nest.flatten(first)[0].shape[0])
-    else:
-        raise InputError(f"advise: dataset is a {type(dataset).__name__}; {_EXPECTED}.")
-    size = sum(np.asarray(each).nbytes for each in tf.nest.flatten(next(iter(data))))
+    is_dataset = isinstance(dataset, tf.data.Dataset)
+    element = dataset.element_spec if is_dataset else dataset
+    if not isinstance(element, tuple) or len(element) not in (2, 3) or any(each is None for each in element):
+        raise InputError(f"advise: dataset is a {type(dataset).__name__}, or has no labels; {_EXPECTED}.")
+    try:
+        data = dataset.unbatch() if is_dataset else tf.data.Dataset.from_tensor_slices(dataset)
+    except ValueError as error:
+        raise InputError(f"advise: the dataset cannot be cut into examples: {error}; {_EXPECTED}.") from None
+    first = next(iter(data), None)
+    if first is None:
+        raise InputError(f"advise: the dataset is empty; {_EXPECTED}.")
+    if dataset_size is None:
+        dataset_size = int(dataset.cardinality() if is_dataset else data.cardinality())
+        if dataset_size < 0:
+            raise InputError("advise: the tf.data.Dataset does not say how many batches it has: give dataset_size.")
+        if is_dataset:
+            dataset_size *= int(tf.nest.flatten(next(iter(dataset)))[0].shape[0])
+    size = sum(np.asarray(each).nbytes for each in tf.nest.flatten(first))
     data = data.take(min(_MOST_EXAMPLES, max(1, _MOST_BYTES // size))).cache()
-    return Examples(data, int(data.reduce(0, lambda count, _: count + 1)), dataset_size)
-
-
-def _labelled(element: Any) -> tuple[Any, ...]:
-    if not isinstance(element, tuple) or len(element) not in (2, 3) or element[1] is None:
-        raise InputError(f"advise: the dataset has no labels, or is no tuple; {_EXPECTED}.")
-    return element if len(element) == 2 or element[2] is not None else element[:2]
+    count = int(data.reduce(0, lambda count, _: count + 1))
+    return Examples(data, count, arguments.integer("dataset_size", dataset_size, least=1, owner="advise"))

@@ -1,4 +1,4 @@
-"""The gradient noise scale over a short run, and what it may be in the rest of the run."""
+"""The gradient noise scale at the beginning and in the middle of a run, and what it may be in the rest of it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.instruments import noise_scale as noise
 
 FEWEST = 6
-"""Measurements in a window, at least: fewer have no useful interval."""
-# Stands for infinity in sums.
-_HUGE = 1e12
+"""Measurements of a noise scale, at least: fewer have no useful interval."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,39 +25,40 @@ class Moments:
 
 
 @dataclasses.dataclass(frozen=True)
-class NoisePoint:
-    """The noise scale of some steps.
-
-    Attributes:
-      first_step, last_step: of the measurements.
-      noise_scale: tr(Sigma) / |G|^2, in examples; infinity where |G|^2 cannot be told from 0.
-      low, high: ends of its interval; high may be infinity.
-    """
-
-    first_step: int
-    last_step: int
-    noise_scale: float
-    low: float
-    high: float
-
-
-@dataclasses.dataclass(frozen=True)
 class Range:
-    """An estimate with its ends, in examples; the ends may be infinite."""
+    """An estimate with its ends, in examples; the upper end may be infinite."""
 
     value: float
     low: float
     high: float
 
 
-def points(moments: Sequence[Moments]) -> list[NoisePoint]:
-    """The noise scale in windows of steps: the last half, the quarter before it, the eighth before that, ...
+@dataclasses.dataclass(frozen=True)
+class NoisePoint:
+    """The noise scale tr(Sigma) / |G|^2 of the steps of some measurements.
 
-    A window's moments are averaged before they are divided; the interval is Fieller's, see `instruments.noise_scale`.
+    Attributes:
+      first_step, last_step: of the measurements.
+      scale: with its interval; the value is the lower end where |G|^2 cannot be told from 0.
+    """
+
+    first_step: int
+    last_step: int
+    scale: Range
+
+    @property
+    def middle(self) -> float:
+        """The middle of its steps."""
+        return (self.first_step + self.last_step) / 2
+
+
+def points(moments: Sequence[Moments]) -> list[NoisePoint]:
+    """The noise scale in the first quarter of the measured steps, if that has 12 measurements, and in the last half.
+
+    The moments are averaged before they are divided; the interval is Fieller's, see `instruments.noise_scale`.
 
     Raises:
-      ValueError: the noise scale is not measurable: too few measurements are finite, or even the whole run's interval
-        is unbounded on both sides.
+      ValueError: too few measurements are finite, or the interval is unbounded on both sides.
     """
     finite = [each for each in moments if math.isfinite(each.squared_norm) and math.isfinite(each.trace)]
     if len(finite) < FEWEST:
@@ -68,22 +67,16 @@ def points(moments: Sequence[Moments]) -> list[NoisePoint]:
             f"{FEWEST} or more. The recipe diverges, or the time is too short: lower the learning rate, or give more "
             "seconds."
         )
-    found: list[NoisePoint] = []
     end = finite[-1].step
-    while len(found) < 5:
-        window = [each for each in finite if end / 2 < each.step <= end]
-        if len(window) < FEWEST:
-            break
-        found.insert(0, _point(window))
-        end //= 2
-    if not found:
-        found = [_point(finite)]
-    if math.isinf(found[-1].noise_scale) and found[-1].low == 0.0:
+    early = [each for each in finite if each.step <= end / 4]
+    late = [each for each in finite if each.step > end / 2]
+    last = _point(late if len(late) >= FEWEST else finite)
+    if last.scale.value == 0.0 and math.isinf(last.scale.high):
         raise InputError(
-            f"not measurable: in the steps {found[-1].first_step} to {found[-1].last_step} the mean gradient cannot be "
-            "told from its noise at any batch size. Measure for longer, or at a larger tuned batch."
+            f"not measurable: in the steps {last.first_step} to {last.last_step} the mean gradient cannot be told from "
+            "its noise at any batch size. Measure for longer, or at a larger tuned batch."
         )
-    return found
+    return [_point(early), last] if len(early) >= 2 * FEWEST else [last]
 
 
 def _point(window: Sequence[Moments]) -> NoisePoint:
@@ -93,65 +86,43 @@ def _point(window: Sequence[Moments]) -> NoisePoint:
     of_trace, of_both, of_norm = (each / len(window) for each in spreads)
     z = statistics.NormalDist().inv_cdf(0.5 + sources.CONFIDENCE / 2)
     low, high = noise.ratio_interval(trace, norm, (of_trace, of_both, of_norm), z)
-    return NoisePoint(window[0].step, window[-1].step, noise.noise_scale(norm, trace), low, high)
+    scale = noise.noise_scale(norm, trace)
+    value = scale if math.isfinite(scale) else low
+    return NoisePoint(window[0].step, window[-1].step, Range(value, min(low, value), max(high, scale)))
 
 
-def growth(measured: Sequence[NoisePoint]) -> float | None:
-    """The power p of noise scale = c step^p in [0, END_GROWTH], by least squares; None for fewer than three windows."""
-    usable = [each for each in measured if 0.0 < each.noise_scale < math.inf]
-    if len(usable) < 3:
-        return None
-    # At the geometric middles of the windows' steps.
-    x = [0.5 * math.log(max(1, each.first_step) * max(1, each.last_step)) for each in usable]
-    y = [math.log(each.noise_scale) for each in usable]
-    slope = statistics.linear_regression(x, y).slope
-    return min(max(slope, 0.0), sources.END_GROWTH)
-
-
-def now(measured: Sequence[NoisePoint]) -> Range:
-    """The last window's noise scale; its lower end where |G|^2 cannot be told from 0."""
-    last = measured[-1]
-    value = last.noise_scale if math.isfinite(last.noise_scale) else last.low
-    return Range(value, min(last.low, value), max(last.high, value))
+def growth(measured: Sequence[NoisePoint]) -> float:
+    """The power p in [0, 1] of noise scale = c step^p through both points; UNKNOWN_GROWTH of one point."""
+    first, last = measured[0], measured[-1]
+    if first is last or first.scale.value <= 0.0:
+        return sources.UNKNOWN_GROWTH
+    power = math.log(max(last.scale.value, 1e-12) / first.scale.value) / math.log(last.middle / first.middle)
+    return min(max(power, 0.0), sources.END_GROWTH)
 
 
 def over_the_run(measured: Sequence[NoisePoint], total_steps: int, batch_size: int) -> Range:
-    """The critical batch of the whole run, E_min / S_min, from the noise scale N(s) along it.
+    """The critical batch of the whole run, E_min / S_min, from the noise scale N(s) = N (s / middle)^p at each step s.
 
+    N is the last point's; its lower end is taken without growth, its upper end with growth in proportion to the steps.
     A run at `batch_size` makes 1 / (1 + N / batch_size) of a noiseless step at each step (McCandlish et al. 2018,
     equation 2.7 and appendix D): S_min is the sum of that, and E_min the sum of N / (1 + N / batch_size). A run at
     batch B then takes S_min + E_min / B steps.
     """
-    power = growth(measured)
-    here = now(measured)
-    middle = sources.UNKNOWN_GROWTH if power is None else power
-    cases = (
-        (here.value, [each.noise_scale for each in measured], middle),
-        (here.low, [each.low for each in measured], 0.0),
-        (here.high, [each.high for each in measured], sources.END_GROWTH),
-    )
-    value, low, high = (_critical(measured, *case, total_steps, batch_size) for case in cases)
+    last = measured[-1]
+
+    def critical(scale: float, power: float) -> float:
+        if math.isinf(scale):
+            return math.inf
+        fewest = most = before = 0.0
+        pieces = 60  # as many on each power of ten of the steps
+        for piece in range(1, pieces + 1):
+            step = total_steps ** (piece / pieces)
+            at = scale * (step / last.middle) ** power
+            fewest += (step - before) / (1.0 + at / batch_size)
+            most += (step - before) * at / (1.0 + at / batch_size)
+            before = step
+        return most / fewest
+
+    value = critical(last.scale.value, growth(measured))
+    low, high = critical(last.scale.low, 0.0), critical(last.scale.high, sources.END_GROWTH)
     return Range(value, min(low, value), max(high, value))
-
-
-def _critical(
-    measured: Sequence[NoisePoint], last: float, scales: Sequence[float], power: float, total: int, batch: int
-) -> float:
-    if math.isinf(last):
-        return math.inf
-    fewest = most = 0.0
-    steps, before = 60, 0.0
-    for number in range(1, steps + 1):
-        step = total ** (number / steps)
-        scale = min(_at(step, measured, last, scales, power), _HUGE)
-        fewest += (step - before) / (1.0 + scale / batch)
-        most += (step - before) * scale / (1.0 + scale / batch)
-        before = step
-    return most / fewest
-
-
-def _at(step: float, measured: Sequence[NoisePoint], last: float, scales: Sequence[float], power: float) -> float:
-    for point, scale in zip(measured[:-1], scales):
-        if step <= point.last_step and math.isfinite(scale):
-            return scale
-    return last * max(1.0, step / measured[-1].last_step) ** power

@@ -12,10 +12,16 @@ from tfbigbatch.advice.noise import Range
 from tfbigbatch.scaling.date_rules import noise_gain
 from tfbigbatch.scaling.recipe import Recipe
 
-_ADAM = ("adam", "nadam", "adamax", "rmsprop", "adagrad", "adafactor", "lion", "ftrl")
-_LAYERWISE = ("lars", "lamb", "adasum", "muon")
-_RECURRENT = ("LSTM", "GRU", "RNN")
-_ATTENTION = ("Attention", "Bahdanau")
+# Optimizers that bound the step of a large gradient, and those of them that were best in runs of few steps: the range
+# of their learning rates, and what they did.
+_BOUNDED = ("adam", "nadam", "rmsprop", "adagrad", "adafactor", "lion", "ftrl", "lars", "lamb", "adasum", "muon")
+_IN_FEW_STEPS = {
+    "lamb": (
+        sources.LAMB_RATES,
+        "kept the small batch's accuracy on the digits' LSTM, and Muon did not; try Muon next",
+    ),
+    "muon": (sources.MUON_RATES, "kept most of the small batch's accuracy where the others lost it"),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,43 +31,23 @@ class Optimizer:
     Attributes:
       name: as 'momentum' or 'AdamW'.
       clips: True if gradients are clipped.
-      convolutional: True for a model with convolutions.
       recurrent: True for a model with an LSTM, a GRU or another recurrent layer, and no attention.
     """
 
     name: str
     clips: bool = False
-    convolutional: bool = False
     recurrent: bool = False
 
     @classmethod
     def of(cls, name: str, *, clips: bool, layers: Iterable[Any]) -> Optimizer:
-        """The optimizer of a model.
-
-        Args:
-          name: as 'momentum' or 'AdamW'.
-          clips: True if gradients are clipped.
-          layers: of the model, nested ones too.
-        """
+        """The optimizer of a model of these layers, nested ones too."""
         kinds = " ".join(type(layer).__name__ for layer in layers)
-        has_attention = any(word in kinds for word in _ATTENTION)
-        recurrent = any(word in kinds for word in _RECURRENT) and not has_attention
-        return cls(name, clips, "Conv" in kinds, recurrent)
+        recurrent = any(word in kinds for word in ("LSTM", "GRU", "RNN"))
+        return cls(name, clips, recurrent and not any(word in kinds for word in ("Attention", "Bahdanau")))
 
-    @property
-    def is_layerwise(self) -> bool:
-        """True if it adapts the step of each layer to its weights, or to its shape."""
-        return any(word in self.name.lower() for word in _LAYERWISE)
-
-    @property
-    def is_adaptive(self) -> bool:
-        """True if it divides by a moving average of the gradients' size."""
-        return any(word in self.name.lower() for word in _ADAM) or "lamb" in self.name.lower()
-
-    @property
-    def is_bounded(self) -> bool:
-        """True if a large gradient does not make a large step."""
-        return self.clips or self.is_adaptive or self.is_layerwise
+    def is_one_of(self, names: Iterable[str]) -> bool:
+        """True if its name has one of these in it."""
+        return any(name in self.name.lower() for name in names)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,77 +96,57 @@ def suggest(
       at_peak: the noise scale when the learning rate reaches its peak, in examples.
     """
     factor = batch_size / tuned.batch_size
-    steps = (
-        None if tuned.epochs is None else dataclasses.replace(tuned, batch_size=batch_size).total_steps(dataset_size)
-    )
+    at_size = dataclasses.replace(tuned, batch_size=batch_size)
+    steps = None if tuned.epochs is None else at_size.total_steps(dataset_size)
     warnings = _warnings(tuned, batch_size, steps, critical)
-    far = factor >= sources.LAYERWISE_FROM
-    why_optimizer = _why_the_tuned_one(optimizer, far)
-    if far and steps is not None and steps < sources.FEW_STEPS:
-        other, kept = _best_in_few_steps(optimizer)
-        if other not in optimizer.name.lower():
-            return _of_another(other, kept, tuned, optimizer.name, batch_size, steps, warnings)
-        why_optimizer = f"the tuned one, which {kept}"
-    rule, why_rule = _rule(factor, optimizer)
+    why = "the tuned one"
+    if factor >= sources.LAYERWISE_FROM and steps is not None and steps < sources.FEW_STEPS:
+        best = "lamb" if optimizer.recurrent else "muon"
+        if not optimizer.is_one_of([best]):
+            return _in_few_steps(best, tuned, optimizer.name, batch_size, steps, warnings)
+        why += f", which {_IN_FEW_STEPS[best][1]}"
+    rule, why_rule = "legw", "the square root of the batch, with a warm-up of as many steps (arXiv:1901.08256)"
+    if factor <= 1.0:
+        rule, why_rule = "none", "the batch is the tuned one"
+    elif optimizer.is_one_of(["muon"]):
+        rule, why_rule = "sqrt", "the square root of the batch; LEGW's longer warm-up cost Muon a point"
     gain, why_rate = _gain(tuned, optimizer, batch_size, rule, at_peak)
     warmup, why_warmup = _warmup(tuned, factor, rule)
     begun = dataclasses.replace(tuned, learning_rate=tuned.learning_rate * gain, warmup_epochs=warmup)
     scaled = begun.at(batch_size, rule)
-    plain = tuned.learning_rate * noise_gain(
-        at_peak, tuned, batch_size=batch_size, peak=tuned.learning_rate, highest=math.inf
-    )
+    plain = noise_gain(at_peak, tuned, batch_size=batch_size, peak=tuned.learning_rate, highest=math.inf)
     spread = sources.RATE_FACTOR if factor > 1.0 else 1.0
     return Suggestion(
         batch_size=batch_size,
         rule=rule,
         learning_rate=scaled.learning_rate,
-        learning_rate_low=min(scaled.learning_rate / spread, max(plain, tuned.learning_rate)),
+        learning_rate_low=min(scaled.learning_rate / spread, tuned.learning_rate * max(plain, 1.0)),
         learning_rate_high=scaled.learning_rate * spread,
         tuned_learning_rate=begun.learning_rate,
         warmup_epochs=scaled.warmup_epochs,
         tuned_warmup_epochs=begun.warmup_epochs,
         optimizer=optimizer.name,
         steps=steps,
-        reasons=_reasons(why_rule, why_rate, why_warmup, why_optimizer),
+        reasons={"rule": why_rule, "learning rate": why_rate, "warm-up": why_warmup, "optimizer": why},
         warnings=warnings,
     )
 
 
-def _of_another(
-    name: str, kept: str, tuned: Recipe, tuned_name: str, batch_size: int, steps: int, warnings: Sequence[str]
+def _in_few_steps(
+    name: str, tuned: Recipe, tuned_name: str, batch_size: int, steps: int, warnings: Sequence[str]
 ) -> Suggestion:
-    """The recipe of another optimizer than the tuned one, in few steps: nothing of it is scaled from the tuned recipe.
-
-    Args:
-      name: of the optimizer, 'lamb' or 'muon'.
-      kept: what it did, in words.
-      tuned: the tuned recipe, with a length.
-      tuned_name: of its optimizer.
-      batch_size, steps, warnings: of the suggestion.
-    """
-    low, high = {"lamb": sources.LAMB_RATES, "muon": sources.MUON_RATES}[name]
+    """The recipe of LAMB or Muon in place of the tuned optimizer: nothing of it is scaled from the tuned recipe."""
+    (low, high), kept = _IN_FEW_STEPS[name]
     rate = float(f"{math.sqrt(low * high):.2g}")
     assert tuned.epochs is not None  # As the run has steps.
     warmup = sources.FEW_STEPS_WARMUP * tuned.epochs
-    reasons = _reasons(
-        f"{name} does not begin with {tuned_name}'s recipe",
-        f"the middle of where {name}'s best lay in runs of few steps; {tuned_name}'s says nothing about it: tune it",
-        f"{sources.FEW_STEPS_WARMUP:.0%} of the run, as in the benchmark of few steps",
-        f"in {steps:,} steps it {kept}",
-    )
+    reasons = {
+        "rule": f"{name} does not begin with {tuned_name}'s recipe",
+        "learning rate": f"the middle of where {name}'s best lay in runs of few steps: tune it",
+        "warm-up": f"{sources.FEW_STEPS_WARMUP:.0%} of the run, as in the benchmark of few steps",
+        "optimizer": f"in {steps:,} steps it {kept}",
+    }
     return Suggestion(batch_size, "none", rate, low, high, rate, warmup, warmup, name, steps, reasons, warnings)
-
-
-def _reasons(rule: str, rate: str, warmup: str, optimizer: str) -> dict[str, str]:
-    return {"rule": rule, "learning rate": rate, "warm-up": warmup, "optimizer": optimizer}
-
-
-def _rule(factor: float, optimizer: Optimizer) -> tuple[str, str]:
-    if factor <= 1.0:
-        return "none", "the batch is the tuned one"
-    if "muon" in optimizer.name.lower():
-        return "sqrt", "the square root of the batch; LEGW's longer warm-up cost Muon a point"
-    return "legw", "the square root of the batch, with a warm-up of as many steps (You et al. 2019, arXiv:1901.08256)"
 
 
 def _gain(tuned: Recipe, optimizer: Optimizer, batch_size: int, rule: str, at_peak: float) -> tuple[float, str]:
@@ -189,45 +155,29 @@ def _gain(tuned: Recipe, optimizer: Optimizer, batch_size: int, rule: str, at_pe
         return 1.0, "the tuned one"
     ruled = tuned.at(batch_size, rule).learning_rate
     gain = noise_gain(at_peak, tuned, batch_size=batch_size, peak=ruled)
-    noise = f"the noise scale of {at_peak:,.0f} at the peak"
+    noise = (
+        f"a noise scale of {at_peak:,.0f} allows {'it' if gain >= 1.0 else f'{gain * ruled:.3g}'} (arXiv:1812.06162)"
+    )
     if gain >= 1.0:
-        return 1.0, f"the rule's; {noise} allows it (McCandlish et al. 2018)"
-    limit = f"{noise} would allow {gain * ruled:.3g} (McCandlish et al. 2018)"
-    if optimizer.is_bounded:
-        return 1.0, f"the rule's: {limit}, but clipping or adaptation bounds a step. Lower it if the loss rises"
-    return gain, f"{limit}, and nothing bounds a step of {optimizer.name}. With global_clipnorm, try {ruled:.3g}"
+        return 1.0, f"the rule's; {noise}"
+    if optimizer.clips or optimizer.is_one_of(_BOUNDED):
+        return 1.0, f"the rule's: {noise}, but clipping or adaptation bounds a step. Lower it if the loss rises"
+    return gain, f"{noise}, and nothing bounds a step of {optimizer.name}. With global_clipnorm, try {ruled:.3g}"
 
 
 def _warmup(tuned: Recipe, factor: float, rule: str) -> tuple[float, str]:
     """(warm-up epochs at the tuned batch, why)."""
     if rule != "legw":
         return tuned.warmup_epochs, "the tuned one"
+    if tuned.epochs and tuned.warmup_epochs * factor > sources.LONG_WARMUP * tuned.epochs:
+        return sources.LONG_WARMUP * tuned.epochs / factor, "half of the run; the rule's would be longer"
     if tuned.warmup_epochs:
-        if tuned.epochs and tuned.warmup_epochs * factor > sources.LONG_WARMUP * tuned.epochs:
-            return sources.LONG_WARMUP * tuned.epochs / factor, "half of the run; the rule's would be longer"
         return tuned.warmup_epochs, "the rule's: as many steps as at the tuned batch"
     if tuned.epochs is None:
         return 0.0, "the recipe has none and no length: set warmup_epochs"
     return sources.WARMUP_FRACTION * tuned.epochs / factor, (
         "the recipe has none, and a higher learning rate needs one: the fraction of Goyal et al. 2017"
     )
-
-
-def _why_the_tuned_one(optimizer: Optimizer, far: bool) -> str:
-    """Why to begin with the tuned optimizer, and what to try beside it; `far`: at LAYERWISE_FROM times its batch."""
-    if not far or optimizer.is_layerwise:
-        return "the tuned one"
-    if optimizer.is_adaptive:
-        return "the tuned one: LAMB was not better in the studies; try it where the tuned one loses"
-    name = "lars" if optimizer.convolutional else "lamb"
-    return f"the tuned one. So far above its batch, tune a learning rate for {name} at the small batch, and compare"
-
-
-def _best_in_few_steps(optimizer: Optimizer) -> tuple[str, str]:
-    """(name of the optimizer that was best in few steps on such networks, what it did in words)."""
-    if optimizer.recurrent:
-        return "lamb", "kept the small batch's accuracy on the digits' LSTM, and Muon did not; try Muon next"
-    return "muon", "kept most of the small batch's accuracy where the others lost it"
 
 
 def _warnings(tuned: Recipe, batch_size: int, steps: int | None, critical: Range) -> list[str]:
@@ -238,8 +188,7 @@ def _warnings(tuned: Recipe, batch_size: int, steps: int | None, critical: Range
             "accuracy in this project's studies, by any scaling rule: train for more epochs, or let the batch grow"
         )
     if batch_size > critical.value > 0:
-        tuned_too = "the tuned batch is " if batch_size <= tuned.batch_size else ""
-        found.append(f"{tuned_too}above the critical batch of about {examples(critical.value)}")
+        found.append(f"the batch is above the critical batch of about {examples(critical.value)}")
     return found
 
 

@@ -1,7 +1,7 @@
 """Measures an experiment for two minutes, and says which batch size is worth using and which recipe to begin with.
 
     tfbigbatch advise --config=digits/lstm_small_batch
-    tfbigbatch advise --config=mnist/lstm_small_batch --data_dir=FOLDER --replicas=8 --output=advice
+    tfbigbatch advise --config=mnist/lstm_small_batch --data_dir=FOLDER --batch_size=1024 --output=advice
 
 Trains a few hundred steps of the tuned recipe to measure the gradient noise scale, and times the training step at
 several batch sizes. Prints a table of batch sizes, the batch worth using, the scaling rule, learning rate, warm-up and
@@ -17,7 +17,6 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from tfbigbatch import experiment
 from tfbigbatch.cli import experiment_flags
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment.checks import check_fields
@@ -34,22 +33,14 @@ def define_flags() -> None:
     flags.DEFINE_string("data_dir", None, "Folder of the task's data.")
     flags.DEFINE_string("init_from", None, "Begin with the weights of a run or checkpoint, as train does.")
     flags.DEFINE_float("seconds", 120.0, "About how long the measurements may take.", lower_bound=5.0)
-    flags.DEFINE_integer("replicas", 1, "Equal devices to plan for; one is measured.", lower_bound=1)
     flags.DEFINE_list("batch_size", [], "Also say which recipe to begin with at these batch sizes.")
     flags.DEFINE_string("output", None, "Folder for advice.json, advice.txt and advice.png.")
-    flags.DEFINE_integer("seed", None, "Overrides --config.seed.")
-    flags.DEFINE_enum("mixed_precision", None, experiment.PRECISIONS, "Overrides --config.mixed_precision.")
 
 
 def main(arguments: Sequence[str]) -> None:
     options = flags.FLAGS
     batch_sizes = command.numbers("batch_size", options.batch_size, int)
-    if any(size < 1 for size in batch_sizes):
-        raise InputError(f"--batch_size={','.join(options.batch_size)}: expected whole numbers of 1 or more.")
     config = experiment_flags.load(experiment_flags.required(options), options)
-    for name in ("seed", "mixed_precision"):
-        if options[name].value is not None:
-            config[name] = options[name].value
     check_fields(config)
     if options.data_dir is not None and not os.path.exists(options.data_dir):
         raise InputError(f"--data_dir={options.data_dir}: there is no such folder.")
@@ -63,31 +54,24 @@ def main(arguments: Sequence[str]) -> None:
     # Imported late: TensorFlow takes seconds.
     from tfbigbatch.advice import advise_experiment, text
 
+    fields = [f"--config.{each}" for each in experiment_flags.overrides(options)]
+    given = {name: options[name].value for name in ("config", "data_dir", "init_from")}
+    named = [f"--{name}={value}" for name, value in given.items() if value is not None]
     advice = advise_experiment(
         config,
         data_dir=options.data_dir,
         seconds=options.seconds,
-        replicas=options.replicas,
-        batch_sizes=batch_sizes,
         init_from=options.init_from,
         name=options.config,
-        flags=_flags_of_experiment(options),
+        flags=" ".join(shlex.quote(each) for each in [*named, *fields]),
         say=lambda line: print(line, flush=True),
     )
-    said = [str(advice)]
-    for size in batch_sizes:
-        said += [f"\nat batch {size:,}:", *text.suggestion_lines(advice.at(size))]
-    print("\n" + "\n".join(said))
+    print(f"\n{advice}")
     if options.output:
         write_json(f"{path}.json", advice.to_dict())
-        write_text(f"{path}.txt", "\n".join(said) + "\n")
+        write_text(f"{path}.txt", f"{advice}\n")
         advice.plot(f"{path}.png")
         print(f"\nwritten    {path}.json, {path}.txt, {path}.png")
-
-
-def _flags_of_experiment(options: flags.FlagValues) -> str:
-    """The flags that name the experiment and its data, for the command that trains with the advice."""
-    fields = [f"--config.{each}" for each in experiment_flags.overrides(options)]
-    names = ("data_dir", "init_from", "seed", "mixed_precision")
-    others = [f"--{name}={options[name].value}" for name in names if options[name].value is not None]
-    return " ".join(shlex.quote(each) for each in [f"--config={options.config}", *fields, *others])
+    # A size out of range is refused, when all that was measured is kept.
+    for size in batch_sizes:
+        print("\n".join([f"\nat batch {size:,}:", *text.suggestion_lines(advice.at(size))]))
