@@ -45,7 +45,7 @@ FEW_STEPS_WARMUP = 0.08
 to 12.5%; LEGW's 40% costs Muon a point on the digits' LSTM (docs/optimizers.md)."""
 
 LONG_WARMUP = 0.5
-"""The longest warm-up, as a fraction of the run; `scaling.preview` warns from here on as well."""
+"""The longest warm-up, as a fraction of the run; `tfbigbatch scale` warns from here on as well."""
 
 CONFIDENCE = 0.95
 """Confidence of the intervals of measured noise scales."""

@@ -2,9 +2,9 @@
 
     tfbigbatch scale --config=mnist/lstm_small_batch --batch_size=1024,8192,16384
 
-Prints the learning rate, the warm-up and the steps at each batch size, and plots the schedules. With
---moments=half_life or --weight_decay=kept also the optimizer's arguments; their values in the experiment are those at
-the recipe's batch.
+Prints the learning rate, the warm-up and the steps at each batch size. With --config.schedule.moments=half_life or
+--config.schedule.weight_decay=kept also the optimizer's arguments; their values in the experiment are those at the
+recipe's batch.
 
     tfbigbatch scale --config=mnist/lstm_small_batch --config.ramp.name=doubling --config.ramp.to=4096 \
       --config.ramp.over='10 epochs'
@@ -21,8 +21,11 @@ from absl import flags
 from tfbigbatch import experiment, scaling, tasks
 from tfbigbatch.cli import experiment_flags
 from tfbigbatch.errors import InputError
-from tfbigbatch.scaling import preview
+from tfbigbatch.reports.table import Table
 from tfbigbatch.utils import command
+
+# Runs of fewer steps, or with a larger fraction of warm-up, rarely reach the small batch's quality.
+_FEW_STEPS, _LONG_WARMUP = 200, 0.5
 
 
 def define_flags() -> None:
@@ -32,17 +35,7 @@ def define_flags() -> None:
     flags.DEFINE_string("data_dir", None, "Folder of the task's data, where its size is asked for.")
     flags.DEFINE_list("batch_size", None, "Global batch sizes. Default: doublings up to 64 times the recipe's.")
     flags.DEFINE_list("rule", None, f"Scaling rules: {', '.join(scaling.RULES)}. Default: legw.")
-    flags.DEFINE_enum(
-        "moments",
-        None,
-        list(scaling.MOMENTS),
-        "Moments that keep their half-life in examples. Default: schedule.moments.",
-    )
-    flags.DEFINE_enum(
-        "weight_decay", None, scaling.WEIGHT_DECAYS, "kept: x learning rate x steps. Default: schedule.weight_decay."
-    )
-    flags.DEFINE_integer("dataset_size", None, "Examples in an epoch. Default: that of the task.")
-    flags.DEFINE_string("plot", "scale.png", "Path of the plot; with several rules, the name of each is added.")
+    flags.DEFINE_integer("dataset_size", None, "Examples in an epoch. Default: that of the task.", lower_bound=1)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -51,51 +44,59 @@ def main(arguments: Sequence[str]) -> None:
     dataset_size = options.dataset_size or tasks.get(config.task).count_examples(
         config.data.to_dict(), options.data_dir
     )
-    if not dataset_size or dataset_size < 1:
+    if not dataset_size:
         raise InputError(
             f"the size of the data of {config.task} is not known in advance: give --dataset_size, examples in an epoch."
         )
-    scaled_too = {name: options[name].value or config.schedule[name] for name in ("moments", "weight_decay")}
-    config.schedule.update(scaled_too)
     recipe = experiment.tuned_recipe(config, dataset_size)
+    lines = [f"{options.config}: tuned at", *(f"  {line}" for line in recipe.lines(dataset_size))]
     if config.ramp.name != "none":
-        _show_ramp(config, recipe, dataset_size)
+        print("\n".join([*lines, *_ramp_lines(config, recipe, dataset_size)]))
         return
     # Fields of a ramp without its name are a mistake.
     experiment.batch_ramp(config, recipe, dataset_size)
-    if options.batch_size:
-        batch_sizes = command.numbers("batch_size", options.batch_size, int)
-    else:
-        doublings = [recipe.batch_size * 2**power for power in range(7)]
-        batch_sizes = [batch_size for batch_size in doublings if batch_size <= dataset_size]
-    _print_recipe(recipe, options.config, dataset_size)
-    rules = options.rule or ["legw"]
-    for rule in rules:
-        rows = preview.preview(recipe, batch_sizes, rule=rule, dataset_size=dataset_size)
-        scaled = [recipe.at(row["batch_size"], rule, **scaled_too) for row in rows]
-        print(f"\nscaled by {rule}: {recipe.arithmetic(scaled[-1])}")
-        print("\n".join(preview.table(rows)))
+    batch_sizes = command.numbers("batch_size", options.batch_size or [], int) or [
+        recipe.batch_size * 2**power for power in range(7) if recipe.batch_size * 2**power <= dataset_size
+    ]
+    for rule in options.rule or ["legw"]:
+        more = {name: config.schedule[name] for name in ("moments", "weight_decay")}
+        scaled = [recipe.at(batch_size, rule, **more) for batch_size in batch_sizes]
+        lines += [f"\nscaled by {rule}: {recipe.arithmetic(scaled[-1])}"]
+        lines += _table(recipe, scaled, dataset_size).markdown()
         for each in scaled if recipe.optimizer else []:
-            print(f"optimizer at {each.batch_size:,}: {', '.join(recipe.changes(each)[1:]) or 'as tuned'}")
-        path = options.plot if len(rules) == 1 else f"{options.plot.removesuffix('.png')}_{rule}.png"
-        preview.plot(path, rows, dataset_size=dataset_size, rule=rule, title=options.config)
-        print(f"plot  {path}")
+            lines.append(f"optimizer at {each.batch_size:,}: {', '.join(recipe.changes(each)[1:]) or 'as tuned'}")
+    print("\n".join(lines))
 
 
-def _print_recipe(recipe: scaling.Recipe, name: str, dataset_size: int) -> None:
-    print(f"{name}: tuned at")
-    print("\n".join(f"  {line}" for line in recipe.lines(dataset_size)))
+def _table(recipe: scaling.Recipe, scaled: Sequence[scaling.Recipe], dataset_size: int) -> Table:
+    """A row for each batch size, with a warning where a run is too short.
+
+    Raises:
+      ValueError: a batch is larger than the data set.
+    """
+    rows = []
+    for each in scaled:
+        if each.batch_size > dataset_size:
+            raise InputError(f"batch_size={each.batch_size} is larger than the data set of {dataset_size} examples.")
+        warmup, total = each.warmup_steps(dataset_size), each.total_steps(dataset_size)
+        note = "few steps" if total < _FEW_STEPS else ""
+        if warmup > _LONG_WARMUP * total:
+            note = f"{warmup / total:.0%} of the run is warm-up{': invalid' if warmup > total else ''}"
+        factor, length = f"x{each.batch_size / recipe.batch_size:.4g}", f"{each.warmup_epochs:.4g} epochs"
+        cells = [f"{each.batch_size:,}", factor, f"{each.learning_rate:.4g}", length, f"{warmup:,}", f"{total:,}", note]
+        rows.append(cells)
+    headings = ("batch", "factor", "learning rate", "warm-up", "steps", "total steps", "note")
+    return Table(headings, rows, frozenset({"note"}))
 
 
-def _show_ramp(config: experiment.Config, recipe: scaling.Recipe, dataset_size: int) -> None:
-    """Prints and plots the batch ramp of an experiment.
+def _ramp_lines(config: experiment.Config, recipe: scaling.Recipe, dataset_size: int) -> list[str]:
+    """The batch ramp of an experiment: its stages, and the steps that it saves.
 
     Raises:
       ValueError: the ramp cannot be used, or flags of fixed batches came with it.
     """
-    options = flags.FLAGS
     for name in ("batch_size", "rule"):
-        if options[name].value:
+        if flags.FLAGS[name].value:
             raise InputError(
                 f"--{name} scales a recipe to fixed batches, and ramp.name={config.ramp.name!r}: leave it out, or set "
                 "--config.ramp.name=none."
@@ -109,10 +110,7 @@ def _show_ramp(config: experiment.Config, recipe: scaling.Recipe, dataset_size: 
         stages = ramp.stages_of_epochs(lambda batch_size: dataset_size // batch_size * batch_size)
     else:
         stages = ramp.stages(dataset_size)
-    _print_recipe(recipe, options.config, dataset_size)
+    lines = []
     if run_recipe.batch_size != recipe.batch_size:
-        print(f"scaled by {config.schedule.rule}: {recipe.arithmetic(run_recipe)}")
-    print(f"\nramp by {config.ramp.name}:")
-    print("\n".join(preview.ramp_lines(ramp, stages, dataset_size=dataset_size)))
-    preview.plot_ramp(options.plot, ramp, stages, dataset_size=dataset_size, title=options.config)
-    print(f"plot  {options.plot}")
+        lines.append(f"scaled by {config.schedule.rule}: {recipe.arithmetic(run_recipe)}")
+    return [*lines, f"\nramp by {config.ramp.name}:", *ramp.lines(dataset_size, stages)]
