@@ -226,7 +226,7 @@ def test_a_file_of_a_run_is_a_regular_one(run, name, kind):
 
 
 READERS = {
-    "results": lambda path: measurement_lines.read(path, dict, what="runs", command="explain"),
+    "results": lambda path: measurement_lines.read(path, dict, command="explain"),
     "results cache": ResultsCache,
     "a checked step": lambda path: plan.read_check(path),
     "an array": files.read_array,

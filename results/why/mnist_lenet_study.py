@@ -2,8 +2,9 @@
 
     tfbigbatch study --study=results/why/mnist_lenet_study.py --model_dir=runs/why \\
       --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES --processes=2 --results=results/why/mnist_lenet
-    tfbigbatch explain --checkpoints --study=results/why/mnist_lenet_study.py --model_dir=runs/why \\
-      --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES --results=results/why/mnist_lenet_examined
+
+results/why/mnist_lenet_examined has the sharpness and the gradient noise of each run's last checkpoint, measured at
+commit 3885ce7 (`tfbigbatch examine`).
 
 Ten epochs: 9,375 updates at 64, 146 at 4,096. "longer" is the naive run with four and sixteen times the epochs, and so
 the updates. Adasum is of 16 workers of 256, at the small batch's rate. LEGW's carried rate needs clipping; its clip,

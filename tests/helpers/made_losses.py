@@ -14,8 +14,7 @@ def run_loss(
     losses=(5.0, 4.0, 3.0),
     train=3.0,
     held_out=3.2,
-    checkpoints=(),
 ):
     steps = list(range(1, len(losses) + 1))
     curve = LossCurve(steps, losses)
-    return RunLoss(row, batch_size, seed, len(steps), bias, twin, line, curve, train, held_out, checkpoints)
+    return RunLoss(row, batch_size, seed, len(steps), bias, twin, line, curve, train, held_out)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.helpers import made_runs
 from tfbigbatch import experiment
-from tfbigbatch.reports.html import Picture, Section, render, write_page
+from tfbigbatch.reports.html import Section, render, write_page
 from tfbigbatch.reports.report import Report
 from tfbigbatch.reports.table import Table
 
@@ -28,18 +28,15 @@ class Reader(html.parser.HTMLParser):
         self.words += data
 
 
-def test_names_are_escaped():
-    name = "<script>alert('&\"')</script>"
-    parts = {"paragraphs": [name], "tables": [Table([name], [[name]])], "pictures": [Picture(b"png", name)]}
+def test_names_are_escaped_and_pictures_are_within_the_page(tmp_path):
+    name, picture = "<script>alert('&\"')</script>", tmp_path / "a.png"
+    picture.write_bytes(b"\x89PNG")
+    parts = {"paragraphs": [name], "tables": [Table([name], [[name]])], "pictures": [(str(picture), name)]}
     read = Reader(render(name, [Section("", **parts), Section(name, **parts)]))
     assert "script" not in [tag for tag, _ in read.elements] and read.words.count(name) == 12
-    assert [attributes["alt"] for tag, attributes in read.elements if tag == "img"] == [name, name]
-
-
-def test_a_picture_is_within_the_page():
-    read = Reader(render("a", [Section("", pictures=[Picture(b"\x89PNG", "a")])]))
-    ((_, attributes),) = [element for element in read.elements if element[0] == "img"]
-    kind, data = attributes["src"].split(",")
+    pictures = [attributes for tag, attributes in read.elements if tag == "img"]
+    assert [attributes["alt"] for attributes in pictures] == [name, name]
+    kind, data = pictures[0]["src"].split(",")
     assert kind == "data:image/png;base64" and base64.b64decode(data) == b"\x89PNG"
 
 
@@ -80,7 +77,7 @@ def folder(tmp_path):
 
 
 def test_the_page_holds_all_and_asks_for_nothing(folder, tmp_path):
-    report = Report.of_folders([str(folder)])
+    report = Report.of_folders([str(folder)], target=0.8)
     (tmp_path / "out").mkdir()
     written = write_page(report, str(tmp_path / "out" / "page"))
     page = (tmp_path / "out" / "page.html").read_text()

@@ -9,7 +9,7 @@ import pytest
 from tests.helpers.made_losses import run_loss
 from tfbigbatch.reports import losses
 from tfbigbatch.reports.collect import Row
-from tfbigbatch.reports.losses import LossCurve, Losses, decompose, parts_by_row
+from tfbigbatch.reports.losses import LossCurve, parts_by_row
 
 
 def log(values, every=1, scalar="loss"):
@@ -42,16 +42,6 @@ def test_a_loss_is_averaged_over_a_fiftieth_of_the_run():
 )
 def test_the_plateau_ends_where_the_loss_is_below_the_line(values, every, expected):
     assert LossCurve.from_rows(log(values, every), "loss").above(4.0) == expected
-
-
-def test_the_parts_are_those_of_the_formulas_and_add_up():
-    random = np.random.RandomState(0)
-    for _ in range(10):
-        large, large_biased, small, small_biased = (Losses(*random.uniform(1, 7, size=2)) for _ in range(4))
-        parts = decompose(large, small, large_biased, small_biased)
-        assert parts.plateau == pytest.approx(large.train - large_biased.train - small.train + small_biased.train)
-        assert parts.path == pytest.approx(large_biased.train - small_biased.train)
-        assert parts.total == pytest.approx(large.held_out - small.held_out)
 
 
 RUNS = [
@@ -105,12 +95,12 @@ def test_names_are_unique():
 def test_the_file_keeps_the_runs_and_a_damaged_one_is_refused(tmp_path):
     path = str(tmp_path / "runs.jsonl")
     assert losses.read(path) == []
-    run = run_loss("large", 80, "uniform", None, losses=(5.0, float("nan")), checkpoints=[{"step": 3, "train": 2.5}])
+    run = run_loss("large", 80, "uniform", None, losses=(5.0, float("nan")), held_out=math.inf)
     losses.write(path, [run])
     [again] = losses.read(path)
     assert again.curve.losses[0] == 5.0 and np.isnan(again.curve.losses[1])
     assert {**vars(again), "curve": None} == {**vars(run), "curve": None}
-    for damaged in ('{"row": "large"}', json.dumps({**run.to_json(), "checkpoints": [{"train": "low", "step": 1}]})):
+    for damaged in ('{"row": "large"}', json.dumps({**run.to_json(), "held_out": "low"})):
         (tmp_path / "runs.jsonl").write_text(damaged + "\n")
         with pytest.raises(ValueError, match="tfbigbatch explain wrote"):
             losses.read(path)

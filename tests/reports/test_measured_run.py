@@ -17,25 +17,21 @@ def measured(directory, **options):
 
 
 @pytest.mark.slow
-def test_every_checkpoint_is_measured_and_the_fit_is_the_cross_entropy_of_the_weights(tmp_path, quick_config):
+def test_the_fit_is_the_cross_entropy_of_the_weights(tmp_path, quick_config):
     """Against the loaded network and NumPy, over all training examples."""
     directory = str(tmp_path / "run")
     # Of an optimizer, with moments that scale, that the measurements need no more.
     config = quick_config(keep_checkpoints=5, optimizer={"name": "adamw"}, schedule__moments="half_life")
     status = train.run(config, model_dir=directory)
-    found = measured(directory, checkpoints=True)
-    assert [each["step"] for each in found.checkpoints] == [8, 16, 24]
-    last = found.checkpoints[-1]
-    assert last["train"] == found.train and last["held_out"] == pytest.approx(found.held_out, rel=1e-5)
+    found = measured(directory)
     assert found.held_out == status["metrics"]["cross_entropy"]
-    assert last["eigenvalue_1"] > 0.0 and np.isfinite([last["trace"], last["critical_batch_size"]]).all()
     run = MeasuredRun(directory)
     features, labels = run.task.train.features, run.task.train.labels
     logits = load_run(directory).network.predict(features, verbose=0).astype(np.float64)
     nats = np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(len(labels)), labels]
     assert found.train == pytest.approx(nats.mean(), rel=1e-5)
     # A measurement leaves nothing behind.
-    assert run.measure(8, 10**6) == run.measure(8, 10**6) == found.checkpoints[0]
+    assert run.noise_scale(8) == run.noise_scale(8) and run.noise_scale(8)["critical_batch_size"] > 0.0
     with pytest.raises(ValueError, match=r"expected one of \[8, 16, 24\]"):
         run.noise_scale(9)
 

@@ -52,16 +52,10 @@ def test_the_table_says_how_far_each_row_is(made_study, tmp_path):
 
 def test_every_plot_is_drawn(made_study, tmp_path):
     written = Report.of_study(made_study, str(tmp_path)).write_plots(str(tmp_path / "plot"))
-    assert [path.rpartition("_")[2] for path in written] == ["batch.png", "curves.png", "updates.png"]
-    for path in written:
+    assert list(written) == ["batch", "curves", "updates"]
+    for path in written.values():
         with open(path, "rb") as file:
             assert file.read(4) == b"\x89PNG"
-
-
-def test_plots_are_drawn_with_nothing_to_show(tmp_path):
-    made = study.new("Digits", baseline="baseline", target=0.9)
-    made.add("baseline", experiment.new("digits_lstm"))
-    assert len(Report.of_study(made, str(tmp_path)).write_plots(str(tmp_path / "plot"))) == 3
 
 
 def test_the_best_comes_first_whichever_way_is_better(monkeypatch):

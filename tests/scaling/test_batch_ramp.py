@@ -29,11 +29,6 @@ def test_doubling(equal, begins):
     assert [epoch for _, epoch in found] == pytest.approx(begins, abs=0.5 * 2048 / SIZE)
 
 
-def test_a_last_growth_may_be_smaller_than_the_others():
-    ramp = BatchRamp.doubling(RECIPE, 1024, over="6 epochs", factor=4)
-    assert ramp.batch_sizes == [128, 512, 1024]
-
-
 @pytest.mark.parametrize("rule", ["sqrt", "linear", "none"])
 def test_the_stages_are_all_examples_of_the_run_in_whole_batches(rule):
     for ramp in (
@@ -97,19 +92,6 @@ def test_seesaw_of_step_decay_by_the_linear_rule_is_growth_in_place_of_decay():
     assert [epoch for _, epoch in sizes_and_epochs(ramp)] == pytest.approx([0, 8, 14], abs=3200 / SIZE)
     schedule = ramp.schedule(SIZE, keras="tf_keras")
     assert {round(float(schedule(step)), 6) for step in range(0, ramp.total_steps(SIZE), 31)} == {0.1}
-
-
-def test_seesaw_takes_all_cuts_of_a_step_decay_at_once():
-    """A fall to a tenth is three cuts by 2: the batch doubles twice, and the third cut is the learning rate's."""
-    boundaries = ("8 epochs", "14 epochs")
-    recipe = Recipe(128, 0.1, epochs=20, decay={"name": "multi_step", "factor": 0.1, "boundaries": boundaries})
-    ramp = BatchRamp.seesaw(recipe, 512, dataset_size=SIZE)
-    assert sizes_and_epochs(ramp) == [(128, 0), (512, pytest.approx(8, abs=512 / SIZE))]
-    own, cut = (each.schedule(SIZE, keras="tf_keras") for each in (recipe, ramp.recipe))
-    for epoch in (4, 11, 17):
-        fallen = float(cut(round(epoch * SIZE / 128))) / float(own(round(epoch * SIZE / 128)))
-        assert 1.0 - 1e-6 <= fallen < 2.0
-    assert float(ramp.schedule(SIZE, keras="tf_keras")(ramp.total_steps(SIZE) - 1)) == pytest.approx(0.1 / 64 * 2)
 
 
 def test_following_measurements_never_shrinks_the_batch():

@@ -3,7 +3,7 @@ import pytest
 
 from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS, fitted
 from tfbigbatch import optimizers
-from tfbigbatch.scaling import RULES, Recipe
+from tfbigbatch.scaling import Recipe
 
 BASE = Recipe(batch_size=32, learning_rate=0.1, warmup_epochs=0.3125)
 
@@ -19,13 +19,6 @@ def test_each_rule_at_sixteen_times_the_batch(rule, learning_rate, warmup_epochs
     assert scaled.warmup_epochs == pytest.approx(warmup_epochs)
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_a_rule_changes_nothing_at_the_same_batch_and_can_be_undone(rule):
-    assert BASE.at(32, rule) == BASE
-    back = BASE.at(4096, rule).at(32, rule)
-    assert (back.learning_rate, back.warmup_epochs) == pytest.approx((BASE.learning_rate, BASE.warmup_epochs))
-
-
 def test_legw_reproduces_its_authors_resnet_recipe():
     base = Recipe(batch_size=512, learning_rate=2**2, warmup_epochs=10 / 64)
     for batch_size, rate, warmup in ((1024, 2**2.5, 10 / 32), (4096, 2**3.5, 10 / 8), (8192, 2**4, 10 / 4)):
@@ -33,37 +26,24 @@ def test_legw_reproduces_its_authors_resnet_recipe():
         assert (scaled.learning_rate, scaled.warmup_epochs) == pytest.approx((rate, warmup))
 
 
-def test_the_arithmetic_is_said():
-    assert BASE.arithmetic(BASE.at(512)) == "x16 batch: learning rate 0.1 -> 0.4 (x4), warm-up 0.3125 -> 5 epochs"
-
-
-def test_bad_recipes_are_refused():
-    with pytest.raises(ValueError, match="rule='lgew' is unknown. Did you mean 'legw'"):
-        BASE.at(64, "lgew")
-    with pytest.raises(ValueError, match="Recipe: batch_size=0 is out of range; expected a whole number of 1 or more"):
-        Recipe(0, 0.1)
-    with pytest.raises(
-        ValueError, match="Recipe: warmup_epochs=-1 is out of range; expected a finite number of 0 or more"
-    ):
-        Recipe(32, 0.1, -1)
-
-
 @pytest.mark.parametrize(
     "fields, message",
     [
         ({"batch_size": 32.5}, "Recipe: batch_size=32.5 is not a whole number"),
-        ({"warmup_epochs": None}, "Recipe: warmup_epochs=None is not a number"),
-        ({"epochs": float("inf")}, "Recipe: epochs=inf is out of range"),
+        ({"batch_size": 0}, "Recipe: batch_size=0 is out of range; expected a whole number of 1 or more"),
+        ({"warmup_epochs": -1}, "Recipe: warmup_epochs=-1 is out of range; expected a finite number of 0 or more"),
+        ({"learning_rate": float("nan")}, "Recipe: learning_rate=nan is out of range; expected a finite number"),
+        ({"optimizer": {"beta_2": 1.0}}, "Recipe: optimizer: beta_2=1.0 is out of range"),
+        ({"optimizer": {"weight_decay": -1}}, "Recipe: optimizer: weight_decay=-1 is out of range"),
+        ({"optimizer": {"learning_rate": 0.1}}, "optimizer has a learning_rate: that of a recipe is its own field"),
+        ({"optimizer": ("beta_2", 0.9)}, "Recipe: optimizer=.* is not a dictionary of an optimizer's arguments"),
         ({"decay": "cosin"}, "decay='cosin' is unknown. Did you mean 'cosine'?"),
-        ({"decay": {"end": 0.1}}, "decay=None is unknown"),
         ({"decay": {"name": "exponential", "factor": 0.5, "every": 3}}, "every=3 does not say how long"),
-        ({"decay": {"name": "exponential", "factor": -1, "every": "3 steps"}}, "factor=-1 is out of range"),
         ({"decay": {"name": "multi_step", "factor": 0.1}}, "decay 'multi_step' needs boundaries"),
         (
             {"decay": {"name": "multi_step", "factor": 0.1, "boundaries": "3 steps"}},
             "boundaries='3 steps' is not a seq",
         ),
-        ({"decay": {"name": "multi_step", "factor": 0.1, "boundaries": (3,)}}, "boundaries=3 does not say how long"),
         ({"decay": {"name": "cosine", "factor": 0.1}}, "'cosine' takes no field 'factor'; its fields: end, start"),
         ({"warmup_shape": "square"}, "Recipe: warmup_shape='square' is unknown"),
     ],
@@ -81,8 +61,8 @@ def test_what_a_recipe_is_asked_is_checked():
                 ask(size)
     with pytest.raises(ValueError, match="accumulation_steps=1.5 is not a whole number"):
         recipe.at(64, accumulation_steps=1.5)
-    with pytest.raises(ValueError, match="rule=None is unknown"):
-        recipe.at(64, None)
+    with pytest.raises(ValueError, match="rule='lgew' is unknown. Did you mean 'legw'"):
+        recipe.at(64, "lgew")
     with pytest.raises(ValueError, match="scaled=64 is not a Recipe"):
         recipe.arithmetic(64)
 
@@ -95,8 +75,6 @@ def test_numbers_of_numpy_are_taken():
 
 def test_accumulation_is_part_of_the_global_batch():
     assert BASE.at(64, "legw", accumulation_steps=8) == BASE.at(512, "legw")
-    with pytest.raises(ValueError, match="accumulation_steps=0 is out of range; expected a whole number of 1 or more"):
-        BASE.at(64, accumulation_steps=0)
 
 
 @pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
@@ -128,12 +106,6 @@ def test_a_recipe_without_a_length_has_a_schedule_where_none_is_needed():
     assert float(Recipe(10, 1.0, warmup_epochs=1).schedule(1000, keras="tf_keras")(50)) == pytest.approx(0.5)
     with pytest.raises(ValueError, match="no length: set its epochs"):
         Recipe(10, 1.0, decay="cosine").schedule(1000, keras="tf_keras")
-    with pytest.raises(ValueError, match="takes no field 'facctor'"):
-        Recipe(10, 1.0, epochs=1, decay={"name": "exponential", "facctor": 2}).schedule(1000, keras="tf_keras")
-    with pytest.raises(ValueError, match="Recipe: epochs=0 is out of range; expected a finite number above 0"):
-        Recipe(10, 1.0, epochs=0)
-    with pytest.raises(ValueError, match="Recipe: learning_rate=nan is out of range; expected a finite number"):
-        Recipe(10, float("nan"))
 
 
 @pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
@@ -155,10 +127,6 @@ def test_mlperfs_gnmt_is_a_recipe():
 
 
 ADAM = {"beta_1": 0.9, "beta_2": 0.999, "weight_decay": 0.01, "epsilon": 1e-8, "nesterov": True}
-
-
-def test_a_recipe_is_a_key_of_a_dictionary():
-    assert hash(BASE) == hash(BASE.at(32)) and {BASE: 1}[BASE.at(32)] == 1
 
 
 @pytest.mark.parametrize(
@@ -196,23 +164,6 @@ def test_what_is_scaled_of_the_optimizer_is_said():
         "beta_2 0.999 -> 0.9999 (half-life of 177,357 -> 1,774,368 examples)",
         "weight_decay 0.01 -> None",
     ]
-
-
-@pytest.mark.parametrize(
-    "optimizer, message",
-    [
-        (
-            {"beta_2": 1.0},
-            "Recipe: optimizer: beta_2=1.0 is out of range; expected a finite number of 0 or more and bel",
-        ),
-        ({"weight_decay": -1}, "Recipe: optimizer: weight_decay=-1 is out of range"),
-        ({"learning_rate": 0.1}, "Recipe: optimizer has a learning_rate: that of a recipe is its own field"),
-        (("beta_2", 0.9), "Recipe: optimizer=.* is not a dictionary of an optimizer's arguments"),
-    ],
-)
-def test_the_optimizer_of_a_recipe_is_checked(optimizer, message):
-    with pytest.raises(ValueError, match=message):
-        Recipe(32, 0.1, optimizer=optimizer)
 
 
 def test_what_cannot_be_scaled_is_refused():

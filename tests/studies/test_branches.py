@@ -144,8 +144,8 @@ def test_the_command_measures_resumes_and_draws(small_run, tmp_path):
     again = (tmp_path / "found.jsonl").read_text().splitlines()
     assert again[:2] == lines and [json.loads(line)["seed"] for line in again[2:]] == [1, 1]
     for flag, said in {
-        "--rule=linear": "holds branches of --rule=sqrt, not linear. Give the flags that it was made with",
-        "--examples=32 steps": "holds branches of 256 examples each, and --examples='32 steps' is 512",
+        "--rule=linear": "'rule': 'sqrt'",
+        "--examples=32 steps": "'trained': 256",
         "--seeds=": "--seeds= is empty",
     }.items():
         refused = preloaded.tfbigbatch(*arguments, "--seeds=0,1", flag)

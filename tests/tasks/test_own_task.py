@@ -40,7 +40,7 @@ def test_it_is_trained_resumed_reported_and_measured(tmp_path, file):
     report = Report.of_folders([runs])
     assert report.metric.title == "test accuracy"
     assert f"{done['metrics']['accuracy']:.2%}" in "".join(report.table().markdown())
-    assert "eigenvalue_1" in MeasuredRun(f"{runs}/one").curvature(24)
+    assert "critical_batch_size" in MeasuredRun(f"{runs}/one").noise_scale(24)
     # A command that reads run directories alone executes the file that the run remembers; its copy, if told.
     arguments = ("tfbigbatch", "report", runs, f"--results={tmp_path}/report")
     known = preloaded.run(*arguments)

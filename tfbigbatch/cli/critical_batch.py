@@ -59,7 +59,6 @@ def define_flags() -> None:
     flags.DEFINE_integer("micro_batch_size", 0, "Examples of one pass, at most; 0: those of the run.", lower_bound=0)
     flags.DEFINE_bool("noise", True, "Measure the gradient noise scale at the same checkpoints.")
     flags.DEFINE_integer("processes", 1, "Branches at once.", lower_bound=1)
-    flags.DEFINE_string("title", None, "Of the figure. Default: the run's folder.")
 
 
 def main(folders: Sequence[str]) -> None:
@@ -73,17 +72,16 @@ def main(folders: Sequence[str]) -> None:
     make_folder(options.results)
     # For the figure, which is drawn at the end.
     check_matplotlib()
-    path = f"{options.results}.jsonl"
-    measured = report.read(path)
+    measured = report.read(f"{options.results}.jsonl")
     if folders:
-        _measure(folders[0], measured, path)
+        _measure(folders[0], measured)
     elif not measured:
-        raise InputError(f"{path} holds no branch yet. Give RUN_DIR and --model_dir.")
+        raise InputError(f"{options.results}.jsonl holds no branch yet. Give RUN_DIR and --model_dir.")
     else:
-        _write(measured, options.results)
+        _write(measured)
 
 
-def _measure(folder: str, measured: list[report.Measured], path: str) -> None:
+def _measure(folder: str, measured: list[report.Measured]) -> None:
     """Runs the branches that the file lacks, writes table and figure, and prints a ramp that follows them."""
     options = flags.FLAGS
     if options.model_dir is None:
@@ -91,44 +89,35 @@ def _measure(folder: str, measured: list[report.Measured], path: str) -> None:
     if RunDirectory(folder).content() is None:
         raise InputError(f"RUN_DIR {folder} holds no run, as it has no config.json.")
     run = BranchedRun(folder, data_dir=options.data_dir)
-    _check_same(run, measured, path)
-    points = run.points(command.numbers("steps", options.steps, int), options.points)
-    try:
-        _run_branches(run, points, measured, path)
-        if options.noise:
-            _measure_noise(run, points, measured, path)
-    finally:
-        if any(isinstance(each, report.Branch) for each in measured):
-            _write(measured, folder)
-    _say_ramp(run, report.points_of(measured, options.tolerance))
-
-
-def _check_same(run: BranchedRun, measured: Sequence[report.Measured], path: str) -> None:
-    """Raises ValueError where a file's branches are of another run or other flags: a table would compare nothing."""
-    options = flags.FLAGS
     length = run.examples_of(options.examples)
     asked = {"run": run.fingerprint, "trained": length, "rule": options.rule, "decay": options.decay}
     for each in measured:
-        for name, value in asked.items():
-            found = getattr(each, name, value)
-            if found != value and found:
-                held = {
-                    "run": "another run",
-                    "trained": f"{found} examples each, and --examples={options.examples!r} is {value}",
-                }
-                raise InputError(
-                    f"{path} holds branches of {held.get(name, f'--{name}={found}, not {value}')}. Give the flags that "
-                    "it was made with, or another --results and --model_dir."
-                )
+        # A table would compare nothing.
+        other = {name: getattr(each, name, value) for name, value in asked.items()}
+        if other != asked:
+            raise InputError(
+                f"{options.results}.jsonl holds branches of {other}; this run and these flags are {asked}. Give the "
+                "flags that it was made with, or another --results and --model_dir."
+            )
+    points = run.points(command.numbers("steps", options.steps, int), options.points)
+    try:
+        _run_branches(run, points, length, measured)
+        if options.noise:
+            _measure_noise(run, points, measured)
+    finally:
+        if any(isinstance(each, report.Branch) for each in measured):
+            _write(measured)
+    _say_ramp(run, report.points_of(measured, options.tolerance))
 
 
-def _run_branches(run: BranchedRun, points: Sequence[BranchPoint], measured: list[report.Measured], path: str) -> None:
+def _run_branches(
+    run: BranchedRun, points: Sequence[BranchPoint], length: int, measured: list[report.Measured]
+) -> None:
     """Runs the branches that the file lacks; each is appended to `measured` and to the file when it ends."""
     options = flags.FLAGS
     seeds = command.numbers("seeds", options.seeds, int)
     if not seeds:
         raise InputError("--seeds= is empty; expected such as 0,1,2.")
-    length = run.examples_of(options.examples)
     sizes = command.numbers("batch_sizes", options.batch_sizes, int) or run.batch_sizes(length)
     if len(sizes) < 2 and not options.batch_sizes:
         raise InputError(
@@ -153,7 +142,7 @@ def _run_branches(run: BranchedRun, points: Sequence[BranchPoint], measured: lis
         ]
         if not missing:
             continue
-        ended = functools.partial(_keep_ended, run, point, length, missing, measured, path)
+        ended = functools.partial(_keep_ended, run, point, length, missing, measured)
         series.run_series(
             missing,
             model_dir=options.model_dir,
@@ -175,34 +164,23 @@ def _known(measured: Sequence[report.Measured], point: BranchPoint) -> set[tuple
 
 
 def _keep_ended(
-    run: BranchedRun,
-    point: BranchPoint,
-    length: int,
-    entries: Sequence[Entry],
-    measured: list[report.Measured],
-    path: str,
+    run: BranchedRun, point: BranchPoint, length: int, entries: Sequence[Entry], measured: list[report.Measured]
 ) -> None:
     """Appends the branches of a point that have ended since the last call."""
-    known = _known(measured, point)
+    options, known = flags.FLAGS, _known(measured, point)
     for entry in entries:
         size = branches.batch_size_of(entry.config)
         for seed in entry.seeds:
-            status = RunDirectory(entry.directory(flags.FLAGS.model_dir, seed)).status()
+            status = RunDirectory(entry.directory(options.model_dir, seed)).status()
             if status.get("status") not in (DONE, DIVERGED) or (size, seed) in known:
                 continue
             loss = cross_entropy_of(status["metrics"]) if status["status"] == DONE else math.inf
-            measured.append(
-                report.Branch(
-                    *(point.step, point.examples, point.epoch, point.learning_rate, length, size, seed, loss),
-                    rule=flags.FLAGS.rule,
-                    decay=flags.FLAGS.decay,
-                    run=run.fingerprint,
-                )
-            )
-    report.write(path, measured)
+            at = (point.step, point.examples, point.epoch, point.learning_rate)
+            measured.append(report.Branch(*at, length, size, seed, loss, options.rule, options.decay, run.fingerprint))
+    report.write(f"{options.results}.jsonl", measured)
 
 
-def _measure_noise(run: BranchedRun, points: Sequence[BranchPoint], measured: list[report.Measured], path: str) -> None:
+def _measure_noise(run: BranchedRun, points: Sequence[BranchPoint], measured: list[report.Measured]) -> None:
     """Measures the gradient noise scale at the points that the file lacks it for; says why where it cannot."""
     known = {each.step for each in measured if isinstance(each, report.Noise)}
     missing = [point.step for point in points if point.step not in known]
@@ -221,17 +199,16 @@ def _measure_noise(run: BranchedRun, points: Sequence[BranchPoint], measured: li
         if found:
             scale = found["critical_batch_size"]
             measured.append(report.Noise(step, scale, found["low"], found["high"], run.fingerprint))
-            report.write(path, measured)
+            report.write(f"{flags.FLAGS.results}.jsonl", measured)
             print(f"noise scale  at step {step:,}: {scale:,.0f} examples", flush=True)
 
 
-def _write(measured: Sequence[report.Measured], run: str) -> None:
-    """Writes and prints the table, and draws the figure; `run` is what they are named by."""
+def _write(measured: Sequence[report.Measured]) -> None:
+    """Writes and prints the table, and draws the figure."""
     options = flags.FLAGS
     points = report.points_of(measured, options.tolerance)
     lines = report.table(points).markdown()
-    title = options.title or os.path.basename(os.path.normpath(run))
-    heading = f"{title}: the largest batch that loses less than {options.tolerance:g} nats"
+    heading = f"{os.path.basename(options.results)}: the largest batch that loses less than {options.tolerance:g} nats"
     write_text(f"{options.results}.md", "\n".join([heading, "", *lines, ""]))
     report.figure(f"{options.results}.png", points, heading, options.tolerance)
     print("\n" + "\n".join(lines) + "\n")
@@ -244,6 +221,7 @@ def _say_ramp(run: BranchedRun, points: Sequence[report.Point]) -> None:
     if not points:
         return
     recipe = scaling.Recipe(run.config.batch_size, run.config.schedule.learning_rate, epochs=1.0)
+    # Beyond the largest branch nothing was measured.
     largest = [float(max(each.batch_size for each in point.branches)) for point in points]
     found = [
         (f"{point.first.examples} examples", min(point.critical.estimate, most)) for point, most in zip(points, largest)

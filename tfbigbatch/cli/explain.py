@@ -1,7 +1,6 @@
 """Explains where large-batch runs lose: on the unigram plateau, on too short a path, or by overfitting.
 
     tfbigbatch explain --results=runs/explained runs/small_batch runs/legw runs/legw_with_bias
-    tfbigbatch explain --results=runs/explained runs/small_batch runs/legw --checkpoints
     tfbigbatch explain --results=runs/explained                    # draws again what the file holds
 
 For runs with a loss in nats: of classes, of language, masked-LM and translation models. The newest checkpoint of each
@@ -10,9 +9,6 @@ frequencies gives back, what is missing in the fit beyond that, and what is over
 (docs/why-large-batches-lose-accuracy.md has the formulas). For models of text the training loss by step is compared
 with the loss of a prediction that is the same for all inputs: the entropy of the tokens' frequencies. Runs need a short
 log_every to show the plateau.
-
-With --checkpoints each checkpoint that a run kept (config.keep_checkpoints) is measured as well: both losses and, where
-examples are independent, the largest eigenvalue and the trace of the Hessian, and the gradient noise scale.
 
 Writes RESULTS.jsonl, a line per run; RESULTS.md, the tables; RESULTS_curves.png and RESULTS_parts.png. The same
 command resumes: runs in RESULTS.jsonl are not measured again.
@@ -40,15 +36,12 @@ def define_flags() -> None:
     define_runs()
     flags.DEFINE_string("data_dir", None, "Folder of the task's data. Default: the one that each run remembers.")
     flags.DEFINE_string("results", None, "Path of the results; file extensions are added.", required=True)
-    flags.DEFINE_string("title", None, "Of the figures. Default: the study's, or the task's name.")
     flags.DEFINE_string(
         "baseline",
         None,
         "The row that the others are compared with. Default: the study's, or the row of the smallest batch with the "
         "least held-out loss.",
     )
-    flags.DEFINE_integer("fit_examples", 4096, "Training examples to evaluate on.", lower_bound=1)
-    flags.DEFINE_bool("checkpoints", False, "Measure each kept checkpoint: losses, sharpness, gradient noise.")
 
 
 def main(folders: Sequence[str]) -> None:
@@ -59,17 +52,17 @@ def main(folders: Sequence[str]) -> None:
     check_matplotlib()
     path = f"{options.results}.jsonl"
     runs = losses.read(path)
-    title, baseline = options.title, options.baseline
+    title, baseline = os.path.basename(options.results), options.baseline
     if folders or options.study:
         report = report_of(folders)
-        title, baseline = title or report.title, baseline or report.baseline
+        title, baseline = report.title, baseline or report.baseline
         runs = _measured(report, runs, path)
     if not runs:
         raise InputError(
             f"{path} holds no run yet, and no run that has ended was named. Give RUN_DIR... or --study=FILE with "
             "--model_dir=DIR."
         )
-    _write(runs, title or os.path.basename(options.results), _baseline(runs, baseline))
+    _write(runs, title, _baseline(runs, baseline))
 
 
 def _measured(report: Report, runs: list[RunLoss], path: str) -> list[RunLoss]:
@@ -78,8 +71,7 @@ def _measured(report: Report, runs: list[RunLoss], path: str) -> list[RunLoss]:
     rows = losses.named(report.rows)
     for named in rows:
         for run in named.row.runs:
-            before = [each for each in runs if (each.row, each.seed) == (named.name, run.seed)]
-            if before and (before[0].checkpoints or not options.checkpoints):
+            if any((each.row, each.seed) == (named.name, run.seed) for each in runs):
                 continue
             shown = f"{named.name}, seed {run.seed}"
             if run.state != DONE or not checkpoint_files.paths(RunDirectory(run.directory).checkpoints):
@@ -88,14 +80,8 @@ def _measured(report: Report, runs: list[RunLoss], path: str) -> list[RunLoss]:
             # Imported late: TensorFlow takes seconds to import, and there may be nothing to measure.
             from tfbigbatch.reports import measured_run
 
-            found = measured_run.measure(
-                named,
-                run,
-                data_dir=options.data_dir,
-                fit_examples=options.fit_examples,
-                checkpoints=options.checkpoints,
-            )
-            runs = [each for each in runs if each not in before] + [found]
+            found = measured_run.measure(named, run, data_dir=options.data_dir)
+            runs.append(found)
             losses.write(path, runs)
             print(f"{shown}: training loss {found.train:.4f}, held-out loss {found.held_out:.4f}", flush=True)
     order = {named.name: place for place, named in enumerate(rows)}
@@ -123,11 +109,7 @@ def _baseline(runs: Sequence[RunLoss], name: str | None) -> str:
 def _write(runs: Sequence[RunLoss], title: str, baseline: str) -> None:
     results = flags.FLAGS.results
     parts = losses.parts_by_row(runs, baseline)
-    tables = [
-        loss_report.plateau_table(runs),
-        loss_report.parts_table(runs, parts),
-        loss_report.checkpoints_table(runs),
-    ]
+    tables = [loss_report.plateau_table(runs), loss_report.parts_table(runs, parts)]
     shown = ["\n".join(table.markdown(padded=False)) for table in tables if table.rows]
     write_text(f"{results}.md", "\n\n".join([title, *shown]) + "\n")
     print("\n" + "\n\n".join(shown) + "\n")

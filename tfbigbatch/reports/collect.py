@@ -193,22 +193,18 @@ def row_names(directories: Sequence[Sequence[str]], batch_sizes: Sequence[int]) 
     root = os.path.commonpath([os.path.dirname(path) for runs in paths for path in runs])
     relative = [[os.path.relpath(path, root) for path in runs] for runs in paths]
     names = [_common(runs) for runs in relative]
-    if len(names) == 1 and not names[0]:
-        names = [os.path.basename(root)]
+    if names == [""]:
+        return [os.path.basename(root)]
     # Two rows that differ in more than their seeds may lie in folders named by seeds.
     counts = collections.Counter(names)
     names = [name if name and counts[name] == 1 else runs[0] for name, runs in zip(names, relative)]
-    if len(set(batch_sizes)) > 1:
-        shorter = [_without_batch(name, batch_size) for name, batch_size in zip(names, batch_sizes)]
-        if len(set(zip(shorter, batch_sizes))) == len(names):
-            names = shorter
-    return names
+    shorter = [_without_batch(name, batch_size) for name, batch_size in zip(names, batch_sizes)]
+    unique = len(set(zip(shorter, batch_sizes))) == len(names)
+    return shorter if unique and len(set(batch_sizes)) > 1 else names
 
 
 def _common(paths: Sequence[str]) -> str:
     """The common part of one row's paths; may be ''."""
-    if len(paths) == 1:
-        return _SEED.sub("", paths[0])
     without = {_SEED.sub("", path) for path in paths}
     if len(without) == 1:
         return without.pop()

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tfbigbatch.reports import figure_style, measurement_lines
 from tfbigbatch.reports.table import Table
 from tfbigbatch.scaling.critical_batch import CriticalBatch, critical_batch
-from tfbigbatch.utils.files import write_text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,47 +144,31 @@ def figure(path: str, points: Sequence[Point], title: str, tolerance: float) -> 
       ValueError: matplotlib is not installed, or the file cannot be written.
     """
     with figure_style.figure(path, title, len(points), panels=2) as (_, [left, right]):
-        if points:
-            _along_training(left, points)
-            _by_batch(right, points, tolerance)
-
-
-def _along_training(axes: Any, points: Sequence[Point]) -> None:
-    sizes = [each.batch_size for point in points for each in point.branches]
-    top = 2.0 * max(sizes)
-    epochs = [point.first.epoch for point in points]
-    estimates, lows, highs = (
-        [min(getattr(point.critical, name), top) for point in points] for name in ("estimate", "low", "high")
-    )
-    errors = [[e - low for e, low in zip(estimates, lows)], [high - e for e, high in zip(estimates, highs)]]
-    axes.errorbar(epochs, estimates, yerr=errors, marker="o", capsize=3, label="by branching, 90% interval")
-    beyond = [epoch for epoch, point in zip(epochs, points) if math.isinf(point.critical.estimate)]
-    if beyond:
-        axes.plot(beyond, [top] * len(beyond), "^", color="black", ms=9, label="beyond the largest branch")
-    noise = {point.first.epoch: point.noise.noise_scale for point in points if point.noise}
-    if noise:
-        axes.plot(list(noise), list(noise.values()), marker="s", ls="--", label="gradient noise scale")
-    axes.axhline(min(sizes), color="grey", lw=0.8, ls=":")
-    axes.set_yscale("log", base=2)
-    _finish(axes, "epoch of the checkpoint", "critical batch (examples)")
-
-
-def _by_batch(axes: Any, points: Sequence[Point], tolerance: float) -> None:
-    for point in points:
-        excess = {size: each for size, each in sorted(point.critical.excess.items()) if math.isfinite(each)}
-        error = None if math.isnan(point.critical.error) else [0.0, *[point.critical.error] * (len(excess) - 1)]
-        label = f"epoch {point.first.epoch:.3g}"
-        axes.errorbar(list(excess), list(excess.values()), yerr=error, marker="o", capsize=2, label=label)
-    axes.axhline(tolerance, color="black", lw=0.8, ls="--", label="tolerance")
-    axes.set_xscale("log", base=2)
-    _finish(axes, "batch of the branch (examples)", "loss above the smallest batch's (nats)")
-
-
-def _finish(axes: Any, x: str, y: str) -> None:
-    axes.set_xlabel(x)
-    axes.set_ylabel(y)
-    axes.grid(alpha=0.3)
-    axes.legend(frameon=False, fontsize=8)
+        if not points:
+            return
+        # What is beyond the largest branch is drawn at the top.
+        top = 2.0 * max(each.batch_size for point in points for each in point.branches)
+        epochs = [point.first.epoch for point in points]
+        middle, low, high = (
+            [min(getattr(point.critical, name), top) for point in points] for name in ("estimate", "low", "high")
+        )
+        errors = [[m - end for m, end in zip(middle, low)], [end - m for m, end in zip(middle, high)]]
+        left.errorbar(epochs, middle, yerr=errors, marker="o", capsize=3, label="by branching, 90% interval")
+        noise = {point.first.epoch: point.noise.noise_scale for point in points if point.noise}
+        left.plot(list(noise), list(noise.values()), marker="s", ls="--", label="gradient noise scale")
+        left.set_yscale("log", base=2)
+        for point in points:
+            excess = {size: each for size, each in sorted(point.critical.excess.items()) if math.isfinite(each)}
+            right.plot(list(excess), list(excess.values()), marker="o", label=f"epoch {point.first.epoch:.3g}")
+        right.axhline(tolerance, color="black", lw=0.8, ls="--", label="tolerance")
+        right.set_xscale("log", base=2)
+        labels = ("epoch of the checkpoint", "critical batch (examples)")
+        more = ("batch of the branch (examples)", "loss above the smallest batch's (nats)")
+        for axes, (x, y) in ((left, labels), (right, more)):
+            axes.set_xlabel(x)
+            axes.set_ylabel(y)
+            axes.grid(alpha=0.3)
+            axes.legend(frameon=False, fontsize=8)
 
 
 def read(path: str) -> list[Measured]:
@@ -195,18 +177,13 @@ def read(path: str) -> list[Measured]:
     Raises:
       ValueError: the file holds something else.
     """
-    return measurement_lines.read(path, _measured, what="branches", command="critical-batch")
+
+    def measured(fields: dict[str, Any]) -> Measured:
+        return Noise(**fields) if "noise_scale" in fields else Branch(**fields)
+
+    return measurement_lines.read(path, measured, command="critical-batch")
 
 
 def write(path: str, measured: Iterable[Measured]) -> None:
-    """Writes a line for each measurement; infinity as the string 'inf', since JSON has none."""
-    rows = [
-        {name: str(value) if value == math.inf else value for name, value in dataclasses.asdict(each).items()}
-        for each in measured
-    ]
-    write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
-
-
-def _measured(fields: Mapping[str, Any]) -> Measured:
-    fields = {name: math.inf if value == "inf" else value for name, value in fields.items()}
-    return measurement_lines.checked(Noise(**fields) if "noise_scale" in fields else Branch(**fields))
+    """Writes a line for each measurement."""
+    measurement_lines.write(path, map(dataclasses.asdict, measured))

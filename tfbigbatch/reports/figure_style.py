@@ -8,8 +8,6 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tfbigbatch.errors import missing_extra
 from tfbigbatch.reports.summary import Numbers
 from tfbigbatch.utils.files import writing_errors
@@ -23,8 +21,6 @@ _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#
 _MARKERS = "osD^vPX*"
 # From this ratio of the largest to the smallest value on, an axis is logarithmic.
 WIDE = 30.0
-# Ticks of an axis of errors.
-_ACCURACIES = (0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9998, 0.9999)
 # Characters of a legend's line.
 _LEGEND_WIDTH = 36
 
@@ -121,48 +117,32 @@ def batch_axis(axes: Any, batches: Iterable[int]) -> None:
     axes.grid(alpha=0.3)
 
 
-def percent(axes: Any, metric: Metric) -> None:
-    """Formats the y-axis in percent, if the metric is a fraction."""
-    if metric.is_fraction:
-        axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.4g}%")
-
-
 def value_scale(axes: Any, values: Sequence[float], metric: Metric) -> str:
     """Sets the y-axis of a metric's values; returns what its label adds.
 
-    The axis has all values. Accuracies near 1 are drawn by their error on a log scale, other values on a log scale
-    where the largest is over 30 times the smallest: on a linear one their ends would be one line.
+    The axis has all values. Accuracies near 1 are drawn on a logit scale, other values on a log scale where the largest
+    is over 30 times the smallest: on a linear one their ends would be one line.
     """
     if not values:
         return ""
     low, high = min(values), max(values)
-    if metric.is_fraction and metric.higher_is_better and 0.9 < high <= 1.0 and low >= 0.0:
-        _error_scale(axes, values)
-        percent(axes, metric)
-        return " (log scale of the error)"
-    if low > 0.0 and high > WIDE * low:
+    scale = ""
+    if metric.is_fraction and metric.higher_is_better and 0.9 < high <= 1.0 and low > 0.0:
+        # A metric without any error is at the upper edge.
+        least = min((1.0 - value for value in values if value < 1.0), default=0.1)
+        axes.set_yscale("logit", nonpositive="clip")
+        axes.set_ylim(0.9 * low, 1.0 - least / 2)
+        axes.minorticks_off()
+        scale = " (logit scale)"
+    elif low > 0.0 and high > WIDE * low:
         axes.set_yscale("log")
         axes.set_ylim(low / 1.1, high * 1.1)
+        scale = " (log scale)"
+    else:
+        margin = 0.05 * (high - low) or 0.01 * abs(high) or 1.0
+        axes.set_ylim(low - margin, high + margin)
+    if metric.is_fraction:
+        axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.4g}%")
+    elif scale:
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        return " (log scale)"
-    percent(axes, metric)
-    margin = 0.05 * (high - low) or 0.01 * abs(high) or 1.0
-    axes.set_ylim(low - margin, high + margin)
-    return ""
-
-
-def _error_scale(axes: Any, values: Sequence[float]) -> None:
-    # A metric without any error has no logarithm: it is drawn at half of the least error.
-    errors = [1.0 - value for value in values if value < 1.0] or [0.1]
-    least = min(errors) / (2.0 if max(values) >= 1.0 else 1.0)
-    axes.set_yscale(
-        "function",
-        functions=(
-            lambda value: -np.log10(np.maximum(1.0 - np.asarray(value, float), least / 1.2)),
-            lambda value: 1.0 - 10.0 ** -np.asarray(value, float),
-        ),
-    )
-    low, high = min(values), 1.0 - least
-    axes.set_ylim(1.0 - (1.0 - low) * 1.1, 1.0 - least / 1.2)
-    ticks = [tick for tick in _ACCURACIES if low <= tick <= high]
-    axes.set_yticks(ticks if len(ticks) > 1 else [low, high])
+    return scale

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from tfbigbatch import experiment
 from tfbigbatch.errors import missing_extra
-from tfbigbatch.reports import collect
-from tfbigbatch.reports.run_plots import limits, panels_of, run_curves, trust_map, trust_ratios
+from tfbigbatch.reports import collect, plots
 from tfbigbatch.reports.table import Table, from_lines
 from tfbigbatch.runs.goodput import table_lines
 from tfbigbatch.runs.run_states import run_states
@@ -38,26 +37,16 @@ _GOODPUT = (
 
 
 @dataclasses.dataclass(frozen=True)
-class Picture:
-    """A PNG inside the page."""
-
-    png: bytes
-    caption: str
-
-    @property
-    def base64(self) -> str:
-        """The PNG as text for a data: address."""
-        return base64.b64encode(self.png).decode("ascii")
-
-
-@dataclasses.dataclass(frozen=True)
 class Section:
-    """A part of the page: paragraphs, then tables, then pictures; without a heading it has no link."""
+    """A part of the page: paragraphs, then tables, then pictures; without a heading it has no link.
+
+    `pictures` are (path of a PNG, caption).
+    """
 
     heading: str
     paragraphs: Sequence[str] = ()
     tables: Sequence[Table] = ()
-    pictures: Sequence[Picture] = ()
+    pictures: Sequence[tuple[str, str]] = ()
 
     def __bool__(self) -> bool:
         return bool(self.paragraphs or self.tables or self.pictures)
@@ -75,6 +64,7 @@ def render(title: str, sections: Sequence[Section]) -> str:
         raise missing_extra("jinja2", "plot") from None
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, undefined=jinja2.StrictUndefined)
     environment.tests["numeric"] = lambda cell: re.fullmatch(r"[-+]?[\d.,]+%?( ± [\d.,]+%?)?", cell) is not None
+    environment.filters["base64"] = _base64
     template = importlib.resources.files("tfbigbatch.reports").joinpath("templates", "report.html.j2")
     return environment.from_string(template.read_text("utf-8")).render(title=title, sections=sections)
 
@@ -94,11 +84,13 @@ def write_page(report: Report, path: str) -> list[str]:
     Raises:
       ValueError: matplotlib or jinja2 is not installed, or a file cannot be written.
     """
-    names = report.plots()
-    plots = dict(zip(names, report.write_plots(path, names)))
-    captioned = [(file, _CAPTIONS[name]) for name, file in plots.items() if name != "curves"]
-    curves = [(plots["curves"], _CAPTIONS["curves"])] if "curves" in plots else []
-    runs, trust = _write_run_curves(report, path), _write_trust_maps(report, path)
+    written = report.write_plots(path)
+    curves = [(written["curves"], _CAPTIONS["curves"])] if "curves" in written else []
+    by_batch = [(written[name], _CAPTIONS[name]) for name in ("batch", "updates") if name in written]
+    if plots.panels_of([report.scalars(run) for row in report.rows for run in row.runs]):
+        plots.run_curves(f"{path}_runs.png", report.rows, report.scalars, f"{report.title}: all runs against steps")
+        curves.append((f"{path}_runs.png", "Every run, up to its last step."))
+    trust = _write_trust_maps(report, path)
     states = from_lines(run_states(report.rows, report.scalars, report.metric))
     goodput = table_lines(
         [(f"{row.name} at {row.batch_size:,}, seed {run.seed}", run.status) for row in report.rows for run in row.runs]
@@ -108,14 +100,14 @@ def write_page(report: Report, path: str) -> list[str]:
         Section("", [_overview(report)], [report.table()]),
         Section("Runs", tables=[states]),
         Section("Goodput", [_GOODPUT] if goodput else [], [from_lines(goodput)] if goodput else []),
-        Section("Curves", pictures=_pictures([*curves, *runs])),
-        Section("Batch size", pictures=_pictures(captioned)),
-        Section("Trust ratios", pictures=_pictures(trust)),
+        Section("Curves", pictures=curves),
+        Section("Batch size", pictures=by_batch),
+        Section("Trust ratios", pictures=trust),
         _configs(report.rows),
         Section("Versions", paragraphs=versions),
     ]
     write_text(f"{path}.html", render(report.title, [section for section in sections if section]))
-    return [f"{path}.html", *plots.values(), *(file for file, _ in (*runs, *trust))]
+    return [f"{path}.html", *written.values(), *(file for file, _ in (*curves, *trust) if file not in written.values())]
 
 
 def _overview(report: Report) -> str:
@@ -129,31 +121,16 @@ def _overview(report: Report) -> str:
     )
 
 
-def _write_run_curves(report: Report, path: str) -> list[tuple[str, str]]:
-    """Writes PATH_runs.png, where a run has logged something; returns (path, caption) of it."""
-    if not panels_of([report.scalars(run) for row in report.rows for run in row.runs]):
-        return []
-    written = f"{path}_runs.png"
-    run_curves(written, report.rows, report.scalars, f"{report.title}: all runs against steps")
-    return [(written, "Every run, up to its last step.")]
-
-
 def _write_trust_maps(report: Report, path: str) -> list[tuple[str, str]]:
     """PATH_trust_1.png, ...: of each row's first run with trust ratios. Returns (path, caption) of each."""
-    found = []
+    found: list[tuple[str, str]] = []
     for row in report.rows:
-        for run in row.runs:
-            layers = trust_ratios(report.scalars(run))
-            if layers:
-                found.append((f"{row.name} at {row.batch_size:,}, seed {run.seed}", layers))
-                break
-    least, largest = limits([layers for _, layers in found])
-    written = []
-    for number, (name, layers) in enumerate(found, 1):
-        file = f"{path}_trust_{number}.png"
-        trust_map(file, layers, f"Trust ratios: {name}", least, largest)
-        written.append((file, f"{name}: trust ratio of each variable. All heat maps have one colour scale."))
-    return written
+        measured = [(run, layers) for run in row.runs if (layers := plots.trust_ratios(report.scalars(run)))]
+        for run, layers in measured[:1]:
+            name, file = f"{row.name} at {row.batch_size:,}, seed {run.seed}", f"{path}_trust_{len(found) + 1}.png"
+            plots.trust_map(file, layers, f"Trust ratios: {name}")
+            found.append((file, f"{name}: trust ratio of each variable."))
+    return found
 
 
 def _configs(rows: Sequence[Row]) -> Section:
@@ -167,9 +144,7 @@ def _configs(rows: Sequence[Row]) -> Section:
     return Section("Configs", [words], [Table(["run", *fields], lines)])
 
 
-def _pictures(captioned: Sequence[tuple[str, str]]) -> list[Picture]:
-    found = []
-    for file, caption in captioned:
-        with open(file, "rb") as opened:
-            found.append(Picture(opened.read(), caption))
-    return found
+def _base64(path: str) -> str:
+    """The content of a file as text for a data: address."""
+    with open(path, "rb") as file:
+        return base64.b64encode(file.read()).decode("ascii")

@@ -1,47 +1,36 @@
-"""Tables and figures of where the loss of a large batch is: plateaus, parts, checkpoints."""
+"""Tables and figures of where the loss of a large batch is: plateaus and parts."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfbigbatch.reports import figure_style
-from tfbigbatch.reports.losses import FREQUENCY, Parts, RunLoss, mean_losses
+from tfbigbatch.reports.losses import Parts, RunLoss, mean_losses
 from tfbigbatch.reports.table import Table
 
 _PARTS = {"plateau": "#D55E00", "path": "#0072B2", "overfitting": "#999933"}
-_MEASURED = {
-    "train": "training loss",
-    "held_out": "held-out loss",
-    "eigenvalue_1": "largest eigenvalue",
-    "trace": "trace of the Hessian",
-    "critical_batch_size": "noise scale (examples)",
-}
-"""The values of a checkpoint with their headings."""
 
 
 def plateau_table(runs: Sequence[RunLoss]) -> Table:
     """The steps of each row above the loss of a constant prediction; the means over its seeds."""
     rows = []
-    for name, seeds in _rows(runs).items():
+    for first, seeds in _rows(runs):
         found = [run.curve.above(run.line) for run in seeds if run.line is not None]
         if not found:
             continue
         steps = statistics.fmean(above for above, _ in found)
         known = [step for _, step in found if step is not None]
         last = statistics.fmean(run.curve.smoothed().losses[-1] for run in seeds)
-        fraction = steps / max(1, seeds[0].curve.steps[-1])
         rows.append(
             [
-                name,
-                f"{seeds[0].batch_size:,}",
-                f"{seeds[0].steps:,}",
+                *first,
                 f"{seeds[0].line:.3f}",
                 f"{statistics.fmean(known):,.0f}" if len(known) == len(found) else "never",
                 f"{steps:,.0f}",
-                f"{fraction:.1%}",
+                f"{steps / max(1, seeds[0].curve.steps[-1]):.1%}",
                 f"{steps * seeds[0].batch_size:,.0f}",
                 f"{last:.3f}",
             ]
@@ -53,54 +42,40 @@ def plateau_table(runs: Sequence[RunLoss]) -> Table:
 def parts_table(runs: Sequence[RunLoss], parts: Mapping[str, Parts]) -> Table:
     """Fit and held-out loss of each row, and the parts of what it loses against the small batch."""
     rows = []
-    for name, seeds in _rows(runs).items():
-        losses, found = mean_losses(runs, name), parts.get(name)
-        cells = ["", "", "", ""]
-        if found is not None:
-            plateau = "" if found.plateau is None else f"{found.plateau:+.3f}"
-            cells = [f"{found.total:+.3f}", plateau, f"{found.path:+.3f}", f"{found.overfitting:+.3f}"]
-        measured = [f"{losses.train:.3f}", f"{losses.held_out:.3f}", f"{math.exp(min(losses.held_out, 50.0)):,.1f}"]
-        rows.append([name, f"{seeds[0].batch_size:,}", f"{seeds[0].steps:,}", *measured, *cells])
+    for first, seeds in _rows(runs):
+        train, held_out = mean_losses(runs, seeds[0].row)
+        found = parts.get(seeds[0].row)
+        values = [] if found is None else [found.total, found.plateau, found.path, found.overfitting]
+        cells = ["" if value is None else f"{value:+.3f}" for value in values] or [""] * 4
+        rows.append([*first, f"{train:.3f}", f"{held_out:.3f}", f"{math.exp(min(held_out, 50.0)):,.1f}", *cells])
     headings = ["run", "batch", "steps", "training loss", "held-out loss", "perplexity", "lost", *_PARTS]
     return Table(headings, rows, frozenset({"run"}))
-
-
-def checkpoints_table(runs: Sequence[RunLoss]) -> Table:
-    """The values of each row's checkpoints; the means over its seeds."""
-    rows = []
-    for name, seeds in _rows(runs).items():
-        for step in sorted({each["step"] for run in seeds for each in run.checkpoints}):
-            cells = [_shown(_mean(seeds, step, value)) for value in _MEASURED]
-            rows.append([name, f"{seeds[0].batch_size:,}", f"{step:,}", *cells])
-    return Table(["run", "batch", "step", *_MEASURED.values()], rows, frozenset({"run"}))
 
 
 def curves(path: str, runs: Sequence[RunLoss], title: str) -> None:
     """A PNG of the training loss against steps, with the loss of a constant prediction as a line.
 
-    A panel for each batch size and number of steps; a row and its twin have one colour, the one with the bias of
-    frequencies is solid.
+    A panel for each batch size and number of steps.
     """
     panels = sorted({(run.batch_size, run.steps) for run in runs})
+    styles = figure_style.styles([{"name": run.row} for run in runs], None)
     with figure_style.figure(path, title, len(runs), panels=len(panels)) as (_, axes):
         for panel, (batch, steps) in zip(axes, panels):
-            _curves_panel(panel, [run for run in runs if (run.batch_size, run.steps) == (batch, steps)])
+            own = [run for run in runs if (run.batch_size, run.steps) == (batch, steps)]
+            _curves_panel(panel, own, styles)
             panel.set_title(f"batch {batch:,}, {steps:,} steps", fontsize=10)
 
 
-def _curves_panel(panel: Any, runs: Sequence[RunLoss]) -> None:
-    # One name for a row and its twin.
-    pairs = {run.row: min(run.row, run.twin or run.row) for run in runs}
-    styles = figure_style.styles([{"name": pair} for pair in pairs.values()], None)
-    smoothed = [run.curve.smoothed() for run in runs]
-    for number, (run, curve) in enumerate(zip(runs, smoothed)):
-        style = "--" if run.twin is not None and run.bias != FREQUENCY else "-"
+def _curves_panel(panel: Any, runs: Sequence[RunLoss], styles: Mapping[str | None, Mapping[str, Any]]) -> None:
+    finite: list[float] = []
+    for number, run in enumerate(runs):
+        curve = run.curve.smoothed()
         label = None if any(run.row == other.row for other in runs[:number]) else figure_style.plain(run.row)
-        panel.plot(curve.steps, curve.losses, color=styles[pairs[run.row]]["color"], linestyle=style, label=label)
+        panel.plot(curve.steps, curve.losses, label=label, **{**styles[run.row], "marker": ""})
+        finite += [loss for loss in curve.losses if math.isfinite(loss)]
     lines = {run.line for run in runs if run.line is not None}
     for line in lines:
         panel.axhline(line, color="black", linewidth=1.0, linestyle=":", label=f"unigram entropy, {line:.2f}")
-    finite = [loss for curve in smoothed for loss in curve.losses if math.isfinite(loss)]
     # The first steps of some runs are far above all that is to be seen.
     highest = min(max(finite, default=1.0), max((1.3 * line for line in lines), default=math.inf))
     panel.set_ylim(0.97 * min(finite, default=0.0), 1.02 * highest)
@@ -130,17 +105,9 @@ def parts_figure(path: str, parts: Mapping[str, Parts], title: str) -> None:
         figure_style.legend_beside(axes)
 
 
-def _mean(seeds: Iterable[RunLoss], step: float, value: str) -> float:
-    found = [each[value] for run in seeds for each in run.checkpoints if each["step"] == step and value in each]
-    return statistics.fmean(found) if found else math.nan
-
-
-def _shown(value: float) -> str:
-    return f"{value:,.4g}" if math.isfinite(value) else ""
-
-
-def _rows(runs: Sequence[RunLoss]) -> dict[str, list[RunLoss]]:
+def _rows(runs: Sequence[RunLoss]) -> list[tuple[list[str], list[RunLoss]]]:
+    """(first cells, runs of all seeds) of each row."""
     found: dict[str, list[RunLoss]] = {}
     for run in runs:
         found.setdefault(run.row, []).append(run)
-    return found
+    return [([name, f"{seeds[0].batch_size:,}", f"{seeds[0].steps:,}"], seeds) for name, seeds in found.items()]

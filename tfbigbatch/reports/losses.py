@@ -27,7 +27,6 @@ from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
 from tfbigbatch.reports import measurement_lines
 from tfbigbatch.reports.collect import Row
-from tfbigbatch.utils.files import write_text
 
 FREQUENCY = "frequency"
 CROSS_ENTROPY = "cross_entropy"
@@ -100,7 +99,6 @@ class RunLoss:
       line: the loss of a constant prediction, in nats per token; None where it is not known.
       curve: the training loss.
       train, held_out: T and V, in nats.
-      checkpoints: what was measured at each checkpoint, see `MeasuredRun.measure`; empty where it was not asked for.
     """
 
     row: str
@@ -113,7 +111,6 @@ class RunLoss:
     curve: LossCurve
     train: float
     held_out: float
-    checkpoints: Sequence[Mapping[str, float]] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The run as plain JSON; losses in four decimals."""
@@ -127,12 +124,7 @@ class RunLoss:
         losses = [math.nan if loss is None else float(loss) for loss in content["curve"]["losses"]]
         if len(steps) != len(losses):
             raise ValueError(f"a curve of {len(steps)} steps and {len(losses)} losses")
-        checkpoints = [{"step": int(each["step"]), **_floats(each)} for each in content.get("checkpoints", ())]
-        return cls(**{**content, "curve": LossCurve(steps, losses), "checkpoints": checkpoints})
-
-
-def _floats(content: Mapping[str, Any]) -> dict[str, float]:
-    return {name: float(value) for name, value in content.items() if name != "step"}
+        return cls(**{**content, "curve": LossCurve(steps, losses)})
 
 
 def read(path: str) -> list[RunLoss]:
@@ -141,16 +133,12 @@ def read(path: str) -> list[RunLoss]:
     Raises:
       ValueError: the file holds something else.
     """
-
-    def run_loss(content: Any) -> RunLoss:
-        return measurement_lines.checked(RunLoss.from_json(content))
-
-    return measurement_lines.read(path, run_loss, what="losses of runs", command="explain")
+    return measurement_lines.read(path, RunLoss.from_json, command="explain")
 
 
 def write(path: str, runs: Iterable[RunLoss]) -> None:
     """Writes a line for each run."""
-    write_text(path, "".join(json.dumps(run.to_json()) + "\n" for run in runs))
+    measurement_lines.write(path, (run.to_json() for run in runs))
 
 
 def cross_entropy_of(metrics: Mapping[str, Any]) -> float:
@@ -166,19 +154,6 @@ def cross_entropy_of(metrics: Mapping[str, Any]) -> float:
 
 
 # ---- The parts --------------------------------------------------------------------------------
-
-
-@dataclasses.dataclass(frozen=True)
-class Losses:
-    """T and V of a row, the means over its seeds."""
-
-    train: float
-    held_out: float
-
-    @property
-    def gap(self) -> float:
-        """The held-out loss above the training loss."""
-        return self.held_out - self.train
 
 
 @dataclasses.dataclass(frozen=True)
@@ -200,21 +175,6 @@ class Parts:
         return (self.plateau or 0.0) + self.path + self.overfitting
 
 
-def decompose(run: Losses, small: Losses, run_twin: Losses | None = None, small_twin: Losses | None = None) -> Parts:
-    """The parts of V(run) - V(small).
-
-    Args:
-      run: L.
-      small: S.
-      run_twin, small_twin: L* and S*; None for runs that have the bias themselves, or where there are none.
-    """
-    overfitting = run.gap - small.gap
-    if run_twin is None or small_twin is None:
-        return Parts(None, run.train - small.train, overfitting)
-    plateau = (run.train - run_twin.train) - (small.train - small_twin.train)
-    return Parts(plateau, run_twin.train - small_twin.train, overfitting)
-
-
 def parts_by_row(runs: Sequence[RunLoss], baseline: str) -> dict[str, Parts]:
     """The parts of each row against the small batch, by name; without the small batch itself.
 
@@ -227,21 +187,25 @@ def parts_by_row(runs: Sequence[RunLoss], baseline: str) -> dict[str, Parts]:
     smalls = {first[name].bias: name for name in (first[baseline].twin, baseline) if name in first}
     found = {}
     for name in dict.fromkeys(run.row for run in runs):
-        run, small = first[name], smalls.get(first[name].bias)
+        small = smalls.get(first[name].bias)
         # Without a small batch of the same bias there is nothing to compare with.
         if small is None or name == small:
             continue
-        twins: list[Losses | None] = [None, None]
-        if run.bias != FREQUENCY:
-            twins = [losses.get(first[each].twin or "") for each in (name, small)]
-        found[name] = decompose(losses[name], losses[small], *twins)
+        (fit, held_out), (small_fit, small_held_out) = losses[name], losses[small]
+        overfitting = (held_out - fit) - (small_held_out - small_fit)
+        twin, small_twin = (losses.get(first[each].twin or "") for each in (name, small))
+        if first[name].bias == FREQUENCY or twin is None or small_twin is None:
+            found[name] = Parts(None, fit - small_fit, overfitting)
+        else:
+            plateau = (fit - twin[0]) - (small_fit - small_twin[0])
+            found[name] = Parts(plateau, twin[0] - small_twin[0], overfitting)
     return found
 
 
-def mean_losses(runs: Iterable[RunLoss], row: str) -> Losses:
+def mean_losses(runs: Iterable[RunLoss], row: str) -> tuple[float, float]:
     """T and V of a row, the means over its seeds."""
     found = [run for run in runs if run.row == row]
-    return Losses(statistics.fmean(run.train for run in found), statistics.fmean(run.held_out for run in found))
+    return statistics.fmean(run.train for run in found), statistics.fmean(run.held_out for run in found)
 
 
 # ---- Rows and their twins ---------------------------------------------------------------------

@@ -1,8 +1,7 @@
-"""Measures the checkpoints of a run: loss on training and held-out examples, sharpness, gradient noise."""
+"""Measures the checkpoints of a run: the loss on training examples, and the gradient noise scale."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import ml_collections
@@ -22,8 +21,8 @@ from tfbigbatch.training import phases
 from tfbigbatch.training.build import compiled_model
 
 _MICRO_BATCH = 64
-# Training examples, in micro-batches: for the Hessian, which reads each about 40 times, and for the gradient noise.
-_SHARPNESS_BATCHES, _NOISE_BATCHES, _NOISE_LOOKS = 8, 8, 8
+# Micro-batches in each measurement of the gradient noise, and measurements.
+_NOISE_BATCHES, _NOISE_LOOKS = 8, 8
 
 
 class MeasuredRun:
@@ -71,23 +70,6 @@ class MeasuredRun:
         self._phase = found[-1]
         self.task = self._phase.task
         self._model = compiled_model(config, found)
-        self._sharpness: Any = None
-
-    def measure(self, step: int, fit_examples: int) -> dict[str, float]:
-        """The losses of a checkpoint, in nats, and its curvature where examples are independent and of one shape.
-
-        Returns:
-          step, train, held_out; and of `curvature`. What is not finite is left out.
-
-        Raises:
-          ValueError: the checkpoint is missing or damaged, or the task has no loss in nats.
-        """
-        found = {"step": step, "train": self.training_loss(step, fit_examples)}
-        batch_size = self._phase.plan.evaluation_batch_size
-        batches = self._phase.held_out.evaluation_batches(tf.distribute.InputContext(), batch_size=batch_size)
-        found["held_out"] = self._loss(batches, self._phase.evaluation_steps)
-        found |= self.curvature(step) if self._is_independent() else {}
-        return {name: value for name, value in found.items() if math.isfinite(value)}
 
     def training_loss(self, step: int, examples: int) -> float:
         """The mean cross entropy of a checkpoint on the first `examples` training examples, in nats.
@@ -102,26 +84,7 @@ class MeasuredRun:
         batch_size, train = self._phase.plan.evaluation_batch_size, self.task.train
         steps = min(-(-examples // batch_size), train.evaluation_steps(batch_size))
         batches = train.evaluation_batches(tf.distribute.InputContext(), batch_size=batch_size)
-        return self._loss(batches.take(steps), steps)
-
-    def _loss(self, batches: tf.data.Dataset, steps: int) -> float:
-        return cross_entropy_of(self._model.evaluate(batches, steps=steps, verbose=0, return_dict=True))
-
-    def curvature(self, step: int) -> dict[str, float]:
-        """The sharpness and the gradient noise scale of a checkpoint, on training examples.
-
-        Returns:
-          eigenvalue_1 and trace of the Hessian; and `noise_scale`.
-
-        Raises:
-          ValueError: as for `noise_scale`.
-        """
-        found = self.noise_scale(step)
-        if self._sharpness is None:
-            probe = self._probe(0, _SHARPNESS_BATCHES)
-            self._sharpness = instruments.keras2.Sharpness(probe=probe, seed=self.config.seed, radius=0.0)
-        seen = self._sharpness.measure(self._model, step)
-        return {**found, **{name: seen[name] for name in ("eigenvalue_1", "trace") if name in seen}}
+        return cross_entropy_of(self._model.evaluate(batches.take(steps), steps=steps, verbose=0, return_dict=True))
 
     def noise_scale(self, step: int) -> dict[str, float]:
         """`critical_batch_size`, `low` and `high` of a checkpoint, in examples; {} where the noise hides the gradient.
@@ -131,30 +94,28 @@ class MeasuredRun:
         Raises:
           ValueError: the checkpoint is missing or damaged, or the task has examples in streams or several shapes.
         """
-        if not self._is_independent():
+        if self.task.carries_state or self.task.batch_slices or self.task.has_scores:
             raise InputError(
                 f"task {self.config.task} has examples in streams, in several shapes, or scores instead of metrics. "
                 "Expected a run of a classification task."
             )
         self._restore(step)
-        noise = instruments.keras2.GradientNoiseScale(probe=lambda number: self._probe(1 + number, _NOISE_BATCHES))
+
+        def probe(number: int) -> list[Any]:
+            """Block `number` of training examples, in an order other than the run's."""
+            batches = self.task.train.training_batches(
+                tf.distribute.InputContext(),
+                batch_size=_MICRO_BATCH,
+                seed=self.config.seed + 1,
+                first_step=number * _NOISE_BATCHES,
+                last_step=(number + 1) * _NOISE_BATCHES,
+            )
+            return list(batches)
+
+        noise = instruments.keras2.GradientNoiseScale(probe=probe)
         for number in range(_NOISE_LOOKS):
             noise.measure(self._model, number)
         return {name: noise.history[-1][name] for name in ("critical_batch_size", "low", "high") if noise.history}
-
-    def _is_independent(self) -> bool:
-        return not (self.task.carries_state or self.task.batch_slices or self.task.has_scores)
-
-    def _probe(self, number: int, batches: int) -> list[Any]:
-        """Block `number` of training examples, in an order other than the run's."""
-        found = self.task.train.training_batches(
-            tf.distribute.InputContext(),
-            batch_size=_MICRO_BATCH,
-            seed=self.config.seed + 1,
-            first_step=number * batches,
-            last_step=(number + 1) * batches,
-        )
-        return list(found)
 
     def _restore(self, step: int) -> None:
         if step not in self._paths:
@@ -168,7 +129,6 @@ def measure(
     *,
     data_dir: str | None = None,
     fit_examples: int = 4096,
-    checkpoints: bool = False,
     use_fake_data: bool = False,
 ) -> RunLoss:
     """The losses of a run that has ended, with its checkpoint; evaluates it on training examples.
@@ -178,7 +138,6 @@ def measure(
       run: the run.
       data_dir: folder of the data; None for the one that the run remembers.
       fit_examples: training examples that T is computed on.
-      checkpoints: True to measure each kept checkpoint as well.
       use_fake_data: True if the run was trained on fake data.
 
     Raises:
@@ -199,7 +158,6 @@ def measure(
         curve=LossCurve.from_rows(rows, scalar, tokens),
         train=measured.training_loss(measured.steps[-1], fit_examples),
         held_out=cross_entropy_of(run.status["metrics"]),
-        checkpoints=[measured.measure(step, fit_examples) for step in measured.steps] if checkpoints else [],
     )
 
 

@@ -1,45 +1,79 @@
-"""The plots of a study: final metric and steps to the target against batch size, trials, curves."""
+"""The plots of a report: against batch size, against the learning rate, against steps, and trust ratios."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tfbigbatch.reports import figure_style
 from tfbigbatch.reports.figure_style import plain
-from tfbigbatch.reports.summary import CriticalBatch, Numbers
+from tfbigbatch.reports.summary import Numbers
 
 if TYPE_CHECKING:
-    from tfbigbatch.reports.collect import Row
+    from tfbigbatch.reports.collect import Row, Run
     from tfbigbatch.runs.metric import Metric
+    from tfbigbatch.runs.scalars import Scalars
 
-# A critical batch size is drawn up to this factor beyond the batch sizes of the runs.
-_FAR = 16
+Series = Mapping[int, float]
+"""A scalar by step."""
+
+# The instruments' scalars that describe a whole run; those of layers are in the heat map.
+_INSTRUMENTS = {
+    "noise_scale/critical_batch_size": "critical batch (examples)",
+    "sharpness/eigenvalue_1": "largest Hessian eigenvalue",
+    "sharpness/trace": "trace of the Hessian",
+    "sharpness/rise": "rise of the loss at the radius",
+}
+_SPLITS = {"train": "training", "eval": "evaluation"}
+# More names than these do not fit on the axis: some are left out.
+_MOST_NAMES = 60
 
 
 def against_batch(
-    path: str, summary: Sequence[Numbers], metric: Metric, title: str, baseline: str | None = None
+    path: str,
+    summary: Sequence[Numbers],
+    metric: Metric,
+    title: str,
+    baseline: str | None = None,
+    target: float | None = None,
 ) -> None:
-    """The final metric against batch size: a line for each name, s.d. as error bars, the baseline as a band."""
-    shown = [row for row in summary if row["mean"] is not None]
+    """The final metric against batch size, or the steps to a target: a line for each name.
+
+    Bars are standard deviations, and the baseline's metric is a band. The ideal line of the steps, 1 / batch, goes
+    through the baseline; without one, through the smallest batch that reaches the target.
+    """
+    value = "mean" if target is None else "updates_to_target"
+    shown = [row for row in summary if row[value] is not None]
     reference = next((row for row in shown if row["name"] == baseline), None)
     styles = figure_style.styles(summary, baseline)
+    batches = [row["batch_size"] for row in shown]
     with figure_style.figure(path, title, len(shown)) as (_, [axes]):
-        if reference is not None:
-            mean, spread = reference["mean"], reference["standard_deviation"] or 0
-            axes.axhspan(mean - spread, mean + spread, color="black", alpha=0.12, lw=0)
-            label = f"{reference['name']} at {reference['batch_size']:,}: {metric.shown(mean)}"
-            axes.axhline(mean, color="black", linewidth=1.2, linestyle="--", label=plain(label))
-        lines = figure_style.lines(shown, baseline if reference is not None else None)
+        if target is None:
+            if reference is not None:
+                spread = reference["standard_deviation"] or 0
+                axes.axhspan(reference["mean"] - spread, reference["mean"] + spread, color="black", alpha=0.12, lw=0)
+                _reference(axes, reference["name"], reference["batch_size"], reference["mean"], metric)
+            lines = figure_style.lines(shown, baseline if reference is not None else None)
+            scale = figure_style.value_scale(axes, [row["mean"] for row in shown], metric)
+            axes.set_ylabel(plain(f"{metric.title} at the end{scale}"))
+        else:
+            lines = figure_style.lines(shown, None)
+            first = reference or min(shown, key=lambda row: (row["batch_size"], row[value]), default=None)
+            if first is not None:  # A log axis needs values.
+                ideal = [first[value] * first["batch_size"] / batch for batch in sorted(set(batches))]
+                axes.plot(sorted(set(batches)), ideal, color="gray", linestyle=":", label="ideal: 1 / batch")
+                axes.set_yscale("log", base=2)
+            axes.yaxis.set_major_formatter(lambda steps, _: f"{steps:,.0f}")
+            axes.set_ylabel(plain(f"steps to {metric.shown_target(target)} {metric.title} (log scale)"))
         for name, rows in lines.items():
-            batches, means = [row["batch_size"] for row in rows], [row["mean"] for row in rows]
-            bars = [row["standard_deviation"] or 0 for row in rows]
-            axes.errorbar(batches, means, bars, label=plain(name), capsize=2.5, **styles[name])
+            bars = [row["standard_deviation"] or 0 for row in rows] if target is None else None
+            points = [row["batch_size"] for row in rows], [row[value] for row in rows]
+            axes.errorbar(*points, bars, label=plain(name), capsize=2.5, **styles[name])
         figure_style.batch_axis(axes, [row["batch_size"] for rows in lines.values() for row in rows])
-        scale = figure_style.value_scale(axes, [row["mean"] for row in shown], metric)
-        axes.set_ylabel(plain(f"{metric.title} at the end{scale}"))
         figure_style.legend_beside(axes)
 
 
@@ -50,27 +84,26 @@ def curves_by_batch(path: str, rows: Sequence[Row], metric: Metric, title: str, 
     """
     reference = next((row for row in rows if row.name == baseline), None)
     others = [row for row in rows if row is not reference] or rows
-    drawn = {id(row): _mean_curve(row, metric) for row in rows}
+    curves = {id(row): _seeds_by_step(row, metric) for row in rows}
     styles = figure_style.styles([{"name": row.name} for row in rows], baseline)
-    found = [curve for curve in drawn.values() if curve.steps]
-    # With the whole of all curves, on which their ends can still be told apart.
-    values = [value for curve in found for value in (*curve.least, *curve.most) if math.isfinite(value)]
+    values = [value for curve in curves.values() for seeds in curve.values() for value in seeds if math.isfinite(value)]
     batches = sorted({row.batch_size for row in others})
-    with figure_style.figure(path, title, len(found), panels=len(batches)) as (_, axes):
+    with figure_style.figure(path, title, sum(map(bool, curves.values())), panels=len(batches)) as (_, axes):
         for panel, batch in zip(axes, batches):
-            if reference is not None and drawn[id(reference)].steps:
-                end = drawn[id(reference)].mean[-1]
-                label = f"{baseline} at {reference.batch_size:,}  {metric.shown(end)}"
-                panel.axhline(end, color="black", linewidth=1.2, linestyle="--", label=plain(label))
+            if reference is not None and curves[id(reference)]:
+                end = statistics.fmean([*curves[id(reference)].values()][-1])
+                _reference(panel, reference.name, reference.batch_size, end, metric)
             for row in others:
-                if row.batch_size == batch:
-                    _curve(panel, drawn[id(row)], row.name, metric, styles[row.name])
-            panel.set_title(f"batch {batch:,}", fontsize=10)
+                curve = curves[id(row)]
+                if row.batch_size != batch or not curve:
+                    continue
+                means = [statistics.fmean(seeds) for seeds in curve.values()]
+                label = plain(f"{row.name}  {metric.shown(means[-1])}")
+                panel.plot(list(curve), means, label=label, **{**styles[row.name], "marker": ""})
+                least, most = ([end(seeds) for seeds in curve.values()] for end in (min, max))
+                panel.fill_between(list(curve), least, most, color=styles[row.name]["color"], alpha=0.15, linewidth=0)
             panel.set_xlim(left=0)
-            panel.set_xlabel("steps")
-            panel.set_ylabel(plain(f"{metric.title}{figure_style.value_scale(panel, values, metric)}"))
-            panel.grid(alpha=0.3)
-            figure_style.legend_beside(panel)
+            _finish(panel, batch, "steps", metric.title, values, metric)
 
 
 def against_learning_rate(path: str, summary: Sequence[Numbers], metric: Metric, title: str) -> None:
@@ -85,100 +118,107 @@ def against_learning_rate(path: str, summary: Sequence[Numbers], metric: Metric,
         points = lines.setdefault(row["batch_size"], {}).setdefault(method, [])
         if row["mean"] is not None and math.isfinite(row["mean"]):
             points.append((rate, row["mean"]))
-    found = [value for methods in lines.values() for points in methods.values() for _, value in points]
+    count = sum(len(points) for methods in lines.values() for points in methods.values())
     styles = figure_style.styles([{"name": name} for methods in lines.values() for name in methods], None)
-    with figure_style.figure(path, title, len(found), panels=len(lines)) as (_, axes):
+    with figure_style.figure(path, title, count, panels=len(lines)) as (_, axes):
         for panel, (batch, methods) in zip(axes, sorted(lines.items())):
             for name, points in methods.items():
                 if points:
                     rates, means = zip(*sorted(points))
-                    label = plain(f"{name}  {metric.shown(metric.best(means))}")
-                    panel.plot(rates, means, label=label, **styles[name])
-            values = [value for points in methods.values() for _, value in points]
+                    panel.plot(rates, means, label=plain(f"{name}  {metric.shown(metric.best(means))}"), **styles[name])
             panel.set_xscale("log")
-            panel.set_title(f"batch {batch:,}", fontsize=10)
-            panel.set_xlabel("peak learning rate (log scale)")
-            panel.set_ylabel(plain(f"{metric.title} at the end{figure_style.value_scale(panel, values, metric)}"))
+            values = [value for points in methods.values() for _, value in points]
+            _finish(panel, batch, "peak learning rate (log scale)", f"{metric.title} at the end", values, metric)
+
+
+def panels_of(scalars: Sequence[Scalars]) -> list[tuple[str, str, str]]:
+    """The panels for the scalars of all runs, as (split, name, label of the y-axis)."""
+    found = dict.fromkeys(
+        (split, name) for split in ("eval", "train") for each in scalars for name in each.names(split)
+    )
+    return [
+        (split, name, _INSTRUMENTS.get(name) or f"{name}, {_SPLITS[split]}")
+        for split, name in found
+        # An epoch is only another unit of the steps.
+        if name in _INSTRUMENTS or ("/" not in name and name != "epoch")
+    ]
+
+
+def run_curves(path: str, rows: Sequence[Row], scalars: Callable[[Run], Scalars], title: str) -> None:
+    """A PNG of all scalars of all runs: a panel for each scalar, a line for each run; runs in progress included."""
+    labels = {id(row): f"{row.name} (batch {row.batch_size:,})" for row in rows}
+    panels = panels_of([scalars(run) for row in rows for run in row.runs])
+    styles = figure_style.styles([{"name": label} for label in labels.values()], None)
+    with figure_style.figure(path, title, len(panels), panels=len(panels)) as (_, axes):
+        for panel, (split, name, label) in zip(axes, panels):
+            values: list[float] = []
+            for row in rows:
+                drawn = [series for series in (scalars(run).series(split, name) for run in row.runs) if series]
+                for number, series in enumerate(drawn):
+                    # About twelve markers on a line.
+                    style = {**styles[labels[id(row)]], "markersize": 3.5, "markevery": max(1, len(series) // 12)}
+                    legend = None if number else plain(labels[id(row)])
+                    panel.plot(list(series), list(series.values()), label=legend, **style)
+                    values += [value for value in series.values() if math.isfinite(value)]
+            if values and min(values) > 0.0 and max(values) > figure_style.WIDE * min(values):
+                panel.set_yscale("log")
+                label += " (log scale)"
+            panel.set_xlabel("steps")
+            panel.set_ylabel(plain(label))
             panel.grid(alpha=0.3)
-            figure_style.legend_beside(panel)
+        if panels:
+            figure_style.legend_beside(axes[0])
 
 
-def steps_to_target(
-    path: str,
-    summary: Sequence[Numbers],
-    metric: Metric,
-    title: str,
-    target: float,
-    baseline: str | None = None,
-    critical: Sequence[CriticalBatch] = (),
-) -> None:
-    """Steps to the target against batch size.
+def trust_ratios(scalars: Scalars) -> dict[str, dict[int, float]]:
+    """The trust ratios of a run by variable and step; empty where none were measured."""
+    return scalars.below("train", "layers/trust_ratio/")
 
-    The ideal line, 1 / batch, goes through the baseline; without one, through the smallest batch that reaches the
-    target. Where the gradient noise scale was measured, a vertical line with its interval is the critical batch size:
-    well below it steps should fall like the ideal line, well above it hardly.
+
+def trust_map(path: str, layers: Mapping[str, Series], title: str) -> None:
+    """A PNG of a run's trust ratios, from `trust_ratios`: variables by steps, on a logarithmic colour scale.
+
+    A cell is white where the ratio is 0, not finite, or was not measured.
     """
-    shown = [row for row in summary if row["updates_to_target"]]
-    reference = next((row for row in shown if row["name"] == baseline), None)
-    if reference is None:
-        reference = min(shown, key=lambda row: (row["batch_size"], row["updates_to_target"]), default=None)
-    styles = figure_style.styles(summary, baseline)
-    batches = sorted({row["batch_size"] for row in summary})
-    with figure_style.figure(path, title, len(shown)) as (_, [axes]):
-        if reference is not None:
-            ideal = [reference["updates_to_target"] * reference["batch_size"] / batch for batch in batches]
-            axes.plot(batches, ideal, color="gray", linestyle=":", label="ideal: 1 / batch")
-        lines = figure_style.lines(shown, None)
-        for name in dict.fromkeys(row["name"] for row in summary if row["mean"] is not None or row in shown):
-            rows = lines.get(name, [])
-            label = plain(name if rows else f"{name} (never)")
-            values = [row["updates_to_target"] for row in rows]
-            axes.plot([row["batch_size"] for row in rows], values, label=label, **styles[name])
-        figure_style.batch_axis(axes, batches)
-        _critical_batches(axes, critical, batches, styles)
-        if shown:  # A log axis needs values.
-            axes.set_yscale("log", base=2)
-        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-        axes.set_ylabel(plain(f"steps to {metric.shown_target(target)} {metric.title} (log scale)"))
-        figure_style.legend_beside(axes)
+    steps, names = sorted({step for series in layers.values() for step in series}), list(layers)
+    found = np.array([[layers[name].get(step, math.nan) for step in steps] for name in names])
+    ratios = np.where(np.isfinite(found) & (found > 0.0), found, math.nan)
+    size = (9, 1.6 + min(0.24 * len(names), 14))
+    with figure_style.figure(path, title, len(names), size=size) as (figure, [axes]):
+        from matplotlib.colors import LogNorm
+
+        # A cell is as wide as the way to the next measurement, the last one as the way from the one before.
+        edges = [*steps, 2 * steps[-1] - steps[-2] if len(steps) > 1 else steps[-1] + 1]
+        known = ratios[np.isfinite(ratios)] if np.isfinite(ratios).any() else np.ones(1)
+        # The scale must not be empty where there is one value.
+        norm = LogNorm(known.min(), max(known.max(), 1.01 * known.min()))
+        drawn = axes.pcolormesh(edges, np.arange(len(names) + 1), ratios, norm=norm, cmap="cividis", rasterized=True)
+        every = -(-len(names) // _MOST_NAMES)
+        shown = range(0, len(names), every)
+        axes.set_yticks([at + 0.5 for at in shown], [plain(names[at]) for at in shown], fontsize=7)
+        axes.invert_yaxis()
+        axes.set_xlabel("steps")
+        axes.set_ylabel("variable" if every == 1 else f"variable (every {every}th named)")
+        figure.colorbar(drawn, ax=axes, label="trust ratio (log scale)", format="%.3g")
 
 
-class _Curve(NamedTuple):
-    steps: list[int]
-    mean: list[float]
-    least: list[float]
-    most: list[float]
-
-
-def _mean_curve(row: Row, metric: Metric) -> _Curve:
-    """The mean and the range over the seeds with evaluations, at the steps that all of them reached."""
+def _seeds_by_step(row: Row, metric: Metric) -> dict[int, list[float]]:
+    """The metric of the seeds with evaluations, at the steps that all of them reached."""
     found = [curve for curve in (run.curve(metric) for run in row.runs) if curve]
     steps = sorted(set.intersection(*map(set, found))) if found else []
-    values = [[curve[step] for curve in found] for step in steps]
-    return _Curve(steps, [statistics.fmean(v) for v in values], [min(v) for v in values], [max(v) for v in values])
+    return {step: [curve[step] for curve in found] for step in steps}
 
 
-def _curve(axes: Any, curve: _Curve, label: str, metric: Metric, style: dict[str, Any]) -> None:
-    if curve.steps:
-        colour = style["color"]
-        label = plain(f"{label}  {metric.shown(curve.mean[-1])}")
-        axes.plot(curve.steps, curve.mean, color=colour, linestyle=style["linestyle"], linewidth=1.6, label=label)
-        axes.fill_between(curve.steps, curve.least, curve.most, color=colour, alpha=0.15, linewidth=0)
+def _reference(axes: Any, name: str, batch_size: int, value: float, metric: Metric) -> None:
+    """A dashed line at the baseline's metric."""
+    label = plain(f"{name} at {batch_size:,}: {metric.shown(value)}")
+    axes.axhline(value, color="black", linewidth=1.2, linestyle="--", label=label)
 
 
-def _critical_batches(
-    axes: Any, critical: Sequence[CriticalBatch], batches: Sequence[int], styles: dict[str | None, dict[str, Any]]
-) -> None:
-    low, high = min(batches) / _FAR, max(batches) * _FAR
-    inside = [found for found in critical if low <= found.value <= high]
-    for found in critical:
-        colour = styles[found.name]["color"]
-        label = f"critical batch: {found.shown}" + ("" if found in inside else ", outside the axis")
-        # An empty line, for the legend.
-        axes.plot([], [], color=colour, linestyle="-.", linewidth=1.2, label=plain(label))
-        if found in inside:
-            axes.axvline(found.value, color=colour, linestyle="-.", linewidth=1.2)
-            axes.axvspan(max(found.low, low), min(found.high, high), color=colour, alpha=0.08, linewidth=0)
-    if inside:
-        values = [*batches, *(found.value for found in inside)]
-        axes.set_xlim(min(values) / 1.5, max(values) * 1.5)
+def _finish(panel: Any, batch: int, x: str, y: str, values: Sequence[float], metric: Metric) -> None:
+    """The title, scale, labels and legend of the panel of a batch size."""
+    panel.set_title(f"batch {batch:,}", fontsize=10)
+    panel.set_xlabel(x)
+    panel.set_ylabel(plain(f"{y}{figure_style.value_scale(panel, values, metric)}"))
+    panel.grid(alpha=0.3)
+    figure_style.legend_beside(panel)

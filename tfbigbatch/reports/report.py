@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.reports import collect, plots
 from tfbigbatch.reports.collect import Row, Run
-from tfbigbatch.reports.summary import common_target, critical_batch, summarise
+from tfbigbatch.reports.summary import summarise
 from tfbigbatch.reports.table import Table, results_table
 from tfbigbatch.runs.metric import Metric
 from tfbigbatch.runs.metrics_log import Scalars
 from tfbigbatch.utils.files import write_json, write_text, writing_errors
-
-PLOTS = ("batch", "curves", "updates")
-"""The plots of a report, by the ends of their files' names."""
 
 
 def make_folder(path: str) -> None:
@@ -84,11 +81,9 @@ class Report:
 
         Args:
           folders: their paths.
-          target: value of the metric; None for `summary.common_target`.
+          target: value of the metric; None for none.
         """
-        rows = collect.found_in(folders)
-        metric = Metric.of_task(collect.only_task(rows))
-        return cls(rows, target=common_target(rows, metric) if target is None else target)
+        return cls(collect.found_in(folders), target=target)
 
     def scalars(self, run: Run) -> Scalars:
         """The scalars of a run, as they were at the first call."""
@@ -135,37 +130,48 @@ class Report:
         plots.against_learning_rate(path, self.summary, self.metric, f"{self.title}: {self.metric.name}")
         return path
 
-    def plots(self) -> list[str]:
-        """The plots of `PLOTS` with something to show: those against batch size take two sizes that have ended."""
-        found = []
-        if len({row["batch_size"] for row in self.summary if row["mean"] is not None}) > 1:
-            found.append("batch")
-        if any(run.curve(self.metric) for row in self.rows for run in row.runs):
-            found.append("curves")
-        reached = any(row["updates_to_target"] is not None for row in self.summary)
-        if reached and len({row["batch_size"] for row in self.summary}) > 1:
-            found.append("updates")
-        return found
+    def write_plots(self, path: str) -> dict[str, str]:
+        """Writes PATH_batch.png, PATH_curves.png and, with a target, PATH_updates.png.
 
-    def write_plots(self, path: str, only: Collection[str] = PLOTS) -> list[str]:
-        """Writes PATH_batch.png, _curves.png, and _updates.png with a target; returns the paths.
+        What has nothing to show is left out; plots against batch size take two sizes.
 
         Args:
           path: of the files, without their endings.
-          only: names of `PLOTS`; the others are not written.
+
+        Returns:
+          The paths, by the names 'batch', 'curves' and 'updates'.
         """
-        written = {name: f"{path}_{name}.png" for name in PLOTS if name in only}
-        if self.target is None:
-            written.pop("updates", None)
-        if "batch" in written:
+        written = {}
+        if len({row["batch_size"] for row in self.summary if row["mean"] is not None}) > 1:
+            written["batch"] = f"{path}_batch.png"
             title = f"{self.title}: {self.metric.name} against batch"
             plots.against_batch(written["batch"], self.summary, self.metric, title, self.baseline)
-        if "curves" in written:
+        if any(run.curve(self.metric) for row in self.rows for run in row.runs):
+            written["curves"] = f"{path}_curves.png"
             self.write_curves(written["curves"])
-        if "updates" in written and self.target is not None:
+        reached = any(row["updates_to_target"] is not None for row in self.summary)
+        if self.target is not None and reached and len({row["batch_size"] for row in self.summary}) > 1:
+            written["updates"] = f"{path}_updates.png"
             title = f"{self.title}: steps to {self.metric.shown_target(self.target)}"
-            critical = [found for found in (critical_batch(row, self.scalars) for row in self.rows) if found]
-            plots.steps_to_target(
-                written["updates"], self.summary, self.metric, title, self.target, self.baseline, critical
-            )
-        return list(written.values())
+            plots.against_batch(written["updates"], self.summary, self.metric, title, self.baseline, self.target)
+        return written
+
+
+def overview(reports: Mapping[str, Report]) -> Table:
+    """A row for each task, batch size and method: the final metric's mean and standard deviation, best first.
+
+    Args:
+      reports: by the title of the task.
+    """
+    lines = []
+    for title, report in reports.items():
+        metric = report.metric
+        rows = [row for row in report.summary if row["mean"] is not None]
+        for row in sorted(rows, key=lambda row: (row["batch_size"], metric.order(row["mean"]))):
+            spread = row["standard_deviation"]
+            shown = metric.shown(row["mean"]) + (f" ± {metric.shown(spread)}" if spread is not None else "")
+            batch, steps = f"{row['batch_size']:,}", f"{row['steps']:,}"
+            seeds = str(sum(value is not None for value in row["values"]))
+            lines.append([title, metric.title, batch, steps, row["name"], shown, seeds, row["tuned"]])
+    headings = ("task", "metric", "batch", "steps", "method", "mean ± s.d.", "seeds", "learning rate")
+    return Table(headings, lines, frozenset({"task", "metric", "method", "learning rate"}))

@@ -1,19 +1,16 @@
-"""The numbers of a row: final metric, steps and time to a target, critical batch size."""
+"""The numbers of a row: final metric, steps and time, steps to a target."""
 
 from __future__ import annotations
 
-import dataclasses
-import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tfbigbatch.runs.run_directory import DIVERGED, DONE
 
 if TYPE_CHECKING:
-    from tfbigbatch.reports.collect import Row, Run
+    from tfbigbatch.reports.collect import Row
     from tfbigbatch.runs.metric import Metric
-    from tfbigbatch.runs.metrics_log import Scalars
 
 Numbers = Mapping[str, Any]
 """A row's dictionary, from `summarise`."""
@@ -73,68 +70,3 @@ def _progress(status: Mapping[str, Any]) -> float:
 
 def _first(curve: Mapping[int, float], metric: Metric, target: float) -> int | None:
     return min((step for step, value in curve.items() if metric.reaches(value, target)), default=None)
-
-
-def common_target(rows: Iterable[Row], metric: Metric) -> float | None:
-    """A value of the metric, in three digits, that every seed of at least half of the finished rows reaches.
-
-    None where fewer than two batch sizes have finished.
-    """
-    reached = []
-    for row in rows:
-        curves = [run.curve(metric) for run in row.runs if run.state_by(metric) == DONE]
-        if len(curves) == len(row.runs) and all(curves):
-            best = [metric.best(curve.values()) for curve in curves]
-            reached.append((row.batch_size, max(best, key=metric.order)))
-    if len({batch_size for batch_size, _ in reached}) < 2:
-        return None
-    values = sorted((value for _, value in reached), key=metric.order)
-    return _rounded(values[len(values) // 2], metric)
-
-
-def _rounded(value: float, metric: Metric) -> float:
-    """The value in three digits, rounded to the worse side."""
-    if not value:
-        return value
-    unit = 10.0 ** (math.floor(math.log10(abs(value))) - 2)
-    towards = math.floor if metric.higher_is_better else math.ceil
-    return float(f"{towards(value / unit) * unit:.3g}")
-
-
-@dataclasses.dataclass(frozen=True)
-class CriticalBatch:
-    """The critical batch size that a run's `GradientNoiseScale` measured last.
-
-    Attributes:
-      name: of the run's row.
-      batch_size: of the training.
-      step: of the measurement.
-      value: the critical batch size, in examples.
-      low, high: ends of its interval; `high` may be infinite.
-    """
-
-    name: str
-    batch_size: int
-    step: int
-    value: float
-    low: float
-    high: float
-
-    @property
-    def shown(self) -> str:
-        """A line of text: LEGW at 512, step 100: 340 (210 to 600)."""
-        high = f"{self.high:,.0f}" if math.isfinite(self.high) else "∞"
-        return f"{self.name} at {self.batch_size:,}, step {self.step:,}: {self.value:,.0f} ({self.low:,.0f} to {high})"
-
-
-def critical_batch(row: Row, scalars: Callable[[Run], Scalars]) -> CriticalBatch | None:
-    """The CriticalBatch of a row's first run that measured one; None where none did."""
-    for run in row.runs:
-        seen = scalars(run)
-        value, step = seen.last("train", "noise_scale/critical_batch_size")
-        # It is undefined while the estimate of |G|^2 is not positive.
-        if value is not None and step is not None and value > 0.0:
-            low, high = (seen.series("train", f"noise_scale/{end}").get(step) for end in ("low", "high"))
-            # An open end is not logged.
-            return CriticalBatch(row.name, row.batch_size, step, value, low or 0.0, high or math.inf)
-    return None

@@ -19,14 +19,12 @@ class RampLogMixin:
     reads the logs.
 
     At the beginning of `fit` it checks that the optimizer accumulates by the ramp, and that epochs x batches reach the
-    ramp's last stage; it prints a line where they end long before or after the ramp's run, or where the last batch of
-    an epoch seems to have fewer examples than the others.
+    ramp's last stage.
 
     Args:
       ramp: the `BatchRamp`.
       dataset_size: examples in an epoch.
       micro_batch_size: examples in a batch of `fit`, over all replicas.
-      verbose: whether the chief prints the line.
 
     Raises:
       ValueError: an argument cannot be used; Keras 3 runs on another backend than TensorFlow; at the beginning of
@@ -37,16 +35,13 @@ class RampLogMixin:
     model: Any
     params: Any
 
-    def __init__(self, ramp: BatchRamp, *, dataset_size: int, micro_batch_size: int, verbose: bool = True) -> None:
+    def __init__(self, ramp: BatchRamp, *, dataset_size: int, micro_batch_size: int) -> None:
         keras_version.require_tensorflow(self, "RampLog")
         super().__init__()
         if not isinstance(ramp, BatchRamp):
             raise InputError(f"RampLog: ramp={ramp!r} is not a tfbigbatch.BatchRamp.")
         self._schedule = ramp.accumulation(dataset_size, micro_batch_size)
-        self._dataset_size = dataset_size
         self._micro_batch_size = arguments.integer("micro_batch_size", micro_batch_size, least=1, owner="RampLog")
-        self._verbose = arguments.flag("verbose", verbose, owner="RampLog")
-        self._planned = self._schedule.micro_batches_before(ramp.total_steps(dataset_size))
 
     def on_train_begin(self, logs: Any = None) -> None:
         self._check_optimizer()
@@ -80,35 +75,14 @@ class RampLogMixin:
         epochs, batches = self.params.get("epochs"), self.params.get("steps")
         if not epochs or not batches:
             return
-        done = self._micro_batches()
-        given, planned = epochs * batches, self._planned
+        given = self._micro_batches() + epochs * batches
         last_stage = self._schedule.micro_batches_before(sum(self._schedule.steps[:-1]))
         # A run that continues may count its epochs from its own beginning or, with `initial_epoch`, from the first's.
-        if done + given <= last_stage:
+        if given <= last_stage:
             raise InputError(
-                f"RampLog: fit has {epochs:,} epochs of {batches:,} batches, {done + given:,} in all; the ramp's last "
-                f"batch begins after {last_stage:,} batches of {self._micro_batch_size} examples. Train longer, give "
+                f"RampLog: fit has {epochs:,} epochs of {batches:,} batches, {given:,} in all; the ramp's last batch "
+                f"begins after {last_stage:,} batches of {self._micro_batch_size} examples. Train longer, give "
                 "fit that batch size, or make the ramp's recipe of fewer epochs."
-            )
-        if done or not self._is_chief() or not self._verbose:
-            return
-        # What the ends of epochs may lack or exceed, and the rounding to whole steps.
-        tolerance = epochs + self._schedule.micro_batches[-1]
-        whole, rest = divmod(self._dataset_size, self._micro_batch_size)
-        if abs(given - planned) > tolerance:
-            print(
-                f"RampLog: fit has {epochs:,} epochs of {batches:,} batches, {given:,} in all, and the ramp's run "
-                f"{planned:,} of {self._micro_batch_size} examples: its learning rate ends "
-                f"{'after' if given < planned else 'before'} fit does. Batches of fit seem to have "
-                f"{self._dataset_size / batches:.3g} examples.",
-                flush=True,
-            )
-        elif rest and batches == whole + 1:
-            print(
-                f"RampLog: {self._dataset_size:,} examples are no whole batches of {self._micro_batch_size}. If the "
-                f"last of an epoch has {rest}, it counts as {self._micro_batch_size}: use drop_remainder=True, or "
-                "repeat the dataset.",
-                flush=True,
             )
 
     # ---- The optimizer's counters -------------------------------------------------------------
@@ -120,6 +94,3 @@ class RampLogMixin:
         """Micro-batches so far, those of the step that is under way included."""
         under_way = int(innermost(self.model.optimizer).updater.micro_steps.numpy())
         return self._schedule.micro_batches_before(self._steps()) + under_way
-
-    def _is_chief(self) -> bool:
-        return self.model.distribute_strategy.extended.should_save_summary

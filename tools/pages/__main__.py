@@ -14,7 +14,7 @@ import json
 import sys
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.reports import run_plots
+from tfbigbatch.reports import plots
 from tfbigbatch.runs.metrics_log import Scalars
 from tools.pages import pictures, tables
 from tools.pages.stored_rows import ROOT
@@ -52,7 +52,7 @@ def store_trust_ratios(directory: str) -> None:
     Raises:
       ValueError: the run has none.
     """
-    layers = run_plots.trust_ratios(Scalars(directory))
+    layers = plots.trust_ratios(Scalars(directory))
     # What LAMB does not adapt, such as biases, has a ratio of 1 throughout.
     layers = {name: series for name, series in layers.items() if set(series.values()) != {1.0}}
     if not layers:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tfbigbatch.reports import run_plots
+from tfbigbatch.reports import plots
 from tools.pages import architecture, stored_rows
 from tools.pages.stored_rows import ROOT, Row
 from tools.pages.tasks import ADAMW, KEPT, LAMB, LARS, LEGW, LINEAR, MUON, NESTEROV, SMALL, TASKS, Task
@@ -233,4 +233,4 @@ def _legend(figure: Any, names: list[str]) -> None:
 def _trust_ratios(path: Path) -> None:
     stored = json.loads((ROOT / TRUST_RATIOS).read_text(encoding="utf-8"))
     layers = {name: dict(zip(stored["steps"], ratios)) for name, ratios in stored["trust_ratios"].items()}
-    run_plots.trust_map(str(path), layers, stored["title"], *run_plots.limits([layers]))
+    plots.trust_map(str(path), layers, stored["title"])
