@@ -7,8 +7,6 @@ import tensorflow as tf
 from tests.conftest import mirrored
 from tests.helpers.instrument_models import INSTRUMENTS, examples, fit, model_of, one_keras_or_slow, tanh
 from tests.helpers.keras_versions import make
-from tfbigbatch import instruments
-from tfbigbatch.instruments.event_log import log_of
 from tfbigbatch.instruments.instrument import next_measurement
 
 PROBE = examples(16, seed=1)
@@ -114,16 +112,3 @@ def test_replicas_see_what_one_sees():
         rows.append([list(each.history[0].values()) for each in (noise, layers)])
     for one, other in zip(*rows):
         assert one == pytest.approx(other, rel=1e-3, abs=1e-5, nan_ok=True)
-
-
-def test_a_folder_has_one_log_however_it_is_named(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert log_of("logs") is log_of(tmp_path / "logs") and log_of(None) is None
-    assert not (tmp_path / "logs").exists()
-
-
-def test_the_callbacks_are_those_of_the_keras_in_use():
-    assert instruments.Sharpness in [keras_version.Sharpness for keras_version in INSTRUMENTS.values()]
-    assert {"Sharpness", "update_spectrum", "StepGradients", "keras2"} <= set(dir(instruments))
-    with pytest.raises(AttributeError, match="no attribute 'Sharp'; it has GradientNoiseScale, "):
-        _ = instruments.Sharp

@@ -47,11 +47,6 @@ def test_too_few_iterations_are_told_by_the_bounds():
     assert abs(found.values[0] - 1.0) <= found.errors[0]
 
 
-def test_a_product_that_is_not_finite_ends_it():
-    found = largest_eigenvalues(lambda vector: vector * np.nan, 5, 2)
-    assert np.isnan(found.values).all() and np.isinf(found.errors).all() and found.products == 1
-
-
 def test_the_trace_lies_within_its_standard_error():
     random = np.random.RandomState(0)
     matrix = random.normal(size=(60, 60))

@@ -80,13 +80,6 @@ def test_the_averages_are_divided_and_the_interval_holds_the_truth():
     assert all(math.isfinite(estimate.high) for estimate in estimates)
 
 
-def test_one_look_has_no_interval_and_none_no_scale():
-    average = noise.NoiseAverage()
-    assert all(math.isnan(value) for value in average.estimate())
-    average.add(2.0, 6.0)
-    assert average.estimate()[:3] == pytest.approx((2.0, 6.0, 3.0)) and math.isnan(average.estimate().low)
-
-
 def test_a_checkpoint_goes_on_with_the_averages(tmp_path):
     one, other = noise.NoiseAverage(), noise.NoiseAverage()
     for look in ((1.0, 2.0), (3.0, 2.5)):

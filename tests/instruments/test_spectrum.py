@@ -28,12 +28,6 @@ def test_ranks_do_not_depend_on_the_scale(scale):
     assert update_spectrum(orthogonal).effective_rank == pytest.approx(5.0)
 
 
-def test_an_attention_kernel_is_read_from_its_first_axis():
-    update = np.random.RandomState(0).normal(size=(6, 2, 3))
-    expected = np.linalg.svd(update.reshape(6, 6), compute_uv=False)
-    np.testing.assert_allclose(update_spectrum(update, row_axes=1).singular_values, expected, rtol=1e-10)
-
-
 def test_layer_statistics_have_the_ranks_of_the_changes():
     layers = INSTRUMENTS["keras3"].LayerStatistics(when=1, spectrum=True)
     model = model_of("keras3", tanh, optimizer=lambda: KERAS["keras3"].optimizers.SGD(0.1))

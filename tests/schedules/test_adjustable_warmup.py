@@ -32,13 +32,6 @@ def test_a_gain_of_one_is_the_plan_of_each_decay(decay):
     assert_same_rates(made(decay))
 
 
-@pytest.mark.parametrize("warmup_steps", [0, 1, 7, 10, 49, 97])
-def test_a_gain_of_one_is_the_plan_after_any_warm_up(warmup_steps):
-    assert_same_rates(
-        schedules.build(0.1, warmup_steps=warmup_steps, total_steps=110, decay="linear", keras="tf_keras")
-    )
-
-
 def assert_same_rates(plan):
     """Bit by bit, compiled or not."""
     adjustable = make_adjustable(plan)

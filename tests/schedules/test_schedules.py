@@ -1,9 +1,7 @@
-import json
 import math
 import os
 import subprocess
 import sys
-import types
 
 import numpy as np
 import pytest
@@ -100,15 +98,6 @@ def test_the_decays_of_mlperf_and_zaremba():
     assert rates(zaremba, [0, 399, 400, 499, 500, 1299]) == [1.0, 1.0, 0.5, 0.5, 0.25, 0.5**9]
 
 
-def test_mlperfs_submissions_halve_at_intervals_of_their_own():
-    # NVIDIA's of v0.7 at batch 2,048: from update 6,453 on and every 809, 0.4 and 0.05 of its eight epochs.
-    schedule = schedules.build(
-        1.0, warmup_steps=200, total_steps=16134, decay="mlperf_gnmt", remain=0.4, interval=0.05, keras="tf_keras"
-    )
-    steps = [201, 6452, 6453, 7258, 7259, 8065, 8871, 16133]
-    np.testing.assert_allclose(rates(schedule, steps), [1, 1, 1 / 2, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 16])
-
-
 @pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 def test_an_exponential_warm_up_is_that_of_mlperfs_gnmt(keras_version):
     schedule = made("mlperf_gnmt", keras_version, warmup_shape="exponential")
@@ -132,21 +121,11 @@ def test_an_exponential_warm_up_is_that_of_mlperfs_gnmt(keras_version):
         ({"decay": "cosine", "start": 11}, "the decay starts at step 11, past the run's end at 10"),
         ({"decay": "mlperf_gnmt", "warmup_steps": 6}, "first halving after the warm-up of 6"),
         ({"decay": "mlperf_gnmt", "remain": 1.1}, "remain=1.1 is out of range; expected a fraction of the run"),
-        ({"decay": "mlperf_gnmt", "interval": 2}, "interval=2 is out of range; expected a fraction of the run"),
         ({"warmup_shape": "square"}, "warmup_shape='square' is unknown. Known: exponential, linear"),
         ({"keras": "keras4"}, "keras='keras4' is unknown"),
         ({"peak": math.nan}, "peak=nan is out of range; expected a finite number of 0 or more"),
-        ({"peak": "0.1"}, "peak='0.1' is not a number"),
         ({"warmup_steps": -1}, "warmup_steps=-1 is out of range; expected a whole number of 0 or more"),
-        ({"warmup_steps": 1.5}, "warmup_steps=1.5 is not a whole number"),
-        ({"total_steps": math.nan}, "total_steps=nan is not a whole number"),
-        ({"decay": "polynomial", "power": 0}, "power=0 is out of range; expected a finite number above 0"),
-        ({"decay": "linear", "end": -1.0}, "end=-1.0 is out of range"),
-        ({"decay": "exponential", "factor": -0.5, "every": 3}, "factor=-0.5 is out of range"),
         ({"decay": "exponential", "factor": 0.5, "every": "3 steps"}, "every='3 steps' is not a number"),
-        ({"decay": "exponential", "factor": 0.5, "every": 3, "staircase": "no"}, "staircase='no' is neither True nor"),
-        ({"decay": "cosine", "start": -1}, "start=-1 is out of range"),
-        ({"decay": "multi_step", "factor": 0.1, "boundaries": 4}, "boundaries=4 is not a sequence"),
         ({"decay": "multi_step", "factor": 0.1, "boundaries": (4, 5.5)}, r"boundaries\[1\]=5.5 is not a whole number"),
         ({"decay": "cosine", "power": 2.0}, "decay 'cosine' takes no field 'power'; its fields: end, start"),
     ],
@@ -154,31 +133,6 @@ def test_an_exponential_warm_up_is_that_of_mlperfs_gnmt(keras_version):
 def test_bad_schedules_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         schedules.build(**{"peak": 0.4, "warmup_steps": 0, "total_steps": 10, "keras": "tf_keras", **arguments})
-
-
-@pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        ({"peak": math.inf}, "peak=inf is out of range"),
-        ({"hold_steps": -1}, "hold_steps=-1 is out of range"),
-        ({"warmup_shape": None}, "warmup_shape=None is unknown"),
-        ({"after": 0.1}, "after=0.1 is not a .*: take a schedule of the Keras that the optimizer is for"),
-    ],
-)
-def test_bad_warm_ups_are_refused(keras_version, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        WARMUPS[keras_version](**{"peak": 0.4, "warmup_steps": 2, **arguments})
-
-
-@pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
-def test_numbers_of_numpy_are_taken_and_stored_as_pythons(keras_version):
-    schedule = schedules.build(
-        np.float32(0.5), warmup_steps=np.int64(2), total_steps=1e1, decay="multi_step", factor=np.float64(0.5),
-        boundaries=np.array([4, 8]), keras=keras_version,
-    )  # fmt: skip
-    json.dumps(schedule.get_config())
-    assert rates(schedule, [1, 3, 4, 8]) == [0.25, 0.5, 0.25, 0.125]
 
 
 def three(keras_version):
@@ -197,14 +151,6 @@ def test_each_phase_counts_from_its_own_start(keras_version):
     assert rates(phased, range(23)) == pytest.approx(alone)
 
 
-@pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
-def test_it_serialises_and_compiles(keras_version):
-    _, phased = three(keras_version)
-    again = type(phased).from_config(phased.get_config())
-    compiled = tf.function(again, jit_compile=True, autograph=False)
-    assert rates(compiled, range(21)) == pytest.approx(rates(phased, range(21)))
-
-
 @pytest.mark.parametrize(
     "steps, message",
     [
@@ -217,15 +163,6 @@ def test_phases_that_do_not_fit_are_refused(steps, message):
     parts, _ = three("tf_keras")
     with pytest.raises(ValueError, match=message):
         schedules.in_phases(parts, steps, keras="tf_keras")
-
-
-def test_phases_of_what_is_no_schedule_of_this_keras_are_refused():
-    parts, _ = three("keras3")
-    assert schedules.in_phases(parts[:1], [6], keras="keras3") is parts[0]
-    with pytest.raises(ValueError, match=r"schedules\[0\]=.* take a schedule of the Keras that the optimizer is for"):
-        schedules.in_phases(parts, [6, 5, 10], keras="tf_keras")
-    with pytest.raises(ValueError, match="at least one schedule"):
-        schedules.in_phases([], [], keras="tf_keras")
 
 
 JAX = """
@@ -253,18 +190,3 @@ def test_schedules_train_under_jax():
         [sys.executable, "-c", JAX], env={**os.environ, "KERAS_BACKEND": "jax"}, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-
-
-def test_a_schedule_is_computed_by_the_functions_of_its_own_keras():
-    """JAX traces it, as the JAX backend of Keras 3 does; TensorFlow's functions refuse a traced step."""
-    jax = pytest.importorskip("jax", reason="JAX is not installed")
-    ops = types.SimpleNamespace(
-        cast=lambda value, dtype: jax.numpy.asarray(value, dtype), maximum=jax.numpy.maximum,
-        minimum=jax.numpy.minimum, where=jax.numpy.where,
-    )  # fmt: skip
-    one, other = WARMUPS["keras3"](0.4, 4, hold_steps=2), WARMUPS["keras3"](0.1, 2, warmup_shape="exponential")
-    phased = schedules.in_phases([one, other], [5, 5], keras="keras3")
-    expected = rates(phased, range(12))
-    for schedule in (one, other, phased):
-        schedule.ops = ops
-    assert [float(jax.jit(phased)(step)) for step in range(12)] == pytest.approx(expected)

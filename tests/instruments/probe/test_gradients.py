@@ -80,21 +80,3 @@ def test_a_look_leaves_no_trace(keras_version, training, replicas):
     assert first == second and np.isfinite(first).all()
     other_mode = ProbeGradients(model, micro_batches_of(data(), COUNT), not training)()
     assert abs(other_mode.loss - first.loss) > 1e-3
-
-
-@both_versions
-def test_sparse_gradients_count_as_dense_ones(keras_version):
-    keras = KERAS[keras_version]
-    model = keras.Sequential(
-        [keras.layers.Input((2,), dtype="int32"), keras.layers.Embedding(7, 3), keras.layers.Flatten()]
-        + [keras.layers.Dense(1)]
-    )
-    model.compile("sgd", "mse")
-    x, y = np.arange(24).reshape(12, 2) % 7, np.ones([12, 1], "float32")
-    model.fit(x, y, verbose=0)
-    measured = ProbeGradients(model, micro_batches_of((x, y), COUNT), training=False)()
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_mean(tf.square(model(x) - y))
-    variables = [getattr(v, "value", v) if keras_version == "keras3" else v for v in model.trainable_variables]
-    squares = [float(tf.reduce_sum(tf.convert_to_tensor(g) ** 2)) for g in tape.gradient(loss, variables)]
-    assert measured.large_squared_norm == pytest.approx(sum(squares), rel=1e-5)
