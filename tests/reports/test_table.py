@@ -43,13 +43,6 @@ def test_divergence_and_what_is_missing_show():
         assert all(word in line for word in words), line
 
 
-def test_a_metric_that_is_no_share_is_a_plain_number():
-    metric = Metric("perplexity", higher_is_better=False)
-    made = row("lstm", 1.0)
-    made.runs[0].status["metrics"] = {"perplexity": 116.456}
-    assert "116.46 |" in lines(made, metric=metric)[2]
-
-
 def test_the_target_has_a_column():
     made = lines(row("small", 0.98), row("waiting", "not started"), target=0.99, heading="method")
     assert "| method " in made[0] and "steps to 99%" in made[0]
