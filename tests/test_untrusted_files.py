@@ -28,7 +28,7 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.export import export_run
 from tfbigbatch.models import bert_checkpoints
 from tfbigbatch.reports import measurement_lines
-from tfbigbatch.reports.measured_run import MeasuredRun
+from tfbigbatch.reports.measured_run import training_loss
 from tfbigbatch.reports.report import Report
 from tfbigbatch.runs import checkpoint_files, keras_file
 from tfbigbatch.runs.metrics_log import read_rows
@@ -168,7 +168,7 @@ def test_a_python_file_that_came_with_a_run_is_not_executed(run, tmp_path, monke
     files.write_json(f"{run}/config.json", content)
     os.remove(f"{run}/status.json")
     # A task of the package is known without the file, whose callbacks a resumed run would call.
-    commands = [resumed] if task != "mine" else [collected, resumed, tfbigbatch.load_run, export_run, MeasuredRun]
+    commands = [resumed] if task != "mine" else [collected, resumed, tfbigbatch.load_run, export_run, training_loss]
     for command in commands:
         with pytest.raises(InputError, match="only if you name it.*--config=FILE.*--register=FILE"):
             command(run)

@@ -6,14 +6,14 @@ import pytest
 from tests.helpers import made_runs
 from tfbigbatch import experiment, train
 from tfbigbatch.reports import collect, losses
-from tfbigbatch.reports.measured_run import MeasuredRun, measure
+from tfbigbatch.reports.measured_run import measure, training_loss
 from tfbigbatch.runs.load import load_run
 
 
 def measured(directory, **options):
     [row] = collect.found_in([directory])
     [named] = losses.named([row])
-    return measure(named, row.runs[0], fit_examples=10**6, **options)
+    return measure(named, row.runs[0], examples=10**6, **options)
 
 
 @pytest.mark.slow
@@ -25,15 +25,12 @@ def test_the_fit_is_the_cross_entropy_of_the_weights(tmp_path, quick_config):
     status = train.run(config, model_dir=directory)
     found = measured(directory)
     assert found.held_out == status["metrics"]["cross_entropy"]
-    run = MeasuredRun(directory)
-    features, labels = run.task.train.features, run.task.train.labels
+    again, task = training_loss(directory, examples=10**6)
+    features, labels = task.train.features, task.train.labels
     logits = load_run(directory).network.predict(features, verbose=0).astype(np.float64)
     nats = np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(len(labels)), labels]
     assert found.train == pytest.approx(nats.mean(), rel=1e-5)
-    # A measurement leaves nothing behind.
-    assert run.noise_scale(8) == run.noise_scale(8) and run.noise_scale(8)["critical_batch_size"] > 0.0
-    with pytest.raises(ValueError, match=r"expected one of \[8, 16, 24\]"):
-        run.noise_scale(9)
+    assert again == found.train
 
 
 @pytest.mark.slow  # A run is traced twice.
@@ -56,14 +53,11 @@ def test_runs_on_tokens_are_measured(task, nats, tmp_path):
     assert run.held_out == pytest.approx(status["metrics"][nats])
     # Hardly trained: the losses are the entropy of the training tokens. GNMT's varies with a batch's sentence lengths.
     assert [run.train, np.mean(run.curve.losses)] == pytest.approx([run.line] * 2, rel=0.15)
-    if task == "lstm_language_model":
-        with pytest.raises(ValueError, match="in streams"):
-            MeasuredRun(directory, use_fake_data=True).noise_scale(8)
 
 
 def test_what_has_no_checkpoint_is_named(tmp_path):
     with pytest.raises(ValueError, match="holds no run"):
-        MeasuredRun(str(tmp_path))
+        training_loss(str(tmp_path))
     made_runs.write(str(tmp_path / "cached"), experiment.new("digits_lstm").to_dict(), 0.9)
     with pytest.raises(ValueError, match="holds no checkpoint"):
-        MeasuredRun(str(tmp_path / "cached"))
+        training_loss(str(tmp_path / "cached"))

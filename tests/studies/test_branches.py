@@ -132,7 +132,6 @@ def test_the_command_measures_resumes_and_draws(small_run, tmp_path):
         "--examples=256 examples",
         "--batch_sizes=16,64",
         "--steps=8",
-        "--nonoise",
     ]
     first = preloaded.tfbigbatch(*arguments, "--seeds=0")
     assert first.returncode == 0, first.stderr
@@ -160,14 +159,13 @@ def test_a_folder_without_a_run(tmp_path):
     assert outcome.returncode == 1 and "RUN_DIR nowhere holds no run" in outcome.stderr
 
 
-def test_branches_that_cannot_be_run_are_refused_before_the_noise_is_measured(small_run, tmp_path):
+def test_branches_that_cannot_be_run_are_refused(small_run, tmp_path):
     (tmp_path / "file").write_text("")
     arguments = ["--examples=256 examples", "--batch_sizes=16,64", "--steps=8", "--seeds=0"]
     outcome = preloaded.tfbigbatch(
         "critical-batch", small_run, f"--model_dir={tmp_path}/file", f"--results={tmp_path}/b", *arguments
     )
     assert outcome.returncode == 1 and "file is a file; expected a directory" in outcome.stderr
-    assert "noise scale" not in outcome.stdout
 
 
 def test_a_table_of_made_branches():
@@ -176,10 +174,10 @@ def test_a_table_of_made_branches():
         for size, excess in ((16, 0.0), (32, 0.01), (64, 0.03))
         for seed in (0, 1, 2)
     ]
-    points = report.points_of([*made, report.Noise(100, 40.0, 30.0, 60.0), made[0]], tolerance=0.02)
+    points = report.points_of([*made, made[0]], tolerance=0.02)
     lines = report.table(points).markdown(padded=False)
     # The seeds differ by the same at every batch: the interval is a point.
-    assert lines[2] == "| 100 | 1.5 | 0.1 | 2.001 | 2.011 | 2.031 | 45 | 45 to 45 | 40 (30 to 60) |"
+    assert lines[2] == "| 100 | 1.5 | 0.1 | 2.001 | 2.011 | 2.031 | 45 | 45 to 45 |"
 
 
 def test_the_file_of_something_else(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 
 from tests.helpers import preloaded
 from tfbigbatch import experiment, tasks, train
-from tfbigbatch.reports.measured_run import MeasuredRun
+from tfbigbatch.reports.measured_run import training_loss
 from tfbigbatch.reports.report import Report
 from tfbigbatch.studies.series import run_series
 from tfbigbatch.studies.study import Entry
@@ -40,7 +40,7 @@ def test_it_is_trained_resumed_reported_and_measured(tmp_path, file):
     report = Report.of_folders([runs])
     assert report.metric.title == "test accuracy"
     assert f"{done['metrics']['accuracy']:.2%}" in "".join(report.table().markdown())
-    assert "critical_batch_size" in MeasuredRun(f"{runs}/one").noise_scale(24)
+    assert training_loss(f"{runs}/one")[0] > 0.0
     # A command that reads run directories alone executes the file that the run remembers; its copy, if told.
     arguments = ("tfbigbatch", "report", runs, f"--results={tmp_path}/report")
     known = preloaded.run(*arguments)

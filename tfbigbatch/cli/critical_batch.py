@@ -7,8 +7,7 @@
 
 Each branch trains from a checkpoint on equally many examples, at the run's own batch or a larger one, with the
 learning rate that a rule gives (arXiv:2505.23971). The critical batch is the largest that loses less than --tolerance
-on the held-out examples; its interval is from the spread over the seeds. For tasks that allow it, the gradient noise
-scale at the same checkpoint is beside it (docs/instruments.md).
+on the held-out examples; its interval is from the spread over the seeds.
 
 Writes RESULTS.jsonl, a line per branch; RESULTS.md, a table; RESULTS.png. The same command resumes. It ends with the
 fields of a batch ramp that follows what was measured (docs/batch_ramps.md).
@@ -57,7 +56,6 @@ def define_flags() -> None:
         "decay", "linear", branches.DECAYS, "Of the learning rate within a branch: linear to 0, or constant."
     )
     flags.DEFINE_integer("micro_batch_size", 0, "Examples of one pass, at most; 0: those of the run.", lower_bound=0)
-    flags.DEFINE_bool("noise", True, "Measure the gradient noise scale at the same checkpoints.")
     flags.DEFINE_integer("processes", 1, "Branches at once.", lower_bound=1)
 
 
@@ -81,7 +79,7 @@ def main(folders: Sequence[str]) -> None:
         _write(measured)
 
 
-def _measure(folder: str, measured: list[report.Measured]) -> None:
+def _measure(folder: str, measured: list[report.Branch]) -> None:
     """Runs the branches that the file lacks, writes table and figure, and prints a ramp that follows them."""
     options = flags.FLAGS
     if options.model_dir is None:
@@ -102,17 +100,13 @@ def _measure(folder: str, measured: list[report.Measured]) -> None:
     points = run.points(command.numbers("steps", options.steps, int), options.points)
     try:
         _run_branches(run, points, length, measured)
-        if options.noise:
-            _measure_noise(run, points, measured)
     finally:
-        if any(isinstance(each, report.Branch) for each in measured):
+        if measured:
             _write(measured)
     _say_ramp(run, report.points_of(measured, options.tolerance))
 
 
-def _run_branches(
-    run: BranchedRun, points: Sequence[BranchPoint], length: int, measured: list[report.Measured]
-) -> None:
+def _run_branches(run: BranchedRun, points: Sequence[BranchPoint], length: int, measured: list[report.Branch]) -> None:
     """Runs the branches that the file lacks; each is appended to `measured` and to the file when it ends."""
     options = flags.FLAGS
     seeds = command.numbers("seeds", options.seeds, int)
@@ -156,15 +150,13 @@ def _run_branches(
         ended()
 
 
-def _known(measured: Sequence[report.Measured], point: BranchPoint) -> set[tuple[int, int]]:
+def _known(measured: Sequence[report.Branch], point: BranchPoint) -> set[tuple[int, int]]:
     """(batch size, seed) of the branches from a point that the file holds."""
-    return {
-        (each.batch_size, each.seed) for each in measured if isinstance(each, report.Branch) and each.step == point.step
-    }
+    return {(each.batch_size, each.seed) for each in measured if each.step == point.step}
 
 
 def _keep_ended(
-    run: BranchedRun, point: BranchPoint, length: int, entries: Sequence[Entry], measured: list[report.Measured]
+    run: BranchedRun, point: BranchPoint, length: int, entries: Sequence[Entry], measured: list[report.Branch]
 ) -> None:
     """Appends the branches of a point that have ended since the last call."""
     options, known = flags.FLAGS, _known(measured, point)
@@ -180,30 +172,7 @@ def _keep_ended(
     report.write(f"{options.results}.jsonl", measured)
 
 
-def _measure_noise(run: BranchedRun, points: Sequence[BranchPoint], measured: list[report.Measured]) -> None:
-    """Measures the gradient noise scale at the points that the file lacks it for; says why where it cannot."""
-    known = {each.step for each in measured if isinstance(each, report.Noise)}
-    missing = [point.step for point in points if point.step not in known]
-    if not missing:
-        return
-    # Imported late: TensorFlow takes seconds to import, and results are drawn again without.
-    from tfbigbatch.reports.measured_run import MeasuredRun
-
-    run_measured = MeasuredRun(run.model_dir, data_dir=run.data_dir)
-    for step in missing:
-        try:
-            found = run_measured.noise_scale(step)
-        except InputError as error:
-            print(f"noise scale  not measured: {error}", flush=True)
-            return
-        if found:
-            scale = found["critical_batch_size"]
-            measured.append(report.Noise(step, scale, found["low"], found["high"], run.fingerprint))
-            report.write(f"{flags.FLAGS.results}.jsonl", measured)
-            print(f"noise scale  at step {step:,}: {scale:,.0f} examples", flush=True)
-
-
-def _write(measured: Sequence[report.Measured]) -> None:
+def _write(measured: Sequence[report.Branch]) -> None:
     """Writes and prints the table, and draws the figure."""
     options = flags.FLAGS
     points = report.points_of(measured, options.tolerance)

@@ -1,4 +1,4 @@
-"""Table and figure of critical batches measured by branching, with the gradient noise scale beside them."""
+"""Table and figure of critical batches measured by branching."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import dataclasses
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from tfbigbatch.reports import figure_style, measurement_lines
 from tfbigbatch.reports.table import Table
@@ -40,32 +39,16 @@ class Branch:
 
 
 @dataclasses.dataclass(frozen=True)
-class Noise:
-    """The gradient noise scale at a checkpoint, with its interval; in examples. `run` is that of a `Branch`."""
-
-    step: int
-    noise_scale: float
-    low: float
-    high: float
-    run: str = ""
-
-
-Measured = Branch | Noise
-
-
-@dataclasses.dataclass(frozen=True)
 class Point:
     """The measurements at one checkpoint.
 
     Attributes:
       branches: from it.
       critical: from their losses.
-      noise: None where it was not measured.
     """
 
     branches: Sequence[Branch]
     critical: CriticalBatch
-    noise: Noise | None
 
     @property
     def first(self) -> Branch:
@@ -73,7 +56,7 @@ class Point:
         return self.branches[0]
 
 
-def points_of(measured: Iterable[Measured], tolerance: float) -> list[Point]:
+def points_of(measured: Iterable[Branch], tolerance: float) -> list[Point]:
     """The checkpoints, in order; those with whole branches of two batch sizes or more, each at the same seeds.
 
     Args:
@@ -81,14 +64,10 @@ def points_of(measured: Iterable[Measured], tolerance: float) -> list[Point]:
       tolerance: of the loss, in nats.
     """
     branches: dict[int, list[Branch]] = {}
-    noise = {}
     for each in measured:
-        if isinstance(each, Noise):
-            noise[each.step] = each
-        else:
-            branches.setdefault(each.step, []).append(each)
+        branches.setdefault(each.step, []).append(each)
     found = []
-    for step, own in sorted(branches.items()):
+    for _, own in sorted(branches.items()):
         by_batch: dict[int, dict[int, float]] = {}
         for each in own:
             by_batch.setdefault(each.batch_size, {})[each.seed] = each.loss
@@ -98,7 +77,7 @@ def points_of(measured: Iterable[Measured], tolerance: float) -> list[Point]:
             continue
         losses = {size: [of[seed] for seed in sorted(smallest)] for size, of in whole.items()}
         kept = [each for each in own if each.batch_size in whole]
-        found.append(Point(kept, critical_batch(losses, tolerance=tolerance), noise.get(step)))
+        found.append(Point(kept, critical_batch(losses, tolerance=tolerance)))
     return found
 
 
@@ -111,8 +90,6 @@ def table(points: Sequence[Point]) -> Table:
         for size in sizes:
             of_size = [each.loss for each in point.branches if each.batch_size == size]
             losses.append(f"{statistics.fmean(of_size):.3f}" if of_size else "")
-        noise = point.noise
-        shown = "" if noise is None else f"{_scale(noise.noise_scale)} ({_scale(noise.low)} to {_scale(noise.high)})"
         critical = point.critical
         rows.append(
             [
@@ -122,19 +99,14 @@ def table(points: Sequence[Point]) -> Table:
                 *losses,
                 _batch(critical.estimate, sizes),
                 f"{_batch(critical.low, sizes)} to {_batch(critical.high, sizes)}",
-                shown,
             ]
         )
     headings = ["step", "epoch", "learning rate", *(f"loss at {size:,}" for size in sizes)]
-    return Table([*headings, "critical batch", "90% interval", "noise scale"], rows)
+    return Table([*headings, "critical batch", "90% interval"], rows)
 
 
 def _batch(value: float, sizes: Sequence[int]) -> str:
     return f"> {sizes[-1]:,}" if math.isinf(value) else f"{value:,.0f}"
-
-
-def _scale(value: float) -> str:
-    return "no upper end" if math.isinf(value) else f"{value:,.0f}"
 
 
 def figure(path: str, points: Sequence[Point], title: str, tolerance: float) -> None:
@@ -154,8 +126,6 @@ def figure(path: str, points: Sequence[Point], title: str, tolerance: float) -> 
         )
         errors = [[m - end for m, end in zip(middle, low)], [end - m for m, end in zip(middle, high)]]
         left.errorbar(epochs, middle, yerr=errors, marker="o", capsize=3, label="by branching, 90% interval")
-        noise = {point.first.epoch: point.noise.noise_scale for point in points if point.noise}
-        left.plot(list(noise), list(noise.values()), marker="s", ls="--", label="gradient noise scale")
         left.set_yscale("log", base=2)
         for point in points:
             excess = {size: each for size, each in sorted(point.critical.excess.items()) if math.isfinite(each)}
@@ -171,19 +141,15 @@ def figure(path: str, points: Sequence[Point], title: str, tolerance: float) -> 
             axes.legend(frameon=False, fontsize=8)
 
 
-def read(path: str) -> list[Measured]:
+def read(path: str) -> list[Branch]:
     """The measurements in a file that `write` wrote; [] where there is none.
 
     Raises:
       ValueError: the file holds something else.
     """
-
-    def measured(fields: dict[str, Any]) -> Measured:
-        return Noise(**fields) if "noise_scale" in fields else Branch(**fields)
-
-    return measurement_lines.read(path, measured, command="critical-batch")
+    return measurement_lines.read(path, lambda fields: Branch(**fields), command="critical-batch")
 
 
-def write(path: str, measured: Iterable[Measured]) -> None:
+def write(path: str, measured: Iterable[Branch]) -> None:
     """Writes a line for each measurement."""
     measurement_lines.write(path, map(dataclasses.asdict, measured))
