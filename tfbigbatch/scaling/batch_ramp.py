@@ -308,12 +308,6 @@ class BatchRamp:
         """The length of the run in optimizer steps."""
         return self.stages(dataset_size)[-1].last_step
 
-    def batch_size_at(self, step: int, dataset_size: int) -> int:
-        """Examples in a step, counted from 0; past the end of the run, in its last."""
-        step = arguments.integer("step", step, least=0, owner="BatchRamp")
-        stages = self.stages(dataset_size)
-        return next((stage for stage in stages if step < stage.last_step), stages[-1]).batch_size
-
     def schedule(self, dataset_size: int, keras: str | None = None) -> Any:
         """The learning rate of every optimizer step, as a Keras schedule.
 

@@ -155,10 +155,8 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any], batch_sizes: tu
         why = ""
         if name in _ALL_MOMENTS and old is not None and new is not None:
             first, second = half_life_examples(old, batch_sizes[0]), half_life_examples(new, batch_sizes[1])
-            kept = math.isclose(first, second, rel_tol=1e-6)
-            why = (
-                f" (half-life of {first:,.0f}{'' if kept else f' -> {second:,.0f}'} examples{' kept' if kept else ''})"
-            )
+            if math.isclose(first, second, rel_tol=1e-6):
+                why = f" (half-life of {first:,.0f} examples kept)"
         elif name == "weight_decay" and old and new is not None:
             why = f" (x{new / old:.4g})"
         found.append(f"{name} {shown(name, old)} -> {shown(name, new)}{why}")
