@@ -191,7 +191,8 @@ def trust_map(path: str, layers: Mapping[str, Series], title: str) -> None:
         edges = [*steps, 2 * steps[-1] - steps[-2] if len(steps) > 1 else steps[-1] + 1]
         known = ratios[np.isfinite(ratios)] if np.isfinite(ratios).any() else np.ones(1)
         # The scale must not be empty where there is one value.
-        norm = LogNorm(known.min(), max(known.max(), 1.01 * known.min()))
+        least, most = float(known.min()), float(max(known.max(), 1.01 * known.min()))
+        norm = LogNorm(least, most)
         drawn = axes.pcolormesh(edges, np.arange(len(names) + 1), ratios, norm=norm, cmap="cividis", rasterized=True)
         every = -(-len(names) // _MOST_NAMES)
         shown = range(0, len(names), every)
@@ -199,7 +200,10 @@ def trust_map(path: str, layers: Mapping[str, Series], title: str) -> None:
         axes.invert_yaxis()
         axes.set_xlabel("steps")
         axes.set_ylabel("variable" if every == 1 else f"variable (every {every}th named)")
-        figure.colorbar(drawn, ax=axes, label="trust ratio (log scale)", format="%.3g")
+        bar = figure.colorbar(drawn, ax=axes, label="trust ratio (log scale)", format="%.2g")
+        # Few powers of ten lie within a narrow scale.
+        bar.set_ticks(np.geomspace(least, most, 5))
+        bar.minorticks_off()
 
 
 def _seeds_by_step(row: Row, metric: Metric) -> dict[int, list[float]]:
