@@ -114,4 +114,4 @@ def test_it_trains_studies_and_reports(installed, tmp_path):
     assert "written  runs/report.md" in tfbigbatch("study", "--study=study.py", "--model_dir=runs")
     assert "written  page/tiny.html" in tfbigbatch("report", "runs/small", "--results=page/tiny")
     assert "scaled by legw" in tfbigbatch("scale", "--config=digits/lstm_small_batch")
-    assert {each.name for each in tmp_path.iterdir()} == {"study.py", "runs", "page", "scale.png"}
+    assert {each.name for each in tmp_path.iterdir()} == {"study.py", "runs", "page"}

@@ -5,9 +5,8 @@
     tfbigbatch report --study=results/mnist_study.py --model_dir=runs/mnist_study --results=results/mnist
 
 Writes RESULTS.html, a page in one file; its plots, RESULTS_*.png; and the table, RESULTS.md and RESULTS.json. The page
-shows the state of each run, the curves, metric and steps to the target against batch size with the ideal line and the
-critical batch size measured by `GradientNoiseScale`, the trust ratios of the layers over time recorded by
-`LayerStatistics`, and the config fields that differ.
+shows the state of each run, the curves, the metric and the steps to --target against batch size, the trust ratios of
+the layers over time recorded by `LayerStatistics`, and the config fields that differ.
 
 It may be called while runs are in progress, and renews its files. With folders, the run directories in and under them
 are grouped by their configs apart from the seed, and named by their folders.
@@ -29,12 +28,7 @@ from tfbigbatch.studies import study
 
 def define_flags() -> None:
     define_runs()
-    flags.DEFINE_float(
-        "target",
-        None,
-        "With folders: target value of the metric; the page shows the steps that each run takes to it. Default, where "
-        "batch sizes differ: a value that half of the finished runs reach.",
-    )
+    flags.DEFINE_float("target", None, "With folders: value of the metric; the page shows the steps of each run to it.")
     flags.DEFINE_string(
         "results",
         None,

@@ -1,4 +1,4 @@
-"""The extra `plot`: the page of a run, and the picture of a scaled schedule."""
+"""The extra `plot`: the page of a run."""
 
 import subprocess
 import sys
@@ -10,4 +10,3 @@ def tfbigbatch(*arguments):
 
 tfbigbatch("train", "--quick", "--config=imagenet/resnet50_lars", "--model_dir=run")
 tfbigbatch("report", "run", "--results=page")
-tfbigbatch("scale", "--config=digits/lstm_small_batch")
