@@ -88,11 +88,8 @@ def test_another_optimizer_has_its_own_learning_rate_and_warm_up(recurrent, name
 @pytest.mark.parametrize(
     "made_by, recurrent",
     [
-        (lambda layers: [layers.Dense(2)], False),
         (lambda layers: [layers.Conv2D(2, 3)], False),
         (lambda layers: [layers.Bidirectional(layers.GRU(2))], True),
-        (lambda layers: [layers.RNN(layers.SimpleRNNCell(2))], True),
-        (lambda layers: [SequenceLSTM(2)], True),
         (lambda layers: [layers.ConvLSTM2D(2, 3)], True),
         (lambda layers: [layers.LSTM(2), layers.MultiHeadAttention(1, 2)], False),
         (lambda layers: [SequenceLSTM(2), NormedBahdanau(2)], False),
