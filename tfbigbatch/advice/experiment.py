@@ -34,7 +34,6 @@ def advise_experiment(
     *,
     data_dir: str | None = None,
     seconds: float = 120.0,
-    use_fake_data: bool = False,
     init_from: str | None = None,
     name: str | None = None,
     flags: str | None = None,
@@ -51,7 +50,6 @@ def advise_experiment(
       config: of the experiment; of several phases the first is measured.
       data_dir: folder of the task's data.
       seconds: about how long the measurements may take, tracing included; 10 or more are useful.
-      use_fake_data: True for made-up examples of the right shapes.
       init_from: None, or the run or checkpoint that gives the first weights.
       name: of the experiment, for the text.
       flags: that name it on the command line, '--config=digits/lstm_small_batch'; None for no command in the advice.
@@ -70,7 +68,7 @@ def advise_experiment(
         schedule.batch_size = config.batch_size
         flags = flags and f"{flags} --config.schedule.batch_size={config.batch_size}"
     strategy = tf.distribute.OneDeviceStrategy((tf.config.list_logical_devices("GPU") or ["CPU:0"])[0])
-    config, tuned, phase = _at_the_tuned_batch(config, strategy, data_dir, use_fake_data)
+    config, tuned, phase = _at_the_tuned_batch(config, strategy, data_dir)
     say(f"task       {config.task}: {phase.task.train.source}, {phase.task.train.contents}")
     with strategy.scope():
         model = compiled_model(config, [phase], jit_compile=config.jit_compile)
@@ -92,7 +90,7 @@ def advise_experiment(
 
 
 def _at_the_tuned_batch(
-    config: ml_collections.ConfigDict, strategy: tf.distribute.Strategy, data_dir: str | None, use_fake_data: bool
+    config: ml_collections.ConfigDict, strategy: tf.distribute.Strategy, data_dir: str | None
 ) -> tuple[ml_collections.ConfigDict, Any, Phase]:
     """(the config at the batch size that its recipe was tuned at, the recipe, its first phase); sets Keras up."""
     check_fields(config)
@@ -109,9 +107,8 @@ def _at_the_tuned_batch(
     tf_keras.backend.experimental.enable_tf_random_generator()
     tf_keras.utils.set_random_seed(config.seed)
     tf_keras.mixed_precision.set_global_policy(experiment.keras_policy(precision))
-    task = tasks.get(config.task)(
-        model=config.model.to_dict(), data=config.data.to_dict(), data_dir=data_dir, use_fake_data=use_fake_data
-    )
+    model, data = config.model.to_dict(), config.data.to_dict()
+    task = tasks.get(config.task)(model=model, data=data, data_dir=data_dir, use_fake_data=False)
     tuned = experiment.tuned_recipe(config, task.train.examples_in_epoch(config.batch_size))
     config.batch_size = config.schedule.batch_size
     config.duration = f"{tuned.epochs} epochs"
