@@ -8,7 +8,7 @@ from tfbigbatch.reports import figure_style, plots
 from tfbigbatch.reports.collect import Row, Run
 from tfbigbatch.reports.summary import summarise
 from tfbigbatch.runs.metric import Metric
-from tfbigbatch.runs.scalars import Scalars
+from tfbigbatch.runs.metrics_log import Scalars
 
 ACCURACY, PERPLEXITY = Metric("accuracy"), Metric("perplexity", higher_is_better=False)
 

@@ -16,7 +16,7 @@ from tfbigbatch.reports.summary import Numbers
 if TYPE_CHECKING:
     from tfbigbatch.reports.collect import Row, Run
     from tfbigbatch.runs.metric import Metric
-    from tfbigbatch.runs.scalars import Scalars
+    from tfbigbatch.runs.metrics_log import Scalars
 
 Series = Mapping[int, float]
 """A scalar by step."""
