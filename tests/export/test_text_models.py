@@ -23,18 +23,10 @@ IDS = np.random.default_rng(0).integers(1, 20, (2, 6)).astype(np.int32)
 MASK = np.array([[1, 1, 1, 1, 0, 0], [1, 1, 1, 1, 1, 1]], np.int32)
 TEXTS = {"input_word_ids": IDS, "input_mask": MASK, "input_type_ids": (IDS > 9).astype(np.int32)}
 MASKED = {"masked_lm_positions": np.array([[1, 2], [3, 0]], np.int32)}
-PACKED = {
-    "position_ids": np.array([[0, 1, 0, 1, 0, 0], [0, 1, 2, 3, 4, 5]], np.int32),
-    "document_ids": np.array([[1, 1, 2, 2, 0, 0], [1, 1, 1, 1, 1, 1]], np.int32),
-}
 MODELS = {
     "classifier": (lambda: bert.classifier(classes=3, **SIZES), TEXTS),
     "mean": (lambda: bert.classifier(classes=3, pooling="mean", **SIZES), TEXTS),
     "pretrainer": (lambda: bert.pretrainer(**SIZES), {**TEXTS, **MASKED}),
-    "packed": (
-        lambda: bert.pretrainer(packed=True, next_sentence=False, **SIZES),
-        {**TEXTS, **MASKED, **PACKED},
-    ),
     "span_finder": (lambda: bert.span_finder(**SIZES), TEXTS),
     "chooser": (
         lambda: bert.chooser(choices=2, **SIZES),

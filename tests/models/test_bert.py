@@ -38,23 +38,6 @@ def test_without_the_next_sentence_nothing_is_left_untrained():
     assert all(gradient is not None for gradient in tape.gradient(loss, network.trainable_variables))
 
 
-def test_packed_texts_do_not_see_each_other():
-    alone, packed = bert.pretrainer(**SMALL), bert.pretrainer(**SMALL, packed=True)
-    assert [variable.name for variable in packed.variables] == [variable.name for variable in alone.variables]
-    packed.set_weights(alone.get_weights())
-    words = features(5, 2)
-    row = {name: tf.reshape(words[name], [1, 10]) for name in ("input_word_ids", "input_mask", "input_type_ids")}
-    padded = {name: tf.pad(value, [[0, 0], [0, 3]]) for name, value in row.items()}
-    together = {
-        **padded,
-        "position_ids": tf.constant([[0, 1, 2, 3, 4] * 2 + [0] * 3]),
-        "document_ids": tf.constant([[1] * 5 + [2] * 5 + [0] * 3]),
-        "masked_lm_positions": tf.reshape(words["masked_lm_positions"] + [[0], [5]], [1, 4]),
-    }
-    expected = tf.reshape(alone(words)["masked_lm"], [1, 4, 40])
-    np.testing.assert_allclose(packed(together)["masked_lm"], expected, rtol=1e-5, atol=1e-6)
-
-
 def test_a_classifier_and_a_finder_of_spans_have_the_encoders_inputs():
     words = {name: value for name, value in features().items() if name != "masked_lm_positions"}
     assert bert.classifier(classes=3, **SMALL)(words).shape == (2, 3)

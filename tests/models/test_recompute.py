@@ -30,7 +30,7 @@ def words(vocabulary, length, random):
     return tf.constant(random.randint(1, vocabulary, (EXAMPLES, length)), tf.int32)
 
 
-def bert_network(recompute, packed=False):
+def bert_network(recompute):
     return bert.pretrainer(
         vocabulary_size=40,
         layers=1,
@@ -38,22 +38,17 @@ def bert_network(recompute, packed=False):
         heads=2,
         inner_units=12,
         max_positions=16,
-        packed=packed,
         recompute=recompute,
     )
 
 
-def bert_features(random, packed=False):
-    found = {
+def bert_features(random):
+    return {
         "input_word_ids": words(40, 10, random),
         "input_mask": tf.constant([[1] * 7 + [0] * 3] * EXAMPLES),
         "input_type_ids": tf.zeros([EXAMPLES, 10], tf.int32),
         "masked_lm_positions": words(6, 3, random),
     }
-    if packed:
-        found["position_ids"] = tf.constant([[0, 1, 2, 0, 1, 2, 3, 0, 0, 0]] * EXAMPLES)
-        found["document_ids"] = tf.constant([[1, 1, 1, 2, 2, 2, 2, 0, 0, 0]] * EXAMPLES)
-    return found
 
 
 def resnet(recompute, **fields):
@@ -80,7 +75,6 @@ def sentences(random):
 
 NETWORKS = {
     "bert": (bert_network, bert_features),
-    "packed bert": (functools.partial(bert_network, packed=True), functools.partial(bert_features, packed=True)),
     "resnet": (resnet, images),
     "resnet, version 2": (functools.partial(resnet, version=2, bottleneck=True), images),
     "gnmt": (gnmt, sentences),
@@ -125,7 +119,7 @@ def assert_same_bits(name, **fields):
     np.testing.assert_array_equal(states, expected_states)
 
 
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("bert", "packed bert", "resnet, version 2", "gnmt")]
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("bert", "resnet, version 2", "gnmt")]
 
 
 @pytest.mark.parametrize("name", ["resnet", *SLOW])

@@ -101,27 +101,21 @@ def _encoder(
     attention_dropout: float = 0.1,
     max_positions: int = 512,
     token_types: int = 2,
-    packed: bool = False,
 ) -> keras.Model:
     if encoder._dtype_policy.name != "float32":
         raise NotConvertible(
             f"layer {encoder.name!r} ({type(encoder).__name__}) computes in {encoder._dtype_policy.name}; only float32 "
             "is converted to Keras 3. Export it as keras2 or saved_model."
         )
-    names = ("input_word_ids", "input_mask", "input_type_ids", *(("position_ids", "document_ids") if packed else ()))
+    names = ("input_word_ids", "input_mask", "input_type_ids")
     features = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
     words = features["input_word_ids"]
-    positions = features["position_ids"] if packed else ops.cumsum(ops.ones_like(words), axis=1) - 1
+    positions = ops.cumsum(ops.ones_like(words), axis=1) - 1
     values = _embedding(words, encoder._embedding_layer.embeddings, vocabulary_size, "word_embeddings")
     values += _embedding(positions, encoder._position_embedding_layer._position_embeddings, max_positions, "positions")
     values += _embedding(features["input_type_ids"], encoder._type_embedding_layer.embeddings, token_types, "types")
     values = keras.layers.Dropout(dropout)(_norm(encoder._embedding_norm_layer, values, "embedding_norm"))
-    if packed:
-        documents = features["document_ids"]
-        same = ops.equal(ops.expand_dims(documents, 2), ops.expand_dims(documents, 1))
-        mask = ops.logical_and(same, ops.expand_dims(documents > 0, 1))
-    else:
-        mask = ops.expand_dims(features["input_mask"] > 0, 1)
+    mask = ops.expand_dims(features["input_mask"] > 0, 1)
     for number, block in enumerate(encoder.transformer_layers):
         values = _block(block, values, mask, f"layer_{number}", heads, dropout, attention_dropout)
     first = _dense(encoder.pooler_layer, values[:, 0], "pooler", "tanh")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -30,7 +29,6 @@ def encoder(
     attention_dropout: float = 0.1,
     max_positions: int = 512,
     token_types: int = 2,
-    packed: bool = False,
     recompute: bool = False,
 ) -> tf_keras.layers.Layer:
     """tf-models-official's BertEncoderV2.
@@ -42,13 +40,11 @@ def encoder(
       attention_dropout: dropout rate of the attention weights.
       max_positions: the longest sequence.
       token_types: segments in a sequence at most.
-      packed: whether a sequence holds several texts, which do not attend to each other.
       recompute: whether the backward pass computes the activations of each layer again; see `recompute.Block`.
 
     Returns:
-      A layer from a dictionary of input_word_ids, input_mask and input_type_ids, int32 [n, T], and where texts are
-      packed also position_ids and document_ids (1 and up, 0 for padding), to a dictionary of sequence_output
-      [n, T, hidden_units] and pooled_output [n, hidden_units], of the first text.
+      A layer from a dictionary of input_word_ids, input_mask and input_type_ids, int32 [n, T], to a dictionary of
+      sequence_output [n, T, hidden_units] and pooled_output [n, hidden_units].
 
     Raises:
       ValueError: a size is out of range, or tf-models-official is not installed.
@@ -59,7 +55,7 @@ def encoder(
     if hidden_units % heads:
         raise InputError(f"model.heads={heads} does not divide model.hidden_units={hidden_units}.")
     _check_rates(dropout=dropout, attention_dropout=attention_dropout)
-    return _encoder_class(packed, recompute)(
+    return _encoder_class(recompute)(
         vocab_size=vocabulary_size,
         hidden_size=hidden_units,
         num_layers=layers,
@@ -75,15 +71,11 @@ def encoder(
     )
 
 
-def _encoder_class(packed: bool, recompute: bool) -> Callable[..., tf_keras.layers.Layer]:
-    if packed:
-        from tfbigbatch.models.bert_encoders import PackedBertEncoder
-
-        return functools.partial(PackedBertEncoder, recompute=recompute)
+def _encoder_class(recompute: bool) -> Callable[..., tf_keras.layers.Layer]:
     if recompute:
         from tfbigbatch.models.bert_encoders import RecomputedBertEncoder
 
-        return functools.partial(RecomputedBertEncoder, recompute=True)
+        return RecomputedBertEncoder
     found: Callable[..., tf_keras.layers.Layer] = official.module("official.nlp.modeling.networks").BertEncoderV2
     return found
 
@@ -100,9 +92,9 @@ def _check_rates(**rates: float) -> None:
             raise InputError(f"model.{name}={rate}: expected 0 <= {name} < 1.")
 
 
-def inputs(packed: bool = False) -> dict[str, tf.Tensor]:
+def inputs() -> dict[str, tf.Tensor]:
     """The encoder's inputs: a dictionary of int32 [n, T]."""
-    names = ("input_word_ids", "input_mask", "input_type_ids", *(("position_ids", "document_ids") if packed else ()))
+    names = ("input_word_ids", "input_mask", "input_type_ids")
     return {name: tf_keras.Input((None,), dtype=tf.int32, name=name) for name in names}
 
 
@@ -124,7 +116,7 @@ def pretrainer(*, next_sentence: bool = True, **sizes: Any) -> tf_keras.Model:
     """
     network = encoder(**sizes)
     masked_lm_head = official.module("official.nlp.modeling.layers").MaskedLM
-    features = inputs(sizes.get("packed", False))
+    features = inputs()
     positions = tf_keras.Input((None,), dtype=tf.int32, name="masked_lm_positions")
     encoded = network(features)
     words = masked_lm_head(

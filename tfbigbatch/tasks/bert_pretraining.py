@@ -87,12 +87,10 @@ class BertPretraining(BertTask):
         self._next_sentence = manifest.next_sentence
         vocabulary_size = len(manifest.vocabulary)
         pairs = "pairs" if manifest.next_sentence else "no pairs"
-        packed = ", packed" if manifest.packed else ""
-        self.data_signature = f"{vocabulary_size:,} tokens and {pairs} of segments{packed}"
+        self.data_signature = f"{vocabulary_size:,} tokens and {pairs} of segments"
         self.network_facts = {
             "vocabulary_size": vocabulary_size,
             "next_sentence": bool(manifest.next_sentence),
-            "packed": bool(manifest.packed),
         }
         options = {name: value for name, value in data.items() if name not in ("folder", MINIVAL)}
         made_up = manifest.splits["train"].examples // 4
@@ -123,7 +121,6 @@ class BertPretraining(BertTask):
         return bert.pretrainer(
             vocabulary_size=fact(facts, "vocabulary_size"),
             next_sentence=bool(fact(facts, "next_sentence")),
-            packed=bool(fact(facts, "packed")),
             **cls.sizes_of(model),
         )
 

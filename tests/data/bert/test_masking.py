@@ -1,38 +1,103 @@
-"""Masks in TensorFlow are those in NumPy, whose own tests hold them to the definition."""
-
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from tests.data.bert.test_static_masking import CONTINUES, LENGTH, MASK, SIZE, sequences
-from tfbigbatch.data.bert import masking, static_masking
+from tfbigbatch.data.bert import masking
 from tfbigbatch.data.records import counter_random
 
-
-@pytest.mark.parametrize("seed, epoch", [(0, 0), (2**31 - 1, 5), (3, -1)])
-def test_the_keys_and_draws_are_the_same(seed, epoch):
-    numbers = np.array([0, 1, 2**40])
-    expected = counter_random.keys(seed, epoch, numbers)
-    found = masking.keys(seed, tf.constant(epoch, tf.int64), tf.constant(numbers))
-    np.testing.assert_array_equal(found.numpy(), expected.astype(np.int64))
-    np.testing.assert_array_equal(masking.draws(found, 20).numpy(), counter_random.draws(expected, 20))
+SIZE, MASK, ROWS, LENGTH = 1000, 4, 2000, 64
+CONTINUES = np.arange(SIZE) % 3 == 0
 
 
-@pytest.mark.parametrize("most", [LENGTH, 7])
+def sequences(rows=ROWS, shortest=10):
+    """(ids, first lengths, lengths) of padded pairs; [CLS] is 2, [SEP] 3."""
+    random = np.random.default_rng(0)
+    ids = random.integers(10, SIZE, (rows, LENGTH))
+    lengths = random.integers(shortest, LENGTH + 1, rows)
+    firsts = np.array([random.integers(3, length - 1) for length in lengths])
+    ids[:, 0] = 2
+    ids[np.arange(rows), firsts - 1] = ids[np.arange(rows), lengths - 1] = 3
+    ids[np.arange(LENGTH) >= lengths[:, None]] = 0
+    return ids, firsts, lengths
+
+
+def masked(ids, firsts, lengths, continues=None, most=LENGTH, epoch=0):
+    may, begins = masking.words(ids, firsts, lengths, continues)
+    keys = counter_random.keys(7, epoch, np.arange(len(ids)))
+    return may, masking.mask(ids, may, begins, keys, max_predictions=most, mask_id=MASK, vocabulary_size=SIZE)
+
+
+@pytest.mark.parametrize("most", [LENGTH, 5])
+def test_the_number_is_15_percent_within_its_limits(most):
+    ids, firsts, lengths = sequences(shortest=5)
+    may, (_, positions, _, weights) = masked(ids, firsts, lengths, most=most)
+    np.testing.assert_array_equal(may.sum(axis=1), lengths - 3)
+    np.testing.assert_array_equal(weights.sum(axis=1), np.clip(np.rint(0.15 * (lengths - 3)), 1, most))
+    assert positions.shape == weights.shape == (ROWS, most)
+
+
 @pytest.mark.parametrize("continues", [None, CONTINUES])
-def test_the_masks_are_the_same(continues, most):
-    ids, firsts, lengths = sequences(300, shortest=5)
-    numbers = np.arange(300)
-    options = {"max_predictions": most, "mask_id": MASK, "vocabulary_size": SIZE}
-    expected = static_masking.mask(
-        ids, *static_masking.words(ids, firsts, lengths, continues), counter_random.keys(1, 2, numbers), **options
-    )
+def test_special_tokens_and_padding_are_never_masked_and_labels_are_the_tokens(continues):
+    ids, firsts, lengths = sequences()
+    may, (inputs, positions, labels, weights) = masked(ids, firsts, lengths, continues, most=12)
+    there = weights == 1
+    rows = np.broadcast_to(np.arange(ROWS)[:, None], there.shape)
+    assert may[rows[there], positions[there]].all()
+    assert set(ids[may]).isdisjoint({2, 3, 0}) and not may[ids == 0].any()
+    np.testing.assert_array_equal(labels[there], ids[rows[there], positions[there]])
+    assert (positions[~there] == 0).all() and (labels[~there] == 0).all()
+    # The places grow, and nothing else has changed.
+    assert (np.diff(positions, axis=1)[there[:, 1:]] > 0).all()
+    changed = inputs != ids
+    changed[rows[there], positions[there]] = False
+    assert not changed.any()
 
-    @tf.function(input_signature=[tf.TensorSpec([None, LENGTH], tf.int32), *[tf.TensorSpec([None], tf.int32)] * 2])
-    def mask(ids, firsts, lengths):
-        keys = masking.keys(1, tf.constant(2, tf.int64), tf.constant(numbers))
-        return masking.mask(ids, *masking.words(ids, firsts, lengths, continues), keys, **options)
 
-    found = mask(*(tf.constant(part, tf.int32) for part in (ids, firsts, lengths)))
-    for mine, other in zip(found, expected):
-        np.testing.assert_array_equal(mine.numpy(), other)
+def test_80_10_10():
+    ids, firsts, lengths = sequences()
+    _, (inputs, positions, labels, weights) = masked(ids, firsts, lengths)
+    rows, slots = np.nonzero(weights)
+    after, before = inputs[rows, positions[rows, slots]], labels[rows, slots]
+    count = len(rows)
+    np.testing.assert_allclose((after == MASK).mean(), 0.8, atol=4 * np.sqrt(0.16 / count) + 1 / SIZE)
+    np.testing.assert_allclose((after == before).mean(), 0.1, atol=4 * np.sqrt(0.09 / count) + 1 / SIZE)
+    random = after[(after != MASK) & (after != before)]
+    np.testing.assert_allclose(np.histogram(random, 4, (0, SIZE))[0] / len(random), 0.25, atol=0.05)
+
+
+def test_each_token_is_as_likely():
+    ids, firsts, lengths = (part[:1].repeat(20000, axis=0) for part in sequences(1, shortest=LENGTH))
+    may, (_, positions, _, weights) = masked(ids, firsts, lengths)
+    counts = np.bincount(positions[weights == 1], minlength=LENGTH) / 20000
+    share = weights[0].sum() / may[0].sum()
+    np.testing.assert_allclose(counts[may[0]], share, atol=4.5 * np.sqrt(share / 20000))
+    assert (counts[~may[0]] == 0).all()
+
+
+def test_the_words_go_together_and_long_ones_are_passed_over():
+    ids, firsts, lengths = sequences()
+    may, begins = masking.words(ids, firsts, lengths, CONTINUES)
+    draws = counter_random.draws(counter_random.keys(0, 0, np.arange(ROWS)), LENGTH)
+    chosen = masking.choose(may, begins, draws, max_predictions=9)
+    assert begins[:, 1].all() and may[begins].all()
+    for row in range(200):
+        starts = np.flatnonzero(begins[row])
+        words = [
+            np.flatnonzero(may[row] & (np.arange(LENGTH) >= a) & (np.arange(LENGTH) < b))
+            for a, b in zip(starts, [*starts[1:], LENGTH])
+        ]
+        aim = min(9, max(1, round(0.15 * may[row].sum())))
+        left, expected = aim, np.zeros(LENGTH, bool)
+        for rank in np.argsort(draws[row, : len(words)], kind="stable"):
+            if len(words[rank]) <= left:
+                expected[words[rank]] = True
+                left -= len(words[rank])
+        np.testing.assert_array_equal(chosen[row], expected)
+
+
+def test_masks_are_a_function_of_seed_epoch_and_number():
+    ids, firsts, lengths = sequences(64)
+    _, one = masked(ids, firsts, lengths)
+    _, again = masked(ids[::-1][::-1], firsts, lengths)
+    _, other = masked(ids, firsts, lengths, epoch=1)
+    np.testing.assert_array_equal(one[0], again[0])
+    assert (one[0] != other[0]).any(axis=1).mean() > 0.95

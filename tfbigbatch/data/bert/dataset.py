@@ -5,16 +5,21 @@ A damaged record becomes an example with weight 0 in the same position: no other
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
-from tfbigbatch.data.bert import features
+from tfbigbatch.data.bert import masking
 from tfbigbatch.data.bert.manifest import Manifest
-from tfbigbatch.data.bert.static_masking import MASKED_FRACTION
+from tfbigbatch.data.records import counter_random, skip_bad
 from tfbigbatch.data.records.dataset import RecordDataset
 from tfbigbatch.data.records.manifest import Split
 from tfbigbatch.errors import InputError
+
+# Seed and epoch of evaluation's masks, which never change.
+_EVALUATION_SEED, _EVALUATION_EPOCH = 0, -1
 
 
 class BertRecords(RecordDataset):
@@ -24,8 +29,7 @@ class BertRecords(RecordDataset):
     most P masked ones:
 
     - features, int32: 'input_word_ids', 'input_mask' (1 for tokens, 0 for padding) and 'input_type_ids' (1 in segment
-      B), [n, T]; 'masked_lm_positions' [n, P]; of packed data also 'position_ids' [n, T], from 0 in each text, and
-      'document_ids' [n, T], from 1, 0 for padding: attention must stay within equal ones.
+      B), [n, T]; 'masked_lm_positions' [n, P].
     - labels, int32: 'masked_lm' [n, P], the tokens at these positions; for pairs 'next_sentence' [n], 1 if segment B is
       of another document.
     - weights, float32: 'masked_lm' [n, P], 0 for unused positions; 'next_sentence' [n], 0 for a bad record or padding.
@@ -49,20 +53,20 @@ class BertRecords(RecordDataset):
         manifest: Manifest,
         *,
         whole_word: bool = False,
-        masked_share: float = MASKED_FRACTION,
+        masked_share: float = masking.MASKED_FRACTION,
         shuffle_window: int = 65536,
         **options: Any,
     ) -> None:
         if not 0.0 < masked_share < 1.0:
             raise InputError(f"masked_share={masked_share}: expected a fraction, above 0.0 and below 1.0.")
-        if not manifest.dynamic and (whole_word or masked_share != MASKED_FRACTION):
+        if not manifest.dynamic and (whole_word or masked_share != masking.MASKED_FRACTION):
             raise InputError(
                 f"whole_word and masked_share are of sets without masks; this one has them already "
                 f"({manifest.masking}). Prepare the text with --masking=dynamic."
             )
         super().__init__(split, shuffle_window=shuffle_window, **options)
-        self._manifest = manifest
-        self._features = features.of(manifest, whole_word=whole_word, fraction=masked_share)
+        self._manifest, self._fraction = manifest, masked_share
+        self._continues = np.array(manifest.vocabulary.continues) if whole_word else None
 
     @property
     def contents(self) -> str:
@@ -78,7 +82,108 @@ class BertRecords(RecordDataset):
         return self._manifest.max_seq_length
 
     def examples(self, records: tf.Tensor, numbers: tf.Tensor, epochs: tf.Tensor, seed: int | None) -> Any:
-        if seed is None:
-            seed = features.EVALUATION_SEED
-            epochs = tf.fill(tf.shape(numbers), tf.constant(features.EVALUATION_EPOCH, tf.int64))
-        return self._features.batch(records, seed, epochs, numbers)
+        if not self._manifest.dynamic:
+            features, masked, weight, next_sentence = self._with_masks(records)
+        else:
+            if seed is None:
+                seed, epochs = _EVALUATION_SEED, tf.fill(tf.shape(numbers), tf.constant(_EVALUATION_EPOCH, tf.int64))
+            features, masked, weight, next_sentence = self._without_masks(records, numbers, epochs, seed)
+        labels, weights = {"masked_lm": masked}, {"masked_lm": weight}
+        if self._manifest.next_sentence:
+            labels["next_sentence"] = tf.cast(next_sentence, tf.int32)
+            weights["next_sentence"] = tf.cast(tf.strings.length(records) > 0, tf.float32)
+        return features, labels, weights
+
+    def _without_masks(self, records: tf.Tensor, numbers: tf.Tensor, epochs: tf.Tensor, seed: int) -> tuple[Any, ...]:
+        """(features, masked tokens, their weights, next-sentence labels) of records that are masked here."""
+        skip_bad.check_is_local(self.source)
+        manifest = self._manifest
+        width, length, predictions = (
+            manifest.id_type.itemsize,
+            manifest.max_seq_length,
+            manifest.max_predictions_per_seq,
+        )
+        whole = tf.io.FixedLenFeature([], tf.int64, 0)
+        spec = {"ids": tf.io.FixedLenFeature([], tf.string, ""), "first_length": whole, "next_sentence_labels": whole}
+        parsed = tf.io.parse_example(records, spec)
+        kind = {2: tf.uint16, 4: tf.int32}[width]
+        ids = tf.cast(tf.io.decode_raw(parsed["ids"], kind, little_endian=True, fixed_length=width * length), tf.int32)
+        sizes, first = tf.strings.length(parsed["ids"]) // width, tf.cast(parsed["first_length"], tf.int32)
+        # Exactly the non-empty records have ids.
+        fits = (sizes <= length) & ((sizes > 0) == (tf.strings.length(records) > 0))
+        with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(fits), ["not of so many ids as the set"])]):
+            ids = _below(len(manifest.vocabulary), ids, "an id")
+        drawn = tf.numpy_function(
+            functools.partial(self._masked, seed),
+            [ids, first, sizes, epochs, numbers],
+            [tf.int32, tf.int32, tf.int32, tf.float32],
+            stateful=False,
+        )
+        inputs, positions, masked, weights = (
+            tf.ensure_shape(found, [records.shape[0], size])
+            for found, size in zip(drawn, (length, predictions, predictions, predictions))
+        )
+        places = tf.range(length)
+        there = places < sizes[:, None]
+        features = {
+            "input_word_ids": inputs,
+            "input_mask": tf.cast(there, tf.int32),
+            "input_type_ids": tf.cast(there & (places >= first[:, None]), tf.int32),
+            "masked_lm_positions": positions,
+        }
+        return features, masked, weights, parsed["next_sentence_labels"]
+
+    def _masked(
+        self, seed: int, ids: np.ndarray, first: np.ndarray, sizes: np.ndarray, epochs: np.ndarray, numbers: np.ndarray
+    ) -> tuple[np.ndarray, ...]:
+        """`masking.mask` of a batch; a record's masks are a function of (seed, epoch, number)."""
+        inputs, positions, labels, weights = masking.mask(
+            ids,
+            *masking.words(ids, first, sizes, self._continues),
+            counter_random.keys(seed, epochs, numbers),
+            max_predictions=self._manifest.max_predictions_per_seq,
+            mask_id=self._manifest.vocabulary.mask,
+            vocabulary_size=len(self._manifest.vocabulary),
+            fraction=self._fraction,
+        )
+        return inputs.astype(np.int32), positions.astype(np.int32), labels.astype(np.int32), weights
+
+    def _with_masks(self, records: tf.Tensor) -> tuple[Any, ...]:
+        """As `_without_masks`, of records with masks, in the layout of google-research/bert."""
+        manifest = self._manifest
+        length, predictions = manifest.max_seq_length, manifest.max_predictions_per_seq
+        shapes = dict.fromkeys(("ids", "mask", "types"), [length])
+        shapes |= dict.fromkeys(("positions", "labels", "weights"), [predictions])
+        shapes |= {"next_sentence": [1]} if manifest.next_sentence else {}
+        spec = {}
+        for name, shape in shapes.items():
+            dtype = tf.float32 if name == "weights" else tf.int64
+            spec[manifest.keys[name]] = tf.io.FixedLenFeature(shape, dtype, tf.zeros(shape, dtype))
+        parsed = tf.io.parse_example(records, spec)
+        weights = tf.debugging.check_numerics(parsed[manifest.keys["weights"]], "a weight is not finite")
+        # Values on which a training step would fail or learn nonsense.
+        size = len(manifest.vocabulary)
+        limits = {"ids": size, "mask": 2, "types": 2, "positions": length, "labels": size, "next_sentence": 2}
+        found = {
+            name: tf.cast(_below(limits[name], parsed[manifest.keys[name]], name), tf.int32)
+            for name in shapes
+            if name != "weights"
+        }
+        begins = tf.reduce_all((found["mask"][:, 0] > 0) == (tf.strings.length(records) > 0))
+        with tf.control_dependencies([tf.debugging.Assert(begins, ["a record without a token"])]):
+            weights = tf.identity(weights)
+        features = {
+            "input_word_ids": found["ids"],
+            "input_mask": found["mask"],
+            "input_type_ids": found["types"],
+            "masked_lm_positions": found["positions"],
+        }
+        return features, found["labels"], weights, found["next_sentence"][:, 0] if manifest.next_sentence else None
+
+
+def _below(limit: int, values: tf.Tensor, what: str) -> tf.Tensor:
+    """The values, checked to be in [0, limit): an embedding lookup would fail without saying why."""
+    message = f"{what} is not from 0 to {limit - 1}"
+    fits = tf.debugging.Assert(tf.reduce_all((values >= 0) & (values < limit)), [message])
+    with tf.control_dependencies([fits]):
+        return tf.identity(values)

@@ -43,7 +43,6 @@ _FIELDS: dict[str, type] = {
     "max_predictions_per_seq": int,
     "next_sentence": bool,
     "keys": dict,
-    "packed": bool,
 }
 
 
@@ -59,7 +58,6 @@ class Manifest:
       keys: features of a record with masks, by STANDARD_KEYS' keys.
       vocabulary: of the ids.
       splits: 'train' and perhaps 'validation'.
-      packed: True if a sequence holds several texts that must not attend to each other.
       stored_counts: `token_counts` as the folder keeps them; None to count them.
     """
 
@@ -70,7 +68,6 @@ class Manifest:
     keys: dict[str, str]
     vocabulary: tokenizer.Vocabulary
     splits: dict[str, record_manifest.Split]
-    packed: bool = False
     stored_counts: np.ndarray | None = None
 
     @property

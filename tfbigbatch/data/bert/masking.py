@@ -1,117 +1,122 @@
 """Masks of masked language modelling (Devlin et al. 2018, section 3.1) as a pure function of (seed, epoch, record).
 
-In TensorFlow, for dynamic masking (Liu et al. 2019, section 4.1). `static_masking.py` is the same in NumPy, bit for
-bit, and documents the functions.
+In NumPy, for records with static masks and for batches with dynamic ones (Liu et al. 2019, section 4.1): TensorFlow's
+operations would take twice the processor time.
 """
 
 from __future__ import annotations
 
-import tensorflow as tf
+import numpy as np
 
-from tfbigbatch.data.bert.static_masking import MASKED_FRACTION, RANDOM_BELOW, REPLACED_BELOW
-from tfbigbatch.data.records import counter_random, order
+from tfbigbatch.data.records import counter_random
 
-_BITS = counter_random.BITS
-
-
-def keys(seed: int, epoch: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
-    """As counter_random.keys: int64 [n] of an int seed, int64 epochs [n] or scalar, and int64 numbers [n]."""
-    run = int(counter_random.splitmix64([counter_random.seed_key(seed)]).astype("int64")[0])
-    return order.splitmix64(order.splitmix64(run + tf.cast(epoch, tf.int64) + 1) + numbers)
-
-
-def draws(keys: tf.Tensor, count: int) -> tf.Tensor:
-    """As counter_random.draws: int64 [n, count], uniform in [0, 2^24), of int64 keys [n]."""
-    golden = tf.constant(counter_random.GOLDEN - (1 << 64), tf.int64)
-    steps = tf.range(1, count + 1, dtype=tf.int64) * golden
-    bits = tf.bitcast(order.splitmix64(keys[:, None] + steps), tf.uint64)
-    return tf.bitcast(tf.bitwise.right_shift(bits, tf.constant(64 - _BITS, tf.uint64)), tf.int64)
+MASKED_FRACTION = 0.15
+# Of the tokens chosen: 80% become [MASK], 10% a random token of the vocabulary, 10% stay.
+REPLACED_BELOW, RANDOM_BELOW = 0.8, 0.9
 
 
 def choose(
-    may: tf.Tensor,
-    begins: tf.Tensor,
-    order_draws: tf.Tensor,
+    may: np.ndarray,
+    begins: np.ndarray,
+    order_draws: np.ndarray,
     *,
     max_predictions: int,
     fraction: float = MASKED_FRACTION,
-) -> tf.Tensor:
-    """As static_masking.choose, of bool [n, T], bool [n, T] and int64 [n, T]."""
-    rows, length = tf.shape(may)[0], may.shape[1]
-    word = tf.where(may, tf.cumsum(tf.cast(may & begins, tf.int32), axis=1) - 1, 0)
-    places = tf.range(rows)[:, None] * length + word
-    sizes = tf.math.unsorted_segment_sum(
-        tf.reshape(tf.cast(may, tf.int32), [-1]), tf.reshape(places, [-1]), rows * length
-    )
-    sizes = tf.reshape(sizes, [rows, length])
-    ranks = tf.cast(tf.where(sizes > 0, order_draws, 1 << _BITS), tf.int32)
-    ordered = tf.argsort(ranks, axis=1, stable=True)
-    sizes = tf.gather(sizes, ordered, batch_dims=1)
-    total = tf.reduce_sum(tf.cast(may, tf.float64), axis=1)
-    aim = tf.clip_by_value(tf.round(tf.constant(fraction, tf.float64) * total), 1, max_predictions)
-    left = tf.cast(tf.where(total > 0, aim, 0), tf.int32)
+) -> np.ndarray:
+    """The tokens to predict, bool [n, T].
 
-    def turn(taken: tf.Tensor, waiting: tf.Tensor, left: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        fits = waiting & (tf.cumsum(tf.where(waiting, sizes, 0), axis=1) <= left[:, None])
-        left -= tf.reduce_sum(tf.where(fits, sizes, 0), axis=1)
-        return taken | fits, waiting & ~fits & (sizes <= left[:, None]), left
+    Their number is at most `fraction` of the maskable tokens, rounded, from 1 to `max_predictions`. Words are taken in
+    random order; one with more tokens than are left is skipped, as in google-research/bert's
+    create_pretraining_data.py, so a sequence of words that are all too long has none.
 
-    taken, _, _ = tf.while_loop(
-        lambda taken, waiting, left: tf.reduce_any(waiting),
-        turn,
-        (tf.zeros_like(may), (sizes > 0) & (sizes <= left[:, None]), left),
-    )
-    # The inverse of the random order: the word of rank r is word ordered[r].
-    chosen = tf.gather(taken, tf.argsort(ordered, axis=1), batch_dims=1)
-    return may & tf.gather(chosen, word, batch_dims=1)
+    Args:
+      may: bool [n, T], the maskable tokens.
+      begins: bool [n, T], those that begin a word; the tokens up to the next one are masked together.
+      order_draws: int64 [n, T], random: word w of a sequence is taken at the rank of number w.
+      max_predictions: P.
+      fraction: of the maskable tokens.
+    """
+    rows, length = may.shape
+    word = np.where(may, np.cumsum(may & begins, axis=1) - 1, 0)
+    places = np.arange(rows)[:, None] * length + word
+    sizes: np.ndarray = np.bincount(places[may], minlength=rows * length).reshape(rows, length)
+    ranks = np.where(sizes > 0, order_draws, 1 << counter_random.BITS)
+    # Ranks made unique by position, so that the fastest sort gives the order of a stable one.
+    order: np.ndarray = np.argsort(ranks * length + np.arange(length), axis=1)
+    sizes = np.take_along_axis(sizes, order, axis=1)
+    total = may.sum(axis=1)
+    left = np.where(total > 0, np.clip(np.rint(fraction * total), 1, max_predictions), 0).astype(np.int64)
+    taken, waiting = np.zeros_like(may), sizes > 0
+    while (waiting := waiting & (sizes <= left[:, None])).any():
+        # All consecutive words that fit; the next iteration skips the one that is too long.
+        fits = waiting & (np.cumsum(np.where(waiting, sizes, 0), axis=1) <= left[:, None])
+        taken |= fits
+        waiting &= ~fits
+        left -= np.where(fits, sizes, 0).sum(axis=1)
+    chosen = np.zeros_like(may)
+    np.put_along_axis(chosen, order, taken, axis=1)
+    return may & np.take_along_axis(chosen, word, axis=1)
 
 
 def mask(
-    ids: tf.Tensor,
-    may: tf.Tensor,
-    begins: tf.Tensor,
-    keys: tf.Tensor,
+    ids: np.ndarray,
+    may: np.ndarray,
+    begins: np.ndarray,
+    keys: np.ndarray,
     *,
     max_predictions: int,
     mask_id: int,
     vocabulary_size: int,
     fraction: float = MASKED_FRACTION,
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-    """As static_masking.mask, of int32 ids and int64 keys.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Masked sequences, and the predictions.
+
+    Args:
+      ids: integer [n, T].
+      may, begins, max_predictions, fraction: as in `choose`; the first token, [CLS], is not maskable.
+      keys: uint64 [n], of `counter_random.keys`; they determine the masks.
+      mask_id: id of [MASK].
+      vocabulary_size: random tokens are in [0, vocabulary_size).
 
     Returns:
-      (inputs, positions, labels, weights): int32 [n, T], int32 [n, P], int32 [n, P] and float32 [n, P].
+      (inputs, positions, labels, weights): int64 [n, T], int64 [n, P], int64 [n, P] and float32 [n, P]; the
+      positions increase, and unused ones of the P = max_predictions are 0.
     """
-    length, unit = ids.shape[1], 1 << _BITS
-    drawn = draws(keys, length + 2 * max_predictions)
-    order_draws, kinds, others = tf.split(drawn, [length, max_predictions, max_predictions], axis=1)
+    length, unit = ids.shape[1], 1 << counter_random.BITS
+    draws = counter_random.draws(keys, length + 2 * max_predictions)
+    order_draws, kinds, others = np.split(draws, [length, length + max_predictions], axis=1)
     chosen = choose(may, begins, order_draws, max_predictions=max_predictions, fraction=fraction)
-    # The largest of these are the first chosen positions.
-    found = tf.math.top_k(tf.where(chosen, length - tf.range(length), 0), max_predictions).values
-    there = found > 0
-    positions = tf.where(there, length - found, 0)
-    before = tf.gather(ids, positions, batch_dims=1)
-    other = tf.cast(tf.bitwise.right_shift(others * vocabulary_size, tf.constant(_BITS, tf.int64)), tf.int32)
-    after = tf.where(kinds < int(RANDOM_BELOW * unit), other, before)
-    after = tf.where(kinds < int(REPLACED_BELOW * unit), mask_id, after)
-    rows = tf.broadcast_to(tf.range(tf.shape(ids)[0])[:, None], tf.shape(positions))
+    there = np.arange(max_predictions) < chosen.sum(axis=1)[:, None]
+    positions = np.zeros(there.shape, np.int64)
+    positions[there] = np.nonzero(chosen)[1]
+    before = np.take_along_axis(ids, positions, axis=1).astype(np.int64)
+    other = others * vocabulary_size >> counter_random.BITS
+    after = np.where(kinds < int(RANDOM_BELOW * unit), other, before)
+    after = np.where(kinds < int(REPLACED_BELOW * unit), mask_id, after)
+    inputs = ids.astype(np.int64)
     # Unused predictions overwrite the first token, [CLS], with itself.
-    inputs = tf.tensor_scatter_nd_update(ids, tf.stack([rows, positions], -1), tf.where(there, after, before))
-    return inputs, positions, tf.where(there, before, 0), tf.cast(there, tf.float32)
+    np.put_along_axis(inputs, positions, np.where(there, after, before), axis=1)
+    return inputs, positions, np.where(there, before, 0), there.astype(np.float32)
 
 
 def words(
-    ids: tf.Tensor, first_length: tf.Tensor, length: tf.Tensor, continues: tf.Tensor | None
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """As static_masking.words."""
-    positions = tf.range(ids.shape[1])
+    ids: np.ndarray, first_length: np.ndarray, length: np.ndarray, continues: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The maskable tokens of sequences [CLS] A [SEP] B [SEP] or [CLS] A [SEP], and the beginnings of words.
+
+    Args:
+      ids: integer [n, T].
+      first_length: [n], length including the first [SEP].
+      length: [n], length including the last [SEP].
+      continues: bool [vocabulary], the tokens that continue a word; None: each token is a word.
+
+    Returns:
+      (may, begins): bool [n, T] each, for `mask`.
+    """
+    positions = np.arange(ids.shape[1])
     may = (positions > 0) & (positions != first_length[:, None] - 1) & (positions < length[:, None] - 1)
-    return may, beginnings(ids, may, continues)
-
-
-def beginnings(ids: tf.Tensor, may: tf.Tensor, continues: tf.Tensor | None) -> tf.Tensor:
-    """The maskable tokens that begin a word, bool [n, T]."""
     if continues is None:
-        return may
-    before = tf.pad(may, [(0, 0), (1, 0)])[:, :-1]
-    return may & ~(tf.gather(continues, ids) & before)
+        return may, may
+    before = np.pad(may, [(0, 0), (1, 0)])[:, :-1]
+    # A text that begins within a word: the rest of it counts as a word.
+    return may, may & ~(continues[ids] & before)

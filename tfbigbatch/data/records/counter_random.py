@@ -29,19 +29,19 @@ def seed_key(seed: int) -> int:
     return ((seed + 1) * GOLDEN) & _MASK
 
 
-def keys(seed: int, epoch: int, numbers: Any) -> np.ndarray:
+def keys(seed: int, epoch: Any, numbers: Any) -> np.ndarray:
     """A key for each record of an epoch of a run.
 
     Args:
       seed: the run's.
-      epoch: from 0.
+      epoch: an integer, or an integer array of [n].
       numbers: integer array of [n].
 
     Returns:
       uint64 array of [n].
     """
     run = splitmix64([seed_key(seed)])
-    of_epoch = splitmix64(run + np.uint64((epoch + 1) & _MASK))
+    of_epoch = splitmix64(run + (np.asarray(epoch, np.int64) + 1).astype(np.uint64))
     return splitmix64(of_epoch + np.asarray(numbers).astype(np.int64).astype(np.uint64))
 
 

@@ -194,7 +194,6 @@ def test_a_single_document_has_no_random_segments(tmp_path):
         ({"max_seq_length": 4}, "--max_seq_length=4: expected 5 or more"),
         ({"max_predictions_per_seq": 129}, "--max_predictions_per_seq=129: expected 1 to --max_seq_length=128"),
         ({"masking": "none"}, "--masking=none: expected one of dynamic, static_token, static_whole_word"),
-        ({"packed": True}, "give --nonext_sentence --masking=dynamic"),
     ],
 )
 def test_options_are_checked(options, said):
@@ -287,7 +286,6 @@ def test_a_hundredth_is_held_out_by_default_ten_at_least_and_a_tenth_at_most(doc
     "settings",
     [
         {},
-        pytest.param({"packed": True, "next_sentence": False}, marks=pytest.mark.slow),
         pytest.param({"masking": "static_token"}, marks=pytest.mark.slow),
     ],
 )

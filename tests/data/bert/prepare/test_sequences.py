@@ -87,13 +87,3 @@ def test_runs_cover_the_document_once_and_in_order(short_fraction):
     assert all(runs) and max(map(len, runs)) == 20
     if not short_fraction:
         assert {len(run) for run in runs[:-1]} == {20}
-
-
-def test_each_sequence_is_in_one_row():
-    random = np.random.default_rng(0)
-    made = [([number] * size, 0, 0) for number, size in enumerate(random.integers(3, 129, 500))]
-    rows = sequences.packed(made, 128)
-    assert sorted(sequence[0][0] for row in rows for sequence in row) == list(range(500))
-    sizes = [sum(len(ids) for ids, _, _ in row) for row in rows]
-    assert max(sizes) <= 128 and np.mean(sizes) > 0.9 * 128
-    assert sequences.packed([], 128) == []

@@ -36,7 +36,6 @@ class Options:
     next_sentence: bool = option(
         True, "Write pairs of segments with a next-sentence label; otherwise spans of one document."
     )
-    packed: bool = option(False, "Put several spans in a sequence where they fit; needs --nonext_sentence.")
     lower_case: bool = option(True, "Lower-case the text and strip accents, as for uncased models.")
     cut_sentences: bool = option(True, "Split paragraphs into sentences, in layouts that have paragraphs.")
     dupe_factor: int = option(1, "Number of passes over the text, each with other random choices.")
@@ -68,7 +67,3 @@ class Options:
                 "processes": (self.processes >= 1, "1 or more"),
             },
         )
-        if self.packed and (self.next_sentence or self.masking != manifest.DYNAMIC):
-            raise InputError(
-                "--packed is for runs of text that the pipeline masks: give --nonext_sentence --masking=dynamic."
-            )

@@ -140,7 +140,6 @@ class Text(preparation.Preparation):
             max_seq_length=options.max_seq_length,
             max_predictions_per_seq=options.max_predictions_per_seq,
             next_sentence=options.next_sentence,
-            packed=options.packed,
             keys=bert_manifest.STANDARD_KEYS,
             vocabulary=self._vocabulary,
             splits=record_shards.splits_of(results),

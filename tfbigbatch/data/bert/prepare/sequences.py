@@ -3,8 +3,7 @@
 Segment pairs: Devlin et al. 2018 (arXiv:1810.04805), appendix A.2, in the form of google-research/bert's
 create_pretraining_data.py: sentences are gathered up to a length; a random part of them is segment A; segment B
 is the rest, or in half of the cases text from another document. Without next-sentence prediction, runs of text that do
-not cross a document (Liu et al. 2019, arXiv:1907.11692, section 4.2, DOC-SENTENCES), perhaps packed into rows: best
-fit, longest first (Krell et al. 2021, arXiv:2107.02027).
+not cross a document (Liu et al. 2019, arXiv:1907.11692, section 4.2, DOC-SENTENCES).
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from random import Random
 
 import numpy as np
 
-from tfbigbatch.data.bert import static_masking
+from tfbigbatch.data.bert import masking
 from tfbigbatch.data.bert.prepare.options import Options
 from tfbigbatch.data.records import counter_random, tfrecord
 from tfbigbatch.data.tokenizer import Vocabulary
@@ -87,22 +86,6 @@ def runs(document: Document, *, length: int, short_fraction: float, random: Rand
         begin += size
 
 
-def packed(sequences: list[Sequence], length: int) -> list[list[Sequence]]:
-    """Rows of sequences with at most `length` tokens each; each sequence, of at most `length` tokens, is in one row."""
-    rows: list[list[Sequence]] = []
-    by_room: list[list[list[Sequence]]] = [[] for _ in range(length + 1)]
-    for sequence in sorted(sequences, key=lambda sequence: -len(sequence[0])):
-        size = len(sequence[0])
-        room = next((room for room in range(size, length + 1) if by_room[room]), length)
-        if by_room[room]:
-            row = by_room[room].pop()
-        else:
-            rows.append(row := [])
-        row.append(sequence)
-        by_room[room - size].append(row)
-    return rows
-
-
 def dynamic_record(sequence: Sequence, next_sentence: bool, id_type: np.dtype) -> bytes:
     """The serialized example of a sequence without masks.
 
@@ -113,17 +96,6 @@ def dynamic_record(sequence: Sequence, next_sentence: bool, id_type: np.dtype) -
     ids, first_length, label = sequence
     features = {"first_length": first_length, "ids": np.array(ids, id_type).tobytes()}
     return tfrecord.example(features | ({"next_sentence_labels": label} if next_sentence else {}))
-
-
-def packed_record(row: list[Sequence], id_type: np.dtype) -> bytes:
-    """The serialized example of several sequences without masks.
-
-    The features: `ids`, the concatenated tokens, and `lengths` (bytes: the tokens of each sequence, little-endian, of
-    two bytes each).
-    """
-    ids = list(itertools.chain.from_iterable(ids for ids, _, _ in row))
-    lengths = np.array([len(ids) for ids, _, _ in row], "<u2")
-    return tfrecord.example({"ids": np.array(ids, id_type).tobytes(), "lengths": lengths.tobytes()})
 
 
 def static_records(
@@ -147,8 +119,8 @@ def static_records(
         # One assignment for all sequences.
         ids = np.zeros(there.shape, np.int64)
         ids[there] = np.fromiter(itertools.chain.from_iterable(tokens for tokens, _, _ in part), np.int64)
-        may, begins = static_masking.words(ids, firsts, lengths, continues)
-        masked = static_masking.mask(
+        may, begins = masking.words(ids, firsts, lengths, continues)
+        masked = masking.mask(
             ids,
             may,
             begins,

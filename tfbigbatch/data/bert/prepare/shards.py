@@ -131,15 +131,12 @@ def _records(shard: Shard, counts: dict[str, int], tick: Callable[[], None]) -> 
         found = _sequences(texts, part.number.tolist(), before, vocabulary, options, counts)
         shuffle = random.Random(f"{options.seed} {shard.name} {block}").shuffle
         before, already = [text for text in texts if text], counts["sequences"]
-        rows: list[Any] = sequences.packed(found, options.max_seq_length) if options.packed else found
-        counts["sequences"] += len(rows)
-        shuffle(rows)
-        if options.packed:
-            yield [sequences.packed_record(row, id_type) for row in rows]
-        elif options.masking == manifest.DYNAMIC:
-            yield [sequences.dynamic_record(row, options.next_sentence, id_type) for row in rows]
+        counts["sequences"] += len(found)
+        shuffle(found)
+        if options.masking == manifest.DYNAMIC:
+            yield [sequences.dynamic_record(each, options.next_sentence, id_type) for each in found]
         else:
-            yield list(sequences.static_records(rows, options, vocabulary, stream, already))
+            yield list(sequences.static_records(found, options, vocabulary, stream, already))
 
 
 @functools.lru_cache(1)
