@@ -70,7 +70,7 @@ def file_of(trained, folder, lines, batch_size=64, **search):
 def test_a_run_keeps_its_vocabulary_its_translations_and_the_signature(run, tmp_path):
     manifest = fake.pairs(str(tmp_path))
     with open(os.path.join(run, "vocabulary.model"), "rb") as file:
-        assert file.read() == manifest.vocabulary.model
+        assert file.read() == manifest.vocabulary.content
     assert os.listdir(os.path.join(run, "translations")) == ["test-00000002.txt"]
     with open(os.path.join(run, "translations", "test-00000002.txt"), encoding="utf-8") as file:
         lines = file.read().split("\n")[:-1]
@@ -152,7 +152,7 @@ def test_an_empty_text_has_an_empty_translation(trained, tmp_path):
 
 def test_the_vocabulary_of_another_model_is_refused(run, tmp_path):
     other = tmp_path / "other.model"
-    other.write_bytes(translation_sets.small_vocabulary().model)
+    other.write_bytes(translation_sets.small_vocabulary().content)
     with pytest.raises(ValueError, match="other.model is the vocabulary of another model: the run was trained with"):
         load_gnmt.load(run, vocabulary=str(other))
     kept = os.path.join(run, "vocabulary.model")

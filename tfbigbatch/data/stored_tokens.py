@@ -6,28 +6,63 @@ initial bias of a model's output.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
 import numpy as np
 
+from tfbigbatch.data.records import manifest as record_manifest
 from tfbigbatch.data.records.manifest import Split
 from tfbigbatch.data.records.random_access import RandomAccessReader
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import files
+from tfbigbatch.utils.home import expanded
 
 COUNTS = "train.token_counts.npy"
 # Records of a larger set that are counted, evenly spaced: some 20 s. Of 32,000 pieces in 200,000 sentences the
 # frequencies are known to 0.003 nats.
 _MOST_COUNTED = 1_000_000
 _TOGETHER = 1024
+_Manifest = TypeVar("_Manifest")
 
 
 def id_type(vocabulary_size: int) -> np.dtype:
     """The type of an id in a record: little-endian, of two bytes where these are enough, else of four."""
     return np.dtype("<u2" if vocabulary_size <= 1 << 16 else "<u4")
+
+
+class PreparedText:
+    """The part that manifests of prepared texts share.
+
+    Attributes:
+      vocabulary: of the ids.
+      splits: by name, with 'train'.
+      stored_counts: `token_counts` as the folder keeps them; None to count them.
+    """
+
+    vocabulary: Any
+    splits: dict[str, Split]
+    stored_counts: np.ndarray | None
+
+    def targets(self, record: bytes) -> np.ndarray:
+        """The ids to predict of a serialized record, int64; raises ValueError or KeyError for one that is damaged."""
+        raise NotImplementedError
+
+    @property
+    def id_type(self) -> np.dtype:
+        """The type of an id in a record."""
+        return id_type(len(self.vocabulary))
+
+    @functools.cached_property
+    def token_counts(self) -> np.ndarray:
+        """The number of times that each token is a target in training: int64 [vocabulary]."""
+        if self.stored_counts is not None:
+            return self.stored_counts
+        return counts(self.splits["train"], self.targets, len(self.vocabulary))
 
 
 def counts(
@@ -64,31 +99,83 @@ def _targets(records: Iterable[bytes], targets: Callable[[bytes], np.ndarray]) -
                 continue
 
 
-def write(folder: str, name: str, content: bytes) -> str:
-    """Writes a file of a prepared folder atomically; returns its path.
+def load(
+    folder: str | None,
+    kind: record_manifest.Kind,
+    vocabulary_file: str,
+    vocabulary_of: Callable[[str], Any],
+    build: Callable[[dict[str, Any], dict[str, Any]], _Manifest],
+) -> _Manifest:
+    """The manifest of a prepared folder of texts, checked against its files, vocabulary and counts.
+
+    Args:
+      folder: the prepared folder.
+      kind: of the dataset.
+      vocabulary_file: its name in the folder.
+      vocabulary_of: function of its path; gives a vocabulary with `content` and `digest`.
+      build: function of the content of manifest.json and of 'vocabulary', 'splits' and 'stored_counts'.
 
     Raises:
-      ValueError: it cannot be written.
+      ValueError: as record_manifest.load; or the vocabulary or the counts have changed.
     """
+
+    def built(content: dict[str, Any], splits: dict[str, Split]) -> _Manifest:
+        assert folder is not None
+        path = os.path.join(expanded(folder), vocabulary_file)
+        vocabulary = vocabulary_of(path)
+        check_vocabulary(path, vocabulary.digest, content["vocabulary_sha256"], kind.again)
+        counts = read_array(expanded(folder), COUNTS, content["token_counts_sha256"], kind.again)
+        return build(content, {"vocabulary": vocabulary, "splits": splits, "stored_counts": counts})
+
+    return record_manifest.load(folder, kind, built)
+
+
+def save(
+    folder: str,
+    kind: record_manifest.Kind,
+    vocabulary_file: str,
+    manifest: Any,
+    fields: dict[str, Any],
+    sha256: dict[str, str] | None = None,
+) -> None:
+    """Writes the vocabulary, the counts, the indexes and then manifest.json, each atomically.
+
+    Args:
+      folder: where they go; created if missing.
+      kind: of the dataset.
+      vocabulary_file: its name in the folder.
+      manifest: a PreparedText.
+      fields: further fields of manifest.json.
+      sha256: digests of the splits' files, by path, as far as they are known.
+
+    Raises:
+      ValueError: the folder cannot be written.
+    """
+    with _writing(folder):
+        os.makedirs(folder, exist_ok=True)
+    write(folder, vocabulary_file, manifest.vocabulary.content)
+    fields = {
+        **fields,
+        "vocabulary_sha256": manifest.vocabulary.digest,
+        "vocabulary_size": len(manifest.vocabulary),
+        "token_counts_sha256": write_array(folder, COUNTS, manifest.token_counts),
+    }
+    record_manifest.save(folder, kind, manifest.splits, fields, sha256=sha256)
+
+
+def write(folder: str, name: str, content: bytes) -> str:
+    """Writes a file of a prepared folder atomically; returns its path. Raises ValueError where that fails."""
     path = os.path.join(folder, name)
-    try:
+    with _writing(path):
         files.atomic_write(path, lambda file: file.write(content))
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}.") from None
     return path
 
 
 def write_array(folder: str, name: str, array: np.ndarray) -> str:
-    """Writes a .npy file of a prepared folder atomically; returns its digest.
-
-    Raises:
-      ValueError: it cannot be written.
-    """
+    """Writes a .npy file of a prepared folder atomically; returns its digest. Raises ValueError where that fails."""
     path = os.path.join(folder, name)
-    try:
+    with _writing(path):
         files.atomic_write(path, functools.partial(np.save, arr=array))
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}.") from None
     return _digest(array)
 
 
@@ -125,3 +212,11 @@ def check_vocabulary(path: str, found: str, expected: str, again: str) -> None:
 
 def _digest(array: np.ndarray) -> str:
     return hashlib.sha256(f"{array.dtype.str} {array.shape}".encode() + array.tobytes()).hexdigest()
+
+
+@contextlib.contextmanager
+def _writing(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror or error}.") from None

@@ -134,7 +134,7 @@ class Gnmt(Task):
         self.network_facts = {"vocabulary_size": len(self.vocabulary)}
         self.score_signature = signature(**self._bleu)
         # With the vocabulary, a run directory is enough to translate.
-        self.run_files = {translation_manifest.VOCABULARY: self.vocabulary.model}
+        self.run_files = {translation_manifest.VOCABULARY: self.vocabulary.content}
         self.train = TranslationRecords(manifest.splits["train"], manifest, **options)
         # One shape holds all sentences; those of a batch are of about the same length.
         options["most_shapes"] = 1

@@ -133,7 +133,7 @@ def _pairs(config: Any, folder: str) -> None:
 
 def _padded(vocabulary: Any, size: int) -> bytes:
     """The bytes of a vocabulary's sentencepiece model, filled up to `size` with stub pieces."""
-    return vocabulary.model + b"".join(_piece(f"piece{number}") for number in range(size - len(vocabulary)))
+    return vocabulary.content + b"".join(_piece(f"piece{number}") for number in range(size - len(vocabulary)))
 
 
 def _piece(text: str) -> bytes:

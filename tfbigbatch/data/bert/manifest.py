@@ -6,8 +6,6 @@ The folder also holds vocab.txt, and train.token_counts.npy (stored_tokens.py).
 from __future__ import annotations
 
 import dataclasses
-import functools
-import os
 from typing import Any
 
 import numpy as np
@@ -47,7 +45,7 @@ _FIELDS: dict[str, type] = {
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Manifest:
+class Manifest(stored_tokens.PreparedText):
     """Content of a prepared folder.
 
     Attributes:
@@ -58,7 +56,7 @@ class Manifest:
       keys: features of a record with masks, by STANDARD_KEYS' keys.
       vocabulary: of the ids.
       splits: 'train' and perhaps 'validation'.
-      stored_counts: `token_counts` as the folder keeps them; None to count them.
+      stored_counts: see stored_tokens.PreparedText.
     """
 
     masking: str
@@ -75,80 +73,38 @@ class Manifest:
         """True if the records have no masks."""
         return self.masking == DYNAMIC
 
-    @property
-    def id_type(self) -> np.dtype:
-        """The type of an id in a record without masks."""
-        return stored_tokens.id_type(len(self.vocabulary))
-
-    @functools.cached_property
-    def token_counts(self) -> np.ndarray:
-        """The number of times that each token is a target in training: int64 [vocabulary].
-
-        Dynamic masks choose each token but [CLS] and [SEP] equally often, so these are counted; of records with masks,
-        the tokens that are masked.
-        """
-        if self.stored_counts is not None:
-            return self.stored_counts
-        targets = self._maskable if self.dynamic else self._masked
-        return stored_tokens.counts(self.splits["train"], targets, len(self.vocabulary))
-
-    def _maskable(self, record: bytes) -> np.ndarray:
-        ids = np.frombuffer(tfrecord.bytes_of(record, "ids"), self.id_type).astype(np.int64)
-        return ids[(ids != self.vocabulary.classify) & (ids != self.vocabulary.separate)]
-
-    def _masked(self, record: bytes) -> np.ndarray:
+    def targets(self, record: bytes) -> np.ndarray:
+        """The ids to predict of a record: the masked ones, or all but [CLS] and [SEP], which dynamic masks choose
+        equally often."""
+        if self.dynamic:
+            ids = np.frombuffer(tfrecord.bytes_of(record, "ids"), self.id_type).astype(np.int64)
+            return ids[(ids != self.vocabulary.classify) & (ids != self.vocabulary.separate)]
         found = tfrecord.values(record)
         labels, weights = (np.array(found[self.keys[name]]) for name in ("labels", "weights"))
         return labels[weights > 0].astype(np.int64)
 
 
 def load(folder: str | None) -> Manifest:
-    """The manifest of a prepared folder, checked against file sizes, indexes, vocabulary and counts.
+    """The manifest of a prepared folder.
 
     Raises:
-      ValueError: as record_manifest.load; or vocab.txt or the counts have changed.
+      ValueError: as stored_tokens.load.
     """
 
-    def build(content: dict[str, Any], splits: dict[str, record_manifest.Split]) -> Manifest:
-        assert folder is not None
-        path = os.path.join(folder, VOCABULARY)
-        vocabulary = tokenizer.Vocabulary.load(path)
-        stored_tokens.check_vocabulary(path, vocabulary.digest, content["vocabulary_sha256"], KIND.again)
+    def build(content: dict[str, Any], texts: dict[str, Any]) -> Manifest:
         record_manifest.check_types(_FIELDS, content)
         record_manifest.check_types(dict.fromkeys(STANDARD_KEYS, str), content["keys"])
-        digest = content["token_counts_sha256"]
-        return Manifest(
-            **{name: content[name] for name in _FIELDS},
-            vocabulary=vocabulary,
-            splits=splits,
-            stored_counts=stored_tokens.read_array(folder, stored_tokens.COUNTS, digest, KIND.again),
-        )
+        return Manifest(**{name: content[name] for name in _FIELDS}, **texts)
 
-    return record_manifest.load(folder, KIND, build)
+    return stored_tokens.load(folder, KIND, VOCABULARY, tokenizer.Vocabulary.load, build)
 
 
 def save(
     folder: str, manifest: Manifest, *, sha256: dict[str, str] | None = None, about: dict[str, Any] | None = None
 ) -> None:
-    """Writes vocab.txt, the counts, the indexes and then manifest.json, each atomically.
-
-    Args:
-      folder: where they go; created if missing.
-      manifest: what they describe.
-      sha256: digests of the splits' files, by path, as far as they are known.
-      about: further fields of manifest.json.
-
-    Raises:
-      ValueError: the folder cannot be written.
-    """
-    os.makedirs(folder, exist_ok=True)
-    stored_tokens.write(folder, VOCABULARY, manifest.vocabulary.content)
-    fields = {name: getattr(manifest, name) for name in _FIELDS} | {
-        "vocabulary_sha256": manifest.vocabulary.digest,
-        "vocabulary_size": len(manifest.vocabulary),
-        "token_counts_sha256": stored_tokens.write_array(folder, stored_tokens.COUNTS, manifest.token_counts),
-    }
-    record_manifest.save(folder, KIND, manifest.splits, {**(about or {}), **fields}, sha256=sha256)
+    """Writes a prepared folder's manifest, with further fields `about`; see stored_tokens.save."""
+    fields = {**(about or {}), **{name: getattr(manifest, name) for name in _FIELDS}}
+    stored_tokens.save(folder, KIND, VOCABULARY, manifest, fields, sha256)
 
 
 def is_whole(folder: str) -> bool:

@@ -11,7 +11,6 @@ and 'target_length', int64, their numbers.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
 from typing import Any
 
@@ -23,6 +22,7 @@ from tfbigbatch.data.records import tfrecord
 from tfbigbatch.data.translation.vocabulary import END, Vocabulary
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import files
+from tfbigbatch.utils.home import expanded
 
 KIND = record_manifest.Kind(
     content="translation pairs in TFRecords",
@@ -39,7 +39,7 @@ SIDES, TEXTS = ("source", "target"), ("source", "reference")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Manifest:
+class Manifest(stored_tokens.PreparedText):
     """Content of a prepared folder.
 
     Attributes:
@@ -47,7 +47,7 @@ class Manifest:
       vocabulary: of both languages.
       splits: 'train' and perhaps 'validation', 'test', 'test_2' and so on.
       lengths: uint16 [records, 2] by split.
-      stored_counts: `token_counts` as the folder keeps them; None to count them.
+      stored_counts: see stored_tokens.PreparedText.
     """
 
     folder: str
@@ -56,19 +56,8 @@ class Manifest:
     lengths: dict[str, np.ndarray]
     stored_counts: np.ndarray | None = None
 
-    @property
-    def id_type(self) -> np.dtype:
-        """The type of an id in a record."""
-        return stored_tokens.id_type(len(self.vocabulary))
-
-    @functools.cached_property
-    def token_counts(self) -> np.ndarray:
-        """The number of times that each piece is to be predicted in training, with END: int64 [vocabulary]."""
-        if self.stored_counts is not None:
-            return self.stored_counts
-        return stored_tokens.counts(self.splits["train"], self._targets, len(self.vocabulary))
-
-    def _targets(self, record: bytes) -> np.ndarray:
+    def targets(self, record: bytes) -> np.ndarray:
+        """The ids to predict of a record: the target's, and END."""
         ids = np.frombuffer(tfrecord.bytes_of(record, "target"), self.id_type)
         return np.append(ids.astype(np.int64), END)
 
@@ -98,52 +87,34 @@ def text_paths(folder: str, split: str) -> tuple[str, ...]:
 
 
 def load(folder: str | None) -> Manifest:
-    """The manifest of a prepared folder, checked against file sizes, indexes, lengths, counts and vocabulary.
+    """The manifest of a prepared folder.
 
     Raises:
-      ValueError: as record_manifest.load; or the vocabulary, the lengths or the counts have changed.
+      ValueError: as stored_tokens.load; or the lengths have changed.
     """
 
-    def build(content: dict[str, Any], splits: dict[str, record_manifest.Split]) -> Manifest:
+    def build(content: dict[str, Any], texts: dict[str, Any]) -> Manifest:
         assert folder is not None
-        path = os.path.join(folder, VOCABULARY)
-        vocabulary = Vocabulary.load(path)
-        stored_tokens.check_vocabulary(path, vocabulary.digest, content["vocabulary_sha256"], KIND.again)
+        inside = expanded(folder)
         lengths = {
-            name: stored_tokens.read_array(folder, _lengths_name(name), digest, KIND.again)
+            name: stored_tokens.read_array(inside, _lengths_name(name), digest, KIND.again)
             for name, digest in content["lengths_sha256"].items()
         }
-        counts = stored_tokens.read_array(folder, stored_tokens.COUNTS, content["token_counts_sha256"], KIND.again)
-        return Manifest(folder, vocabulary, splits, lengths, counts)
+        return Manifest(folder=inside, lengths=lengths, **texts)
 
-    return record_manifest.load(folder, KIND, build)
+    return stored_tokens.load(folder, KIND, VOCABULARY, Vocabulary.load, build)
 
 
 def save(
     folder: str, manifest: Manifest, *, sha256: dict[str, str] | None = None, about: dict[str, Any] | None = None
 ) -> None:
-    """Writes the vocabulary, the lengths, the counts, the indexes and then manifest.json, each atomically.
-
-    Args:
-      folder: where they go.
-      manifest: what they describe.
-      sha256: digests of the splits' files, by path, as far as they are known.
-      about: further fields of manifest.json.
-
-    Raises:
-      ValueError: the folder cannot be written.
-    """
-    stored_tokens.write(folder, VOCABULARY, manifest.vocabulary.model)
-    fields = {
-        "vocabulary_sha256": manifest.vocabulary.digest,
-        "vocabulary_size": len(manifest.vocabulary),
-        "lengths_sha256": {
-            name: stored_tokens.write_array(folder, _lengths_name(name), lengths)
-            for name, lengths in manifest.lengths.items()
-        },
-        "token_counts_sha256": stored_tokens.write_array(folder, stored_tokens.COUNTS, manifest.token_counts),
+    """Writes a prepared folder's lengths and manifest, with further fields `about`; see stored_tokens.save."""
+    lengths = {
+        name: stored_tokens.write_array(folder, _lengths_name(name), lengths)
+        for name, lengths in manifest.lengths.items()
     }
-    record_manifest.save(folder, KIND, manifest.splits, {**(about or {}), **fields}, sha256=sha256)
+    fields = {**(about or {}), "lengths_sha256": lengths}
+    stored_tokens.save(folder, KIND, VOCABULARY, manifest, fields, sha256)
 
 
 def is_whole(folder: str) -> bool:

@@ -77,7 +77,7 @@ class Vocabulary:
         return self._pieces.get_piece_size()
 
     @property
-    def model(self) -> bytes:
+    def content(self) -> bytes:
         """Content of the model file."""
         return self._model
 

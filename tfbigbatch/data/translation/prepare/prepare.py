@@ -137,7 +137,7 @@ class Texts(preparation.Preparation):
                 texts.check_aligned(source, target, scans)
         self._vocabulary = self._vocabulary or self._learnt(folder, say)
         path = stored_tokens.write(
-            os.path.join(folder, record_shards.PROGRESS), translation_manifest.VOCABULARY, self._vocabulary.model
+            os.path.join(folder, record_shards.PROGRESS), translation_manifest.VOCABULARY, self._vocabulary.content
         )
         planned = shards.plan(self._pairs, scans, folder, (path, self._vocabulary.digest), self._options)
         found = ", ".join(f"{name} {self._lines(name):,}" for name in self._pairs)
@@ -159,7 +159,7 @@ class Texts(preparation.Preparation):
         sides = (itertools.chain.from_iterable(map(text_files.lines, paths)) for paths in zip(*self._pairs["train"]))
         sample = itertools.chain.from_iterable(itertools.islice(side, 0, None, step) for side in sides)
         learnt = translation_vocabulary.learn(sample, self._size)
-        stored_tokens.write(os.path.dirname(path), name, learnt.model)
+        stored_tokens.write(os.path.dirname(path), name, learnt.content)
         return learnt
 
     def save(self, folder: str, results: dict[Shard, dict[str, Any]], say: Callable[[str], object]) -> None:
